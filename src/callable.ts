@@ -1,0 +1,79 @@
+import { FunctionUnknownError } from './errors.ts'
+import type { FunctionExport, Signature } from './module.ts'
+import { didYouMean } from './nearest.ts'
+import type { Plugin } from './plugin.ts'
+
+/**
+ * Names of the exports that can be served: no parameters, no result or one i32 (Extism's return code), and not one
+ * that a toolchain adds for itself.
+ */
+export function callableExports(plugin: Plugin): string[] {
+  return plugin.functions.filter(isCallable).map(({ name }) => name)
+}
+
+/**
+ * The export that a route calls: the one named, or the only one that can be called.
+ *
+ * @throws {@link FunctionUnknownError} naming what the plug-in has instead.
+ */
+export function chooseExport(plugin: Plugin, named: string | undefined): string {
+  const callable = callableExports(plugin)
+  if (named === undefined) {
+    const [only, ...others] = callable
+    if (only === undefined) throw new FunctionUnknownError(plugin.name, nothingToCall(plugin))
+    if (others.length > 0) {
+      throw new FunctionUnknownError(
+        plugin.name,
+        `it has several functions, name one of them: ${list(callable)}`,
+      )
+    }
+    return only
+  }
+
+  const exported = plugin.functions.find(({ name }) => name === named)
+  if (!exported) {
+    const known = callable.length > 0 ? `it has ${list(callable)}` : nothingToCall(plugin)
+    throw new FunctionUnknownError(
+      plugin.name,
+      `it has no function "${named}"${didYouMean(named, callable)} (${known})`,
+    )
+  }
+  if (!hasCallSignature(exported.signature)) {
+    throw new FunctionUnknownError(
+      plugin.name,
+      `"${named}" is ${render(exported.signature)}; a function that can be called takes nothing and returns nothing or one i32`,
+    )
+  }
+  return named
+}
+
+function nothingToCall(plugin: Plugin): string {
+  const others = plugin.functions.map(({ name, signature }) => `${name} ${render(signature)}`)
+  const found = others.length > 0 ? `it exports only ${list(others)}` : 'it exports no functions at all'
+  return `no function can be called: ${found}`
+}
+
+function isCallable({ name, signature }: FunctionExport): boolean {
+  return hasCallSignature(signature) && !TOOLCHAIN.test(name)
+}
+
+function hasCallSignature({ params, results }: Signature): boolean {
+  return params.length === 0 && (results.length === 0 || (results.length === 1 && results[0] === 'i32'))
+}
+
+/**
+ * What toolchains export for themselves with a signature that could be called: start functions, C and C++ runtimes,
+ * allocators and collectors, Emscripten's and Asyncify's hooks, Go's and Nim's schedulers.
+ */
+const TOOLCHAIN =
+  /^(?:__|_start$|_initialize$|hs_(?:init|exit)|asyncify_|emscripten_|stack(?:Save|Alloc|Restore)$|malloc$|calloc$|realloc$|free$|NimMain|go_scheduler$|resume$)/
+
+function render({ params, results }: Signature): string {
+  return `(${params.join(', ')}) -> (${results.join(', ')})`
+}
+
+/** A dozen names at most: a message is read by a person. */
+function list(names: readonly string[]): string {
+  const shown = names.slice(0, 12).join(', ')
+  return names.length > 12 ? `${shown} and ${names.length - 12} more` : shown
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env node
+import type { WriteStream } from 'node:tty'
+import type { Host } from './commands/command.ts'
+import { serve } from './commands/serve.ts'
+import { OptionsError, UsageError } from './errors.ts'
+import type { Terminal } from './log.ts'
+import { problemsOf } from './options.ts'
+
+const host: Host = {
+  environment: process.env,
+  out: terminal(process.stdout),
+  logTerminal: process.stderr.isTTY ? terminal(process.stderr) : undefined,
+  parentId: () => process.ppid,
+}
+
+// Who reads along may go away: that is no reason to end.
+process.stdout.on('error', () => undefined)
+
+try {
+  await serve.run(process.argv.slice(2), host)
+} catch (error) {
+  process.stderr.write(`${explain(error)}\n`)
+  process.exitCode = isMistakeOfUser(error) ? 2 : 1
+}
+
+function terminal(stream: WriteStream): Terminal {
+  return {
+    write: (text) => stream.write(text),
+    colours: stream.isTTY && stream.hasColors() && !process.env.NO_COLOR,
+  }
+}
+
+function isMistakeOfUser(error: unknown): boolean {
+  return error instanceof UsageError || error instanceof OptionsError
+}
+
+/** A user's mistake is told in words; only a bug shows where it happened. */
+function explain(error: unknown): string {
+  if (error instanceof OptionsError) {
+    return problemsOf(error)
+      .map(({ option, message }) => `wasm-serve: ${flagOf(option)}: ${message}`)
+      .join('\n')
+  }
+  if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')) {
+    return `wasm-serve: ${error.message}${error instanceof UsageError ? '\nTry wasm-serve --help' : ''}`
+  }
+  return `wasm-serve: this is a bug, please report it\n${error instanceof Error ? error.stack : error}`
+}
+
+/** `routes[0].bodyLimit` is `--body-limit` on the command line. */
+function flagOf(option: string): string {
+  const name = option.replace(/^routes\[\d+\]\./, '')
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+}

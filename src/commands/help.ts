@@ -1,0 +1,41 @@
+import { type Flag, flags } from '../flags.ts'
+
+const USAGE = `wasm-serve <plugin.wasm> [function] [port] [flags]
+
+Serves an Extism plug-in over HTTP: POST a body, get the function's output.
+
+Examples:
+  wasm-serve hello.wasm                       the only function, at /, on port 8080
+  wasm-serve count.wasm count_vowels 9000     a function by name, on port 9000
+  wasm-serve hello.wasm --config greeting=Hi  a value for the guest's config
+
+Flags:
+`
+
+/** Renders the help page. */
+export function renderHelp(): string {
+  const rows = flags.map((flag) => [
+    `--${flag.name}${placeholder(flag)}`,
+    flag.description + renderDefault(flag),
+  ])
+  rows.push(['-h, --help', 'Show this page.'], ['-v, --version', 'Show the version.'])
+  const width = Math.max(...rows.map(([name = '']) => name.length))
+  const lines = rows.map(([name = '', description]) => `  ${name.padEnd(width)}  ${description}`)
+  return `${USAGE}${lines.join('\n')}\n\nEvery flag can be set by a variable: --body-limit by WASM_SERVE_BODY_LIMIT, --config by a JSON object.\n`
+}
+
+const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
+  boolean: '',
+  integer: ' <n>',
+  size: ' <size>',
+  string: ' <text>',
+  pairs: ' <K=V>',
+}
+
+function placeholder({ kind, name, default: value }: Flag): string {
+  return kind === 'boolean' && value === true ? `, --no-${name}` : PLACEHOLDERS[kind]
+}
+
+function renderDefault({ kind, default: value }: Flag): string {
+  return value === undefined || kind === 'pairs' || value === false ? '' : ` [${value}]`
+}

@@ -1,0 +1,39 @@
+import type { Log } from '../guest-log.ts'
+import type { Plugin } from '../plugin.ts'
+import type { InstanceSettings, Runtime } from '../runtime/runtime.ts'
+
+/** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
+export interface Engine {
+  readonly name: 'inline'
+
+  /** Settles when the first instance is open, or could not be opened. Calls may be made before. */
+  readonly ready: Promise<void>
+
+  /**
+   * Runs one export of the guest. Calls may overlap: they wait their turn.
+   *
+   * @param input - Bytes for the guest; not to be changed until the call has ended.
+   * @returns What the guest produced, at once where nothing had to be waited for.
+   * @throws {@link GuestError} if the guest said no, {@link GuestTrapError}, {@link GuestExitError} or
+   * {@link OutputTooLargeError} if it failed (its instance is replaced), {@link QueueFullError} when `maxQueue`
+   * calls wait, {@link EngineClosedError} after `close`, {@link InstanceStartError} if there is no instance and none
+   * can be opened.
+   */
+  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
+
+  /** Takes no more calls, lets those that wait or run end, and closes the instances. */
+  close(): Promise<void>
+}
+
+/** On whose behalf a call is made; a Fastify request is one. */
+export interface Caller {
+  readonly log: Log
+}
+
+export interface EngineOptions {
+  readonly plugin: Plugin
+  readonly runtime: Runtime
+  readonly settings: InstanceSettings
+  /** Calls that may wait for an instance. */
+  readonly maxQueue: number
+}

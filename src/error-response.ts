@@ -1,0 +1,76 @@
+import { STATUS_CODES } from 'node:http'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { setCommonHeaders } from './common-headers.ts'
+import { BadRequestError, BodyTooLargeError, GuestError, InternalError } from './errors.ts'
+
+/** What a client is told of a failure. (RFC 9457) */
+export interface ProblemDetails {
+  type: string
+  title: string
+  status: number
+  detail: string
+  /** Stable: match on this. */
+  code: string
+  requestId: string
+}
+
+/** Our errors: each has a code that never changes, and the status that a client sees. */
+export type KnownError = Error & { readonly code: string; readonly statusCode: number }
+
+/** Seconds after which a client that was told 503 may try again. */
+const RETRY_AFTER = '1'
+
+/**
+ * Fastify's error handler for our routes: makes the answer of a failed call or request. The guest's own word goes to
+ * the client as it is; everything else as problem details, and its cause to the log only.
+ *
+ * @throws what is not ours, such as an error of a hook of the app that the routes are mounted into: its handler takes it.
+ */
+export function sendRouteError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  const known = toKnownError(error)
+  if (!known) throw error
+  sendError(known, request, reply)
+}
+
+/** Fastify's error handler for a server of our own, where nothing else knows what to do with an error. */
+export function sendAnyError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  const isClientError = error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500
+  const unknown = () =>
+    isClientError ? new BadRequestError(error.message) : new InternalError({ cause: error })
+  sendError(toKnownError(error) ?? unknown(), request, reply)
+}
+
+/** Describes a failure to a client. */
+export function problemDetails({ statusCode, code, message }: KnownError, requestId: string): ProblemDetails {
+  const title = STATUS_CODES[statusCode] ?? 'Unknown Error'
+  return { type: 'about:blank', title, status: statusCode, detail: message, code, requestId }
+}
+
+function toKnownError(error: FastifyError): KnownError | undefined {
+  if (error.code?.startsWith('WASM_SERVE_')) return error as KnownError
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new BodyTooLargeError()
+  if (error.code?.startsWith('FST_ERR_CTP_')) return new BadRequestError(error.message)
+  return undefined
+}
+
+function sendError(error: KnownError, request: FastifyRequest, reply: FastifyReply): void {
+  setCommonHeaders(reply)
+  reply.code(error.statusCode)
+  if (error instanceof GuestError) {
+    request.log.debug({ code: error.code }, 'the guest said no')
+    reply.header('content-type', 'text/plain; charset=utf-8').send(error.message)
+    return
+  }
+  logFailure(error, request)
+  if (error.statusCode === 503) reply.header('retry-after', RETRY_AFTER)
+  // As bytes: to a JSON text Fastify would append a charset, which this type does not have.
+  const body = Buffer.from(JSON.stringify(problemDetails(error, request.id)))
+  reply.header('content-type', 'application/problem+json').send(body)
+}
+
+function logFailure(error: KnownError, request: FastifyRequest): void {
+  const { code, message, cause } = error
+  if (error.statusCode < 500) request.log.debug({ code }, message)
+  else if (cause instanceof Error) request.log.error({ code, err: cause }, message)
+  else request.log.error({ code, ...(cause as object | undefined) }, message)
+}

@@ -1,0 +1,149 @@
+import createError, { type FastifyErrorConstructor } from '@fastify/error'
+
+/*
+ * Every failure that wasm-serve causes, with the HTTP status a client sees when a request meets it.
+ * Codes are spelled out so that grep finds them; they are never renamed or reused.
+ */
+
+function failure<Args extends unknown[]>(
+  code: `WASM_SERVE_${string}`,
+  message: string,
+  statusCode = 500,
+): FastifyErrorConstructor<{ code: string; statusCode: number }, [...Args, options?: ErrorOptions]> {
+  return createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
+}
+
+// What a user asked for and cannot have: met before anything listens.
+
+/** The command line or an environment variable cannot be understood. The command exits with 2. */
+export const UsageError = failure<[problem: string]>('WASM_SERVE_USAGE_INVALID', '%s')
+
+/** One or more options are wrong; the message lists all of them. */
+export const OptionsError = failure<[problems: string]>('WASM_SERVE_OPTIONS_INVALID', 'Invalid options:\n%s')
+
+/** The plug-in's bytes cannot be read: no such file, a directory, no permission. */
+export const PluginUnreadableError = failure<[source: string, reason: string]>(
+  'WASM_SERVE_PLUGIN_UNREADABLE',
+  'Cannot read plug-in %s: %s',
+)
+
+/** The bytes are not a WebAssembly core module. */
+export const PluginInvalidError = failure<[source: string, reason: string]>(
+  'WASM_SERVE_PLUGIN_INVALID',
+  'Plug-in %s cannot be used: %s',
+)
+
+/** The plug-in imports something that nobody provides. */
+export const PluginImportError = failure<[source: string, imports: string]>(
+  'WASM_SERVE_PLUGIN_IMPORT_MISSING',
+  'Plug-in %s needs imports that nobody provides:\n%s',
+)
+
+/** The plug-in needs WASI and the route has it switched off. */
+export const WasiDisabledError = failure<[source: string, imports: string]>(
+  'WASM_SERVE_WASI_DISABLED',
+  'Plug-in %s needs WASI (%s), which is switched off: leave out --no-wasi (option "wasi": true)',
+)
+
+/** The plug-in cannot be instantiated: linking failed, or its start function trapped. */
+export const InstanceStartError = failure<[plugin: string, reason: string]>(
+  'WASM_SERVE_INSTANCE_START_FAILED',
+  'Plug-in %s cannot be started: %s',
+)
+
+/** No export of the plug-in can be called, the one asked for does not exist, or none was named and there are several. */
+export const FunctionUnknownError = failure<[source: string, reason: string]>(
+  'WASM_SERVE_FUNCTION_UNKNOWN',
+  'Plug-in %s: %s',
+)
+
+/** Two routes answer the same method and URL. */
+export const RouteConflictError = failure<[url: string]>(
+  'WASM_SERVE_ROUTE_CONFLICT',
+  'Two routes answer POST %s: give one of them another "url"',
+)
+
+/** The address cannot be listened on. */
+export const ListenError = failure<[address: string, reason: string]>(
+  'WASM_SERVE_LISTEN_FAILED',
+  'Cannot listen on %s: %s',
+)
+
+// What can happen to a call.
+
+/** The guest said no: it set an error or returned non-zero. The message is the guest's own. */
+export const GuestError = failure<[message: string]>('WASM_SERVE_GUEST_ERROR', '%s', 409)
+
+/** The guest trapped: its instance is replaced. `cause` holds the engine's reason and the guest's stack. */
+export const GuestTrapError = failure<[exportName: string]>(
+  'WASM_SERVE_GUEST_TRAP',
+  'The guest function "%s" trapped; its instance was replaced',
+)
+
+/** The guest ended its program with WASI's `proc_exit`: its instance is replaced. */
+export const GuestExitError = failure<[exportName: string]>(
+  'WASM_SERVE_GUEST_EXIT',
+  'The guest function "%s" ended its program (proc_exit); its instance was replaced',
+)
+
+/** The guest produced more than the route's `outputLimit` allows: its instance is replaced. */
+export const OutputTooLargeError = failure<[exportName: string, bytes: number, limit: number]>(
+  'WASM_SERVE_OUTPUT_TOO_LARGE',
+  'The guest function "%s" produced %d bytes, more than the outputLimit of %d',
+  502,
+)
+
+/** As many calls wait for the route's instance as `maxQueue` allows. */
+export const QueueFullError = failure<[limit: number]>(
+  'WASM_SERVE_QUEUE_FULL',
+  'Already %d calls wait for this route: try again later',
+  503,
+)
+
+/** The route is being closed and takes no more calls. */
+export const EngineClosedError = failure<[]>(
+  'WASM_SERVE_ENGINE_CLOSED',
+  'This route is being closed: try again later',
+  503,
+)
+
+// What can be wrong with a request.
+
+export const RouteNotFoundError = failure<[method: string, url: string]>(
+  'WASM_SERVE_ROUTE_NOT_FOUND',
+  'No route answers %s %s',
+  404,
+)
+
+export const MethodNotAllowedError = failure<[method: string, allowed: string]>(
+  'WASM_SERVE_METHOD_NOT_ALLOWED',
+  'This route does not answer %s, only %s',
+  405,
+)
+
+export const RequestTimeoutError = failure<[]>(
+  'WASM_SERVE_REQUEST_TIMEOUT',
+  'The request took too long to arrive',
+  408,
+)
+
+export const BodyTooLargeError = failure<[]>(
+  'WASM_SERVE_BODY_TOO_LARGE',
+  'The request body is larger than this route accepts',
+  413,
+)
+
+export const HeadersTooLargeError = failure<[]>(
+  'WASM_SERVE_HEADERS_TOO_LARGE',
+  'The request line and headers are larger than 16 KiB',
+  431,
+)
+
+export const BadRequestError = failure<[problem: string]>(
+  'WASM_SERVE_BAD_REQUEST',
+  'The request is malformed: %s',
+  400,
+)
+
+/** Something broke that no other class names: a bug. */
+export const InternalError = failure<[]>('WASM_SERVE_INTERNAL_ERROR', 'Something went wrong on the server')

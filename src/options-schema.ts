@@ -1,0 +1,101 @@
+import { type TOptional, type TProperties, type TSchema, type TUnsafe, Type } from 'typebox'
+
+/*
+ * The only description of the options: types, defaults, checks, the published JSON schema, the flags and the
+ * README's tables come from here. The build turns this module into plain data, so TypeBox is not loaded to serve.
+ */
+
+declare const defaulted: unique symbol
+
+/** Marks an option that may be left out and then has its schema's `default`. */
+export interface Defaulted {
+  readonly [defaulted]: true
+}
+
+const withDefault = <Schema extends TSchema>(schema: Schema) =>
+  Type.Optional(schema) as TOptional<Schema> & Defaulted
+
+const only = <Properties extends TProperties>(properties: Properties) =>
+  Type.Object(properties, { additionalProperties: false })
+
+/** A path in JSON; a library user may also pass the bytes. `pluginSource` is a keyword of our options check. */
+const pluginSource = (description: string): TUnsafe<string | Uint8Array> =>
+  Type.Unsafe<string | Uint8Array>({ pluginSource: true, description })
+
+const ms = (description: string, value: number, minimum = 1) =>
+  withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, description }))
+
+const count = (description: string, value: number) =>
+  withDefault(Type.Integer({ minimum: 1, default: value, description }))
+
+export const routeSchema = only({
+  url: withDefault(
+    Type.String({
+      pattern: '^/',
+      default: '/',
+      description: "Where the route answers, in Fastify's route syntax.",
+    }),
+  ),
+  plugin: pluginSource('The plug-in: path of a `.wasm` file.'),
+  function: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'The export that is called. Default: the only one that can be called.',
+    }),
+  ),
+  config: withDefault(
+    Type.Record(Type.String(), Type.String(), {
+      default: {},
+      description: 'What the guest reads with `config_get`.',
+    }),
+  ),
+  wasi: withDefault(Type.Boolean({ default: true, description: 'Give the guest WASI preview 1.' })),
+  bodyLimit: count('Largest request body, in bytes; larger ones are answered with 413.', 1_048_576),
+  outputLimit: count('Largest output of a guest, in bytes; larger ones are answered with 502.', 8_388_608),
+  contentType: Type.Optional(
+    Type.String({
+      pattern: '^[!-~][ -~]*$',
+      description:
+        'Content type of the answers. Default: `text/plain; charset=utf-8` for valid UTF-8, else `application/octet-stream`.',
+    }),
+  ),
+  maxQueue: count('Calls that may wait for the instance; more are answered with 503.', 1_000),
+})
+
+/** Options of the Fastify plugin. */
+export const wasmServeSchema = only({
+  routes: Type.Array(routeSchema, {
+    minItems: 1,
+    description: 'The routes, each with a plug-in instance of its own.',
+  }),
+})
+
+/** Options of the server: those of the Fastify plugin, and those that only a process of its own can have. */
+export const serverSchema = only({
+  ...wasmServeSchema.properties,
+  host: withDefault(
+    Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address to listen on.' }),
+  ),
+  port: withDefault(
+    Type.Integer({
+      minimum: 0,
+      maximum: 65_535,
+      default: 8080,
+      description: 'Port to listen on; 0 picks a free one.',
+    }),
+  ),
+  logLevel: withDefault(
+    Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+      default: 'info',
+      description: 'Least level that is logged.',
+    }),
+  ),
+  accessLog: withDefault(Type.Boolean({ default: false, description: 'Log one line per request.' })),
+  drainMs: ms('After SIGTERM: how long answers say `Connection: close` before the listener closes.', 300, 0),
+  graceMs: ms('After that: how long requests in flight may take to end.', 10_000, 0),
+  headersTimeoutMs: ms("How long a request's headers may take to arrive; then 408.", 10_000),
+  requestTimeoutMs: ms('How long a whole request may take to arrive; then 408.', 30_000),
+  keepAliveTimeoutMs: ms('How long an idle connection is kept.', 72_000),
+  unreadTimeoutMs: ms('How long a client may leave its answer unread; then it is cut off.', 30_000),
+  maxConnections: count('Connections at a time; more are closed at once.', 10_000),
+})

@@ -1,0 +1,95 @@
+import type { ErrorObject, ValidateFunction } from 'ajv'
+import type { Static, TObject, TSchema } from 'typebox'
+import { OptionsError } from './errors.ts'
+import { didYouMean } from './nearest.ts'
+import { isServerOptions, isWasmServeOptions } from './options-check.ts'
+import type { Defaulted, routeSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
+
+/** A route: a URL bound to one export of a plug-in. */
+export type RouteOptions = Static<typeof routeSchema>
+
+/** Options of the Fastify plugin. */
+export type WasmServeOptions = Static<typeof wasmServeSchema>
+
+/** Options of the server. */
+export type ServerOptions = Static<typeof serverSchema>
+
+/** Options after the check: what has a default is there. */
+type Checked<Schema extends TObject> = Static<Schema> & {
+  [Key in keyof Schema['properties'] as Schema['properties'][Key] extends Defaulted
+    ? Key
+    : never]-?: Schema['properties'][Key] extends TSchema ? Static<Schema['properties'][Key]> : never
+}
+
+export type CheckedRouteOptions = Checked<typeof routeSchema>
+export type CheckedWasmServeOptions = { routes: CheckedRouteOptions[] }
+export type CheckedServerOptions = Omit<Checked<typeof serverSchema>, 'routes'> & CheckedWasmServeOptions
+
+/** One thing that is wrong with the options. */
+export interface Problem {
+  /** Where: the option's name, or the path to it, such as `routes[0].url`. */
+  readonly option: string
+  readonly message: string
+}
+
+/**
+ * Checks the options of the Fastify plugin; the caller's object is not changed.
+ *
+ * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
+ */
+export function checkWasmServeOptions(options: unknown): CheckedWasmServeOptions {
+  return check<CheckedWasmServeOptions>(isWasmServeOptions, options)
+}
+
+/**
+ * Checks the options of the server; the caller's object is not changed.
+ *
+ * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
+ */
+export function checkServerOptions(options: unknown): CheckedServerOptions {
+  return check<CheckedServerOptions>(isServerOptions, options)
+}
+
+/** The problems that an {@link OptionsError} lists. */
+export function problemsOf(error: InstanceType<typeof OptionsError>): readonly Problem[] {
+  return problems.get(error) ?? []
+}
+
+const problems = new WeakMap<object, readonly Problem[]>()
+
+function check<Options>(isValid: ValidateFunction, options: unknown): Options {
+  const copy = copyPlain(options)
+  if (isValid(copy)) return copy as Options
+  const found = (isValid.errors ?? []).map(toProblem)
+  const error = new OptionsError(found.map(({ option, message }) => `  ${option}: ${message}`).join('\n'))
+  problems.set(error, found)
+  throw error
+}
+
+/** The check fills in defaults, so it gets a copy of the plain objects; bytes stay where they are. */
+function copyPlain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(copyPlain)
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, copyPlain(item)]))
+}
+
+function toProblem({ instancePath, keyword, message, params, parentSchema }: ErrorObject): Problem {
+  const option = instancePath
+    .slice(1)
+    .replaceAll(/\/(\d+)/g, '[$1]')
+    .replaceAll('/', '.')
+  if (keyword === 'additionalProperties') {
+    const unknown = String(params.additionalProperty)
+    const known = Object.keys((parentSchema?.properties as object | undefined) ?? {})
+    return { option: join(option, unknown), message: `unknown option${didYouMean(unknown, known)}` }
+  }
+  if (keyword === 'required')
+    return { option: join(option, String(params.missingProperty)), message: 'is missing' }
+  if (keyword === 'enum')
+    return { option, message: `must be one of ${(params.allowedValues as string[]).join(', ')}` }
+  return { option: option || 'options', message: message ?? 'is wrong' }
+}
+
+function join(parent: string, child: string): string {
+  return parent ? `${parent}.${child}` : child
+}

@@ -1,0 +1,70 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { PluginInvalidError, PluginUnreadableError } from './errors.ts'
+import { whyNotAModule } from './file-kind.ts'
+import { exportedFunctions, type FunctionExport } from './module.ts'
+
+/** A plug-in that was read and compiled; instances are opened from it. */
+export interface Plugin {
+  /** For people: the file's name, or the start of the digest. */
+  readonly name: string
+  /** SHA-256 of the bytes, in hex. */
+  readonly digest: string
+  readonly module: WebAssembly.Module
+  readonly functions: readonly FunctionExport[]
+}
+
+/**
+ * Reads, checks and compiles a plug-in. Equal bytes are compiled once.
+ *
+ * @param source - Path of a `.wasm` file, or the bytes themselves.
+ * @throws {@link PluginUnreadableError} if there is no such file, or it cannot be read.
+ * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module; the message says what they are.
+ */
+export async function loadPlugin(source: string | Uint8Array): Promise<Plugin> {
+  const bytes = typeof source === 'string' ? await read(source) : source
+  const digest = createHash('sha256').update(bytes).digest('hex')
+  const name = typeof source === 'string' ? basename(source) : `sha256:${digest.slice(0, 12)}`
+
+  const module = compiled.get(digest)?.deref() ?? (await compile(bytes, name))
+  compiled.set(digest, new WeakRef(module))
+  return { name, digest, module, functions: exportedFunctions(bytes) }
+}
+
+/** Compiled modules by digest, for as long as somebody uses them. */
+const compiled = new Map<string, WeakRef<WebAssembly.Module>>()
+
+async function read(path: string): Promise<Uint8Array> {
+  try {
+    return await readFile(path)
+  } catch (error) {
+    throw new PluginUnreadableError(path, whyUnreadable(error), { cause: error })
+  }
+}
+
+function whyUnreadable(error: unknown): string {
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return 'there is no such file'
+    case 'EISDIR':
+      return 'it is a directory; name a .wasm file in it'
+    case 'EACCES':
+    case 'EPERM':
+      return 'no permission to read it'
+    default:
+      return (error as Error).message
+  }
+}
+
+async function compile(bytes: Uint8Array, name: string): Promise<WebAssembly.Module> {
+  const notAModule = whyNotAModule(bytes)
+  if (notAModule) throw new PluginInvalidError(name, notAModule)
+  try {
+    return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
+  } catch (error) {
+    const reason = (error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')
+    throw new PluginInvalidError(name, `it is not a valid module: ${reason}`, { cause: error })
+  }
+}

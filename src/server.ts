@@ -1,0 +1,91 @@
+import { once } from 'node:events'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { Drain } from './drain.ts'
+import { ListenError } from './errors.ts'
+import { createHttpServer } from './http-server.ts'
+import type { CheckedServerOptions } from './options.ts'
+
+/** A server that listens. It owns the sockets; the Fastify app behind them can be replaced. */
+export interface RunningServer {
+  /** Where it listens, such as `http://127.0.0.1:8080`. */
+  readonly url: string
+
+  /**
+   * Puts another app in the place of the present one: the next request goes there. What the old one has begun ends
+   * there; then it is closed.
+   */
+  replace(app: FastifyInstance): Promise<void>
+
+  /**
+   * Ends the server without losing a request: answers say `Connection: close` for `drainMs`, then the listener
+   * closes and what is in flight ends, for at most `graceMs`.
+   */
+  drain(): Promise<void>
+}
+
+/**
+ * Makes a server and listens.
+ *
+ * @param app - Answers the requests, and belongs to the server from now on.
+ * @throws {@link ListenError} if the address cannot be had; the app is closed.
+ */
+export async function startServer(
+  options: CheckedServerOptions,
+  app: FastifyInstance,
+  log: FastifyBaseLogger,
+): Promise<RunningServer> {
+  let current = app
+  const drain = new Drain((request, response) => current.routing(request, response))
+  const { server, connections } = createHttpServer(options, drain.handle, log)
+  try {
+    await listen(server, options)
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+
+  return {
+    url: urlOf(server.address() as AddressInfo),
+
+    async replace(next) {
+      const old = current
+      current = next
+      await old.close()
+    },
+
+    async drain() {
+      await drain.run(server, connections, options)
+      await current.close()
+    },
+  }
+}
+
+async function listen(server: Server, { host, port }: CheckedServerOptions): Promise<void> {
+  try {
+    server.listen({ host, port })
+    await once(server, 'listening')
+  } catch (error) {
+    throw new ListenError(`${host}:${port}`, whyNot(error as NodeJS.ErrnoException), { cause: error })
+  }
+}
+
+function whyNot({ code, message }: NodeJS.ErrnoException): string {
+  switch (code) {
+    case 'EADDRINUSE':
+      return 'the port is taken; choose another with --port, or 0 for a free one'
+    case 'EACCES':
+      return 'no permission; ports below 1024 are for root'
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'this machine has no such address; try --host 127.0.0.1, or 0.0.0.0 for all'
+    default:
+      return message
+  }
+}
+
+function urlOf({ address, family, port }: AddressInfo): string {
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}

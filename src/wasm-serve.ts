@@ -1,0 +1,161 @@
+import type {
+  FastifyInstance,
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler,
+  RegisterOptions,
+} from 'fastify'
+import fp from 'fastify-plugin'
+import { chooseExport } from './callable.ts'
+import { openRaw } from './contract/raw.ts'
+import type { Engine } from './engine/engine.ts'
+import { openInline } from './engine/inline.ts'
+import { sendRouteError } from './error-response.ts'
+import { MethodNotAllowedError, RouteConflictError } from './errors.ts'
+import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './options.ts'
+import { loadPlugin, type Plugin } from './plugin.ts'
+import { type EngineHolder, serveRoute } from './route.ts'
+import { sdk } from './runtime/sdk.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** There on the routes of wasm-serve. */
+    wasmServe?: ServedRoute
+  }
+}
+
+/** What answers at a route; an `onRoute` hook finds it in the route's `config.wasmServe`. */
+export interface ServedRoute {
+  readonly method: string
+  readonly url: string
+  readonly plugin: string
+  readonly function: string
+  readonly engine: string
+  readonly runtime: string
+}
+
+const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
+  const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
+  const { routes } = checkWasmServeOptions(ours)
+  refuseConflicts(routes)
+
+  app.removeAllContentTypeParsers() // guests get the bytes as they came
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.setErrorHandler(sendRouteError)
+
+  const chosen = await chooseAll(routes)
+  const opened = await openAll(chosen, app)
+  app.addHook('onClose', () => closeAll(opened))
+  for (const route of opened) addRoute(app, route)
+}
+
+/**
+ * Serves Extism plug-ins as routes of this scope, below its prefix. A reload swaps what answers at a route; routes
+ * cannot be added once the app listens, because Fastify cannot.
+ */
+export const wasmServe: FastifyPluginAsync<WasmServeOptions> = fp(plugin, {
+  name: 'wasm-serve',
+  fastify: '5.x',
+  encapsulate: true,
+})
+
+/** A route with its plug-in loaded and its export chosen. */
+interface ChosenRoute {
+  readonly options: CheckedRouteOptions
+  readonly plugin: Plugin
+  readonly exportName: string
+}
+
+interface OpenRoute extends ChosenRoute {
+  readonly holder: EngineHolder
+}
+
+function refuseConflicts(routes: readonly CheckedRouteOptions[]): void {
+  const urls = new Set<string>()
+  for (const { url } of routes) {
+    if (urls.has(url)) throw new RouteConflictError(url)
+    urls.add(url)
+  }
+}
+
+/** Loads the plug-ins, each source once, and chooses what the routes call: fails before anything is opened. */
+async function chooseAll(routes: readonly CheckedRouteOptions[]): Promise<ChosenRoute[]> {
+  const loading = new Map<string | Uint8Array, Promise<Plugin>>()
+  const load = (source: string | Uint8Array) => {
+    const plugin = loading.get(source) ?? loadPlugin(source)
+    loading.set(source, plugin)
+    return plugin
+  }
+  return Promise.all(
+    routes.map(async (options) => {
+      const plugin = await load(options.plugin)
+      return { options, plugin, exportName: chooseExport(plugin, options.function) }
+    }),
+  )
+}
+
+/** Opens the engines in parallel; closes those that opened if one fails. */
+async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Promise<OpenRoute[]> {
+  const opened = routes.map((route) => ({ ...route, holder: { engine: openEngine(route, app) } }))
+  try {
+    await Promise.all(opened.map(({ holder }) => holder.engine.ready))
+  } catch (error) {
+    await closeAll(opened)
+    throw error
+  }
+  return opened
+}
+
+function openEngine({ options, plugin }: ChosenRoute, app: FastifyInstance): Engine {
+  const { config, wasi, outputLimit, maxQueue } = options
+  return openInline({ plugin, runtime: sdk, settings: { config, wasi, outputLimit, log: app.log }, maxQueue })
+}
+
+async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
+  await Promise.all(routes.map(({ holder }) => holder.engine.close()))
+}
+
+function addRoute(app: FastifyInstance, { options, plugin, exportName, holder }: OpenRoute): void {
+  const { url, bodyLimit } = options
+  const config: ServedRoute = {
+    method: METHOD,
+    url: app.prefix + url,
+    plugin: plugin.name,
+    function: exportName,
+    engine: holder.engine.name,
+    runtime: sdk.name,
+  }
+  app.route({
+    method: METHOD,
+    url,
+    bodyLimit,
+    config: { wasmServe: config },
+    onRequest: acceptAnyContentType,
+    handler: serveRoute(exportName, openRaw(options), holder),
+  })
+  app.route({
+    method: app.supportedMethods.filter((method) => method !== METHOD),
+    url,
+    exposeHeadRoute: false,
+    onRequest: refuseMethod, // before a body is read
+    handler: refuseMethod,
+  })
+}
+
+const METHOD = 'POST'
+
+/** Fastify refuses content types that it cannot parse, before it asks for a parser; the guest may know them. */
+const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
+  const { headers } = request.raw
+  const type = headers['content-type']
+  if (type !== undefined && !MEDIA_TYPE.test(type)) headers['content-type'] = 'application/octet-stream'
+  done()
+}
+
+const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
+
+async function refuseMethod(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  reply.header('allow', METHOD)
+  throw new MethodNotAllowedError(request.method, METHOD)
+}
