@@ -1,0 +1,32 @@
+;; Logs its input at each level.
+(module
+  (import "extism:host/env" "input_offset" (func $input_offset (result i64)))
+  (import "extism:host/env" "input_length" (func $input_length (result i64)))
+  (import "extism:host/env" "input_load_u8" (func $input_load_u8 (param i64) (result i32)))
+  (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+  (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+  (import "extism:host/env" "log_info" (func $log_info (param i64)))
+  (import "extism:host/env" "log_warn" (func $log_warn (param i64)))
+  (import "extism:host/env" "log_error" (func $log_error (param i64)))
+  (func $copy (result i64)
+    (local $block i64) (local $i i64)
+    (local.set $block (call $alloc (call $input_length)))
+    (block $done
+      (loop $next
+        (br_if $done (i64.ge_u (local.get $i) (call $input_length)))
+        (call $store_u8 (i64.add (local.get $block) (local.get $i)) (call $input_load_u8 (local.get $i)))
+        (local.set $i (i64.add (local.get $i) (i64.const 1)))
+        (br $next)))
+    (local.get $block))
+  (func (export "log") (result i32)
+    (call $log_info (call $copy))
+    (call $log_warn (call $copy))
+    (call $log_error (call $copy))
+    (i32.const 0))
+  (func (export "flood") (result i32)
+    (local $i i32)
+    (loop $next
+      (call $log_info (call $copy))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $i) (i32.const 500))))
+    (i32.const 0)))

@@ -1,0 +1,29 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import loadWabt from 'wabt'
+
+const wabt = await loadWabt()
+const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-'))
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+
+/** The bytes of a guest of `test/guests`, or of WebAssembly text. */
+export function guestBytes(nameOrText: string): Uint8Array {
+  const isText = nameOrText.startsWith('(')
+  const file = new URL(`../guests/${nameOrText}.wat`, import.meta.url)
+  const text = isText ? nameOrText : readFileSync(file, 'utf8')
+  const module = wabt.parseWat(isText ? 'test.wat' : `${nameOrText}.wat`, text)
+  return module.toBinary({ write_debug_names: true }).buffer
+}
+
+/** The path of a guest of `test/guests`, assembled. */
+export function guest(name: string): string {
+  return file(`${name}.wasm`, guestBytes(name))
+}
+
+/** The path of a temporary file with these bytes. */
+export function file(name: string, bytes: Uint8Array | string): string {
+  const path = join(folder, name)
+  writeFileSync(path, bytes)
+  return path
+}

@@ -1,0 +1,33 @@
+import { onTestFinished } from 'vitest'
+import { createApp } from '../../src/app.ts'
+import { createServer } from '../../src/index.ts'
+import { openLog } from '../../src/log.ts'
+import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options.ts'
+import { type RunningServer, startServer } from '../../src/server.ts'
+
+/** An app that serves one route, for `inject`; closed when the test ends. */
+export async function serve(route: RouteOptions, server: Partial<ServerOptions> = {}) {
+  const app = await createServer({ logLevel: 'silent', ...server, routes: [route] })
+  onTestFinished(() => app.close())
+  return app
+}
+
+/** A server that listens on a free port of the loopback interface; closed when the test ends. */
+export async function listen(
+  route: RouteOptions,
+  server: Partial<ServerOptions> = {},
+): Promise<RunningServer & { port: number }> {
+  const options = checkServerOptions({
+    logLevel: 'silent',
+    drainMs: 0,
+    graceMs: 1_000,
+    port: 0,
+    ...server,
+    routes: [route],
+  })
+  const log = openLog(options.logLevel)
+  const { app } = await createApp(options, log)
+  const running = await startServer(options, app, log)
+  onTestFinished(() => running.drain())
+  return { ...running, port: Number(new URL(running.url).port) }
+}
