@@ -63,6 +63,12 @@ export const RouteConflictError = failure<[url: string]>(
   'Two routes answer POST %s: give one of them another "url"',
 )
 
+/** A route's URL is not one that Fastify understands, or the app that it is mounted into has it already. */
+export const RouteInvalidError = failure<[url: string, reason: string]>(
+  'WASM_SERVE_ROUTE_INVALID',
+  'The route %s cannot be added: %s',
+)
+
 /** The address cannot be listened on. */
 export const ListenError = failure<[address: string, reason: string]>(
   'WASM_SERVE_LISTEN_FAILED',

@@ -55,8 +55,7 @@ export const routeSchema = only({
   contentType: Type.Optional(
     Type.String({
       pattern: '^[!-~][ -~]*$',
-      description:
-        'Content type of the answers. Default: `text/plain; charset=utf-8` for valid UTF-8, else `application/octet-stream`.',
+      description: 'Content type of the answers. Default: text if the output is valid UTF-8, else bytes.',
     }),
   ),
   maxQueue: count('Calls that may wait for the instance; more are answered with 503.', 1_000),

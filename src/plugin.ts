@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { basename } from 'node:path'
+import { readdir, readFile } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
 import { PluginInvalidError, PluginUnreadableError } from './errors.ts'
 import { whyNotAModule } from './file-kind.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
+import { didYouMean } from './nearest.ts'
 
 /** A plug-in that was read and compiled; instances are opened from it. */
 export interface Plugin {
@@ -39,15 +40,15 @@ async function read(path: string): Promise<Uint8Array> {
   try {
     return await readFile(path)
   } catch (error) {
-    throw new PluginUnreadableError(path, whyUnreadable(error), { cause: error })
+    throw new PluginUnreadableError(path, await whyUnreadable(error, path), { cause: error })
   }
 }
 
-function whyUnreadable(error: unknown): string {
+async function whyUnreadable(error: unknown, path: string): Promise<string> {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
     case 'ENOTDIR':
-      return 'there is no such file'
+      return `there is no such file${didYouMean(basename(path), await neighbours(path))}`
     case 'EISDIR':
       return 'it is a directory; name a .wasm file in it'
     case 'EACCES':
@@ -56,6 +57,12 @@ function whyUnreadable(error: unknown): string {
     default:
       return (error as Error).message
   }
+}
+
+/** The plug-ins in the folder where one was looked for. */
+async function neighbours(path: string): Promise<string[]> {
+  const names = await readdir(dirname(path)).catch(() => [])
+  return names.filter((name) => name.endsWith('.wasm'))
 }
 
 async function compile(bytes: Uint8Array, name: string): Promise<WebAssembly.Module> {

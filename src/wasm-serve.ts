@@ -12,7 +12,7 @@ import { openRaw } from './contract/raw.ts'
 import type { Engine } from './engine/engine.ts'
 import { openInline } from './engine/inline.ts'
 import { sendRouteError } from './error-response.ts'
-import { MethodNotAllowedError, RouteConflictError } from './errors.ts'
+import { MethodNotAllowedError, RouteConflictError, RouteInvalidError } from './errors.ts'
 import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './options.ts'
 import { loadPlugin, type Plugin } from './plugin.ts'
 import { type EngineHolder, serveRoute } from './route.ts'
@@ -126,21 +126,25 @@ function addRoute(app: FastifyInstance, { options, plugin, exportName, holder }:
     engine: holder.engine.name,
     runtime: sdk.name,
   }
-  app.route({
-    method: METHOD,
-    url,
-    bodyLimit,
-    config: { wasmServe: config },
-    onRequest: acceptAnyContentType,
-    handler: serveRoute(exportName, openRaw(options), holder),
-  })
-  app.route({
-    method: app.supportedMethods.filter((method) => method !== METHOD),
-    url,
-    exposeHeadRoute: false,
-    onRequest: refuseMethod, // before a body is read
-    handler: refuseMethod,
-  })
+  try {
+    app.route({
+      method: METHOD,
+      url,
+      bodyLimit,
+      config: { wasmServe: config },
+      onRequest: acceptAnyContentType,
+      handler: serveRoute(exportName, openRaw(options), holder),
+    })
+    app.route({
+      method: app.supportedMethods.filter((method) => method !== METHOD),
+      url,
+      exposeHeadRoute: false,
+      onRequest: refuseMethod, // before a body is read
+      handler: refuseMethod,
+    })
+  } catch (error) {
+    throw new RouteInvalidError(url, (error as Error).message, { cause: error })
+  }
 }
 
 const METHOD = 'POST'

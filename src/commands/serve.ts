@@ -21,15 +21,15 @@ export const serve: Command = {
     if (config.version) return host.out.write(`${packageVersion()}\n`)
     if (config.source === undefined) throw new UsageError('name a plug-in, such as hello.wasm')
 
-    const options = checkServerOptions({
-      ...config.server,
-      routes: await routesOf(config.source, config.route),
-    })
+    const { routes, leftOut } = await routesOf(config.source, config.route)
+    const options = checkServerOptions({ ...config.server, routes })
     const log = openLog(options.logLevel, host.logTerminal)
-    const { app, routes } = await createApp(options, log)
+    if (leftOut.length > 0)
+      log.warn(`functions whose names cannot be routes were left out: ${leftOut.join(', ')}`)
+    const { app, routes: served } = await createApp(options, log)
     const server = await startServer(options, app, log)
     endWithSignals(server, options, log, isNpmRun(host) ? host.parentId : undefined)
-    host.out.write(renderBanner(server.url, routes, host.out.colours))
+    host.out.write(renderBanner(server.url, served, host.out.colours))
   },
 }
 
@@ -37,17 +37,30 @@ export const serve: Command = {
  * The function named, at `/`. None named: the only one, or each of several at its name, and the one that is called
  * like the file also at `/`.
  */
-async function routesOf(source: string, route: Record<string, unknown>): Promise<object[]> {
+async function routesOf(
+  source: string,
+  route: Record<string, unknown>,
+): Promise<{ routes: object[]; leftOut: string[] }> {
   const plugin = await loadPlugin(source)
   const exports = callableExports(plugin)
-  if (route.function !== undefined || exports.length < 2) return [{ ...route, plugin: source }]
+  if (route.function !== undefined || exports.length < 2) {
+    return { routes: [{ ...route, plugin: source }], leftOut: [] }
+  }
 
-  const routes = exports.map((name) => ({ ...route, plugin: source, function: name, url: urlOf(name) }))
-  const namesake = exports.find((name) => name === basename(source, extname(source)))
-  return namesake === undefined
-    ? routes
-    : [{ ...route, plugin: source, function: namesake, url: '/' }, ...routes]
+  const namesake = exports.filter((name) => name === basename(source, extname(source)))
+  const mounted = exports.filter((name) => !UNROUTABLE.test(name))
+  const routeOf = (name: string, url: string) => ({ ...route, plugin: source, function: name, url })
+  return {
+    routes: [
+      ...namesake.map((name) => routeOf(name, '/')),
+      ...mounted.map((name) => routeOf(name, urlOf(name))),
+    ],
+    leftOut: exports.filter((name) => UNROUTABLE.test(name)),
+  }
 }
+
+/** What Fastify's routes can match in no way, not even encoded: a wildcard, and what ends a path. */
+const UNROUTABLE = /[*?#]/
 
 /** In Fastify's route syntax a colon begins a parameter, and two are one. */
 function urlOf(exportName: string): string {

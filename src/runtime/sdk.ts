@@ -24,7 +24,7 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
   try {
     const guest = await createPlugin(plugin.module, {
       useWasi: settings.wasi,
-      config: { ...settings.config },
+      config: Object.assign(Object.create(null), settings.config), // the SDK asks it with `in`
       logLevel: 'trace',
       logger: consoleOf(log),
       functions: { [EXTISM_ENV]: { output_set: output.set } },

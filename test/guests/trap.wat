@@ -1,5 +1,5 @@
 ;; Traps two functions deep, but for the input "ok", which it echoes.
-(module $trap
+(module $guest
   (import "extism:host/env" "input_offset" (func $input_offset (result i64)))
   (import "extism:host/env" "input_length" (func $input_length (result i64)))
   (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))

@@ -11,7 +11,8 @@ process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 export function guestBytes(nameOrText: string): Uint8Array {
   const isText = nameOrText.startsWith('(')
   const file = new URL(`../guests/${nameOrText}.wat`, import.meta.url)
-  const text = isText ? nameOrText : readFileSync(file, 'utf8')
+  // wabt takes the low byte of each character: so its characters are the bytes of the text.
+  const text = (isText ? Buffer.from(nameOrText) : readFileSync(file)).toString('latin1')
   const module = wabt.parseWat(isText ? 'test.wat' : `${nameOrText}.wat`, text)
   return module.toBinary({ write_debug_names: true }).buffer
 }
