@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { OptionsError } from '../src/errors.ts'
+import { checkServerOptions, checkWasmServeOptions, problemsOf } from '../src/options.ts'
+
+const plugin = 'hello.wasm'
+
+function problemsIn(check: () => unknown): readonly [option: string, message: string][] {
+  try {
+    check()
+  } catch (error) {
+    if (error instanceof OptionsError)
+      return problemsOf(error).map(({ option, message }) => [option, message])
+    throw error
+  }
+  return []
+}
+
+test('what is left out has its default', () => {
+  expect(checkServerOptions({ routes: [{ plugin }] })).toMatchObject({
+    host: '127.0.0.1',
+    port: 8080,
+    drainMs: 300,
+    routes: [{ plugin, url: '/', wasi: true, bodyLimit: 1_048_576, outputLimit: 8_388_608, config: {} }],
+  })
+})
+
+test("the caller's object stays as it was, and bytes are not copied", () => {
+  const bytes = Uint8Array.of(0)
+  const options = { routes: [{ plugin: bytes }] }
+  const checked = checkWasmServeOptions(options)
+  expect(options).toEqual({ routes: [{ plugin: bytes }] })
+  expect(checked.routes[0]?.plugin).toBe(bytes)
+})
+
+test('every problem is listed at once, unknown options with a suggestion', () => {
+  const found = problemsIn(() =>
+    checkServerOptions({
+      prot: 80,
+      host: '',
+      routes: [{ plugin: '', bodylimit: 1 }, { plugin, url: 'no-slash' }, {}],
+    }),
+  )
+  expect(found).toContainEqual(['prot', 'unknown option; did you mean "port"?'])
+  expect(found).toContainEqual(['routes[0].bodylimit', 'unknown option; did you mean "bodyLimit"?'])
+  expect(found).toContainEqual(['routes[2].plugin', 'is missing'])
+  expect(found.map(([option]) => option).sort()).toEqual([
+    'host',
+    'prot',
+    'routes[0].bodylimit',
+    'routes[0].plugin',
+    'routes[1].url',
+    'routes[2].plugin',
+  ])
+})
+
+test.each([
+  ['nothing', undefined],
+  ['null', null],
+  ['a list', []],
+  ['text', 'routes'],
+  ['no routes', {}],
+  ['an empty list of routes', { routes: [] }],
+  ['a route that is no object', { routes: [null] }],
+  ['config that is no text', { routes: [{ plugin, config: { a: 1 } }] }],
+  ['a limit of zero', { routes: [{ plugin, bodyLimit: 0 }] }],
+  ['a limit that is text', { routes: [{ plugin, bodyLimit: '1MB' }] }],
+  ['a limit with a fraction', { routes: [{ plugin, bodyLimit: 1.5 }] }],
+  ['a limit that is no number', { routes: [{ plugin, bodyLimit: Number.NaN }] }],
+  ['a content type with a line break', { routes: [{ plugin, contentType: 'text/plain\r\nx: y' }] }],
+  ['a key of every object', JSON.parse('{"routes":[{"plugin":"a","__proto__":{}}]}')],
+])('%s is refused', (_, options) => {
+  expect(problemsIn(() => checkWasmServeOptions(options)).length).toBeGreaterThan(0)
+})
+
+test('whatever is given, the check answers or lists problems, and Object.prototype stays clean', () => {
+  fc.assert(
+    fc.property(fc.anything({ withBigInt: true, withDate: true, withMap: true }), (routes) => {
+      problemsIn(() => checkWasmServeOptions({ routes }))
+      problemsIn(() => checkServerOptions(routes))
+      expect(Object.keys(Object.prototype)).toEqual([])
+    }),
+  )
+})
+
+test('the published schema describes the same options', () => {
+  const schema = JSON.parse(readFileSync(new URL('../dist/schema.json', import.meta.url), 'utf8'))
+  expect(schema.properties.port).toMatchObject({ type: 'integer', default: 8080, maximum: 65_535 })
+  expect(schema.properties.routes.items.properties.plugin).toMatchObject({ type: 'string', minLength: 1 })
+  expect(schema.additionalProperties).toBe(false)
+  expect(JSON.stringify(schema)).not.toContain('pluginSource')
+})
+
+test('the check that is built answers as the source does', async () => {
+  const built = await import(new URL('../dist/options.js', import.meta.url).href)
+  const wrong = { prot: 80, routes: [{ plugin: 1, url: 'x' }] }
+  const right = { routes: [{ plugin }] }
+  expect(built.checkServerOptions(right)).toEqual(checkServerOptions(right))
+  expect(() => built.checkServerOptions(wrong)).toThrowError(
+    expect.objectContaining({ message: messageOf(() => checkServerOptions(wrong)) }),
+  )
+})
+
+function messageOf(check: () => unknown): string {
+  try {
+    check()
+  } catch (error) {
+    return (error as Error).message
+  }
+  return ''
+}
