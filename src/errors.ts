@@ -45,10 +45,11 @@ export const WasiDisabledError = failure<[source: string, imports: string]>(
   'Plug-in %s needs WASI (%s), which is switched off: leave out --no-wasi (option "wasi": true)',
 )
 
-/** The plug-in cannot be instantiated: linking failed, or its start function trapped. */
+/** The plug-in cannot be instantiated: linking failed, or its start function trapped. Calls meet it too. */
 export const InstanceStartError = failure<[plugin: string, reason: string]>(
   'WASM_SERVE_INSTANCE_START_FAILED',
   'Plug-in %s cannot be started: %s',
+  503,
 )
 
 /** No export of the plug-in can be called, the one asked for does not exist, or none was named and there are several. */
