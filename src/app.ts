@@ -1,5 +1,11 @@
-import type { IncomingMessage } from 'node:http'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import { type IncomingMessage, METHODS } from 'node:http'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify'
 import { sendAnyError } from './error-response.ts'
 import { RouteNotFoundError } from './errors.ts'
 import { createHttpServer } from './http-server.ts'
@@ -35,12 +41,22 @@ export async function createApp(
     genReqId: (request) => requestId(request as IncomingMessage),
     return503OnClosing: false, // who still gets through is answered
     pluginTimeout: 0, // compiling a large module takes what it takes
-    frameworkErrors: sendAnyError,
+    frameworkErrors: (error, request, reply) => {
+      // Fastify runs no hooks for a URL that it cannot read.
+      if (options.accessLog) reply.raw.once('finish', () => logAccess(request, reply))
+      sendAnyError(error, request, reply)
+    },
     clientErrorHandler: () => undefined, // the HTTP server has its own
     serverFactory: (handler) => createHttpServer(options, handler, log).server,
   })
+  addMethods(app)
   app.setErrorHandler(sendAnyError)
-  if (options.accessLog) addAccessLog(app)
+  if (options.accessLog) {
+    app.addHook('onResponse', (request, reply, done) => {
+      logAccess(request, reply)
+      done()
+    })
+  }
   const routes: ServedRoute[] = []
   app.addHook('onRoute', ({ config }) => {
     if (config?.wasmServe) routes.push(config.wasmServe)
@@ -49,6 +65,13 @@ export async function createApp(
   app.register(wasmServe, { routes: options.routes })
   await app.ready()
   return { app, routes }
+}
+
+/** Makes known what Fastify does not know and Node lets through, so that routes answer it with 405. */
+function addMethods(app: FastifyInstance): void {
+  for (const method of METHODS) {
+    if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method)
+  }
 }
 
 /** In a scope of its own, so that its hook, which answers before a body is read, runs for unknown URLs only. */
@@ -61,17 +84,8 @@ async function answerNotFound(app: FastifyInstance): Promise<void> {
   })
 }
 
-function addAccessLog(app: FastifyInstance): void {
-  app.addHook('onResponse', (request, reply, done) => {
-    const { method, url, ip } = request
-    const fields = {
-      method,
-      url,
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime * 1000) / 1000,
-      ip,
-    }
-    request.log.info(fields, 'request')
-    done()
-  })
+function logAccess(request: FastifyRequest, reply: FastifyReply): void {
+  const { method, url, ip } = request
+  const ms = Math.round(reply.elapsedTime * 1000) / 1000
+  request.log.info({ method, url, status: reply.statusCode, ms, ip }, 'request')
 }

@@ -1,10 +1,10 @@
-import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
+import { answerClientError, type ParserError, refuse } from './client-error.ts'
 import { type Connections, trackConnections } from './connections.ts'
-import { type KnownError, problemDetails } from './error-response.ts'
-import { BadRequestError, BodyTooLargeError, HeadersTooLargeError, RequestTimeoutError } from './errors.ts'
+import type { KnownError } from './error-response.ts'
+import { BadRequestError } from './errors.ts'
 import type { CheckedServerOptions } from './options.ts'
 import { cutUnread } from './unread.ts'
 
@@ -19,6 +19,8 @@ export function createHttpServer(
   handler: RequestHandler,
   log: FastifyBaseLogger,
 ): { server: Server; connections: Connections } {
+  /** Connections with an error: what else comes on them is nobody's request. */
+  const broken = new WeakSet<Socket>()
   const server = createServer(
     {
       headersTimeout: options.headersTimeoutMs,
@@ -28,6 +30,7 @@ export function createHttpServer(
       requireHostHeader: false, // checked here, with a better answer
     },
     (request, response) => {
+      if (broken.has(request.socket)) return // its client was told that the request came too late
       connections.set(request.socket, response)
       const problem = hostProblem(request)
       if (problem) return refuse(response, problem)
@@ -36,9 +39,17 @@ export function createHttpServer(
   )
   const connections = trackConnections(server)
   server.maxConnections = options.maxConnections
+  server.maxHeadersCount = 0 // Node drops those beyond 2,000 in silence, a second Host too; 16 KiB is the limit
+  server.on('checkExpectation', (request, response) => {
+    connections.set(request.socket, response)
+    refuse(response, new BadRequestError('it expects something else than 100-continue'))
+  })
   server.on('clientError', (error: ParserError, socket: Socket) => {
+    if (broken.has(socket)) return
+    broken.add(socket)
     log.debug({ code: error.code, reason: error.message }, 'a client was cut off')
-    answerClientError(toKnownError(error), socket, connections.get(socket))
+    const newest = connections.get(socket)
+    setImmediate(answerClientError, error, socket, newest) // answers that need no body go first
   })
   logDrops(server, options.maxConnections, log)
   cutUnread(server, connections, options.unreadTimeoutMs, log)
@@ -54,57 +65,6 @@ function hostProblem({ rawHeaders, httpVersion }: IncomingMessage): KnownError |
   }
   if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return undefined
   return new BadRequestError(hosts === 0 ? 'it has no Host header' : 'it has several Host headers')
-}
-
-/** What the HTTP parser says; its `reason` is a fixed text. */
-type ParserError = NodeJS.ErrnoException & { readonly reason?: string }
-
-function toKnownError(error: ParserError): KnownError {
-  switch (error.code) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new RequestTimeoutError()
-    case 'HPE_HEADER_OVERFLOW':
-      return new HeadersTooLargeError()
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new BodyTooLargeError()
-    default:
-      return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
-  }
-}
-
-/** Answers on a connection that cannot go on, in its turn. */
-function answerClientError(error: KnownError, socket: Socket, newest: ServerResponse | undefined): void {
-  const isBodyOfNewest = newest && !newest.writableFinished && !newest.req.complete && !newest.headersSent
-  if (!socket.writable) socket.destroy()
-  else if (!newest || newest.writableFinished || (isBodyOfNewest && newest.socket)) {
-    socket.end(renderAnswer(error), () => socket.destroy())
-  } else if (isBodyOfNewest)
-    refuse(newest, error) // other answers go out before
-  else newest.once('close', () => answerClientError(error, socket, undefined))
-}
-
-function refuse(response: ServerResponse, error: KnownError): void {
-  const { headers, body } = answer(error)
-  response.writeHead(error.statusCode, headers).end(body)
-}
-
-function renderAnswer(error: KnownError): string {
-  const { headers, body } = answer(error)
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `HTTP/1.1 ${error.statusCode} ${STATUS_CODES[error.statusCode]}\r\n${lines.join('')}\r\n${body}`
-}
-
-function answer(error: KnownError) {
-  const id = randomUUID()
-  const body = JSON.stringify(problemDetails(error, id))
-  const headers = {
-    'content-type': 'application/problem+json',
-    'content-length': Buffer.byteLength(body),
-    'x-request-id': id,
-    'x-content-type-options': 'nosniff',
-    connection: 'close',
-  }
-  return { headers, body }
 }
 
 /** Connections beyond the limit are closed by Node; a line a second says how many. */

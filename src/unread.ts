@@ -18,9 +18,12 @@ export function cutUnread(
   const armed = new WeakSet<Socket>()
 
   const sweep = () => {
-    for (const socket of connections.keys()) {
-      if (socket.writableLength === 0) armed.delete(socket)
-      else if (!armed.has(socket)) arm(socket)
+    for (const [socket, newest] of connections) {
+      if (socket.writableLength > 0) {
+        if (!armed.has(socket)) arm(socket)
+      } else if (armed.delete(socket) && newest && !newest.writableFinished) {
+        socket.setTimeout(0) // it is the guest who is slow now
+      }
     }
   }
 
@@ -32,7 +35,7 @@ export function cutUnread(
   }
 
   server.on('listening', () => {
-    const timer = setInterval(sweep, Math.min(1_000, timeoutMs)).unref()
+    const timer = setInterval(sweep, Math.min(1_000, timeoutMs / 2)).unref() // sooner than what it arms
     server.once('close', () => clearInterval(timer))
   })
 }

@@ -1,0 +1,12 @@
+/** @returns NaN if there are none. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = (sorted.length - 1) / 2
+  return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle)] ?? Number.NaN)) / 2
+}
+
+/** The value that `percent` of the values do not exceed (nearest rank). */
+export function percentile(values: readonly number[], percent: number): number {
+  const sorted = Float64Array.from(values).sort()
+  return sorted[Math.ceil((percent / 100) * sorted.length) - 1] ?? Number.NaN
+}

@@ -1,0 +1,77 @@
+import { randomUUID } from 'node:crypto'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { type KnownError, LINGER_MS, PROBLEM_TYPE, problemDetails, sendAndClose } from './error-response.ts'
+import { BadRequestError, BodyTooLargeError, HeadersTooLargeError, RequestTimeoutError } from './errors.ts'
+import { requestId } from './request-id.ts'
+
+/** What the HTTP parser says; its `reason` is a fixed text. */
+export type ParserError = NodeJS.ErrnoException & { readonly reason?: string }
+
+/** Answers on a connection that cannot go on, after the answers to what came before. */
+export function answerClientError(
+  parserError: ParserError,
+  socket: Socket,
+  newest: ServerResponse | undefined,
+): void {
+  const error = toKnownError(parserError)
+  const isUnfinished = newest !== undefined && !newest.writableFinished
+  const isInBody = newest !== undefined && !newest.req.complete
+  if (isInBody && !newest.headersSent) {
+    // Who reads the body makes the answer, and Node sends it in its turn.
+    if (newest.req.listenerCount('error') > 0) newest.req.emit('error', error)
+    else refuse(newest, error)
+  } else if (isUnfinished) {
+    newest.once('close', () => endSocket(socket, isInBody ? undefined : error))
+  } else {
+    endSocket(socket, isInBody ? undefined : error)
+  }
+}
+
+function toKnownError(error: ParserError): KnownError {
+  switch (error.code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new RequestTimeoutError()
+    case 'HPE_HEADER_OVERFLOW':
+      return new HeadersTooLargeError()
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return new BodyTooLargeError()
+    default:
+      return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
+  }
+}
+
+/** @param error - Left out if the client has its answer. */
+function endSocket(socket: Socket, error: KnownError | undefined): void {
+  if (!socket.writable) return // the client is gone, or the last answer closes
+  // Not destroyed at once, see `sendAndClose`.
+  socket.end(error ? renderAnswer(error) : '', () => {
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+    socket.once('close', () => clearTimeout(timer))
+  })
+}
+
+/** Answers a request that goes no further, and closes its connection. */
+export function refuse(response: ServerResponse, error: KnownError): void {
+  const { headers, body } = answer(error, requestId(response.req))
+  response.writeHead(error.statusCode, headers)
+  sendAndClose(response, body)
+}
+
+function renderAnswer(error: KnownError): string {
+  const { headers, body } = answer(error, randomUUID())
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${error.statusCode} ${STATUS_CODES[error.statusCode]}\r\n${lines.join('')}\r\n${body}`
+}
+
+function answer(error: KnownError, id: string) {
+  const body = Buffer.from(JSON.stringify(problemDetails(error, id)))
+  const headers = {
+    'content-type': PROBLEM_TYPE,
+    'content-length': body.length,
+    'x-request-id': id,
+    'x-content-type-options': 'nosniff',
+    connection: 'close',
+  }
+  return { headers, body }
+}
