@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import standaloneCode from 'ajv/dist/standalone/index.js'
 import { ajv } from './src/options-check.ts'
@@ -18,6 +18,7 @@ const tsc = createRequire(import.meta.url)
   .replace('package.json', 'bin/tsc')
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inherit' })
 
+copyFileSync(new URL('src/runtime/kernel.wasm', import.meta.url), dist('runtime/kernel.wasm'))
 writeFileSync(dist('options-schema.js'), schemasAsData())
 writeFileSync(dist('options-check.js'), checksAsCode())
 writeFileSync(dist('schema.json'), `${JSON.stringify(publishedSchema(), null, 2)}\n`)

@@ -10,10 +10,13 @@ export interface Flag {
   readonly variable: string
   readonly option: string
   readonly scope: 'route' | 'server'
-  readonly kind: 'boolean' | 'integer' | 'size' | 'string' | 'pairs'
+  readonly kind: 'boolean' | 'integer' | 'size' | 'pages' | 'string' | 'pairs'
   readonly description: string
   readonly default: unknown
 }
+
+/** Bytes of a page of WebAssembly memory. */
+const PAGE = 65_536
 
 interface OptionSchema {
   readonly type?: string
@@ -40,7 +43,8 @@ function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
 function kindOf(option: string, { type }: OptionSchema): Flag['kind'] {
   if (type === 'boolean') return 'boolean'
   if (type === 'object') return 'pairs'
-  if (type === 'integer') return option.endsWith('Limit') ? 'size' : 'integer'
+  if (option === 'memoryMax') return 'pages'
+  if (type === 'integer') return /(?:Limit|Max)$/.test(option) ? 'size' : 'integer'
   return 'string'
 }
 
@@ -65,6 +69,14 @@ export function parseValue(kind: Exclude<Flag['kind'], 'pairs'>, text: string, w
       const bytes = parseSize(text)
       if (bytes !== undefined) return bytes
       throw new UsageError(`${where}: must be a size such as 65536, 64KiB or 1MB, not "${text}"`)
+    }
+    case 'pages': {
+      if (/^\d{1,15}$/.test(text)) return Number(text)
+      const bytes = parseSize(text)
+      if (bytes !== undefined) return Math.floor(bytes / PAGE)
+      throw new UsageError(
+        `${where}: must be a number of pages of 64 KiB, or a size such as 128MiB, not "${text}"`,
+      )
     }
   }
 }

@@ -58,6 +58,25 @@ export const routeSchema = only({
       description: 'Content type of the answers. Default: text if the output is valid UTF-8, else bytes.',
     }),
   ),
+  runtime: withDefault(
+    Type.Enum(['kernel', 'sdk'], {
+      default: 'kernel',
+      description: "What joins guest and host: our own kernel, or Extism's SDK as a reference.",
+    }),
+  ),
+  memoryMax: withDefault(
+    Type.Integer({
+      minimum: 1,
+      maximum: 65_536,
+      default: 2_048,
+      description: 'Most memory of the guest, in pages of 64 KiB.',
+    }),
+  ),
+  blockLimit: count(
+    'Most bytes that guest and host exchange in a call.',
+    67_108_864,
+  ),
+  varMax: count('Most bytes of variables that an instance may keep.', 1_048_576),
   maxQueue: count('Calls that may wait for the instance; more are answered with 503.', 1_000),
 })
 

@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { PluginInvalidError, PluginUnreadableError } from './errors.ts'
 import { whyNotAModule } from './file-kind.ts'
+import { capMemory } from './memory-cap.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
 import { didYouMean } from './nearest.ts'
 
@@ -20,20 +21,25 @@ export interface Plugin {
  * Reads, checks and compiles a plug-in. Equal bytes are compiled once.
  *
  * @param source - Path of a `.wasm` file, or the bytes themselves.
+ * @param memoryMax - Most memory of an instance, in pages of 64 KiB.
  * @throws {@link PluginUnreadableError} if there is no such file, or it cannot be read.
  * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module; the message says what they are.
  */
-export async function loadPlugin(source: string | Uint8Array): Promise<Plugin> {
+export async function loadPlugin(source: string | Uint8Array, memoryMax = MAX_PAGES): Promise<Plugin> {
   const bytes = typeof source === 'string' ? await read(source) : source
   const digest = createHash('sha256').update(bytes).digest('hex')
   const name = typeof source === 'string' ? basename(source) : `sha256:${digest.slice(0, 12)}`
 
-  const module = compiled.get(digest)?.deref() ?? (await compile(bytes, name))
-  compiled.set(digest, new WeakRef(module))
+  const key = `${digest}:${memoryMax}`
+  const module = compiled.get(key)?.deref() ?? (await compile(bytes, memoryMax, name))
+  compiled.set(key, new WeakRef(module))
   return { name, digest, module, functions: exportedFunctions(bytes) }
 }
 
-/** Compiled modules by digest, for as long as somebody uses them. */
+/** What WebAssembly allows: 4 GiB. */
+const MAX_PAGES = 65_536
+
+/** Compiled modules by digest and limit, for as long as somebody uses them. */
 const compiled = new Map<string, WeakRef<WebAssembly.Module>>()
 
 async function read(path: string): Promise<Uint8Array> {
@@ -65,11 +71,12 @@ async function neighbours(path: string): Promise<string[]> {
   return names.filter((name) => name.endsWith('.wasm'))
 }
 
-async function compile(bytes: Uint8Array, name: string): Promise<WebAssembly.Module> {
+async function compile(bytes: Uint8Array, memoryMax: number, name: string): Promise<WebAssembly.Module> {
   const notAModule = whyNotAModule(bytes)
   if (notAModule) throw new PluginInvalidError(name, notAModule)
+  const capped = capMemory(bytes, memoryMax, name)
   try {
-    return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
+    return await WebAssembly.compile(capped as Uint8Array<ArrayBuffer>)
   } catch (error) {
     const reason = (error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')
     throw new PluginInvalidError(name, `it is not a valid module: ${reason}`, { cause: error })

@@ -16,7 +16,8 @@ import { MethodNotAllowedError, RouteConflictError, RouteInvalidError } from './
 import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './options.ts'
 import { loadPlugin, type Plugin } from './plugin.ts'
 import { type EngineHolder, serveRoute } from './route.ts'
-import { sdk } from './runtime/sdk.ts'
+import { kernel } from './runtime/kernel.ts'
+import type { Runtime } from './runtime/runtime.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -65,6 +66,7 @@ interface ChosenRoute {
   readonly options: CheckedRouteOptions
   readonly plugin: Plugin
   readonly exportName: string
+  readonly runtime: Runtime
 }
 
 interface OpenRoute extends ChosenRoute {
@@ -79,20 +81,24 @@ function refuseConflicts(routes: readonly CheckedRouteOptions[]): void {
   }
 }
 
-/** Loads the plug-ins, each source once, and chooses what the routes call: fails before anything is opened. */
+/** Loads the plug-ins and chooses what the routes call: fails before anything is opened. */
 async function chooseAll(routes: readonly CheckedRouteOptions[]): Promise<ChosenRoute[]> {
-  const loading = new Map<string | Uint8Array, Promise<Plugin>>()
-  const load = (source: string | Uint8Array) => {
-    const plugin = loading.get(source) ?? loadPlugin(source)
-    loading.set(source, plugin)
-    return plugin
-  }
   return Promise.all(
     routes.map(async (options) => {
-      const plugin = await load(options.plugin)
-      return { options, plugin, exportName: chooseExport(plugin, options.function) }
+      const plugin = await loadPlugin(options.plugin, options.memoryMax)
+      return {
+        options,
+        plugin,
+        exportName: chooseExport(plugin, options.function),
+        runtime: await loadRuntime(options.runtime),
+      }
     }),
   )
+}
+
+/** The SDK is loaded by those who ask for it. */
+async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
+  return name === 'sdk' ? (await import('./runtime/sdk.ts')).sdk : kernel
 }
 
 /** Opens the engines in parallel; closes those that opened if one fails. */
@@ -107,16 +113,17 @@ async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Pr
   return opened
 }
 
-function openEngine({ options, plugin }: ChosenRoute, app: FastifyInstance): Engine {
-  const { config, wasi, outputLimit, maxQueue } = options
-  return openInline({ plugin, runtime: sdk, settings: { config, wasi, outputLimit, log: app.log }, maxQueue })
+function openEngine({ options, plugin, runtime }: ChosenRoute, app: FastifyInstance): Engine {
+  const { wasi, maxQueue } = options
+  const settings = { ...options, wasi: wasi ? {} : undefined, log: app.log }
+  return openInline({ plugin, runtime, settings, maxQueue })
 }
 
 async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
   await Promise.all(routes.map(({ holder }) => holder.engine.close()))
 }
 
-function addRoute(app: FastifyInstance, { options, plugin, exportName, holder }: OpenRoute): void {
+function addRoute(app: FastifyInstance, { options, plugin, exportName, runtime, holder }: OpenRoute): void {
   const { url, bodyLimit } = options
   const config: ServedRoute = {
     method: METHOD,
@@ -124,7 +131,7 @@ function addRoute(app: FastifyInstance, { options, plugin, exportName, holder }:
     plugin: plugin.name,
     function: exportName,
     engine: holder.engine.name,
-    runtime: sdk.name,
+    runtime: runtime.name,
   }
   try {
     app.route({

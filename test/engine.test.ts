@@ -87,7 +87,11 @@ describe.each([{ name: 'inline' }])('the $name engine', () => {
       name: 'sdk',
       async open(plugin, settings) {
         const instance = await sdk.open(plugin, settings)
-        return { call: (...args) => instance.call(...args), close: async () => void closed.push(instance) }
+        return {
+          memoryBytes: 0,
+          call: (...args) => instance.call(...args),
+          close: async () => void closed.push(instance),
+        }
       },
     })
     const calls = [call(engine, 'upper', 'a'), call(engine, 'upper', 'b')]

@@ -28,6 +28,7 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   boolean: '',
   integer: ' <n>',
   size: ' <size>',
+  pages: ' <pages>',
   string: ' <text>',
   pairs: ' <K=V>',
 }

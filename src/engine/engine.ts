@@ -1,6 +1,5 @@
-import type { Log } from '../guest-log.ts'
 import type { Plugin } from '../plugin.ts'
-import type { InstanceSettings, Runtime } from '../runtime/runtime.ts'
+import type { Caller, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
 export interface Engine {
@@ -23,11 +22,6 @@ export interface Engine {
 
   /** Takes no more calls, lets those that wait or run end, and closes the instances. */
   close(): Promise<void>
-}
-
-/** On whose behalf a call is made; a Fastify request is one. */
-export interface Caller {
-  readonly log: Log
 }
 
 export interface EngineOptions {

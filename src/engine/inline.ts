@@ -1,6 +1,6 @@
-import { EngineClosedError, GuestError, QueueFullError } from '../errors.ts'
-import type { Instance } from '../runtime/runtime.ts'
-import type { Caller, Engine, EngineOptions } from './engine.ts'
+import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from '../errors.ts'
+import type { Caller, Instance } from '../runtime/runtime.ts'
+import type { Engine, EngineOptions } from './engine.ts'
 
 /** One instance on the event loop, one call at a time. Nothing here can stop a guest that does not return. */
 export function openInline(options: EngineOptions): Engine {
@@ -59,7 +59,7 @@ class InlineEngine implements Engine {
     this.#busy = true
     let output: Uint8Array | Promise<Uint8Array>
     try {
-      output = instance.call(exportName, input, caller.log)
+      output = instance.call(exportName, input, caller)
     } catch (error) {
       this.#failed(instance, error)
       throw error
@@ -84,7 +84,7 @@ class InlineEngine implements Engine {
   /** A guest that said no goes on; one that was thrown out of half-way is replaced before the next call. */
   #failed(instance: Instance, error: unknown): void {
     this.#busy = false
-    if (error instanceof GuestError) {
+    if (error instanceof GuestError || error instanceof BodyTooLargeError) {
       this.#next()
       return
     }

@@ -61,7 +61,7 @@ const WASI_FUNCTIONS = new Set([
  * @throws {@link PluginImportError} listing all that nobody provides.
  * @throws {@link WasiDisabledError} if only WASI is missing.
  */
-export function checkImports(plugin: Plugin, { wasi }: { readonly wasi: boolean }): void {
+export function checkImports(plugin: Plugin, { wasi }: { readonly wasi: object | undefined }): void {
   const imports = WebAssembly.Module.imports(plugin.module)
   const missing = imports.filter(
     (wanted) => wanted.kind !== 'function' || !isKnown(wanted.module, wanted.name),

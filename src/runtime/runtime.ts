@@ -1,42 +1,60 @@
 import type { Log } from '../guest-log.ts'
 import type { Plugin } from '../plugin.ts'
+import type { GuestHttp } from './kernel-http.ts'
+import type { WasiOptions } from './wasi.ts'
 
 /** What joins a guest and its host: it opens instances of plug-ins. */
 export interface Runtime {
-  readonly name: 'sdk'
+  readonly name: 'kernel' | 'sdk'
 
   /**
    * Opens one live copy of a plug-in: links it, runs its start function and what initialises its language.
    *
+   * @returns at once where nothing has to be waited for.
    * @throws {@link InstanceStartError} if it cannot be linked, or traps while it starts.
    */
-  open(plugin: Plugin, settings: InstanceSettings): Promise<Instance>
+  open(plugin: Plugin, settings: InstanceSettings): Instance | Promise<Instance>
 }
 
 /** What an instance may use, and how much of it. */
 export interface InstanceSettings {
   /** What the guest reads with `config_get`. */
   readonly config: Readonly<Record<string, string>>
-  readonly wasi: boolean
+  /** What the guest finds there; none: WASI is off. */
+  readonly wasi: Omit<WasiOptions, 'writeLine'> | undefined
   /** Most bytes that a call may produce. */
   readonly outputLimit: number
+  /** Most bytes that guest and host may exchange in a call, the input among them. (`kernel`) */
+  readonly blockLimit: number
+  /** Most bytes of variables that the instance may keep. */
+  readonly varMax: number
+  /** How the guest reaches other servers; not at all unless told. (`kernel`) */
+  readonly http?: GuestHttp
   /** Takes what the guest logs while no call is running. */
+  readonly log: Log
+}
+
+/** On whose behalf a call is made; a Fastify request is one. */
+export interface Caller {
+  /** Takes what the guest logs during the call. */
   readonly log: Log
 }
 
 /** One live copy of a plug-in. Its memory, globals and vars stay from call to call. */
 export interface Instance {
+  /** Bytes of memory that it holds, the guest's and what the runtime holds for it; they never shrink. */
+  readonly memoryBytes: number
+
   /**
    * Runs one export of the guest. Calls must not overlap: whoever owns the instance queues them.
    *
    * @param input - Copied: the guest never sees the caller's memory.
-   * @param log - Takes what the guest logs during the call.
    * @returns What the guest produced, empty if nothing; at once where the runtime need not wait. It stays as it is
    * when the next call begins.
-   * @throws {@link GuestError} if the guest said no; the instance goes on. After any other error it must be closed:
-   * traps leave guests half-way through what they did.
+   * @throws {@link GuestError} if the guest said no, {@link BodyTooLargeError} if the input does not fit; the instance
+   * goes on. After any other error it must be closed: traps leave guests half-way through what they did.
    */
-  call(exportName: string, input: Uint8Array, log: Log): Uint8Array | Promise<Uint8Array>
+  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
 
   close(): Promise<void>
 }

@@ -6,10 +6,10 @@ import {
   InstanceStartError,
   OutputTooLargeError,
 } from '../errors.ts'
-import { GuestLog, type Log } from '../guest-log.ts'
+import { GuestLog } from '../guest-log.ts'
 import type { Plugin } from '../plugin.ts'
 import { checkImports, EXTISM_ENV } from './imports.ts'
-import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
+import type { Caller, Instance, InstanceSettings, Runtime } from './runtime.ts'
 import { describeTrap } from './trap.ts'
 
 const { createPlugin } = await importQuietly()
@@ -23,13 +23,15 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
   const output = new Output()
   try {
     const guest = await createPlugin(plugin.module, {
-      useWasi: settings.wasi,
+      useWasi: settings.wasi !== undefined,
+      memory: { maxVarBytes: settings.varMax },
       config: Object.assign(Object.create(null), settings.config), // the SDK asks it with `in`
       logLevel: 'trace',
       logger: consoleOf(log),
       functions: { [EXTISM_ENV]: { output_set: output.set } },
     })
-    return new SdkInstance(guest, log, output, settings.outputLimit)
+    const { exports } = await guest.getInstance()
+    return new SdkInstance(guest, exports, log, output, settings.outputLimit)
   } catch (error) {
     throw new InstanceStartError(plugin.name, describeTrap(error).reason, { cause: error })
   }
@@ -37,18 +39,31 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
 
 class SdkInstance implements Instance {
   readonly #guest: SdkPlugin
+  readonly #memory: WebAssembly.Memory | undefined
   readonly #log: GuestLog
   readonly #output: Output
   readonly #outputLimit: number
 
-  constructor(guest: SdkPlugin, log: GuestLog, output: Output, outputLimit: number) {
+  constructor(
+    guest: SdkPlugin,
+    { memory }: WebAssembly.Exports,
+    log: GuestLog,
+    output: Output,
+    outputLimit: number,
+  ) {
     this.#guest = guest
+    this.#memory = memory instanceof WebAssembly.Memory ? memory : undefined
     this.#log = log
     this.#output = output
     this.#outputLimit = outputLimit
   }
 
-  async call(exportName: string, input: Uint8Array, log: Log): Promise<Uint8Array> {
+  /** What the SDK holds for the guest cannot be seen. */
+  get memoryBytes(): number {
+    return this.#memory?.buffer.byteLength ?? 0
+  }
+
+  async call(exportName: string, input: Uint8Array, { log }: Caller): Promise<Uint8Array> {
     this.#log.begin(log)
     this.#output.clear()
     try {

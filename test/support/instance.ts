@@ -29,8 +29,7 @@ export function settingsOf(route: Partial<RouteOptions> = {}, log: Log = keepLog
   const { routes } = checkWasmServeOptions({ routes: [{ plugin: 'any.wasm', ...route }] })
   const [checked] = routes
   if (!checked) throw new Error('no route')
-  const { config, wasi, outputLimit } = checked
-  return { config, wasi, outputLimit, log }
+  return { ...checked, wasi: checked.wasi ? {} : undefined, log }
 }
 
 /** An instance of a plug-in; closed when the test ends. */

@@ -1,0 +1,158 @@
+import { readFileSync } from 'node:fs'
+
+/** The host's side of `kernel.wasm`: puts blocks in and takes them out. What the guest gets is `functions`. */
+export interface KernelMemory {
+  /** What the guest imports as it is: no JavaScript runs when it calls them. */
+  readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
+  /** Bytes that it has grown to; it never shrinks. */
+  readonly size: number
+
+  /** Copies the input of a call. @returns false if the blocks of a call may not have that much. */
+  input(bytes: Uint8Array): boolean
+
+  /** Bytes of the output that the guest named; 0 if none. */
+  outputLength(): number
+  /** A copy of the output. */
+  output(): Uint8Array
+
+  /** Bytes of the error message that the guest set; 0 if none. */
+  errorLength(): number
+  /** The error message, decoded: what is no UTF-8 becomes U+FFFD. */
+  error(): string
+
+  /**
+   * A live block, not copied: it is good until a block is made, or the guest goes on.
+   *
+   * @param at - As the guest passed it: nothing about it is trusted. 0 stands for no bytes.
+   * @throws Error if no live block begins there.
+   */
+  read(at: bigint): Uint8Array
+
+  /**
+   * Makes a block with these bytes, for the guest.
+   *
+   * @returns its offset; 0 if there are no bytes.
+   * @throws Error if the blocks of the call may not have that much.
+   */
+  store(bytes: Uint8Array): bigint
+
+  /** Ends a call: wipes what it left. */
+  reset(): void
+}
+
+/** @param blockLimit - Most bytes of blocks that one call may use; below 2 GiB. */
+export function openKernelMemory(blockLimit: number): KernelMemory {
+  return new LinkedKernelMemory(new WebAssembly.Instance(module), blockLimit)
+}
+
+const module = new WebAssembly.Module(readFileSync(new URL('./kernel.wasm', import.meta.url)))
+
+/** What a guest may import; `memory`, `reset` and the host's other exports are never among them. */
+const GUEST_FUNCTIONS = [
+  ...['alloc', 'free', 'length', 'length_unsafe', 'load_u8', 'load_u64', 'store_u8', 'store_u64'],
+  ...['input_offset', 'input_length', 'input_load_u8', 'input_load_u64'],
+  ...['output_set', 'error_set', 'error_get'],
+]
+
+interface KernelExports {
+  readonly memory: WebAssembly.Memory
+  readonly block_new: (bytes: number) => number
+  readonly block_length: (at: number) => number
+  readonly input_new: (bytes: number) => number
+  readonly reset: () => void
+}
+
+/** Where the root of `kernel.wat` keeps what the host reads and writes, in words of 4 bytes. */
+const ROOT = { outputAt: 9, output: 10, errorAt: 11, error: 12, most: 15 }
+
+class LinkedKernelMemory implements KernelMemory {
+  readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
+  readonly #kernel: KernelExports
+  #bytes: Uint8Array
+  #root: Uint32Array
+
+  constructor({ exports }: WebAssembly.Instance, blockLimit: number) {
+    this.functions = Object.fromEntries(
+      GUEST_FUNCTIONS.map((name) => [name, exports[name] as WebAssembly.ExportValue]),
+    )
+    this.#kernel = exports as unknown as KernelExports
+    this.#bytes = new Uint8Array(this.#kernel.memory.buffer)
+    this.#root = new Uint32Array(this.#kernel.memory.buffer)
+    this.#root[ROOT.most] = Math.min(blockLimit, 0x7fff_ffff)
+  }
+
+  get size(): number {
+    return this.#view().length
+  }
+
+  input(bytes: Uint8Array): boolean {
+    if (bytes.length === 0) return true
+    const at = this.#new(bytes.length, this.#kernel.input_new)
+    if (at === 0) return false
+    this.#view().set(bytes, at)
+    return true
+  }
+
+  outputLength(): number {
+    return this.#word(ROOT.output)
+  }
+
+  output(): Uint8Array {
+    const at = this.#word(ROOT.outputAt)
+    if (at === 0) return NOTHING
+    return this.#bytes.slice(at, at + this.#word(ROOT.output))
+  }
+
+  errorLength(): number {
+    return this.#word(ROOT.error)
+  }
+
+  error(): string {
+    const at = this.#word(ROOT.errorAt)
+    return utf8.decode(this.#bytes.subarray(at, at + this.#word(ROOT.error)))
+  }
+
+  read(handle: bigint): Uint8Array {
+    const offset = BigInt.asUintN(64, handle)
+    if (offset === 0n) return NOTHING
+    const at = offset > 0xffff_ffffn ? 0 : Number(offset)
+    const length = this.#kernel.block_length(at)
+    if (length === 0) throw new Error(`no block begins at offset ${offset}`)
+    return this.#view().subarray(at, at + length)
+  }
+
+  store(bytes: Uint8Array): bigint {
+    if (bytes.length === 0) return 0n
+    const at = this.#new(bytes.length, this.#kernel.block_new)
+    if (at === 0) throw new Error(`no room for a block of ${bytes.length} bytes`)
+    this.#view().set(bytes, at)
+    return BigInt(at)
+  }
+
+  reset(): void {
+    this.#kernel.reset()
+  }
+
+  /** An i32 wraps what does not fit in it; as a result it is signed. */
+  #new(length: number, make: (bytes: number) => number): number {
+    return length > 0x7fff_ffff ? 0 : make(length) >>> 0
+  }
+
+  #word(index: number): number {
+    if (this.#root.length === 0) this.#view()
+    return this.#root[index] ?? 0
+  }
+
+  /** Growth detaches the views, and their length becomes 0: cheaper to ask than `memory.buffer`. */
+  #view(): Uint8Array {
+    if (this.#bytes.length === 0) {
+      this.#bytes = new Uint8Array(this.#kernel.memory.buffer)
+      this.#root = new Uint32Array(this.#kernel.memory.buffer)
+    }
+    return this.#bytes
+  }
+}
+
+const NOTHING = new Uint8Array()
+
+const utf8 = new TextDecoder()

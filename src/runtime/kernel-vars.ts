@@ -1,0 +1,48 @@
+/** What a guest keeps from call to call, in the host: its own copy, and no more than a limit. */
+export interface Vars {
+  /** Not to be changed: the guest gets a copy. */
+  get(name: string): Uint8Array | undefined
+  /** @throws Error if there is no room: what was there stays. */
+  set(name: string, value: Uint8Array): void
+  delete(name: string): void
+}
+
+/** @param limit - Most bytes of names and values together; each variable counts 48 more, as in Extism. */
+export function openVars(limit: number): Vars {
+  return new LimitedVars(limit)
+}
+
+/** What Extism counts for a variable besides its bytes. Without it a guest could keep a million empty ones. */
+const OVERHEAD = 48
+
+class LimitedVars implements Vars {
+  readonly #values = new Map<string, Uint8Array>()
+  readonly #limit: number
+  #size = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  get(name: string): Uint8Array | undefined {
+    return this.#values.get(name)
+  }
+
+  set(name: string, value: Uint8Array): void {
+    const old = this.#values.get(name)
+    const size = this.#size - sizeOf(name, old) + sizeOf(name, value)
+    if (size > this.#limit) throw new Error(`variable store is full: it holds ${this.#limit} bytes`)
+    if (old?.length === value.length) old.set(value)
+    else this.#values.set(name, value.slice())
+    this.#size = size
+  }
+
+  delete(name: string): void {
+    this.#size -= sizeOf(name, this.#values.get(name))
+    this.#values.delete(name)
+  }
+}
+
+function sizeOf(name: string, value: Uint8Array | undefined): number {
+  return value ? OVERHEAD + Buffer.byteLength(name) + value.length : 0
+}

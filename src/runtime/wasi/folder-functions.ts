@@ -1,0 +1,168 @@
+import { answer } from './answer.ts'
+import { FILETYPE } from './descriptor.ts'
+import type { DescriptorTable } from './descriptor-table.ts'
+import { WasiError } from './errno.ts'
+import { APPEND, NONBLOCK } from './file.ts'
+import { filetypeOf, writeFilestat } from './filestat.ts'
+import { Folder, type OpenRequest } from './folder.ts'
+import type { GuestMemory } from './guest-memory.ts'
+import { READ, WRITE } from './rights.ts'
+
+/** The bit of `lookupflags`. */
+const FOLLOW = 1
+
+/** Bits of `oflags`. */
+const CREATE = 1
+const DIRECTORY = 2
+const EXCLUSIVE = 4
+const TRUNCATE = 8
+
+/** The bits of `fdflags` that a file can be opened with. */
+const OPEN_FLAGS = APPEND | NONBLOCK
+
+const DIRENT_SIZE = 24
+
+/** `path_*`, `fd_prestat_*` and `fd_readdir`: what a guest does with a folder. */
+export function openFolderFunctions(memory: GuestMemory, table: DescriptorTable) {
+  function folder(fd: number): Folder {
+    const descriptor = table.get(fd)
+    if (!(descriptor instanceof Folder)) throw new WasiError('ENOTDIR')
+    return descriptor
+  }
+
+  function guestName(fd: number): Buffer {
+    const descriptor = table.get(fd)
+    if (!(descriptor instanceof Folder) || descriptor.guestName === undefined) throw new WasiError('EBADF')
+    return Buffer.from(descriptor.guestName)
+  }
+
+  return {
+    fd_prestat_get: answer((fd: number, result: number) => {
+      const { length } = guestName(fd)
+      const at = memory.locate(result, 8)
+      memory.view.setUint32(at, 0, true)
+      memory.view.setUint32(at + 4, length, true)
+    }),
+    fd_prestat_dir_name: answer((fd: number, target: number, size: number) => {
+      const name = guestName(fd)
+      if (size >>> 0 < name.length) throw new WasiError('ENAMETOOLONG')
+      name.copy(memory.span(target, size))
+    }),
+    fd_readdir: answer((fd: number, target: number, size: number, cookie: bigint, result: number) => {
+      const opened = folder(fd)
+      const buffer = memory.span(target, size)
+      const at = memory.locate(result, 4)
+      let next = Number(BigInt.asUintN(64, cookie))
+      let used = 0
+      for (const { name, stat } of opened.entries(next)) {
+        if (used === buffer.length) break
+        const entry = direntOf(++next, name, stat?.ino ?? 0n, stat ? filetypeOf(stat) : FILETYPE.unknown)
+        used += entry.copy(buffer, used)
+      }
+      memory.view.setUint32(at, used, true)
+    }),
+    path_open: answer(
+      (
+        fd: number,
+        lookup: number,
+        path: number,
+        length: number,
+        oflags: number,
+        rights: bigint,
+        _inherited: bigint,
+        fdflags: number,
+        result: number,
+      ) => {
+        const base = folder(fd)
+        const name = memory.path(path, length)
+        const at = memory.locate(result, 4)
+        const request = toRequest(oflags >>> 0, fdflags >>> 0, rights)
+        table.checkRoom()
+        const opened = base.open(name, (lookup & FOLLOW) !== 0, request)
+        memory.view.setUint32(at, table.add(opened), true)
+      },
+    ),
+    path_filestat_get: answer((fd: number, lookup: number, path: number, length: number, result: number) => {
+      const stat = folder(fd).statPath(memory.path(path, length), (lookup & FOLLOW) !== 0)
+      writeFilestat(memory, result, filetypeOf(stat), stat)
+    }),
+    path_filestat_set_times: answer(
+      (
+        fd: number,
+        lookup: number,
+        path: number,
+        length: number,
+        atime: bigint,
+        mtime: bigint,
+        flags: number,
+      ) => {
+        const name = memory.path(path, length)
+        folder(fd).setPathTimes(name, (lookup & FOLLOW) !== 0, atime, mtime, flags)
+      },
+    ),
+    path_create_directory: answer((fd: number, path: number, length: number) =>
+      folder(fd).createDirectory(memory.path(path, length)),
+    ),
+    path_remove_directory: answer((fd: number, path: number, length: number) =>
+      folder(fd).removeDirectory(memory.path(path, length)),
+    ),
+    path_unlink_file: answer((fd: number, path: number, length: number) =>
+      folder(fd).unlink(memory.path(path, length)),
+    ),
+    path_rename: answer(
+      (fd: number, path: number, length: number, newFd: number, newPath: number, newLength: number) =>
+        folder(fd).rename(memory.path(path, length), folder(newFd), memory.path(newPath, newLength)),
+    ),
+    path_link: answer(
+      (
+        fd: number,
+        lookup: number,
+        path: number,
+        length: number,
+        newFd: number,
+        newPath: number,
+        newLength: number,
+      ) => {
+        const name = memory.path(path, length)
+        const newName = memory.path(newPath, newLength)
+        folder(fd).link(name, (lookup & FOLLOW) !== 0, folder(newFd), newName)
+      },
+    ),
+    path_symlink: answer((target: number, targetLength: number, fd: number, path: number, length: number) =>
+      folder(fd).symlink(memory.path(target, targetLength), memory.path(path, length)),
+    ),
+    path_readlink: answer(
+      (fd: number, path: number, length: number, target: number, size: number, result: number) => {
+        const text = Buffer.from(folder(fd).readlink(memory.path(path, length)))
+        const at = memory.locate(result, 4)
+        memory.view.setUint32(at, text.copy(memory.span(target, size)), true)
+      },
+    ),
+  }
+}
+
+function toRequest(oflags: number, fdflags: number, rights: bigint): OpenRequest {
+  if (oflags > 15 || (oflags & CREATE && oflags & DIRECTORY)) throw new WasiError('EINVAL')
+  if (fdflags & ~OPEN_FLAGS) throw new WasiError('ENOTSUP')
+  return {
+    directory: (oflags & DIRECTORY) !== 0,
+    create: (oflags & CREATE) !== 0,
+    exclusive: (oflags & CREATE) !== 0 && (oflags & EXCLUSIVE) !== 0,
+    truncate: (oflags & TRUNCATE) !== 0,
+    append: (fdflags & APPEND) !== 0,
+    read: (rights & READ) !== 0n,
+    write: (rights & WRITE) !== 0n,
+  }
+}
+
+/** An entry as the guest reads it: the number of the next one, the inode, and the name with its length. */
+function direntOf(next: number, name: string, inode: bigint, filetype: number): Buffer {
+  const nameLength = Buffer.byteLength(name)
+  const entry = Buffer.alloc(DIRENT_SIZE + nameLength)
+  entry.writeBigUInt64LE(BigInt(next), 0)
+  entry.writeBigUInt64LE(inode, 8)
+  entry.writeUInt32LE(nameLength, 16)
+  entry.writeUInt8(filetype, 20)
+  entry.write(name, DIRENT_SIZE)
+  return entry
+}

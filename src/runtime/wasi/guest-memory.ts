@@ -1,0 +1,106 @@
+import { isUtf8 } from 'node:buffer'
+import { WasiError } from './errno.ts'
+
+/** Longest path that a guest may name, in bytes, as on Linux. */
+const MAX_PATH = 4_096
+
+/** Most buffers that one read or write moves, as on Linux; a guest that names more sees a short count. */
+const MAX_SPANS = 1_024
+
+const EMPTY = Buffer.alloc(0)
+
+/**
+ * The guest's memory, and the only way to it. Every pointer and length is an untrusted 32-bit number: what lies
+ * outside is `EFAULT`. Before {@link attach} there is no memory, and everything lies outside.
+ */
+export class GuestMemory {
+  #memory: WebAssembly.Memory | undefined
+  #bytes: Buffer = EMPTY
+  #view = new DataView(EMPTY.buffer, 0, 0)
+
+  attach(memory: WebAssembly.Memory): void {
+    this.#memory = memory
+    this.#refresh()
+  }
+
+  /** All of the memory. Look at no more of it than {@link locate} allowed, and get it anew in each call: it may grow. */
+  get bytes(): Buffer {
+    return this.#bytes
+  }
+
+  /** As {@link bytes}, for numbers (little-endian). */
+  get view(): DataView {
+    return this.#view
+  }
+
+  /**
+   * Checks that `size` bytes at `pointer` are in the memory.
+   *
+   * @returns Where they begin, without a sign.
+   */
+  locate(pointer: number, size: number): number {
+    const start = pointer >>> 0
+    if (this.#bytes.length === 0 || start + size > this.#bytes.length) {
+      this.#refresh() // growing empties the old view; that of a shared memory just stays short
+      if (start + size > this.#bytes.length) throw new WasiError('EFAULT')
+    }
+    return start
+  }
+
+  /** A window on `length` bytes at `pointer`. */
+  span(pointer: number, length: number): Buffer {
+    const start = this.locate(pointer, length >>> 0)
+    return this.#bytes.subarray(start, start + (length >>> 0))
+  }
+
+  setU32(pointer: number, value: number): void {
+    const at = this.locate(pointer, 4)
+    this.#view.setUint32(at, value, true)
+  }
+
+  setU64(pointer: number, value: bigint): void {
+    const at = this.locate(pointer, 8)
+    this.#view.setBigUint64(at, value, true)
+  }
+
+  /** Reads a path: UTF-8 without a NUL. */
+  path(pointer: number, length: number): string {
+    if (length >>> 0 > MAX_PATH) throw new WasiError('ENAMETOOLONG')
+    const span = this.span(pointer, length)
+    if (!isUtf8(span) || span.includes(0)) throw new WasiError('EILSEQ')
+    return span.toString()
+  }
+
+  /**
+   * Moves the bytes of a list of buffers (iovecs), one after the other, until one moves short.
+   *
+   * Buffers may overlap, and so name more bytes than there are: no more than the size of the memory are moved.
+   *
+   * @param move - Moves bytes from `start` to `end` of `bytes`, and says how many.
+   * @returns How many bytes were moved in all.
+   */
+  transfer(list: number, count: number, move: (bytes: Buffer, start: number, end: number) => number): number {
+    const first = this.locate(list, (count >>> 0) * 8)
+    const last = first + (count >>> 0) * 8
+    let total = 0
+    let spans = 0
+    for (let at = first; at < last && spans < MAX_SPANS; at += 8) {
+      const length = this.#view.getUint32(at + 4, true)
+      if (length === 0) continue
+      const start = this.locate(this.#view.getUint32(at, true), length)
+      if (total + length > this.#bytes.length) break
+      const moved = move(this.#bytes, start, start + length)
+      total += moved
+      spans++
+      if (moved < length) break
+    }
+    return total
+  }
+
+  #refresh(): void {
+    if (!this.#memory) return
+    const { buffer } = this.#memory
+    this.#bytes = Buffer.from(buffer)
+    this.#view = new DataView(buffer)
+  }
+}

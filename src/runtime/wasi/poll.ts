@@ -1,0 +1,136 @@
+import { answer } from './answer.ts'
+import { clockTime, monotonicTime } from './clocks.ts'
+import { FILETYPE } from './descriptor.ts'
+import type { DescriptorTable } from './descriptor-table.ts'
+import { type ErrnoName, errno, WasiError } from './errno.ts'
+import type { GuestMemory } from './guest-memory.ts'
+import { READ, WRITE } from './rights.ts'
+
+const SUBSCRIPTION_SIZE = 48
+const EVENT_SIZE = 32
+
+/** Types of events. */
+const CLOCK = 0
+const FD_READ = 1
+const FD_WRITE = 2
+
+/** The flag of a clock subscription whose time is a point in time. */
+const ABSOLUTE = 1
+
+/** The flag of an event: no more will ever come. */
+const HANGUP = 1
+
+/** How many bytes a descriptor is said to take at once: all of ours take any number. */
+const WRITABLE = 65_536n
+
+/** `poll_oneoff`: descriptors are always ready, so that only clocks make it wait. */
+export function openPoll(memory: GuestMemory, table: DescriptorTable) {
+  const poll = new Poll(memory, table)
+  return {
+    poll_oneoff: answer((subscriptions: number, events: number, count: number, result: number) => {
+      const wanted = count >>> 0
+      if (wanted === 0) throw new WasiError('EINVAL')
+      const first = memory.locate(subscriptions, wanted * SUBSCRIPTION_SIZE)
+      const target = memory.locate(events, wanted * EVENT_SIZE)
+      const at = memory.locate(result, 4)
+      memory.view.setUint32(at, poll.run(first, wanted, target), true)
+    }),
+  }
+}
+
+class Poll {
+  readonly #memory: GuestMemory
+  readonly #table: DescriptorTable
+  #realtimeAtStart = 0n
+  #startedAt = 0n
+
+  constructor(memory: GuestMemory, table: DescriptorTable) {
+    this.#memory = memory
+    this.#table = table
+  }
+
+  /** Waits for the first of `count` subscriptions, and writes the events of those that are due. @returns How many. */
+  run(first: number, count: number, target: number): number {
+    this.#startedAt = monotonicTime()
+    this.#realtimeAtStart = clockTime(0)
+    const last = first + count * SUBSCRIPTION_SIZE
+    let earliest = this.#delay(first)
+    for (let at = first; at < last && earliest > 0n; at += SUBSCRIPTION_SIZE) {
+      const delay = this.#delay(at)
+      if (delay < earliest) earliest = delay
+    }
+    const elapsed = waitUntil(this.#startedAt + earliest) - this.#startedAt
+
+    let event = target
+    for (let at = first; at < last; at += SUBSCRIPTION_SIZE) {
+      if (this.#delay(at) > elapsed) continue
+      this.#write(event, at)
+      event += EVENT_SIZE // an event is smaller than a subscription: should they overlap, none is lost unread
+    }
+    return (event - target) / EVENT_SIZE
+  }
+
+  /** How many ns after the start a subscription is due. */
+  #delay(at: number): bigint {
+    const { view } = this.#memory
+    const clock = view.getUint32(at + 16, true)
+    if (view.getUint8(at + 8) !== CLOCK || !isClock(clock)) return 0n
+    const timeout = view.getBigUint64(at + 24, true)
+    if ((view.getUint16(at + 40, true) & ABSOLUTE) === 0) return timeout
+    return timeout - (clock === 0 ? this.#realtimeAtStart : this.#startedAt)
+  }
+
+  #write(event: number, at: number): void {
+    const { view } = this.#memory
+    const type = view.getUint8(at + 8)
+    const fd = view.getUint32(at + 16, true)
+    const userdata = view.getBigUint64(at, true)
+    const error = type === CLOCK ? clockError(fd) : this.#fdError(fd, type)
+    const isReadable = error === 'SUCCESS' && type === FD_READ
+    const isOver = isReadable && this.#table.get(fd).filetype === FILETYPE.characterDevice
+    view.setBigUint64(event, userdata, true)
+    view.setUint16(event + 8, errno(error), true)
+    view.setUint32(event + 10, type, true)
+    view.setBigUint64(event + 16, this.#available(fd, error === 'SUCCESS' ? type : CLOCK), true)
+    view.setBigUint64(event + 24, isOver ? BigInt(HANGUP) : 0n, true)
+  }
+
+  #fdError(fd: number, type: number): ErrnoName {
+    if (type > FD_WRITE) return 'EINVAL'
+    if (!this.#table.has(fd)) return 'EBADF'
+    return (this.#table.get(fd).rights & (type === FD_READ ? READ : WRITE)) === 0n ? 'EBADF' : 'SUCCESS'
+  }
+
+  #available(fd: number, type: number): bigint {
+    if (type !== FD_READ) return type === FD_WRITE ? WRITABLE : 0n
+    const file = this.#table.get(fd)
+    const size = file.stat()?.size
+    if (size === undefined) return 0n
+    const left = size - BigInt(file.seek(0n, 1))
+    return left > 0n ? left : 0n
+  }
+}
+
+const bell = new Int32Array(new SharedArrayBuffer(4))
+
+/**
+ * Waits until the monotonic clock shows `deadline`. Nobody rings the bell: but `Atomics.wait` is the one way to wait
+ * in a thread that ends at once when somebody terminates it.
+ *
+ * @returns The time it is then.
+ */
+function waitUntil(deadline: bigint): bigint {
+  for (;;) {
+    const now = monotonicTime()
+    if (now >= deadline) return now
+    Atomics.wait(bell, 0, 0, Number(deadline - now) / 1e6)
+  }
+}
+
+function isClock(id: number): boolean {
+  return id <= 3
+}
+
+function clockError(id: number): ErrnoName {
+  return isClock(id) ? 'SUCCESS' : 'EINVAL'
+}
