@@ -15,6 +15,7 @@ const host: Host = {
 
 // Who reads along may go away: that is no reason to end.
 process.stdout.on('error', () => undefined)
+process.stderr.on('error', () => undefined)
 
 try {
   await serve.run(process.argv.slice(2), host)

@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Connections } from './connections.ts'
 import type { RequestHandler } from './http-server.ts'
@@ -6,8 +7,14 @@ import type { RequestHandler } from './http-server.ts'
 /** The listener closes once no connection was opened for this long... */
 const QUIET_MS = 20
 
-/** ...or after this long. */
+/** ...or at the first chance after this long. */
 const MAX_HOLD_MS = 250
+
+/** How often connections that are of no more use are looked for, once the listener is closed. */
+const SWEEP_MS = 20
+
+/** How long a new connection may take to begin a request, once the listener is closed. */
+const SILENT_MS = 100
 
 export interface DrainOptions {
   readonly drainMs: number
@@ -17,7 +24,8 @@ export interface DrainOptions {
 /** Stands between the sockets and the app, and ends a server without resetting a connection that carried a request. */
 export class Drain {
   readonly #handler: RequestHandler
-  #draining = false
+  /** The response that ends each connection. There once the end has begun. */
+  #last: WeakMap<Socket, ServerResponse> | undefined
   /** Requests that are answered once the listener is closed. */
   #held: [IncomingMessage, ServerResponse][] | undefined
 
@@ -27,56 +35,97 @@ export class Drain {
 
   /** To be given to the HTTP server. */
   readonly handle: RequestHandler = (request, response) => {
-    if (this.#draining) response.shouldKeepAlive = false
+    if (this.#last) makeLast(response, this.#last)
     if (this.#held) this.#held.push([request, response])
     else this.#handler(request, response)
   }
 
-  /** Ends when the last connection has. */
-  async run(server: Server, connections: Connections, { drainMs, graceMs }: DrainOptions): Promise<void> {
-    this.#draining = true
-    for (const response of connections.values()) {
-      if (response && !response.headersSent) response.shouldKeepAlive = false
-    }
+  /**
+   * Ends when the last connection has.
+   *
+   * @returns How many connections were cut, because something on them had not ended after `graceMs`.
+   */
+  async run(server: Server, connections: Connections, { drainMs, graceMs }: DrainOptions): Promise<number> {
+    this.#last = new WeakMap()
+    for (const response of connections.values()) if (response) makeLast(response, this.#last)
     await sleep(drainMs)
 
     // Connections that the kernel has accepted and Node has not are reset when the listener closes. Clients that get
     // no answer open no new ones: hold the answers back until all have arrived.
     this.#held = []
     await quiet(server)
+    const closeIdle = server.closeIdleConnections.bind(server)
+    // close() would call it, and Node 20 to 26 take a connection whose answer is still being written for idle.
+    server.closeIdleConnections = () => undefined
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     const held = this.#held
     this.#held = undefined
     for (const [request, response] of held) this.#handler(request, response)
 
-    // Browsers open connections that they may never use; Node would wait for them.
-    const silent = setTimeout(() => {
+    const closedAt = performance.now()
+    const sweep = () => {
+      for (const response of connections.values()) if (response && !isOver(response)) return
+      closeIdle()
+      // Browsers open connections that they may never use.
+      if (performance.now() - closedAt < SILENT_MS) return
       for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy()
-    }, drainMs)
-    const grace = setTimeout(() => server.closeAllConnections(), graceMs)
+    }
+    // Right after the event loop has read what had arrived: a request that is there is seen.
+    const sweeping = setInterval(() => setImmediate(sweep), SWEEP_MS)
+    let cut = 0
+    const grace = setTimeout(() => {
+      cut = connections.size
+      server.closeAllConnections()
+    }, graceMs)
     await closed
-    clearTimeout(silent)
+    clearInterval(sweeping)
     clearTimeout(grace)
+    return cut
   }
 }
 
-/** Waits until no connection has been opened for a while. */
-function quiet(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(atLast)
-      server.off('connection', onConnection)
-      setImmediate(resolve) // right after the event loop has looked for connections
-    }
-    let timer = setTimeout(done, QUIET_MS)
-    const atLast = setTimeout(() => {
-      clearTimeout(timer)
-      done()
-    }, MAX_HOLD_MS)
-    const onConnection = () => {
-      clearTimeout(timer)
-      timer = setTimeout(done, QUIET_MS)
-    }
-    server.on('connection', onConnection)
-  })
+/** Lets a connection end with this response, and not with one before it, should the client send ahead. */
+function makeLast(response: ServerResponse, last: WeakMap<Socket, ServerResponse>): void {
+  if (response.headersSent) return
+  const { socket } = response.req
+  const before = last.get(socket)
+  if (!before) lingerFor(socket, last)
+  else if (!before.headersSent) before.shouldKeepAlive = true
+  response.shouldKeepAlive = false
+  last.set(socket, response)
+}
+
+/**
+ * Node closes a connection with its last answer. If that one was given before the whole request had arrived, such as
+ * a 404, the rest of the request would be met with a reset, and the answer might be lost: take the rest in first.
+ */
+function lingerFor(socket: Socket, last: WeakMap<Socket, ServerResponse>): void {
+  const destroySoon = socket.destroySoon.bind(socket)
+  socket.destroySoon = () => {
+    const request = last.get(socket)?.req
+    if (!request || request.complete) return destroySoon()
+    socket.end()
+    request.once('close', destroySoon)
+    request.resume()
+  }
+}
+
+function isOver(response: ServerResponse): boolean {
+  return response.writableFinished || response.destroyed
+}
+
+/** Waits until no connection has been opened for a while, and ends when none can be waiting to be accepted. */
+async function quiet(server: Server): Promise<void> {
+  let opened = 0
+  const onConnection = () => {
+    opened++
+  }
+  server.on('connection', onConnection)
+  const begun = performance.now()
+  for (let before = -1; opened !== before && performance.now() - begun < 2 * MAX_HOLD_MS; ) {
+    before = opened
+    if (performance.now() - begun < MAX_HOLD_MS) await sleep(QUIET_MS)
+    await new Promise(setImmediate) // right after the event loop has looked for connections
+  }
+  server.off('connection', onConnection)
 }

@@ -33,6 +33,48 @@ export const PluginInvalidError = failure<[source: string, reason: string]>(
   'Plug-in %s cannot be used: %s',
 )
 
+/** What names the plug-in cannot be used: a URL that is refused, a pin that is no digest, a link that is no module. */
+export const SourceInvalidError = failure<[source: string, reason: string]>(
+  'WASM_SERVE_SOURCE_INVALID',
+  'Plug-in source %s cannot be used: %s',
+)
+
+/** The Extism manifest is not valid; the message lists every problem with the path of its key. */
+export const ManifestInvalidError = failure<[manifest: string, problems: string]>(
+  'WASM_SERVE_MANIFEST_INVALID',
+  'Manifest %s is not valid:\n%s',
+)
+
+/** The bytes are not those that the pin or the manifest's `hash` names; nothing of them is used. */
+export const DigestMismatchError = failure<[source: string, expected: string, actual: string]>(
+  'WASM_SERVE_DIGEST_MISMATCH',
+  'Plug-in source %s has another SHA-256 digest: expected %s, got %s',
+)
+
+/** The server answered, but with no plug-in: refused, not found, an HTML page, a redirect that is not followed. */
+export const DownloadRefusedError = failure<[url: string, reason: string]>(
+  'WASM_SERVE_DOWNLOAD_REFUSED',
+  'Cannot download %s: %s',
+)
+
+/** No server can be reached, or it failed. A cached copy is used, if there is one. */
+export const DownloadUnreachableError = failure<[url: string, reason: string]>(
+  'WASM_SERVE_DOWNLOAD_UNREACHABLE',
+  'Cannot download %s: %s',
+)
+
+/** The download was not complete when its time was up. A cached copy is used, if there is one. */
+export const DownloadTimeoutError = failure<[url: string, timeoutMs: number]>(
+  'WASM_SERVE_DOWNLOAD_TIMEOUT',
+  'Cannot download %s: it was not complete after %d ms',
+)
+
+/** The download is larger than is allowed; it was cut off. */
+export const DownloadTooLargeError = failure<[url: string, maxBytes: number]>(
+  'WASM_SERVE_DOWNLOAD_TOO_LARGE',
+  'Cannot download %s: it is larger than %d bytes',
+)
+
 /** The plug-in imports something that nobody provides. */
 export const PluginImportError = failure<[source: string, imports: string]>(
   'WASM_SERVE_PLUGIN_IMPORT_MISSING',

@@ -64,6 +64,33 @@ export const routeSchema = only({
       description: "What joins guest and host: our own kernel, or Extism's SDK as a reference.",
     }),
   ),
+  isolation: withDefault(
+    Type.Enum(['reuse', 'fresh'], {
+      default: 'reuse',
+      description: 'Whether an instance serves call after call, or one.',
+    }),
+  ),
+  recycle: Type.Optional(
+    Type.Integer({ minimum: 1, description: 'Calls after which an instance is replaced. Default: never.' }),
+  ),
+  recycleMemory: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description: 'Bytes of memory beyond which an instance is replaced. Default: 3/4 of memoryMax.',
+    }),
+  ),
+  env: withDefault(
+    Type.Record(Type.String(), Type.String(), {
+      default: {},
+      description: 'Environment variables of the guest (WASI).',
+    }),
+  ),
+  allowedPaths: withDefault(
+    Type.Record(Type.String(), Type.String(), {
+      default: {},
+      description: 'Folders of the guest (WASI): host path to guest path; `ro:` in front: read-only.',
+    }),
+  ),
   memoryMax: withDefault(
     Type.Integer({
       minimum: 1,
@@ -72,10 +99,7 @@ export const routeSchema = only({
       description: 'Most memory of the guest, in pages of 64 KiB.',
     }),
   ),
-  blockLimit: count(
-    'Most bytes that guest and host exchange in a call.',
-    67_108_864,
-  ),
+  blockLimit: count('Most bytes that guest and host exchange in a call.', 67_108_864),
   varMax: count('Most bytes of variables that an instance may keep.', 1_048_576),
   maxQueue: count('Calls that may wait for the instance; more are answered with 503.', 1_000),
 })

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import type { Server } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { Drain } from './drain.ts'
@@ -20,7 +20,7 @@ export interface RunningServer {
 
   /**
    * Ends the server without losing a request: answers say `Connection: close` for `drainMs`, then the listener
-   * closes and what is in flight ends, for at most `graceMs`.
+   * closes and what is in flight ends. What has not ended after `graceMs` is cut off, and the log says so.
    */
   drain(): Promise<void>
 }
@@ -46,20 +46,38 @@ export async function startServer(
     throw error
   }
 
+  const end = async () => {
+    const cut = await drain.run(server, connections, options)
+    if (cut > 0)
+      log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
+    await current.close()
+  }
+  let ended: Promise<void> | undefined
+
   return {
     url: urlOf(server.address() as AddressInfo),
 
     async replace(next) {
       const old = current
       current = next
+      await Promise.all([...connections.values()].map(over)) // a body may still be on its way to the old app
       await old.close()
     },
 
-    async drain() {
-      await drain.run(server, connections, options)
-      await current.close()
+    drain() {
+      ended ??= end()
+      return ended
     },
   }
+}
+
+/** Waits until a connection's newest response has ended, and with it those before. */
+async function over(response: ServerResponse | undefined): Promise<void> {
+  if (!response || response.writableFinished || response.destroyed) return
+  await new Promise<void>((resolve) => {
+    response.once('close', resolve)
+    response.req.socket.once('close', resolve) // Node does not tell a response whose turn never came
+  })
 }
 
 async function listen(server: Server, { host, port }: CheckedServerOptions): Promise<void> {

@@ -1,16 +1,25 @@
+import { readFileSync } from 'node:fs'
+import process from 'node:process'
+import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyBaseLogger } from 'fastify'
 import type { DrainOptions } from './drain.ts'
 import type { RunningServer } from './server.ts'
 
-/** How often to look whether the parent is still there. */
+/** How often to look whether npm is still there. */
 const PARENT_CHECK_MS = 250
 
 /**
- * Ends the process in good order on SIGTERM and SIGINT, and at once on a second signal.
+ * One Ctrl-C reaches every process of the terminal, and npm hands its copy on: with bash as `sh` two SIGINT arrive
+ * within 10 ms. What comes this soon after the first signal is the same wish, where npm started us.
+ */
+const SAME_WISH_MS = 250
+
+/**
+ * Ends the process in good order on SIGTERM, SIGINT and a hang-up of its terminal: exit code 0, also if requests had
+ * to be cut off after `graceMs`. Ends it at once on a second signal, with 1.
  *
- * @param parentId - Tells the process id of the parent. Given, the server also ends when its parent does: npx ends on
- * SIGTERM and leaves its child running.
+ * @param parentId - Tells the process id of the parent. Given, the server was run by npm, and also ends when npm does.
  */
 export function endWithSignals(
   server: RunningServer,
@@ -18,21 +27,81 @@ export function endWithSignals(
   log: FastifyBaseLogger,
   parentId?: () => number,
 ): void {
-  // A little more than the server takes for itself: this limit ends the process the hard way.
-  const delay = drainMs + graceMs + 1_000
-  const { close } = closeWithGrace({ delay, logger: log }, async ({ err, signal }) => {
+  let begun: number | undefined
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  // More than the server takes for itself: this limit ends the process the hard way.
+  const delay = drainMs + graceMs + 2_000
+  const { close } = closeWithGrace({ delay, logger: log, skip: [...signals] }, async ({ err }) => {
+    begun ??= performance.now()
     if (err) log.fatal({ err }, 'an error that nothing handles')
-    log.info({ signal, drainMs, graceMs }, 'closing')
     await server.drain()
     log.info('closed')
   })
-
-  if (!parentId) return
-  const parent = parentId()
-  const timer = setInterval(() => {
-    if (parentId() === parent) return
-    clearInterval(timer)
-    log.info('the process that started this one is gone')
+  const begin = (reason: string) => {
+    begun = performance.now()
+    log.info({ reason, drainMs, graceMs }, 'closing')
     close()
+  }
+
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (begun === undefined) return begin(signal)
+    if (parentId && performance.now() - begun < SAME_WISH_MS) return
+    log.error({ signal }, 'a second signal: ending at once')
+    process.exit(1)
+  }
+  process.on('SIGINT', onSignal)
+  process.on('SIGTERM', onSignal)
+  // Without a terminal there is none to hang up: nohup, whose "ignore it" Node forgets when it starts.
+  const hasTerminal = [0, 1, 2].some((descriptor) => isatty(descriptor))
+  process.on('SIGHUP', (signal) => {
+    if (hasTerminal) onSignal(signal)
+  })
+
+  if (parentId) {
+    whenNpmIsGone(parentId, () => {
+      if (begun === undefined) begin('npm is gone')
+    })
+  }
+}
+
+/**
+ * Calls back when the npm that ran this process is gone, once. npm itself lives on until the script has ended, but does
+ * not always hand signals on to it:
+ *
+ * - `npm > sh > node`, with dash as `sh` (Debian, Alpine's ash): SIGTERM goes from npm to `sh`, which dies of it and
+ *   tells nobody. We get another parent. If npm is killed, `sh` stays, and gets another parent.
+ * - `npm > node`, with bash as `sh` (Red Hat, macOS), which becomes the command: npm hands SIGTERM on to us. If it is
+ *   killed, we get another parent.
+ *
+ * So the parent is watched and, if it is a shell that runs a script, the parent's parent. That one is looked up in
+ * `/proc`: elsewhere than on Linux, an npm that is killed while a shell stays goes unnoticed. What is further up may go:
+ * the shell in which somebody typed `nohup npm start &`.
+ */
+function whenNpmIsGone(parentId: () => number, callback: () => void): void {
+  const parent = parentId()
+  // A job of an interactive shell has a process group of its own, and may outlive the shell. npm's children have npm's.
+  if (processOf(parent)?.group !== processOf('self')?.group) return
+  const isShell = processOf(parent)?.firstArgument === '-c'
+  const grandparent = processOf(parent)?.parent
+
+  const timer = setInterval(() => {
+    if (parentId() === parent && (!isShell || processOf(parent)?.parent === grandparent)) return
+    clearInterval(timer)
+    callback()
   }, PARENT_CHECK_MS).unref()
+}
+
+/** What Linux knows of a process; nothing elsewhere, or if there is no such process. */
+function processOf(
+  id: number | 'self',
+): { parent: string | undefined; group: string | undefined; firstArgument: string | undefined } | undefined {
+  try {
+    const stat = readFileSync(`/proc/${id}/stat`, 'latin1')
+    // "id (name) state parent group ...", and a name may contain anything
+    const [, parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    const [, firstArgument] = readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0')
+    return { parent, group, firstArgument }
+  } catch {
+    return undefined // the caller compares with what was there
+  }
 }

@@ -18,6 +18,7 @@ import { loadPlugin, type Plugin } from './plugin.ts'
 import { type EngineHolder, serveRoute } from './route.ts'
 import { kernel } from './runtime/kernel.ts'
 import type { Runtime } from './runtime/runtime.ts'
+import type { AllowedPath } from './runtime/wasi.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -114,9 +115,21 @@ async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Pr
 }
 
 function openEngine({ options, plugin, runtime }: ChosenRoute, app: FastifyInstance): Engine {
-  const { wasi, maxQueue } = options
-  const settings = { ...options, wasi: wasi ? {} : undefined, log: app.log }
-  return openInline({ plugin, runtime, settings, maxQueue })
+  const { wasi, env, allowedPaths, memoryMax, recycleMemory = (memoryMax * PAGE * 3) / 4 } = options
+  const settings = {
+    ...options,
+    wasi: wasi ? { env, allowedPaths: Object.entries(allowedPaths).map(readAllowedPath) } : undefined,
+    log: app.log,
+  }
+  return openInline({ ...options, plugin, runtime, settings, recycleMemory })
+}
+
+/** Bytes of a page of WebAssembly memory. */
+const PAGE = 65_536
+
+function readAllowedPath([host, guest]: [host: string, guest: string]): AllowedPath {
+  const readOnly = host.startsWith('ro:')
+  return { host: readOnly ? host.slice('ro:'.length) : host, guest, readOnly }
 }
 
 async function closeAll(routes: readonly OpenRoute[]): Promise<void> {

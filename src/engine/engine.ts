@@ -1,5 +1,6 @@
 import type { Plugin } from '../plugin.ts'
 import type { Caller, InstanceSettings, Runtime } from '../runtime/runtime.ts'
+import type { Isolation } from './isolation.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
 export interface Engine {
@@ -24,7 +25,7 @@ export interface Engine {
   close(): Promise<void>
 }
 
-export interface EngineOptions {
+export interface EngineOptions extends Isolation {
   readonly plugin: Plugin
   readonly runtime: Runtime
   readonly settings: InstanceSettings

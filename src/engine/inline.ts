@@ -1,6 +1,7 @@
 import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from '../errors.ts'
 import type { Caller, Instance } from '../runtime/runtime.ts'
 import type { Engine, EngineOptions } from './engine.ts'
+import { isWorn } from './isolation.ts'
 
 /** One instance on the event loop, one call at a time. Nothing here can stop a guest that does not return. */
 export function openInline(options: EngineOptions): Engine {
@@ -20,10 +21,13 @@ class InlineEngine implements Engine {
   readonly ready: Promise<void>
   readonly #options: EngineOptions
   readonly #waiting: WaitingCall[] = []
-  /** None while one is being opened, and after one could not be opened: then the next call tries again. */
+  /** None until a call needs one: at the start, and after one was worn or failed. */
   #instance: Instance | undefined
+  /** Calls that the instance has had. */
+  #calls = 0
   /** A call is running, or an instance is being opened. */
   #busy = false
+  #opening: Promise<void> | undefined
   #closed = false
   #onIdle: (() => void) | undefined
 
@@ -35,11 +39,13 @@ class InlineEngine implements Engine {
 
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
     if (this.#closed) throw new EngineClosedError()
-    if (this.#instance && !this.#busy) return this.#run(this.#instance, exportName, input, caller)
+    if (!this.#busy) {
+      const instance = this.#instance ?? this.#openNow()
+      if (instance) return this.#run(instance, exportName, input, caller)
+    }
     if (this.#waiting.length >= this.#options.maxQueue) throw new QueueFullError(this.#options.maxQueue)
     return new Promise((resolve, reject) => {
       this.#waiting.push({ exportName, input, caller, resolve, reject })
-      this.#next()
     })
   }
 
@@ -57,6 +63,7 @@ class InlineEngine implements Engine {
     caller: Caller,
   ): Uint8Array | Promise<Uint8Array> {
     this.#busy = true
+    this.#calls++
     let output: Uint8Array | Promise<Uint8Array>
     try {
       output = instance.call(exportName, input, caller)
@@ -65,13 +72,12 @@ class InlineEngine implements Engine {
       throw error
     }
     if (!(output instanceof Promise)) {
-      this.#busy = false
+      this.#ended(instance)
       return output
     }
     return output.then(
       (bytes) => {
-        this.#busy = false
-        this.#next()
+        this.#ended(instance)
         return bytes
       },
       (error) => {
@@ -81,20 +87,31 @@ class InlineEngine implements Engine {
     )
   }
 
-  /** A guest that said no goes on; one that was thrown out of half-way is replaced before the next call. */
-  #failed(instance: Instance, error: unknown): void {
+  #ended(instance: Instance): void {
+    if (isWorn(this.#options, instance, this.#calls)) this.#retire(instance)
     this.#busy = false
+    if (this.#waiting.length > 0 || this.#onIdle) this.#next()
+  }
+
+  /** A guest that said no goes on; one that was thrown out of half-way is never used again. */
+  #failed(instance: Instance, error: unknown): void {
     if (error instanceof GuestError || error instanceof BodyTooLargeError) {
-      this.#next()
+      this.#ended(instance)
       return
     }
+    this.#retire(instance)
+    this.#busy = false
+    this.#open().catch((reason) =>
+      this.#options.settings.log.error({ err: reason }, 'an instance was not replaced'),
+    )
+    this.#next()
+  }
+
+  #retire(instance: Instance): void {
     this.#instance = undefined
     instance
       .close()
       .catch((reason) => this.#options.settings.log.warn({ err: reason }, 'an instance did not close'))
-    this.#open().catch((reason) =>
-      this.#options.settings.log.error({ err: reason }, 'an instance was not replaced'),
-    )
   }
 
   #next(): void {
@@ -104,30 +121,50 @@ class InlineEngine implements Engine {
         this.#onIdle?.()
         return
       }
-      if (!this.#instance) {
-        this.#open().catch(() => undefined) // the calls that wait are told
-        return
-      }
-      this.#waiting.shift()
       try {
-        call.resolve(this.#run(this.#instance, call.exportName, call.input, call.caller))
+        const instance = this.#instance ?? this.#openNow()
+        if (!instance) return
+        this.#waiting.shift()
+        call.resolve(this.#run(instance, call.exportName, call.input, call.caller))
       } catch (error) {
+        if (this.#waiting[0] === call) this.#waiting.shift()
         call.reject(error)
       }
     }
   }
 
-  async #open(): Promise<void> {
+  /**
+   * An instance, where the runtime need not wait for it; else the calls that wait run when it is open.
+   *
+   * @throws {@link InstanceStartError}
+   */
+  #openNow(): Instance | undefined {
     const { plugin, runtime, settings } = this.#options
-    this.#busy = true
-    try {
-      this.#instance = await runtime.open(plugin, settings)
-    } catch (error) {
-      for (const { reject } of this.#waiting.splice(0)) reject(error)
-      throw error
-    } finally {
-      this.#busy = false
-      this.#next()
+    this.#calls = 0
+    const opened = runtime.open(plugin, settings)
+    if (!(opened instanceof Promise)) {
+      this.#instance = opened
+      return opened
     }
+    this.#busy = true
+    this.#opening = opened.then(
+      (instance) => {
+        this.#instance = instance
+        this.#busy = false
+        this.#next()
+      },
+      (error) => {
+        this.#busy = false
+        for (const { reject } of this.#waiting.splice(0)) reject(error)
+        this.#next()
+        throw error
+      },
+    )
+    this.#opening.catch(() => undefined) // the calls that wait are told
+    return undefined
+  }
+
+  async #open(): Promise<void> {
+    if (!this.#openNow()) await this.#opening
   }
 }

@@ -1,0 +1,24 @@
+import type { Instance } from '../runtime/runtime.ts'
+
+/** How long an instance is used. */
+export interface Isolation {
+  /** `reuse`: its memory and globals stay from call to call. `fresh`: each call has an instance of its own. */
+  readonly isolation: 'reuse' | 'fresh'
+  /** After how many calls it is replaced. */
+  readonly recycle?: number | undefined
+  /** Beyond how many bytes of memory it is replaced: memory never shrinks. */
+  readonly recycleMemory: number
+}
+
+/** Whether an instance that has just ended a call has had its last. */
+export function isWorn(
+  { isolation, recycle, recycleMemory }: Isolation,
+  instance: Instance,
+  calls: number,
+): boolean {
+  return (
+    isolation === 'fresh' ||
+    (recycle !== undefined && calls >= recycle) ||
+    instance.memoryBytes > recycleMemory
+  )
+}

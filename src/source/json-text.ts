@@ -1,0 +1,158 @@
+/** Where a text stops being JSON. */
+export interface JsonMistake {
+  /** From 1. */
+  readonly line: number
+  /** From 1, in UTF-16 units. */
+  readonly column: number
+  readonly reason: string
+}
+
+/** Parses JSON; a mistake is data, with its place, which not all of V8's messages tell. */
+export function parseJson(text: string): { readonly value: unknown } | { readonly mistake: JsonMistake } {
+  try {
+    return { value: JSON.parse(text) }
+  } catch {
+    return { mistake: mistakeIn(text) }
+  }
+}
+
+function mistakeIn(text: string): JsonMistake {
+  const at = new Scanner(text).findMistake()
+  const lineStart = at === 0 ? 0 : text.lastIndexOf('\n', at - 1) + 1
+  let line = 1
+  for (let next = text.indexOf('\n'); next >= 0 && next < at; next = text.indexOf('\n', next + 1)) line++
+  const found = String.fromCodePoint(text.codePointAt(at) ?? 0)
+  const reason = at >= text.length ? 'the text ends too early' : `unexpected ${JSON.stringify(found)}`
+  return { line, column: at - lineStart + 1, reason }
+}
+
+type Expected = 'value' | 'value or ]' | 'key' | 'key or }' | ':' | ', or end'
+
+const WORDS = ['true', 'false', 'null']
+
+/** Walks over JSON (RFC 8259) without building values and without recursion, so that depth costs no stack. */
+class Scanner {
+  readonly #text: string
+  readonly #open: ('{' | '[')[] = []
+  #at = 0
+  #expected: Expected = 'value'
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  /** The offset of the first character that JSON cannot have there; the length if something is missing at the end. */
+  findMistake(): number {
+    do this.#skip(' \t\r\n')
+    while (this.#at < this.#text.length && this.#token())
+    return this.#at
+  }
+
+  #token(): boolean {
+    const char = this.#text.charAt(this.#at)
+    switch (this.#expected) {
+      case ':':
+        return this.#take(':', 'value')
+      case ', or end':
+        return this.#afterValue(char)
+      case 'key or }':
+        return char === '}' ? this.#close('{') : this.#key()
+      case 'key':
+        return this.#key()
+      case 'value or ]':
+        return char === ']' ? this.#close('[') : this.#value(char)
+      case 'value':
+        return this.#value(char)
+    }
+  }
+
+  #take(char: string, then: Expected): boolean {
+    if (this.#text.charAt(this.#at) !== char) return false
+    this.#at++
+    this.#expected = then
+    return true
+  }
+
+  #afterValue(char: string): boolean {
+    const innermost = this.#open.at(-1)
+    if (char === ',' && innermost) return this.#take(',', innermost === '{' ? 'key' : 'value')
+    if (char === '}') return this.#close('{')
+    return char === ']' && this.#close('[')
+  }
+
+  #close(opened: '{' | '['): boolean {
+    if (this.#open.at(-1) !== opened) return false
+    this.#open.pop()
+    this.#at++
+    this.#expected = ', or end'
+    return true
+  }
+
+  #key(): boolean {
+    if (!this.#string()) return false
+    this.#expected = ':'
+    return true
+  }
+
+  #value(char: string): boolean {
+    if (char === '{' || char === '[') {
+      this.#open.push(char)
+      return this.#take(char, char === '{' ? 'key or }' : 'value or ]')
+    }
+    this.#expected = ', or end'
+    if (char === '"') return this.#string()
+    const word = WORDS.find((word) => word.startsWith(char))
+    return word === undefined ? this.#number() : this.#word(word)
+  }
+
+  #word(word: string): boolean {
+    return [...word].every((char) => this.#text.charAt(this.#at) === char && ++this.#at)
+  }
+
+  #string(): boolean {
+    if (this.#text.charAt(this.#at) !== '"') return false
+    this.#at++
+    while (this.#at < this.#text.length) {
+      const char = this.#text.charAt(this.#at)
+      if (char < ' ') return false
+      if (char === '\\') {
+        this.#at++
+        if (!this.#escape()) return false
+      } else {
+        this.#at++
+        if (char === '"') return true
+      }
+    }
+    return false
+  }
+
+  #escape(): boolean {
+    const char = this.#text.charAt(this.#at)
+    if (char === '' || !'"\\/bfnrtu'.includes(char)) return false
+    this.#at++
+    return char !== 'u' || this.#skip('0123456789abcdefABCDEF', 4) === 4
+  }
+
+  #number(): boolean {
+    this.#skip('-', 1)
+    if (this.#skip('0', 1) === 0 && this.#digits() === 0) return false
+    if (this.#skip('.', 1) === 1 && this.#digits() === 0) return false
+    if (this.#skip('eE', 1) === 0) return true
+    this.#skip('+-', 1)
+    return this.#digits() > 0
+  }
+
+  #digits(): number {
+    return this.#skip('0123456789')
+  }
+
+  /** Moves over characters of a set; returns how many. */
+  #skip(set: string, most = Number.POSITIVE_INFINITY): number {
+    const start = this.#at
+    while (this.#at < this.#text.length && this.#at - start < most) {
+      if (!set.includes(this.#text.charAt(this.#at))) break
+      this.#at++
+    }
+    return this.#at - start
+  }
+}

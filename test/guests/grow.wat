@@ -1,0 +1,15 @@
+;; Grows its memory by 16 pages a call and answers with how often it did, as a digit; with "!" once it cannot.
+(module
+  (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+  (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+  (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+  (memory (export "memory") 1)
+  (global $calls (mut i32) (i32.const 0))
+  (func (export "grow") (result i32)
+    (local $output i64)
+    (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+    (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then (global.set $calls (i32.const -15))))
+    (local.set $output (call $alloc (i64.const 1)))
+    (call $store_u8 (local.get $output) (i32.add (i32.const 48) (global.get $calls)))
+    (call $output_set (local.get $output) (i64.const 1))
+    (i32.const 0)))
