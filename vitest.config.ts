@@ -1,10 +1,11 @@
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
 
 const { VITEST_RESULTS } = process.env
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    exclude: [...configDefaults.exclude, 'test/system/**'],
     testTimeout: 30_000,
     reporters: VITEST_RESULTS ? ['default', ['json', { outputFile: VITEST_RESULTS }]] : ['default'],
   },

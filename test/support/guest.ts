@@ -1,11 +1,12 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { afterAll } from 'vitest'
 import loadWabt from 'wabt'
 
 const wabt = await loadWabt()
 const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-'))
-process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** The bytes of a guest of `test/guests`, or of WebAssembly text. */
 export function guestBytes(nameOrText: string): Uint8Array {

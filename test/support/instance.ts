@@ -29,7 +29,8 @@ export function settingsOf(route: Partial<RouteOptions> = {}, log: Log = keepLog
   const { routes } = checkWasmServeOptions({ routes: [{ plugin: 'any.wasm', ...route }] })
   const [checked] = routes
   if (!checked) throw new Error('no route')
-  return { ...checked, wasi: checked.wasi ? {} : undefined, log }
+  const { config, env, wasi, outputLimit, blockLimit, varMax = 1_048_576 } = checked
+  return { config, wasi: wasi ? { env } : undefined, outputLimit, blockLimit, varMax, log }
 }
 
 /** An instance of a plug-in; closed when the test ends. */

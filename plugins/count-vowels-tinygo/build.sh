@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Builds count-vowels.wasm from its source. Needs Go and what hello-tinygo/toolchain/build.sh needs, which builds TinyGo 0.41.1.
+set -euo pipefail
+cd "$(dirname "$0")"
+toolchain=$PWD/../hello-tinygo/toolchain
+[ -x "$toolchain/target/tinygo" ] || "$toolchain/build.sh"
+export TINYGOROOT=$toolchain/target/root
+"$toolchain/target/tinygo" build -target="$toolchain/wasip1.json" -buildmode=c-shared -no-debug -o count-vowels.wasm .
+chmod 644 count-vowels.wasm

@@ -1,0 +1,37 @@
+import { onTestFinished } from 'vitest'
+import type { Log } from '../../src/guest-log.ts'
+import type { RouteOptions } from '../../src/options.ts'
+import { loadPlugin, type Plugin } from '../../src/plugin.ts'
+import type { HostFunctions } from '../../src/runtime/host-functions.ts'
+import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
+import { guestBytes } from './guest.ts'
+import { keepLog, settingsOf } from './instance.ts'
+
+/** A plug-in of guests of `test/guests`, or of WebAssembly text; the others by the names that they are imported by. */
+export async function linkedPlugin(
+  main: string,
+  others: Readonly<Record<string, string>> = {},
+): Promise<Plugin> {
+  const linked = Object.entries(others).map(async ([name, text]) => ({
+    name,
+    module: (await loadPlugin(guestBytes(text))).module,
+  }))
+  return { ...(await loadPlugin(guestBytes(main))), linked: await Promise.all(linked) }
+}
+
+interface LinkOptions {
+  readonly functions?: HostFunctions
+  readonly route?: Partial<RouteOptions>
+  readonly log?: Log
+}
+
+/** An instance of such a plug-in; closed when the test ends. */
+export async function openLinked(
+  runtime: Runtime,
+  plugin: Plugin,
+  { functions, route, log = keepLog() }: LinkOptions = {},
+): Promise<Instance> {
+  const instance = await runtime.open(plugin, { ...settingsOf(route, log), functions })
+  onTestFinished(() => instance.close())
+  return instance
+}

@@ -1,0 +1,15 @@
+import {
+  buildPlugin,
+  describeCountVowels,
+  describeHello,
+  describeSteadyCountVowels,
+  describeSteadyHello,
+} from '../support/pdk.ts'
+
+const hello = await buildPlugin('hello-go', 'target/hello.wasm')
+const countVowels = await buildPlugin('count-vowels-go', 'target/count-vowels.wasm')
+
+describeHello('hello-go', hello)
+describeCountVowels('count-vowels-go', countVowels)
+describeSteadyHello('hello-go', hello)
+describeSteadyCountVowels('count-vowels-go', countVowels)
