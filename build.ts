@@ -31,7 +31,11 @@ function schemasAsData(): string {
 }
 
 function checksAsCode(): string {
-  const ids = { isServerOptions: 'isServerOptions', isWasmServeOptions: 'isWasmServeOptions' }
+  const ids = {
+    isLoadOptions: 'isLoadOptions',
+    isServerOptions: 'isServerOptions',
+    isWasmServeOptions: 'isWasmServeOptions',
+  }
   // Ajv's standalone code is an ES module that still calls `require` for its run-time helpers.
   return `import { createRequire } from 'node:module'
 const require = createRequire(import.meta.url)
@@ -42,7 +46,9 @@ ${standaloneCode.default(ajv, ids)}
 /** The schema for editors: plain JSON Schema, where a plug-in is a path. */
 function publishedSchema(): object {
   const json = JSON.stringify(schemas.serverSchema, (_key, value) =>
-    value?.pluginSource ? { ...value, pluginSource: undefined, type: 'string', minLength: 1 } : value,
+    value?.pluginSource || value?.hostFunctions
+      ? { description: value.description, type: 'string', minLength: 1 }
+      : value,
   )
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',

@@ -12,6 +12,7 @@ import { createHttpServer } from './http-server.ts'
 import { openLog } from './log.ts'
 import { type CheckedServerOptions, checkServerOptions, type ServerOptions } from './options.ts'
 import { requestId } from './request-id.ts'
+import { openRequestLog } from './request-log.ts'
 import { type ServedRoute, wasmServe } from './wasm-serve.ts'
 
 /**
@@ -36,7 +37,8 @@ export async function createApp(
   log: FastifyBaseLogger,
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[] }> {
   const app = Fastify({
-    loggerInstance: log,
+    // No logger: Fastify would make a child of it for each request, and wait for the end of each answer.
+    childLoggerFactory: (_none, bindings, options) => openRequestLog(log, bindings, options),
     logController: new LogController({ disableRequestLogging: true }), // its lines cost 13 us a request
     genReqId: (request) => requestId(request as IncomingMessage),
     return503OnClosing: false, // who still gets through is answered
@@ -49,7 +51,9 @@ export async function createApp(
     clientErrorHandler: () => undefined, // the HTTP server has its own
     serverFactory: (handler) => createHttpServer(options, handler, log).server,
   })
+  app.log = log
   addMethods(app)
+  app.addHttpMethod('POST', { hasBody: false, overrideExisting: true }) // our routes read it, and nothing else serves
   app.setErrorHandler(sendAnyError)
   if (options.accessLog) {
     app.addHook('onResponse', (request, reply, done) => {

@@ -3,6 +3,7 @@ import type { WriteStream } from 'node:tty'
 import type { Host } from './commands/command.ts'
 import { serve } from './commands/serve.ts'
 import { OptionsError, UsageError } from './errors.ts'
+import { flagName } from './flags.ts'
 import type { Terminal } from './log.ts'
 import { problemsOf } from './options.ts'
 
@@ -51,5 +52,5 @@ function explain(error: unknown): string {
 /** `routes[0].bodyLimit` is `--body-limit` on the command line. */
 function flagOf(option: string): string {
   const name = option.replace(/^routes\[\d+\]\./, '')
-  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+  return `--${flagName(name)}`
 }

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { UsageError } from './errors.ts'
-import { type Flag, flags, parsePair, parsePairs, parseValue } from './flags.ts'
+import { type Flag, flags, isEntryKind, parseEntries, parseEntry, parseValue } from './flags.ts'
 import { didYouMean } from './nearest.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -12,8 +12,12 @@ export interface Config {
   /** The plug-in. */
   readonly source: string | undefined
   readonly route: Record<string, unknown>
+  readonly load: Record<string, unknown>
   readonly server: Record<string, unknown>
 }
+
+type Options = Record<string, unknown>
+type Scopes = Record<Flag['scope'], Options>
 
 /**
  * Reads the command line and the environment: flags win over variables, which win over defaults.
@@ -21,43 +25,52 @@ export interface Config {
  * @throws {@link UsageError} naming the flag or variable that cannot be understood, and the one that was meant.
  */
 export function readConfig(argv: readonly string[], environment: Environment): Config {
-  const options = { route: {}, server: {} }
+  const options: Scopes = { route: {}, load: {}, server: {} }
   for (const flag of flags) readVariable(flag, environment[flag.variable], options[flag.scope])
-  const { words, help, version } = readFlags(argv, options)
-  const [source, ...rest] = words
+  const { words, manifest, help, version } = readFlags(argv, options)
+  const [source, ...rest] = manifest === undefined ? words : [manifest, ...words]
   readWords(rest, argv, options)
   return { help, version, source, ...options }
 }
 
-type Options = Record<string, unknown>
-
 function readVariable({ kind, option, variable }: Flag, text: string | undefined, options: Options): void {
   if (text === undefined || text === '') return
-  options[option] =
-    kind === 'pairs' ? Object.fromEntries(parsePairs(text, variable)) : parseValue(kind, text, variable)
+  options[option] = isEntryKind(kind)
+    ? Object.fromEntries(parseEntries(kind, text, variable))
+    : parseValue(kind, text, variable)
 }
 
-function readFlags(argv: readonly string[], options: { route: Options; server: Options }) {
+function readFlags(argv: readonly string[], options: Scopes) {
   const known = Object.fromEntries(
     flags.map(({ name, kind }) => [name, { type: kind === 'boolean' ? 'boolean' : 'string' } as const]),
   )
   const { tokens } = parseArgs({
     args: [...argv],
-    options: { ...known, help: { type: 'boolean', short: 'h' }, version: { type: 'boolean', short: 'v' } },
+    options: {
+      ...known,
+      'set-config': { type: 'string' },
+      manifest: { type: 'string', short: 'm' },
+      help: { type: 'boolean', short: 'h' },
+      version: { type: 'boolean', short: 'v' },
+    },
     strict: false, // our own messages, with suggestions
     tokens: true,
   })
 
   const words: string[] = []
   const asked = { help: false, version: false }
+  let manifest: string | undefined
   for (const token of tokens) {
     if (token.kind === 'positional') words.push(token.value)
     else if (token.kind === 'option') {
       if (token.name === 'help' || token.name === 'version') asked[token.name] = true
-      else readFlag(token, options)
+      else if (token.name === 'manifest') manifest = textOf(token)
+      else if (token.name === 'set-config') {
+        addEntries(options.route, 'config', parseEntries('pairs', textOf(token), token.rawName))
+      } else readFlag(token, options)
     }
   }
-  return { words, ...asked }
+  return { words, manifest, ...asked }
 }
 
 interface FlagToken {
@@ -67,10 +80,7 @@ interface FlagToken {
   readonly inlineValue: boolean | undefined
 }
 
-function readFlag(
-  { name, rawName, value, inlineValue }: FlagToken,
-  scopes: { route: Options; server: Options },
-): void {
+function readFlag({ name, rawName, value, inlineValue }: FlagToken, scopes: Scopes): void {
   const negated = name.startsWith('no-')
   const flag = flags.find((flag) => flag.name === (negated ? name.slice(3) : name))
   if (!flag || (negated && flag.kind !== 'boolean')) throw new UsageError(unknownFlag(rawName))
@@ -81,29 +91,36 @@ function readFlag(
     options[flag.option] = inlineValue ? parseValue('boolean', value ?? '', rawName) : !negated
     return
   }
-  if (value === undefined || (!inlineValue && value.startsWith('--')))
+  const text = textOf({ name, rawName, value, inlineValue })
+  if (isEntryKind(flag.kind)) addEntries(options, flag.option, [parseEntry(flag.kind, text, rawName)])
+  else options[flag.option] = parseValue(flag.kind, text, rawName)
+}
+
+/** @throws {@link UsageError} if there is none; what begins like a flag has to be joined by `=`. */
+function textOf({ rawName, value, inlineValue }: FlagToken): string {
+  if (value === undefined || (!inlineValue && value.startsWith('--'))) {
     throw new UsageError(`${rawName}: needs a value`)
-  if (flag.kind === 'pairs') {
-    options[flag.option] = {
-      ...(options[flag.option] as object),
-      ...Object.fromEntries([parsePair(value, rawName)]),
-    }
-  } else options[flag.option] = parseValue(flag.kind, value, rawName)
+  }
+  return value
+}
+
+function addEntries(
+  options: Options,
+  option: string,
+  entries: readonly [key: string, value: string][],
+): void {
+  options[option] = { ...(options[option] as object | undefined), ...Object.fromEntries(entries) }
 }
 
 function unknownFlag(rawName: string): string {
   const names = flags.flatMap(({ name, kind }) =>
     kind === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`],
   )
-  return `unknown flag ${rawName}${didYouMean(rawName, [...names, '--help', '--version'])}`
+  return `unknown flag ${rawName}${didYouMean(rawName, [...names, '--set-config', '--manifest', '--help', '--version'])}`
 }
 
 /** After the plug-in: the function, the port. */
-function readWords(
-  words: readonly string[],
-  argv: readonly string[],
-  { route, server }: { route: Options; server: Options },
-): void {
+function readWords(words: readonly string[], argv: readonly string[], { route, server }: Scopes): void {
   const rest = [...words]
   const last = rest.at(-1)
   if (last !== undefined && /^\d+$/.test(last)) {

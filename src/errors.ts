@@ -87,6 +87,24 @@ export const WasiDisabledError = failure<[source: string, imports: string]>(
   'Plug-in %s needs WASI (%s), which is switched off: leave out --no-wasi (option "wasi": true)',
 )
 
+/** The route or its plug-in's manifest asks for what the runtime does not have. */
+export const RuntimeUnfitError = failure<[plugin: string, runtime: string, wanted: string]>(
+  'WASM_SERVE_RUNTIME_UNFIT',
+  'Plug-in %s cannot run on the %s runtime, which has no %s: use --runtime kernel',
+)
+
+/** Host functions cannot be used as they are; the message lists all problems. */
+export const HostFunctionInvalidError = failure<[problems: string]>(
+  'WASM_SERVE_HOST_FUNCTION_INVALID',
+  'Host functions cannot be used:\n%s',
+)
+
+/** The plug-in imports a host function that is async, and cannot wait for it. */
+export const HostFunctionAsyncError = failure<[name: string, reason: string]>(
+  'WASM_SERVE_HOST_FUNCTION_ASYNC',
+  'Host function %s is async: %s',
+)
+
 /** The plug-in cannot be instantiated: linking failed, or its start function trapped. Calls meet it too. */
 export const InstanceStartError = failure<[plugin: string, reason: string]>(
   'WASM_SERVE_INSTANCE_START_FAILED',
@@ -140,6 +158,12 @@ export const OutputTooLargeError = failure<[exportName: string, bytes: number, l
   'WASM_SERVE_OUTPUT_TOO_LARGE',
   'The guest function "%s" produced %d bytes, more than the outputLimit of %d',
   502,
+)
+
+/** The instance is running a call: a host function called the instance that it was called by. */
+export const InstanceBusyError = failure<[plugin: string]>(
+  'WASM_SERVE_INSTANCE_BUSY',
+  'An instance of plug-in %s is running a call, and runs one at a time',
 )
 
 /** As many calls wait for the route's instance as `maxQueue` allows. */

@@ -1,6 +1,7 @@
 import { UsageError } from './errors.ts'
-import { routeSchema, serverSchema } from './options-schema.ts'
+import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
 import { parseSize } from './size.ts'
+import { parseLink } from './source/link.ts'
 
 /** One flag of the command line; each is an option, and takes name, kind and description from the options schema. */
 export interface Flag {
@@ -9,8 +10,8 @@ export interface Flag {
   /** The environment variable that sets it too. */
   readonly variable: string
   readonly option: string
-  readonly scope: 'route' | 'server'
-  readonly kind: 'boolean' | 'integer' | 'size' | 'pages' | 'string' | 'pairs'
+  readonly scope: 'route' | 'server' | 'load'
+  readonly kind: ValueKind | EntryKind
   readonly description: string
   readonly default: unknown
 }
@@ -18,33 +19,53 @@ export interface Flag {
 /** Bytes of a page of WebAssembly memory. */
 const PAGE = 65_536
 
+/** Flags that are given once. */
+type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'string'
+
+/** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`. */
+type EntryKind = 'pairs' | 'paths' | 'links'
+
 interface OptionSchema {
   readonly type?: string
   readonly description?: string
   readonly default?: unknown
 }
 
+/** Where Extism's command has a name for it. */
+const NAMES: Readonly<Record<string, string>> = { allowedPaths: 'allow-path', links: 'link' }
+
+const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = { allowedPaths: 'paths', links: 'links' }
+
 /** Options that are no flags: what the command line says in another way. */
 const NO_FLAGS = new Set(['routes', 'plugin', 'url'])
 
-export const flags: readonly Flag[] = [...flagsOf('route', routeSchema), ...flagsOf('server', serverSchema)]
+export const flags: readonly Flag[] = [
+  ...flagsOf('route', routeSchema),
+  ...flagsOf('load', loadSchema),
+  ...flagsOf('server', serverSchema),
+]
 
 function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
   return Object.entries<OptionSchema>(schema.properties as Record<string, OptionSchema>)
     .filter(([option]) => !NO_FLAGS.has(option))
     .map(([option, schema]) => {
-      const name = option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+      const name = flagName(option)
       const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`
       const { description = '', default: value } = schema
       return { name, variable, option, scope, kind: kindOf(option, schema), description, default: value }
     })
 }
 
+/** `bodyLimit` is `body-limit`. */
+export function flagName(option: string): string {
+  return NAMES[option] ?? option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+}
+
 function kindOf(option: string, { type }: OptionSchema): Flag['kind'] {
   if (type === 'boolean') return 'boolean'
-  if (type === 'object') return 'pairs'
+  if (type === 'object') return ENTRY_KINDS[option] ?? 'pairs'
   if (option === 'memoryMax') return 'pages'
-  if (type === 'integer') return /(?:Limit|Max)$/.test(option) ? 'size' : 'integer'
+  if (type === 'integer') return /(?:Limit|Max|Memory)$/.test(option) ? 'size' : 'integer'
   return 'string'
 }
 
@@ -54,7 +75,7 @@ function kindOf(option: string, { type }: OptionSchema): Flag['kind'] {
  * @param where - For the message: `--port`, or `WASM_SERVE_PORT`.
  * @throws {@link UsageError} if it is not of the flag's kind.
  */
-export function parseValue(kind: Exclude<Flag['kind'], 'pairs'>, text: string, where: string): unknown {
+export function parseValue(kind: ValueKind, text: string, where: string): unknown {
   switch (kind) {
     case 'string':
       return text
@@ -81,34 +102,51 @@ export function parseValue(kind: Exclude<Flag['kind'], 'pairs'>, text: string, w
   }
 }
 
+export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
+  return kind === 'pairs' || kind === 'paths' || kind === 'links'
+}
+
 /**
- * Reads one `K=V`.
+ * Reads what one use of a flag adds to its option.
  *
- * @throws {@link UsageError} if there is no `=`, or nothing before it.
+ * @throws {@link UsageError} if it is not of the flag's kind.
  */
-export function parsePair(text: string, where: string): [key: string, value: string] {
+export function parseEntry(kind: EntryKind, text: string, where: string): [key: string, value: string] {
+  if (kind === 'pairs') return parsePair(text, where)
+  if (kind === 'paths') return parsePath(text, where)
+  const { name, source } = parseLink(text)
+  if (!name || !source) throw new UsageError(`${where}: must be NAME=PATH or a path or URL, not "${text}"`)
+  return [name, source]
+}
+
+function parsePair(text: string, where: string): [key: string, value: string] {
   const at = text.indexOf('=')
   if (at < 1) throw new UsageError(`${where}: must be KEY=VALUE, not "${text}"`)
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
+/** `[ro:]HOST[:GUEST]`; without a guest's path it is the host's. */
+function parsePath(text: string, where: string): [host: string, guest: string] {
+  const [, mode = '', host = '', guest = host] = /^(ro:)?([^:]*)(?::(.*))?$/s.exec(text) ?? []
+  if (!host || !guest) throw new UsageError(`${where}: must be HOST or HOST:GUEST, not "${text}"`)
+  return [mode + host, guest]
+}
+
 /**
- * Reads pairs from a variable: a JSON object, or a JSON array of `K=V`.
+ * Reads entries from a variable: a JSON object, or a JSON array of what the flag takes.
  *
  * @throws {@link UsageError} if it is neither.
  */
-export function parsePairs(text: string, where: string): [key: string, value: string][] {
+export function parseEntries(kind: EntryKind, text: string, where: string): [key: string, value: string][] {
   const value = parseJson(text)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) {
-    return value.map((item) => parsePair(item, where))
+    return value.map((item) => parseEntry(kind, item, where))
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     const pairs = Object.entries(value)
     if (pairs.every((pair): pair is [string, string] => typeof pair[1] === 'string')) return pairs
   }
-  throw new UsageError(
-    `${where}: must be a JSON object of strings, or a JSON array of "KEY=VALUE", not ${text}`,
-  )
+  throw new UsageError(`${where}: must be a JSON object of strings, or a JSON array of strings, not ${text}`)
 }
 
 function parseJson(text: string): unknown {

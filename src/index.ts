@@ -9,4 +9,7 @@ export {
   type ServerOptions,
   type WasmServeOptions,
 } from './options.ts'
+export { type LoadOptions, loadPlugin, type Plugin } from './plugin.ts'
+export type { CallContext } from './runtime/call-context.ts'
+export type { HostFunction, HostFunctions } from './runtime/host-functions.ts'
 export { type ServedRoute, wasmServe } from './wasm-serve.ts'

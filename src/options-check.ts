@@ -1,5 +1,5 @@
-import { _, Ajv } from 'ajv'
-import { serverSchema, wasmServeSchema } from './options-schema.ts'
+import { _, Ajv, type KeywordCxt } from 'ajv'
+import { loadSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
 
 /*
  * The options schemas as functions: each returns whether the options are right, fills in defaults and leaves its
@@ -17,12 +17,22 @@ export const ajv: Ajv = new Ajv({
 
 ajv.addKeyword({
   keyword: 'pluginSource',
-  error: { message: 'must be the path of a plug-in or its bytes' },
-  code: (cxt) => {
-    const { data } = cxt
-    cxt.fail(_`!(typeof ${data} == "string" ? ${data} !== "" : ${data} instanceof Uint8Array)`)
-  },
+  error: { message: 'must be a path or URL, bytes, or a manifest' },
+  code: isTextOrObject,
 })
 
+ajv.addKeyword({
+  keyword: 'hostFunctions',
+  error: { message: 'must be the path of a module or an object of functions' },
+  code: isTextOrObject,
+})
+
+/** Of what an object holds, those who use it know more. */
+function isTextOrObject(cxt: KeywordCxt): void {
+  const { data } = cxt
+  cxt.fail(_`!(typeof ${data} == "string" ? ${data} !== "" : typeof ${data} == "object" && ${data} !== null)`)
+}
+
+export const isLoadOptions = ajv.compile({ ...loadSchema, $id: 'isLoadOptions' })
 export const isServerOptions = ajv.compile({ ...serverSchema, $id: 'isServerOptions' })
 export const isWasmServeOptions = ajv.compile({ ...wasmServeSchema, $id: 'isWasmServeOptions' })

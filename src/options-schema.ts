@@ -18,9 +18,16 @@ const withDefault = <Schema extends TSchema>(schema: Schema) =>
 const only = <Properties extends TProperties>(properties: Properties) =>
   Type.Object(properties, { additionalProperties: false })
 
-/** A path in JSON; a library user may also pass the bytes. `pluginSource` is a keyword of our options check. */
-const pluginSource = (description: string): TUnsafe<string | Uint8Array> =>
-  Type.Unsafe<string | Uint8Array>({ pluginSource: true, description })
+/** A path or URL in JSON; `pluginSource` is a keyword of our options check, for what only a library user can pass. */
+const pluginSource = (description: string): TUnsafe<string | object> =>
+  Type.Unsafe<string | object>({ pluginSource: true, description })
+
+/** A path in JSON; `hostFunctions` is a keyword of our options check, like `pluginSource`. */
+const hostFunctions = (description: string): TUnsafe<string | object> =>
+  Type.Unsafe<string | object>({ hostFunctions: true, description })
+
+const texts = (description: string) =>
+  withDefault(Type.Record(Type.String(), Type.String(), { default: {}, description }))
 
 const ms = (description: string, value: number, minimum = 1) =>
   withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, description }))
@@ -36,19 +43,18 @@ export const routeSchema = only({
       description: "Where the route answers, in Fastify's route syntax.",
     }),
   ),
-  plugin: pluginSource('The plug-in: path of a `.wasm` file.'),
+  plugin: pluginSource('The plug-in: path or URL of a `.wasm` file or of an Extism manifest.'),
   function: Type.Optional(
     Type.String({
       minLength: 1,
       description: 'The export that is called. Default: the only one that can be called.',
     }),
   ),
-  config: withDefault(
-    Type.Record(Type.String(), Type.String(), {
-      default: {},
-      description: 'What the guest reads with `config_get`.',
-    }),
+  config: texts('What the guest reads with `config_get`.'),
+  functions: Type.Optional(
+    hostFunctions('Host functions of your own: the path of a module that exports them, or the object.'),
   ),
+  links: texts('Modules that the plug-in imports from: name to path or URL.'),
   wasi: withDefault(Type.Boolean({ default: true, description: 'Give the guest WASI preview 1.' })),
   bodyLimit: count('Largest request body, in bytes; larger ones are answered with 413.', 1_048_576),
   outputLimit: count('Largest output of a guest, in bytes; larger ones are answered with 502.', 8_388_608),
@@ -79,29 +85,32 @@ export const routeSchema = only({
       description: 'Bytes of memory beyond which an instance is replaced. Default: 3/4 of memoryMax.',
     }),
   ),
-  env: withDefault(
-    Type.Record(Type.String(), Type.String(), {
-      default: {},
-      description: 'Environment variables of the guest (WASI).',
-    }),
-  ),
-  allowedPaths: withDefault(
-    Type.Record(Type.String(), Type.String(), {
-      default: {},
-      description: 'Folders of the guest (WASI): host path to guest path; `ro:` in front: read-only.',
-    }),
-  ),
-  memoryMax: withDefault(
+  env: texts('Environment variables of the guest (WASI).'),
+  allowedPaths: texts('Folders of the guest (WASI): host path to guest path; `ro:` in front: read-only.'),
+  memoryMax: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: 65_536,
-      default: 2_048,
-      description: 'Most memory of the guest, in pages of 64 KiB.',
+      description: "Most memory of the guest, in pages of 64 KiB. Default: the manifest's, else 2048.",
     }),
   ),
   blockLimit: count('Most bytes that guest and host exchange in a call.', 67_108_864),
-  varMax: count('Most bytes of variables that an instance may keep.', 1_048_576),
+  varMax: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: "Most bytes of variables of an instance. Default: the manifest's, else 1048576.",
+    }),
+  ),
   maxQueue: count('Calls that may wait for the instance; more are answered with 503.', 1_000),
+})
+
+/** Options of the command: how what comes from the network is loaded. */
+export const loadSchema = only({
+  cacheFolder: Type.Optional(
+    Type.String({ minLength: 1, description: 'Where downloads are kept. Default: ~/.cache/wasm-serve.' }),
+  ),
+  downloadLimit: count('Largest download, in bytes.', 268_435_456),
+  downloadTimeoutMs: ms('How long a download may take.', 30_000),
 })
 
 /** Options of the Fastify plugin. */

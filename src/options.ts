@@ -2,17 +2,21 @@ import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Static, TObject, TSchema } from 'typebox'
 import { OptionsError } from './errors.ts'
 import { didYouMean } from './nearest.ts'
-import { isServerOptions, isWasmServeOptions } from './options-check.ts'
-import type { Defaulted, routeSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
+import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
+import type { Defaulted, loadSchema, routeSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
+import type { HostFunctions } from './runtime/host-functions.ts'
 
 /** A route: a URL bound to one export of a plug-in. */
-export type RouteOptions = Static<typeof routeSchema>
+export type RouteOptions = WithFunctions<Static<typeof routeSchema>>
 
 /** Options of the Fastify plugin. */
-export type WasmServeOptions = Static<typeof wasmServeSchema>
+export type WasmServeOptions = Omit<Static<typeof wasmServeSchema>, 'routes'> & { routes: RouteOptions[] }
 
 /** Options of the server. */
-export type ServerOptions = Static<typeof serverSchema>
+export type ServerOptions = Omit<Static<typeof serverSchema>, 'routes'> & { routes: RouteOptions[] }
+
+/** JSON Schema knows no functions. */
+type WithFunctions<Route> = Omit<Route, 'functions'> & { functions?: string | HostFunctions }
 
 /** Options after the check: what has a default is there. */
 type Checked<Schema extends TObject> = Static<Schema> & {
@@ -21,7 +25,7 @@ type Checked<Schema extends TObject> = Static<Schema> & {
     : never]-?: Schema['properties'][Key] extends TSchema ? Static<Schema['properties'][Key]> : never
 }
 
-export type CheckedRouteOptions = Checked<typeof routeSchema>
+export type CheckedRouteOptions = WithFunctions<Checked<typeof routeSchema>>
 export type CheckedWasmServeOptions = { routes: CheckedRouteOptions[] }
 export type CheckedServerOptions = Omit<Checked<typeof serverSchema>, 'routes'> & CheckedWasmServeOptions
 
@@ -50,6 +54,15 @@ export function checkServerOptions(options: unknown): CheckedServerOptions {
   return check<CheckedServerOptions>(isServerOptions, options)
 }
 
+/**
+ * Checks how plug-ins are to be loaded.
+ *
+ * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
+ */
+export function checkLoadOptions(options: unknown): Checked<typeof loadSchema> {
+  return check<Checked<typeof loadSchema>>(isLoadOptions, options)
+}
+
 /** The problems that an {@link OptionsError} lists. */
 export function problemsOf(error: InstanceType<typeof OptionsError>): readonly Problem[] {
   return problems.get(error) ?? []
@@ -66,12 +79,17 @@ function check<Options>(isValid: ValidateFunction, options: unknown): Options {
   throw error
 }
 
-/** The check fills in defaults, so it gets a copy of the plain objects; bytes stay where they are. */
+/** The check fills in defaults, so it gets a copy. A plug-in stays what it is: bytes, a URL, one that was loaded. */
 function copyPlain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(copyPlain)
-  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, copyPlain(item)]))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, OBJECTS.has(key) ? item : copyPlain(item)]),
+  )
 }
+
+/** Options that hold what is nobody's to copy. */
+const OBJECTS: ReadonlySet<string> = new Set(['plugin', 'functions'])
 
 function toProblem({ instancePath, keyword, message, params, parentSchema }: ErrorObject): Problem {
   const option = instancePath

@@ -1,74 +1,83 @@
-import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
-import { basename, dirname } from 'node:path'
-import { PluginInvalidError, PluginUnreadableError } from './errors.ts'
+import { PluginInvalidError } from './errors.ts'
 import { whyNotAModule } from './file-kind.ts'
 import { capMemory } from './memory-cap.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
-import { didYouMean } from './nearest.ts'
+import type { ManifestSettings } from './source/manifest.ts'
+import { type PluginSource, readSource, type SourceModule, type SourceOptions } from './source/source.ts'
 
 /** A plug-in that was read and compiled; instances are opened from it. */
 export interface Plugin {
   /** For people: the file's name, or the start of the digest. */
   readonly name: string
-  /** SHA-256 of the bytes, in hex. */
+  /** SHA-256 of the main module's bytes, in hex. */
   readonly digest: string
+  /** The main module. */
   readonly module: WebAssembly.Module
+  /** The modules that it, and they, import from by these names. */
+  readonly linked: readonly LinkedModule[]
+  /** What the main module exports as a function. */
   readonly functions: readonly FunctionExport[]
+  /** What its manifest says of how it runs; undefined if there is none. */
+  readonly settings: ManifestSettings | undefined
+  /** For people: what went another way than asked for. */
+  readonly warnings: readonly string[]
 }
+
+export interface LinkedModule {
+  readonly name: string
+  readonly module: WebAssembly.Module
+}
+
+export interface LoadOptions extends SourceOptions {
+  /** Most memory of an instance, in pages of 64 KiB. Default: what the manifest says, else 2,048 (128 MiB). */
+  readonly memoryMax?: number | undefined
+}
+
+/** Pages that a guest may have unless told: 128 MiB. */
+export const MEMORY_MAX = 2_048
 
 /**
  * Reads, checks and compiles a plug-in. Equal bytes are compiled once.
  *
- * @param source - Path of a `.wasm` file, or the bytes themselves.
- * @param memoryMax - Most memory of an instance, in pages of 64 KiB.
- * @throws {@link PluginUnreadableError} if there is no such file, or it cannot be read.
- * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module; the message says what they are.
+ * @param source - Path or URL of a module or of an Extism manifest, the bytes of a module, or a manifest.
+ * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module, or it needs more memory than it
+ * may have; the message says what they are.
+ * @throws what {@link readSource} throws, if they cannot be had.
  */
-export async function loadPlugin(source: string | Uint8Array, memoryMax = MAX_PAGES): Promise<Plugin> {
-  const bytes = typeof source === 'string' ? await read(source) : source
-  const digest = createHash('sha256').update(bytes).digest('hex')
-  const name = typeof source === 'string' ? basename(source) : `sha256:${digest.slice(0, 12)}`
+export async function loadPlugin(source: PluginSource, options: LoadOptions = {}): Promise<Plugin> {
+  const { name, modules, settings, warnings } = await readSource(source, options)
+  const memoryMax = options.memoryMax ?? settings?.memory.maxPages ?? MEMORY_MAX
+  const compiled = await Promise.all(modules.map((module) => compileOnce(module, memoryMax, name)))
+  const main = compiled.find((module) => module.name === 'main')
+  if (!main) throw new PluginInvalidError(name, 'it has no main module')
 
-  const key = `${digest}:${memoryMax}`
-  const module = compiled.get(key)?.deref() ?? (await compile(bytes, memoryMax, name))
-  compiled.set(key, new WeakRef(module))
-  return { name, digest, module, functions: exportedFunctions(bytes) }
+  const linked = compiled.filter((module) => module !== main)
+  const functions = exportedFunctions(main.bytes)
+  const plugin = { name, digest: main.digest, module: main.module, linked, functions, settings, warnings }
+  loaded.add(plugin)
+  return plugin
 }
 
-/** What WebAssembly allows: 4 GiB. */
-const MAX_PAGES = 65_536
+/** Whether a value is what {@link loadPlugin} returned. */
+export function isPlugin(value: object): value is Plugin {
+  return loaded.has(value)
+}
+
+const loaded = new WeakSet<object>()
 
 /** Compiled modules by digest and limit, for as long as somebody uses them. */
 const compiled = new Map<string, WeakRef<WebAssembly.Module>>()
 
-async function read(path: string): Promise<Uint8Array> {
-  try {
-    return await readFile(path)
-  } catch (error) {
-    throw new PluginUnreadableError(path, await whyUnreadable(error, path), { cause: error })
-  }
-}
-
-async function whyUnreadable(error: unknown, path: string): Promise<string> {
-  switch ((error as NodeJS.ErrnoException).code) {
-    case 'ENOENT':
-    case 'ENOTDIR':
-      return `there is no such file${didYouMean(basename(path), await neighbours(path))}`
-    case 'EISDIR':
-      return 'it is a directory; name a .wasm file in it'
-    case 'EACCES':
-    case 'EPERM':
-      return 'no permission to read it'
-    default:
-      return (error as Error).message
-  }
-}
-
-/** The plug-ins in the folder where one was looked for. */
-async function neighbours(path: string): Promise<string[]> {
-  const names = await readdir(dirname(path)).catch(() => [])
-  return names.filter((name) => name.endsWith('.wasm'))
+async function compileOnce(
+  source: SourceModule,
+  memoryMax: number,
+  plugin: string,
+): Promise<SourceModule & LinkedModule> {
+  const key = `${source.digest}:${memoryMax}`
+  const name = source.name === 'main' ? plugin : `${plugin} (module "${source.name}")`
+  const module = compiled.get(key)?.deref() ?? (await compile(source.bytes, memoryMax, name))
+  compiled.set(key, new WeakRef(module))
+  return { ...source, module }
 }
 
 async function compile(bytes: Uint8Array, memoryMax: number, name: string): Promise<WebAssembly.Module> {

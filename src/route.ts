@@ -1,4 +1,5 @@
-import type { RouteHandlerMethod } from 'fastify'
+import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import { hasBody, readBody } from './body.ts'
 import { setCommonHeaders } from './common-headers.ts'
 import type { Contract } from './contract/contract.ts'
 import type { Engine } from './engine/engine.ts'
@@ -8,15 +9,43 @@ export interface EngineHolder {
   engine: Engine
 }
 
-/** Makes the handler that takes a request through the contract to the guest, and its output back. */
-export function serveRoute(exportName: string, contract: Contract, holder: EngineHolder): RouteHandlerMethod {
-  return (request, reply) => {
+/**
+ * Makes the handler that takes a request through the contract to the guest, and its output back. It reads the body
+ * where Fastify does not.
+ *
+ * @param bodyLimit - In bytes.
+ */
+export function serveRoute(
+  exportName: string,
+  contract: Contract,
+  holder: EngineHolder,
+  bodyLimit: number,
+): RouteHandlerMethod {
+  const run = (request: FastifyRequest, reply: FastifyReply): void => {
     setCommonHeaders(reply)
-    const output = holder.engine.call(exportName, contract.input(request), request)
-    if (!(output instanceof Promise)) return contract.answer(output, reply)
-    return output.then((bytes) => {
-      contract.answer(bytes, reply)
-      return reply
+    try {
+      const output = holder.engine.call(exportName, contract.input(request), request)
+      if (output instanceof Promise) {
+        output.then((bytes) => contract.answer(bytes, reply)).catch((error) => reply.send(error))
+      } else {
+        contract.answer(output, reply)
+      }
+    } catch (error) {
+      reply.send(error)
+    }
+  }
+  return (request, reply) => {
+    if (request.body !== undefined || !hasBody(request.raw)) {
+      run(request, reply)
+      return
+    }
+    readBody(request.raw, bodyLimit, (error, body) => {
+      if (error) {
+        reply.header('connection', 'close').send(error) // the client may go on sending
+        return
+      }
+      request.body = body
+      run(request, reply)
     })
   }
 }

@@ -12,13 +12,15 @@ import { openRaw } from './contract/raw.ts'
 import type { Engine } from './engine/engine.ts'
 import { openInline } from './engine/inline.ts'
 import { sendRouteError } from './error-response.ts'
-import { MethodNotAllowedError, RouteConflictError, RouteInvalidError } from './errors.ts'
+import { MethodNotAllowedError, RouteConflictError, RouteInvalidError, RuntimeUnfitError } from './errors.ts'
+import { loadFunctions } from './functions-module.ts'
 import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './options.ts'
-import { loadPlugin, type Plugin } from './plugin.ts'
+import { isPlugin, loadPlugin, type Plugin } from './plugin.ts'
 import { type EngineHolder, serveRoute } from './route.ts'
+import type { HostFunctions } from './runtime/host-functions.ts'
 import { kernel } from './runtime/kernel.ts'
 import type { Runtime } from './runtime/runtime.ts'
-import type { AllowedPath } from './runtime/wasi.ts'
+import { instanceSettings, isolationOf } from './settings.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -67,6 +69,7 @@ interface ChosenRoute {
   readonly options: CheckedRouteOptions
   readonly plugin: Plugin
   readonly exportName: string
+  readonly functions: HostFunctions | undefined
   readonly runtime: Runtime
 }
 
@@ -86,15 +89,35 @@ function refuseConflicts(routes: readonly CheckedRouteOptions[]): void {
 async function chooseAll(routes: readonly CheckedRouteOptions[]): Promise<ChosenRoute[]> {
   return Promise.all(
     routes.map(async (options) => {
-      const plugin = await loadPlugin(options.plugin, options.memoryMax)
+      const plugin = await load(options)
+      refuseUnfit(options, plugin)
       return {
         options,
         plugin,
         exportName: chooseExport(plugin, options.function),
+        functions: await loadFunctions(options.functions),
         runtime: await loadRuntime(options.runtime),
       }
     }),
   )
+}
+
+/** A plug-in that was loaded before is taken as it is. */
+async function load({ plugin, links, memoryMax }: CheckedRouteOptions): Promise<Plugin> {
+  if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
+  return loadPlugin(plugin, {
+    memoryMax,
+    links: Object.entries(links).map(([name, source]) => ({ name, source })),
+  })
+}
+
+/** The SDK's WASI is Node's, which has no environment of ours and lets links lead out of a folder. */
+function refuseUnfit({ runtime, env, allowedPaths }: CheckedRouteOptions, { name, settings }: Plugin): void {
+  if (runtime !== 'sdk') return
+  if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
+  if (Object.keys(allowedPaths).length + (settings?.allowedPaths.length ?? 0) > 0) {
+    throw new RuntimeUnfitError(name, runtime, 'allowed paths')
+  }
 }
 
 /** The SDK is loaded by those who ask for it. */
@@ -114,22 +137,20 @@ async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Pr
   return opened
 }
 
-function openEngine({ options, plugin, runtime }: ChosenRoute, app: FastifyInstance): Engine {
-  const { wasi, env, allowedPaths, memoryMax, recycleMemory = (memoryMax * PAGE * 3) / 4 } = options
-  const settings = {
-    ...options,
-    wasi: wasi ? { env, allowedPaths: Object.entries(allowedPaths).map(readAllowedPath) } : undefined,
-    log: app.log,
-  }
-  return openInline({ ...options, plugin, runtime, settings, recycleMemory })
+function openEngine({ options, plugin, functions, runtime }: ChosenRoute, app: FastifyInstance): Engine {
+  const { maxQueue } = options
+  const settings = instanceSettings(options, plugin, functions, app.log)
+  for (const warning of [...plugin.warnings, ...unmet(plugin)]) app.log.warn({ plugin: plugin.name }, warning)
+  return openInline({ plugin, runtime, settings, maxQueue, ...isolationOf(options, plugin) })
 }
 
-/** Bytes of a page of WebAssembly memory. */
-const PAGE = 65_536
-
-function readAllowedPath([host, guest]: [host: string, guest: string]): AllowedPath {
-  const readOnly = host.startsWith('ro:')
-  return { host: readOnly ? host.slice('ro:'.length) : host, guest, readOnly }
+/** What a manifest asks for and an instance on the event loop cannot have. */
+function unmet({ settings }: Plugin): string[] {
+  const wants: string[] = []
+  if (settings?.timeoutMs !== undefined) wants.push('the manifest sets timeout_ms: there is no deadline yet')
+  if (settings?.allowedHosts?.length)
+    wants.push('the manifest sets allowed_hosts: there is no outbound HTTP yet')
+  return wants
 }
 
 async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
@@ -153,7 +174,7 @@ function addRoute(app: FastifyInstance, { options, plugin, exportName, runtime, 
       bodyLimit,
       config: { wasmServe: config },
       onRequest: acceptAnyContentType,
-      handler: serveRoute(exportName, openRaw(options), holder),
+      handler: serveRoute(exportName, openRaw(options), holder, bodyLimit),
     })
     app.route({
       method: app.supportedMethods.filter((method) => method !== METHOD),

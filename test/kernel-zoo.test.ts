@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import type { Log } from '../src/guest-log.ts'
 import { capMemory } from '../src/memory-cap.ts'
 import { loadPlugin } from '../src/plugin.ts'
-import { type KernelInstance, kernel } from '../src/runtime/kernel.ts'
-import type { InstanceSettings } from '../src/runtime/runtime.ts'
+import { kernel } from '../src/runtime/kernel.ts'
+import type { Instance, InstanceSettings } from '../src/runtime/runtime.ts'
 import { guestBytes } from './support/guest.ts'
 import { settingsOf } from './support/instance.ts'
 
@@ -15,13 +15,15 @@ const lines: string[] = []
 const write = (_fields: object, line: string) => void lines.push(line)
 const log: Log = { trace: write, debug: write, info: write, warn: write, error: write }
 
-async function open(nameOrText: string, settings: Partial<InstanceSettings> = {}): Promise<KernelInstance> {
+async function open(nameOrText: string, settings: Partial<InstanceSettings> = {}): Promise<Instance> {
   const plugin = await loadPlugin(capMemory(guestBytes(nameOrText), 100, 'test'))
   return kernel.open(plugin, { ...settingsOf({ wasi: false }, log), ...settings })
 }
 
-function call(instance: KernelInstance, name: string, input = ''): string {
-  return Buffer.from(instance.call(name, Buffer.from(input), { log })).toString()
+function call(instance: Instance, name: string, input = ''): string {
+  const output = instance.call(name, Buffer.from(input), { log })
+  if (output instanceof Promise) throw new Error(`${name} answers later`)
+  return Buffer.from(output).toString()
 }
 
 function numberOf(output: string): number {
@@ -29,7 +31,7 @@ function numberOf(output: string): number {
 }
 
 /** What a call threw. */
-function failure(instance: KernelInstance, name: string, input = ''): unknown {
+function failure(instance: Instance, name: string, input = ''): unknown {
   try {
     call(instance, name, input)
   } catch (error) {
@@ -223,7 +225,7 @@ test.each([0, 3])('a command that exits with %d while it starts', async (code) =
 
 test('an output stays as it is when the next call begins', async () => {
   const instance = await open('echo')
-  const first = instance.call('echo', Buffer.from('first'), { log })
+  const first = await instance.call('echo', Buffer.from('first'), { log })
   call(instance, 'echo', 'other')
   expect(Buffer.from(first).toString()).toBe('first')
 })

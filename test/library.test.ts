@@ -1,8 +1,8 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
 import * as library from '../src/index.ts'
-import { createServer, type RouteOptions, wasmServe } from '../src/index.ts'
-import { guest, guestBytes } from './support/guest.ts'
+import { createServer, type HostFunctions, type RouteOptions, wasmServe } from '../src/index.ts'
+import { file, guest, guestBytes } from './support/guest.ts'
 
 /** An app of somebody else, with routes mounted below a prefix; closed when the test ends. */
 async function mount(routes: RouteOptions[], prepare: (app: FastifyInstance) => void = () => undefined) {
@@ -139,20 +139,77 @@ test('a closed app has closed its engines', async () => {
   expect((await post(app, '/', 'x').catch((error) => error)).code).toBeDefined()
 })
 
+const callsHost = guestBytes(`(module
+  (import "extism:host/user" "shout" (func $shout (param i64) (result i64)))
+  (import "extism:host/env" "input_offset" (func $input_offset (result i64)))
+  (import "extism:host/env" "length" (func $length (param i64) (result i64)))
+  (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+  (func (export "ask") (result i32)
+    (local $answer i64)
+    (local.set $answer (call $shout (call $input_offset)))
+    (call $output_set (local.get $answer) (call $length (local.get $answer)))
+    (i32.const 0)))`)
+
+test.each([
+  'kernel',
+  'sdk',
+] as const)('a guest can call functions of the host, on the %s runtime', async (runtime) => {
+  const functions: HostFunctions = {
+    'extism:host/user': {
+      shout: (context, text) => context.store(`${context.read(text)?.text().toUpperCase()}!`),
+    },
+  }
+  const app = await mount([{ plugin: callsHost, functions, runtime }])
+  expect((await post(app, '/plugins/', 'hey')).body).toBe('HEY!')
+})
+
+test('host functions can come from a module, and know the request', async () => {
+  const module = file(
+    'functions.mjs',
+    `export default { 'extism:host/user': { shout: (context) => context.store(context.hostContext().headers['x-name']) } }`,
+  )
+  const app = await mount([{ plugin: callsHost, functions: module }])
+  const headers = { 'x-name': 'Ada' }
+  expect((await app.inject({ method: 'POST', url: '/plugins/', headers, payload: 'x' })).body).toBe('Ada')
+})
+
+test.each([
+  ['no module', 'absent.mjs', 'WASM_SERVE_HOST_FUNCTION_INVALID'],
+  [
+    'a module without functions',
+    file('empty.mjs', 'export const other = 1'),
+    'WASM_SERVE_HOST_FUNCTION_INVALID',
+  ],
+  ['a name of ours', { 'extism:host/env': { alloc: () => 0n } }, 'WASM_SERVE_HOST_FUNCTION_INVALID'],
+  ['none', undefined, 'WASM_SERVE_PLUGIN_IMPORT_MISSING'],
+])('%s is refused where host functions are wanted', async (_, functions, code) => {
+  const route = { plugin: callsHost, ...(functions && { functions }) } as RouteOptions
+  await expect(mount([route])).rejects.toMatchObject({ code })
+})
+
 test('what the package exports changes only on purpose', () => {
   expect(Object.keys(library).sort()).toMatchInlineSnapshot(`
     [
       "BadRequestError",
       "BodyTooLargeError",
+      "DigestMismatchError",
+      "DownloadRefusedError",
+      "DownloadTimeoutError",
+      "DownloadTooLargeError",
+      "DownloadUnreachableError",
       "EngineClosedError",
       "FunctionUnknownError",
       "GuestError",
       "GuestExitError",
       "GuestTrapError",
       "HeadersTooLargeError",
+      "HostFunctionAsyncError",
+      "HostFunctionInvalidError",
+      "InstanceBusyError",
       "InstanceStartError",
       "InternalError",
       "ListenError",
+      "ManifestInvalidError",
       "MethodNotAllowedError",
       "OptionsError",
       "OutputTooLargeError",
@@ -164,11 +221,14 @@ test('what the package exports changes only on purpose', () => {
       "RouteConflictError",
       "RouteInvalidError",
       "RouteNotFoundError",
+      "RuntimeUnfitError",
+      "SourceInvalidError",
       "UsageError",
       "WasiDisabledError",
       "checkServerOptions",
       "checkWasmServeOptions",
       "createServer",
+      "loadPlugin",
       "problemsOf",
       "wasmServe",
     ]

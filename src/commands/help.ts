@@ -18,7 +18,12 @@ export function renderHelp(): string {
     `--${flag.name}${placeholder(flag)}`,
     flag.description + renderDefault(flag),
   ])
-  rows.push(['-h, --help', 'Show this page.'], ['-v, --version', 'Show the version.'])
+  rows.push(
+    ['--set-config <JSON>', 'Several values for --config, as a JSON object.'],
+    ['-m, --manifest <path>', 'The plug-in: an Extism manifest.'],
+    ['-h, --help', 'Show this page.'],
+    ['-v, --version', 'Show the version.'],
+  )
   const width = Math.max(...rows.map(([name = '']) => name.length))
   const lines = rows.map(([name = '', description]) => `  ${name.padEnd(width)}  ${description}`)
   return `${USAGE}${lines.join('\n')}\n\nEvery flag can be set by a variable: --body-limit by WASM_SERVE_BODY_LIMIT, --config by a JSON object.\n`
@@ -31,12 +36,14 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   pages: ' <pages>',
   string: ' <text>',
   pairs: ' <K=V>',
+  paths: ' <host[:guest]>',
+  links: ' <[name=]source>',
 }
 
 function placeholder({ kind, name, default: value }: Flag): string {
   return kind === 'boolean' && value === true ? `, --no-${name}` : PLACEHOLDERS[kind]
 }
 
-function renderDefault({ kind, default: value }: Flag): string {
-  return value === undefined || kind === 'pairs' || value === false ? '' : ` [${value}]`
+function renderDefault({ default: value }: Flag): string {
+  return value === undefined || typeof value === 'object' || value === false ? '' : ` [${value}]`
 }

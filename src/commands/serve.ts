@@ -3,13 +3,16 @@ import { basename, extname } from 'node:path'
 import { createApp } from '../app.ts'
 import { renderBanner } from '../banner.ts'
 import { callableExports } from '../callable.ts'
-import { readConfig } from '../config.ts'
+import { type Config, readConfig } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { openLog } from '../log.ts'
-import { checkServerOptions } from '../options.ts'
-import { loadPlugin } from '../plugin.ts'
+import { setMemoryCeiling } from '../memory-ceiling.ts'
+import { type CheckedRouteOptions, checkLoadOptions, checkServerOptions } from '../options.ts'
+import { loadPlugin, MEMORY_MAX, type Plugin } from '../plugin.ts'
 import { startServer } from '../server.ts'
 import { endWithSignals } from '../shutdown.ts'
+import { defaultCacheFolder } from '../source/download-cache.ts'
+import { AUTHORIZATION_VARIABLE } from '../source/url.ts'
 import type { Command, Host } from './command.ts'
 import { renderHelp } from './help.ts'
 
@@ -21,8 +24,10 @@ export const serve: Command = {
     if (config.version) return host.out.write(`${packageVersion()}\n`)
     if (config.source === undefined) throw new UsageError('name a plug-in, such as hello.wasm')
 
-    const { routes, leftOut } = await routesOf(config.source, config.route)
+    const plugin = await load(config, host)
+    const { routes, leftOut } = routesOf(plugin, config)
     const options = checkServerOptions({ ...config.server, routes })
+    setMemoryCeiling(Math.max(...options.routes.map((route) => pagesOf(route, plugin))))
     const log = openLog(options.logLevel, host.logTerminal)
     if (leftOut.length > 0)
       log.warn(`functions whose names cannot be routes were left out: ${leftOut.join(', ')}`)
@@ -33,23 +38,33 @@ export const serve: Command = {
   },
 }
 
+/** Loaded here, and not with the routes, because who downloads may have to say who he is. */
+async function load({ source = '', load: options, route }: Config, host: Host): Promise<Plugin> {
+  const { cacheFolder, downloadLimit, downloadTimeoutMs } = checkLoadOptions(options)
+  const { links = {}, memoryMax } = route as { links?: Record<string, string>; memoryMax?: number }
+  return loadPlugin(source, {
+    links: Object.entries(links).map(([name, link]) => ({ name, source: link })),
+    memoryMax,
+    authorization: host.environment[AUTHORIZATION_VARIABLE] || undefined,
+    cacheFolder: cacheFolder ?? defaultCacheFolder(host.environment),
+    maxBytes: downloadLimit,
+    timeoutMs: downloadTimeoutMs,
+  })
+}
+
 /**
  * The function named, at `/`. None named: the only one, or each of several at its name, and the one that is called
  * like the file also at `/`.
  */
-async function routesOf(
-  source: string,
-  route: Record<string, unknown>,
-): Promise<{ routes: object[]; leftOut: string[] }> {
-  const plugin = await loadPlugin(source)
+function routesOf(plugin: Plugin, { source = '', route }: Config): { routes: object[]; leftOut: string[] } {
   const exports = callableExports(plugin)
   if (route.function !== undefined || exports.length < 2) {
-    return { routes: [{ ...route, plugin: source }], leftOut: [] }
+    return { routes: [{ ...route, plugin }], leftOut: [] }
   }
 
   const namesake = exports.filter((name) => name === basename(source, extname(source)))
   const mounted = exports.filter((name) => !UNROUTABLE.test(name))
-  const routeOf = (name: string, url: string) => ({ ...route, plugin: source, function: name, url })
+  const routeOf = (name: string, url: string) => ({ ...route, plugin, function: name, url })
   return {
     routes: [
       ...namesake.map((name) => routeOf(name, '/')),
@@ -61,6 +76,12 @@ async function routesOf(
 
 /** What Fastify's routes can match in no way, not even encoded: a wildcard, and what ends a path. */
 const UNROUTABLE = /[*?#]/
+
+/** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */
+function pagesOf({ memoryMax, blockLimit }: CheckedRouteOptions, { settings }: Plugin): number {
+  const ofKernel = Math.ceil((blockLimit * 1.25) / 65_536) + 2
+  return Math.max(memoryMax ?? settings?.memory.maxPages ?? MEMORY_MAX, ofKernel)
+}
 
 /** In Fastify's route syntax a colon begins a parameter, and two are one. */
 function urlOf(exportName: string): string {

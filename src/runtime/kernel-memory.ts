@@ -72,9 +72,9 @@ class LinkedKernelMemory implements KernelMemory {
   #root: Uint32Array
 
   constructor({ exports }: WebAssembly.Instance, blockLimit: number) {
-    this.functions = Object.fromEntries(
-      GUEST_FUNCTIONS.map((name) => [name, exports[name] as WebAssembly.ExportValue]),
-    )
+    const functions: Record<string, WebAssembly.ExportValue> = {}
+    for (const name of GUEST_FUNCTIONS) functions[name] = exports[name] as WebAssembly.ExportValue
+    this.functions = functions
     this.#kernel = exports as unknown as KernelExports
     this.#bytes = new Uint8Array(this.#kernel.memory.buffer)
     this.#root = new Uint32Array(this.#kernel.memory.buffer)

@@ -1,5 +1,6 @@
 import type { Log } from '../guest-log.ts'
 import type { Plugin } from '../plugin.ts'
+import type { HostFunctions } from './host-functions.ts'
 import type { GuestHttp } from './kernel-http.ts'
 import type { WasiOptions } from './wasi.ts'
 
@@ -12,6 +13,8 @@ export interface Runtime {
    *
    * @returns at once where nothing has to be waited for.
    * @throws {@link InstanceStartError} if it cannot be linked, or traps while it starts.
+   * @throws {@link PluginImportError}, {@link WasiDisabledError}, {@link HostFunctionInvalidError} or
+   * {@link HostFunctionAsyncError} if an import is not met, or not as it would have to be.
    */
   open(plugin: Plugin, settings: InstanceSettings): Instance | Promise<Instance>
 }
@@ -30,6 +33,8 @@ export interface InstanceSettings {
   readonly varMax: number
   /** How the guest reaches other servers; not at all unless told. (`kernel`) */
   readonly http?: GuestHttp
+  /** Functions of the user that the guest may import. */
+  readonly functions?: HostFunctions | undefined
   /** Takes what the guest logs while no call is running. */
   readonly log: Log
 }
@@ -42,17 +47,21 @@ export interface Caller {
 
 /** One live copy of a plug-in. Its memory, globals and vars stay from call to call. */
 export interface Instance {
-  /** Bytes of memory that it holds, the guest's and what the runtime holds for it; they never shrink. */
+  /**
+   * Bytes of memory that it holds, that of the guest's modules and what the runtime holds for them; they never shrink.
+   * A memory that its module does not export cannot be seen, and is not counted.
+   */
   readonly memoryBytes: number
 
   /**
    * Runs one export of the guest. Calls must not overlap: whoever owns the instance queues them.
    *
    * @param input - Copied: the guest never sees the caller's memory.
-   * @returns What the guest produced, empty if nothing; at once where the runtime need not wait. It stays as it is
-   * when the next call begins.
-   * @throws {@link GuestError} if the guest said no, {@link BodyTooLargeError} if the input does not fit; the instance
-   * goes on. After any other error it must be closed: traps leave guests half-way through what they did.
+   * @returns What the guest produced, empty if nothing; at once where the runtime need not wait, as it must for an
+   * async host function. It stays as it is when the next call begins.
+   * @throws {@link InstanceBusyError} if a call is running, also to a host function that calls the instance it is called
+   * by. {@link GuestError} if the guest said no, {@link BodyTooLargeError} if the input does not fit. After these the
+   * instance goes on; after any other error it must be closed: traps leave guests half-way through what they did.
    */
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
 

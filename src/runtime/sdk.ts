@@ -1,14 +1,17 @@
-import type { CallContext, Plugin as SdkPlugin } from '@extism/extism'
+import type { ExtismPluginOptions, CallContext as SdkCallContext, Plugin as SdkPlugin } from '@extism/extism'
 import {
   GuestError,
   GuestExitError,
   GuestTrapError,
+  InstanceBusyError,
   InstanceStartError,
   OutputTooLargeError,
 } from '../errors.ts'
 import { GuestLog } from '../guest-log.ts'
 import type { Plugin } from '../plugin.ts'
-import { checkImports, EXTISM_ENV } from './imports.ts'
+import { describeFailure, type NamedHostFunction } from './host-functions.ts'
+import { EXTISM_ENV } from './imports.ts'
+import { MAIN, planLinks } from './link-plan.ts'
 import type { Caller, Instance, InstanceSettings, Runtime } from './runtime.ts'
 import { describeTrap } from './trap.ts'
 
@@ -18,39 +21,60 @@ const { createPlugin } = await importQuietly()
 export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
 
 async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Promise<Instance> {
-  checkImports(plugin, settings)
+  const { hostFunctions } = planLinks(plugin, settings)
   const log = new GuestLog(settings.log, { plugin: plugin.name })
   const output = new Output()
   try {
-    const guest = await createPlugin(plugin.module, {
+    const guest = await createPlugin(modulesOf(plugin), {
       useWasi: settings.wasi !== undefined,
       memory: { maxVarBytes: settings.varMax },
       config: Object.assign(Object.create(null), settings.config), // the SDK asks it with `in`
       logLevel: 'trace',
       logger: consoleOf(log),
-      functions: { [EXTISM_ENV]: { output_set: output.set } },
+      functions: { ...functionsOf(hostFunctions), [EXTISM_ENV]: { output_set: output.set } },
     })
     const { exports } = await guest.getInstance()
-    return new SdkInstance(guest, exports, log, output, settings.outputLimit)
+    return new SdkInstance(plugin.name, guest, exports, log, output, settings.outputLimit)
   } catch (error) {
     throw new InstanceStartError(plugin.name, describeTrap(error).reason, { cause: error })
   }
 }
 
+function modulesOf({ module, linked }: Plugin): Parameters<typeof createPlugin>[0] {
+  return { wasm: [...linked.map(({ name, module }) => ({ name, module })), { name: MAIN, module }] }
+}
+
+type SdkFunctions = NonNullable<ExtismPluginOptions['functions']>
+type SdkFunction = SdkFunctions[string][string]
+
+/** Only those that are imported: the SDK refuses an async one on a Node that cannot wait, whoever needs it. */
+function functionsOf(hostFunctions: readonly NamedHostFunction[]): SdkFunctions {
+  const functions: SdkFunctions = {}
+  for (const { namespace, name, call } of hostFunctions) {
+    // The SDK's context is another class than the kernel's, with the same methods.
+    functions[namespace] = { ...functions[namespace], [name]: call as unknown as SdkFunction }
+  }
+  return functions
+}
+
 class SdkInstance implements Instance {
+  readonly #name: string
   readonly #guest: SdkPlugin
   readonly #memory: WebAssembly.Memory | undefined
   readonly #log: GuestLog
   readonly #output: Output
   readonly #outputLimit: number
+  #isRunning = false
 
   constructor(
+    name: string,
     guest: SdkPlugin,
     { memory }: WebAssembly.Exports,
     log: GuestLog,
     output: Output,
     outputLimit: number,
   ) {
+    this.#name = name
     this.#guest = guest
     this.#memory = memory instanceof WebAssembly.Memory ? memory : undefined
     this.#log = log
@@ -58,21 +82,24 @@ class SdkInstance implements Instance {
     this.#outputLimit = outputLimit
   }
 
-  /** What the SDK holds for the guest cannot be seen. */
+  /** What the SDK holds for the guest cannot be seen, nor the memory of a linked module. */
   get memoryBytes(): number {
     return this.#memory?.buffer.byteLength ?? 0
   }
 
-  async call(exportName: string, input: Uint8Array, { log }: Caller): Promise<Uint8Array> {
-    this.#log.begin(log)
+  async call(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
+    if (this.#isRunning) throw new InstanceBusyError(this.#name)
+    this.#isRunning = true
+    this.#log.begin(caller.log)
     this.#output.clear()
     try {
       // A copy, because the SDK lets the guest write into an array that fills its buffer.
-      await this.#guest.call(exportName, new Uint8Array(input))
+      await this.#guest.call(exportName, new Uint8Array(input), caller)
     } catch (thrown) {
       throw toCallError(thrown, exportName)
     } finally {
       this.#log.end()
+      this.#isRunning = false
     }
     const bytes = this.#output.bytes()
     if (bytes.length <= this.#outputLimit) return bytes
@@ -95,7 +122,7 @@ class Output {
     this.#bytes = EMPTY
   }
 
-  readonly set = (context: CallContext, address: bigint, length: bigint): void => {
+  readonly set = (context: SdkCallContext, address: bigint, length: bigint): void => {
     const block = context.read(address)?.bytes()
     const start = BigInt.asUintN(48, address) // above it stands the number of the block
     const end = start + BigInt.asUintN(64, length)
@@ -119,7 +146,7 @@ function toCallError(thrown: unknown, exportName: string): Error {
   }
   // node:wasi ends a program by throwing a bare symbol.
   if (typeof thrown === 'symbol') return new GuestExitError(exportName)
-  return new GuestTrapError(exportName, { cause: describeTrap(thrown) })
+  return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
 }
 
 /** The SDK logs to something like a console. */

@@ -40,7 +40,10 @@ export interface AllowedPath {
 /** WASI preview 1 for one instance. */
 export interface Wasi {
   /** All functions of `wasi_snapshot_preview1`. None throws, except `proc_exit` a {@link ProcExit}. */
-  readonly imports: ReturnType<typeof openFunctions>
+  readonly imports: WasiFunctions
+
+  /** One of them. It is made, with others of its kind, when it is first asked for: few guests need them all. */
+  function(name: string): WebAssembly.ImportValue | undefined
 
   /** Tells where the guest's memory is. Until then, every pointer is `EFAULT`: what a start function may find. */
   attach(memory: WebAssembly.Memory): void
@@ -75,8 +78,16 @@ export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
     stdout.flush()
     stderr.flush()
   }
+  const groups: GroupOfFunctions[] = []
+  function group(index: number): GroupOfFunctions {
+    groups[index] ??= GROUPS[index]?.(memory, table, options) ?? {}
+    return groups[index]
+  }
   return {
-    imports: openFunctions(memory, table, options),
+    get imports() {
+      return Object.assign({}, ...GROUPS.map((_open, index) => group(index))) as WasiFunctions
+    },
+    function: (name) => group(GROUP_OF.get(name) ?? -1)[name],
     attach: (guestMemory) => memory.attach(guestMemory),
     flush,
     close() {
@@ -86,19 +97,47 @@ export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
   }
 }
 
-function openFunctions(
+/** Whether WASI has a function of this name. */
+export function isWasiFunction(name: string): boolean {
+  return GROUP_OF.has(name)
+}
+
+type WasiFunctions = ReturnType<typeof openFdFunctions> &
+  ReturnType<typeof openFolderFunctions> &
+  ReturnType<typeof openPoll> &
+  ReturnType<typeof openStrings> &
+  ReturnType<typeof openClocks> &
+  ReturnType<typeof openRandom> &
+  typeof processFunctions &
+  typeof socketFunctions
+
+type GroupOfFunctions = Readonly<Record<string, WebAssembly.ImportValue>>
+
+const NO_ARGS = ['plugin']
+const NO_ENV = {}
+
+const GROUPS: readonly ((
   memory: GuestMemory,
   table: DescriptorTable,
-  { args = ['plugin'], env = {} }: WasiOptions,
-) {
-  // Not one literal with spreads: on Node 20 that takes 90 us, more than all else that opening an instance needs.
-  return Object.assign(
-    openFdFunctions(memory, table),
-    openFolderFunctions(memory, table),
-    Object.assign(openPoll(memory, table), openStrings(memory, args, env), openClocks(memory)),
-    Object.assign(openRandom(memory), processFunctions, socketFunctions),
-  )
-}
+  options: WasiOptions,
+) => GroupOfFunctions)[] = [
+  openFdFunctions,
+  openFolderFunctions,
+  openPoll,
+  (memory, _table, { args = NO_ARGS, env = NO_ENV }) => openStrings(memory, args, env),
+  openClocks,
+  openRandom,
+  () => processFunctions,
+  () => socketFunctions,
+]
+
+/** The place in `GROUPS` of each function. */
+const GROUP_OF: ReadonlyMap<string, number> = new Map(
+  GROUPS.flatMap((open, index) => {
+    const functions = open(new GuestMemory(), new DescriptorTable(), { writeLine: () => undefined })
+    return Object.keys(functions).map((name) => [name, index] as const)
+  }),
+)
 
 /** Folders get the numbers from 3 on, where libcs look for them. */
 function addFolders(table: DescriptorTable, paths: readonly AllowedPath[], fdFolder: string): void {

@@ -8,27 +8,17 @@ const CHUNK = 65_536
 /** Random bytes made in advance: asking for a few costs nearly as much as asking for these. */
 const POOL_SIZE = 1_024
 
-/** `random_get`: bytes fit for keys. */
+const pool = Buffer.alloc(POOL_SIZE)
+let used = POOL_SIZE
+
+/** `random_get`: bytes fit for keys. All guests draw from one pool, each byte once. */
 export function openRandom(memory: GuestMemory) {
-  const pool = Buffer.alloc(POOL_SIZE)
-  let used = POOL_SIZE
-
-  function fillFromPool(start: number, length: number): void {
-    if (used + length > POOL_SIZE) {
-      randomFillSync(pool)
-      used = 0
-    }
-    memory.bytes.set(pool.subarray(used, used + length), start)
-    pool.fill(0, used, used + length) // nobody can learn later what was given
-    used += length
-  }
-
   return {
     random_get: answer((pointer: number, size: number) => {
       const length = size >>> 0
       const start = memory.locate(pointer, length)
       if (length <= POOL_SIZE / 8) {
-        fillFromPool(start, length)
+        fillFromPool(memory, start, length)
         return
       }
       for (let done = 0; done < length; done += CHUNK) {
@@ -36,4 +26,14 @@ export function openRandom(memory: GuestMemory) {
       }
     }),
   }
+}
+
+function fillFromPool(memory: GuestMemory, start: number, length: number): void {
+  if (used + length > POOL_SIZE) {
+    randomFillSync(pool)
+    used = 0
+  }
+  memory.bytes.set(pool.subarray(used, used + length), start)
+  pool.fill(0, used, used + length) // nobody can learn later what was given
+  used += length
 }

@@ -7,27 +7,42 @@ export function openStrings(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
 ) {
-  const [args_sizes_get, args_get] = listFunctions(memory, args)
-  const [environ_sizes_get, environ_get] = listFunctions(
-    memory,
-    Object.entries(env).map(([name, value]) => `${name}=${value}`),
-  )
+  const [args_sizes_get, args_get] = listFunctions(memory, encodeOnce(args, args))
+  const [environ_sizes_get, environ_get] = listFunctions(memory, encodeOnce(env, entries(env)))
   return { args_sizes_get, args_get, environ_sizes_get, environ_get }
 }
 
-function listFunctions(memory: GuestMemory, strings: readonly string[]) {
-  const encoded = strings.map((text) => Buffer.from(`${text}\0`))
-  const bytes = Buffer.concat(encoded)
+interface Encoded {
+  readonly strings: readonly Uint8Array[]
+  readonly bytes: Uint8Array
+}
 
+/** What the instances of a route have in common: to encode it takes longer than all else here. */
+const known = new WeakMap<object, Encoded>()
+
+function encodeOnce(source: object, list: Iterable<string>): Encoded {
+  const found = known.get(source)
+  if (found) return found
+  const strings = Array.from(list, (text) => Buffer.from(`${text}\0`))
+  const encoded = { strings, bytes: Buffer.concat(strings) }
+  known.set(source, encoded)
+  return encoded
+}
+
+function* entries(env: Readonly<Record<string, string>>): Iterable<string> {
+  for (const [name, value] of Object.entries(env)) yield `${name}=${value}`
+}
+
+function listFunctions(memory: GuestMemory, { strings, bytes }: Encoded) {
   const sizes = answer((countPointer: number, sizePointer: number) => {
-    memory.setU32(countPointer, encoded.length)
+    memory.setU32(countPointer, strings.length)
     memory.setU32(sizePointer, bytes.length)
   })
   const get = answer((pointers: number, target: number) => {
-    const list = memory.locate(pointers, encoded.length * 4)
+    const list = memory.locate(pointers, strings.length * 4)
     let start = memory.locate(target, bytes.length)
     memory.bytes.set(bytes, start)
-    for (const [index, { length }] of encoded.entries()) {
+    for (const [index, { length }] of strings.entries()) {
       memory.view.setUint32(list + index * 4, start, true)
       start += length
     }

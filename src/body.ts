@@ -1,0 +1,53 @@
+import type { IncomingMessage } from 'node:http'
+import { BadRequestError, BodyTooLargeError } from './errors.ts'
+
+/** Whether a request says that it has a body. */
+export function hasBody({ headers }: IncomingMessage): boolean {
+  const length = headers['content-length']
+  return (length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined
+}
+
+/**
+ * Reads a body that nobody has read, whatever its type. What Fastify's own parser does more costs 1.5 us a request.
+ *
+ * @param limit - Most bytes that it may have.
+ * @param done - Told once. After an error the rest of the body may still be coming: it is a {@link BodyTooLargeError},
+ * what the HTTP server says of a body that is malformed or late, or a {@link BadRequestError}.
+ */
+export function readBody(
+  request: IncomingMessage,
+  limit: number,
+  done: (error: Error | undefined, body: Uint8Array) => void,
+): void {
+  const declared = Number(request.headers['content-length'])
+  if (declared > limit) {
+    done(new BodyTooLargeError(), NOTHING)
+    return
+  }
+  let first: Buffer | undefined
+  let chunks: Buffer[] | undefined
+  let length = 0
+
+  const onData = (chunk: Buffer) => {
+    length += chunk.length
+    if (length > limit) end(new BodyTooLargeError())
+    else if (!first) first = chunk
+    else if (chunks) chunks.push(chunk)
+    else chunks = [first, chunk]
+  }
+  const onEnd = () => {
+    const isWhole = Number.isNaN(declared) || declared === length // a client that is only simulated may lie
+    end(isWhole ? undefined : new BadRequestError('its body is not as long as its Content-Length'))
+  }
+  const onError = (error: Error & { statusCode?: number }) => {
+    end(error.statusCode === undefined ? new BadRequestError(error.message) : error)
+  }
+  const end = (error: Error | undefined) => {
+    request.off('data', onData).off('end', onEnd).off('error', onError)
+    if (error) done(error, NOTHING)
+    else done(undefined, chunks ? Buffer.concat(chunks, length) : (first ?? NOTHING))
+  }
+  request.on('data', onData).on('end', onEnd).on('error', onError)
+}
+
+const NOTHING = new Uint8Array()

@@ -1,0 +1,112 @@
+import { isAsyncFunction } from 'node:util/types'
+import { HostFunctionInvalidError } from '../errors.ts'
+import type { CallContext } from './call-context.ts'
+import { isHostNamespace } from './imports.ts'
+import { describeTrap, type Trap } from './trap.ts'
+
+/**
+ * A function of the user that guests can import. An `i64` is a BigInt, all other numbers are numbers; what it returns
+ * is converted as WebAssembly does. What it throws ends the call, and the instance is replaced.
+ *
+ * It must be declared `async` if it returns a promise: the guest waits then, where the runtime can wait.
+ */
+export type HostFunction = (context: CallContext, ...args: never[]) => unknown
+
+/** Host functions by namespace and name, as for `@extism/extism`. */
+export interface HostFunctions {
+  readonly [namespace: string]: { readonly [name: string]: HostFunction }
+}
+
+/** A host function that a plug-in imports. */
+export interface NamedHostFunction {
+  readonly namespace: string
+  readonly name: string
+  /** Both names, for messages. */
+  readonly label: string
+  /** Whether a guest has to wait for what it returns. */
+  readonly isAsync: boolean
+  /** Calls it; async if it is. @throws {@link HostFunctionFailure} */
+  readonly call: (context: CallContext, ...args: unknown[]) => unknown
+}
+
+/** What a host function threw. */
+export class HostFunctionFailure extends Error {
+  override readonly name = 'HostFunctionFailure'
+
+  constructor(label: string, thrown: unknown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown)
+    super(`host function ${label}: ${reason}`, { cause: thrown })
+  }
+}
+
+/** Why a call ended half-way, for the log: what a host function threw with its stack, the operator's own code. */
+export function describeFailure(thrown: unknown): Trap & { readonly hostStack?: string | undefined } {
+  const trap = describeTrap(thrown)
+  if (!(thrown instanceof HostFunctionFailure && thrown.cause instanceof Error)) return trap
+  return { ...trap, hostStack: thrown.cause.stack }
+}
+
+/**
+ * Checks the names of host functions.
+ *
+ * @param modules - Names of the plug-in's modules: what they export is imported by those.
+ * @throws {@link HostFunctionInvalidError} listing all problems.
+ */
+export function checkHostFunctions(functions: HostFunctions, modules: readonly string[]): void {
+  const problems = Object.entries(functions).flatMap(([namespace, members]) => {
+    if (isHostNamespace(namespace)) return [`  ${namespace}: only wasm-serve itself provides these`]
+    if (modules.includes(namespace)) return [`  ${namespace}: a module of the plug-in has this name`]
+    const entries: [string, unknown][] = Object.entries(members)
+    const wrong = entries.filter(([, member]) => typeof member !== 'function')
+    return wrong.map(([name]) => `  ${namespace} ${name}: it is not a function`)
+  })
+  if (problems.length > 0) throw new HostFunctionInvalidError(problems.join('\n'))
+}
+
+/** @returns undefined if there is none; what every object inherits is none. */
+export function findHostFunction(
+  functions: HostFunctions,
+  namespace: string,
+  name: string,
+): NamedHostFunction | undefined {
+  const members = Object.hasOwn(functions, namespace) ? functions[namespace] : undefined
+  const found = members && Object.hasOwn(members, name) ? members[name] : undefined
+  if (!found) return undefined
+  const label = `"${namespace}" "${name}"`
+  const run = found as (context: CallContext, ...args: unknown[]) => unknown
+  const isAsync = isAsyncHostFunction(run)
+  return { namespace, name, label, isAsync, call: isAsync ? callAsync(label, run) : callSync(label, run) }
+}
+
+/** What was bound is no async function to Node, but inherits from one. */
+function isAsyncHostFunction(run: unknown): boolean {
+  return isAsyncFunction(run) || Object.getPrototypeOf(run) === AsyncFunction.prototype
+}
+
+const AsyncFunction = (async () => undefined).constructor
+
+function callSync(label: string, run: NamedHostFunction['call']): NamedHostFunction['call'] {
+  return (context, ...args) => {
+    let returned: unknown
+    try {
+      returned = run(context, ...args)
+    } catch (thrown) {
+      throw new HostFunctionFailure(label, thrown)
+    }
+    if (returned instanceof Promise) {
+      returned.catch(() => undefined) // the call fails, whatever becomes of it
+      throw new HostFunctionFailure(label, 'it returned a promise: declare it as an async function')
+    }
+    return returned
+  }
+}
+
+function callAsync(label: string, run: NamedHostFunction['call']): NamedHostFunction['call'] {
+  return async (context, ...args) => {
+    try {
+      return await run(context, ...args)
+    } catch (thrown) {
+      throw new HostFunctionFailure(label, thrown)
+    }
+  }
+}

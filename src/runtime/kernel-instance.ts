@@ -1,0 +1,135 @@
+import {
+  BodyTooLargeError,
+  FunctionUnknownError,
+  GuestError,
+  GuestExitError,
+  GuestTrapError,
+  InstanceBusyError,
+  OutputTooLargeError,
+} from '../errors.ts'
+import type { GuestLog } from '../guest-log.ts'
+import type { CallContexts } from './call-context.ts'
+import { describeFailure } from './host-functions.ts'
+import type { Linked } from './kernel-link.ts'
+import type { KernelMemory } from './kernel-memory.ts'
+import type { Caller, Instance } from './runtime.ts'
+import type { Suspending } from './suspending.ts'
+import { ProcExit, type Wasi } from './wasi.ts'
+
+/** What an instance of the kernel is made of. */
+export interface InstanceParts {
+  /** The plug-in's. */
+  readonly name: string
+  readonly outputLimit: number
+  readonly linked: Linked
+  readonly memory: KernelMemory
+  readonly log: GuestLog
+  /** None if no host function of the user is imported. */
+  readonly contexts: CallContexts | undefined
+  /** How the guest waits for them; none if it need not. */
+  readonly suspending: Suspending | undefined
+}
+
+type GuestFunction = () => unknown
+
+/** An instance whose calls never wait, unless it imports an async host function: then they always answer later. */
+export class LinkedInstance implements Instance {
+  readonly #parts: InstanceParts
+  readonly #memory: KernelMemory
+  readonly #log: GuestLog
+  readonly #contexts: CallContexts | undefined
+  readonly #wasis: readonly Wasi[]
+  readonly #isAsync: boolean
+  /** Those that were called. */
+  readonly #functions = new Map<string, GuestFunction>()
+  #isRunning = false
+
+  constructor(parts: InstanceParts) {
+    this.#parts = parts
+    this.#memory = parts.memory
+    this.#log = parts.log
+    this.#contexts = parts.contexts
+    this.#wasis = parts.linked.wasis
+    this.#isAsync = parts.suspending !== undefined
+  }
+
+  get memoryBytes(): number {
+    const { memories } = this.#parts.linked
+    return memories.reduce((bytes, { buffer }) => bytes + buffer.byteLength, this.#memory.size)
+  }
+
+  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
+    const run = this.#functions.get(exportName) ?? this.#find(exportName)
+    if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)
+    if (!this.#memory.input(input)) throw new BodyTooLargeError()
+    this.#isRunning = true
+    this.#contexts?.begin(caller)
+    this.#log.begin(caller.log)
+    if (this.#isAsync) return this.#answerLater(exportName, run)
+    try {
+      return this.#answer(exportName, run())
+    } catch (thrown) {
+      throw toCallError(thrown, exportName)
+    } finally {
+      this.#end()
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const wasi of this.#wasis) wasi.close()
+  }
+
+  async #answerLater(exportName: string, run: GuestFunction): Promise<Uint8Array> {
+    try {
+      return this.#answer(exportName, await run())
+    } catch (thrown) {
+      throw toCallError(thrown, exportName)
+    } finally {
+      this.#end()
+    }
+  }
+
+  /** As in Extism, an error wins over an output. */
+  #answer(exportName: string, returned: unknown): Uint8Array {
+    const memory = this.#memory
+    if (memory.errorLength() > 0) {
+      this.#checkLength(exportName, memory.errorLength())
+      throw new GuestError(memory.error())
+    }
+    if (returned !== 0 && returned !== undefined) {
+      throw new GuestError(`The guest function "${exportName}" returned ${returned}`)
+    }
+    this.#checkLength(exportName, memory.outputLength())
+    return memory.output()
+  }
+
+  #end(): void {
+    if (this.#wasis.length > 0) for (const wasi of this.#wasis) wasi.flush()
+    this.#log.end()
+    this.#contexts?.end()
+    this.#memory.reset()
+    this.#isRunning = false
+  }
+
+  #find(exportName: string): GuestFunction {
+    const { name, linked, suspending } = this.#parts
+    const found = linked.exports[exportName]
+    if (typeof found !== 'function')
+      throw new FunctionUnknownError(name, `it has no function "${exportName}"`)
+    const run = suspending ? suspending.promising(found as GuestFunction) : (found as GuestFunction)
+    this.#functions.set(exportName, run)
+    return run
+  }
+
+  #checkLength(exportName: string, length: number): void {
+    const { outputLimit } = this.#parts
+    if (length > outputLimit) throw new OutputTooLargeError(exportName, length, outputLimit)
+  }
+}
+
+/** What is ours stays; else a trap, or an error of a host function: of its stack only the guest's functions are kept. */
+function toCallError(thrown: unknown, exportName: string): unknown {
+  if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
+  if (thrown instanceof ProcExit) return new GuestExitError(exportName)
+  return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
+}

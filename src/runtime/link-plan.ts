@@ -1,0 +1,195 @@
+import { HostFunctionAsyncError, PluginImportError, WasiDisabledError } from '../errors.ts'
+import type { Plugin } from '../plugin.ts'
+import {
+  checkHostFunctions,
+  findHostFunction,
+  type HostFunctions,
+  type NamedHostFunction,
+} from './host-functions.ts'
+import { type HostPart, hostPartOf, WASI } from './imports.ts'
+import { type Link, type ModuleGroup, orderModules } from './link-order.ts'
+import type { InstanceSettings } from './runtime.ts'
+import { type Suspending, suspending } from './suspending.ts'
+
+/** The name of the main module: the others can import from it by this name. */
+export const MAIN = 'main'
+
+/** Who meets which import, and in which order the modules of a plug-in become an instance. */
+export interface LinkPlan {
+  /** Providers come before those that import from them. A linked module that nobody imports from is in none. */
+  readonly groups: readonly ModuleGroup<PlannedModule>[]
+  /** Those of the user that some module imports. */
+  readonly hostFunctions: readonly NamedHostFunction[]
+  /** How the guest waits for them; undefined if none is async. */
+  readonly suspending: Suspending | undefined
+}
+
+export interface PlannedModule {
+  readonly name: string
+  readonly module: WebAssembly.Module
+  readonly imports: readonly PlannedImport[]
+  readonly hasWasi: boolean
+  /** Names of the memories that it exports. */
+  readonly memories: readonly string[]
+}
+
+export interface PlannedImport {
+  readonly namespace: string
+  readonly name: string
+  readonly provider: HostPart | NamedHostFunction | ModuleExport
+}
+
+/** The export of another module, with the name of the import. */
+export interface ModuleExport {
+  readonly module: string
+  /** Whether that module will be there only later: they import from each other in a circle. */
+  readonly isLate: boolean
+}
+
+/** What a plan depends on. */
+type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions'>
+
+/**
+ * Checks that somebody provides each import of a plug-in's modules, and plans how they are linked. Made once: to list
+ * the imports of a module takes longer than to link it.
+ *
+ * @throws {@link PluginImportError} listing all that nobody provides.
+ * @throws {@link WasiDisabledError} if only WASI is missing.
+ * @throws {@link HostFunctionInvalidError} if host functions have a name that they may not have.
+ * @throws {@link HostFunctionAsyncError} if a host function cannot be waited for, here or in this plug-in.
+ */
+export function planLinks(plugin: Plugin, settings: LinkSettings): LinkPlan {
+  const known = plans.get(plugin)
+  const wasi = settings.wasi !== undefined
+  if (known && known.wasi === wasi && known.functions === settings.functions) return known.plan
+  const plan = makePlan(plugin, settings)
+  plans.set(plugin, { wasi, functions: settings.functions, plan })
+  return plan
+}
+
+/** The last plan of each plug-in: its instances nearly always have the same settings. */
+const plans = new WeakMap<Plugin, { wasi: boolean; functions: unknown; plan: LinkPlan }>()
+
+function makePlan(plugin: Plugin, { wasi, functions = {} }: LinkSettings): LinkPlan {
+  const modules = describeModules(plugin)
+  checkHostFunctions(functions, [...modules.keys()])
+  const ordered = orderModules(modules.get(MAIN) as Described, (module) => linksOf(module, modules))
+  const inOrder = ordered.flatMap(({ linkOrder }) => linkOrder)
+
+  const missing: string[] = []
+  const planned = inOrder.map((importer, index) => {
+    const earlier = new Set(inOrder.slice(0, index))
+    const imports = importer.imports.flatMap((wanted) => {
+      const { module: namespace, name, kind } = wanted
+      const from = modules.get(namespace)
+      const found = from ? findExport(importer, from, wanted, earlier) : findInHost(wanted, functions)
+      if ('provider' in found) return [{ namespace, name, provider: found.provider }]
+      const where = importer.name === MAIN ? '' : `, which module "${importer.name}" needs`
+      missing.push(`  ${namespace} ${name} (${kind})${where}${found.problem}`)
+      return []
+    })
+    return planModule(importer, imports)
+  })
+  if (missing.length > 0) throw new PluginImportError(plugin.name, missing.join('\n'))
+  if (!wasi) refuseWasi(plugin, planned)
+
+  const planOf = (module: Described) => planned[inOrder.indexOf(module)] as PlannedModule
+  const groups = ordered.map(({ linkOrder, startOrder }) => ({
+    linkOrder: linkOrder.map(planOf),
+    startOrder: startOrder.map(planOf),
+  }))
+  const hostFunctions = hostFunctionsOf(planned)
+  return { groups, hostFunctions, suspending: checkAsync(hostFunctions, groups) }
+}
+
+interface Described {
+  readonly name: string
+  readonly module: WebAssembly.Module
+  readonly imports: readonly WebAssembly.ModuleImportDescriptor[]
+  readonly exports: readonly WebAssembly.ModuleExportDescriptor[]
+}
+
+function describeModules({ module, linked }: Plugin): Map<string, Described> {
+  const all = [...linked, { name: MAIN, module }]
+  return new Map(
+    all.map(({ name, module }) => {
+      const [imports, exports] = [WebAssembly.Module.imports(module), WebAssembly.Module.exports(module)]
+      return [name, { name, module, imports, exports }]
+    }),
+  )
+}
+
+function linksOf({ imports }: Described, modules: ReadonlyMap<string, Described>): Link<Described>[] {
+  return imports.flatMap(({ module, kind }) => {
+    const from = modules.get(module)
+    return from ? [{ from, isNeededFirst: kind !== 'function' }] : []
+  })
+}
+
+/** What meets an import, or why nothing does. */
+type Found = Pick<PlannedImport, 'provider'> | { readonly problem: string }
+
+function findExport(
+  importer: Described,
+  from: Described,
+  { name, kind }: WebAssembly.ModuleImportDescriptor,
+  earlier: ReadonlySet<Described>,
+): Found {
+  const exported = from.exports.find((each) => each.name === name)
+  if (!exported) return { problem: `: module "${from.name}" has no such export` }
+  if (exported.kind !== kind) {
+    return { problem: `: module "${from.name}" exports a ${exported.kind} of that name` }
+  }
+  const isLate = !earlier.has(from)
+  if (!isLate || kind === 'function') return { provider: { module: from.name, isLate } }
+  const circle = `modules "${importer.name}" and "${from.name}" import from each other in a circle`
+  return { problem: `: ${circle}, where only functions can be imported` }
+}
+
+function findInHost(
+  { module: namespace, name, kind }: WebAssembly.ModuleImportDescriptor,
+  functions: HostFunctions,
+): Found {
+  const provider = hostPartOf(namespace, name) ?? findHostFunction(functions, namespace, name)
+  return provider && kind === 'function' ? { provider } : { problem: '' }
+}
+
+function planModule({ name, module, exports }: Described, imports: readonly PlannedImport[]): PlannedModule {
+  const memories = exports.filter(({ kind }) => kind === 'memory').map((memory) => memory.name)
+  return { name, module, imports, hasWasi: imports.some(({ provider }) => provider === 'wasi'), memories }
+}
+
+function refuseWasi(plugin: Plugin, modules: readonly PlannedModule[]): void {
+  const wanted = modules.flatMap(({ imports }) => imports).filter(({ namespace }) => namespace === WASI)
+  const names = [...new Set(wanted.map(({ name }) => name))]
+  if (names.length > 0) throw new WasiDisabledError(plugin.name, names.join(', '))
+}
+
+function hostFunctionsOf(modules: readonly PlannedModule[]): NamedHostFunction[] {
+  const all = modules.flatMap(({ imports }) => imports.map(({ provider }) => provider))
+  const found = all.flatMap((provider) =>
+    typeof provider === 'object' && 'call' in provider ? [[provider.label, provider] as const] : [],
+  )
+  return [...new Map(found).values()]
+}
+
+/** V8 can suspend a guest, but no JavaScript between one module of it and another. */
+function checkAsync(
+  functions: readonly NamedHostFunction[],
+  groups: LinkPlan['groups'],
+): Suspending | undefined {
+  const waits = functions.find(({ isAsync }) => isAsync)
+  if (!waits) return undefined
+  if (!suspending) throw new HostFunctionAsyncError(waits.label, 'only Node 24 and later can wait for it')
+  const circle = groups.find(({ linkOrder }) => linkOrder.some(isCircular))
+  if (!circle) return suspending
+  const names = circle.startOrder.map(({ name }) => `"${name}"`).join(', ')
+  const reason = `it cannot be waited for where modules import from each other in a circle (${names})`
+  throw new HostFunctionAsyncError(waits.label, reason)
+}
+
+function isCircular({ imports }: PlannedModule): boolean {
+  return imports.some(
+    ({ provider }) => typeof provider === 'object' && 'isLate' in provider && provider.isLate,
+  )
+}
