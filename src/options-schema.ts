@@ -101,6 +101,12 @@ export const routeSchema = only({
       description: "Most bytes of variables of an instance. Default: the manifest's, else 1048576.",
     }),
   ),
+  httpResponseMax: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: "Most bytes of an answer to a guest's own HTTP request; none can be sent yet.",
+    }),
+  ),
   maxQueue: count('Calls that may wait for the instance; more are answered with 503.', 1_000),
 })
 
