@@ -1,23 +1,38 @@
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { type Effort, measure } from './measure.ts'
+import { describeOrigin } from './origin.ts'
 import { updateReadme } from './readme.ts'
-import { makeReport, renderReport } from './report.ts'
+import { renderSet } from './report.ts'
 import type { ScenarioSet } from './scenario.ts'
 import { article } from './sets/article.ts'
+import { http } from './sets/http.ts'
 
 /*
- * npm run bench -- [SET] [--runs N] [--seconds S] [--connections 1,100] [--json FILE] [--update]
+ * npm run bench -- [article | http | calls | profile]
+ *                  [--runs N] [--seconds S] [--connections 1,100] [--json FILE] [--update]
  *
- * Prints the table of a set of scenarios; `--update` puts it into bench/README.md too.
+ * Prints a table; `--update` puts it into bench/README.md too, `--json` writes all that was measured.
  */
 
-const SETS: readonly ScenarioSet[] = [article]
+interface Result {
+  readonly markdown: string
+  /** Everything that is known. */
+  readonly data: object
+}
+
+const SETS: readonly ScenarioSet[] = [article, http]
+
+const BENCHES: Readonly<Record<string, () => Promise<Result>>> = {
+  ...Object.fromEntries(SETS.map((set) => [set.name, () => benchSet(set)])),
+  calls: benchCalls,
+  profile: benchProfile,
+}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    runs: { type: 'string', default: '5' },
+    runs: { type: 'string' },
     seconds: { type: 'string', default: '5' },
     connections: { type: 'string' },
     json: { type: 'string' },
@@ -27,25 +42,46 @@ const { values, positionals } = parseArgs({
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1)) // ends the servers
 
-const set = chooseSet(positionals)
-const effort: Effort = {
-  runs: positive('runs', values.runs),
-  seconds: positive('seconds', values.seconds),
-  connections: values.connections?.split(',').map((text) => positive('connections', text)) ?? set.connections,
-}
-const command = `npm run bench -- ${set.name} --runs ${effort.runs} --seconds ${effort.seconds} --connections ${effort.connections}`
-if (effort.seconds < 3) console.error('Runs of less than 3 seconds: CPU time is told in ticks of 10 ms.')
-
-const report = makeReport(set.name, command, await measure(set, effort, console.error))
-const markdown = renderReport(report, set)
+const [name = 'article', ...more] = positionals
+const bench = BENCHES[name]
+if (!bench || more.length > 0) throw new Error(`name one of: ${Object.keys(BENCHES).join(', ')}`)
+const { markdown, data } = await bench()
 console.log(markdown)
-if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`)
-if (values.update) updateReadme(set.name, markdown)
+if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(data, null, 2)}\n`)
+if (values.update) updateReadme(name, markdown)
 
-function chooseSet([name = 'article', ...more]: readonly string[]): ScenarioSet {
-  const set = SETS.find((each) => each.name === name)
-  if (set && more.length === 0) return set
-  throw new Error(`name one set, of: ${SETS.map((each) => each.name).join(', ')}`)
+async function benchSet(set: ScenarioSet): Promise<Result> {
+  const effort: Effort = {
+    runs: runsOr(set.runs),
+    seconds: positive('seconds', values.seconds),
+    connections:
+      values.connections?.split(',').map((text) => positive('connections', text)) ?? set.connections,
+  }
+  const { runs, seconds, connections } = effort
+  if (seconds < 3) console.error('Runs of less than 3 seconds: CPU time is told in ticks of 10 ms.')
+  const origin = describeOrigin(set.name, ` --runs ${runs} --seconds ${seconds} --connections ${connections}`)
+  const measurements = await measure(set, effort, console.error)
+  return { markdown: renderSet(origin, measurements, set), data: { ...origin, measurements } }
+}
+
+async function benchCalls(): Promise<Result> {
+  const { measureCalls, renderCalls } = await import('./calls.ts')
+  const runs = runsOr(21)
+  const origin = describeOrigin('calls', ` --runs ${runs}`)
+  const measurements = await measureCalls(runs, console.error)
+  return { markdown: renderCalls(origin, measurements), data: { ...origin, ...measurements } }
+}
+
+async function benchProfile(): Promise<Result> {
+  const { measureProfile, renderProfile } = await import('./profile.ts')
+  const seconds = positive('seconds', values.seconds)
+  const origin = describeOrigin('profile', ` --seconds ${seconds}`)
+  const lines = await measureProfile(seconds)
+  return { markdown: renderProfile(origin, lines), data: { ...origin, lines } }
+}
+
+function runsOr(usual: number): number {
+  return values.runs === undefined ? usual : positive('runs', values.runs)
 }
 
 function positive(option: string, text: string): number {

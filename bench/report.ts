@@ -1,35 +1,15 @@
-import { cpus } from 'node:os'
 import type { Measurement } from './measure.ts'
-import type { ScenarioSet } from './scenario.ts'
+import { type Origin, renderNumber, renderOrigin } from './origin.ts'
+import type { Run } from './run.ts'
+import type { Floor, ScenarioSet } from './scenario.ts'
+import { median } from './statistics.ts'
 
-/** Everything that is known about one execution of the bench; `--json` writes it. */
-export interface Report {
-  readonly set: string
-  readonly date: string
-  readonly command: string
-  readonly node: string
-  readonly cpu: string
-  readonly cores: number
-  readonly measurements: readonly Measurement[]
-}
-
-/** Adds to the measurements where and how they were made. */
-export function makeReport(set: string, command: string, measurements: readonly Measurement[]): Report {
-  const cores = cpus()
-  return {
-    set,
-    date: new Date().toISOString().slice(0, 10),
-    command,
-    node: process.version,
-    cpu: cores[0]?.model ?? 'unknown CPU',
-    cores: cores.length,
-    measurements,
-  }
-}
-
-/** Renders a report as Markdown: where it comes from, the table, a line for each comparison. */
-export function renderReport(report: Report, { scenarios, compared }: ScenarioSet): string {
-  const { date, node, cpu, cores, command, measurements } = report
+/** Renders what was measured of a set as Markdown: where it comes from, the table, a line for each comparison. */
+export function renderSet(
+  origin: Origin,
+  measurements: readonly Measurement[],
+  { scenarios, compared, floors = [] }: ScenarioSet,
+): string {
   const reference = scenarios[0]?.name ?? ''
   const rows = measurements.map((each) => renderRow(each, find(measurements, reference, each.connections)))
   const sentences = compared.flatMap(([better, worse]) =>
@@ -37,14 +17,20 @@ export function renderReport(report: Report, { scenarios, compared }: ScenarioSe
       .filter(({ scenario }) => scenario === better)
       .map((each) => renderComparison(each, find(measurements, worse, each.connections))),
   )
+  const promises = floors.flatMap((floor) =>
+    measurements
+      .filter(({ scenario }) => scenario === floor.scenario)
+      .map((each) => renderFloor(floor, each, measurements)),
+  )
   return [
-    `${date}, Node ${node}, ${cpu}, ${cores} cores: \`${command}\``,
+    renderOrigin(origin),
     '',
     '| scenario | connections | requests/s | spread | p50 ms | p99 ms | CPU µs/request | relative requests/s | relative CPU |',
     '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
     ...rows,
     '',
     ...sentences,
+    ...promises,
   ].join('\n')
 }
 
@@ -58,13 +44,13 @@ function renderRow(measured: Measurement, reference: Measurement): string {
   const cells = [
     measured.scenario,
     measured.connections,
-    render(measured.requestsPerSecond, 0),
-    `${render(spread(measured) * 100, 0)} %`,
-    render(measured.p50Ms, 2),
-    render(measured.p99Ms, 2),
-    render(measured.cpuMicrosPerRequest, 1),
-    render(measured.requestsPerSecond / reference.requestsPerSecond, 3),
-    render(measured.cpuMicrosPerRequest / reference.cpuMicrosPerRequest, 2),
+    renderNumber(measured.requestsPerSecond, 0),
+    `${renderNumber(spread(measured) * 100, 0)} %`,
+    renderNumber(measured.p50Ms, 2),
+    renderNumber(measured.p99Ms, 2),
+    renderNumber(measured.cpuMicrosPerRequest, 1),
+    renderNumber(ratio(measured, reference, 'requestsPerSecond'), 3),
+    renderNumber(ratio(measured, reference, 'cpuMicrosPerRequest'), 2),
   ]
   return `| ${cells.join(' | ')} |`
 }
@@ -75,13 +61,27 @@ function spread({ runs, requestsPerSecond }: Measurement): number {
   return (Math.max(...rates) - Math.min(...rates)) / requestsPerSecond
 }
 
+/** The median of the ratios of runs that were made one after the other: a slow minute slowed both. */
+function ratio({ runs }: Measurement, reference: Measurement, key: keyof Run): number {
+  return median(runs.map((run, number) => run[key] / (reference.runs[number]?.[key] ?? Number.NaN)))
+}
+
 function renderComparison(better: Measurement, worse: Measurement): string {
-  const rate = render(better.requestsPerSecond / worse.requestsPerSecond, 1)
-  const cpu = render(worse.cpuMicrosPerRequest / better.cpuMicrosPerRequest, 1)
+  const rate = renderNumber(ratio(better, worse, 'requestsPerSecond'), 1)
+  const cpu = renderNumber(ratio(worse, better, 'cpuMicrosPerRequest'), 1)
   const names = `\`${better.scenario}\` to \`${worse.scenario}\``
   return `- ${names}, connections: ${better.connections}: ${rate} times the requests/s, 1/${cpu} of the CPU per request`
 }
 
-function render(value: number, digits: number): string {
-  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+function renderFloor(floor: Floor, measured: Measurement, measurements: readonly Measurement[]): string {
+  if ('maxP99Ms' in floor) {
+    const { p99Ms } = measured
+    return `- \`${floor.scenario}\`: p99 ${renderNumber(p99Ms, 1)} ms, promised at most ${floor.maxP99Ms}: ${verdict(p99Ms <= floor.maxP99Ms)}`
+  }
+  const cpu = ratio(measured, find(measurements, floor.to, measured.connections), 'cpuMicrosPerRequest')
+  return `- \`${floor.scenario}\` to \`${floor.to}\`: ${renderNumber(cpu, 2)} of the CPU per request, promised at most ${floor.maxCpu}: ${verdict(cpu <= floor.maxCpu)}`
+}
+
+export function verdict(isKept: boolean): string {
+  return isKept ? 'kept' : '**not kept**'
 }

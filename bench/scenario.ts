@@ -15,11 +15,20 @@ export interface ScenarioSet {
   readonly name: string
   /** Used unless the command line names others. */
   readonly connections: readonly number[]
+  /** Used unless the command line names another number. */
+  readonly runs: number
   /** The first is what the others are compared with. */
   readonly scenarios: readonly Scenario[]
   /** Pairs of names that deserve a sentence of their own. */
   readonly compared: readonly (readonly [better: string, worse: string])[]
+  /** What has been promised. */
+  readonly floors?: readonly Floor[]
 }
+
+/** A promise about one scenario: its CPU per request in relation to another's, or its p99. */
+export type Floor =
+  | { readonly scenario: string; readonly to: string; readonly maxCpu: number }
+  | { readonly scenario: string; readonly maxP99Ms: number }
 
 export const REQUEST_HEADERS = { 'content-type': 'text/plain; charset=utf-8' }
 
@@ -32,4 +41,24 @@ export function noPlugin(body: string): Scenario {
     body,
     answer: (body) => body,
   }
+}
+
+const HELLO = 'plugins/hello/hello.wasm'
+
+export const HELLO_BODY = '😄 Bob Morane'
+
+/** A server of the bench that runs hello.wasm, whose path follows `args`. */
+export function hello(name: string, ...args: string[]): Scenario {
+  return {
+    name,
+    command: [process.execPath, ...args, HELLO],
+    path: '/',
+    body: HELLO_BODY,
+    answer: (body) => `{"message":"🦀 Hello ${body}"}`,
+  }
+}
+
+/** The built command with its default settings, and what `flags` say. */
+export function ours(name: string, ...flags: string[]): Scenario {
+  return hello(name, 'dist/cli.js', '--port', '0', ...flags)
 }

@@ -1,4 +1,5 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,6 +13,8 @@ export interface ServerProcess {
   cpuMicros(): number
   /** Waits until the process has nothing to do any more. */
   idle(): Promise<void>
+  /** Ends it as its user would, and waits for that. */
+  end(): Promise<void>
   stop(): void
 }
 
@@ -37,6 +40,11 @@ export async function startServer({ name, command, path }: Scenario): Promise<Se
       url: new URL(path, listening).href,
       cpuMicros,
       idle: () => idle(cpuMicros),
+      async end() {
+        const closed = once(child, 'close')
+        child.kill('SIGTERM')
+        await closed
+      },
       stop,
     }
   } catch (error) {

@@ -17,7 +17,7 @@ let prefix = ''
 let next = IDS_PER_UUID
 
 /** A UUID that no other request has, here or elsewhere; the next one can be guessed from it. */
-export function newId(): string {
+function newId(): string {
   if (next === IDS_PER_UUID) {
     prefix = randomUUID().slice(0, -4)
     next = 0

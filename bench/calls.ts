@@ -1,0 +1,176 @@
+import { assembleGuest } from './guest.ts'
+import { type Origin, renderNumber, renderOrigin } from './origin.ts'
+import { verdict } from './report.ts'
+import { median, percentile } from './statistics.ts'
+
+/** Calls of one export with one input, on both runtimes. */
+interface CallCase {
+  readonly name: string
+  readonly plugin: string | Uint8Array
+  readonly exportName: string
+  readonly input: Uint8Array
+  /** How many times faster than the SDK the kernel was promised to be. */
+  readonly floor: number
+}
+
+/** Microseconds per call: the medians of the rounds. */
+export interface CallMeasurement {
+  readonly name: string
+  readonly sdkMicros: number
+  readonly kernelMicros: number
+  /** The median of the rounds' ratios: how many times faster the kernel is. */
+  readonly ratio: number
+  readonly floor: number
+  readonly rounds: readonly { readonly sdk: number; readonly kernel: number }[]
+}
+
+export interface CallsMeasurements {
+  readonly calls: readonly CallMeasurement[]
+  /** Opening an instance of hello.wasm on the kernel, in ms. */
+  readonly opening: { readonly p50Ms: number; readonly p99Ms: number }
+}
+
+type Instance = import('../src/runtime/runtime.ts').Instance
+type InstanceSettings = import('../src/runtime/runtime.ts').InstanceSettings
+
+/** What is shipped, not its source: what runs TypeScript wraps each function. */
+const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url).href)
+const { loadPlugin } = (await load('plugin.js')) as typeof import('../src/plugin.ts')
+const { kernel } = (await load('runtime/kernel.js')) as typeof import('../src/runtime/kernel.ts')
+const { sdk } = (await load('runtime/sdk.js')) as typeof import('../src/runtime/sdk.ts')
+
+const HELLO = 'plugins/hello/hello.wasm'
+
+/**
+ * Measures calls in this process, without HTTP, the runtimes in turns.
+ *
+ * @param rounds - That count; some more warm up.
+ * @throws when the runtimes do not answer the same.
+ */
+export async function measureCalls(
+  rounds: number,
+  progress: (line: string) => void,
+): Promise<CallsMeasurements> {
+  const calls: CallMeasurement[] = []
+  for (const each of await cases()) {
+    const measured = await measureCase(each, rounds)
+    calls.push(measured)
+    progress(`${measured.name}: kernel ${renderNumber(measured.ratio, 1)} times as fast as sdk`)
+  }
+  return { calls, opening: await measureOpening() }
+}
+
+async function cases(): Promise<CallCase[]> {
+  const copy = await assembleGuest('copy')
+  const small = Buffer.from('8 letter')
+  const vowels = 'plugins/count-vowels-rust/count-vowels.wasm'
+  const large = (bytes: number) => Uint8Array.from({ length: bytes }, (_, i) => (i * 31) & 0xff)
+  return [
+    { name: 'hello, 8 B', plugin: HELLO, exportName: 'hello', input: small, floor: 3 },
+    { name: 'count-vowels, 8 B', plugin: vowels, exportName: 'count_vowels', input: small, floor: 3 },
+    { name: 'copy, 64 KiB', plugin: copy, exportName: 'copy', input: large(65_536), floor: 8 },
+    { name: 'copy, 1 MiB', plugin: copy, exportName: 'copy', input: large(1_048_576), floor: 12 },
+  ]
+}
+
+async function measureCase(
+  { name, plugin, exportName, input, floor }: CallCase,
+  rounds: number,
+): Promise<CallMeasurement> {
+  const loaded = await loadPlugin(plugin)
+  const instances = [await sdk.open(loaded, SETTINGS), kernel.open(loaded, SETTINGS)] as const
+  const [ofSdk, ofKernel] = instances
+  try {
+    await callMany(ofSdk, exportName, input, WARM_UP_CALLS)
+    await callMany(ofKernel, exportName, input, WARM_UP_CALLS)
+    // Equally many for both, because a guest may count its calls and answer with the number.
+    const perCall = (await callMany(ofSdk, exportName, input, WARM_UP_CALLS)).micros
+    await callMany(ofKernel, exportName, input, WARM_UP_CALLS)
+    const count = Math.ceil(ROUND_MICROS / perCall)
+
+    const measured: { sdk: number; kernel: number }[] = []
+    for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
+      const first = await callMany(ofSdk, exportName, input, count)
+      const second = await callMany(ofKernel, exportName, input, count)
+      if (!Buffer.from(first.output).equals(second.output)) throw new Error(`${name}: the answers differ`)
+      if (round >= 0) measured.push({ sdk: first.micros, kernel: second.micros })
+    }
+    return {
+      name,
+      sdkMicros: median(measured.map((round) => round.sdk)),
+      kernelMicros: median(measured.map((round) => round.kernel)),
+      ratio: median(measured.map((round) => round.sdk / round.kernel)),
+      floor,
+      rounds: measured,
+    }
+  } finally {
+    await Promise.all(instances.map((instance) => instance.close()))
+  }
+}
+
+const WARM_UP_CALLS = 20
+
+/** V8 optimizes a guest only after many calls. */
+const WARM_UP_ROUNDS = 5
+
+/** Of calls on the SDK. */
+const ROUND_MICROS = 100_000
+
+/** Waits for a call only where it must, as the engine does. */
+async function callMany(instance: Instance, exportName: string, input: Uint8Array, count: number) {
+  let output = new Uint8Array()
+  const start = performance.now()
+  for (let i = 0; i < count; i++) {
+    const answer = instance.call(exportName, input, CALLER)
+    output = (answer instanceof Promise ? await answer : answer) as Uint8Array<ArrayBuffer>
+  }
+  return { micros: ((performance.now() - start) * 1_000) / count, output }
+}
+
+async function measureOpening(): Promise<CallsMeasurements['opening']> {
+  const plugin = await loadPlugin(HELLO)
+  const times: number[] = []
+  for (let i = 0; i < OPENINGS; i++) {
+    const start = performance.now()
+    const instance = kernel.open(plugin, SETTINGS)
+    if (i >= OPENINGS / 10) times.push(performance.now() - start)
+    await instance.close()
+  }
+  return { p50Ms: percentile(times, 50), p99Ms: percentile(times, 99) }
+}
+
+const OPENINGS = 1_100
+
+const ignore = () => undefined
+const CALLER = { log: { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore } }
+
+/** What a route has by default. */
+const SETTINGS: InstanceSettings = {
+  config: {},
+  wasi: { env: {}, allowedPaths: [] },
+  outputLimit: 8_388_608,
+  blockLimit: 67_108_864,
+  varMax: 1_048_576,
+  log: CALLER.log,
+}
+
+/** What an instance may take to open, in ms. */
+const OPENING_FLOOR_MS = 0.1
+
+export function renderCalls(origin: Origin, { calls, opening }: CallsMeasurements): string {
+  const rows = calls.map(({ name, sdkMicros, kernelMicros, ratio, floor }) => {
+    const numbers = [renderNumber(sdkMicros, 2), renderNumber(kernelMicros, 2), `${renderNumber(ratio, 1)}x`]
+    return `| ${[name, ...numbers, `${floor}x`, verdict(ratio >= floor)].join(' | ')} |`
+  })
+  const { p50Ms, p99Ms } = opening
+  return [
+    renderOrigin(origin),
+    '',
+    '| call | sdk µs | kernel µs | faster | promised | |',
+    '| --- | ---: | ---: | ---: | ---: | --- |',
+    ...rows,
+    '',
+    `Opening an instance of hello.wasm on the kernel: p50 ${renderNumber(p50Ms, 3)} ms, p99 ${renderNumber(p99Ms, 3)} ms; ` +
+      `promised at most ${OPENING_FLOOR_MS} ms at the median: ${verdict(p50Ms <= OPENING_FLOOR_MS)}.`,
+  ].join('\n')
+}

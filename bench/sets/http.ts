@@ -1,0 +1,25 @@
+import { HELLO_BODY, noPlugin, ours, type ScenarioSet } from '../scenario.ts'
+
+/** What a request costs that reaches a guest, beside requests that reach none. */
+export const http: ScenarioSet = {
+  name: 'http',
+  connections: [100],
+  runs: 7,
+  scenarios: [
+    noPlugin(HELLO_BODY),
+    {
+      ...noPlugin(HELLO_BODY),
+      name: 'bare node:http',
+      command: [process.execPath, 'bench/servers/node-http.js'],
+    },
+    ours('kernel'),
+    ours('sdk', '--runtime', 'sdk'),
+    ours('kernel, fresh', '--isolation', 'fresh'),
+  ],
+  compared: [],
+  floors: [
+    { scenario: 'kernel', to: 'no plug-in', maxCpu: 1.25 },
+    { scenario: 'kernel', to: 'sdk', maxCpu: 0.8 },
+    { scenario: 'kernel, fresh', maxP99Ms: 5 },
+  ],
+}
