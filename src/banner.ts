@@ -1,3 +1,4 @@
+import { printable } from './printable.ts'
 import type { ServedRoute } from './wasm-serve.ts'
 
 /** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */
@@ -6,14 +7,14 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
   const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'ENGINE', 'RUNTIME']
   const rows = routes.map((route) => [
     route.method,
-    route.url,
+    pathOf(route),
     route.plugin,
     route.function,
     route.engine,
     route.runtime,
   ])
-  const [headLine = '', ...lines] = renderTable([head, ...rows])
-  const target = new URL(reachable(url) + (routes[0]?.url ?? '/').replaceAll('::', ':'))
+  const [headLine = '', ...lines] = renderTable([head, ...rows.map((row) => row.map(printable))])
+  const target = new URL(reachable(url) + (routes[0] ? pathOf(routes[0]) : '/'))
   return [
     `wasm-serve listens on ${bold(url)}`,
     '',
@@ -31,6 +32,11 @@ function renderTable(rows: readonly (readonly string[])[]): string[] {
   return rows.map((row) =>
     `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd(),
   )
+}
+
+/** In Fastify's route syntax two colons are one. */
+function pathOf({ url }: ServedRoute): string {
+  return url.replaceAll('::', ':')
 }
 
 /** Nobody can connect to "all addresses". */

@@ -7,6 +7,11 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return (length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined
 }
 
+/** Whether a request says that its body is larger than it may be. */
+export function isTooLarge({ headers }: IncomingMessage, limit: number): boolean {
+  return Number(headers['content-length']) > limit
+}
+
 /**
  * Reads a body that nobody has read, whatever its type. What Fastify's own parser does more costs 1.5 us a request.
  *
@@ -19,11 +24,11 @@ export function readBody(
   limit: number,
   done: (error: Error | undefined, body: Uint8Array) => void,
 ): void {
-  const declared = Number(request.headers['content-length'])
-  if (declared > limit) {
+  if (isTooLarge(request, limit)) {
     done(new BodyTooLargeError(), NOTHING)
     return
   }
+  const declared = Number(request.headers['content-length'])
   let first: Buffer | undefined
   let chunks: Buffer[] | undefined
   let length = 0

@@ -6,6 +6,7 @@ import { OptionsError, UsageError } from './errors.ts'
 import { flagName } from './flags.ts'
 import type { Terminal } from './log.ts'
 import { problemsOf } from './options.ts'
+import { printable } from './printable.ts'
 
 const host: Host = {
   environment: process.env,
@@ -21,7 +22,7 @@ process.stderr.on('error', () => undefined)
 try {
   await serve.run(process.argv.slice(2), host)
 } catch (error) {
-  process.stderr.write(`${explain(error)}\n`)
+  process.stderr.write(`${explain(error).split('\n').map(printable).join('\n')}\n`)
   process.exitCode = isMistakeOfUser(error) ? 2 : 1
 }
 

@@ -8,13 +8,17 @@ import { requestId } from './request-id.ts'
 /** What the HTTP parser says; its `reason` is a fixed text. */
 export type ParserError = NodeJS.ErrnoException & { readonly reason?: string }
 
-/** Answers on a connection that cannot go on, after the answers to what came before. */
+/** Answers a client that does not speak HTTP, or not in time. */
 export function answerClientError(
   parserError: ParserError,
   socket: Socket,
   newest: ServerResponse | undefined,
 ): void {
-  const error = toKnownError(parserError)
+  answerInTurn(toKnownError(parserError), socket, newest)
+}
+
+/** Answers with an error, and closes the connection, after the answers to what came before. */
+export function answerInTurn(error: KnownError, socket: Socket, newest: ServerResponse | undefined): void {
   const isUnfinished = newest !== undefined && !newest.writableFinished
   const isInBody = newest !== undefined && !newest.req.complete
   if (isInBody && !newest.headersSent) {

@@ -27,10 +27,27 @@ type Scopes = Record<Flag['scope'], Options>
 export function readConfig(argv: readonly string[], environment: Environment): Config {
   const options: Scopes = { route: {}, load: {}, server: {} }
   for (const flag of flags) readVariable(flag, environment[flag.variable], options[flag.scope])
+  const setConfig = environment.WASM_SERVE_SET_CONFIG
+  if (setConfig)
+    addEntries(options.route, 'config', parseEntries('pairs', setConfig, 'WASM_SERVE_SET_CONFIG'))
   const { words, manifest, help, version } = readFlags(argv, options)
-  const [source, ...rest] = manifest === undefined ? words : [manifest, ...words]
+  const [source, ...rest] = sourceFirst(words, manifest, environment)
   readWords(rest, argv, options)
   return { help, version, source, ...options }
+}
+
+/** The plug-in is the first word, or what `--manifest` names; the variable counts if there is neither. */
+function sourceFirst(
+  words: readonly string[],
+  manifest: string | undefined,
+  environment: Environment,
+): string[] {
+  if (manifest === undefined)
+    return words.length > 0 ? [...words] : [environment.WASM_SERVE_MANIFEST || ''].filter(Boolean)
+  if (words.some((word) => /\.(?:wasm|json)$/.test(word))) {
+    throw new UsageError('the plug-in is given twice, as --manifest and as a word')
+  }
+  return [manifest, ...words]
 }
 
 function readVariable({ kind, option, variable }: Flag, text: string | undefined, options: Options): void {

@@ -87,6 +87,12 @@ export const WasiDisabledError = failure<[source: string, imports: string]>(
   'Plug-in %s needs WASI (%s), which is switched off: leave out --no-wasi (option "wasi": true)',
 )
 
+/** A folder that the guest is to see cannot be had. */
+export const AllowedPathError = failure<[path: string, reason: string]>(
+  'WASM_SERVE_ALLOWED_PATH_INVALID',
+  'The allowed path %s cannot be opened: %s (--allow-path, or allowed_paths of the manifest)',
+)
+
 /** The route or its plug-in's manifest asks for what the runtime does not have. */
 export const RuntimeUnfitError = failure<[plugin: string, runtime: string, wanted: string]>(
   'WASM_SERVE_RUNTIME_UNFIT',

@@ -13,6 +13,8 @@ export interface Flag {
   readonly scope: 'route' | 'server' | 'load'
   readonly kind: ValueKind | EntryKind
   readonly description: string
+  /** Those that there are; none: any. */
+  readonly values: readonly string[]
   readonly default: unknown
 }
 
@@ -29,6 +31,7 @@ interface OptionSchema {
   readonly type?: string
   readonly description?: string
   readonly default?: unknown
+  readonly enum?: readonly string[]
 }
 
 /** Where Extism's command has a name for it. */
@@ -51,8 +54,17 @@ function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
     .map(([option, schema]) => {
       const name = flagName(option)
       const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`
-      const { description = '', default: value } = schema
-      return { name, variable, option, scope, kind: kindOf(option, schema), description, default: value }
+      const { description = '', default: value, enum: values = [] } = schema
+      return {
+        name,
+        variable,
+        option,
+        scope,
+        kind: kindOf(option, schema),
+        description,
+        values,
+        default: value,
+      }
     })
 }
 

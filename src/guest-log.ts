@@ -10,11 +10,16 @@ const MAX_LINE = 8_192
 /** Lines that one call may log; the others are counted, and the count is logged when the call ends. */
 const MAX_LINES = 100
 
-/** Takes the log lines of an instance to the log of the call that is running, so that they carry its request id. */
+/**
+ * Takes the log lines of an instance to the log of the call that is running, so that they carry its request id. They
+ * are kept until the call ends: a guest that has used up the stack must not run the logger on what is left of it, and
+ * stop it half-way.
+ */
 export class GuestLog {
   readonly #fields: object
   readonly #idle: Log
   #log: Log
+  #kept: [level: GuestLogLevel, line: string][] = []
   #lines = 0
 
   /** @param idle - Takes what the guest logs while it starts. */
@@ -26,19 +31,26 @@ export class GuestLog {
 
   begin(log: Log): void {
     this.#log = log
-    this.#lines = 0
   }
 
+  /** Of a call, or of the guest's start. */
   end(): void {
-    const dropped = this.#lines - MAX_LINES
-    if (dropped > 0)
-      this.#log.warn({ ...this.#fields, dropped }, `the guest logged too much: dropped ${dropped} lines`)
+    if (this.#lines > 0) this.#flush()
     this.#log = this.#idle
-    this.#lines = 0
   }
 
   write(level: GuestLogLevel, line: string): void {
     if (++this.#lines > MAX_LINES) return
-    this.#log[level](this.#fields, line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}...` : line)
+    this.#kept.push([level, line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}...` : line])
+  }
+
+  #flush(): void {
+    const kept = this.#kept
+    const dropped = this.#lines - MAX_LINES
+    this.#kept = []
+    this.#lines = 0
+    for (const [level, line] of kept) this.#log[level](this.#fields, line)
+    if (dropped > 0)
+      this.#log.warn({ ...this.#fields, dropped }, `the guest logged too much: dropped ${dropped} lines`)
   }
 }

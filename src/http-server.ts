@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
-import { answerClientError, type ParserError, refuse } from './client-error.ts'
+import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
 import { type Connections, trackConnections } from './connections.ts'
 import type { KnownError } from './error-response.ts'
-import { BadRequestError } from './errors.ts'
+import { BadRequestError, MethodNotAllowedError } from './errors.ts'
 import type { CheckedServerOptions } from './options.ts'
 import { cutUnread } from './unread.ts'
 
@@ -21,28 +21,33 @@ export function createHttpServer(
 ): { server: Server; connections: Connections } {
   /** Connections with an error: what else comes on them is nobody's request. */
   const broken = new WeakSet<Socket>()
+  const listener: RequestHandler = (request, response) => {
+    if (broken.has(request.socket)) return // its client was told that the request came too late
+    connections.set(request.socket, response)
+    const problem = hostProblem(request)
+    if (problem) return refuse(response, problem)
+    handler(request, response)
+  }
   const server = createServer(
     {
-      headersTimeout: options.headersTimeoutMs,
+      headersTimeout: Math.min(options.headersTimeoutMs, options.requestTimeoutMs), // Node refuses more, which means the same
       requestTimeout: options.requestTimeoutMs,
       keepAliveTimeout: options.keepAliveTimeoutMs,
       connectionsCheckingInterval: Math.min(1_000, options.headersTimeoutMs, options.requestTimeoutMs),
       requireHostHeader: false, // checked here, with a better answer
     },
-    (request, response) => {
-      if (broken.has(request.socket)) return // its client was told that the request came too late
-      connections.set(request.socket, response)
-      const problem = hostProblem(request)
-      if (problem) return refuse(response, problem)
-      handler(request, response)
-    },
+    listener,
   )
   const connections = trackConnections(server)
   server.maxConnections = options.maxConnections
   server.maxHeadersCount = 0 // Node drops those beyond 2,000 in silence, a second Host too; 16 KiB is the limit
+  server.on('checkContinue', listener) // who reads the body says so: what is refused is refused at once
   server.on('checkExpectation', (request, response) => {
     connections.set(request.socket, response)
     refuse(response, new BadRequestError('it expects something else than 100-continue'))
+  })
+  server.on('connect', (_request, socket: Socket) => {
+    answerInTurn(new MethodNotAllowedError('CONNECT', 'POST'), socket, connections.get(socket))
   })
   server.on('clientError', (error: ParserError, socket: Socket) => {
     if (broken.has(socket)) return

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import pino, { type DestinationStream } from 'pino'
+import { printable } from './printable.ts'
 
 /** Where a person reads along. */
 export interface Terminal {
@@ -49,12 +50,4 @@ function readableLines({ write, colours }: Terminal): DestinationStream {
 
 function renderValue(value: unknown): string {
   return typeof value === 'string' && /^[\w./:@-]+$/.test(value) ? value : printable(JSON.stringify(value))
-}
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
-
-/** Escapes what could move the cursor or forge a line: guests write into this log. */
-function printable(text: string): string {
-  return text.replace(CONTROL, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

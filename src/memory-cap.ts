@@ -1,22 +1,26 @@
 import { PluginInvalidError } from './errors.ts'
 
+const TABLE_SECTION = 4
 const MEMORY_SECTION = 5
 
-/** Bits of a memory's limits: a maximum follows, shared between threads, addresses of 64 bits. */
-const LIMITS = { max: 1, shared: 2, memory64: 4 }
+/** Bits of limits: a maximum follows, shared between threads, addresses of 64 bits. */
+const LIMITS = { max: 1, shared: 2, index64: 4 }
+
+/** Most entries of a module's tables together. V8 allows ten million for each of a hundred thousand tables. */
+const MAX_TABLE_ENTRIES = 1_000_000n
 
 /**
- * Lowers the maximum of each memory that a module defines, so that `memory.grow` answers -1 to a guest that wants more.
- * V8 has no other limit for one guest. A memory that the module imports has the limit of the one that defines it.
+ * Lowers the maxima of the memories and tables that a module defines, so that `memory.grow` and `table.grow` answer -1
+ * to a guest that wants more: V8 has no other limit for one guest. Several memories share the limit. What the module
+ * imports has the limit of the one that defines it.
  *
  * @param bytes - Need not be valid: what is not is left to the compiler to refuse, or refused here.
  * @param maxPages - Of 64 KiB.
  * @param name - The plug-in's, for messages.
  * @returns the same bytes if there is nothing to lower.
- * @throws {@link PluginInvalidError} if a memory begins with more than the limit, or cannot be understood.
+ * @throws {@link PluginInvalidError} if a module begins with more than the limit, or cannot be understood.
  */
 export function capMemory(bytes: Uint8Array, maxPages: number, name: string): Uint8Array {
-  const cap = BigInt(maxPages)
   const reader = new Reader(bytes, name)
   const parts: Uint8Array[] = []
   let copied = 0
@@ -27,9 +31,12 @@ export function capMemory(bytes: Uint8Array, maxPages: number, name: string): Ui
     const size = Number(reader.leb())
     const end = reader.at + size
     if (end > bytes.length) throw new PluginInvalidError(name, 'a section goes beyond its end')
-    if (id === MEMORY_SECTION) {
-      const limits = cappedSection(reader, end, cap, name)
-      parts.push(bytes.subarray(copied, start), Uint8Array.of(MEMORY_SECTION), leb(limits.length), limits)
+    if (id === MEMORY_SECTION || id === TABLE_SECTION) {
+      const limited = id === MEMORY_SECTION ? memories(reader, end, name) : tables(reader, end, name)
+      const most = id === MEMORY_SECTION ? BigInt(maxPages) : MAX_TABLE_ENTRIES
+      const unit = id === MEMORY_SECTION ? 'pages of memory (64 KiB each)' : 'table entries'
+      const section = render(limited, most, unit, name)
+      parts.push(bytes.subarray(copied, start), Uint8Array.of(id), leb(section.length), section)
       copied = end
     }
     reader.at = end
@@ -40,27 +47,74 @@ export function capMemory(bytes: Uint8Array, maxPages: number, name: string): Ui
 
 const HEADER_BYTES = 8
 
-/** The content of a memory section, written anew. */
-function cappedSection(reader: Reader, end: number, cap: bigint, name: string): Uint8Array {
-  const count = Number(reader.leb())
-  const parts = [leb(count)]
-  while (reader.at < end) parts.push(cappedLimits(reader, cap, name))
-  if (reader.at !== end || parts.length !== 1 + count)
-    throw new PluginInvalidError(name, 'its memory section cannot be understood')
-  return concat(parts)
+/** A memory or a table. */
+interface Limited {
+  /** What stands before its limits. */
+  readonly type: Uint8Array
+  readonly flags: number
+  readonly min: bigint
+  readonly max: bigint | undefined
 }
 
-function cappedLimits(reader: Reader, cap: bigint, name: string): Uint8Array {
+function memories(reader: Reader, end: number, name: string): Limited[] {
+  return entries(reader, end, name, 'memory', () => new Uint8Array())
+}
+
+const NULLABLE_REFERENCE = 0x63
+const REFERENCE = 0x64
+const WITH_INITIAL_VALUE = 0x40
+
+function tables(reader: Reader, end: number, name: string): Limited[] {
+  return entries(reader, end, name, 'table', () => {
+    const start = reader.at
+    const type = reader.byte()
+    if (type === WITH_INITIAL_VALUE) {
+      throw new PluginInvalidError(name, 'it has a table with an initial value, whose size cannot be limited')
+    }
+    if (type === NULLABLE_REFERENCE || type === REFERENCE) reader.leb() // heap type
+    return reader.since(start)
+  })
+}
+
+/** The content of a section of memories or tables. */
+function entries(
+  reader: Reader,
+  end: number,
+  name: string,
+  kind: string,
+  readType: () => Uint8Array,
+): Limited[] {
+  const count = Number(reader.leb())
+  const found: Limited[] = []
+  while (reader.at < end) found.push({ type: readType(), ...readLimits(reader, name, kind) })
+  if (reader.at !== end || found.length !== count)
+    throw new PluginInvalidError(name, `its ${kind} section cannot be understood`)
+  return found
+}
+
+function readLimits(reader: Reader, name: string, kind: string): Omit<Limited, 'type'> {
   const flags = reader.byte()
-  if (flags > (LIMITS.max | LIMITS.shared | LIMITS.memory64)) {
-    throw new PluginInvalidError(name, `it has a memory of an unknown kind (${flags})`)
+  if (flags > (LIMITS.max | LIMITS.shared | LIMITS.index64)) {
+    throw new PluginInvalidError(name, `it has a ${kind} of an unknown kind (${flags})`)
   }
-  const min = reader.leb()
-  const max = flags & LIMITS.max ? reader.leb() : cap
-  if (min > cap) {
-    throw new PluginInvalidError(name, `it needs ${min} pages of memory (64 KiB each), and may have ${cap}`)
-  }
-  return concat([Uint8Array.of(flags | LIMITS.max), leb(min), leb(max < cap ? max : cap)])
+  return { flags, min: reader.leb(), max: flags & LIMITS.max ? reader.leb() : undefined }
+}
+
+/** Writes the section anew. What is left when each has what it begins with is shared out. */
+function render(limited: readonly Limited[], most: bigint, unit: string, name: string): Uint8Array {
+  const needed = limited.reduce((sum, { min }) => sum + min, 0n)
+  if (needed > most) throw new PluginInvalidError(name, `it needs ${needed} ${unit}, and may have ${most}`)
+  const share = limited.length > 0 ? (most - needed) / BigInt(limited.length) : 0n
+  const parts = limited.flatMap(({ type, flags, min, max }) => {
+    const cap = min + share
+    return [
+      type,
+      Uint8Array.of(flags | LIMITS.max),
+      leb(min),
+      leb(max !== undefined && max < cap ? max : cap),
+    ]
+  })
+  return concat([leb(limited.length), ...parts])
 }
 
 /** Reads what V8 would read, or throws: a number that it and we read differently would be a way round the cap. */
@@ -72,6 +126,10 @@ class Reader {
   constructor(bytes: Uint8Array, name: string) {
     this.#bytes = bytes
     this.#name = name
+  }
+
+  since(start: number): Uint8Array {
+    return this.#bytes.subarray(start, this.at)
   }
 
   byte(): number {

@@ -51,9 +51,7 @@ export const routeSchema = only({
     }),
   ),
   config: texts('What the guest reads with `config_get`.'),
-  functions: Type.Optional(
-    hostFunctions('Host functions of your own: the path of a module that exports them, or the object.'),
-  ),
+  functions: Type.Optional(hostFunctions('Host functions of your own: path of a module that exports them.')),
   links: texts('Modules that the plug-in imports from: name to path or URL.'),
   wasi: withDefault(Type.Boolean({ default: true, description: 'Give the guest WASI preview 1.' })),
   bodyLimit: count('Largest request body, in bytes; larger ones are answered with 413.', 1_048_576),
@@ -94,7 +92,14 @@ export const routeSchema = only({
       description: "Most memory of the guest, in pages of 64 KiB. Default: the manifest's, else 2048.",
     }),
   ),
-  blockLimit: count('Most bytes that guest and host exchange in a call.', 67_108_864),
+  blockLimit: withDefault(
+    Type.Integer({
+      minimum: 1,
+      maximum: 2_147_483_647,
+      default: 67_108_864,
+      description: 'Most bytes that guest and host exchange in a call. (kernel)',
+    }),
+  ),
   varMax: Type.Optional(
     Type.Integer({
       minimum: 0,
@@ -144,7 +149,7 @@ export const serverSchema = only({
   logLevel: withDefault(
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',
-      description: 'Least level that is logged.',
+      description: 'Least level that is logged: trace, debug, info, warn, error, fatal or silent.',
     }),
   ),
   accessLog: withDefault(Type.Boolean({ default: false, description: 'Log one line per request.' })),

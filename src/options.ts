@@ -79,12 +79,15 @@ function check<Options>(isValid: ValidateFunction, options: unknown): Options {
   throw error
 }
 
-/** The check fills in defaults, so it gets a copy. A plug-in stays what it is: bytes, a URL, one that was loaded. */
-function copyPlain(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(copyPlain)
-  if (typeof value !== 'object' || value === null) return value
+/**
+ * The check fills in defaults, so it gets a copy, as deep as options go. A plug-in stays what it is: bytes, a URL, one
+ * that was loaded.
+ */
+function copyPlain(value: unknown, depth = 4): unknown {
+  if (typeof value !== 'object' || value === null || depth === 0) return value
+  if (Array.isArray(value)) return value.map((item) => copyPlain(item, depth - 1))
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, OBJECTS.has(key) ? item : copyPlain(item)]),
+    Object.entries(value).map(([key, item]) => [key, OBJECTS.has(key) ? item : copyPlain(item, depth - 1)]),
   )
 }
 
@@ -105,6 +108,8 @@ function toProblem({ instancePath, keyword, message, params, parentSchema }: Err
     return { option: join(option, String(params.missingProperty)), message: 'is missing' }
   if (keyword === 'enum')
     return { option, message: `must be one of ${(params.allowedValues as string[]).join(', ')}` }
+  if (keyword === 'minLength' || keyword === 'minItems') return { option, message: 'must not be empty' }
+  if (keyword === 'pattern') return { option, message: 'has characters that cannot stand there, or is empty' }
   return { option: option || 'options', message: message ?? 'is wrong' }
 }
 

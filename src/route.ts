@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
-import { hasBody, readBody } from './body.ts'
+import { hasBody, isTooLarge, readBody } from './body.ts'
 import { setCommonHeaders } from './common-headers.ts'
 import type { Contract } from './contract/contract.ts'
 import type { Engine } from './engine/engine.ts'
@@ -39,6 +39,7 @@ export function serveRoute(
       run(request, reply)
       return
     }
+    if (request.headers.expect !== undefined && !isTooLarge(request.raw, bodyLimit)) reply.raw.writeContinue()
     readBody(request.raw, bodyLimit, (error, body) => {
       if (error) {
         reply.header('connection', 'close').send(error) // the client may go on sending

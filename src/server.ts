@@ -1,11 +1,15 @@
 import { once } from 'node:events'
 import type { Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { Drain } from './drain.ts'
 import { ListenError } from './errors.ts'
 import { createHttpServer } from './http-server.ts'
 import type { CheckedServerOptions } from './options.ts'
+
+/** How long instances may take to close once the last connection has ended. */
+const CLOSE_MS = 1_000
 
 /** A server that listens. It owns the sockets; the Fastify app behind them can be replaced. */
 export interface RunningServer {
@@ -50,7 +54,8 @@ export async function startServer(
     const cut = await drain.run(server, connections, options)
     if (cut > 0)
       log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
-    await current.close()
+    // A guest that waits for a host function may do so for ever; nobody waits for it now.
+    await Promise.race([current.close(), sleep(CLOSE_MS, undefined, { ref: false })])
   }
   let ended: Promise<void> | undefined
 

@@ -1,16 +1,15 @@
+import { statSync } from 'node:fs'
 import type { Isolation } from './engine/isolation.ts'
+import { AllowedPathError } from './errors.ts'
 import type { Log } from './guest-log.ts'
 import type { CheckedRouteOptions } from './options.ts'
-import type { Plugin } from './plugin.ts'
+import { MEMORY_MAX, type Plugin } from './plugin.ts'
 import type { HostFunctions } from './runtime/host-functions.ts'
 import type { InstanceSettings } from './runtime/runtime.ts'
 import type { AllowedPath } from './runtime/wasi.ts'
 
 /** Bytes of variables that Extism allows. */
 const VAR_MAX = 1_048_576
-
-/** Of 128 MiB, which a guest may have unless told. */
-const RECYCLE_MEMORY = 100_663_296
 
 /** Bytes of a page of WebAssembly memory. */
 const PAGE = 65_536
@@ -30,7 +29,7 @@ export function instanceSettings(
   ]
   return {
     config: { ...settings?.config, ...options.config },
-    wasi: wasi ? { env, allowedPaths } : undefined,
+    wasi: wasi ? { env, allowedPaths: allowedPaths.map(checkFolder) } : undefined,
     outputLimit,
     blockLimit,
     functions,
@@ -39,12 +38,23 @@ export function instanceSettings(
   }
 }
 
-/** How long a route's instances are used. */
+/**
+ * How long a route's instances are used. Unless told, one is replaced when it has three quarters of the memory that
+ * the guest may have; a quarter of it is growth, so that a guest which begins with nearly all is not replaced each time.
+ */
 export function isolationOf(options: CheckedRouteOptions, plugin: Plugin): Isolation {
   const { isolation, recycle, recycleMemory } = options
-  const memoryMax = options.memoryMax ?? plugin.settings?.memory.maxPages
-  const threeQuarters = memoryMax === undefined ? RECYCLE_MEMORY : (memoryMax * PAGE * 3) / 4
-  return { isolation, recycle, recycleMemory: recycleMemory ?? threeQuarters }
+  const memoryMax = (options.memoryMax ?? plugin.settings?.memory.maxPages ?? MEMORY_MAX) * PAGE
+  return recycleMemory === undefined
+    ? { isolation, recycle, recycleMemory: (memoryMax * 3) / 4, recycleGrowth: memoryMax / 4 }
+    : { isolation, recycle, recycleMemory, recycleGrowth: 0 }
+}
+
+/** @throws {@link AllowedPathError} */
+function checkFolder(path: AllowedPath): AllowedPath {
+  const found = statSync(path.host, { throwIfNoEntry: false })
+  if (found?.isDirectory()) return path
+  throw new AllowedPathError(path.host, found ? 'it is not a folder' : 'there is no such folder')
 }
 
 /** `ro:` in front of the host's path, as in Extism: the guest may not write. */

@@ -6,6 +6,9 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { DrainOptions } from './drain.ts'
 import type { RunningServer } from './server.ts'
 
+/** What Node's timers can wait for. */
+const MAX_TIMER_MS = 2_147_483_647
+
 /** How often to look whether npm is still there. */
 const PARENT_CHECK_MS = 250
 
@@ -30,7 +33,7 @@ export function endWithSignals(
   let begun: number | undefined
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   // More than the server takes for itself: this limit ends the process the hard way.
-  const delay = drainMs + graceMs + 2_000
+  const delay = Math.min(drainMs + graceMs + 2_000, MAX_TIMER_MS)
   const { close } = closeWithGrace({ delay, logger: log, skip: [...signals] }, async ({ err }) => {
     begun ??= performance.now()
     if (err) log.fatal({ err }, 'an error that nothing handles')

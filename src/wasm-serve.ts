@@ -12,7 +12,13 @@ import { openRaw } from './contract/raw.ts'
 import type { Engine } from './engine/engine.ts'
 import { openInline } from './engine/inline.ts'
 import { sendRouteError } from './error-response.ts'
-import { MethodNotAllowedError, RouteConflictError, RouteInvalidError, RuntimeUnfitError } from './errors.ts'
+import {
+  MethodNotAllowedError,
+  RouteConflictError,
+  RouteInvalidError,
+  RuntimeUnfitError,
+  WasiDisabledError,
+} from './errors.ts'
 import { loadFunctions } from './functions-module.ts'
 import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './options.ts'
 import { isPlugin, loadPlugin, type Plugin } from './plugin.ts'
@@ -112,7 +118,13 @@ async function load({ plugin, links, memoryMax }: CheckedRouteOptions): Promise<
 }
 
 /** The SDK's WASI is Node's, which has no environment of ours and lets links lead out of a folder. */
-function refuseUnfit({ runtime, env, allowedPaths }: CheckedRouteOptions, { name, settings }: Plugin): void {
+function refuseUnfit(
+  { runtime, wasi, env, allowedPaths }: CheckedRouteOptions,
+  { name, settings }: Plugin,
+): void {
+  if (!wasi && Object.keys({ ...env, ...allowedPaths }).length > 0) {
+    throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
+  }
   if (runtime !== 'sdk') return
   if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
   if (Object.keys(allowedPaths).length + (settings?.allowedPaths.length ?? 0) > 0) {

@@ -15,6 +15,7 @@ mkdirSync(folder)
 const badPlugins: readonly [name: string, path: string, ...said: (string | RegExp)[]][] = [
   ['a missing file', join(dirname(echo), 'ecko.wasm'), 'no such file', '"echo.wasm"'],
   ['a directory', folder, 'directory'],
+  ['a device', '/dev/zero', 'not a regular file'],
   ['an empty file', file('empty.wasm', ''), 'empty'],
   ['an HTML page', file('page.wasm', '<!DOCTYPE html><html></html>'), 'HTML'],
   ['a gzip archive', file('zipped.wasm', gzipSync(guestBytes('echo'))), 'gzip'],
@@ -66,6 +67,18 @@ test('a plug-in that needs WASI says so when WASI is off', async () => {
   expect(stderr).toContain('fd_write')
 })
 
+test.each([
+  ['a folder that does not exist', ['--allow-path', '/no/such/folder'], '/no/such/folder', '--allow-path'],
+  ['a folder that is a file', ['--allow-path', echo], 'not a folder', '--allow-path'],
+  ['an environment without WASI', ['--no-wasi', '--env', 'A=b'], 'WASI', '--no-wasi'],
+  ['an environment on the sdk', ['--runtime', 'sdk', '--env', 'A=b'], 'environment', '--runtime'],
+])('%s is refused, not ignored', async (_, flags, ...said) => {
+  const { code, stderr } = await run([echo, '0', ...flags])
+  expect(code).toBe(1)
+  for (const text of said) expect(stderr).toContain(text)
+  expectNoStack(stderr)
+})
+
 test('an unknown function is answered with the nearest one and the list', async () => {
   const { code, stderr } = await run([guest('several'), 'alhpa', '0'])
   expect(code).toBe(1)
@@ -106,6 +119,12 @@ const badCalls: readonly [name: string, args: string[], env: Record<string, stri
   ['a flag where a value belongs', [echo, '--host', '--port', '1'], {}, '--host: needs a value'],
   ['a port that is no number', [echo, '--port', '80a'], {}, '--port', '"80a"'],
   ['a port that is too large', [echo, '--port', '65536'], {}, '--port', '65535'],
+  ['a plug-in given twice', [echo, '-m', echo], {}, 'plug-in', 'twice'],
+  ['more memory than there is', [echo, '--memory-max', '65537'], {}, '--memory-max', '65536'],
+  ['more bytes than a call can have', [echo, '--block-limit', '10GiB'], {}, '--block-limit'],
+  ['an isolation that does not exist', [echo, '--isolation', 'total'], {}, '--isolation', 'reuse, fresh'],
+  ['config that is no JSON', [echo, '--set-config', '{'], {}, '--set-config'],
+  ['a config variable that is no JSON', [echo], { WASM_SERVE_SET_CONFIG: '{' }, 'WASM_SERVE_SET_CONFIG'],
   ['a word too many', [echo, 'echo', '80', '81'], {}, 'unexpected "80"'],
   ['a port given twice', [echo, '80', '--port=81'], {}, 'port', 'twice'],
   ['a function given twice', [echo, 'echo', '--function', 'echo'], {}, 'function', 'twice'],

@@ -60,6 +60,60 @@ test('a name that cannot be a route is left out, and named', async () => {
   expect((await server.ended).stderr).toContain('st*r, wh?t, sh#rp')
 })
 
+test('names with control characters reach no terminal as they are', async () => {
+  const functions = ['a\\1b[31mX', 'b\\0a  POST     /forged', '']
+    .map((name) => `(func (export "${name}"))`)
+    .join('')
+  const server = start([file('escape.wasm', guestBytes(`(module ${functions})`)), '0'])
+  await server.listening()
+  const banner = await server.printed('curl')
+  expect(banner).not.toContain('\x1b')
+  expect(banner.split('\n').filter((line) => line.includes('POST'))).toHaveLength(2)
+})
+
+test('the plug-in and config can be named in the environment', async () => {
+  const env = {
+    WASM_SERVE_MANIFEST: guest('config'),
+    WASM_SERVE_SET_CONFIG: '{"a":"1"}',
+    WASM_SERVE_PORT: '0',
+  }
+  expect(await (await post(await start([], env).listening(), 'a')).text()).toBe('1')
+})
+
+test.each([
+  ['a request timeout below that of the headers', ['--request-timeout-ms', '5000']],
+  [
+    'the longest times there are',
+    ['--grace-ms', '2147483647', '--drain-ms', '0', '--request-timeout-ms', '2147483647'],
+  ],
+])('%s is served, and ended by SIGTERM with 0', async (_, flags) => {
+  const server = start([guest('echo'), '0', ...flags])
+  expect(await (await post(await server.listening(), 'abc')).text()).toBe('abc')
+  server.child.kill('SIGTERM')
+  expect((await server.ended).code).toBe(0)
+})
+
+test('a guest that begins with nearly all the memory that it may have keeps its instance', async () => {
+  const counter = guestBytes(`(module
+    (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+    (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+    (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+    (memory (export "memory") 17)
+    (global $calls (mut i32) (i32.const 48))
+    (func (export "count")
+      (local $at i64)
+      (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+      (local.set $at (call $alloc (i64.const 1)))
+      (call $store_u8 (local.get $at) (global.get $calls))
+      (call $output_set (local.get $at) (i64.const 1))))`)
+  const url = await start([file('counter.wasm', counter), '0', '--memory-max', '20']).listening()
+  expect([
+    await (await post(url)).text(),
+    await (await post(url)).text(),
+    await (await post(url)).text(),
+  ]).toEqual(['1', '2', '3'])
+})
+
 test('flags win over the environment, which wins over defaults', async () => {
   const env = {
     WASM_SERVE_CONFIG: '{"greeting":"from env","name":"env"}',

@@ -119,6 +119,13 @@ describe.each(engines)('the $name engine with the $runtime.name runtime', ({ run
     expect(closed).toHaveLength(1)
   })
 
+  test('can be closed twice, also while it opens', async () => {
+    const engine = await open('upper', { runtime })
+    await Promise.all([engine.close(), engine.close()])
+    await engine.close()
+    await expect(call(engine, 'upper', 'a')).rejects.toMatchObject({ code: 'WASM_SERVE_ENGINE_CLOSED' })
+  })
+
   test('gives each call an instance of its own when it is fresh', async () => {
     const engine = await open('count', { runtime, isolation: 'fresh' })
     const answers = await Promise.all(Array.from({ length: 5 }, () => call(engine, 'count', '')))

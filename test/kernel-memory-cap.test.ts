@@ -44,8 +44,20 @@ test.each([
   expect(capMemory(moduleOf(1, limits), 10, 'test')).toEqual(moduleOf(1, capped))
 })
 
-test('each of several memories is capped', () => {
-  expect(capMemory(moduleOf(2, [0, 1, 1, 2, 99]), 10, 'test')).toEqual(moduleOf(2, [1, 1, 10, 1, 2, 10]))
+test('several memories share the cap: each has what it begins with, and an equal part of the rest', () => {
+  expect(capMemory(moduleOf(2, [0, 1, 1, 3, 99]), 10, 'test')).toEqual(moduleOf(2, [1, 1, 4, 1, 3, 6]))
+  expect(() => capMemory(moduleOf(2, [0, 6, 0, 5]), 10, 'test')).toThrow(expect.objectContaining(INVALID))
+})
+
+test('tables are capped too, and together', async () => {
+  const tables = Array.from({ length: 100 }, (_, i) => `(table $t${i} 1 externref)`).join('')
+  const grow = `(func (export "grow") (result i32)
+    (i32.add (table.grow $t0 (ref.null extern) (i32.const 9999999)) (table.grow $t99 (ref.null extern) (i32.const 9999999))))`
+  const bytes = capMemory(guestBytes(`(module ${tables} ${grow})`), 10, 'test')
+  const { instance } = await WebAssembly.instantiate(bytes as Uint8Array<ArrayBuffer>)
+  expect((instance.exports.grow as () => number)()).toBe(-2)
+  const large = guestBytes('(module (table 1000001 funcref))')
+  expect(() => capMemory(large, 10, 'test')).toThrow(expect.objectContaining(INVALID))
 })
 
 test.each([

@@ -180,6 +180,7 @@ test.each([
     file('empty.mjs', 'export const other = 1'),
     'WASM_SERVE_HOST_FUNCTION_INVALID',
   ],
+  ['a namespace that is nothing', { 'extism:host/user': null }, 'WASM_SERVE_HOST_FUNCTION_INVALID'],
   ['a name of ours', { 'extism:host/env': { alloc: () => 0n } }, 'WASM_SERVE_HOST_FUNCTION_INVALID'],
   ['none', undefined, 'WASM_SERVE_PLUGIN_IMPORT_MISSING'],
 ])('%s is refused where host functions are wanted', async (_, functions, code) => {
@@ -190,6 +191,7 @@ test.each([
 test('what the package exports changes only on purpose', () => {
   expect(Object.keys(library).sort()).toMatchInlineSnapshot(`
     [
+      "AllowedPathError",
       "BadRequestError",
       "BodyTooLargeError",
       "DigestMismatchError",

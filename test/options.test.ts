@@ -74,6 +74,12 @@ test.each([
   expect(problemsIn(() => checkWasmServeOptions(options)).length).toBeGreaterThan(0)
 })
 
+test('options that contain themselves are refused like others', () => {
+  const circle: Record<string, unknown> = { routes: [{ plugin }] }
+  circle.circle = circle
+  expect(problemsIn(() => checkServerOptions(circle))).toEqual([['circle', 'unknown option']])
+})
+
 test('whatever is given, the check answers or lists problems, and Object.prototype stays clean', () => {
   fc.assert(
     fc.property(fc.anything({ withBigInt: true, withDate: true, withMap: true }), (routes) => {

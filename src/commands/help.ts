@@ -40,7 +40,8 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   links: ' <[name=]source>',
 }
 
-function placeholder({ kind, name, default: value }: Flag): string {
+function placeholder({ kind, name, values, default: value }: Flag): string {
+  if (values.length > 0 && values.length < 4) return ` <${values.join('|')}>`
   return kind === 'boolean' && value === true ? `, --no-${name}` : PLACEHOLDERS[kind]
 }
 

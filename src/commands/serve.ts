@@ -24,6 +24,8 @@ export const serve: Command = {
     if (config.version) return host.out.write(`${packageVersion()}\n`)
     if (config.source === undefined) throw new UsageError('name a plug-in, such as hello.wasm')
 
+    // Before anything is loaded: what is wrong with the flags is not to be blamed on the plug-in.
+    checkServerOptions({ ...config.server, routes: [{ ...config.route, plugin: config.source }] })
     const plugin = await load(config, host)
     const { routes, leftOut } = routesOf(plugin, config)
     const options = checkServerOptions({ ...config.server, routes })
@@ -74,8 +76,8 @@ function routesOf(plugin: Plugin, { source = '', route }: Config): { routes: obj
   }
 }
 
-/** What Fastify's routes can match in no way, not even encoded: a wildcard, and what ends a path. */
-const UNROUTABLE = /[*?#]/
+/** What Fastify's routes can match in no way, not even encoded: a wildcard, what ends a path, no name. */
+const UNROUTABLE = /^$|[*?#]/
 
 /** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */
 function pagesOf({ memoryMax, blockLimit }: CheckedRouteOptions, { settings }: Plugin): number {

@@ -25,10 +25,12 @@ class InlineEngine implements Engine {
   #instance: Instance | undefined
   /** Calls that the instance has had. */
   #calls = 0
+  #bytesAtOpen = 0
   /** A call is running, or an instance is being opened. */
   #busy = false
   #opening: Promise<void> | undefined
   #closed = false
+  #closing: Promise<void> | undefined
   #onIdle: (() => void) | undefined
 
   constructor(options: EngineOptions) {
@@ -49,7 +51,12 @@ class InlineEngine implements Engine {
     })
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
     this.#closed = true
     if (this.#busy || this.#waiting.length > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
     await this.#instance?.close()
@@ -88,7 +95,7 @@ class InlineEngine implements Engine {
   }
 
   #ended(instance: Instance): void {
-    if (isWorn(this.#options, instance, this.#calls)) this.#retire(instance)
+    if (isWorn(this.#options, instance, this.#calls, this.#bytesAtOpen)) this.#retire(instance)
     this.#busy = false
     if (this.#waiting.length > 0 || this.#onIdle) this.#next()
   }
@@ -143,13 +150,13 @@ class InlineEngine implements Engine {
     this.#calls = 0
     const opened = runtime.open(plugin, settings)
     if (!(opened instanceof Promise)) {
-      this.#instance = opened
+      this.#take(opened)
       return opened
     }
     this.#busy = true
     this.#opening = opened.then(
       (instance) => {
-        this.#instance = instance
+        this.#take(instance)
         this.#busy = false
         this.#next()
       },
@@ -162,6 +169,11 @@ class InlineEngine implements Engine {
     )
     this.#opening.catch(() => undefined) // the calls that wait are told
     return undefined
+  }
+
+  #take(instance: Instance): void {
+    this.#instance = instance
+    this.#bytesAtOpen = instance.memoryBytes
   }
 
   async #open(): Promise<void> {

@@ -8,17 +8,24 @@ export interface Isolation {
   readonly recycle?: number | undefined
   /** Beyond how many bytes of memory it is replaced: memory never shrinks. */
   readonly recycleMemory: number
+  /** If it also has grown by so many bytes since it was opened. Default: 0. */
+  readonly recycleGrowth?: number
 }
 
-/** Whether an instance that has just ended a call has had its last. */
+/**
+ * Whether an instance that has just ended a call has had its last.
+ *
+ * @param bytesAtOpen - Its memory when it was opened.
+ */
 export function isWorn(
-  { isolation, recycle, recycleMemory }: Isolation,
-  instance: Instance,
+  { isolation, recycle, recycleMemory, recycleGrowth = 0 }: Isolation,
+  { memoryBytes }: Instance,
   calls: number,
+  bytesAtOpen: number,
 ): boolean {
   return (
     isolation === 'fresh' ||
     (recycle !== undefined && calls >= recycle) ||
-    instance.memoryBytes > recycleMemory
+    (memoryBytes > recycleMemory && memoryBytes > bytesAtOpen + recycleGrowth)
   )
 }

@@ -56,6 +56,8 @@ export function checkHostFunctions(functions: HostFunctions, modules: readonly s
   const problems = Object.entries(functions).flatMap(([namespace, members]) => {
     if (isHostNamespace(namespace)) return [`  ${namespace}: only wasm-serve itself provides these`]
     if (modules.includes(namespace)) return [`  ${namespace}: a module of the plug-in has this name`]
+    if (typeof members !== 'object' || members === null)
+      return [`  ${namespace}: it is not an object of functions`]
     const entries: [string, unknown][] = Object.entries(members)
     const wrong = entries.filter(([, member]) => typeof member !== 'function')
     return wrong.map(([name]) => `  ${namespace} ${name}: it is not a function`)

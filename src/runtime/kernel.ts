@@ -27,6 +27,7 @@ function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
     const contexts = new CallContexts({ memory, vars })
     const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts })
     for (const each of linked.wasis) each.flush()
+    log.end()
     contexts.end()
     memory.reset()
     return new LinkedInstance({
@@ -39,6 +40,7 @@ function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
       suspending: plan.suspending,
     })
   } catch (error) {
+    log.end()
     throw new InstanceStartError(plugin.name, describeTrap(error).reason, { cause: error })
   }
 }

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { PluginUnreadableError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
@@ -10,10 +10,13 @@ import { didYouMean } from '../nearest.ts'
  */
 export async function readSourceFile(path: string): Promise<Uint8Array> {
   try {
-    return await readFile(path)
+    const found = await stat(path)
+    // To read a pipe or a device may never end.
+    if (found.isFile() || found.isDirectory()) return await readFile(path)
   } catch (error) {
     throw new PluginUnreadableError(path, await whyUnreadable(error, path), { cause: error })
   }
+  throw new PluginUnreadableError(path, 'it is not a regular file')
 }
 
 async function whyUnreadable(error: unknown, path: string): Promise<string> {
