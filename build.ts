@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import standaloneCode from 'ajv/dist/standalone/index.js'
-import { ajv } from './src/options-check.ts'
-import * as schemas from './src/options-schema.ts'
+import { ajv } from './src/config/options-check.ts'
+import * as schemas from './src/config/options-schema.ts'
 
 /*
  * Makes `dist/`: tsc, then the options schemas are turned into what is cheap to load. Ajv and TypeBox take 100 ms
@@ -19,8 +19,8 @@ const tsc = createRequire(import.meta.url)
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inherit' })
 
 copyFileSync(new URL('src/runtime/kernel.wasm', import.meta.url), dist('runtime/kernel.wasm'))
-writeFileSync(dist('options-schema.js'), schemasAsData())
-writeFileSync(dist('options-check.js'), checksAsCode())
+writeFileSync(dist('config/options-schema.js'), schemasAsData())
+writeFileSync(dist('config/options-check.js'), checksAsCode())
 writeFileSync(dist('schema.json'), `${JSON.stringify(publishedSchema(), null, 2)}\n`)
 chmodSync(dist('cli.js'), 0o755)
 

@@ -35,7 +35,7 @@ type InstanceSettings = import('../src/runtime/runtime.ts').InstanceSettings
 
 /** What is shipped, not its source: what runs TypeScript wraps each function. */
 const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url).href)
-const { loadPlugin } = (await load('plugin.js')) as typeof import('../src/plugin.ts')
+const { loadPlugin } = (await load('plugin.js')) as typeof import('../src/plugin/plugin.ts')
 const { kernel } = (await load('runtime/kernel.js')) as typeof import('../src/runtime/kernel.ts')
 const { sdk } = (await load('runtime/sdk.js')) as typeof import('../src/runtime/sdk.ts')
 

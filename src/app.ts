@@ -6,11 +6,11 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify'
+import { type CheckedServerOptions, checkServerOptions, type ServerOptions } from './config/options.ts'
 import { sendAnyError } from './error-response.ts'
 import { RouteNotFoundError } from './errors.ts'
-import { createHttpServer } from './http-server.ts'
+import { createHttpServer } from './http/http-server.ts'
 import { openLog } from './log.ts'
-import { type CheckedServerOptions, checkServerOptions, type ServerOptions } from './options.ts'
 import { requestId } from './request-id.ts'
 import { openRequestLog } from './request-log.ts'
 import { type ServedRoute, wasmServe } from './wasm-serve.ts'

@@ -2,10 +2,10 @@
 import type { WriteStream } from 'node:tty'
 import type { Host } from './commands/command.ts'
 import { serve } from './commands/serve.ts'
+import { flagName } from './config/flags.ts'
+import { problemsOf } from './config/options.ts'
 import { OptionsError, UsageError } from './errors.ts'
-import { flagName } from './flags.ts'
 import type { Terminal } from './log.ts'
-import { problemsOf } from './options.ts'
 import { printable } from './printable.ts'
 
 const host: Host = {

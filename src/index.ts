@@ -1,5 +1,4 @@
 export { createServer } from './app.ts'
-export * from './errors.ts'
 export {
   checkServerOptions,
   checkWasmServeOptions,
@@ -8,8 +7,9 @@ export {
   type RouteOptions,
   type ServerOptions,
   type WasmServeOptions,
-} from './options.ts'
-export { type LoadOptions, loadPlugin, type Plugin } from './plugin.ts'
+} from './config/options.ts'
+export * from './errors.ts'
+export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'
 export type { CallContext } from './runtime/call-context.ts'
 export type { HostFunction, HostFunctions } from './runtime/host-functions.ts'
 export { type ServedRoute, wasmServe } from './wasm-serve.ts'

@@ -3,10 +3,10 @@ import type { Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { Drain } from './drain.ts'
+import type { CheckedServerOptions } from './config/options.ts'
 import { ListenError } from './errors.ts'
-import { createHttpServer } from './http-server.ts'
-import type { CheckedServerOptions } from './options.ts'
+import { Drain } from './http/drain.ts'
+import { createHttpServer } from './http/http-server.ts'
 
 /** How long instances may take to close once the last connection has ended. */
 const CLOSE_MS = 1_000

@@ -3,7 +3,7 @@ import process from 'node:process'
 import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyBaseLogger } from 'fastify'
-import type { DrainOptions } from './drain.ts'
+import type { DrainOptions } from './http/drain.ts'
 import type { RunningServer } from './server.ts'
 
 /** What Node's timers can wait for. */

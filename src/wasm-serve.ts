@@ -7,7 +7,7 @@ import type {
   RegisterOptions,
 } from 'fastify'
 import fp from 'fastify-plugin'
-import { chooseExport } from './callable.ts'
+import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './config/options.ts'
 import { openRaw } from './contract/raw.ts'
 import type { Engine } from './engine/engine.ts'
 import { openInline } from './engine/inline.ts'
@@ -20,8 +20,8 @@ import {
   WasiDisabledError,
 } from './errors.ts'
 import { loadFunctions } from './functions-module.ts'
-import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './options.ts'
-import { isPlugin, loadPlugin, type Plugin } from './plugin.ts'
+import { chooseExport } from './plugin/callable.ts'
+import { isPlugin, loadPlugin, type Plugin } from './plugin/plugin.ts'
 import { type EngineHolder, serveRoute } from './route.ts'
 import type { HostFunctions } from './runtime/host-functions.ts'
 import { kernel } from './runtime/kernel.ts'

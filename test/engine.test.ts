@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Engine, EngineOptions } from '../src/engine/engine.ts'
 import { openInline } from '../src/engine/inline.ts'
-import { loadPlugin } from '../src/plugin.ts'
+import { loadPlugin } from '../src/plugin/plugin.ts'
 import { kernel } from '../src/runtime/kernel.ts'
 import type { Instance, Runtime } from '../src/runtime/runtime.ts'
 import { sdk } from '../src/runtime/sdk.ts'

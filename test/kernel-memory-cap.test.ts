@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { capMemory } from '../src/memory-cap.ts'
+import { capMemory } from '../src/plugin/memory-cap.ts'
 import { guestBytes } from './support/guest.ts'
 
 const GROW = '(func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))'

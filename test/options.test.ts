@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { checkServerOptions, checkWasmServeOptions, problemsOf } from '../src/config/options.ts'
 import { OptionsError } from '../src/errors.ts'
-import { checkServerOptions, checkWasmServeOptions, problemsOf } from '../src/options.ts'
 
 const plugin = 'hello.wasm'
 
@@ -99,7 +99,7 @@ test('the published schema describes the same options', () => {
 })
 
 test('the check that is built answers as the source does', async () => {
-  const built = await import(new URL('../dist/options.js', import.meta.url).href)
+  const built = await import(new URL('../dist/config/options.js', import.meta.url).href)
   const wrong = { prot: 80, routes: [{ plugin: 1, url: 'x' }] }
   const right = { routes: [{ plugin }] }
   expect(built.checkServerOptions(right)).toEqual(checkServerOptions(right))

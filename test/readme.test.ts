@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { flags } from '../src/flags.ts'
-import { routeSchema, serverSchema } from '../src/options-schema.ts'
+import { flags } from '../src/config/flags.ts'
+import { routeSchema, serverSchema } from '../src/config/options-schema.ts'
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 const readme = read('README.md')

@@ -1,4 +1,4 @@
-import type { Environment } from '../config.ts'
+import type { Environment } from '../config/config.ts'
 import type { Terminal } from '../log.ts'
 
 /** Something that the command line can do. */

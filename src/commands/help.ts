@@ -1,4 +1,4 @@
-import { type Flag, flags } from '../flags.ts'
+import { type Flag, flags } from '../config/flags.ts'
 
 const USAGE = `wasm-serve <plugin.wasm> [function] [port] [flags]
 

@@ -1,4 +1,4 @@
-import type { Plugin } from '../plugin.ts'
+import type { Plugin } from '../plugin/plugin.ts'
 import type { Caller, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Isolation } from './isolation.ts'
 

@@ -1,6 +1,6 @@
 import { InstanceStartError } from '../errors.ts'
 import { GuestLog } from '../guest-log.ts'
-import type { Plugin } from '../plugin.ts'
+import type { Plugin } from '../plugin/plugin.ts'
 import { CallContexts } from './call-context.ts'
 import { refuseHttp } from './kernel-http.ts'
 import { LinkedInstance } from './kernel-instance.ts'

@@ -1,5 +1,5 @@
 import { HostFunctionAsyncError, PluginImportError, WasiDisabledError } from '../errors.ts'
-import type { Plugin } from '../plugin.ts'
+import type { Plugin } from '../plugin/plugin.ts'
 import {
   checkHostFunctions,
   findHostFunction,

@@ -1,5 +1,5 @@
 import type { Log } from '../guest-log.ts'
-import type { Plugin } from '../plugin.ts'
+import type { Plugin } from '../plugin/plugin.ts'
 import type { HostFunctions } from './host-functions.ts'
 import type { GuestHttp } from './kernel-http.ts'
 import type { WasiOptions } from './wasi.ts'

@@ -8,7 +8,7 @@ import {
   OutputTooLargeError,
 } from '../errors.ts'
 import { GuestLog } from '../guest-log.ts'
-import type { Plugin } from '../plugin.ts'
+import type { Plugin } from '../plugin/plugin.ts'
 import { describeFailure, type NamedHostFunction } from './host-functions.ts'
 import { EXTISM_ENV } from './imports.ts'
 import { MAIN, planLinks } from './link-plan.ts'

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest'
+import { checkWasmServeOptions, type RouteOptions } from '../../src/config/options.ts'
 import type { GuestLogLevel, Log } from '../../src/guest-log.ts'
-import { checkWasmServeOptions, type RouteOptions } from '../../src/options.ts'
-import { loadPlugin } from '../../src/plugin.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../../src/runtime/runtime.ts'
 
 /** A log that keeps its lines. */

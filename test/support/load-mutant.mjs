@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads'
-import { callableExports } from '../../dist/callable.js'
-import { loadPlugin } from '../../dist/plugin.js'
+import { callableExports } from '../../dist/plugin/callable.js'
+import { loadPlugin } from '../../dist/plugin/plugin.js'
 import { kernel } from '../../dist/runtime/kernel.js'
 
 /** Loads, opens and calls a module; tells how that ended. Built code: a thread runs no TypeScript on Node 20. */

@@ -1,4 +1,4 @@
-import { PluginInvalidError } from './errors.ts'
+import { PluginInvalidError } from '../errors.ts'
 
 const TABLE_SECTION = 4
 const MEMORY_SECTION = 5

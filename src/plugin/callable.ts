@@ -1,6 +1,6 @@
-import { FunctionUnknownError } from './errors.ts'
+import { FunctionUnknownError } from '../errors.ts'
+import { didYouMean } from '../nearest.ts'
 import type { FunctionExport, Signature } from './module.ts'
-import { didYouMean } from './nearest.ts'
 import type { Plugin } from './plugin.ts'
 
 /**

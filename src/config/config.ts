@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
-import { UsageError } from './errors.ts'
+import { UsageError } from '../errors.ts'
+import { didYouMean } from '../nearest.ts'
 import { type Flag, flags, isEntryKind, parseEntries, parseEntry, parseValue } from './flags.ts'
-import { didYouMean } from './nearest.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 

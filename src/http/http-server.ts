@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
+import type { CheckedServerOptions } from '../config/options.ts'
+import type { KnownError } from '../error-response.ts'
+import { BadRequestError, MethodNotAllowedError } from '../errors.ts'
 import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
 import { type Connections, trackConnections } from './connections.ts'
-import type { KnownError } from './error-response.ts'
-import { BadRequestError, MethodNotAllowedError } from './errors.ts'
-import type { CheckedServerOptions } from './options.ts'
 import { cutUnread } from './unread.ts'
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void

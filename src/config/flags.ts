@@ -1,7 +1,7 @@
-import { UsageError } from './errors.ts'
+import { UsageError } from '../errors.ts'
+import { parseLink } from '../source/link.ts'
 import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
 import { parseSize } from './size.ts'
-import { parseLink } from './source/link.ts'
 
 /** One flag of the command line; each is an option, and takes name, kind and description from the options schema. */
 export interface Flag {

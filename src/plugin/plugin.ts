@@ -1,9 +1,9 @@
-import { PluginInvalidError } from './errors.ts'
+import { PluginInvalidError } from '../errors.ts'
+import type { ManifestSettings } from '../source/manifest.ts'
+import { type PluginSource, readSource, type SourceModule, type SourceOptions } from '../source/source.ts'
 import { whyNotAModule } from './file-kind.ts'
 import { capMemory } from './memory-cap.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
-import type { ManifestSettings } from './source/manifest.ts'
-import { type PluginSource, readSource, type SourceModule, type SourceOptions } from './source/source.ts'
 
 /** A plug-in that was read and compiled; instances are opened from it. */
 export interface Plugin {

@@ -1,10 +1,10 @@
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Static, TObject, TSchema } from 'typebox'
-import { OptionsError } from './errors.ts'
-import { didYouMean } from './nearest.ts'
+import { OptionsError } from '../errors.ts'
+import { didYouMean } from '../nearest.ts'
+import type { HostFunctions } from '../runtime/host-functions.ts'
 import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
 import type { Defaulted, loadSchema, routeSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
-import type { HostFunctions } from './runtime/host-functions.ts'
 
 /** A route: a URL bound to one export of a plug-in. */
 export type RouteOptions = WithFunctions<Static<typeof routeSchema>>
