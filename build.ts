@@ -45,11 +45,16 @@ ${standaloneCode.default(ajv, ids)}
 
 /** The schema for editors: plain JSON Schema, where a plug-in is a path. */
 function publishedSchema(): object {
-  const json = JSON.stringify(schemas.serverSchema, (_key, value) =>
-    value?.pluginSource || value?.hostFunctions
-      ? { description: value.description, type: 'string', minLength: 1 }
-      : value,
-  )
+  const json = JSON.stringify(schemas.serverSchema, (_key, value) => {
+    if (value?.pluginSource || value?.hostFunctions)
+      return { description: value.description, type: 'string', minLength: 1 }
+    if (value?.threadCount)
+      return {
+        description: value.description,
+        anyOf: [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }],
+      }
+    return value
+  })
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'Options of wasm-serve',

@@ -10,7 +10,7 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
     pathOf(route),
     route.plugin,
     route.function,
-    route.engine,
+    engineOf(route),
     route.runtime,
   ])
   const [headLine = '', ...lines] = renderTable([head, ...rows.map((row) => row.map(printable))])
@@ -25,6 +25,12 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
     `  curl ${quote(target.href)} -d '😄 Bob Morane'`,
     '',
   ].join('\n')
+}
+
+/** With why it has threads, unless somebody asked for just that. */
+function engineOf({ engine, workers, engineReason }: ServedRoute): string {
+  if (workers === 0) return engine
+  return `${workers} ${workers === 1 ? 'worker' : 'workers'}${engineReason ? ` (${engineReason})` : ''}`
 }
 
 function renderTable(rows: readonly (readonly string[])[]): string[] {

@@ -5,12 +5,29 @@ import createError, { type FastifyErrorConstructor } from '@fastify/error'
  * Codes are spelled out so that grep finds them; they are never renamed or reused.
  */
 
+type ErrorClass = new () => Error
+
+/** By their codes. */
+const classes = new Map<string, ErrorClass>()
+
 function failure<Args extends unknown[]>(
   code: `WASM_SERVE_${string}`,
   message: string,
   statusCode = 500,
 ): FastifyErrorConstructor<{ code: string; statusCode: number }, [...Args, options?: ErrorOptions]> {
-  return createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
+  const made = createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
+  classes.set(code, made as unknown as ErrorClass)
+  return made
+}
+
+/**
+ * An error that was taken apart to cross to another thread, of the class that it had.
+ *
+ * @returns undefined if the code is none of ours.
+ */
+export function restoreError(code: string, message: string, cause: unknown): Error | undefined {
+  const Class = classes.get(code)
+  return Class && Object.assign(new Class(), { message, cause })
 }
 
 // What a user asked for and cannot have: met before anything listens.
@@ -172,11 +189,45 @@ export const InstanceBusyError = failure<[plugin: string]>(
   'An instance of plug-in %s is running a call, and runs one at a time',
 )
 
-/** As many calls wait for the route's instance as `maxQueue` allows. */
-export const QueueFullError = failure<[limit: number]>(
+/** As many calls wait for the route's instances as `maxQueue` or `maxQueueBytes` allows. */
+export const QueueFullError = failure<[limit: string]>(
   'WASM_SERVE_QUEUE_FULL',
-  'Already %d calls wait for this route: try again later',
+  'As much waits for this route as may, %s: try again later',
   503,
+)
+
+/** A call would have to wait for an instance longer than the route's `maxWaitMs`, or has waited so long. */
+export const QueueSlowError = failure<[maxWaitMs: number]>(
+  'WASM_SERVE_QUEUE_SLOW',
+  'This route is too busy to begin the call within %d ms (maxWaitMs): try again later',
+  503,
+)
+
+/** The guest ran longer than the route's `timeoutMs`: it was ended with its thread. */
+export const DeadlineError = failure<[exportName: string, timeoutMs: number]>(
+  'WASM_SERVE_DEADLINE_EXCEEDED',
+  'The guest function "%s" ran longer than the timeout of %d ms, and was ended',
+  504,
+)
+
+/** The thread that ran the guest ended: out of memory, `process.exit` in a host function. `cause` says why. */
+export const WorkerLostError = failure<[exportName: string]>(
+  'WASM_SERVE_WORKER_LOST',
+  'The thread that ran the guest function "%s" ended; it was replaced',
+)
+
+/** The route's instances could not be started again and again; it is tried again from time to time. */
+export const BreakerOpenError = failure<[starts: number, reason: string]>(
+  'WASM_SERVE_BREAKER_OPEN',
+  'This route is out of order: %d starts in a row failed (%s)',
+  503,
+)
+
+/** The client went away before its call was begun: the guest was not run. Only the log sees this. (499: nginx's) */
+export const ClientGoneError = failure<[]>(
+  'WASM_SERVE_CLIENT_GONE',
+  'The client went away before the call was begun',
+  499,
 )
 
 /** The route is being closed and takes no more calls. */

@@ -12,19 +12,24 @@ const MAX_LINES = 100
 
 /**
  * Takes the log lines of an instance to the log of the call that is running, so that they carry its request id. They
- * are kept until the call ends: a guest that has used up the stack must not run the logger on what is left of it, and
- * stop it half-way.
+ * are kept until the call ends, unless told: a guest that has used up the stack must not run the logger on what is left
+ * of it, and stop it half-way.
  */
 export class GuestLog {
   readonly #fields: object
+  readonly #isAtOnce: boolean
   readonly #idle: Log
   #log: Log
   #kept: [level: GuestLogLevel, line: string][] = []
   #lines = 0
 
-  /** @param idle - Takes what the guest logs while it starts. */
-  constructor(idle: Log, fields: object) {
+  /**
+   * @param idle - Takes what the guest logs while it starts.
+   * @param atOnce - Whether the logs take lines while the guest runs.
+   */
+  constructor(idle: Log, fields: object, atOnce = false) {
     this.#idle = idle
+    this.#isAtOnce = atOnce
     this.#log = idle
     this.#fields = fields
   }
@@ -41,7 +46,9 @@ export class GuestLog {
 
   write(level: GuestLogLevel, line: string): void {
     if (++this.#lines > MAX_LINES) return
-    this.#kept.push([level, line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}...` : line])
+    const cut = line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}...` : line
+    if (this.#isAtOnce) this.#log[level](this.#fields, cut)
+    else this.#kept.push([level, cut])
   }
 
   #flush(): void {

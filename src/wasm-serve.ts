@@ -11,6 +11,8 @@ import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions 
 import { openRaw } from './contract/raw.ts'
 import type { Engine } from './engine/engine.ts'
 import { openInline } from './engine/inline.ts'
+import { openWorkers } from './engine/workers.ts'
+import { chooseEngine, type EngineChoice } from './engine-choice.ts'
 import { sendRouteError } from './error-response.ts'
 import {
   MethodNotAllowedError,
@@ -26,7 +28,8 @@ import { type EngineHolder, serveRoute } from './route.ts'
 import type { HostFunctions } from './runtime/host-functions.ts'
 import { kernel } from './runtime/kernel.ts'
 import type { Runtime } from './runtime/runtime.ts'
-import { instanceSettings, isolationOf } from './settings.ts'
+import { instanceSettings, isolationOf, workersOptions } from './settings.ts'
+import { openSharedVars, type SharedVars } from './shared-vars.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -42,6 +45,12 @@ export interface ServedRoute {
   readonly plugin: string
   readonly function: string
   readonly engine: string
+  /** Threads that run its calls; 0: the event loop. */
+  readonly workers: number
+  /** Why it has threads; undefined if it has none. */
+  readonly engineReason: string | undefined
+  /** What is wrong with it at present, in words; undefined if nothing is. */
+  readonly trouble: string | undefined
   readonly runtime: string
 }
 
@@ -55,7 +64,7 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
   app.setErrorHandler(sendRouteError)
 
   const chosen = await chooseAll(routes)
-  const opened = await openAll(chosen, app)
+  const opened = await openAll(chosen, app, openSharedVars())
   app.addHook('onClose', () => closeAll(opened))
   for (const route of opened) addRoute(app, route)
 }
@@ -77,6 +86,7 @@ interface ChosenRoute {
   readonly exportName: string
   readonly functions: HostFunctions | undefined
   readonly runtime: Runtime
+  readonly engine: EngineChoice
 }
 
 interface OpenRoute extends ChosenRoute {
@@ -94,15 +104,17 @@ function refuseConflicts(routes: readonly CheckedRouteOptions[]): void {
 /** Loads the plug-ins and chooses what the routes call: fails before anything is opened. */
 async function chooseAll(routes: readonly CheckedRouteOptions[]): Promise<ChosenRoute[]> {
   return Promise.all(
-    routes.map(async (options) => {
+    routes.map(async (options, index) => {
       const plugin = await load(options)
       refuseUnfit(options, plugin)
+      const engine = chooseEngine(options, plugin, `routes[${index}]`)
       return {
         options,
         plugin,
         exportName: chooseExport(plugin, options.function),
         functions: await loadFunctions(options.functions),
         runtime: await loadRuntime(options.runtime),
+        engine,
       }
     }),
   )
@@ -119,13 +131,14 @@ async function load({ plugin, links, memoryMax }: CheckedRouteOptions): Promise<
 
 /** The SDK's WASI is Node's, which has no environment of ours and lets links lead out of a folder. */
 function refuseUnfit(
-  { runtime, wasi, env, allowedPaths }: CheckedRouteOptions,
+  { runtime, wasi, env, allowedPaths, vars }: CheckedRouteOptions,
   { name, settings }: Plugin,
 ): void {
   if (!wasi && Object.keys({ ...env, ...allowedPaths }).length > 0) {
     throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
   }
   if (runtime !== 'sdk') return
+  if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
   if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
   if (Object.keys(allowedPaths).length + (settings?.allowedPaths.length ?? 0) > 0) {
     throw new RuntimeUnfitError(name, runtime, 'allowed paths')
@@ -138,8 +151,12 @@ async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
 }
 
 /** Opens the engines in parallel; closes those that opened if one fails. */
-async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Promise<OpenRoute[]> {
-  const opened = routes.map((route) => ({ ...route, holder: { engine: openEngine(route, app) } }))
+async function openAll(
+  routes: readonly ChosenRoute[],
+  app: FastifyInstance,
+  sharedVars: SharedVars,
+): Promise<OpenRoute[]> {
+  const opened = routes.map((route) => ({ ...route, holder: { engine: openEngine(route, app, sharedVars) } }))
   try {
     await Promise.all(opened.map(({ holder }) => holder.engine.ready))
   } catch (error) {
@@ -149,34 +166,43 @@ async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Pr
   return opened
 }
 
-function openEngine({ options, plugin, functions, runtime }: ChosenRoute, app: FastifyInstance): Engine {
+function openEngine(route: ChosenRoute, { log }: FastifyInstance, sharedVars: SharedVars): Engine {
+  const { options, plugin, functions, runtime, engine } = route
+  const settings = instanceSettings(options, plugin, functions, log)
+  const vars = options.vars === 'shared' ? sharedVars.of(plugin, settings.varMax) : undefined
+  const isolation = isolationOf(options, plugin)
+  for (const warning of plugin.warnings) log.warn({ plugin: plugin.name }, warning)
+  if (engine.name === 'workers') {
+    return openWorkers(workersOptions(options, plugin, engine, settings, isolation, vars))
+  }
   const { maxQueue } = options
-  const settings = instanceSettings(options, plugin, functions, app.log)
-  for (const warning of [...plugin.warnings, ...unmet(plugin)]) app.log.warn({ plugin: plugin.name }, warning)
-  return openInline({ plugin, runtime, settings, maxQueue, ...isolationOf(options, plugin) })
-}
-
-/** What a manifest asks for and an instance on the event loop cannot have. */
-function unmet({ settings }: Plugin): string[] {
-  const wants: string[] = []
-  if (settings?.timeoutMs !== undefined) wants.push('the manifest sets timeout_ms: there is no deadline yet')
-  if (settings?.allowedHosts?.length)
-    wants.push('the manifest sets allowed_hosts: there is no outbound HTTP yet')
-  return wants
+  return openInline({
+    plugin,
+    runtime,
+    settings: { ...settings, ...(vars && { vars }) },
+    maxQueue,
+    ...isolation,
+  })
 }
 
 async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
   await Promise.all(routes.map(({ holder }) => holder.engine.close()))
 }
 
-function addRoute(app: FastifyInstance, { options, plugin, exportName, runtime, holder }: OpenRoute): void {
+function addRoute(app: FastifyInstance, route: OpenRoute): void {
+  const { options, plugin, exportName, runtime, engine, holder } = route
   const { url, bodyLimit } = options
   const config: ServedRoute = {
     method: METHOD,
     url: app.prefix + url,
     plugin: plugin.name,
     function: exportName,
-    engine: holder.engine.name,
+    engine: engine.name,
+    workers: engine.name === 'workers' ? engine.workers : 0,
+    engineReason: engine.name === 'workers' ? engine.reason : undefined,
+    get trouble() {
+      return holder.engine.trouble
+    },
     runtime: runtime.name,
   }
   try {

@@ -34,6 +34,7 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   integer: ' <n>',
   size: ' <size>',
   pages: ' <pages>',
+  threads: ' <n|auto>',
   string: ' <text>',
   pairs: ' <K=V>',
   paths: ' <host[:guest]>',

@@ -22,7 +22,7 @@ export interface Flag {
 const PAGE = 65_536
 
 /** Flags that are given once. */
-type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'string'
+type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string'
 
 /** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`. */
 type EntryKind = 'pairs' | 'paths' | 'links'
@@ -32,10 +32,15 @@ interface OptionSchema {
   readonly description?: string
   readonly default?: unknown
   readonly enum?: readonly string[]
+  readonly threadCount?: boolean
 }
 
 /** Where Extism's command has a name for it. */
-const NAMES: Readonly<Record<string, string>> = { allowedPaths: 'allow-path', links: 'link' }
+const NAMES: Readonly<Record<string, string>> = {
+  allowedPaths: 'allow-path',
+  links: 'link',
+  timeoutMs: 'timeout',
+}
 
 const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = { allowedPaths: 'paths', links: 'links' }
 
@@ -73,11 +78,12 @@ export function flagName(option: string): string {
   return NAMES[option] ?? option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
 
-function kindOf(option: string, { type }: OptionSchema): Flag['kind'] {
+function kindOf(option: string, { type, threadCount }: OptionSchema): Flag['kind'] {
+  if (threadCount) return 'threads'
   if (type === 'boolean') return 'boolean'
   if (type === 'object') return ENTRY_KINDS[option] ?? 'pairs'
   if (option === 'memoryMax') return 'pages'
-  if (type === 'integer') return /(?:Limit|Max|Memory)$/.test(option) ? 'size' : 'integer'
+  if (type === 'integer') return /(?:Limit|Max|Memory|Bytes)$/.test(option) ? 'size' : 'integer'
   return 'string'
 }
 
@@ -95,6 +101,10 @@ export function parseValue(kind: ValueKind, text: string, where: string): unknow
       if (/^(?:true|1|yes|on)$/i.test(text)) return true
       if (/^(?:false|0|no|off)$/i.test(text)) return false
       throw new UsageError(`${where}: must be true or false, not "${text}"`)
+    case 'threads':
+      if (text === 'auto') return text
+      if (/^-?\d{1,15}$/.test(text)) return Number(text)
+      throw new UsageError(`${where}: must be a whole number or auto, not "${text}"`)
     case 'integer':
       if (/^-?\d{1,15}$/.test(text)) return Number(text)
       throw new UsageError(`${where}: must be a whole number, not "${text}"`)

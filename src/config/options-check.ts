@@ -27,6 +27,15 @@ ajv.addKeyword({
   code: isTextOrObject,
 })
 
+ajv.addKeyword({
+  keyword: 'threadCount',
+  error: { message: 'must be a whole number from 0 to 256, or auto' },
+  code: (cxt) =>
+    cxt.fail(
+      _`!(${cxt.data} === "auto" || (Number.isInteger(${cxt.data}) && ${cxt.data} >= 0 && ${cxt.data} <= 256))`,
+    ),
+})
+
 /** Of what an object holds, those who use it know more. */
 function isTextOrObject(cxt: KeywordCxt): void {
   const { data } = cxt

@@ -26,6 +26,10 @@ const pluginSource = (description: string): TUnsafe<string | object> =>
 const hostFunctions = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ hostFunctions: true, description })
 
+/** `threadCount` is a keyword of our options check: a number, or `auto`. */
+const threadCount = (description: string): TUnsafe<number | 'auto'> =>
+  Type.Unsafe<number | 'auto'>({ threadCount: true, description })
+
 const texts = (description: string) =>
   withDefault(Type.Record(Type.String(), Type.String(), { default: {}, description }))
 
@@ -112,7 +116,49 @@ export const routeSchema = only({
       description: "Most bytes of an answer to a guest's own HTTP request; none can be sent yet.",
     }),
   ),
-  maxQueue: count('Calls that may wait for the instance; more are answered with 503.', 1_000),
+  engine: Type.Optional(
+    Type.Enum(['inline', 'workers'], {
+      description:
+        'Where instances run: on the event loop, or in threads. Default: inline, unless something needs a thread.',
+    }),
+  ),
+  workers: Type.Optional(
+    threadCount(
+      'Threads that run calls; `auto`: one for each core. Default: 0, or 1 if something needs a thread.',
+    ),
+  ),
+  spareWorkers: withDefault(
+    Type.Integer({
+      minimum: 0,
+      maximum: 256,
+      default: 1,
+      description: 'Threads kept ready to take the place of one that was ended. (workers)',
+    }),
+  ),
+  timeoutMs: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 2_147_483_647,
+      description:
+        "How long a guest may run; then 504. Needs a thread. Default: the manifest's, else 1000 in a thread.",
+    }),
+  ),
+  idempotent: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'A call whose thread was lost may be run again, once. (workers)',
+    }),
+  ),
+  vars: withDefault(
+    Type.Enum(['own', 'shared'], {
+      default: 'own',
+      description: "Whether each instance has variables of its own, or all of the plug-in's share one set.",
+    }),
+  ),
+  startTimeoutMs: ms('How long a thread and its instance may take to start. (workers)', 5_000),
+  maxQueue: count('Calls that may wait for an instance; more are answered with 503.', 1_000),
+  maxQueueBytes: count('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
+  maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
 })
 
 /** Options of the command: how what comes from the network is loaded. */

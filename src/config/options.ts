@@ -73,10 +73,14 @@ const problems = new WeakMap<object, readonly Problem[]>()
 function check<Options>(isValid: ValidateFunction, options: unknown): Options {
   const copy = copyPlain(options)
   if (isValid(copy)) return copy as Options
-  const found = (isValid.errors ?? []).map(toProblem)
+  throw optionsError((isValid.errors ?? []).map(toProblem))
+}
+
+/** The error for problems that only show when a plug-in is known. */
+export function optionsError(found: readonly Problem[]): InstanceType<typeof OptionsError> {
   const error = new OptionsError(found.map(({ option, message }) => `  ${option}: ${message}`).join('\n'))
   problems.set(error, found)
-  throw error
+  return error
 }
 
 /**

@@ -4,7 +4,10 @@ import type { Isolation } from './isolation.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
 export interface Engine {
-  readonly name: 'inline'
+  readonly name: 'inline' | 'workers'
+
+  /** For the operator: what is wrong with it at present; undefined if nothing is. */
+  readonly trouble: string | undefined
 
   /** Settles when the first instance is open, or could not be opened. Calls may be made before. */
   readonly ready: Promise<void>
@@ -12,12 +15,13 @@ export interface Engine {
   /**
    * Runs one export of the guest. Calls may overlap: they wait their turn.
    *
-   * @param input - Bytes for the guest; not to be changed until the call has ended.
+   * @param input - Bytes for the guest, which belong to the engine from now on: it may give them away to a thread.
    * @returns What the guest produced, at once where nothing had to be waited for.
    * @throws {@link GuestError} if the guest said no, {@link GuestTrapError}, {@link GuestExitError} or
    * {@link OutputTooLargeError} if it failed (its instance is replaced), {@link QueueFullError} when `maxQueue`
    * calls wait, {@link EngineClosedError} after `close`, {@link InstanceStartError} if there is no instance and none
-   * can be opened.
+   * can be opened. With threads also {@link DeadlineError}, {@link WorkerLostError}, {@link QueueSlowError},
+   * {@link BreakerOpenError} and {@link ClientGoneError}.
    */
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
 

@@ -18,6 +18,7 @@ interface WaitingCall {
 
 class InlineEngine implements Engine {
   readonly name = 'inline'
+  readonly trouble = undefined
   readonly ready: Promise<void>
   readonly #options: EngineOptions
   readonly #waiting: WaitingCall[] = []
@@ -45,7 +46,8 @@ class InlineEngine implements Engine {
       const instance = this.#instance ?? this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
     }
-    if (this.#waiting.length >= this.#options.maxQueue) throw new QueueFullError(this.#options.maxQueue)
+    if (this.#waiting.length >= this.#options.maxQueue)
+      throw new QueueFullError(`${this.#options.maxQueue} calls`)
     return new Promise((resolve, reject) => {
       this.#waiting.push({ exportName, input, caller, resolve, reject })
     })

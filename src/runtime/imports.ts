@@ -6,6 +6,9 @@ export const EXTISM_ENV = 'extism:host/env'
 /** The namespace of WASI preview 1. */
 export const WASI = 'wasi_snapshot_preview1'
 
+/** The one function of Extism's that takes time. */
+export const HTTP_REQUEST = 'http_request'
+
 /** Who of the host meets an import: the kernel, what `kernel-host.ts` adds to it, or WASI. */
 export type HostPart = 'kernel' | 'host' | 'wasi'
 

@@ -1,5 +1,5 @@
 import type { GuestLog, GuestLogLevel } from '../guest-log.ts'
-import type { GuestHttp } from './kernel-http.ts'
+import type { HttpCalls } from './kernel-http.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import type { Vars } from './kernel-vars.ts'
 
@@ -9,7 +9,7 @@ export interface Host {
   readonly config: Readonly<Record<string, string>>
   readonly vars: Vars
   readonly log: GuestLog
-  readonly http: GuestHttp
+  readonly http: HttpCalls
 }
 
 /**
@@ -33,11 +33,9 @@ export function hostFunctions(host: Host): Record<string, WebAssembly.ExportValu
       if (value === 0n) vars.delete(key)
       else vars.set(key, memory.read(value))
     },
-    http_request(request: bigint, body: bigint): bigint {
-      return memory.store(http.request(memory.read(request), memory.read(body)))
-    },
+    http_request: (request: bigint, body: bigint) => http.request(request, body),
     http_status_code: (): number => http.status,
-    http_headers: (): bigint => (http.headers ? memory.store(http.headers) : 0n),
+    http_headers: (): bigint => http.headers(),
     get_log_level: (): number => TRACE,
     log_trace: logAt('trace', host),
     log_debug: logAt('debug', host),

@@ -10,6 +10,7 @@ import {
 import type { GuestLog } from '../guest-log.ts'
 import type { CallContexts } from './call-context.ts'
 import { describeFailure } from './host-functions.ts'
+import type { HttpCalls } from './kernel-http.ts'
 import type { Linked } from './kernel-link.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import type { Caller, Instance } from './runtime.ts'
@@ -24,9 +25,11 @@ export interface InstanceParts {
   readonly linked: Linked
   readonly memory: KernelMemory
   readonly log: GuestLog
+  /** None if it is not imported. */
+  readonly http: HttpCalls | undefined
   /** None if no host function of the user is imported. */
   readonly contexts: CallContexts | undefined
-  /** How the guest waits for them; none if it need not. */
+  /** How the guest waits for the host; none if it need not. */
   readonly suspending: Suspending | undefined
 }
 
@@ -37,6 +40,7 @@ export class LinkedInstance implements Instance {
   readonly #parts: InstanceParts
   readonly #memory: KernelMemory
   readonly #log: GuestLog
+  readonly #http: HttpCalls | undefined
   readonly #contexts: CallContexts | undefined
   readonly #wasis: readonly Wasi[]
   readonly #isAsync: boolean
@@ -48,6 +52,7 @@ export class LinkedInstance implements Instance {
     this.#parts = parts
     this.#memory = parts.memory
     this.#log = parts.log
+    this.#http = parts.http
     this.#contexts = parts.contexts
     this.#wasis = parts.linked.wasis
     this.#isAsync = parts.suspending !== undefined
@@ -106,6 +111,7 @@ export class LinkedInstance implements Instance {
   #end(): void {
     if (this.#wasis.length > 0) this.#flush()
     this.#log.end()
+    this.#http?.end()
     this.#contexts?.end()
     this.#memory.reset()
     this.#isRunning = false

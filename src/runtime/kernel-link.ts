@@ -1,6 +1,7 @@
 import type { GuestLog } from '../guest-log.ts'
 import type { CallContexts } from './call-context.ts'
 import type { NamedHostFunction } from './host-functions.ts'
+import { HTTP_REQUEST } from './imports.ts'
 import { type Host, hostFunctions } from './kernel-host.ts'
 import { startGuest } from './kernel-start.ts'
 import {
@@ -121,13 +122,19 @@ class Linker {
         return this.#host.memory.functions[name] as Imported
       case 'host':
         this.#functions ??= hostFunctions(this.#host)
-        return this.#functions[name] as Imported
+        return this.#waitFor(name, this.#functions[name] as (...args: unknown[]) => unknown)
       case 'wasi':
         return wasi?.function(name) as Imported
       default:
         if ('call' in provider) return toImport(provider, this.#host.contexts, this.#suspending)
         return provider.isLate ? this.#callLater(name, provider) : this.#exported(name, provider)
     }
+  }
+
+  /** Only an HTTP request can take time. */
+  #waitFor(name: string, run: (...args: unknown[]) => unknown): Imported {
+    const waits = name === HTTP_REQUEST && this.#host.http.isAsync && this.#suspending
+    return waits ? new waits.Suspending(run) : (run as Imported)
   }
 
   #exported(name: string, { module }: ModuleExport): Imported {

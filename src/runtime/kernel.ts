@@ -2,7 +2,7 @@ import { InstanceStartError } from '../errors.ts'
 import { GuestLog } from '../guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { CallContexts } from './call-context.ts'
-import { refuseHttp } from './kernel-http.ts'
+import { HttpCalls, refuseHttp } from './kernel-http.ts'
 import { LinkedInstance } from './kernel-instance.ts'
 import { linkModules } from './kernel-link.ts'
 import { openKernelMemory } from './kernel-memory.ts'
@@ -18,17 +18,19 @@ import { describeTrap } from './trap.ts'
 export const kernel = { name: 'kernel', open: openInstance } as const satisfies Runtime
 
 function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
-  const { config, blockLimit, varMax, wasi, http = refuseHttp } = settings
+  const { config, blockLimit, varMax, wasi } = settings
   const plan = planLinks(plugin, settings)
-  const log = new GuestLog(settings.log, { plugin: plugin.name })
+  const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce)
   try {
     const memory = openKernelMemory(blockLimit)
-    const vars = openVars(varMax)
+    const vars = settings.vars ?? openVars(varMax)
+    const http = new HttpCalls(settings.http ?? refuseHttp, memory, log)
     const contexts = new CallContexts({ memory, vars })
     const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts })
     for (const each of linked.wasis) each.flush()
     log.end()
     contexts.end()
+    http.end()
     memory.reset()
     return new LinkedInstance({
       name: plugin.name,
@@ -36,6 +38,7 @@ function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
       linked,
       memory,
       log,
+      http: plan.usesHttp ? http : undefined,
       contexts: plan.hostFunctions.length > 0 ? contexts : undefined,
       suspending: plan.suspending,
     })

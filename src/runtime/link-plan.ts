@@ -6,7 +6,7 @@ import {
   type HostFunctions,
   type NamedHostFunction,
 } from './host-functions.ts'
-import { type HostPart, hostPartOf, WASI } from './imports.ts'
+import { type HostPart, HTTP_REQUEST, hostPartOf, WASI } from './imports.ts'
 import { type Link, type ModuleGroup, orderModules } from './link-order.ts'
 import type { InstanceSettings } from './runtime.ts'
 import { type Suspending, suspending } from './suspending.ts'
@@ -20,7 +20,9 @@ export interface LinkPlan {
   readonly groups: readonly ModuleGroup<PlannedModule>[]
   /** Those of the user that some module imports. */
   readonly hostFunctions: readonly NamedHostFunction[]
-  /** How the guest waits for them; undefined if none is async. */
+  /** Whether some module imports the functions for HTTP. */
+  readonly usesHttp: boolean
+  /** How the guest waits for them, and for HTTP; undefined if it need not. */
   readonly suspending: Suspending | undefined
 }
 
@@ -47,7 +49,7 @@ export interface ModuleExport {
 }
 
 /** What a plan depends on. */
-type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions'>
+type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions' | 'http'>
 
 /**
  * Checks that somebody provides each import of a plug-in's modules, and plans how they are linked. Made once: to list
@@ -61,16 +63,17 @@ type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions'>
 export function planLinks(plugin: Plugin, settings: LinkSettings): LinkPlan {
   const known = plans.get(plugin)
   const wasi = settings.wasi !== undefined
-  if (known && known.wasi === wasi && known.functions === settings.functions) return known.plan
+  const { functions, http } = settings
+  if (known && known.wasi === wasi && known.functions === functions && known.http === http) return known.plan
   const plan = makePlan(plugin, settings)
-  plans.set(plugin, { wasi, functions: settings.functions, plan })
+  plans.set(plugin, { wasi, functions, http, plan })
   return plan
 }
 
 /** The last plan of each plug-in: its instances nearly always have the same settings. */
-const plans = new WeakMap<Plugin, { wasi: boolean; functions: unknown; plan: LinkPlan }>()
+const plans = new WeakMap<Plugin, { wasi: boolean; functions: unknown; http: unknown; plan: LinkPlan }>()
 
-function makePlan(plugin: Plugin, { wasi, functions = {} }: LinkSettings): LinkPlan {
+function makePlan(plugin: Plugin, { wasi, functions = {}, http }: LinkSettings): LinkPlan {
   const modules = describeModules(plugin)
   checkHostFunctions(functions, [...modules.keys()])
   const ordered = orderModules(modules.get(MAIN) as Described, (module) => linksOf(module, modules))
@@ -99,7 +102,12 @@ function makePlan(plugin: Plugin, { wasi, functions = {} }: LinkSettings): LinkP
     startOrder: startOrder.map(planOf),
   }))
   const hostFunctions = hostFunctionsOf(planned)
-  return { groups, hostFunctions, suspending: checkAsync(hostFunctions, groups) }
+  const usesHttp = planned.some(({ imports }) =>
+    imports.some(({ name, provider }) => provider === 'host' && name.startsWith('http_')),
+  )
+  const asyncHttp = usesHttp && http?.isAsync ? HTTP_REQUEST : undefined
+  const waits = hostFunctions.find(({ isAsync }) => isAsync)?.label ?? asyncHttp
+  return { groups, hostFunctions, usesHttp, suspending: waits ? checkAsync(waits, groups) : undefined }
 }
 
 interface Described {
@@ -174,18 +182,19 @@ function hostFunctionsOf(modules: readonly PlannedModule[]): NamedHostFunction[]
 }
 
 /** V8 can suspend a guest, but no JavaScript between one module of it and another. */
-function checkAsync(
-  functions: readonly NamedHostFunction[],
-  groups: LinkPlan['groups'],
-): Suspending | undefined {
-  const waits = functions.find(({ isAsync }) => isAsync)
-  if (!waits) return undefined
-  if (!suspending) throw new HostFunctionAsyncError(waits.label, 'only Node 24 and later can wait for it')
+function checkAsync(label: string, groups: LinkPlan['groups']): Suspending {
+  if (!suspending) {
+    const reason = 'only Node 24 and later can wait for it'
+    throw new HostFunctionAsyncError(
+      label,
+      label === HTTP_REQUEST ? `${reason}, or a worker (--workers 1)` : reason,
+    )
+  }
   const circle = groups.find(({ linkOrder }) => linkOrder.some(isCircular))
   if (!circle) return suspending
   const names = circle.startOrder.map(({ name }) => `"${name}"`).join(', ')
   const reason = `it cannot be waited for where modules import from each other in a circle (${names})`
-  throw new HostFunctionAsyncError(waits.label, reason)
+  throw new HostFunctionAsyncError(label, reason)
 }
 
 function isCircular({ imports }: PlannedModule): boolean {

@@ -2,6 +2,7 @@ import type { Log } from '../guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { HostFunctions } from './host-functions.ts'
 import type { GuestHttp } from './kernel-http.ts'
+import type { Vars } from './kernel-vars.ts'
 import type { WasiOptions } from './wasi.ts'
 
 /** What joins a guest and its host: it opens instances of plug-ins. */
@@ -35,14 +36,20 @@ export interface InstanceSettings {
   readonly http?: GuestHttp
   /** Functions of the user that the guest may import. */
   readonly functions?: HostFunctions | undefined
+  /** Variables that others share; unless told, each instance has its own. (`kernel`) */
+  readonly vars?: Vars
   /** Takes what the guest logs while no call is running. */
   readonly log: Log
+  /** Whether the logs take lines while the guest runs, and nothing is lost if they are stopped half-way. */
+  readonly logsAtOnce?: boolean
 }
 
 /** On whose behalf a call is made; a Fastify request is one. */
 export interface Caller {
   /** Takes what the guest logs during the call. */
   readonly log: Log
+  /** The request; whoever made it may go away while the call waits. */
+  readonly raw?: { readonly socket: { readonly destroyed: boolean } }
 }
 
 /** One live copy of a plug-in. Its memory, globals and vars stay from call to call. */

@@ -1,0 +1,73 @@
+import { availableParallelism } from 'node:os'
+import { type CheckedRouteOptions, optionsError, type Problem } from './config/options.ts'
+import type { Plugin } from './plugin/plugin.ts'
+import { EXTISM_ENV, HTTP_REQUEST } from './runtime/imports.ts'
+
+/** Where the instances of a route run. */
+export type EngineChoice =
+  | { readonly name: 'inline' }
+  | {
+      readonly name: 'workers'
+      readonly workers: number
+      readonly timeoutMs: number
+      /** What it was chosen for. */
+      readonly reason: string
+    }
+
+/** How long a guest may run in a thread, unless told. */
+const TIMEOUT_MS = 1_000
+
+/**
+ * Chooses the engine of a route: the event loop, unless the route asks for threads, or for what only a thread can
+ * give: a deadline, or time to wait for other servers.
+ *
+ * @param path - Of the route in the options, for messages: `routes[0]`.
+ * @throws {@link OptionsError} if it asks for both.
+ */
+export function chooseEngine(options: CheckedRouteOptions, plugin: Plugin, path: string): EngineChoice {
+  const reason = whyThreads(options, plugin)
+  const problems = reason ? conflicts(options, plugin) : []
+  if (problems.length > 0) {
+    throw optionsError(problems.map(({ option, message }) => ({ option: `${path}.${option}`, message })))
+  }
+  if (!reason || options.engine === 'inline') return { name: 'inline' }
+  const workers = options.workers === 'auto' ? availableParallelism() : options.workers
+  const timeoutMs = options.timeoutMs ?? plugin.settings?.timeoutMs ?? TIMEOUT_MS
+  return { name: 'workers', workers: workers || 1, timeoutMs, reason }
+}
+
+function whyThreads({ engine, workers, timeoutMs }: CheckedRouteOptions, plugin: Plugin): string | undefined {
+  if (workers) return `--workers ${workers}`
+  if (engine === 'workers') return '--engine workers'
+  if (timeoutMs !== undefined) return '--timeout'
+  if (plugin.settings?.timeoutMs !== undefined) return "the manifest's timeout_ms"
+  return plugin.settings?.allowedHosts?.length && importsHttp(plugin) ? 'outbound HTTP' : undefined
+}
+
+/** What the route asks for and cannot have together. */
+function conflicts(
+  { engine, workers, timeoutMs, functions }: CheckedRouteOptions,
+  plugin: Plugin,
+): Problem[] {
+  const problems: Problem[] = []
+  if (engine === 'inline') {
+    if (workers) problems.push({ option: 'workers', message: 'engine inline has no threads' })
+    const deadline = 'nothing can end a guest on the event loop: leave out engine inline, or the deadline'
+    if (timeoutMs !== undefined) problems.push({ option: 'timeoutMs', message: deadline })
+    else if (plugin.settings?.timeoutMs !== undefined)
+      problems.push({ option: 'engine', message: `the manifest sets timeout_ms, and ${deadline}` })
+  } else if (typeof functions === 'object') {
+    const message = 'threads cannot be given functions: name the module that exports them'
+    problems.push({ option: 'functions', message })
+  }
+  return problems
+}
+
+function importsHttp({ module, linked }: Plugin): boolean {
+  const modules = [module, ...linked.map((each) => each.module)]
+  return modules.some((each) =>
+    WebAssembly.Module.imports(each).some(
+      (wanted) => wanted.module === EXTISM_ENV && wanted.name === HTTP_REQUEST,
+    ),
+  )
+}

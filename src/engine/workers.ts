@@ -1,0 +1,184 @@
+import { ClientGoneError, DeadlineError, EngineClosedError, WorkerLostError } from '../errors.ts'
+import type { Caller } from '../runtime/runtime.ts'
+import type { Engine } from './engine.ts'
+import { Roster, type RosterOptions } from './workers/roster.ts'
+import { MAX_AHEAD, monotonicMs, type RunningCall } from './workers/stamp.ts'
+import type { Unanswered, WorkerThread } from './workers/thread.ts'
+import { isGone, type QueueLimits, WaitingCalls } from './workers/waiting-calls.ts'
+
+export interface WorkersOptions extends QueueLimits, RosterOptions {
+  /** How long a guest may run. */
+  readonly timeoutMs: number
+  /** Whether a call may be run again if its thread was lost. */
+  readonly idempotent: boolean
+}
+
+/** Instances in threads of their own, one each: a guest that does not return is ended with its thread. */
+export function openWorkers(options: WorkersOptions): Engine {
+  return new WorkersEngine(options)
+}
+
+/** How often to look at the threads while they have calls. */
+const LOOK_MS = 4
+
+/** When a guest has run for so long, what was handed over behind it is taken back. */
+const TAKE_BACK_MS = 4
+
+/** So much work is handed over ahead: enough to hide the way between threads. */
+const AHEAD_MS = 1
+
+/** How much of the mean guest time the newest one makes up. */
+const WEIGHT = 1 / 16
+
+class WorkersEngine implements Engine {
+  readonly name = 'workers'
+  readonly ready: Promise<void>
+  readonly #options: WorkersOptions
+  readonly #roster: Roster
+  readonly #waiting: WaitingCalls
+  /** Those that were given calls since the last look. */
+  readonly #given = new Set<WorkerThread>()
+  /** Those whose guests take long: they are given nothing ahead. */
+  readonly #slow = new Set<WorkerThread>()
+  #guestMs = AHEAD_MS
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+  #closing: Promise<void> | undefined
+  #onIdle: (() => void) | undefined
+
+  constructor(options: WorkersOptions) {
+    this.#options = options
+    this.#waiting = new WaitingCalls(options)
+    this.#roster = new Roster(options, {
+      available: () => this.#feed(),
+      answered: (thread, ms) => this.#answered(thread, ms),
+      left: (unanswered, reason) => this.#left(unanswered, reason),
+      refused: (error) => this.#waiting.rejectAll(error),
+    })
+    this.ready = this.#roster.opened
+    this.ready.catch(() => undefined) // those who wait for it and those who call are told
+  }
+
+  get trouble(): string | undefined {
+    return this.#roster.trouble
+  }
+
+  call(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
+    if (this.#isClosed) throw new EngineClosedError()
+    const { refusal } = this.#roster
+    if (refusal) throw refusal
+    return new Promise((resolve, reject) => {
+      const call = { exportName, input, caller, madeAt: performance.now(), tries: 0, resolve, reject }
+      this.#waiting.push(call, this.#expectedMs())
+      if (this.#waiting.length === 1) this.#feed()
+      this.#watch()
+    })
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    this.#isClosed = true
+    if (!this.#isIdle) await new Promise<void>((resolve) => (this.#onIdle = resolve))
+    clearTimeout(this.#timer)
+    await this.#roster.close()
+  }
+
+  get #isIdle(): boolean {
+    return this.#waiting.length === 0 && this.#roster.threads.every(({ load }) => load === 0)
+  }
+
+  /** How long a call that is made now is going to wait. */
+  #expectedMs(): number {
+    return (this.#waiting.length * this.#guestMs) / Math.max(this.#roster.threads.length, 1)
+  }
+
+  /** Hands calls over to threads that have little to do. */
+  #feed(): void {
+    for (let call = this.#waiting.first; call; call = this.#waiting.first) {
+      if (isGone(call)) {
+        this.#waiting.shift()?.reject(new ClientGoneError())
+        continue
+      }
+      const thread = this.#chooseThread()
+      if (!thread?.give(call)) return
+      this.#waiting.shift()
+      if (this.#given.size === 0) setImmediate(() => this.#wake())
+      this.#given.add(thread)
+    }
+  }
+
+  /** Those of one turn of the event loop are woken together, once. */
+  #wake(): void {
+    for (const thread of this.#given) thread.wake()
+    this.#given.clear()
+  }
+
+  /** The one with the least to do; none if all have enough. */
+  #chooseThread(): WorkerThread | undefined {
+    const most = Math.max(1, Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#guestMs)))
+    let chosen: WorkerThread | undefined
+    for (const thread of this.#roster.threads) {
+      const room = this.#slow.has(thread) ? 1 : most
+      if (thread.load < room && thread.load < (chosen?.load ?? room)) chosen = thread
+    }
+    return chosen
+  }
+
+  #answered(thread: WorkerThread, ms: number): void {
+    this.#guestMs += (ms - this.#guestMs) * WEIGHT
+    this.#slow.delete(thread)
+    this.#feed()
+    this.#tellIfIdle()
+  }
+
+  #tellIfIdle(): void {
+    if (this.#onIdle && this.#isIdle) this.#onIdle()
+  }
+
+  #watch(): void {
+    this.#timer ??= setTimeout(() => this.#look(), LOOK_MS)
+  }
+
+  /** Looks whether a guest runs for too long, or a call has waited for too long. */
+  #look(): void {
+    this.#timer = undefined
+    for (const thread of this.#roster.threads) this.#lookAt(thread)
+    this.#waiting.dropLate(performance.now())
+    this.#tellIfIdle()
+    if (!this.#isIdle) this.#watch()
+  }
+
+  #lookAt(thread: WorkerThread): void {
+    const running = thread.running()
+    const ms = running ? monotonicMs() - running.since : 0
+    if (!running || ms < TAKE_BACK_MS) return
+    this.#slow.add(thread)
+    this.#waiting.unshift(thread.takeBack())
+    // From here on it begins nothing else: if this call still runs, nothing but this call is lost.
+    if (ms >= this.#options.timeoutMs && thread.running()?.call === running.call) this.#kill(thread, running)
+    this.#feed()
+  }
+
+  #kill(thread: WorkerThread, running: RunningCall): void {
+    const { timeoutMs } = this.#options
+    const call = thread.drop(running)
+    this.#slow.delete(thread)
+    this.#roster.retire(thread)
+    call?.reject(new DeadlineError(call.exportName, timeoutMs))
+  }
+
+  /** What its guest had not begun is done by another thread. */
+  #left({ unbegun, lost }: Unanswered, reason: Error): void {
+    const again = lost.filter((call) => this.#options.idempotent && call.tries++ === 0)
+    for (const call of lost) {
+      if (!again.includes(call)) call.reject(new WorkerLostError(call.exportName, { cause: reason }))
+    }
+    this.#waiting.unshift([...again, ...unbegun])
+    this.#feed()
+    this.#tellIfIdle()
+  }
+}

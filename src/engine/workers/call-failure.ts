@@ -1,0 +1,22 @@
+import { InternalError, restoreError } from '../../errors.ts'
+import type { CallFailure } from './protocol.ts'
+
+/** An error as data that can cross to another thread. */
+export function toFailure(error: unknown): CallFailure {
+  if (!(error instanceof Error)) return toFailure(new Error(String(error)))
+  const { message, cause } = error
+  const code = 'code' in error ? String(error.code) : ''
+  return code.startsWith('WASM_SERVE_')
+    ? { code, message, cause: describeCause(cause) }
+    : { code: '', message, cause: { reason: message, stack: error.stack } }
+}
+
+/** The error again, of the class that it had. What was none of ours is a bug. */
+export function fromFailure({ code, message, cause }: CallFailure): Error {
+  return restoreError(code, message, cause) ?? new InternalError({ cause })
+}
+
+/** What the log is told. */
+function describeCause(cause: unknown): unknown {
+  return cause instanceof Error ? { reason: cause.message, stack: cause.stack } : cause
+}

@@ -1,0 +1,102 @@
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
+import type { Caller } from '../../runtime/runtime.ts'
+import type { Engine } from '../engine.ts'
+import { CALL, readCallDetail, type WorkerStart } from './protocol.ts'
+import type { Reporter } from './reporter.ts'
+import { Ring, type RingRecord } from './ring.ts'
+import { monotonicMs, type Stamp } from './stamp.ts'
+
+/** Calls after which the thread's event loop has its turn: V8 and host functions have work for it. */
+const CALLS_A_TURN = 256
+
+/** Runs the calls that were handed over, one after the other, those that the main thread did not take back. */
+export class CallLoop {
+  readonly #calls: Ring
+  readonly #inputs: MessagePort
+  readonly #engine: Engine
+  readonly #stamp: Stamp
+  readonly #reporter: Reporter
+  readonly #caller: Caller
+  readonly #exportNames: string[] = []
+  /** A call is waited for. */
+  #isWaiting = false
+
+  constructor({ calls, inputs }: WorkerStart, engine: Engine, stamp: Stamp, reporter: Reporter) {
+    this.#calls = new Ring(calls)
+    this.#inputs = inputs
+    this.#engine = engine
+    this.#stamp = stamp
+    this.#reporter = reporter
+    this.#caller = { log: reporter.log }
+  }
+
+  /** Runs all there is, then lets the thread sleep. */
+  run(): void {
+    if (this.#isWaiting) return
+    this.#stamp.wake()
+    for (let turn = 0; turn < CALLS_A_TURN; turn++) {
+      const record = this.#calls.peek()
+      if (record) {
+        this.#take(record)
+        if (this.#isWaiting) return
+      } else {
+        this.#stamp.sleep()
+        if (this.#calls.isEmpty) return
+        this.#stamp.wake() // written after the last look, by one who saw us awake
+      }
+    }
+    setImmediate(() => this.run())
+  }
+
+  #take(record: RingRecord): void {
+    const { kind, call, detail, payload } = record
+    if (kind === CALL.name) {
+      this.#exportNames[detail] = Buffer.from(payload).toString()
+      this.#calls.release(record)
+      return
+    }
+    const input = kind === CALL.posted ? this.#takeInput() : payload
+    const { slot, exportNumber } = readCallDetail(detail)
+    if (this.#stamp.claim(slot, call)) this.#call(call, this.#exportNames[exportNumber] ?? '', input, record)
+    else this.#calls.release(record)
+  }
+
+  /** It was posted before the call was written. */
+  #takeInput(): Uint8Array {
+    return receiveMessageOnPort(this.#inputs)?.message as Uint8Array
+  }
+
+  #call(call: number, exportName: string, input: Uint8Array, record: RingRecord): void {
+    const since = monotonicMs()
+    const end = () => {
+      this.#stamp.end()
+      this.#calls.release(record) // not before: the input lies in the ring
+    }
+    this.#stamp.begin(call, since)
+    this.#reporter.begin(call)
+    try {
+      const output = this.#engine.call(exportName, input, this.#caller)
+      if (output instanceof Promise) {
+        this.#isWaiting = true
+        this.#wait(output, since, end)
+        return
+      }
+      this.#reporter.output(monotonicMs() - since, output)
+    } catch (error) {
+      this.#reporter.failure(monotonicMs() - since, error)
+    }
+    end()
+  }
+
+  async #wait(output: Promise<Uint8Array>, since: number, end: () => void): Promise<void> {
+    try {
+      const bytes = await output
+      this.#reporter.output(monotonicMs() - since, bytes)
+    } catch (error) {
+      this.#reporter.failure(monotonicMs() - since, error)
+    }
+    end()
+    this.#isWaiting = false
+    this.run()
+  }
+}

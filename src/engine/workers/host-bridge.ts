@@ -1,0 +1,51 @@
+import type { MessagePort } from 'node:worker_threads'
+import type { HostAnswer, HostRequest } from './protocol.ts'
+import { monotonicMs, type Stamp } from './stamp.ts'
+
+/** On whose behalf the host is asked. */
+export interface HostCall {
+  /** What is left of the call's deadline. */
+  readonly timeLeftMs: number
+  /** The number of the call within its thread; 0 while the guest starts. */
+  readonly call: number
+  /** Ends when the thread does. */
+  readonly signal: AbortSignal
+}
+
+/** Something that guests ask the host for, by the name of the operation. */
+export interface HostOperations {
+  readonly [operation: string]: (args: readonly unknown[], call: HostCall) => unknown
+}
+
+/** The main thread's end of the bridge: it answers, and never waits for a worker. */
+export class HostBridge {
+  readonly #operations: HostOperations
+  readonly #timeoutMs: number
+
+  /** @param timeoutMs - Deadline of a call. */
+  constructor(operations: HostOperations, timeoutMs: number) {
+    this.#operations = operations
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** Answers what one thread asks. */
+  serve(port: MessagePort, stamp: Stamp, signal: AbortSignal): void {
+    port.on('message', async (request: HostRequest) => {
+      const running = stamp.running()
+      const timeLeftMs = this.#timeoutMs - (running ? monotonicMs() - running.since : 0)
+      const answer = await this.#answer(request, { timeLeftMs, call: running?.call ?? 0, signal })
+      if (signal.aborted) return
+      port.postMessage(answer)
+      stamp.hostAnswered()
+    })
+    port.unref()
+  }
+
+  async #answer({ id, operation, args }: HostRequest, call: HostCall): Promise<HostAnswer> {
+    try {
+      return { id, value: await this.#operations[operation]?.(args, call) }
+    } catch (error) {
+      return { id, failure: error instanceof Error ? error.message : String(error) }
+    }
+  }
+}

@@ -1,0 +1,178 @@
+import { BreakerOpenError, InstanceStartError } from '../../errors.ts'
+import { type ThreadOptions, type ThreadOwner, type Unanswered, WorkerThread } from './thread.ts'
+
+/** Starts that may fail in a row before the route's calls are refused at once. */
+const BREAKER_STARTS = 5
+
+export interface RosterOptions extends ThreadOptions {
+  /** Threads that run calls. */
+  readonly workers: number
+  /** Threads that are kept ready to take the place of one that ended. */
+  readonly spareWorkers: number
+  /** How long a thread and its instance may take to start. */
+  readonly startTimeoutMs: number
+  /** How long to wait after a failed start; twice as long after each other one in a row, up to 30 times. */
+  readonly backoffMs: number
+}
+
+/** Who uses the threads. */
+export interface RosterUser {
+  /** There is a thread that can take calls, or more of them. */
+  available(): void
+  /** @param ms - How long the guest ran. */
+  answered(thread: WorkerThread, ms: number): void
+  /** A thread has ended. */
+  left(unanswered: Unanswered, reason: Error): void
+  /** No thread can be started. */
+  refused(error: Error): void
+}
+
+/** Keeps as many threads of a route ready as there are to be: it replaces those that end. */
+export class Roster implements ThreadOwner {
+  /** Settles when all that run calls are ready, or the first has failed to start. */
+  readonly opened: Promise<void>
+  readonly #options: RosterOptions
+  readonly #user: RosterUser
+  /** With the timers that end those which take too long. */
+  readonly #starting = new Map<WorkerThread, NodeJS.Timeout>()
+  /** The first of them run calls, the others are spare. */
+  readonly #ready: WorkerThread[] = []
+  readonly #ending = new Set<Promise<unknown>>()
+  #isOpen = false
+  #isClosed = false
+  #settle: { resolve(): void; reject(error: Error): void } | undefined
+  #failedStarts = 0
+  #lastFailure: Error | undefined
+  #retry: NodeJS.Timeout | undefined
+  #stuck = 0
+
+  constructor(options: RosterOptions, user: RosterUser) {
+    this.#options = options
+    this.#user = user
+    this.opened = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
+    this.#fill()
+  }
+
+  /** Those that may be given calls. */
+  get threads(): readonly WorkerThread[] {
+    return this.#ready.slice(0, this.#options.workers)
+  }
+
+  /** Why calls are refused; undefined if they are not. */
+  get refusal(): Error | undefined {
+    if (this.#ready.length > 0 || this.#failedStarts < BREAKER_STARTS) return undefined
+    return new BreakerOpenError(this.#failedStarts, this.#lastFailure?.message ?? '')
+  }
+
+  /** For the operator: what is wrong; undefined if nothing is. */
+  get trouble(): string | undefined {
+    if (this.#stuck > 0) return `${this.#stuck} worker threads do not end`
+    if (this.#ready.length > 0) return undefined
+    return this.refusal?.message ?? 'no worker thread is ready'
+  }
+
+  /** Ends a thread, whatever it does; another takes its place. */
+  retire(thread: WorkerThread): void {
+    this.#remove(thread)
+    this.#end(thread)
+    this.#fill()
+    if (this.threads.length > 0) this.#user.available()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#retry)
+    for (const thread of [...this.#ready, ...this.#starting.keys()]) this.#end(thread)
+    await Promise.all(this.#ending)
+  }
+
+  ready(thread: WorkerThread): void {
+    clearTimeout(this.#starting.get(thread))
+    this.#starting.delete(thread)
+    this.#ready.push(thread)
+    this.#failedStarts = 0
+    if (this.#ready.length >= this.#options.workers) {
+      this.#isOpen = true
+      this.#settle?.resolve()
+    }
+    this.#fill()
+    this.#user.available()
+  }
+
+  answered(thread: WorkerThread, ms: number): void {
+    this.#user.answered(thread, ms)
+  }
+
+  broken(thread: WorkerThread, reason: Error): void {
+    if (!this.#remove(thread)) return
+    this.#end(thread)
+    this.#startFailed(reason)
+  }
+
+  ended(thread: WorkerThread, unanswered: Unanswered, reason: Error): void {
+    const hadStarted = !this.#starting.has(thread)
+    clearTimeout(this.#starting.get(thread))
+    this.#starting.delete(thread)
+    const wasReady = this.#remove(thread)
+    this.#user.left(unanswered, reason)
+    if (this.#isClosed) return
+    // One that ends by itself before it has run anything would do so again.
+    if (!hadStarted || (wasReady && !thread.hasRun)) this.#startFailed(reason)
+    else this.#fill()
+  }
+
+  #fill(): void {
+    if (this.#isClosed || this.#retry) return
+    const { workers, spareWorkers } = this.#options
+    const wanted = workers + (this.#isOpen ? spareWorkers : 0)
+    while (this.#ready.length + this.#starting.size < wanted) this.#start()
+  }
+
+  #start(): void {
+    const { startTimeoutMs, plugin } = this.#options
+    const thread = new WorkerThread(this.#options, this)
+    const late = () => {
+      thread.fail(new InstanceStartError(plugin.name, `it had not started after ${startTimeoutMs} ms`))
+      this.#end(thread)
+    }
+    this.#starting.set(thread, setTimeout(late, startTimeoutMs))
+  }
+
+  #startFailed(failure: Error): void {
+    const reason =
+      'code' in failure ? failure : new InstanceStartError(this.#options.plugin.name, failure.message)
+    this.#options.log.error(
+      { plugin: this.#options.plugin.name, err: reason },
+      'a worker thread did not start',
+    )
+    this.#lastFailure = reason
+    this.#failedStarts++
+    this.#settle?.reject(reason)
+    if (this.refusal) this.#user.refused(this.refusal)
+    if (this.#isClosed || this.#retry) return
+    const factor = Math.min(2 ** (this.#failedStarts - 1), 30)
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined
+      this.#fill()
+    }, this.#options.backoffMs * factor)
+  }
+
+  #remove(thread: WorkerThread): boolean {
+    const index = this.#ready.indexOf(thread)
+    if (index >= 0) this.#ready.splice(index, 1)
+    return index >= 0
+  }
+
+  #end(thread: WorkerThread): void {
+    const ending = thread.end().then((hasEnded) => {
+      this.#ending.delete(ending)
+      if (hasEnded) return
+      this.#stuck++
+      this.#options.log.error(
+        { plugin: this.#options.plugin.name },
+        'a worker thread does not end: it is written off',
+      )
+    })
+    this.#ending.add(ending)
+  }
+}

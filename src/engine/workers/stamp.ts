@@ -1,0 +1,107 @@
+/*
+ * What two threads tell each other without a message: which call the worker runs since when, which of the calls that
+ * were handed over it may still begin, and whether either of them has to be woken.
+ */
+
+/** Calls that can be handed over to one thread at a time, the one that runs among them. */
+export const MAX_AHEAD = 64
+
+/** Words of 4 bytes. */
+const RUNNING = 0
+const WORKER_AWAKE = 1
+const MAIN_RUNG = 2
+const HOST_ANSWERED = 3
+/** A word for each call that was handed over: its number while nobody has claimed it. */
+const CLAIMS = 4
+const WORDS = CLAIMS + MAX_AHEAD
+
+/** A call that the guest runs. */
+export interface RunningCall {
+  readonly call: number
+  /** On {@link monotonicMs}'s clock. */
+  readonly since: number
+}
+
+/** The shared memory of one worker thread and the main thread. */
+export class Stamp {
+  readonly buffer: SharedArrayBuffer
+  readonly #words: Int32Array
+  readonly #since: Float64Array
+
+  constructor(buffer = new SharedArrayBuffer(8 + WORDS * 4)) {
+    this.buffer = buffer
+    this.#since = new Float64Array(buffer, 0, 1)
+    this.#words = new Int32Array(buffer, 8)
+  }
+
+  /** The worker's: a guest starts. */
+  begin(call: number, now: number): void {
+    this.#since[0] = now
+    Atomics.store(this.#words, RUNNING, call)
+  }
+
+  /** The worker's: its answer is where it cannot be lost. */
+  end(): void {
+    Atomics.store(this.#words, RUNNING, 0)
+  }
+
+  /** The call that runs at this moment. */
+  running(): RunningCall | undefined {
+    const call = Atomics.load(this.#words, RUNNING)
+    const since = this.#since[0] ?? 0
+    // Another call may have begun in between.
+    if (call === 0 || Atomics.load(this.#words, RUNNING) !== call) return undefined
+    return { call, since }
+  }
+
+  /** The main thread's: from now on a call can be claimed. @param slot - Below {@link MAX_AHEAD}. */
+  offer(slot: number, call: number): void {
+    Atomics.store(this.#words, CLAIMS + slot, call)
+  }
+
+  /** Both threads': the worker claims a call to run it, the main thread to take it back. Only one of them succeeds. */
+  claim(slot: number, call: number): boolean {
+    return Atomics.compareExchange(this.#words, CLAIMS + slot, call, 0) === call
+  }
+
+  /** The worker's, before it goes to sleep: who writes from now on has to wake it. */
+  sleep(): void {
+    Atomics.store(this.#words, WORKER_AWAKE, 0)
+  }
+
+  /** @returns whether the worker was asleep, and has to be sent a message. */
+  wake(): boolean {
+    return Atomics.exchange(this.#words, WORKER_AWAKE, 1) === 0
+  }
+
+  /** The worker's: @returns whether the main thread has to be sent a message to look for answers. */
+  ring(): boolean {
+    return Atomics.exchange(this.#words, MAIN_RUNG, 1) === 0
+  }
+
+  /** The main thread's, before it looks for answers. */
+  heard(): void {
+    Atomics.store(this.#words, MAIN_RUNG, 0)
+  }
+
+  /** The worker's: waits until the host has answered. @returns false if that takes longer. */
+  waitForHost(ms: number): boolean {
+    const result = Atomics.wait(this.#words, HOST_ANSWERED, 0, ms)
+    Atomics.store(this.#words, HOST_ANSWERED, 0)
+    return result !== 'timed-out'
+  }
+
+  /** The main thread's: its answer is there. */
+  hostAnswered(): void {
+    Atomics.store(this.#words, HOST_ANSWERED, 1)
+    Atomics.notify(this.#words, HOST_ANSWERED)
+  }
+}
+
+/** Milliseconds on a clock that is the same in all threads of the process, and never set. */
+export function monotonicMs(): number {
+  return performance.now() + shift
+}
+
+/** `performance.now()` begins with the thread. */
+const shift = Number(process.hrtime.bigint()) / 1e6 - performance.now()

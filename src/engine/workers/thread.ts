@@ -1,0 +1,255 @@
+import { MessageChannel, Worker } from 'node:worker_threads'
+import { InstanceStartError } from '../../errors.ts'
+import type { Log } from '../../guest-log.ts'
+import { terminateOrWriteOff } from '../stuck-threads.ts'
+import { workerFile } from '../worker-file.ts'
+import { fromFailure } from './call-failure.ts'
+import type { HostBridge } from './host-bridge.ts'
+import {
+  ANSWER,
+  CALL,
+  callDetail,
+  type FromWorker,
+  type LogLine,
+  type PostedRecord,
+  RING_BYTES,
+  RING_PAYLOAD,
+  type WorkerStart,
+} from './protocol.ts'
+import { ownBuffer } from './reporter.ts'
+import { Ring } from './ring.ts'
+import { MAX_AHEAD, type RunningCall, Stamp } from './stamp.ts'
+import type { WaitingCall } from './waiting-calls.ts'
+
+/** What every thread of a route is given. */
+export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {
+  /** Takes what the guest logs while no call runs. */
+  readonly log: Log
+  /** Whether an input may be needed again, and must not be given away. */
+  readonly keepsInputs: boolean
+  readonly bridge: HostBridge
+}
+
+/** What a thread tells its owner. */
+export interface ThreadOwner {
+  /** Its first instance is open. */
+  ready(thread: WorkerThread): void
+  /** A call has ended, well or badly; it has been told. @param ms - How long the guest ran. */
+  answered(thread: WorkerThread, ms: number): void
+  /** It could not open another instance, and runs no more calls. */
+  broken(thread: WorkerThread, reason: Error): void
+  /** The thread has ended, or is written off. @param unanswered - Its calls. @param reason - Why, if it was not told to. */
+  ended(thread: WorkerThread, unanswered: Unanswered, reason: Error): void
+}
+
+/** What becomes of the calls of a thread that ended. */
+export interface Unanswered {
+  /** Their guests never started. */
+  readonly unbegun: readonly WaitingCall[]
+  /** Their guests started, or their inputs are gone with the thread. */
+  readonly lost: readonly WaitingCall[]
+}
+
+/** A call that was handed over. */
+interface GivenCall {
+  readonly call: WaitingCall
+  readonly slot: number
+  /** Its input was given away. */
+  readonly isPosted: boolean
+}
+
+/** The main thread's side of one worker thread. */
+export class WorkerThread {
+  readonly #options: ThreadOptions
+  readonly #owner: ThreadOwner
+  readonly #worker: Worker
+  readonly #stamp = new Stamp()
+  readonly #calls: Ring
+  readonly #answers: Ring
+  readonly #inputs = new MessageChannel()
+  readonly #host = new MessageChannel()
+  readonly #given = new Map<number, GivenCall>()
+  readonly #freeSlots = Array.from({ length: MAX_AHEAD }, (_, slot) => slot)
+  readonly #exportNumbers = new Map<string, number>()
+  readonly #ended = new AbortController()
+  #lastNumber = 0
+  #failure: Error | undefined
+  #hasLeft = false
+  #hasRun = false
+
+  constructor(options: ThreadOptions, owner: ThreadOwner) {
+    const { bridge, log: _log, keepsInputs: _keeps, ...start } = options
+    const [calls, answers] = [Ring.allocate(RING_BYTES), Ring.allocate(RING_BYTES)]
+    const [inputs, host] = [this.#inputs.port2, this.#host.port2]
+    this.#options = options
+    this.#owner = owner
+    this.#calls = new Ring(calls)
+    this.#answers = new Ring(answers)
+    this.#worker = new Worker(workerFile('worker-thread', import.meta.url), {
+      name: `wasm-serve ${options.plugin.name}`,
+      workerData: { ...start, stamp: this.#stamp.buffer, calls, answers, inputs, host } satisfies WorkerStart,
+      transferList: [inputs, host],
+    })
+    this.#worker.on('message', (message: FromWorker) => this.#onMessage(message))
+    this.#worker.on('error', (error) => (this.#failure = error))
+    this.#worker.once('exit', (code) => this.#leave(new Error(`it ended with exit code ${code}`)))
+    bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal)
+  }
+
+  /** Calls that were handed over and not answered. */
+  get load(): number {
+    return this.#given.size
+  }
+
+  /** Whether it has answered a call. */
+  get hasRun(): boolean {
+    return this.#hasRun
+  }
+
+  /** The call that its guest runs at this moment. */
+  running(): RunningCall | undefined {
+    return this.#stamp.running()
+  }
+
+  /**
+   * Hands a call over; the thread looks for it when it is woken. What has a large input is not handed over ahead: it
+   * could not be taken back.
+   *
+   * @returns false if there is no room now.
+   */
+  give(call: WaitingCall): boolean {
+    const { exportName, input } = call
+    const isPosted = input.length > RING_PAYLOAD
+    const slot = this.#freeSlots.at(-1)
+    const isRoom = this.#calls.hasRoom(exportName.length * 3, isPosted ? 0 : input.length)
+    if (slot === undefined || !isRoom || (isPosted && this.load > 0)) return false
+
+    this.#freeSlots.pop()
+    const number = this.#nextNumber()
+    const detail = callDetail(slot, this.#exportNumber(exportName))
+    this.#given.set(number, { call, slot, isPosted })
+    this.#stamp.offer(slot, number)
+    if (isPosted) {
+      const own = this.#options.keepsInputs ? new Uint8Array(input) : ownBuffer(input)
+      this.#inputs.port1.postMessage(own, [own.buffer])
+      this.#calls.write(CALL.posted, number, detail, 0, NOTHING)
+    } else {
+      this.#calls.write(CALL.here, number, detail, 0, input)
+    }
+    return true
+  }
+
+  /** Wakes the thread, if it sleeps. */
+  wake(): void {
+    if (this.#stamp.wake()) this.#worker.postMessage(0)
+  }
+
+  /** Takes back what its guest has not begun. */
+  takeBack(): WaitingCall[] {
+    const taken: WaitingCall[] = []
+    for (const [number, { call, slot, isPosted }] of this.#given) {
+      if (isPosted || !this.#stamp.claim(slot, number)) continue
+      this.#forget(number, slot)
+      taken.push(call)
+    }
+    return taken
+  }
+
+  /** Takes the call that runs out of the thread's hands, to be told something else than its answer. */
+  drop({ call: number }: RunningCall): WaitingCall | undefined {
+    this.collect()
+    const given = this.#given.get(number)
+    if (given) this.#forget(number, given.slot)
+    return given?.call
+  }
+
+  /** Ends the thread. @returns false if it does not end, and is written off. */
+  async end(): Promise<boolean> {
+    this.#ended.abort()
+    const hasEnded = await terminateOrWriteOff(this.#worker)
+    if (!hasEnded) this.#leave(new Error('it does not end'))
+    return hasEnded
+  }
+
+  /** Says why it is going to be ended. */
+  fail(reason: Error): void {
+    this.#failure ??= reason
+  }
+
+  /** Takes the answers that are there. */
+  collect(): void {
+    this.#stamp.heard()
+    for (let record = this.#answers.peek(); record; record = this.#answers.peek()) {
+      this.#take(record, Buffer.from(record.payload))
+      this.#answers.release(record)
+    }
+  }
+
+  #onMessage(message: FromWorker): void {
+    this.collect() // what was written before
+    if (message === 'ready') this.#owner.ready(this)
+    else if (message === 'answers') return
+    else if ('startFailure' in message) {
+      this.fail(fromFailure(message.startFailure))
+      void this.end()
+    } else this.#take(message, message.payload)
+  }
+
+  #take({ kind, call: number, ms }: Omit<PostedRecord, 'payload'>, payload: Uint8Array): void {
+    const given = this.#given.get(number)
+    if (kind === ANSWER.log) {
+      const [level, fields, line] = JSON.parse(utf8.decode(payload)) as LogLine
+      const log = given?.call.caller.log ?? this.#options.log
+      log[level](fields, line)
+      return
+    }
+    if (!given) return // it was told something else
+    this.#forget(number, given.slot)
+    this.#hasRun = true
+    if (kind === ANSWER.output) given.call.resolve(payload)
+    else this.#fail(given.call, fromFailure(JSON.parse(utf8.decode(payload))))
+    this.#owner.answered(this, ms)
+  }
+
+  #fail(call: WaitingCall, error: Error): void {
+    call.reject(error)
+    if (error instanceof InstanceStartError) this.#owner.broken(this, error)
+  }
+
+  #leave(reason: Error): void {
+    if (this.#hasLeft) return
+    this.#hasLeft = true
+    this.#ended.abort()
+    this.collect()
+    this.#inputs.port1.close()
+    this.#host.port1.close()
+    const unbegun = this.takeBack()
+    const lost = [...this.#given.values()].map(({ call }) => call)
+    this.#given.clear()
+    this.#owner.ended(this, { unbegun, lost }, this.#failure ?? reason)
+  }
+
+  #forget(number: number, slot: number): void {
+    this.#given.delete(number)
+    this.#freeSlots.push(slot)
+  }
+
+  /** From 1 to what an Int32 can hold. */
+  #nextNumber(): number {
+    this.#lastNumber = (this.#lastNumber % 0x7fff_ffff) + 1
+    return this.#lastNumber
+  }
+
+  /** The thread knows an export by a number, once it was told its name. */
+  #exportNumber(name: string): number {
+    const known = this.#exportNumbers.get(name)
+    if (known !== undefined) return known
+    const number = this.#exportNumbers.size
+    this.#exportNumbers.set(name, number)
+    this.#calls.write(CALL.name, 0, number, 0, Buffer.from(name))
+    return number
+  }
+}
+
+const NOTHING = new Uint8Array()
+const utf8 = new TextDecoder()

@@ -1,0 +1,97 @@
+import { ClientGoneError, QueueFullError, QueueSlowError } from '../../errors.ts'
+import type { Caller } from '../../runtime/runtime.ts'
+
+/** A call that was not answered yet. */
+export interface WaitingCall {
+  readonly exportName: string
+  readonly input: Uint8Array
+  readonly caller: Caller
+  /** When it was made, on the main thread's `performance.now()`. */
+  readonly madeAt: number
+  /** How often its guest was begun and did not end. */
+  tries: number
+  readonly resolve: (output: Uint8Array) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** How much may wait. */
+export interface QueueLimits {
+  readonly maxQueue: number
+  readonly maxQueueBytes: number
+  readonly maxWaitMs: number
+}
+
+/** The calls for which no thread was free yet, in their order. */
+export class WaitingCalls {
+  readonly #limits: QueueLimits
+  #calls: WaitingCall[] = []
+  #bytes = 0
+
+  constructor(limits: QueueLimits) {
+    this.#limits = limits
+  }
+
+  get length(): number {
+    return this.#calls.length
+  }
+
+  get first(): WaitingCall | undefined {
+    return this.#calls[0]
+  }
+
+  /**
+   * @param expectedMs - How long it is going to wait.
+   * @throws {@link QueueFullError} or {@link QueueSlowError} if it may not wait.
+   */
+  push(call: WaitingCall, expectedMs: number): void {
+    const { maxQueue, maxQueueBytes, maxWaitMs } = this.#limits
+    if (this.#isFull(call)) this.dropGone()
+    if (this.#calls.length >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
+    if (this.#isFull(call)) throw new QueueFullError(`${maxQueueBytes} bytes of input`)
+    if (expectedMs > maxWaitMs) throw new QueueSlowError(maxWaitMs)
+    this.#calls.push(call)
+    this.#bytes += call.input.length
+  }
+
+  shift(): WaitingCall | undefined {
+    const call = this.#calls.shift()
+    if (call) this.#bytes -= call.input.length
+    return call
+  }
+
+  /** Takes calls again that had left; whatever the limits say, for they had been let in. */
+  unshift(calls: readonly WaitingCall[]): void {
+    this.#calls.unshift(...calls)
+    for (const { input } of calls) this.#bytes += input.length
+  }
+
+  /** Refuses those that have waited too long. */
+  dropLate(now: number): void {
+    const { maxWaitMs } = this.#limits
+    while (this.first && now - this.first.madeAt > maxWaitMs)
+      this.shift()?.reject(new QueueSlowError(maxWaitMs))
+  }
+
+  /** Lets those go whose clients went away. */
+  dropGone(): void {
+    if (!this.#calls.some(isGone)) return
+    for (const call of this.#calls.filter(isGone)) call.reject(new ClientGoneError())
+    this.#calls = this.#calls.filter((call) => !isGone(call))
+    this.#bytes = this.#calls.reduce((sum, { input }) => sum + input.length, 0)
+  }
+
+  rejectAll(error: Error): void {
+    for (const call of this.#calls.splice(0)) call.reject(error)
+    this.#bytes = 0
+  }
+
+  #isFull({ input }: WaitingCall): boolean {
+    const { maxQueue, maxQueueBytes } = this.#limits
+    return this.#calls.length >= maxQueue || (this.#bytes > 0 && this.#bytes + input.length > maxQueueBytes)
+  }
+}
+
+/** Whether there is nobody left to tell. */
+export function isGone({ caller }: WaitingCall): boolean {
+  return caller.raw?.socket.destroyed === true
+}

@@ -1,0 +1,62 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { loadFunctions } from '../../functions-module.ts'
+import type { Plugin } from '../../plugin/plugin.ts'
+import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
+import { openInline } from '../inline.ts'
+import { bridgedHttp } from './bridged-http.ts'
+import { bridgedVars } from './bridged-vars.ts'
+import { toFailure } from './call-failure.ts'
+import { CallLoop } from './call-loop.ts'
+import { HostClient } from './host-client.ts'
+import type { FromWorker, WorkerStart } from './protocol.ts'
+import { Reporter } from './reporter.ts'
+import { Stamp } from './stamp.ts'
+
+/*
+ * A worker thread: an inline engine of its own, whose calls come from the main thread and whose answers go there.
+ */
+
+const start = workerData as WorkerStart
+const stamp = new Stamp(start.stamp)
+const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => parentPort?.postMessage(message, transfer)
+const reporter = new Reporter(start.answers, stamp, post)
+
+try {
+  const engine = openInline({
+    plugin: start.plugin as Plugin,
+    runtime: await loadRuntime(start.runtime),
+    settings: await settingsOf(start),
+    maxQueue: 1,
+    ...start.isolation,
+  })
+  await engine.ready
+  const loop = new CallLoop(start, engine, stamp, reporter)
+  parentPort?.on('message', () => loop.run())
+  post('ready')
+} catch (error) {
+  post({ startFailure: toFailure(error) })
+}
+
+async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
+  return name === 'sdk'
+    ? (await import('../../runtime/sdk.ts')).sdk
+    : (await import('../../runtime/kernel.ts')).kernel
+}
+
+async function settingsOf({
+  settings,
+  functions,
+  host,
+  hostWaitMs,
+  hostParts,
+}: WorkerStart): Promise<InstanceSettings> {
+  const client = new HostClient(host, stamp, hostWaitMs)
+  return {
+    ...settings,
+    functions: await loadFunctions(functions),
+    log: reporter.log,
+    logsAtOnce: true,
+    ...(hostParts.includes('http') && { http: bridgedHttp(client) }),
+    ...(hostParts.includes('vars') && { vars: bridgedVars(client) }),
+  }
+}
