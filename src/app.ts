@@ -66,7 +66,7 @@ export async function createApp(
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
   app.register(answerNotFound)
-  app.register(wasmServe, { routes: options.routes })
+  app.register(wasmServe, { routes: options.routes, trial: options.trial })
   await app.ready()
   return { app, routes }
 }

@@ -1,34 +1,9 @@
-import createError, { type FastifyErrorConstructor } from '@fastify/error'
+import { failure } from './failure.ts'
 
 /*
  * Every failure that wasm-serve causes, with the HTTP status a client sees when a request meets it.
  * Codes are spelled out so that grep finds them; they are never renamed or reused.
  */
-
-type ErrorClass = new () => Error
-
-/** By their codes. */
-const classes = new Map<string, ErrorClass>()
-
-function failure<Args extends unknown[]>(
-  code: `WASM_SERVE_${string}`,
-  message: string,
-  statusCode = 500,
-): FastifyErrorConstructor<{ code: string; statusCode: number }, [...Args, options?: ErrorOptions]> {
-  const made = createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
-  classes.set(code, made as unknown as ErrorClass)
-  return made
-}
-
-/**
- * An error that was taken apart to cross to another thread, of the class that it had.
- *
- * @returns undefined if the code is none of ours.
- */
-export function restoreError(code: string, message: string, cause: unknown): Error | undefined {
-  const Class = classes.get(code)
-  return Class && Object.assign(new Class(), { message, cause })
-}
 
 // What a user asked for and cannot have: met before anything listens.
 

@@ -11,6 +11,7 @@ import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions 
 import { openRaw } from './contract/raw.ts'
 import type { Engine } from './engine/engine.ts'
 import { openInline } from './engine/inline.ts'
+import { tryInThread } from './engine/workers/trial.ts'
 import { openWorkers } from './engine/workers.ts'
 import { chooseEngine, type EngineChoice } from './engine-choice.ts'
 import { sendRouteError } from './error-response.ts'
@@ -56,7 +57,7 @@ export interface ServedRoute {
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
-  const { routes } = checkWasmServeOptions(ours)
+  const { routes, trial } = checkWasmServeOptions(ours)
   refuseConflicts(routes)
 
   app.removeAllContentTypeParsers() // guests get the bytes as they came
@@ -64,6 +65,7 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
   app.setErrorHandler(sendRouteError)
 
   const chosen = await chooseAll(routes)
+  if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app)))
   const opened = await openAll(chosen, app, openSharedVars())
   app.addHook('onClose', () => closeAll(opened))
   for (const route of opened) addRoute(app, route)
@@ -149,6 +151,21 @@ function refuseUnfit(
 async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
   return name === 'sdk' ? (await import('./runtime/sdk.ts')).sdk : kernel
 }
+
+/** Threads of its own are a trial enough. Host functions that are objects cannot cross to a thread. */
+async function tryRoute({ options, plugin, engine }: ChosenRoute, { log }: FastifyInstance): Promise<void> {
+  if (engine.name === 'workers') return
+  if (typeof options.functions === 'object') {
+    log.warn({ plugin: plugin.name }, 'not tried in a thread: its host functions are objects')
+    return
+  }
+  const settings = instanceSettings(options, plugin, undefined, log)
+  const isolation = isolationOf(options, plugin)
+  const thread = workersOptions(options, plugin, TRIAL, settings, isolation, undefined)
+  await tryInThread(thread, options.startTimeoutMs)
+}
+
+const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const
 
 /** Opens the engines in parallel; closes those that opened if one fails. */
 async function openAll(

@@ -1,185 +1,142 @@
-import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Engine, EngineOptions } from '../src/engine/engine.ts'
-import { openInline } from '../src/engine/inline.ts'
-import { loadPlugin } from '../src/plugin/plugin.ts'
-import { kernel } from '../src/runtime/kernel.ts'
-import type { Instance, Runtime } from '../src/runtime/runtime.ts'
-import { sdk } from '../src/runtime/sdk.ts'
-import { guest } from './support/guest.ts'
-import { keepLog, settingsOf } from './support/instance.ts'
+import { describe, expect, test } from 'vitest'
+import { callText, ENGINES, openEngine } from './support/engine.ts'
+import { keepLog } from './support/instance.ts'
 
-const bytes = (text: string) => new Uint8Array(Buffer.from(text))
-const caller = { log: keepLog() }
+/** No memory is too much. */
+const FAR = Number.POSITIVE_INFINITY
 
-/** An engine whose opening is not waited for; closed when the test ends. */
-async function open(name: string, options: Partial<EngineOptions> = {}): Promise<Engine> {
-  const engine = openInline({
-    plugin: await loadPlugin(guest(name)),
-    runtime: sdk,
-    settings: settingsOf(),
-    maxQueue: 1_000,
-    isolation: 'reuse',
-    recycleMemory: Number.POSITIVE_INFINITY,
-    ...options,
-  })
-  onTestFinished(() => engine.close())
-  return engine
-}
-
-const call = async (engine: Engine, exportName: string, input: string) =>
-  Buffer.from(await engine.call(exportName, bytes(input), caller)).toString()
-
-const engines = [
-  { name: 'inline', runtime: kernel },
-  { name: 'inline', runtime: sdk },
-]
-
-describe.each(engines)('the $name engine with the $runtime.name runtime', ({ runtime }) => {
+describe.each(ENGINES)('the $name engine with the $runtime.name runtime', (kind) => {
   test('gives each of 1,000 calls its own answer, made while it is still opening', async () => {
-    const engine = await open('upper', { runtime })
-    const calls = Array.from({ length: 1_000 }, (_, i) => call(engine, 'upper', `call ${i}`))
+    const engine = await openEngine(kind, 'upper')
+    const calls = Array.from({ length: 1_000 }, (_, i) => callText(engine, 'upper', `call ${i}`))
     expect(await Promise.all(calls)).toEqual(Array.from({ length: 1_000 }, (_, i) => `CALL ${i}`))
   })
 
   test('runs one call at a time', async () => {
-    const engine = await open('count', { runtime })
-    const answers = await Promise.all(Array.from({ length: 9 }, () => call(engine, 'count', '')))
+    const engine = await openEngine(kind, 'count')
+    const answers = await Promise.all(Array.from({ length: 9 }, () => callText(engine, 'count', '')))
     expect(answers).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'])
   })
 
   test('replaces an instance that trapped before the next call', async () => {
-    const engine = await open('count', { runtime })
-    expect(await call(engine, 'count', '')).toBe('1')
-    expect(await call(engine, 'count', '')).toBe('2')
-    await expect(call(engine, 'trap', '')).rejects.toMatchObject({ code: 'WASM_SERVE_GUEST_TRAP' })
-    expect(await call(engine, 'count', '')).toBe('1')
+    const engine = await openEngine(kind, 'count')
+    expect(await callText(engine, 'count', '')).toBe('1')
+    expect(await callText(engine, 'count', '')).toBe('2')
+    await expect(callText(engine, 'trap', '')).rejects.toMatchObject({ code: 'WASM_SERVE_GUEST_TRAP' })
+    expect(await callText(engine, 'count', '')).toBe('1')
   })
 
   test('keeps an instance that said no', async () => {
-    const engine = await open('refuse', { runtime })
+    const engine = await openEngine(kind, 'refuse')
     for (const words of ['one', 'two']) {
-      await expect(call(engine, 'refuse', words)).rejects.toMatchObject({ message: words })
+      await expect(callText(engine, 'refuse', words)).rejects.toMatchObject({ message: words })
     }
   })
 
   test('gives calls that overlap with a trap their own answers', async () => {
-    const engine = await open('trap', { runtime })
-    const calls = Array.from({ length: 60 }, (_, i) => call(engine, 'trap', i % 3 === 0 ? 'trap!' : 'ok'))
+    const engine = await openEngine(kind, 'trap')
+    const calls = Array.from({ length: 60 }, (_, i) => callText(engine, 'trap', i % 3 === 0 ? 'trap!' : 'ok'))
     const settled = await Promise.allSettled(calls)
     expect(settled.map(({ status }) => status)).toEqual(
       Array.from({ length: 60 }, (_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled')),
     )
   })
 
-  test('refuses a call at once when as many wait as may', async () => {
-    const [gate, release] = openGate()
-    const engine = await open('upper', { runtime: behind(gate, runtime), maxQueue: 2 })
-    const waiting = [call(engine, 'upper', 'a'), call(engine, 'upper', 'b')]
-    await expect(call(engine, 'upper', 'c')).rejects.toMatchObject({ code: 'WASM_SERVE_QUEUE_FULL' })
-    release()
-    expect(await Promise.all(waiting)).toEqual(['A', 'B'])
-  })
-
-  test('says why when no instance can be opened, and tries again for the next call', async () => {
-    let attempts = 0
-    const badStart = await loadPlugin(guest('bad-start'))
-    const engine = await open('echo', {
-      runtime: {
-        name: runtime.name,
-        open: (plugin, settings) => runtime.open(attempts++ < 2 ? badStart : plugin, settings),
-      },
-    })
-    await expect(engine.ready).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
-    await expect(call(engine, 'echo', 'a')).rejects.toMatchObject({
-      code: 'WASM_SERVE_INSTANCE_START_FAILED',
-    })
-    expect(await call(engine, 'echo', 'b')).toBe('b')
-  })
-
-  test('lets the calls that wait end when it closes, takes no more, and closes its instance', async () => {
-    const closed: Instance[] = []
-    const engine = await open('upper', {
-      runtime: {
-        name: runtime.name,
-        async open(plugin, settings) {
-          const instance = await runtime.open(plugin, settings)
-          return {
-            memoryBytes: 0,
-            call: (...args) => instance.call(...args),
-            close: async () => void closed.push(instance),
-          }
-        },
-      },
-    })
-    const calls = [call(engine, 'upper', 'a'), call(engine, 'upper', 'b')]
-    const closing = engine.close()
-    await expect(call(engine, 'upper', 'c')).rejects.toMatchObject({ code: 'WASM_SERVE_ENGINE_CLOSED' })
-    expect(await Promise.all(calls)).toEqual(['A', 'B'])
-    await closing
-    expect(closed).toHaveLength(1)
-  })
-
   test('can be closed twice, also while it opens', async () => {
-    const engine = await open('upper', { runtime })
+    const engine = await openEngine(kind, 'upper')
     await Promise.all([engine.close(), engine.close()])
     await engine.close()
-    await expect(call(engine, 'upper', 'a')).rejects.toMatchObject({ code: 'WASM_SERVE_ENGINE_CLOSED' })
+    await expect(callText(engine, 'upper', 'a')).rejects.toMatchObject({ code: 'WASM_SERVE_ENGINE_CLOSED' })
   })
 
   test('gives each call an instance of its own when it is fresh', async () => {
-    const engine = await open('count', { runtime, isolation: 'fresh' })
-    const answers = await Promise.all(Array.from({ length: 5 }, () => call(engine, 'count', '')))
+    const engine = await openEngine(kind, 'count', { isolation: { isolation: 'fresh', recycleMemory: FAR } })
+    const answers = await Promise.all(Array.from({ length: 5 }, () => callText(engine, 'count', '')))
     expect(answers).toEqual(['1', '1', '1', '1', '1'])
   })
 
   test('replaces an instance after as many calls as it may have', async () => {
-    const engine = await open('count', { runtime, recycle: 3 })
-    const answers = await Promise.all(Array.from({ length: 7 }, () => call(engine, 'count', '')))
+    const engine = await openEngine(kind, 'count', {
+      isolation: { isolation: 'reuse', recycle: 3, recycleMemory: FAR },
+    })
+    const answers = await Promise.all(Array.from({ length: 7 }, () => callText(engine, 'count', '')))
     expect(answers).toEqual(['1', '2', '3', '1', '2', '3', '1'])
   })
 
   test('replaces an instance whose memory has grown beyond the limit', async () => {
-    const engine = await open('grow', { runtime, recycleMemory: 40 * 65_536 })
+    const engine = await openEngine(kind, 'grow', {
+      isolation: { isolation: 'reuse', recycleMemory: 40 * 65_536 },
+    })
     const answers: string[] = []
-    for (let i = 0; i < 100; i++) answers.push(await call(engine, 'grow', ''))
+    for (let i = 0; i < 100; i++) answers.push(await callText(engine, 'grow', ''))
     expect(answers.filter((answer) => answer === '1').length).toBeGreaterThan(2)
     expect(answers.every((answer) => answer !== '!')).toBe(true)
   })
 
-  test('closes each instance that it has replaced, once', async () => {
-    const [opened, closed]: [Instance[], Instance[]] = [[], []]
-    const counting: Runtime = {
-      name: runtime.name,
-      async open(plugin, settings) {
-        const instance = await runtime.open(plugin, settings)
-        opened.push(instance)
-        return {
-          memoryBytes: 0,
-          call: (...args) => instance.call(...args),
-          async close() {
-            closed.push(instance)
-            await instance.close()
-          },
-        }
-      },
+  test('lets the calls that wait end when it closes, and takes no more', async () => {
+    const engine = await openEngine(kind, 'upper')
+    const calls = ['a', 'b', 'c'].map((text) => callText(engine, 'upper', text))
+    const closing = engine.close()
+    await expect(callText(engine, 'upper', 'd')).rejects.toMatchObject({ code: 'WASM_SERVE_ENGINE_CLOSED' })
+    expect(await Promise.all(calls)).toEqual(['A', 'B', 'C'])
+    await closing
+  })
+
+  test('carries inputs and outputs of every size', async () => {
+    const engine = await openEngine(kind, 'echo')
+    const sizes = [0, 1, 7, 8, 16_383, 16_384, 16_385, 100_000, 1_000_000]
+    const texts = sizes.map((size) => String(size).padEnd(size, '.').slice(0, size))
+    expect(await Promise.all(texts.map((text) => callText(engine, 'echo', text)))).toEqual(texts)
+  })
+
+  test("takes a guest's lines to the log of its call", async () => {
+    const engine = await openEngine(kind, 'log')
+    const logs = [keepLog(), keepLog(), keepLog()]
+    await Promise.all(logs.map((log, i) => callText(engine, 'log', `line ${i}`, { log })))
+    for (const [i, { lines }] of logs.entries()) {
+      expect(lines.map(({ level, message }) => [level, message])).toEqual([
+        ['info', `line ${i}`],
+        ['warn', `line ${i}`],
+        ['error', `line ${i}`],
+      ])
+      expect(lines[0]?.fields).toMatchObject({ plugin: 'log.wasm' })
     }
-    const engine = await open('count', { runtime: counting, recycle: 2 })
-    await Promise.allSettled(['count', 'count', 'trap', 'count'].map((name) => call(engine, name, '')))
-    await engine.close()
-    expect(opened).toHaveLength(3)
-    expect(closed).toEqual(opened)
+  })
+
+  test('drops the lines that are too many, and says how many', async () => {
+    const engine = await openEngine(kind, 'log')
+    const log = keepLog()
+    await callText(engine, 'flood', 'x'.repeat(9_000), { log })
+    expect(log.lines).toHaveLength(101)
+    expect(log.lines.at(-1)?.fields).toMatchObject({ dropped: 400 })
+  })
+
+  test('says why when an export does not exist', async () => {
+    const engine = await openEngine(kind, 'echo')
+    await expect(callText(engine, 'ekko', '')).rejects.toBeInstanceOf(Error)
+    expect(await callText(engine, 'echo', 'well')).toBe('well')
+  })
+
+  test.each([
+    ['T', 'WASM_SERVE_GUEST_TRAP'],
+    ['R', 'WASM_SERVE_GUEST_TRAP'],
+    ['M', 'WASM_SERVE_GUEST_TRAP'],
+    ['E', 'WASM_SERVE_GUEST_ERROR'],
+  ])('after a guest that fails by "%s" the next call is well', async (mood, code) => {
+    const engine = await openEngine(kind, 'moody')
+    for (let i = 0; i < 5; i++) {
+      await expect(callText(engine, 'answer', mood)).rejects.toMatchObject({ code })
+      expect(await callText(engine, 'answer', `well ${i}`)).toBe(`well ${i}`)
+    }
+  })
+
+  test('fails to open where the plug-in cannot be started, and says why', async () => {
+    const engine = await openEngine(kind, 'bad-start')
+    await expect(engine.ready).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
+  })
+
+  test('fails to open where nobody provides an import', async () => {
+    const engine = await openEngine(kind, 'bad-import')
+    await expect(engine.ready).rejects.toMatchObject({ code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING' })
   })
 })
-
-function openGate(): [gate: Promise<void>, release: () => void] {
-  let release: () => void = () => undefined
-  const gate = new Promise<void>((resolve) => {
-    release = resolve
-  })
-  return [gate, release]
-}
-
-/** A runtime that opens nothing before the gate does. */
-function behind(gate: Promise<void>, runtime: Runtime): Runtime {
-  return { name: runtime.name, open: (plugin, settings) => gate.then(() => runtime.open(plugin, settings)) }
-}

@@ -45,7 +45,7 @@ const NAMES: Readonly<Record<string, string>> = {
 const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = { allowedPaths: 'paths', links: 'links' }
 
 /** Options that are no flags: what the command line says in another way. */
-const NO_FLAGS = new Set(['routes', 'plugin', 'url'])
+const NO_FLAGS = new Set(['routes', 'plugin', 'url', 'trial'])
 
 export const flags: readonly Flag[] = [
   ...flagsOf('route', routeSchema),

@@ -176,6 +176,12 @@ export const wasmServeSchema = only({
     minItems: 1,
     description: 'The routes, each with a plug-in instance of its own.',
   }),
+  trial: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Start each plug-in in a throwaway thread first: for what joins a process that serves.',
+    }),
+  ),
 })
 
 /** Options of the server: those of the Fastify plugin, and those that only a process of its own can have. */

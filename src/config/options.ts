@@ -26,7 +26,9 @@ type Checked<Schema extends TObject> = Static<Schema> & {
 }
 
 export type CheckedRouteOptions = WithFunctions<Checked<typeof routeSchema>>
-export type CheckedWasmServeOptions = { routes: CheckedRouteOptions[] }
+export type CheckedWasmServeOptions = Omit<Checked<typeof wasmServeSchema>, 'routes'> & {
+  routes: CheckedRouteOptions[]
+}
 export type CheckedServerOptions = Omit<Checked<typeof serverSchema>, 'routes'> & CheckedWasmServeOptions
 
 /** One thing that is wrong with the options. */

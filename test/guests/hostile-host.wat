@@ -26,6 +26,7 @@
   (func (export "log_big") (call $log_info (call $alloc (i64.const 60000000))))
   (func (export "log_wild") (call $log_info (i64.const 5)))
   (func (export "http") (result i32)
-    (drop (call $http_request (call $input_offset) (i64.const 0)))
+    (call $answer (call $http_request (call $input_offset) (i64.const 0)))
     (call $http_status_code))
+  (func (export "http_wild") (call $answer (call $http_request (i64.const -1) (i64.const 0))))
   (func (export "level") (result i32) (i32.add (call $get_log_level) (call $http_status_code))))

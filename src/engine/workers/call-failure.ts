@@ -1,4 +1,5 @@
-import { InternalError, restoreError } from '../../errors.ts'
+import { InternalError } from '../../errors.ts'
+import { restoreError } from '../../failure.ts'
 import type { CallFailure } from './protocol.ts'
 
 /** An error as data that can cross to another thread. */

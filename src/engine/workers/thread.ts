@@ -50,6 +50,9 @@ export interface Unanswered {
   readonly lost: readonly WaitingCall[]
 }
 
+/** JavaScript's memory in a thread, which host functions use: what they allocate without end ends the thread, not us. */
+const HEAP_MIB = 256
+
 /** A call that was handed over. */
 interface GivenCall {
   readonly call: WaitingCall
@@ -89,6 +92,7 @@ export class WorkerThread {
       name: `wasm-serve ${options.plugin.name}`,
       workerData: { ...start, stamp: this.#stamp.buffer, calls, answers, inputs, host } satisfies WorkerStart,
       transferList: [inputs, host],
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB },
     })
     this.#worker.on('message', (message: FromWorker) => this.#onMessage(message))
     this.#worker.on('error', (error) => (this.#failure = error))

@@ -1,0 +1,37 @@
+;; Does what the first byte of its input says: E: error, G: logs, then never returns, L: never returns, M: takes all the
+;; memory there is, then traps, R: recurses for ever, T: traps, W: works for some milliseconds. Else it echoes.
+(module
+  (import "extism:host/env" "input_offset" (func $input_offset (result i64)))
+  (import "extism:host/env" "input_length" (func $input_length (result i64)))
+  (import "extism:host/env" "input_load_u8" (func $input_load_u8 (param i64) (result i32)))
+  (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+  (import "extism:host/env" "error_set" (func $error_set (param i64)))
+  (import "extism:host/env" "log_info" (func $log_info (param i64)))
+  (memory (export "memory") 1)
+  (func $recurse (param i32) (result i32)
+    (i32.add (call $recurse (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
+  (func $loop (loop $for_ever (br $for_ever)))
+  (func $work
+    (local $i i32)
+    (local.set $i (i32.const 8000000))
+    (loop $again
+      (local.set $i (i32.sub (local.get $i) (i32.const 1)))
+      (br_if $again (local.get $i))))
+  (func $is (param $letter i32) (result i32)
+    (if (result i32) (i64.eqz (call $input_length))
+      (then (i32.const 0))
+      (else (i32.eq (call $input_load_u8 (i64.const 0)) (local.get $letter)))))
+  (func (export "answer") (result i32)
+    (if (call $is (i32.const 69)) (then (call $error_set (call $input_offset))))
+    (if (call $is (i32.const 71)) (then (call $log_info (call $input_offset)) (call $loop)))
+    (if (call $is (i32.const 76)) (then (call $loop)))
+    (if (call $is (i32.const 77))
+      (then
+        (loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
+        (memory.fill (i32.const 0) (i32.const 1) (i32.mul (memory.size) (i32.const 65536)))
+        (unreachable)))
+    (if (call $is (i32.const 82)) (then (drop (call $recurse (i32.const 0)))))
+    (if (call $is (i32.const 84)) (then (unreachable)))
+    (if (call $is (i32.const 87)) (then (call $work)))
+    (call $output_set (call $input_offset) (call $input_length))
+    (i32.const 0)))
