@@ -118,14 +118,11 @@ export const routeSchema = only({
   ),
   engine: Type.Optional(
     Type.Enum(['inline', 'workers'], {
-      description:
-        'Where instances run: on the event loop, or in threads. Default: inline, unless something needs a thread.',
+      description: 'Where instances run: on the event loop (default), or in threads.',
     }),
   ),
   workers: Type.Optional(
-    threadCount(
-      'Threads that run calls; `auto`: one for each core. Default: 0, or 1 if something needs a thread.',
-    ),
+    threadCount('Threads that run calls; auto: as many as cores. Default: 1 if something needs one.'),
   ),
   spareWorkers: withDefault(
     Type.Integer({
@@ -139,8 +136,7 @@ export const routeSchema = only({
     Type.Integer({
       minimum: 1,
       maximum: 2_147_483_647,
-      description:
-        "How long a guest may run; then 504. Needs a thread. Default: the manifest's, else 1000 in a thread.",
+      description: "Ms that a guest may run, in a thread; then 504. Default: the manifest's, else 1000.",
     }),
   ),
   idempotent: withDefault(
@@ -152,7 +148,7 @@ export const routeSchema = only({
   vars: withDefault(
     Type.Enum(['own', 'shared'], {
       default: 'own',
-      description: "Whether each instance has variables of its own, or all of the plug-in's share one set.",
+      description: "Whether an instance has variables of its own, or the plug-in's share one set.",
     }),
   ),
   startTimeoutMs: ms('How long a thread and its instance may take to start. (workers)', 5_000),
