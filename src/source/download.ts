@@ -4,7 +4,7 @@ import {
   DownloadTooLargeError,
   DownloadUnreachableError,
 } from '../errors.ts'
-import { isHeaderValue } from './header-value.ts'
+import { isHeaderValue } from '../header-value.ts'
 import { AUTHORIZATION_VARIABLE, showUrl, whyRefused } from './url.ts'
 
 export interface DownloadOptions {

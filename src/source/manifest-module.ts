@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { isHeader } from './header-value.ts'
+import { isHeader } from '../header-value.ts'
 import { Fields, type Problems } from './manifest-fields.ts'
 import { type Pinned, parseDigest, parseSourceUrl, type Refusal, splitPin } from './url.ts'
 

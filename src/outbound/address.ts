@@ -1,0 +1,67 @@
+import { BlockList, isIP } from 'node:net'
+
+/**
+ * Why an address is no public one.
+ *
+ * @param address - As a resolver gives it or a URL has it, without brackets; a zone (`%eth0`) may follow.
+ * @returns what it is, such as "a private address"; undefined if it is public.
+ * @see {@link https://www.iana.org/assignments/iana-ipv4-special-registry}
+ * @see {@link https://www.iana.org/assignments/iana-ipv6-special-registry}
+ */
+export function whyNotPublic(address: string): string | undefined {
+  const [plain = ''] = address.split('%')
+  switch (isIP(plain)) {
+    case 4:
+      return kindOf(plain, 'ipv4')
+    case 6:
+      return kindOf(plain, 'ipv6') ?? (PUBLIC_IPV6.check(plain, 'ipv6') ? undefined : 'a reserved address')
+    default:
+      return 'no address'
+  }
+}
+
+function kindOf(address: string, family: 'ipv4' | 'ipv6'): string | undefined {
+  return KINDS.find(({ ranges }) => ranges.check(address, family))?.kind
+}
+
+const KINDS = [
+  kind('an unspecified address', ['0.0.0.0/8'], ['::/128']),
+  kind('a loopback address', ['127.0.0.0/8'], ['::1/128']),
+  kind('a link-local address', ['169.254.0.0/16'], ['fe80::/10']),
+  kind('a private address', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'], ['fc00::/7', 'fec0::/10']),
+  kind('an address of a shared (carrier) network', ['100.64.0.0/10'], []),
+  kind('a multicast address', ['224.0.0.0/4'], ['ff00::/8']),
+  kind(
+    'an address for documentation or benchmarks',
+    ['192.0.2.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
+    ['2001:db8::/32', '3fff::/20'],
+  ),
+  // What a relay makes of a 6to4 or Teredo address is an IPv4 address of the asker's choice. Nobody needs them now.
+  kind(
+    'an address that is reserved, or leads through a relay',
+    ['192.0.0.0/24', '192.88.99.0/24', '240.0.0.0/4'],
+    ['2001::/23', '2002::/16'],
+  ),
+]
+
+/** Global unicast; IPv4 written as IPv6; IPv4 behind NAT64, which is how some networks reach all of it. */
+const PUBLIC_IPV6 = blockList([], ['2000::/3', '::ffff:0:0/96', '64:ff9b::/96'])
+
+function kind(kind: string, ipv4: readonly string[], ipv6: readonly string[]) {
+  return { kind, ranges: blockList(ipv4, ipv6) }
+}
+
+/** A `BlockList` finds an IPv4 range in IPv4-mapped addresses by itself, but not behind NAT64. */
+function blockList(ipv4: readonly string[], ipv6: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const range of ipv4) {
+    const [network = '', bits = ''] = range.split('/')
+    list.addSubnet(network, Number(bits), 'ipv4')
+    list.addSubnet(`64:ff9b::${network}`, 96 + Number(bits), 'ipv6')
+  }
+  for (const range of ipv6) {
+    const [network = '', bits = ''] = range.split('/')
+    list.addSubnet(network, Number(bits), 'ipv6')
+  }
+  return list
+}
