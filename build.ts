@@ -38,15 +38,16 @@ function checksAsCode(): string {
   }
   // Ajv's standalone code is an ES module that still calls `require` for its run-time helpers.
   return `import { createRequire } from 'node:module'
+import { hostProblem } from '../outbound/allowed-hosts.js'
 const require = createRequire(import.meta.url)
 ${standaloneCode.default(ajv, ids)}
 `
 }
 
-/** The schema for editors: plain JSON Schema, where a plug-in is a path. */
+/** The schema for editors: plain JSON Schema, where a plug-in is a path and a host is some text. */
 function publishedSchema(): object {
   const json = JSON.stringify(schemas.serverSchema, (_key, value) => {
-    if (value?.pluginSource || value?.hostFunctions)
+    if (value?.pluginSource || value?.hostFunctions || value?.allowedHost)
       return { description: value.description, type: 'string', minLength: 1 }
     if (value?.threadCount)
       return {

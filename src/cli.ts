@@ -50,8 +50,8 @@ function explain(error: unknown): string {
   return `wasm-serve: this is a bug, please report it\n${error instanceof Error ? error.stack : error}`
 }
 
-/** `routes[0].bodyLimit` is `--body-limit` on the command line. */
+/** `routes[0].bodyLimit` is `--body-limit` on the command line, and so is one of a list. */
 function flagOf(option: string): string {
-  const name = option.replace(/^routes\[\d+\]\./, '')
+  const name = option.replace(/^routes\[\d+\]\.|\[\d+\]$/g, '')
   return `--${flagName(name)}`
 }

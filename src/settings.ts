@@ -7,6 +7,7 @@ import type { WorkersOptions } from './engine/workers.ts'
 import type { EngineChoice } from './engine-choice.ts'
 import { AllowedPathError } from './errors.ts'
 import type { Log } from './guest-log.ts'
+import type { OutboundOptions } from './outbound/outbound.ts'
 import { MEMORY_MAX, type Plugin } from './plugin/plugin.ts'
 import type { HostFunctions } from './runtime/host-functions.ts'
 import type { Vars } from './runtime/kernel-vars.ts'
@@ -21,6 +22,8 @@ const HOST_WAIT_MS = 1_000
 
 /** How long to wait after the first failed start of a thread. */
 const BACKOFF_MS = 1_000
+/** Bytes of a response that Extism allows. */
+const HTTP_RESPONSE_MAX = 52_428_800
 
 /** Bytes of a page of WebAssembly memory. */
 const PAGE = 65_536
@@ -93,6 +96,26 @@ export function workersOptions(
     maxQueue,
     maxQueueBytes,
     maxWaitMs,
+  }
+}
+
+/**
+ * Where a route's guests may send HTTP requests. The option replaces the manifest's list, so that an operator can take
+ * away what a plug-in asks for: `[]` allows nothing. A manifest of the network opens public addresses only: its names
+ * could lead into this machine's network.
+ *
+ * @returns undefined if they may send none.
+ */
+export function outboundOptions(
+  options: Pick<CheckedRouteOptions, 'allowedHosts' | 'httpResponseMax'>,
+  { settings }: Pick<Plugin, 'settings'>,
+): OutboundOptions | undefined {
+  const allowedHosts = options.allowedHosts ?? settings?.allowedHosts ?? []
+  if (allowedHosts.length === 0) return undefined
+  return {
+    allowedHosts,
+    opensPrivate: options.allowedHosts !== undefined || !settings?.isRemote,
+    responseMax: options.httpResponseMax ?? settings?.memory.maxHttpResponseBytes ?? HTTP_RESPONSE_MAX,
   }
 }
 

@@ -49,6 +49,7 @@ test('a manifest with everything is read, as Extism spells it and as the JavaScr
     memory: { maxPages: 10, maxHttpResponseBytes: 1024, maxVarBytes: 0 },
     timeoutMs: 500,
     config: { greeting: 'hello' },
+    isRemote: false,
     allowedHosts: ['*.example.com'],
     allowedPaths: [
       { host: '/srv/data', guest: '/data', readOnly: true },
@@ -136,11 +137,13 @@ test('all problems are listed at once, with the path of the key', () => {
     memory: { max_pages: '10', 'max pages': 1 },
     timeout_ms: 0.5,
     config: { a: 1 },
-    allowed_hosts: ['a', null],
+    allowed_hosts: ['a', null, 'ftp://a', '::1'],
     allowed_paths: [],
   }
   expect(problemsIn(manifest).sort()).toEqual([
     'allowed_hosts[1]',
+    'allowed_hosts[2]',
+    'allowed_hosts[3]',
     'allowed_paths',
     'config.a',
     'memory.max_pages',
@@ -194,6 +197,7 @@ test.each([
 test('a manifest from the network can name what is beside it, and nothing of this machine', () => {
   const [module] = parse({ wasm: [{ url: 'a.wasm' }] }, remote).modules
   expect(module?.from).toMatchObject({ url: new URL('https://plugins.example/sub/a.wasm') })
+  expect(parse({ wasm: [{ url: 'a.wasm' }] }, remote).isRemote).toBe(true)
   expect(problemsIn({ wasm }, remote)).toEqual(['wasm[0].path'])
   expect(problemsIn({ wasm: [{ url: 'a.wasm' }], allowed_paths: { '/': '/' } }, remote)).toEqual([
     'allowed_paths',

@@ -39,6 +39,7 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   pairs: ' <K=V>',
   paths: ' <host[:guest]>',
   links: ' <[name=]source>',
+  hosts: ' <host>',
 }
 
 function placeholder({ kind, name, values, default: value }: Flag): string {

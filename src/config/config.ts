@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { UsageError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
-import { type Flag, flags, isEntryKind, parseEntries, parseEntry, parseValue } from './flags.ts'
+import { type Flag, flags, isEntryKind, parseEntries, parseEntry, parseHosts, parseValue } from './flags.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -52,9 +52,9 @@ function sourceFirst(
 
 function readVariable({ kind, option, variable }: Flag, text: string | undefined, options: Options): void {
   if (text === undefined || text === '') return
-  options[option] = isEntryKind(kind)
-    ? Object.fromEntries(parseEntries(kind, text, variable))
-    : parseValue(kind, text, variable)
+  if (kind === 'hosts') options[option] = parseHosts(text, variable)
+  else if (isEntryKind(kind)) options[option] = Object.fromEntries(parseEntries(kind, text, variable))
+  else options[option] = parseValue(kind, text, variable)
 }
 
 function readFlags(argv: readonly string[], options: Scopes) {
@@ -75,6 +75,7 @@ function readFlags(argv: readonly string[], options: Scopes) {
   })
 
   const words: string[] = []
+  const lists = new Map<Flag, string[]>()
   const asked = { help: false, version: false }
   let manifest: string | undefined
   for (const token of tokens) {
@@ -84,9 +85,11 @@ function readFlags(argv: readonly string[], options: Scopes) {
       else if (token.name === 'manifest') manifest = textOf(token)
       else if (token.name === 'set-config') {
         addEntries(options.route, 'config', parseEntries('pairs', textOf(token), token.rawName))
-      } else readFlag(token, options)
+      } else readFlag(token, options, lists)
     }
   }
+  // All of a list's flags together win over its variable: what one says is allowed, the other may not.
+  for (const [{ scope, option }, texts] of lists) options[scope][option] = texts
   return { words, manifest, ...asked }
 }
 
@@ -97,7 +100,11 @@ interface FlagToken {
   readonly inlineValue: boolean | undefined
 }
 
-function readFlag({ name, rawName, value, inlineValue }: FlagToken, scopes: Scopes): void {
+function readFlag(
+  { name, rawName, value, inlineValue }: FlagToken,
+  scopes: Scopes,
+  lists: Map<Flag, string[]>,
+): void {
   const negated = name.startsWith('no-')
   const flag = flags.find((flag) => flag.name === (negated ? name.slice(3) : name))
   if (!flag || (negated && flag.kind !== 'boolean')) throw new UsageError(unknownFlag(rawName))
@@ -109,7 +116,8 @@ function readFlag({ name, rawName, value, inlineValue }: FlagToken, scopes: Scop
     return
   }
   const text = textOf({ name, rawName, value, inlineValue })
-  if (isEntryKind(flag.kind)) addEntries(options, flag.option, [parseEntry(flag.kind, text, rawName)])
+  if (flag.kind === 'hosts') lists.set(flag, [...(lists.get(flag) ?? []), text])
+  else if (isEntryKind(flag.kind)) addEntries(options, flag.option, [parseEntry(flag.kind, text, rawName)])
   else options[flag.option] = parseValue(flag.kind, text, rawName)
 }
 

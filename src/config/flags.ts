@@ -11,7 +11,7 @@ export interface Flag {
   readonly variable: string
   readonly option: string
   readonly scope: 'route' | 'server' | 'load'
-  readonly kind: ValueKind | EntryKind
+  readonly kind: ValueKind | EntryKind | 'hosts'
   readonly description: string
   /** Those that there are; none: any. */
   readonly values: readonly string[]
@@ -21,7 +21,7 @@ export interface Flag {
 /** Bytes of a page of WebAssembly memory. */
 const PAGE = 65_536
 
-/** Flags that are given once. */
+/** Flags that are given once; `hosts` again and again, each use adding one. */
 type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string'
 
 /** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`. */
@@ -37,6 +37,7 @@ interface OptionSchema {
 
 /** Where Extism's command has a name for it. */
 const NAMES: Readonly<Record<string, string>> = {
+  allowedHosts: 'allow-host',
   allowedPaths: 'allow-path',
   links: 'link',
   timeoutMs: 'timeout',
@@ -82,6 +83,7 @@ function kindOf(option: string, { type, threadCount }: OptionSchema): Flag['kind
   if (threadCount) return 'threads'
   if (type === 'boolean') return 'boolean'
   if (type === 'object') return ENTRY_KINDS[option] ?? 'pairs'
+  if (type === 'array') return 'hosts'
   if (option === 'memoryMax') return 'pages'
   if (type === 'integer') return /(?:Limit|Max|Memory|Bytes)$/.test(option) ? 'size' : 'integer'
   return 'string'
@@ -122,6 +124,18 @@ export function parseValue(kind: ValueKind, text: string, where: string): unknow
       )
     }
   }
+}
+
+/**
+ * Reads a list from a variable: a JSON array of texts, or texts with commas between them.
+ *
+ * @throws {@link UsageError} if it begins like JSON and is none.
+ */
+export function parseHosts(text: string, where: string): string[] {
+  if (!/^\s*\[\s*["\]]/.test(text)) return text.split(',').map((item) => item.trim())
+  const value = parseJson(text)
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
+  throw new UsageError(`${where}: must be a JSON array of strings, or a list with commas, not ${text}`)
 }
 
 export function isEntryKind(kind: Flag['kind']): kind is EntryKind {

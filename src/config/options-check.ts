@@ -1,4 +1,5 @@
 import { _, Ajv, type KeywordCxt } from 'ajv'
+import { hostProblem } from '../outbound/allowed-hosts.ts'
 import { loadSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
 
 /*
@@ -34,6 +35,19 @@ ajv.addKeyword({
     cxt.fail(
       _`!(${cxt.data} === "auto" || (Number.isInteger(${cxt.data}) && ${cxt.data} >= 0 && ${cxt.data} <= 256))`,
     ),
+})
+
+ajv.addKeyword({
+  keyword: 'allowedHost',
+  type: 'string',
+  error: { message: ({ params: { problem } }) => _`${problem}` },
+  code(cxt) {
+    // The build imports the function by this name.
+    const check = cxt.gen.scopeValue('func', { ref: hostProblem, code: _`hostProblem` })
+    const problem = cxt.gen.const('problem', _`${check}(${cxt.data})`)
+    cxt.setParams({ problem })
+    cxt.fail(_`${problem} !== undefined`)
+  },
 })
 
 /** Of what an object holds, those who use it know more. */

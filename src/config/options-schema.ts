@@ -33,6 +33,10 @@ const threadCount = (description: string): TUnsafe<number | 'auto'> =>
 const texts = (description: string) =>
   withDefault(Type.Record(Type.String(), Type.String(), { default: {}, description }))
 
+/** Hosts; `allowedHost` is a keyword of our options check, which says what is wrong with one. */
+const hosts = (description: string) =>
+  Type.Optional(Type.Array(Type.Unsafe<string>({ type: 'string', allowedHost: true }), { description }))
+
 const ms = (description: string, value: number, minimum = 1) =>
   withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, description }))
 
@@ -89,6 +93,9 @@ export const routeSchema = only({
   ),
   env: texts('Environment variables of the guest (WASI).'),
   allowedPaths: texts('Folders of the guest (WASI): host path to guest path; `ro:` in front: read-only.'),
+  allowedHosts: hosts(
+    "Hosts that the guest may send HTTP requests to, such as `api.example.com`. Default: the manifest's, else none.",
+  ),
   memoryMax: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -113,7 +120,8 @@ export const routeSchema = only({
   httpResponseMax: Type.Optional(
     Type.Integer({
       minimum: 0,
-      description: "Most bytes of an answer to a guest's own HTTP request; none can be sent yet.",
+      description:
+        "Most bytes of an answer to a guest's own HTTP request. Default: the manifest's, else 52428800.",
     }),
   ),
   engine: Type.Optional(

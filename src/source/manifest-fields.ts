@@ -98,11 +98,12 @@ export class Fields {
     return this.refuse(key, `must be a list, not ${typeName(value)}`)
   }
 
-  texts(key: string): readonly string[] | undefined {
+  /** @param whyRefused - What is wrong with one of the texts. */
+  texts(key: string, whyRefused: (text: string) => string | undefined): readonly string[] | undefined {
     return this.list(key)?.filter((item, index): item is string => {
-      if (typeof item === 'string') return true
-      this.#problems.add(`${keyPath(this.#path, key)}[${index}]`, `must be text, not ${typeName(item)}`)
-      return false
+      const problem = typeof item === 'string' ? whyRefused(item) : `must be text, not ${typeName(item)}`
+      if (problem !== undefined) this.#problems.add(`${keyPath(this.#path, key)}[${index}]`, problem)
+      return problem === undefined
     })
   }
 

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { ManifestInvalidError } from '../errors.ts'
+import { hostProblem } from '../outbound/allowed-hosts.ts'
 import { type JsonMistake, parseJson } from './json-text.ts'
 import { Fields, Problems } from './manifest-fields.ts'
 import { type ManifestModule, readModules } from './manifest-module.ts'
@@ -11,6 +12,8 @@ export interface Manifest extends ManifestSettings {
 
 /** What a manifest says about how its plug-in runs; undefined where it says nothing. */
 export interface ManifestSettings {
+  /** It comes from the network: nobody of this machine wrote it. */
+  readonly isRemote: boolean
   readonly memory: {
     /** Of the guest's own memory, in pages of 64 KiB. */
     readonly maxPages: number | undefined
@@ -20,7 +23,7 @@ export interface ManifestSettings {
   }
   readonly timeoutMs: number | undefined
   readonly config: Readonly<Record<string, string>>
-  /** Wildcards allowed; empty: none. */
+  /** Patterns as `allowHosts` takes them; empty: none. */
   readonly allowedHosts: readonly string[] | undefined
   readonly allowedPaths: readonly AllowedPath[]
 }
@@ -68,6 +71,7 @@ export function parseManifest(manifest: string | object, { name, base }: Manifes
   )
   const memory = root.fields('memory', MEMORY_KEYS)
   const parsed: Manifest = {
+    isRemote: base instanceof URL,
     modules: readModules(root, base, problems),
     memory: {
       maxPages: memory.integer('max_pages', 1, 65_536),
@@ -76,7 +80,7 @@ export function parseManifest(manifest: string | object, { name, base }: Manifes
     },
     timeoutMs: root.integer('timeout_ms', 1, 2_147_483_647),
     config: Object.fromEntries(root.pairs('config')),
-    allowedHosts: root.texts('allowed_hosts'),
+    allowedHosts: root.texts('allowed_hosts', hostProblem),
     allowedPaths: readAllowedPaths(root, base),
   }
   if (problems.any) throw new ManifestInvalidError(name, problems.render())
