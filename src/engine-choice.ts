@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import { type CheckedRouteOptions, optionsError, type Problem } from './config/options.ts'
 import type { Plugin } from './plugin/plugin.ts'
 import { EXTISM_ENV, HTTP_REQUEST } from './runtime/imports.ts'
+import { outboundOptions } from './settings.ts'
 
 /** Where the instances of a route run. */
 export type EngineChoice =
@@ -36,12 +37,13 @@ export function chooseEngine(options: CheckedRouteOptions, plugin: Plugin, path:
   return { name: 'workers', workers: workers || 1, timeoutMs, reason }
 }
 
-function whyThreads({ engine, workers, timeoutMs }: CheckedRouteOptions, plugin: Plugin): string | undefined {
+function whyThreads(options: CheckedRouteOptions, plugin: Plugin): string | undefined {
+  const { engine, workers, timeoutMs } = options
   if (workers) return `--workers ${workers}`
   if (engine === 'workers') return '--engine workers'
   if (timeoutMs !== undefined) return '--timeout'
   if (plugin.settings?.timeoutMs !== undefined) return "the manifest's timeout_ms"
-  return plugin.settings?.allowedHosts?.length && importsHttp(plugin) ? 'outbound HTTP' : undefined
+  return outboundOptions(options, plugin) && importsHttp(plugin) ? 'outbound HTTP' : undefined
 }
 
 /** What the route asks for and cannot have together. */

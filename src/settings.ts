@@ -1,27 +1,17 @@
 import { statSync } from 'node:fs'
 import type { CheckedRouteOptions } from './config/options.ts'
 import type { Isolation } from './engine/isolation.ts'
-import { varOperations } from './engine/workers/bridged-vars.ts'
-import { HostBridge } from './engine/workers/host-bridge.ts'
-import type { WorkersOptions } from './engine/workers.ts'
-import type { EngineChoice } from './engine-choice.ts'
 import { AllowedPathError } from './errors.ts'
 import type { Log } from './guest-log.ts'
 import type { OutboundOptions } from './outbound/outbound.ts'
 import { MEMORY_MAX, type Plugin } from './plugin/plugin.ts'
 import type { HostFunctions } from './runtime/host-functions.ts'
-import type { Vars } from './runtime/kernel-vars.ts'
 import type { InstanceSettings } from './runtime/runtime.ts'
 import type { AllowedPath } from './runtime/wasi.ts'
 
 /** Bytes of variables that Extism allows. */
 const VAR_MAX = 1_048_576
 
-/** How much longer than its deadline a guest waits for the host: the deadline comes first. */
-const HOST_WAIT_MS = 1_000
-
-/** How long to wait after the first failed start of a thread. */
-const BACKOFF_MS = 1_000
 /** Bytes of a response that Extism allows. */
 const HTTP_RESPONSE_MAX = 52_428_800
 
@@ -35,7 +25,7 @@ export function instanceSettings(
   functions: HostFunctions | undefined,
   log: Log,
 ): InstanceSettings {
-  const { wasi, env, outputLimit, blockLimit, varMax } = options
+  const { wasi, env, outputLimit, blockLimit } = options
   const { settings } = plugin
   const allowedPaths = [
     ...(settings?.allowedPaths ?? []),
@@ -47,9 +37,14 @@ export function instanceSettings(
     outputLimit,
     blockLimit,
     functions,
-    varMax: varMax ?? settings?.memory.maxVarBytes ?? VAR_MAX,
+    varMax: varMaxOf(options, plugin),
     log,
   }
+}
+
+/** Most bytes of variables. */
+export function varMaxOf({ varMax }: CheckedRouteOptions, { settings }: Plugin): number {
+  return varMax ?? settings?.memory.maxVarBytes ?? VAR_MAX
 }
 
 /**
@@ -62,41 +57,6 @@ export function isolationOf(options: CheckedRouteOptions, plugin: Plugin): Isola
   return recycleMemory === undefined
     ? { isolation, recycle, recycleMemory: (memoryMax * 3) / 4, recycleGrowth: memoryMax / 4 }
     : { isolation, recycle, recycleMemory, recycleGrowth: 0 }
-}
-
-/** How the threads of a route are to be. @param vars - Variables that they share; none: each has its own. */
-export function workersOptions(
-  options: CheckedRouteOptions,
-  { name, digest, module, linked }: Plugin,
-  { workers, timeoutMs }: Extract<EngineChoice, { name: 'workers' }>,
-  instances: InstanceSettings,
-  isolation: Isolation,
-  vars: Vars | undefined,
-): WorkersOptions {
-  const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
-  const { functions: _functions, log, ...settings } = instances
-  const operations = { ...(vars && varOperations(vars)) }
-  return {
-    plugin: { name, digest, module, linked },
-    runtime,
-    settings,
-    functions: typeof options.functions === 'string' ? options.functions : undefined,
-    isolation,
-    hostParts: vars ? ['vars'] : [],
-    hostWaitMs: timeoutMs + HOST_WAIT_MS,
-    bridge: new HostBridge(operations, timeoutMs),
-    log,
-    keepsInputs: idempotent,
-    workers,
-    spareWorkers,
-    startTimeoutMs,
-    backoffMs: BACKOFF_MS,
-    timeoutMs,
-    idempotent,
-    maxQueue,
-    maxQueueBytes,
-    maxWaitMs,
-  }
 }
 
 /**

@@ -23,14 +23,16 @@ import {
   WasiDisabledError,
 } from './errors.ts'
 import { loadFunctions } from './functions-module.ts'
+import { type HostParts, openHostParts } from './host-parts.ts'
 import { chooseExport } from './plugin/callable.ts'
 import { isPlugin, loadPlugin, type Plugin } from './plugin/plugin.ts'
 import { type EngineHolder, serveRoute } from './route.ts'
 import type { HostFunctions } from './runtime/host-functions.ts'
 import { kernel } from './runtime/kernel.ts'
 import type { Runtime } from './runtime/runtime.ts'
-import { instanceSettings, isolationOf, workersOptions } from './settings.ts'
+import { instanceSettings, isolationOf } from './settings.ts'
 import { openSharedVars, type SharedVars } from './shared-vars.ts'
+import { workersOptions } from './workers-options.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -64,9 +66,9 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.setErrorHandler(sendRouteError)
 
-  const chosen = await chooseAll(routes)
+  const chosen = await chooseAll(routes, openSharedVars())
   if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app)))
-  const opened = await openAll(chosen, app, openSharedVars())
+  const opened = await openAll(chosen, app)
   app.addHook('onClose', () => closeAll(opened))
   for (const route of opened) addRoute(app, route)
 }
@@ -89,6 +91,7 @@ interface ChosenRoute {
   readonly functions: HostFunctions | undefined
   readonly runtime: Runtime
   readonly engine: EngineChoice
+  readonly parts: HostParts
 }
 
 interface OpenRoute extends ChosenRoute {
@@ -104,7 +107,10 @@ function refuseConflicts(routes: readonly CheckedRouteOptions[]): void {
 }
 
 /** Loads the plug-ins and chooses what the routes call: fails before anything is opened. */
-async function chooseAll(routes: readonly CheckedRouteOptions[]): Promise<ChosenRoute[]> {
+async function chooseAll(
+  routes: readonly CheckedRouteOptions[],
+  sharedVars: SharedVars,
+): Promise<ChosenRoute[]> {
   return Promise.all(
     routes.map(async (options, index) => {
       const plugin = await load(options)
@@ -117,6 +123,7 @@ async function chooseAll(routes: readonly CheckedRouteOptions[]): Promise<Chosen
         functions: await loadFunctions(options.functions),
         runtime: await loadRuntime(options.runtime),
         engine,
+        parts: await openHostParts(options, plugin, sharedVars),
       }
     }),
   )
@@ -161,19 +168,17 @@ async function tryRoute({ options, plugin, engine }: ChosenRoute, { log }: Fasti
   }
   const settings = instanceSettings(options, plugin, undefined, log)
   const isolation = isolationOf(options, plugin)
-  const thread = workersOptions(options, plugin, TRIAL, settings, isolation, undefined)
+  const thread = workersOptions(options, plugin, TRIAL, settings, isolation, NO_PARTS)
   await tryInThread(thread, options.startTimeoutMs)
 }
 
 const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const
 
+const NO_PARTS = { names: [], operations: {} } as const
+
 /** Opens the engines in parallel; closes those that opened if one fails. */
-async function openAll(
-  routes: readonly ChosenRoute[],
-  app: FastifyInstance,
-  sharedVars: SharedVars,
-): Promise<OpenRoute[]> {
-  const opened = routes.map((route) => ({ ...route, holder: { engine: openEngine(route, app, sharedVars) } }))
+async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Promise<OpenRoute[]> {
+  const opened = routes.map((route) => ({ ...route, holder: { engine: openEngine(route, app) } }))
   try {
     await Promise.all(opened.map(({ holder }) => holder.engine.ready))
   } catch (error) {
@@ -183,27 +188,25 @@ async function openAll(
   return opened
 }
 
-function openEngine(route: ChosenRoute, { log }: FastifyInstance, sharedVars: SharedVars): Engine {
-  const { options, plugin, functions, runtime, engine } = route
+function openEngine(route: ChosenRoute, { log }: FastifyInstance): Engine {
+  const { options, plugin, functions, runtime, engine, parts } = route
   const settings = instanceSettings(options, plugin, functions, log)
-  const vars = options.vars === 'shared' ? sharedVars.of(plugin, settings.varMax) : undefined
   const isolation = isolationOf(options, plugin)
   for (const warning of plugin.warnings) log.warn({ plugin: plugin.name }, warning)
   if (engine.name === 'workers') {
-    return openWorkers(workersOptions(options, plugin, engine, settings, isolation, vars))
+    return openWorkers(workersOptions(options, plugin, engine, settings, isolation, parts.bridged))
   }
   const { maxQueue } = options
-  return openInline({
-    plugin,
-    runtime,
-    settings: { ...settings, ...(vars && { vars }) },
-    maxQueue,
-    ...isolation,
-  })
+  return openInline({ plugin, runtime, settings: { ...settings, ...parts.direct }, maxQueue, ...isolation })
 }
 
 async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
-  await Promise.all(routes.map(({ holder }) => holder.engine.close()))
+  await Promise.all(
+    routes.map(async ({ holder, parts }) => {
+      await holder.engine.close()
+      await parts.close()
+    }),
+  )
 }
 
 function addRoute(app: FastifyInstance, route: OpenRoute): void {

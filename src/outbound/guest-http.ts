@@ -1,0 +1,42 @@
+import type { HostOperations } from '../engine/workers/host-bridge.ts'
+import { type HttpResponse, httpFailure } from '../runtime/kernel-http.ts'
+import { parseGuestRequest } from './guest-request.ts'
+import type { Outbound, OutboundLimits } from './outbound.ts'
+import { encodeHeaders } from './response-headers.ts'
+
+/** HTTP requests that one call may send. */
+export const MAX_REQUESTS = 32
+
+/**
+ * Sends what a guest gave to Extism's `http_request`. What is refused, or fails, is an answer too: the guest is told the
+ * reason, and goes on.
+ */
+export async function sendForGuest(
+  outbound: Outbound,
+  json: Uint8Array,
+  body: Uint8Array,
+  limits: OutboundLimits,
+): Promise<HttpResponse> {
+  try {
+    const response = await outbound.fetch(parseGuestRequest(json), body, limits)
+    return { status: response.status, headers: encodeHeaders(response.headers), body: response.body }
+  } catch (error) {
+    return httpFailure(error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** The main thread's answer to guests in threads. */
+export function httpOperations(outbound: Outbound): HostOperations {
+  const sent = new WeakMap<AbortSignal, { call: number; requests: number }>()
+  return {
+    async http([request, body], { call, timeLeftMs, signal }) {
+      const last = sent.get(signal)
+      const requests = last?.call === call ? last.requests + 1 : 1
+      sent.set(signal, { call, requests })
+      if (requests > MAX_REQUESTS)
+        return httpFailure(`a call may send ${MAX_REQUESTS} HTTP requests, no more`)
+      const limits = { timeoutMs: Math.max(timeLeftMs, 1), signal }
+      return sendForGuest(outbound, request as Uint8Array, body as Uint8Array, limits)
+    },
+  }
+}

@@ -1,0 +1,48 @@
+import type { CheckedRouteOptions } from './config/options.ts'
+import type { Isolation } from './engine/isolation.ts'
+import { HostBridge } from './engine/workers/host-bridge.ts'
+import type { WorkersOptions } from './engine/workers.ts'
+import type { EngineChoice } from './engine-choice.ts'
+import type { HostParts } from './host-parts.ts'
+import type { Plugin } from './plugin/plugin.ts'
+import type { InstanceSettings } from './runtime/runtime.ts'
+
+/** How much longer than its deadline a guest waits for the host: the deadline comes first. */
+const HOST_WAIT_MS = 1_000
+
+/** How long to wait after the first failed start of a thread. */
+const BACKOFF_MS = 1_000
+
+/** How the threads of a route are to be. */
+export function workersOptions(
+  options: CheckedRouteOptions,
+  { name, digest, module, linked }: Plugin,
+  { workers, timeoutMs }: Extract<EngineChoice, { name: 'workers' }>,
+  instances: InstanceSettings,
+  isolation: Isolation,
+  parts: HostParts['bridged'],
+): WorkersOptions {
+  const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
+  const { functions: _functions, log, ...settings } = instances
+  return {
+    plugin: { name, digest, module, linked },
+    runtime,
+    settings,
+    functions: typeof options.functions === 'string' ? options.functions : undefined,
+    isolation,
+    hostParts: parts.names,
+    hostWaitMs: timeoutMs + HOST_WAIT_MS,
+    bridge: new HostBridge(parts.operations, timeoutMs),
+    log,
+    keepsInputs: idempotent,
+    workers,
+    spareWorkers,
+    startTimeoutMs,
+    backoffMs: BACKOFF_MS,
+    timeoutMs,
+    idempotent,
+    maxQueue,
+    maxQueueBytes,
+    maxWaitMs,
+  }
+}
