@@ -44,17 +44,14 @@ ${standaloneCode.default(ajv, ids)}
 `
 }
 
-/** The schema for editors: plain JSON Schema, where a plug-in is a path and a host is some text. */
+/** The schema for editors: plain JSON Schema, where a plug-in is a path and a contract a name. */
 function publishedSchema(): object {
   const json = JSON.stringify(schemas.serverSchema, (_key, value) => {
-    if (value?.pluginSource || value?.hostFunctions || value?.allowedHost)
-      return { description: value.description, type: 'string', minLength: 1 }
-    if (value?.threadCount)
-      return {
-        description: value.description,
-        anyOf: [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }],
-      }
-    return value
+    const { pluginSource, hostFunctions, allowedHost, threadCount, nameOrContract, ...plain } = value ?? {}
+    if (pluginSource || hostFunctions || allowedHost) return { ...plain, type: 'string', minLength: 1 }
+    if (threadCount)
+      return { ...plain, anyOf: [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }] }
+    return nameOrContract ? { ...plain, enum: nameOrContract } : value
   })
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',

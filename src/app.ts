@@ -53,7 +53,6 @@ export async function createApp(
   })
   app.log = log
   addMethods(app)
-  app.addHttpMethod('POST', { hasBody: false, overrideExisting: true }) // our routes read it, and nothing else serves
   app.setErrorHandler(sendAnyError)
   if (options.accessLog) {
     app.addHook('onResponse', (request, reply, done) => {
@@ -71,10 +70,13 @@ export async function createApp(
   return { app, routes }
 }
 
-/** Makes known what Fastify does not know and Node lets through, so that routes answer it with 405. */
+/**
+ * Makes known what Fastify does not know and Node lets through, so that routes answer it or say 405. Fastify is to read
+ * no bodies: our routes do, and nothing else serves.
+ */
 function addMethods(app: FastifyInstance): void {
   for (const method of METHODS) {
-    if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method)
+    if (method !== 'CONNECT') app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   }
 }
 

@@ -4,17 +4,17 @@ import type { ServedRoute } from './wasm-serve.ts'
 /** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */
 export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {
   const bold = (text: string) => (colours ? `\x1b[1m${text}\x1b[0m` : text)
-  const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'ENGINE', 'RUNTIME']
+  const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'CONTRACT', 'ENGINE', 'RUNTIME']
   const rows = routes.map((route) => [
-    route.method,
-    pathOf(route),
+    route.methods.join(','),
+    (route.host ?? '') + pathOf(route),
     route.plugin,
     route.function,
+    route.contract,
     engineOf(route),
     route.runtime,
   ])
   const [headLine = '', ...lines] = renderTable([head, ...rows.map((row) => row.map(printable))])
-  const target = new URL(reachable(url) + (routes[0] ? pathOf(routes[0]) : '/'))
   return [
     `wasm-serve listens on ${bold(url)}`,
     '',
@@ -22,7 +22,7 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
     ...lines,
     '',
     'Try it:',
-    `  curl ${quote(target.href)} -d '😄 Bob Morane'`,
+    `  ${renderExample(url, routes[0])}`,
     '',
   ].join('\n')
 }
@@ -31,6 +31,14 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
 function engineOf({ engine, workers, engineReason }: ServedRoute): string {
   if (workers === 0) return engine
   return `${workers} ${workers === 1 ? 'worker' : 'workers'}${engineReason ? ` (${engineReason})` : ''}`
+}
+
+function renderExample(url: string, route: ServedRoute | undefined): string {
+  const path = route ? pathOf(route).replace(/\*$/, '') : '/'
+  const target = quote(new URL(reachable(url) + path).href)
+  const methods = route?.methods ?? ['POST']
+  if (methods.includes('POST') || methods.includes('*')) return `curl ${target} -d '😄 Bob Morane'`
+  return methods.includes('GET') ? `curl ${target}` : `curl -X ${methods[0]} ${target}`
 }
 
 function renderTable(rows: readonly (readonly string[])[]): string[] {

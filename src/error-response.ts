@@ -1,7 +1,13 @@
 import { type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { setCommonHeaders } from './common-headers.ts'
-import { BadRequestError, BodyTooLargeError, GuestError, InternalError } from './errors.ts'
+import {
+  BadRequestError,
+  BodyTooLargeError,
+  GuestError,
+  InternalError,
+  SimplismBrokenError,
+} from './errors.ts'
 
 /** What a client is told of a failure. (RFC 9457) */
 export interface ProblemDetails {
@@ -60,13 +66,18 @@ function toKnownError(error: FastifyError): KnownError | undefined {
 
 function sendError(error: KnownError, request: FastifyRequest, reply: FastifyReply): void {
   setCommonHeaders(reply)
-  reply.code(error.statusCode)
   if (error instanceof GuestError) {
     request.log.debug({ code: error.code }, 'the guest said no')
-    reply.header('content-type', 'text/plain; charset=utf-8').send(error.message)
+    const { wasmServe } = request.routeOptions.config
+    sendText(error.message, reply.code(wasmServe?.errorStatus ?? error.statusCode))
     return
   }
+  reply.code(error.statusCode)
   logFailure(error, request)
+  if (error instanceof SimplismBrokenError) {
+    sendText(error.message, reply)
+    return
+  }
   if (error.statusCode === 503) reply.header('retry-after', RETRY_AFTER)
   // As bytes: to a JSON text Fastify would append a charset, which this type does not have.
   const body = Buffer.from(JSON.stringify(problemDetails(error, request.id)))
@@ -79,6 +90,10 @@ function sendError(error: KnownError, request: FastifyRequest, reply: FastifyRep
   reply.hijack().header('content-length', body.length)
   reply.raw.writeHead(error.statusCode, reply.getHeaders() as OutgoingHttpHeaders)
   sendAndClose(reply.raw, body)
+}
+
+function sendText(text: string, reply: FastifyReply): void {
+  reply.header('content-type', 'text/plain; charset=utf-8').send(text)
 }
 
 /**

@@ -116,10 +116,10 @@ export const FunctionUnknownError = failure<[source: string, reason: string]>(
   'Plug-in %s: %s',
 )
 
-/** Two routes answer the same method and URL. */
-export const RouteConflictError = failure<[url: string]>(
+/** Two routes answer the same method, URL and host. */
+export const RouteConflictError = failure<[method: string, url: string]>(
   'WASM_SERVE_ROUTE_CONFLICT',
-  'Two routes answer POST %s: give one of them another "url"',
+  'Two routes answer %s %s: give one of them another "url", "method" or "host"',
 )
 
 /** A route's URL is not one that Fastify understands, or the app that it is mounted into has it already. */
@@ -156,6 +156,19 @@ export const OutputTooLargeError = failure<[exportName: string, bytes: number, l
   'WASM_SERVE_OUTPUT_TOO_LARGE',
   'The guest function "%s" produced %d bytes, more than the outputLimit of %d',
   502,
+)
+
+/** What the guest produced is no answer of the route's contract; the message names the field, not what is in it. */
+export const ContractBrokenError = failure<[contract: string, problem: string]>(
+  'WASM_SERVE_CONTRACT_BROKEN',
+  'The guest broke the %s contract: %s',
+  502,
+)
+
+/** {@link ContractBrokenError} for the `simplism` contract, where it is a 500. */
+export const SimplismBrokenError = failure<[problem: string]>(
+  'WASM_SERVE_SIMPLISM_BROKEN',
+  'The guest broke the simplism contract: %s',
 )
 
 /** The instance is running a call: a host function called the instance that it was called by. */

@@ -1,32 +1,21 @@
-import type {
-  FastifyInstance,
-  FastifyPluginAsync,
-  FastifyReply,
-  FastifyRequest,
-  onRequestHookHandler,
-  RegisterOptions,
-} from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './config/options.ts'
-import { openRaw } from './contract/raw.ts'
+import { openContract } from './contract/named.ts'
 import type { Engine } from './engine/engine.ts'
 import { openInline } from './engine/inline.ts'
 import { tryInThread } from './engine/workers/trial.ts'
 import { openWorkers } from './engine/workers.ts'
 import { chooseEngine, type EngineChoice } from './engine-choice.ts'
 import { sendRouteError } from './error-response.ts'
-import {
-  MethodNotAllowedError,
-  RouteConflictError,
-  RouteInvalidError,
-  RuntimeUnfitError,
-  WasiDisabledError,
-} from './errors.ts'
+import { RouteInvalidError, RuntimeUnfitError, WasiDisabledError } from './errors.ts'
 import { loadFunctions } from './functions-module.ts'
 import { type HostParts, openHostParts } from './host-parts.ts'
+import { addMethodGuards } from './method-guard.ts'
 import { chooseExport } from './plugin/callable.ts'
 import { isPlugin, loadPlugin, type Plugin } from './plugin/plugin.ts'
 import { type EngineHolder, serveRoute } from './route.ts'
+import { constraintsOf, methodsOf, refuseConflicts } from './routes-table.ts'
 import type { HostFunctions } from './runtime/host-functions.ts'
 import { kernel } from './runtime/kernel.ts'
 import type { Runtime } from './runtime/runtime.ts'
@@ -43,8 +32,16 @@ declare module 'fastify' {
 
 /** What answers at a route; an `onRoute` hook finds it in the route's `config.wasmServe`. */
 export interface ServedRoute {
-  readonly method: string
+  /** `*` alone: all that the app knows. */
+  readonly methods: readonly string[]
   readonly url: string
+  /** The only host that it answers to, if it has one. */
+  readonly host: string | undefined
+  /** `raw`, `http`, `simplism`, or what a contract of the user's own calls itself. */
+  readonly contract: string
+  readonly description: string | undefined
+  /** Status of the answer when the guest says no. */
+  readonly errorStatus: number
   readonly plugin: string
   readonly function: string
   readonly engine: string
@@ -60,7 +57,7 @@ export interface ServedRoute {
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
   const { routes, trial } = checkWasmServeOptions(ours)
-  refuseConflicts(routes)
+  refuseConflicts(routes, app.supportedMethods)
 
   app.removeAllContentTypeParsers() // guests get the bytes as they came
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -70,7 +67,8 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
   if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app)))
   const opened = await openAll(chosen, app)
   app.addHook('onClose', () => closeAll(opened))
-  for (const route of opened) addRoute(app, route)
+  for (const route of opened) addRoute(app, route, methodsOf(route.options, routes, app.supportedMethods))
+  addMethodGuards(app, routes)
 }
 
 /**
@@ -96,14 +94,6 @@ interface ChosenRoute {
 
 interface OpenRoute extends ChosenRoute {
   readonly holder: EngineHolder
-}
-
-function refuseConflicts(routes: readonly CheckedRouteOptions[]): void {
-  const urls = new Set<string>()
-  for (const { url } of routes) {
-    if (urls.has(url)) throw new RouteConflictError(url)
-    urls.add(url)
-  }
 }
 
 /** Loads the plug-ins and chooses what the routes call: fails before anything is opened. */
@@ -209,12 +199,17 @@ async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
   )
 }
 
-function addRoute(app: FastifyInstance, route: OpenRoute): void {
+function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[]): void {
   const { options, plugin, exportName, runtime, engine, holder } = route
-  const { url, bodyLimit } = options
+  const { url, host, bodyLimit, description } = options
+  const contract = openContract(options.contract, options)
   const config: ServedRoute = {
-    method: METHOD,
+    methods: methods.length === app.supportedMethods.length ? ['*'] : methods,
     url: app.prefix + url,
+    host,
+    contract: contract.name,
+    description,
+    errorStatus: options.errorStatus ?? (options.contract === 'simplism' ? 500 : 409),
     plugin: plugin.name,
     function: exportName,
     engine: engine.name,
@@ -227,26 +222,30 @@ function addRoute(app: FastifyInstance, route: OpenRoute): void {
   }
   try {
     app.route({
-      method: METHOD,
+      method: [...methods],
       url,
+      constraints: constraintsOf(host),
       bodyLimit,
       config: { wasmServe: config },
-      onRequest: acceptAnyContentType,
-      handler: serveRoute(exportName, openRaw(options), holder, bodyLimit),
-    })
-    app.route({
-      method: app.supportedMethods.filter((method) => method !== METHOD),
-      url,
-      exposeHeadRoute: false,
-      onRequest: refuseMethod, // before a body is read
-      handler: refuseMethod,
+      exposeHeadRoute: false, // it is among the methods
+      onRequest: [acceptAnyContentType, ...addHeaders(options.headers)],
+      handler: serveRoute(exportName, contract, holder, bodyLimit),
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })
   }
 }
 
-const METHOD = 'POST'
+/** A hook for a route that has headers: so that failures have them too. */
+function addHeaders(headers: Readonly<Record<string, string>>): onRequestHookHandler[] {
+  if (Object.keys(headers).length === 0) return []
+  return [
+    (_request, reply, done) => {
+      reply.headers(headers)
+      done()
+    },
+  ]
+}
 
 /** Fastify refuses content types that it cannot parse, before it asks for a parser; the guest may know them. */
 const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
@@ -257,8 +256,3 @@ const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
 }
 
 const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
-
-async function refuseMethod(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  reply.header('allow', METHOD)
-  throw new MethodNotAllowedError(request.method, METHOD)
-}

@@ -26,7 +26,7 @@ test('of 50 calls one never returns: it alone is lost', async () => {
 })
 
 test('of 300 calls on two threads every tenth never returns: they alone are lost', async () => {
-  const engine = await open('moody', { timeoutMs: 20, workers: 2 })
+  const engine = await open('moody', { timeoutMs: 200, workers: 2 })
   const calls = Array.from({ length: 300 }, (_, i) =>
     callText(engine, 'answer', i % 10 === 5 ? `L${i}` : `call ${i}`),
   )

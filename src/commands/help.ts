@@ -36,6 +36,7 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   pages: ' <pages>',
   threads: ' <n|auto>',
   string: ' <text>',
+  list: ' <a,b>',
   pairs: ' <K=V>',
   paths: ' <host[:guest]>',
   links: ' <[name=]source>',
@@ -43,7 +44,7 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
 }
 
 function placeholder({ kind, name, values, default: value }: Flag): string {
-  if (values.length > 0 && values.length < 4) return ` <${values.join('|')}>`
+  if (values.length === 2) return ` <${values.join('|')}>`
   return kind === 'boolean' && value === true ? `, --no-${name}` : PLACEHOLDERS[kind]
 }
 

@@ -55,12 +55,12 @@ async function load({ source = '', load: options, route }: Config, host: Host): 
 }
 
 /**
- * The function named, at `/`. None named: the only one, or each of several at its name, and the one that is called
+ * The function named, at `--url` or `/`. None named: the only one, or each of several at its name, and the one that is called
  * like the file also at `/`.
  */
 function routesOf(plugin: Plugin, { source = '', route }: Config): { routes: object[]; leftOut: string[] } {
   const exports = callableExports(plugin)
-  if (route.function !== undefined || exports.length < 2) {
+  if (route.function !== undefined || route.url !== undefined || exports.length < 2) {
     return { routes: [{ ...route, plugin }], leftOut: [] }
   }
 

@@ -22,7 +22,7 @@ export interface Flag {
 const PAGE = 65_536
 
 /** Flags that are given once; `hosts` again and again, each use adding one. */
-type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string'
+type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
 
 /** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`. */
 type EntryKind = 'pairs' | 'paths' | 'links'
@@ -33,6 +33,8 @@ interface OptionSchema {
   readonly default?: unknown
   readonly enum?: readonly string[]
   readonly threadCount?: boolean
+  readonly nameOrContract?: readonly string[]
+  readonly anyOf?: readonly object[]
 }
 
 /** Where Extism's command has a name for it. */
@@ -40,13 +42,18 @@ const NAMES: Readonly<Record<string, string>> = {
   allowedHosts: 'allow-host',
   allowedPaths: 'allow-path',
   links: 'link',
+  headers: 'header',
   timeoutMs: 'timeout',
 }
 
 const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = { allowedPaths: 'paths', links: 'links' }
 
-/** Options that are no flags: what the command line says in another way. */
-const NO_FLAGS = new Set(['routes', 'plugin', 'url', 'trial'])
+/** Options that are no flags: what the command line says in another way, and what one route has no need to say. */
+const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
+  route: ['plugin', 'host', 'description'],
+  load: [],
+  server: ['routes', 'trial'],
+}
 
 export const flags: readonly Flag[] = [
   ...flagsOf('route', routeSchema),
@@ -56,11 +63,11 @@ export const flags: readonly Flag[] = [
 
 function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
   return Object.entries<OptionSchema>(schema.properties as Record<string, OptionSchema>)
-    .filter(([option]) => !NO_FLAGS.has(option))
+    .filter(([option]) => !NO_FLAGS[scope].includes(option))
     .map(([option, schema]) => {
       const name = flagName(option)
       const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`
-      const { description = '', default: value, enum: values = [] } = schema
+      const { description = '', default: value, nameOrContract = [], enum: values = nameOrContract } = schema
       return {
         name,
         variable,
@@ -79,8 +86,9 @@ export function flagName(option: string): string {
   return NAMES[option] ?? option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
 
-function kindOf(option: string, { type, threadCount }: OptionSchema): Flag['kind'] {
+function kindOf(option: string, { type, anyOf, threadCount }: OptionSchema): Flag['kind'] {
   if (threadCount) return 'threads'
+  if (anyOf) return 'list'
   if (type === 'boolean') return 'boolean'
   if (type === 'object') return ENTRY_KINDS[option] ?? 'pairs'
   if (type === 'array') return 'hosts'
@@ -99,6 +107,8 @@ export function parseValue(kind: ValueKind, text: string, where: string): unknow
   switch (kind) {
     case 'string':
       return text
+    case 'list':
+      return text.split(',').map((item) => item.trim())
     case 'boolean':
       if (/^(?:true|1|yes|on)$/i.test(text)) return true
       if (/^(?:false|0|no|off)$/i.test(text)) return false

@@ -1,4 +1,4 @@
-import { _, Ajv, type KeywordCxt } from 'ajv'
+import { _, Ajv, type KeywordCxt, str, stringify } from 'ajv'
 import { hostProblem } from '../outbound/allowed-hosts.ts'
 import { loadSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
 
@@ -49,6 +49,21 @@ ajv.addKeyword({
     cxt.fail(_`${problem} !== undefined`)
   },
 })
+
+ajv.addKeyword({
+  keyword: 'nameOrContract',
+  schemaType: 'array',
+  error: { message: ({ schema }) => str`must be one of ${schema.join(', ')}, or a contract` },
+  code: isNameOrContract,
+})
+
+function isNameOrContract(cxt: KeywordCxt): void {
+  const { data, schema } = cxt
+  const isName = _`${stringify(schema)}.includes(${data})`
+  const isObject = _`typeof ${data} == "object" && ${data} !== null && typeof ${data}.name == "string"`
+  const isContract = _`${isObject} && typeof ${data}.input == "function" && typeof ${data}.answer == "function"`
+  cxt.fail(_`!(${isName} || ${isContract})`)
+}
 
 /** Of what an object holds, those who use it know more. */
 function isTextOrObject(cxt: KeywordCxt): void {

@@ -29,6 +29,21 @@ const hostFunctions = (description: string): TUnsafe<string | object> =>
 /** `threadCount` is a keyword of our options check: a number, or `auto`. */
 const threadCount = (description: string): TUnsafe<number | 'auto'> =>
   Type.Unsafe<number | 'auto'>({ threadCount: true, description })
+/** One of these names in JSON; `nameOrContract` is a keyword of our options check, like `pluginSource`. */
+const nameOrContract = <const Names extends readonly string[]>(
+  names: Names,
+  options: { default: Names[number]; description: string },
+): TUnsafe<Names[number] | object> =>
+  Type.Unsafe<Names[number] | object>({ nameOrContract: names, ...options })
+
+const oneOrSeveral = <const Names extends readonly string[]>(names: Names, description: string) =>
+  Type.Unsafe<Names[number] | Names[number][]>({
+    anyOf: [
+      { type: 'string', enum: names },
+      { type: 'array', items: { type: 'string', enum: names }, minItems: 1, uniqueItems: true },
+    ],
+    description,
+  })
 
 const texts = (description: string) =>
   withDefault(Type.Record(Type.String(), Type.String(), { default: {}, description }))
@@ -44,11 +59,23 @@ const count = (description: string, value: number) =>
   withDefault(Type.Integer({ minimum: 1, default: value, description }))
 
 export const routeSchema = only({
+  method: Type.Optional(
+    oneOrSeveral(
+      ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'],
+      'Methods that are answered, `*` for all. Default: POST; all with `simplism`.',
+    ),
+  ),
   url: withDefault(
     Type.String({
       pattern: '^/',
       default: '/',
-      description: "Where the route answers, in Fastify's route syntax.",
+      description: 'Where the route answers: `/`, `/users/:id`, `/files/*`. (Fastify)',
+    }),
+  ),
+  host: Type.Optional(
+    Type.String({
+      pattern: '^(?:[A-Za-z0-9_.-]+|\\[[A-Fa-f0-9:.]+\\])$',
+      description: 'The only host name that the route answers to, whatever the port. Default: any.',
     }),
   ),
   plugin: pluginSource('The plug-in: path or URL of a `.wasm` file or of an Extism manifest.'),
@@ -56,6 +83,12 @@ export const routeSchema = only({
     Type.String({
       minLength: 1,
       description: 'The export that is called. Default: the only one that can be called.',
+    }),
+  ),
+  contract: withDefault(
+    nameOrContract(['raw', 'http', 'simplism'], {
+      default: 'raw',
+      description: 'How the guest gets requests and gives answers: raw, http or simplism.',
     }),
   ),
   config: texts('What the guest reads with `config_get`.'),
@@ -70,6 +103,15 @@ export const routeSchema = only({
       description: 'Content type of the answers. Default: text if the output is valid UTF-8, else bytes.',
     }),
   ),
+  headers: texts('Headers of each answer, also of failures; what the guest sets wins.'),
+  errorStatus: Type.Optional(
+    Type.Integer({
+      minimum: 400,
+      maximum: 599,
+      description: 'Status when the guest says no. Default: 409; 500 with `simplism`.',
+    }),
+  ),
+  description: Type.Optional(Type.String({ description: 'What the route is for, in your words.' })),
   runtime: withDefault(
     Type.Enum(['kernel', 'sdk'], {
       default: 'kernel',

@@ -1,5 +1,7 @@
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Static, TObject, TSchema } from 'typebox'
+import { headerProblem } from '../contract/answer-headers.ts'
+import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
@@ -7,7 +9,7 @@ import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-ch
 import type { Defaulted, loadSchema, routeSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
 
 /** A route: a URL bound to one export of a plug-in. */
-export type RouteOptions = WithFunctions<Static<typeof routeSchema>>
+export type RouteOptions = WithCode<Static<typeof routeSchema>>
 
 /** Options of the Fastify plugin. */
 export type WasmServeOptions = Omit<Static<typeof wasmServeSchema>, 'routes'> & { routes: RouteOptions[] }
@@ -16,7 +18,13 @@ export type WasmServeOptions = Omit<Static<typeof wasmServeSchema>, 'routes'> & 
 export type ServerOptions = Omit<Static<typeof serverSchema>, 'routes'> & { routes: RouteOptions[] }
 
 /** JSON Schema knows no functions. */
-type WithFunctions<Route> = Omit<Route, 'functions'> & { functions?: string | HostFunctions }
+type WithCode<Route> = {
+  [Key in keyof Route]: Key extends 'functions'
+    ? string | HostFunctions
+    : Key extends 'contract'
+      ? Extract<Route[Key], string> | Contract
+      : Route[Key]
+}
 
 /** Options after the check: what has a default is there. */
 type Checked<Schema extends TObject> = Static<Schema> & {
@@ -25,7 +33,7 @@ type Checked<Schema extends TObject> = Static<Schema> & {
     : never]-?: Schema['properties'][Key] extends TSchema ? Static<Schema['properties'][Key]> : never
 }
 
-export type CheckedRouteOptions = WithFunctions<Checked<typeof routeSchema>>
+export type CheckedRouteOptions = WithCode<Checked<typeof routeSchema>>
 export type CheckedWasmServeOptions = Omit<Checked<typeof wasmServeSchema>, 'routes'> & {
   routes: CheckedRouteOptions[]
 }
@@ -74,8 +82,11 @@ const problems = new WeakMap<object, readonly Problem[]>()
 
 function check<Options>(isValid: ValidateFunction, options: unknown): Options {
   const copy = copyPlain(options)
-  if (isValid(copy)) return copy as Options
-  throw optionsError((isValid.errors ?? []).map(toProblem))
+  const found = isValid(copy)
+    ? headerProblems(copy as Partial<CheckedWasmServeOptions>)
+    : (isValid.errors ?? []).flatMap(toProblems)
+  if (found.length === 0) return copy as Options
+  throw optionsError(found)
 }
 
 /** The error for problems that only show when a plug-in is known. */
@@ -98,7 +109,23 @@ function copyPlain(value: unknown, depth = 4): unknown {
 }
 
 /** Options that hold what is nobody's to copy. */
-const OBJECTS: ReadonlySet<string> = new Set(['plugin', 'functions'])
+const OBJECTS: ReadonlySet<string> = new Set(['plugin', 'functions', 'contract'])
+
+/** What the schema cannot say: which headers an answer may have. */
+function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
+  return routes.flatMap(({ headers }, index) =>
+    Object.entries(headers).flatMap(([name, value]) => {
+      const isType = name.toLowerCase() === 'content-type'
+      const message = isType ? 'is what the option contentType is for' : headerProblem(name, value)
+      return message === undefined ? [] : [{ option: `routes[${index}].headers.${name}`, message }]
+    }),
+  )
+}
+
+/** What is wrong within one of several choices is said of the choice as a whole. */
+function toProblems(error: ErrorObject): Problem[] {
+  return error.schemaPath.includes('/anyOf/') ? [] : [toProblem(error)]
+}
 
 function toProblem({ instancePath, keyword, message, params, parentSchema }: ErrorObject): Problem {
   const option = instancePath
@@ -114,6 +141,10 @@ function toProblem({ instancePath, keyword, message, params, parentSchema }: Err
     return { option: join(option, String(params.missingProperty)), message: 'is missing' }
   if (keyword === 'enum')
     return { option, message: `must be one of ${(params.allowedValues as string[]).join(', ')}` }
+  if (keyword === 'anyOf') {
+    const [one] = (parentSchema?.anyOf as { enum: string[] }[] | undefined) ?? []
+    return { option, message: `must be one or several of ${one?.enum.join(', ')}` }
+  }
   if (keyword === 'minLength' || keyword === 'minItems') return { option, message: 'must not be empty' }
   if (keyword === 'pattern') return { option, message: 'has characters that cannot stand there, or is empty' }
   return { option: option || 'options', message: message ?? 'is wrong' }

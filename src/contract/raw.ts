@@ -10,6 +10,8 @@ const EMPTY = new Uint8Array()
  */
 export function openRaw({ contentType }: { readonly contentType?: string | undefined }): Contract {
   return {
+    name: 'raw',
+
     input: (request) => (request.body as Uint8Array | undefined) ?? EMPTY,
 
     answer(output, reply) {

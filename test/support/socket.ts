@@ -89,11 +89,11 @@ function readAnswer(bytes: Buffer): { answer: Answer; length: number } | undefin
       return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
     }),
   )
-  const isInterim = status < 200
-  if (!isInterim && headers['content-length'] === undefined)
+  const isWithoutBody = status < 200 || status === 204 || status === 304
+  if (!isWithoutBody && headers['content-length'] === undefined)
     throw new Error(`an answer without length: ${start}`)
   const body = end + 4
-  const length = body + (isInterim ? 0 : Number(headers['content-length']))
+  const length = body + (isWithoutBody ? 0 : Number(headers['content-length']))
   if (bytes.length < length) return undefined
   return { answer: { status, headers, body: Buffer.from(bytes.subarray(body, length)) }, length }
 }
