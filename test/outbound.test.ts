@@ -150,8 +150,10 @@ test('a connection is used again, and closed with the route', async () => {
   const outbound = open()
   for (let call = 0; call < 5; call++) await ask(outbound, origin.url)
   expect(origin.accepted).toBe(1)
+  const closing = performance.now()
   await outbound.close()
   await origin.allClosed()
+  expect(performance.now() - closing).toBeLessThan(3_000) // an idle one is closed after 4 s in any case
 })
 
 test('an idle connection is closed after a while', async () => {
@@ -369,6 +371,11 @@ test('the time limit holds for a name that is not resolved', async () => {
   const outbound = open({ network: { resolve: () => new Promise(() => undefined) } })
   const { code } = await failureOf(ask(outbound, 'http://origin.test/', { timeoutMs: 50 }))
   expect(code).toBe('WASM_SERVE_OUTBOUND_TIMEOUT')
+})
+
+test('a time limit beyond that of timers is none', async () => {
+  const { url } = await serveEcho()
+  expect((await ask(open(), url, { timeoutMs: Number.POSITIVE_INFINITY })).status).toBe(200)
 })
 
 test('a signal ends the request with its reason', async () => {

@@ -1,5 +1,6 @@
 import { OutboundRequestInvalidError } from '../errors.ts'
 import { isHeader } from '../header-value.ts'
+import { printable } from '../printable.ts'
 
 /** What a guest asks for. */
 export interface GuestRequest {
@@ -115,5 +116,5 @@ function checkHeaders(headers: Readonly<Record<string, string>>): Map<string, st
 
 /** What a guest wrote, for a message. */
 function quote(text: string): string {
-  return JSON.stringify(text.slice(0, 64))
+  return printable(JSON.stringify(text.slice(0, 64)))
 }

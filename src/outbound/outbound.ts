@@ -62,6 +62,9 @@ export function openOutbound(options: OutboundOptions): Outbound {
 
 const MAX_REDIRECTS = 5
 
+/** Of Node's timers, in ms; a longer one would fire at once. */
+const MAX_TIMER = 2_147_483_647
+
 class HttpOutbound implements Outbound {
   readonly #reachOf: (url: URL) => Reach
   readonly #resolve: Resolve
@@ -109,7 +112,7 @@ class HttpOutbound implements Outbound {
     const onAbort = () => ended.abort(signal?.reason)
     if (signal?.aborted) onAbort()
     signal?.addEventListener('abort', onAbort)
-    const timer = setTimeout(onTimeout, timeoutMs)
+    const timer = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER))
     try {
       return await this.#follow(request, ended.signal)
     } finally {
