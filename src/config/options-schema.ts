@@ -135,9 +135,7 @@ export const routeSchema = only({
   ),
   env: texts('Environment variables of the guest (WASI).'),
   allowedPaths: texts('Folders of the guest (WASI): host path to guest path; `ro:` in front: read-only.'),
-  allowedHosts: hosts(
-    "Hosts that the guest may send HTTP requests to, such as `api.example.com`. Default: the manifest's, else none.",
-  ),
+  allowedHosts: hosts("Hosts that the guest may send HTTP requests to. Default: the manifest's, else none."),
   memoryMax: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -162,8 +160,7 @@ export const routeSchema = only({
   httpResponseMax: Type.Optional(
     Type.Integer({
       minimum: 0,
-      description:
-        "Most bytes of an answer to a guest's own HTTP request. Default: the manifest's, else 52428800.",
+      description: "Most bytes that answer a guest's HTTP request. Default: the manifest's, else 52428800.",
     }),
   ),
   engine: Type.Optional(
