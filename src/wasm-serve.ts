@@ -120,10 +120,11 @@ async function chooseAll(
 }
 
 /** A plug-in that was loaded before is taken as it is. */
-async function load({ plugin, links, memoryMax }: CheckedRouteOptions): Promise<Plugin> {
+async function load({ plugin, links, memoryMax, isolation }: CheckedRouteOptions): Promise<Plugin> {
   if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
   return loadPlugin(plugin, {
     memoryMax,
+    isolation,
     links: Object.entries(links).map(([name, source]) => ({ name, source })),
   })
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type KernelMemory, openKernelMemory } from '../src/runtime/kernel-memory.ts'
@@ -57,6 +58,33 @@ test('whatever a guest passes, the kernel does what a plain model of it does', (
       model.check()
     }),
     { numRuns: 400 },
+  )
+})
+
+test('whatever a call did, a kernel that has not grown is byte for byte a new one after it', () => {
+  const module = new WebAssembly.Module(readFileSync(new URL('../src/runtime/kernel.wasm', import.meta.url)))
+  const bytesOf = ({ exports }: WebAssembly.Instance) =>
+    Buffer.from((exports.memory as WebAssembly.Memory).buffer)
+  const first = bytesOf(new WebAssembly.Instance(module))
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 100, size: 'max' }), (steps) => {
+      const kernel = new WebAssembly.Instance(module)
+      const abi = kernel.exports as Abi & { input_new: (bytes: number) => number; reset: () => void }
+      const blocks = [BigInt(abi.input_new(10))]
+      for (const { name, place, size } of steps) {
+        const at = typeof place === 'bigint' ? place : (blocks[place.block % blocks.length] ?? 0n)
+        const [run, first] = [abi[name], name === 'alloc' || name.startsWith('input') ? size : at]
+        try {
+          const result = run?.(first, name === 'store_u8' ? 255 : size)
+          if (name === 'alloc') blocks.push(result as bigint)
+        } catch (trap) {
+          expect(trap).toBeInstanceOf(WebAssembly.RuntimeError)
+        }
+      }
+      fc.pre(bytesOf(kernel).length === first.length)
+      abi.reset()
+      expect(Buffer.compare(bytesOf(kernel), first)).toBe(0)
+    }),
   )
 })
 

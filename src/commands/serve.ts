@@ -43,10 +43,11 @@ export const serve: Command = {
 /** Loaded here, and not with the routes, because who downloads may have to say who he is. */
 async function load({ source = '', load: options, route }: Config, host: Host): Promise<Plugin> {
   const { cacheFolder, downloadLimit, downloadTimeoutMs } = checkLoadOptions(options)
-  const { links = {}, memoryMax } = route as { links?: Record<string, string>; memoryMax?: number }
+  const { links = {}, memoryMax, isolation } = route as Partial<CheckedRouteOptions>
   return loadPlugin(source, {
     links: Object.entries(links).map(([name, link]) => ({ name, source: link })),
     memoryMax,
+    isolation,
     authorization: host.environment[AUTHORIZATION_VARIABLE] || undefined,
     cacheFolder: cacheFolder ?? defaultCacheFolder(host.environment),
     maxBytes: downloadLimit,

@@ -3,6 +3,7 @@ import type { ManifestSettings } from '../source/manifest.ts'
 import { type PluginSource, readSource, type SourceModule, type SourceOptions } from '../source/source.ts'
 import { whyNotAModule } from './file-kind.ts'
 import { capMemory } from './memory-cap.ts'
+import { importMemory, type MemoryLimits } from './memory-import.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
 
 /** A plug-in that was read and compiled; instances are opened from it. */
@@ -13,6 +14,8 @@ export interface Plugin {
   readonly digest: string
   /** The main module. */
   readonly module: WebAssembly.Module
+  /** None unless it was asked for, and can be had. */
+  readonly recyclable?: RecyclableModule | undefined
   /** The modules that it, and they, import from by these names. */
   readonly linked: readonly LinkedModule[]
   /** What the main module exports as a function. */
@@ -26,11 +29,23 @@ export interface Plugin {
 export interface LinkedModule {
   readonly name: string
   readonly module: WebAssembly.Module
+  readonly recyclable?: RecyclableModule | undefined
+}
+
+/** The same module, but for its memory: it imports it, so that instances can use one after the other. */
+export interface RecyclableModule {
+  readonly module: WebAssembly.Module
+  readonly memory: MemoryLimits
 }
 
 export interface LoadOptions extends SourceOptions {
   /** Most memory of an instance, in pages of 64 KiB. Default: what the manifest says, else 2,048 (128 MiB). */
   readonly memoryMax?: number | undefined
+  /**
+   * How its instances will be used. For `fresh` it is compiled in a second form, with which they cost a fraction of the
+   * CPU. Default: `reuse`, which can be used for both.
+   */
+  readonly isolation?: 'reuse' | 'fresh' | undefined
 }
 
 /** Pages that a guest may have unless told: 128 MiB. */
@@ -47,13 +62,15 @@ export const MEMORY_MAX = 2_048
 export async function loadPlugin(source: PluginSource, options: LoadOptions = {}): Promise<Plugin> {
   const { name, modules, settings, warnings } = await readSource(source, options)
   const memoryMax = options.memoryMax ?? settings?.memory.maxPages ?? MEMORY_MAX
-  const compiled = await Promise.all(modules.map((module) => compileOnce(module, memoryMax, name)))
+  const isFresh = options.isolation === 'fresh'
+  const compiled = await Promise.all(modules.map((module) => compileOnce(module, memoryMax, isFresh, name)))
   const main = compiled.find((module) => module.name === 'main')
   if (!main) throw new PluginInvalidError(name, 'it has no main module')
 
   const linked = compiled.filter((module) => module !== main)
   const functions = exportedFunctions(main.bytes)
-  const plugin = { name, digest: main.digest, module: main.module, linked, functions, settings, warnings }
+  const { digest, module, recyclable } = main
+  const plugin = { name, digest, module, recyclable, linked, functions, settings, warnings }
   loaded.add(plugin)
   return plugin
 }
@@ -65,27 +82,38 @@ export function isPlugin(value: object): value is Plugin {
 
 const loaded = new WeakSet<object>()
 
-/** Compiled modules by digest and limit, for as long as somebody uses them. */
+/** Compiled modules by digest, limit and form, for as long as somebody uses them. */
 const compiled = new Map<string, WeakRef<WebAssembly.Module>>()
 
 async function compileOnce(
   source: SourceModule,
   memoryMax: number,
+  isFresh: boolean,
   plugin: string,
 ): Promise<SourceModule & LinkedModule> {
   const key = `${source.digest}:${memoryMax}`
   const name = source.name === 'main' ? plugin : `${plugin} (module "${source.name}")`
-  const module = compiled.get(key)?.deref() ?? (await compile(source.bytes, memoryMax, name))
-  compiled.set(key, new WeakRef(module))
-  return { ...source, module }
+  const capped = cap(source.bytes, memoryMax, name)
+  const module = await compile(key, capped, name)
+  const importer = isFresh ? importMemory(capped, name) : undefined
+  if (!importer) return { ...source, module }
+  const recyclable = await compile(`${key}:importing`, importer.bytes, name)
+  return { ...source, module, recyclable: { module: recyclable, memory: importer.limits } }
 }
 
-async function compile(bytes: Uint8Array, memoryMax: number, name: string): Promise<WebAssembly.Module> {
+function cap(bytes: Uint8Array, memoryMax: number, name: string): Uint8Array {
   const notAModule = whyNotAModule(bytes)
   if (notAModule) throw new PluginInvalidError(name, notAModule)
-  const capped = capMemory(bytes, memoryMax, name)
+  return capMemory(bytes, memoryMax, name)
+}
+
+async function compile(key: string, bytes: Uint8Array, name: string): Promise<WebAssembly.Module> {
+  const known = compiled.get(key)?.deref()
+  if (known) return known
   try {
-    return await WebAssembly.compile(capped as Uint8Array<ArrayBuffer>)
+    const module = await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
+    compiled.set(key, new WeakRef(module))
+    return module
   } catch (error) {
     const reason = (error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')
     throw new PluginInvalidError(name, `it is not a valid module: ${reason}`, { cause: error })

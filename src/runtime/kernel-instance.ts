@@ -12,6 +12,7 @@ import type { CallContexts } from './call-context.ts'
 import { describeFailure } from './host-functions.ts'
 import type { HttpCalls } from './kernel-http.ts'
 import type { Linked } from './kernel-link.ts'
+import type { InstanceMemories } from './kernel-memories.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import type { Caller, Instance } from './runtime.ts'
 import type { Suspending } from './suspending.ts'
@@ -23,7 +24,6 @@ export interface InstanceParts {
   readonly name: string
   readonly outputLimit: number
   readonly linked: Linked
-  readonly memory: KernelMemory
   readonly log: GuestLog
   /** None if it is not imported. */
   readonly http: HttpCalls | undefined
@@ -31,6 +31,7 @@ export interface InstanceParts {
   readonly contexts: CallContexts | undefined
   /** How the guest waits for the host; none if it need not. */
   readonly suspending: Suspending | undefined
+  readonly memories: InstanceMemories
 }
 
 type GuestFunction = () => unknown
@@ -46,11 +47,14 @@ export class LinkedInstance implements Instance {
   readonly #isAsync: boolean
   /** Those that were called. */
   readonly #functions = new Map<string, GuestFunction>()
+  /** Also when it is closed: nobody calls it any more. */
   #isRunning = false
+  /** No call was stopped half-way. */
+  #isWhole = true
 
   constructor(parts: InstanceParts) {
     this.#parts = parts
-    this.#memory = parts.memory
+    this.#memory = parts.memories.kernel
     this.#log = parts.log
     this.#http = parts.http
     this.#contexts = parts.contexts
@@ -74,7 +78,7 @@ export class LinkedInstance implements Instance {
     try {
       return this.#answer(exportName, run())
     } catch (thrown) {
-      throw toCallError(thrown, exportName)
+      throw this.#toCallError(thrown, exportName)
     } finally {
       this.#end()
     }
@@ -82,13 +86,16 @@ export class LinkedInstance implements Instance {
 
   async close(): Promise<void> {
     for (const wasi of this.#wasis) wasi.close()
+    if (this.#isRunning) return
+    this.#isRunning = true
+    if (this.#isWhole) this.#parts.memories.leave()
   }
 
   async #answerLater(exportName: string, run: GuestFunction): Promise<Uint8Array> {
     try {
       return this.#answer(exportName, await run())
     } catch (thrown) {
-      throw toCallError(thrown, exportName)
+      throw this.#toCallError(thrown, exportName)
     } finally {
       this.#end()
     }
@@ -136,11 +143,12 @@ export class LinkedInstance implements Instance {
     const { outputLimit } = this.#parts
     if (length > outputLimit) throw new OutputTooLargeError(exportName, length, outputLimit)
   }
-}
 
-/** What is ours stays; else a trap, or an error of a host function: of its stack only the guest's functions are kept. */
-function toCallError(thrown: unknown, exportName: string): unknown {
-  if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
-  if (thrown instanceof ProcExit) return new GuestExitError(exportName)
-  return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
+  /** What is ours stays; else a trap, or an error of a host function: of its stack only the guest's functions are kept. */
+  #toCallError(thrown: unknown, exportName: string): unknown {
+    if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
+    this.#isWhole = false
+    if (thrown instanceof ProcExit) return new GuestExitError(exportName)
+    return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
+  }
 }

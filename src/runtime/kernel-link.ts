@@ -1,8 +1,10 @@
 import type { GuestLog } from '../guest-log.ts'
+import { MEMORY_IMPORT } from '../plugin/memory-import.ts'
 import type { CallContexts } from './call-context.ts'
 import type { NamedHostFunction } from './host-functions.ts'
 import { HTTP_REQUEST } from './imports.ts'
 import { type Host, hostFunctions } from './kernel-host.ts'
+import type { InstanceMemories } from './kernel-memories.ts'
 import { startGuest } from './kernel-start.ts'
 import {
   type LinkPlan,
@@ -20,6 +22,7 @@ export interface LinkHost extends Host {
   /** None if no module imports WASI. */
   readonly wasi: Omit<WasiOptions, 'writeLine'> | undefined
   readonly contexts: CallContexts
+  readonly memories: InstanceMemories
 }
 
 /** The modules of an instance, linked and started. */
@@ -76,10 +79,14 @@ class Linker {
     }
   }
 
-  instantiate({ name, module, imports, hasWasi, memories }: PlannedModule): void {
+  instantiate({ name, module, recyclable, imports, hasWasi, memories }: PlannedModule): void {
     const wasi = hasWasi ? this.#openWasi() : undefined
     const given = this.#importsOf(imports, wasi)
-    const { exports } = new WebAssembly.Instance(module, given)
+    if (recyclable) {
+      const memory = this.#host.memories.ofModule(name, recyclable.memory)
+      given[MEMORY_IMPORT.namespace] = { ...given[MEMORY_IMPORT.namespace], [MEMORY_IMPORT.name]: memory }
+    }
+    const { exports } = new WebAssembly.Instance(recyclable?.module ?? module, given)
     this.#exports.set(name, exports)
     for (const memory of memories) this.memories.add(exports[memory] as WebAssembly.Memory)
     const memory = exports.memory ?? exports[memories[0] ?? '']

@@ -5,7 +5,7 @@ import { CallContexts } from './call-context.ts'
 import { HttpCalls, refuseHttp } from './kernel-http.ts'
 import { LinkedInstance } from './kernel-instance.ts'
 import { linkModules } from './kernel-link.ts'
-import { openKernelMemory } from './kernel-memory.ts'
+import { takeMemories } from './kernel-memories.ts'
 import { openVars } from './kernel-vars.ts'
 import { planLinks } from './link-plan.ts'
 import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
@@ -22,11 +22,12 @@ function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
   const plan = planLinks(plugin, settings)
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce)
   try {
-    const memory = openKernelMemory(blockLimit)
+    const memories = takeMemories(plan, blockLimit)
+    const memory = memories.kernel
     const vars = settings.vars ?? openVars(varMax)
     const http = new HttpCalls(settings.http ?? refuseHttp, memory, log)
     const contexts = new CallContexts({ memory, vars })
-    const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts })
+    const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts, memories })
     for (const each of linked.wasis) each.flush()
     log.end()
     contexts.end()
@@ -36,7 +37,7 @@ function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
       name: plugin.name,
       outputLimit: settings.outputLimit,
       linked,
-      memory,
+      memories,
       log,
       http: plan.usesHttp ? http : undefined,
       contexts: plan.hostFunctions.length > 0 ? contexts : undefined,

@@ -1,5 +1,5 @@
 import { HostFunctionAsyncError, PluginImportError, WasiDisabledError } from '../errors.ts'
-import type { Plugin } from '../plugin/plugin.ts'
+import type { Plugin, RecyclableModule } from '../plugin/plugin.ts'
 import {
   checkHostFunctions,
   findHostFunction,
@@ -29,6 +29,8 @@ export interface LinkPlan {
 export interface PlannedModule {
   readonly name: string
   readonly module: WebAssembly.Module
+  /** What is instantiated in its place, if there is one. */
+  readonly recyclable: RecyclableModule | undefined
   readonly imports: readonly PlannedImport[]
   readonly hasWasi: boolean
   /** Names of the memories that it exports. */
@@ -113,16 +115,17 @@ function makePlan(plugin: Plugin, { wasi, functions = {}, http }: LinkSettings):
 interface Described {
   readonly name: string
   readonly module: WebAssembly.Module
+  readonly recyclable: RecyclableModule | undefined
   readonly imports: readonly WebAssembly.ModuleImportDescriptor[]
   readonly exports: readonly WebAssembly.ModuleExportDescriptor[]
 }
 
-function describeModules({ module, linked }: Plugin): Map<string, Described> {
-  const all = [...linked, { name: MAIN, module }]
+function describeModules({ module, recyclable, linked }: Plugin): Map<string, Described> {
+  const all = [...linked, { name: MAIN, module, recyclable }]
   return new Map(
-    all.map(({ name, module }) => {
+    all.map(({ name, module, recyclable }) => {
       const [imports, exports] = [WebAssembly.Module.imports(module), WebAssembly.Module.exports(module)]
-      return [name, { name, module, imports, exports }]
+      return [name, { name, module, recyclable, imports, exports }]
     }),
   )
 }
@@ -162,9 +165,13 @@ function findInHost(
   return provider && kind === 'function' ? { provider } : { problem: '' }
 }
 
-function planModule({ name, module, exports }: Described, imports: readonly PlannedImport[]): PlannedModule {
+function planModule(
+  { name, module, recyclable, exports }: Described,
+  imports: readonly PlannedImport[],
+): PlannedModule {
+  const hasWasi = imports.some(({ provider }) => provider === 'wasi')
   const memories = exports.filter(({ kind }) => kind === 'memory').map((memory) => memory.name)
-  return { name, module, imports, hasWasi: imports.some(({ provider }) => provider === 'wasi'), memories }
+  return { name, module, recyclable, imports, hasWasi, memories }
 }
 
 function refuseWasi(plugin: Plugin, modules: readonly PlannedModule[]): void {

@@ -14,7 +14,7 @@ const settings = { config: {}, wasi: {}, outputLimit: 2 ** 20, blockLimit: 2 ** 
 
 async function outcomeOf(bytes) {
   try {
-    const plugin = await loadPlugin(bytes, { memoryMax: 64 })
+    const plugin = await loadPlugin(bytes, { memoryMax: 64, isolation: 'fresh' })
     for (const name of callableExports(plugin)) callOnce(plugin, name)
     return 'ok'
   } catch (error) {

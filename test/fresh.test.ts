@@ -1,0 +1,220 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { openInline } from '../src/engine/inline.ts'
+import { loadPlugin, type Plugin } from '../src/plugin/plugin.ts'
+import { kernel } from '../src/runtime/kernel.ts'
+import type { InstanceSettings, Runtime } from '../src/runtime/runtime.ts'
+import { sdk } from '../src/runtime/sdk.ts'
+import { guestBytes } from './support/guest.ts'
+import { keepLog, settingsOf } from './support/instance.ts'
+
+const caller = { log: keepLog() }
+const input = Buffer.from('some input')
+const HELLO = new URL('../plugins/hello/hello.wasm', import.meta.url).pathname
+
+/** Calls exports of a plug-in in turn, each on an instance of its own; the numbers that each call answered. */
+async function callFresh(
+  runtime: Runtime,
+  plugin: Plugin,
+  exportNames: readonly string[],
+  settings: Partial<InstanceSettings> = {},
+): Promise<string[]> {
+  const engine = openInline({
+    plugin,
+    runtime,
+    settings: { ...settingsOf(), ...settings },
+    maxQueue: 1_000,
+    isolation: 'fresh',
+    recycleMemory: Number.POSITIVE_INFINITY,
+  })
+  onTestFinished(() => engine.close())
+  const answers: string[] = []
+  for (const name of exportNames) {
+    const answer = await Promise.resolve()
+      .then(() => engine.call(name, input, caller))
+      .then(numbers, (error: { code: string }) => error.code)
+    answers.push(answer)
+  }
+  return answers
+}
+
+function numbers(bytes: Uint8Array): string {
+  const view = Buffer.from(bytes)
+  return Array.from({ length: bytes.length / 8 }, (_, i) => view.readBigInt64LE(i * 8)).join(' ')
+}
+
+const loaded = [
+  { runtime: kernel, isolation: 'fresh' },
+  { runtime: kernel, isolation: 'reuse' },
+  { runtime: sdk, isolation: 'fresh' },
+] as const
+
+describe.each(loaded)('$runtime.name, loaded for $isolation', ({ runtime, isolation }) => {
+  const load = () => loadPlugin(guestBytes('stain'), { isolation })
+
+  test('no call finds anything of an earlier one', async () => {
+    const [first, ...others] = await callFresh(runtime, await load(), Array(20).fill('stain'))
+    expect(first).toMatch(/^-?\d+( -?\d+){9}$/)
+    expect(new Set(others)).toEqual(new Set([first]))
+  })
+
+  test('no call finds anything of one that grew its memory, said no, or trapped', async () => {
+    const names = [
+      'stain',
+      'grow',
+      'stain',
+      'trap',
+      'stain',
+      'refuse',
+      'stain',
+      'grow',
+      'grow',
+      'trap',
+      'trap',
+    ]
+    const answers = await callFresh(runtime, await load(), [...names, 'stain'])
+    const [first] = answers
+    const expected = {
+      stain: first,
+      grow: first,
+      refuse: 'WASM_SERVE_GUEST_ERROR',
+      trap: 'WASM_SERVE_GUEST_TRAP',
+    }
+    expect(answers).toEqual([...names, 'stain'].map((name) => expected[name as keyof typeof expected]))
+  })
+
+  test('under reuse the same guest does find it: it can tell', async () => {
+    const instance = await runtime.open(await load(), settingsOf())
+    onTestFinished(() => instance.close())
+    const first = numbers(await instance.call('grow', input, caller))
+    await expect(Promise.resolve().then(() => instance.call('stain', input, caller))).rejects.toMatchObject({
+      code: 'WASM_SERVE_GUEST_TRAP', // the passive data were dropped
+    })
+    expect(first).toMatch(/^-?\d+/)
+  })
+})
+
+test('a call that made the kernel grow leaves nothing: blocks begin where they began, and are zero', async () => {
+  const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
+  const first = kernel.open(plugin, settingsOf())
+  const before = numbers((await first.call('stain', input, caller)) as Uint8Array)
+  const bytes = first.memoryBytes
+  await first.close()
+  const large = kernel.open(plugin, settingsOf())
+  large.call('stain', new Uint8Array(1_000_000).fill(0xaa), caller)
+  expect(large.memoryBytes).toBeGreaterThan(1_000_000)
+  await large.close()
+  const second = kernel.open(plugin, settingsOf())
+  expect(second.memoryBytes).toBe(bytes)
+  expect(numbers((await second.call('stain', input, caller)) as Uint8Array)).toBe(before)
+  await second.close()
+})
+
+test('the memories are used again, unless they have grown or a call was stopped half-way', async () => {
+  const made = countMemories()
+  const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
+  await callFresh(kernel, plugin, Array(50).fill('stain'))
+  expect(made()).toBe(1)
+  await callFresh(kernel, plugin, ['grow', 'stain', 'stain'])
+  expect(made()).toBe(2)
+  await callFresh(kernel, plugin, ['trap', 'stain', 'stain'])
+  expect(made()).toBe(3)
+})
+
+/** How many memories were made by name, not by a module that defines its own. */
+function countMemories(): () => number {
+  const { Memory } = WebAssembly
+  let made = 0
+  WebAssembly.Memory = class extends Memory {
+    constructor(descriptor: WebAssembly.MemoryDescriptor) {
+      super(descriptor)
+      made++
+    }
+  }
+  onTestFinished(() => {
+    WebAssembly.Memory = Memory
+  })
+  return () => made
+}
+
+test('two routes that share a plug-in never share memories', async () => {
+  const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
+  await callFresh(kernel, plugin, ['stain', 'stain'])
+  const [a, b] = [kernel.open(plugin, settingsOf()), kernel.open(plugin, settingsOf())]
+  const answers = [a, b].map((instance) => numbers(instance.call('stain', input, caller) as Uint8Array))
+  expect(answers[0]).toBe(answers[1])
+  await Promise.all([a.close(), b.close()])
+})
+
+test('a route that may use fewer blocks than the one before it gets no more', async () => {
+  const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
+  await callFresh(kernel, plugin, ['stain'])
+  const [answer] = await callFresh(kernel, plugin, ['stain'], { blockLimit: 1_000 })
+  expect(answer).toBe('WASM_SERVE_GUEST_TRAP')
+})
+
+test('an instance that was closed twice leaves its memories once, and takes no call', async () => {
+  const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
+  const closed = kernel.open(plugin, settingsOf())
+  await closed.close()
+  const next = kernel.open(plugin, settingsOf())
+  await closed.close()
+  const other = kernel.open(plugin, settingsOf())
+  const answers = [next, other].map((instance) =>
+    numbers(instance.call('stain', input, caller) as Uint8Array),
+  )
+  expect(answers[0]).toBe(answers[1])
+  expect(() => closed.call('stain', input, caller)).toThrow(
+    expect.objectContaining({ code: 'WASM_SERVE_INSTANCE_BUSY' }),
+  )
+  await Promise.all([next.close(), other.close()])
+})
+
+test('a function of the guest that a host function has kept cannot reach a later instance', async () => {
+  const kept: (() => void)[] = []
+  const functions = { env: { keep: (_context: unknown, run: () => void) => void kept.push(run) } }
+  const source = guestBytes(`(module
+    (import "env" "keep" (func $keep (param funcref)))
+    (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+    (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+    (memory (export "memory") 1)
+    (elem declare func $stain)
+    (func $stain (i32.store (i32.const 0) (i32.const 7)) (drop (call $alloc (i64.const 100))))
+    (func (export "keep") (call $keep (ref.func $stain)))
+    (func (export "look") (result i32) (i32.load (i32.const 0))))`)
+  const settings = { ...settingsOf(), functions }
+  const plugin = await loadPlugin(source, { isolation: 'fresh' })
+  const first = kernel.open(plugin, settings)
+  first.call('keep', input, caller)
+  await first.close()
+  const second = kernel.open(plugin, settings)
+  for (const run of kept) run()
+  expect(second.call('look', input, caller)).toHaveLength(0)
+  expect(kept).toHaveLength(1)
+  await second.close()
+})
+
+test('linked modules have memories of their own, which are as new', async () => {
+  const counts = `(memory 1)
+    (func $next (export "next") (result i32)
+      (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))
+      (i32.load (i32.const 0)))`
+  const main = `(module (import "other" "next" (func $other (result i32))) ${counts}
+    (func (export "count") (result i32) (i32.sub (i32.add (call $other) (call $next)) (i32.const 2))))`
+  const load = (text: string) => loadPlugin(guestBytes(text), { isolation: 'fresh' })
+  const linked = [{ ...(await load(`(module ${counts})`)), name: 'other' }]
+  const plugin = { ...(await load(main)), linked }
+  expect(await callFresh(kernel, plugin, ['count', 'count', 'count'])).toEqual(['', '', ''])
+})
+
+test('20,000 calls need no more memory than 2,000', async () => {
+  const plugin = await loadPlugin(guestBytes('upper'), { isolation: 'fresh' })
+  const hello = await loadPlugin(HELLO, { isolation: 'fresh' }) // grows in each call
+  const growth = async (source: Plugin, name: string, calls: number) => {
+    await callFresh(kernel, source, Array(calls / 10).fill(name))
+    const before = process.memoryUsage.rss()
+    await callFresh(kernel, source, Array(calls).fill(name))
+    return (process.memoryUsage.rss() - before) / 2 ** 20
+  }
+  expect(await growth(plugin, 'upper', 20_000)).toBeLessThan(64)
+  expect(await growth(hello, 'hello', 2_000)).toBeLessThan(128)
+}, 60_000)
