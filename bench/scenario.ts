@@ -49,9 +49,13 @@ export const HELLO_BODY = '😄 Bob Morane'
 
 /** A server of the bench that runs hello.wasm, whose path follows `args`. */
 export function hello(name: string, ...args: string[]): Scenario {
+  return greeter(name, HELLO, args)
+}
+
+function greeter(name: string, plugin: string, args: readonly string[]): Scenario {
   return {
     name,
-    command: [process.execPath, ...args, HELLO],
+    command: [process.execPath, ...args, plugin],
     path: '/',
     body: HELLO_BODY,
     answer: (body) => `{"message":"🦀 Hello ${body}"}`,
@@ -60,5 +64,12 @@ export function hello(name: string, ...args: string[]): Scenario {
 
 /** The built command with its default settings, and what `flags` say. */
 export function ours(name: string, ...flags: string[]): Scenario {
-  return hello(name, 'dist/cli.js', '--port', '0', ...flags)
+  return hello(name, ...COMMAND, ...flags)
 }
+
+/** The same with the hello.wasm that was written in C: it answers the same, and does not grow its memory. */
+export function oursInC(name: string, ...flags: string[]): Scenario {
+  return greeter(name, 'plugins/hello-c/hello.wasm', [...COMMAND, ...flags])
+}
+
+const COMMAND = ['dist/cli.js', '--port', '0']

@@ -1,4 +1,4 @@
-import { HELLO_BODY, noPlugin, ours, type ScenarioSet } from '../scenario.ts'
+import { HELLO_BODY, noPlugin, ours, oursInC, type ScenarioSet } from '../scenario.ts'
 
 /** What a request costs that reaches a guest, beside requests that reach none. */
 export const http: ScenarioSet = {
@@ -15,11 +15,14 @@ export const http: ScenarioSet = {
     ours('kernel'),
     ours('sdk', '--runtime', 'sdk'),
     ours('kernel, fresh', '--isolation', 'fresh'),
+    oursInC('kernel, C'),
+    oursInC('kernel, C, fresh', '--isolation', 'fresh'),
   ],
   compared: [],
   floors: [
     { scenario: 'kernel', to: 'no plug-in', maxCpu: 1.25 },
     { scenario: 'kernel', to: 'sdk', maxCpu: 0.8 },
     { scenario: 'kernel, fresh', maxP99Ms: 5 },
+    { scenario: 'kernel, C, fresh', maxP99Ms: 5 },
   ],
 }
