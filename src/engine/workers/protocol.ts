@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads'
 import type { GuestLogLevel } from '../../guest-log.ts'
-import type { LinkedModule } from '../../plugin/plugin.ts'
+import type { Plugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
 import type { Isolation } from '../isolation.ts'
 
@@ -17,12 +17,7 @@ export const RING_PAYLOAD = 16_384
 
 /** What a worker is given when it starts. */
 export interface WorkerStart {
-  readonly plugin: {
-    readonly name: string
-    readonly digest: string
-    readonly module: WebAssembly.Module
-    readonly linked: readonly LinkedModule[]
-  }
+  readonly plugin: InstantiablePlugin
   readonly runtime: Runtime['name']
   readonly settings: Omit<InstanceSettings, 'log' | 'functions' | 'http' | 'vars'>
   /** Module of the user's host functions. */
@@ -40,6 +35,9 @@ export interface WorkerStart {
   /** Takes what the guest asks the host for, and brings the answer. */
   readonly host: MessagePort
 }
+
+/** What instances are opened from. */
+export type InstantiablePlugin = Pick<Plugin, 'name' | 'digest' | 'module' | 'recyclable' | 'linked'>
 
 /** What is asked for over the bridge, in place of the thread's own. */
 export type HostPart = 'http' | 'vars'
