@@ -32,9 +32,9 @@ function expand(url: string): string[] {
 
 /** A route without a host answers there too. */
 function allowedAt(app: FastifyInstance, { url, host }: Place): string[] {
-  return app.supportedMethods.filter(
-    (method) => isAnswered(app, method, url, host) || isAnswered(app, method, url, undefined),
-  )
+  return app.supportedMethods
+    .filter((method) => isAnswered(app, method, url, host) || isAnswered(app, method, url, undefined))
+    .sort()
 }
 
 function isAnswered(app: FastifyInstance, method: string, url: string, host: string | undefined): boolean {

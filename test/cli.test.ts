@@ -188,6 +188,23 @@ test('a reader of the output that goes away does not end the server', async () =
   expect(await (await post(url, 'still here')).text()).toBe('still here')
 })
 
+test('a route can be told its methods, URL, contract, headers and status for errors', async () => {
+  const flags = ['--method', 'GET,PUT', '--url', '/a/:b', '--contract', 'http', '--error-status', '422']
+  const server = start([guest('refuse'), '0', ...flags, '--header', 'Cache-Control=no-store'])
+  const url = await server.listening()
+  expect(await server.printed('curl')).toMatch(/GET,PUT,HEAD +\/a\/:b +refuse\.wasm +refuse +http/)
+  const answer = await fetch(`${url}/a/1?c=2`, { method: 'PUT' })
+  expect([answer.status, answer.headers.get('cache-control')]).toEqual([422, 'no-store'])
+  expect(await answer.json()).toMatchObject({ method: 'PUT', params: { b: '1' }, query: { c: '2' } })
+  expect((await post(`${url}/a/1`)).status).toBe(405)
+})
+
+test('the one function that answers at a URL is to be named if there are several', async () => {
+  const { code, stderr } = await run([guest('several'), '0', '--url', '/a'])
+  expect(code).toBe(1)
+  expect(stderr).toContain('name one of them')
+})
+
 test('--help and --version print and end with 0', async () => {
   const help = await run(['--help'])
   expect(help.code).toBe(0)

@@ -69,9 +69,40 @@ test.each([
   ['a limit with a fraction', { routes: [{ plugin, bodyLimit: 1.5 }] }],
   ['a limit that is no number', { routes: [{ plugin, bodyLimit: Number.NaN }] }],
   ['a content type with a line break', { routes: [{ plugin, contentType: 'text/plain\r\nx: y' }] }],
+  ['an unknown method', { routes: [{ plugin, method: 'FETCH' }] }],
+  ['a method in lower case', { routes: [{ plugin, method: ['get'] }] }],
+  ['no method', { routes: [{ plugin, method: [] }] }],
+  ['a method twice', { routes: [{ plugin, method: ['GET', 'GET'] }] }],
+  ['a host with a port', { routes: [{ plugin, host: 'a.example.com:80' }] }],
+  ['a host that is a pattern', { routes: [{ plugin, host: '*.example.com' }] }],
+  ['an unknown contract', { routes: [{ plugin, contract: 'cgi' }] }],
+  ['a contract without an answer', { routes: [{ plugin, contract: { name: 'a', input: () => plugin } }] }],
+  ['a contract without a name', { routes: [{ plugin, contract: { input: () => 0, answer: () => 0 } }] }],
+  ['a status for errors that is none', { routes: [{ plugin, errorStatus: 200 }] }],
+  ['a header with a line break', { routes: [{ plugin, headers: { a: 'b\r\nc: d' } }] }],
+  ['a header with a bad name', { routes: [{ plugin, headers: { 'a b': 'c' } }] }],
+  ['a header that frames the answer', { routes: [{ plugin, headers: { 'Content-Length': '1' } }] }],
+  ['a content type among the headers', { routes: [{ plugin, headers: { 'Content-Type': 'a/b' } }] }],
   ['a key of every object', JSON.parse('{"routes":[{"plugin":"a","__proto__":{}}]}')],
 ])('%s is refused', (_, options) => {
   expect(problemsIn(() => checkWasmServeOptions(options)).length).toBeGreaterThan(0)
+})
+
+test('a wrong method, contract or header is one problem that says what is right', () => {
+  const route = { plugin, method: 'FETCH', contract: 'cgi' }
+  expect(problemsIn(() => checkServerOptions({ routes: [route] }))).toEqual([
+    ['routes[0].method', 'must be one or several of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, *'],
+    ['routes[0].contract', 'must be one of raw, http, simplism, or a contract'],
+  ])
+  const headers = { 'X-A': '1', Connection: 'close' }
+  expect(problemsIn(() => checkServerOptions({ routes: [{ plugin, headers }] }))).toEqual([
+    ['routes[0].headers.Connection', 'is set by the server'],
+  ])
+})
+
+test("a contract of the caller's own stays what it is", () => {
+  const contract = { name: 'mine', input: () => Uint8Array.of(), answer: () => undefined }
+  expect(checkWasmServeOptions({ routes: [{ plugin, contract }] }).routes[0]?.contract).toBe(contract)
 })
 
 test('options that contain themselves are refused like others', () => {
@@ -94,8 +125,11 @@ test('the published schema describes the same options', () => {
   const schema = JSON.parse(readFileSync(new URL('../dist/schema.json', import.meta.url), 'utf8'))
   expect(schema.properties.port).toMatchObject({ type: 'integer', default: 8080, maximum: 65_535 })
   expect(schema.properties.routes.items.properties.plugin).toMatchObject({ type: 'string', minLength: 1 })
+  expect(schema.properties.routes.items.properties.contract).toMatchObject({
+    enum: ['raw', 'http', 'simplism'],
+  })
   expect(schema.additionalProperties).toBe(false)
-  expect(JSON.stringify(schema)).not.toMatch(/pluginSource|hostFunctions|allowedHost"/)
+  expect(JSON.stringify(schema)).not.toMatch(/pluginSource|hostFunctions|allowedHost"|nameOrContract|threadCount/)
 })
 
 test('the check that is built answers as the source does', async () => {

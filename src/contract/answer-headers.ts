@@ -31,11 +31,16 @@ const SINGLE: ReadonlySet<string> = new Set([
   'server',
 ])
 
-/** Why a header cannot be part of an answer. Its value, which may be secret, is no part of the reason. */
+/** Why a header cannot be part of an answer; to be read after its name. */
 export function headerProblem(name: string, value: string): string | undefined {
-  if (OF_SERVER.has(name.toLowerCase())) return `${name.toLowerCase()} is set by the server`
+  if (isOfServer(name)) return 'is set by the server'
   if (isHeader(name, value) && name !== PROTOTYPE) return undefined
   return 'has characters that HTTP does not allow, or is too long'
+}
+
+/** Whether only the server says it. */
+export function isOfServer(name: string): boolean {
+  return OF_SERVER.has(name.toLowerCase())
 }
 
 /** A legal name, but one that no JavaScript object can have as a key. */

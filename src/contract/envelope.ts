@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { ContractBrokenError } from '../errors.ts'
-import { headerProblem, isRepeatable } from './answer-headers.ts'
+import { headerProblem, isOfServer, isRepeatable } from './answer-headers.ts'
 import type { HttpAnswer } from './http-answer.ts'
 import { memberText } from './member-text.ts'
 
@@ -58,7 +58,7 @@ function readHeaders(given: unknown): Map<string, string[]> {
     for (const text of [value].flat()) {
       if (typeof text !== 'string') throw broken('headers must be strings, or arrays of strings')
       const problem = headerProblem(name, text)
-      if (problem !== undefined) throw broken(`headers: one ${problem}`)
+      if (problem !== undefined) throw broken(`headers: ${isOfServer(name) ? lowerName : 'one'} ${problem}`)
       size += name.length + text.length
       all.push(text)
     }
