@@ -9,6 +9,7 @@ export {
   type WasmServeOptions,
 } from './config/options.ts'
 export type { Contract } from './contract/contract.ts'
+export type { RequestEnvelope } from './contract/http.ts'
 export * from './errors.ts'
 export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'
 export type { CallContext } from './runtime/call-context.ts'

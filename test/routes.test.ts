@@ -234,3 +234,19 @@ test("the app's own methods at a URL of ours are answered, and allowed", async (
   expect(await ask(app, 'PUT /p')).toBe('405 GET, HEAD, POST')
   expect(await ask(app, 'PUT /p/')).toBe('405 GET, HEAD, POST')
 })
+
+test.each([
+  'PUT',
+  'DELETE',
+  'GET',
+] as const)('a mounted route gives the bytes of %s to the guest', async (method) => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  await app.register(wasmServe, { logLevel: 'silent', routes: [{ plugin: echo, method }] })
+  for (const type of ['application/json', 'no type', '']) {
+    const payload = '{ "a" :1'
+    const headers = type === '' ? {} : { 'content-type': type }
+    const reply = await app.inject({ method, url: '/', headers, payload })
+    expect([reply.statusCode, reply.body]).toEqual([200, payload])
+  }
+})

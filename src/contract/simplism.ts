@@ -20,10 +20,13 @@ export function openSimplism({ contentType }: ContractOptions): Contract {
   }
 }
 
+/** Replaces what is no UTF-8. */
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
+
 /** All four are always there: guests written in Rust refuse a request without one. */
 function renderRequest({ raw, method, body }: FastifyRequest): object {
   return {
-    body: body === undefined ? '' : new TextDecoder('utf-8', { ignoreBOM: true }).decode(body as Uint8Array),
+    body: body === undefined ? '' : utf8.decode(body as Uint8Array),
     header: readGoHeaders(raw.rawHeaders),
     method,
     uri: raw.url ?? '/',
