@@ -65,7 +65,7 @@ export async function createApp(
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
   app.register(answerNotFound)
-  app.register(wasmServe, { routes: options.routes, trial: options.trial })
+  app.register(wasmServe, { routes: options.routes, trial: options.trial, stallMs: options.stallMs })
   await app.ready()
   return { app, routes }
 }

@@ -177,6 +177,12 @@ export const InstanceBusyError = failure<[plugin: string]>(
   'An instance of plug-in %s is running a call, and runs one at a time',
 )
 
+/** A guest on the event loop did not come back: the watchdog logs this and kills the process. Never thrown. */
+export const GuestStallError = failure<[what: string, stallMs: number]>(
+  'WASM_SERVE_GUEST_STALL',
+  '%s held the event loop for more than %d ms (stallMs): the process is killed, to be started again',
+)
+
 /** As many calls wait for the route's instances as `maxQueue` or `maxQueueBytes` allows. */
 export const QueueFullError = failure<[limit: string]>(
   'WASM_SERVE_QUEUE_FULL',

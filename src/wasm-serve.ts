@@ -1,27 +1,15 @@
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from './config/options.ts'
+import { checkWasmServeOptions, type WasmServeOptions } from './config/options.ts'
 import { openContract } from './contract/named.ts'
-import type { Engine } from './engine/engine.ts'
-import { openInline } from './engine/inline.ts'
-import { tryInThread } from './engine/workers/trial.ts'
-import { openWorkers } from './engine/workers.ts'
-import { chooseEngine, type EngineChoice } from './engine-choice.ts'
+import { isDebugged } from './engine/watchdog.ts'
 import { sendRouteError } from './error-response.ts'
-import { RouteInvalidError, RuntimeUnfitError, WasiDisabledError } from './errors.ts'
-import { loadFunctions } from './functions-module.ts'
-import { type HostParts, openHostParts } from './host-parts.ts'
+import { RouteInvalidError } from './errors.ts'
 import { addMethodGuards } from './method-guard.ts'
-import { chooseExport } from './plugin/callable.ts'
-import { isPlugin, loadPlugin, type Plugin } from './plugin/plugin.ts'
+import { type ChosenRoute, chooseRoute, type OpenRoute, openRoute, tryRoute } from './open-route.ts'
 import { type EngineHolder, serveRoute } from './route.ts'
 import { constraintsOf, methodsOf, refuseConflicts } from './routes-table.ts'
-import type { HostFunctions } from './runtime/host-functions.ts'
-import { kernel } from './runtime/kernel.ts'
-import type { Runtime } from './runtime/runtime.ts'
-import { instanceSettings, isolationOf } from './settings.ts'
-import { openSharedVars, type SharedVars } from './shared-vars.ts'
-import { workersOptions } from './workers-options.ts'
+import { openSharedVars } from './shared-vars.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -56,16 +44,19 @@ export interface ServedRoute {
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
-  const { routes, trial } = checkWasmServeOptions(ours)
+  const { routes, trial, stallMs } = checkWasmServeOptions(ours)
   refuseConflicts(routes, app.supportedMethods)
 
   app.removeAllContentTypeParsers() // guests get the bytes as they came
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.setErrorHandler(sendRouteError)
 
-  const chosen = await chooseAll(routes, openSharedVars())
-  if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app)))
-  const opened = await openAll(chosen, app)
+  const sharedVars = openSharedVars()
+  const chosen = await Promise.all(
+    routes.map((options, index) => chooseRoute(options, `routes[${index}]`, sharedVars)),
+  )
+  if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app.log)))
+  const opened = await openAll(chosen, (await isDebugged()) ? 0 : stallMs, app)
   app.addHook('onClose', () => closeAll(opened))
   for (const route of opened) addRoute(app, route, methodsOf(route.options, routes, app.supportedMethods))
   addMethodGuards(app, routes)
@@ -81,97 +72,18 @@ export const wasmServe: FastifyPluginAsync<WasmServeOptions> = fp(plugin, {
   encapsulate: true,
 })
 
-/** A route with its plug-in loaded and its export chosen. */
-interface ChosenRoute {
-  readonly options: CheckedRouteOptions
-  readonly plugin: Plugin
-  readonly exportName: string
-  readonly functions: HostFunctions | undefined
-  readonly runtime: Runtime
-  readonly engine: EngineChoice
-  readonly parts: HostParts
-}
-
-interface OpenRoute extends ChosenRoute {
-  readonly holder: EngineHolder
-}
-
-/** Loads the plug-ins and chooses what the routes call: fails before anything is opened. */
-async function chooseAll(
-  routes: readonly CheckedRouteOptions[],
-  sharedVars: SharedVars,
-): Promise<ChosenRoute[]> {
-  return Promise.all(
-    routes.map(async (options, index) => {
-      const plugin = await load(options)
-      refuseUnfit(options, plugin)
-      const engine = chooseEngine(options, plugin, `routes[${index}]`)
-      return {
-        options,
-        plugin,
-        exportName: chooseExport(plugin, options.function),
-        functions: await loadFunctions(options.functions),
-        runtime: await loadRuntime(options.runtime),
-        engine,
-        parts: await openHostParts(options, plugin, sharedVars),
-      }
-    }),
-  )
-}
-
-/** A plug-in that was loaded before is taken as it is. */
-async function load({ plugin, links, memoryMax, isolation }: CheckedRouteOptions): Promise<Plugin> {
-  if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
-  return loadPlugin(plugin, {
-    memoryMax,
-    isolation,
-    links: Object.entries(links).map(([name, source]) => ({ name, source })),
-  })
-}
-
-/** The SDK's WASI is Node's, which has no environment of ours and lets links lead out of a folder. */
-function refuseUnfit(
-  { runtime, wasi, env, allowedPaths, vars }: CheckedRouteOptions,
-  { name, settings }: Plugin,
-): void {
-  if (!wasi && Object.keys({ ...env, ...allowedPaths }).length > 0) {
-    throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
-  }
-  if (runtime !== 'sdk') return
-  if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
-  if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
-  if (Object.keys(allowedPaths).length + (settings?.allowedPaths.length ?? 0) > 0) {
-    throw new RuntimeUnfitError(name, runtime, 'allowed paths')
-  }
-}
-
-/** The SDK is loaded by those who ask for it. */
-async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
-  return name === 'sdk' ? (await import('./runtime/sdk.ts')).sdk : kernel
-}
-
-/** Threads of its own are a trial enough. Host functions that are objects cannot cross to a thread. */
-async function tryRoute({ options, plugin, engine }: ChosenRoute, { log }: FastifyInstance): Promise<void> {
-  if (engine.name === 'workers') return
-  if (typeof options.functions === 'object') {
-    log.warn({ plugin: plugin.name }, 'not tried in a thread: its host functions are objects')
-    return
-  }
-  const settings = instanceSettings(options, plugin, undefined, log)
-  const isolation = isolationOf(options, plugin)
-  const thread = workersOptions(options, plugin, TRIAL, settings, isolation, NO_PARTS)
-  await tryInThread(thread, options.startTimeoutMs)
-}
-
-const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const
-
-const NO_PARTS = { names: [], operations: {} } as const
-
 /** Opens the engines in parallel; closes those that opened if one fails. */
-async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Promise<OpenRoute[]> {
-  const opened = routes.map((route) => ({ ...route, holder: { engine: openEngine(route, app) } }))
+async function openAll(
+  routes: readonly ChosenRoute[],
+  stallMs: number,
+  app: FastifyInstance,
+): Promise<OpenRoute[]> {
+  const opened: OpenRoute[] = []
   try {
-    await Promise.all(opened.map(({ holder }) => holder.engine.ready))
+    for (const route of routes) {
+      opened.push(openRoute(route, app.prefix + route.options.url, stallMs, app.log))
+    }
+    await Promise.all(opened.map(({ instances }) => instances.ready))
   } catch (error) {
     await closeAll(opened)
     throw error
@@ -179,29 +91,13 @@ async function openAll(routes: readonly ChosenRoute[], app: FastifyInstance): Pr
   return opened
 }
 
-function openEngine(route: ChosenRoute, { log }: FastifyInstance): Engine {
-  const { options, plugin, functions, runtime, engine, parts } = route
-  const settings = instanceSettings(options, plugin, functions, log)
-  const isolation = isolationOf(options, plugin)
-  for (const warning of plugin.warnings) log.warn({ plugin: plugin.name }, warning)
-  if (engine.name === 'workers') {
-    return openWorkers(workersOptions(options, plugin, engine, settings, isolation, parts.bridged))
-  }
-  const { maxQueue } = options
-  return openInline({ plugin, runtime, settings: { ...settings, ...parts.direct }, maxQueue, ...isolation })
-}
-
 async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
-  await Promise.all(
-    routes.map(async ({ holder, parts }) => {
-      await holder.engine.close()
-      await parts.close()
-    }),
-  )
+  await Promise.all(routes.map((route) => route.close()))
 }
 
 function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[]): void {
-  const { options, plugin, exportName, runtime, engine, holder } = route
+  const { options, plugin, exportName, runtime, engine, instances } = route
+  const holder: EngineHolder = { engine: instances }
   const { url, host, bodyLimit, description } = options
   const contract = openContract(options.contract, options)
   const config: ServedRoute = {

@@ -207,6 +207,7 @@ test('what the package exports changes only on purpose', () => {
       "FunctionUnknownError",
       "GuestError",
       "GuestExitError",
+      "GuestStallError",
       "GuestTrapError",
       "HeadersTooLargeError",
       "HostFunctionAsyncError",

@@ -129,7 +129,9 @@ test('the published schema describes the same options', () => {
     enum: ['raw', 'http', 'simplism'],
   })
   expect(schema.additionalProperties).toBe(false)
-  expect(JSON.stringify(schema)).not.toMatch(/pluginSource|hostFunctions|allowedHost"|nameOrContract|threadCount/)
+  expect(JSON.stringify(schema)).not.toMatch(
+    /pluginSource|hostFunctions|allowedHost"|nameOrContract|threadCount/,
+  )
 })
 
 test('the check that is built answers as the source does', async () => {

@@ -213,6 +213,9 @@ export const loadSchema = only({
   downloadTimeoutMs: ms('How long a download may take.', 30_000),
 })
 
+const stallMs = (value: number) =>
+  ms('How long a guest may hold the event loop; then the process is killed. 0: for ever.', value, 0)
+
 /** Options of the Fastify plugin. */
 export const wasmServeSchema = only({
   routes: Type.Array(routeSchema, {
@@ -225,11 +228,13 @@ export const wasmServeSchema = only({
       description: 'Start each plug-in in a throwaway thread first: for what joins a process that serves.',
     }),
   ),
+  stallMs: stallMs(0), // whose process it is must ask for it
 })
 
 /** Options of the server: those of the Fastify plugin, and those that only a process of its own can have. */
 export const serverSchema = only({
   ...wasmServeSchema.properties,
+  stallMs: stallMs(10_000),
   host: withDefault(
     Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address to listen on.' }),
   ),

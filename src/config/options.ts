@@ -34,10 +34,10 @@ type Checked<Schema extends TObject> = Static<Schema> & {
 }
 
 export type CheckedRouteOptions = WithCode<Checked<typeof routeSchema>>
-export type CheckedWasmServeOptions = Omit<Checked<typeof wasmServeSchema>, 'routes'> & {
-  routes: CheckedRouteOptions[]
-}
-export type CheckedServerOptions = Omit<Checked<typeof serverSchema>, 'routes'> & CheckedWasmServeOptions
+export type CheckedWasmServeOptions = WithRoutes<Checked<typeof wasmServeSchema>>
+export type CheckedServerOptions = WithRoutes<Checked<typeof serverSchema>>
+
+type WithRoutes<Options> = Omit<Options, 'routes'> & { routes: CheckedRouteOptions[] }
 
 /** One thing that is wrong with the options. */
 export interface Problem {

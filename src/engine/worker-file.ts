@@ -6,5 +6,10 @@
  * @param from - URL of a module in the same folder.
  */
 export function workerFile(name: string, from: string): URL {
-  return new URL(`./${name}.js`, from.replace(/\/src\/(.*)\.ts$/, '/dist/$1.js'))
+  return new URL(`./${name}.js`, builtFile(from))
+}
+
+/** `src/a/b.ts` is `dist/a/b.js`; what is JavaScript stays as it is. */
+export function builtFile(url: string): URL {
+  return new URL(url.replace(/^(.*)\/src\/(.*)\.ts$/, '$1/dist/$2.js'))
 }

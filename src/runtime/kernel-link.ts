@@ -23,6 +23,8 @@ export interface LinkHost extends Host {
   readonly wasi: Omit<WasiOptions, 'writeLine'> | undefined
   readonly contexts: CallContexts
   readonly memories: InstanceMemories
+  /** Called before a guest that waited for an async host function runs on. */
+  readonly onResume: (() => void) | undefined
 }
 
 /** The modules of an instance, linked and started. */
@@ -133,7 +135,7 @@ class Linker {
       case 'wasi':
         return wasi?.function(name) as Imported
       default:
-        if ('call' in provider) return toImport(provider, this.#host.contexts, this.#suspending)
+        if ('call' in provider) return toImport(provider, this.#host, this.#suspending)
         return provider.isLate ? this.#callLater(name, provider) : this.#exported(name, provider)
     }
   }
@@ -167,7 +169,7 @@ function lineWriter(log: GuestLog): WasiOptions['writeLine'] {
 
 function toImport(
   { isAsync, label, call }: NamedHostFunction,
-  contexts: CallContexts,
+  { contexts, onResume }: LinkHost,
   suspending: Suspending | undefined,
 ): Imported {
   if (!isAsync || !suspending) {
@@ -180,9 +182,13 @@ function toImport(
   }
   async function run(args: readonly unknown[]): Promise<unknown> {
     const context = contexts.current()
-    const returned = await call(context, ...args)
-    context.writeBack()
-    return returned
+    try {
+      const returned = await call(context, ...args)
+      context.writeBack()
+      return returned
+    } finally {
+      onResume?.()
+    }
   }
   return new suspending.Suspending((...args: unknown[]) => {
     // At once, not as a promise: V8 would not wait for it, and nobody else either.

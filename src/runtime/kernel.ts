@@ -18,7 +18,7 @@ import { describeTrap } from './trap.ts'
 export const kernel = { name: 'kernel', open: openInstance } as const satisfies Runtime
 
 function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
-  const { config, blockLimit, varMax, wasi } = settings
+  const { config, blockLimit, varMax, wasi, onResume } = settings
   const plan = planLinks(plugin, settings)
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce)
   try {
@@ -27,7 +27,17 @@ function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
     const vars = settings.vars ?? openVars(varMax)
     const http = new HttpCalls(settings.http ?? refuseHttp, memory, log)
     const contexts = new CallContexts({ memory, vars })
-    const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts, memories })
+    const linked = linkModules(plan, {
+      memory,
+      config,
+      vars,
+      log,
+      http,
+      wasi,
+      contexts,
+      memories,
+      onResume,
+    })
     for (const each of linked.wasis) each.flush()
     log.end()
     contexts.end()

@@ -42,6 +42,8 @@ export interface InstanceSettings {
   readonly log: Log
   /** Whether the logs take lines while the guest runs, and nothing is lost if they are stopped half-way. */
   readonly logsAtOnce?: boolean
+  /** Called before a guest that waited for an async host function runs on. (`kernel`) */
+  readonly onResume?: (() => void) | undefined
 }
 
 /** On whose behalf a call is made; a Fastify request is one. */

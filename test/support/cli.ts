@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 
-const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
+/** The built command. */
+export const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 
 /** What a run of the command came to. */
 export interface Run {

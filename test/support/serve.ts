@@ -7,7 +7,7 @@ import { type RunningServer, startServer } from '../../src/server.ts'
 
 /** An app that serves one route, for `inject`; closed when the test ends. */
 export async function serve(route: RouteOptions, server: Partial<ServerOptions> = {}) {
-  const app = await createServer({ logLevel: 'silent', ...server, routes: [route] })
+  const app = await createServer({ logLevel: 'silent', stallMs: 0, ...server, routes: [route] })
   onTestFinished(() => app.close())
   return app
 }
@@ -19,6 +19,7 @@ export async function listen(
 ): Promise<RunningServer & { port: number }> {
   const options = checkServerOptions({
     logLevel: 'silent',
+    stallMs: 0,
     drainMs: 0,
     graceMs: 1_000,
     port: 0,

@@ -1,0 +1,79 @@
+import { write } from 'node:fs'
+import { isatty } from 'node:tty'
+import { setFlagsFromString } from 'node:v8'
+import { runInThisContext } from 'node:vm'
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { renderLine } from '../readable-line.ts'
+import { Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
+
+/*
+ * The watchdog's thread: looks several times in `stallMs` whether the event loop is still held by the same run of a
+ * guest, and kills the process if it is.
+ */
+
+/** How often it looks in the shortest `stallMs`. */
+const LOOKS = 10
+
+/** How long to wait for the log line to be written: the pipe may be full, and its reader stuck like we are. */
+const WRITE_MS = 500
+
+const STDERR = 2
+
+const state = workerData as Int32Array
+const runs = new Map<number, WatchedRun>()
+let tickMs = 1
+let sequence = 0
+let heldMs = 0
+
+for (let sinceLastMs = 0; ; ) {
+  readMessages()
+  const stalled = look(sinceLastMs)
+  if (stalled) {
+    end(stalled)
+    break
+  }
+  const begun = performance.now()
+  if (Atomics.wait(state, Slot.end, 0, tickMs) !== 'timed-out') break
+  sinceLastMs = performance.now() - begun
+}
+
+function readMessages(): void {
+  for (;;) {
+    const received = parentPort && receiveMessageOnPort(parentPort)
+    if (!received) return
+    const message: WatchdogMessage = received.message
+    if ('watch' in message) runs.set(message.watch.number, message.watch)
+    else runs.delete(message.forget)
+    tickMs = Math.max(1, Math.min(...[...runs.values()].map(({ stallMs }) => stallMs / LOOKS)))
+  }
+}
+
+/**
+ * @param sinceLastMs - Since it last looked.
+ * @returns what has held the event loop for too long.
+ */
+function look(sinceLastMs: number): WatchedRun | undefined {
+  const before = sequence
+  sequence = Atomics.load(state, Slot.sequence)
+  const number = Atomics.load(state, Slot.running) || Atomics.load(state, Slot.turn)
+  if (number === 0 || sequence !== before) heldMs = 0
+  // If this thread was late itself, the process was stopped or the machine slept: that is nobody's fault.
+  else if (sinceLastMs < 2 * tickMs) heldMs += sinceLastMs
+  const run = runs.get(number)
+  return run && heldMs >= run.stallMs ? run : undefined
+}
+
+/** Not `writeSync`: it would wait for ever for a reader that has stopped to read. */
+function end({ line }: WatchedRun): void {
+  const entry = { level: 'fatal', time: new Date().toISOString(), ...line }
+  write(STDERR, isatty(STDERR) ? renderLine(entry) : `${JSON.stringify(entry)}\n`, kill)
+  setTimeout(kill, WRITE_MS)
+}
+
+/** Nothing gentler works from a thread: the event loop is held, so nobody there hears a signal. */
+function kill(): void {
+  process.kill(process.pid, 'SIGKILL')
+  // Still here: process 1 of a container, which its kernel spares any signal from inside, but not a trap of the CPU.
+  setFlagsFromString('--allow-natives-syntax')
+  runInThisContext('%SystemBreak()')
+}

@@ -1,0 +1,170 @@
+import type { FastifyBaseLogger } from 'fastify'
+import type { CheckedRouteOptions } from './config/options.ts'
+import type { Engine } from './engine/engine.ts'
+import { openInline } from './engine/inline.ts'
+import { type StallWatch, watchGuest } from './engine/watchdog.ts'
+import { watchRuntime } from './engine/watched-runtime.ts'
+import { tryInThread } from './engine/workers/trial.ts'
+import { openWorkers } from './engine/workers.ts'
+import { chooseEngine, type EngineChoice } from './engine-choice.ts'
+import { RuntimeUnfitError, WasiDisabledError } from './errors.ts'
+import { loadFunctions } from './functions-module.ts'
+import { type HostParts, openHostParts } from './host-parts.ts'
+import { chooseExport } from './plugin/callable.ts'
+import { isPlugin, loadPlugin, type Plugin } from './plugin/plugin.ts'
+import type { HostFunctions } from './runtime/host-functions.ts'
+import { kernel } from './runtime/kernel.ts'
+import type { Runtime } from './runtime/runtime.ts'
+import { instanceSettings, isolationOf, outboundOptions } from './settings.ts'
+import type { SharedVars } from './shared-vars.ts'
+import { workersOptions } from './workers-options.ts'
+
+/** A route with its plug-in loaded, and all chosen that its options leave open. Nothing runs yet. */
+export interface ChosenRoute {
+  readonly options: CheckedRouteOptions
+  readonly plugin: Plugin
+  readonly exportName: string
+  readonly functions: HostFunctions | undefined
+  readonly runtime: Runtime
+  readonly engine: EngineChoice
+  readonly parts: HostParts
+}
+
+/**
+ * Loads the plug-in of a route and chooses what it calls, and where.
+ *
+ * @param path - Of the route in the options, for messages: `routes[0]`.
+ * @throws what {@link loadPlugin}, {@link chooseExport} and {@link chooseEngine} throw, {@link RuntimeUnfitError} and
+ * {@link WasiDisabledError}.
+ */
+export async function chooseRoute(
+  options: CheckedRouteOptions,
+  path: string,
+  sharedVars: SharedVars,
+): Promise<ChosenRoute> {
+  const plugin = await load(options)
+  refuseUnfit(options, plugin)
+  const engine = chooseEngine(options, plugin, path)
+  return {
+    options,
+    plugin,
+    exportName: chooseExport(plugin, options.function),
+    functions: await loadFunctions(options.functions),
+    runtime: await loadRuntime(options.runtime),
+    engine,
+    parts: await openHostParts(options, plugin, sharedVars),
+  }
+}
+
+/** A plug-in that was loaded before is taken as it is. */
+async function load({ plugin, links, memoryMax, isolation }: CheckedRouteOptions): Promise<Plugin> {
+  if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
+  return loadPlugin(plugin, {
+    memoryMax,
+    isolation,
+    links: Object.entries(links).map(([name, source]) => ({ name, source })),
+  })
+}
+
+/** The SDK's WASI is Node's, which has no environment of ours and lets links lead out of a folder. */
+function refuseUnfit(options: CheckedRouteOptions, plugin: Plugin): void {
+  const { runtime, wasi, env, allowedPaths, vars } = options
+  const { name, settings } = plugin
+  if (!wasi && Object.keys({ ...env, ...allowedPaths }).length > 0) {
+    throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
+  }
+  if (runtime !== 'sdk') return
+  if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
+  if (outboundOptions(options, plugin)) throw new RuntimeUnfitError(name, runtime, 'outbound HTTP')
+  if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
+  if (Object.keys(allowedPaths).length + (settings?.allowedPaths.length ?? 0) > 0) {
+    throw new RuntimeUnfitError(name, runtime, 'allowed paths')
+  }
+}
+
+/** The SDK is loaded by those who ask for it. */
+async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
+  return name === 'sdk' ? (await import('./runtime/sdk.ts')).sdk : kernel
+}
+
+/**
+ * Starts the plug-in in a thread that is thrown away. Threads of its own are a trial enough; host functions that are
+ * objects cannot cross to a thread.
+ *
+ * @throws what the start throws, or that it took too long.
+ */
+export async function tryRoute(
+  { options, plugin, engine }: ChosenRoute,
+  log: FastifyBaseLogger,
+): Promise<void> {
+  if (engine.name === 'workers') return
+  if (typeof options.functions === 'object') {
+    log.warn({ plugin: plugin.name }, 'not tried in a thread: its host functions are objects')
+    return
+  }
+  const settings = instanceSettings(options, plugin, undefined, log)
+  const isolation = isolationOf(options, plugin)
+  const thread = workersOptions(options, plugin, TRIAL, settings, isolation, NO_PARTS)
+  await tryInThread(thread, options.startTimeoutMs)
+}
+
+const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const
+
+const NO_PARTS = { names: [], operations: {} } as const
+
+/** What runs a route's guests. */
+export interface OpenRoute extends ChosenRoute {
+  readonly instances: Engine
+  /** Closes all that was opened, once the calls have ended. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens the engine of a route; whether that succeeds, its `ready` tells.
+ *
+ * @param url - With the prefix of the app, for the watchdog's last words.
+ * @param stallMs - How long a guest may hold the event loop; 0: for ever.
+ */
+export function openRoute(
+  route: ChosenRoute,
+  url: string,
+  stallMs: number,
+  log: FastifyBaseLogger,
+): OpenRoute {
+  for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
+  const isWatched = stallMs > 0 && route.engine.name === 'inline'
+  const watch = isWatched ? openWatch(route, url, stallMs, log) : undefined
+  const instances = openEngine(route, watch, log)
+  return {
+    ...route,
+    instances,
+    async close() {
+      await instances.close()
+      watch?.close()
+      await route.parts.close()
+    },
+  }
+}
+
+function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: FastifyBaseLogger): Engine {
+  const { options, plugin, functions, engine, parts } = route
+  const settings = instanceSettings(options, plugin, functions, log)
+  const isolation = isolationOf(options, plugin)
+  if (engine.name === 'workers') {
+    return openWorkers(workersOptions(options, plugin, engine, settings, isolation, parts.bridged))
+  }
+  const { maxQueue } = options
+  const runtime = watch ? watchRuntime(route.runtime, watch) : route.runtime
+  return openInline({ plugin, runtime, settings: { ...settings, ...parts.direct }, maxQueue, ...isolation })
+}
+
+function openWatch(
+  { plugin, exportName }: ChosenRoute,
+  url: string,
+  stallMs: number,
+  log: FastifyBaseLogger,
+): StallWatch {
+  return watchGuest({ plugin: plugin.name, function: exportName, route: url, stallMs }, (error) => {
+    log.error({ err: error }, 'the watchdog has failed: a guest that does not return is not noticed')
+  })
+}
