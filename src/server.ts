@@ -9,7 +9,7 @@ import { Drain } from './http/drain.ts'
 import { createHttpServer } from './http/http-server.ts'
 
 /** How long instances may take to close once the last connection has ended. */
-const CLOSE_MS = 1_000
+const CLOSE_MS = 500
 
 /** A server that listens. It owns the sockets; the Fastify app behind them can be replaced. */
 export interface RunningServer {

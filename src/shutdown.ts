@@ -1,13 +1,31 @@
 import { readFileSync } from 'node:fs'
 import process from 'node:process'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyBaseLogger } from 'fastify'
+import { stuckThreads, terminateThreads } from './engine/stuck-threads.ts'
 import type { DrainOptions } from './http/drain.ts'
+import { killProcess } from './kill-process.ts'
 import type { RunningServer } from './server.ts'
 
 /** What Node's timers can wait for. */
 const MAX_TIMER_MS = 2_147_483_647
+
+/** How long threads may take to end: those that can be ended take some milliseconds. */
+const TERMINATE_MS = 300
+
+/** How long the log's last lines may take, where the process is killed. */
+const LAST_LINES_MS = 100
+
+/** Signals that have their own handlers here. */
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/**
+ * What the CPU cannot run ends the process. With a handler of Node's it would not: that one only takes a note, and the
+ * same instruction runs again, for ever.
+ */
+const FAULTS = ['SIGILL', 'SIGTRAP', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGSEGV'] as const
 
 /** How often to look whether npm is still there. */
 const PARENT_CHECK_MS = 250
@@ -20,7 +38,8 @@ const SAME_WISH_MS = 250
 
 /**
  * Ends the process in good order on SIGTERM, SIGINT and a hang-up of its terminal: exit code 0, also if requests had
- * to be cut off after `graceMs`. Ends it at once on a second signal, with 1.
+ * to be cut off after `graceMs`. Ends it at once on a second signal, with 1. If a thread cannot be ended it is killed,
+ * because Node would wait for the thread: within `drainMs`, `graceMs` and a second in all.
  *
  * @param parentId - Tells the process id of the parent. Given, the server was run by npm, and also ends when npm does.
  */
@@ -31,15 +50,16 @@ export function endWithSignals(
   parentId?: () => number,
 ): void {
   let begun: number | undefined
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   // More than the server takes for itself: this limit ends the process the hard way.
   const delay = Math.min(drainMs + graceMs + 2_000, MAX_TIMER_MS)
-  const { close } = closeWithGrace({ delay, logger: log, skip: [...signals] }, async ({ err }) => {
+  const { close } = closeWithGrace({ delay, logger: log, skip: [...SIGNALS, ...FAULTS] }, async ({ err }) => {
     begun ??= performance.now()
     if (err) log.fatal({ err }, 'an error that nothing handles')
     await server.drain()
+    await endThreads(log)
     log.info('closed')
   })
+  process.on('exit', killIfStuck)
   const begin = (reason: string) => {
     begun = performance.now()
     log.info({ reason, drainMs, graceMs }, 'closing')
@@ -50,7 +70,7 @@ export function endWithSignals(
     if (begun === undefined) return begin(signal)
     if (parentId && performance.now() - begun < SAME_WISH_MS) return
     log.error({ signal }, 'a second signal: ending at once')
-    process.exit(1)
+    endThreads(log).then(() => process.exit(1))
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
@@ -65,6 +85,18 @@ export function endWithSignals(
       if (begun === undefined) begin('npm is gone')
     })
   }
+}
+
+async function endThreads(log: FastifyBaseLogger): Promise<void> {
+  await terminateThreads(log, TERMINATE_MS)
+  if (stuckThreads() === 0) return
+  log.fatal({ threads: stuckThreads() }, 'threads are stuck: the process is killed')
+  await sleep(LAST_LINES_MS)
+}
+
+/** Before Node waits for its threads, by whatever way it came to its end. */
+function killIfStuck(): void {
+  if (stuckThreads() > 0) killProcess()
 }
 
 /**

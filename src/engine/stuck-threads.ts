@@ -1,15 +1,48 @@
 import type { Worker } from 'node:worker_threads'
+import type { Log } from '../guest-log.ts'
 
-/** How long a thread may take to end. */
-const END_MS = 2_000
+/** Threads that have not ended. */
+const threads = new Set<Worker>()
 
-/** Ends a thread. @returns false if it does not end in time: one that waits in a native call cannot be ended. */
-export async function terminateOrWriteOff(worker: Worker, limitMs = END_MS): Promise<boolean> {
+/** Those of them that were told to, in vain. */
+const stuck = new Set<Worker>()
+
+/** To be told of each thread that runs what is not ours: the process ends without it if need be. */
+export function trackThread(worker: Worker): void {
+  threads.add(worker)
+  worker.once('exit', () => {
+    threads.delete(worker)
+    stuck.delete(worker)
+  })
+}
+
+/**
+ * Ends a thread, whatever it runs: JavaScript and WebAssembly stop within milliseconds. What cannot be stopped is a
+ * native call that waits, such as `fs.readSync` of a pipe: its thread is written off, and logged once.
+ *
+ * @param worker - One that is tracked.
+ * @returns false if it has not ended after `limitMs`.
+ */
+export async function terminateOrWriteOff(worker: Worker, log: Log, limitMs = 2_000): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<false>((resolve) => {
-    timer = setTimeout(resolve, limitMs, false)
+    timer = setTimeout(() => resolve(false), limitMs)
   })
   const hasEnded = await Promise.race([worker.terminate().then(() => true), late])
   clearTimeout(timer)
+  if (!hasEnded && threads.has(worker) && !stuck.has(worker)) {
+    stuck.add(worker)
+    log.error({ thread: worker.threadId, limitMs }, 'a thread cannot be ended: it waits in a native call')
+  }
   return hasEnded
+}
+
+/** {@link terminateOrWriteOff} for all that are left. */
+export async function terminateThreads(log: Log, limitMs: number): Promise<void> {
+  await Promise.all([...threads].map((worker) => terminateOrWriteOff(worker, log, limitMs)))
+}
+
+/** How many threads were written off and have not ended since. */
+export function stuckThreads(): number {
+  return stuck.size
 }

@@ -1,14 +1,13 @@
 import { write } from 'node:fs'
 import { isatty } from 'node:tty'
-import { setFlagsFromString } from 'node:v8'
-import { runInThisContext } from 'node:vm'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { killProcess } from '../kill-process.ts'
 import { renderLine } from '../readable-line.ts'
 import { Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
 
 /*
  * The watchdog's thread: looks several times in `stallMs` whether the event loop is still held by the same run of a
- * guest, and kills the process if it is.
+ * guest, and kills the process if it is. Nothing gentler works from a thread: nobody on the event loop hears it.
  */
 
 /** How often it looks in the shortest `stallMs`. */
@@ -66,14 +65,6 @@ function look(sinceLastMs: number): WatchedRun | undefined {
 /** Not `writeSync`: it would wait for ever for a reader that has stopped to read. */
 function end({ line }: WatchedRun): void {
   const entry = { level: 'fatal', time: new Date().toISOString(), ...line }
-  write(STDERR, isatty(STDERR) ? renderLine(entry) : `${JSON.stringify(entry)}\n`, kill)
-  setTimeout(kill, WRITE_MS)
-}
-
-/** Nothing gentler works from a thread: the event loop is held, so nobody there hears a signal. */
-function kill(): void {
-  process.kill(process.pid, 'SIGKILL')
-  // Still here: process 1 of a container, which its kernel spares any signal from inside, but not a trap of the CPU.
-  setFlagsFromString('--allow-natives-syntax')
-  runInThisContext('%SystemBreak()')
+  write(STDERR, isatty(STDERR) ? renderLine(entry) : `${JSON.stringify(entry)}\n`, killProcess)
+  setTimeout(killProcess, WRITE_MS)
 }

@@ -166,12 +166,7 @@ export class Roster implements ThreadOwner {
   #end(thread: WorkerThread): void {
     const ending = thread.end().then((hasEnded) => {
       this.#ending.delete(ending)
-      if (hasEnded) return
-      this.#stuck++
-      this.#options.log.error(
-        { plugin: this.#options.plugin.name },
-        'a worker thread does not end: it is written off',
-      )
+      if (!hasEnded) this.#stuck++
     })
     this.#ending.add(ending)
   }

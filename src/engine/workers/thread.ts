@@ -1,7 +1,7 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { InstanceStartError } from '../../errors.ts'
 import type { Log } from '../../guest-log.ts'
-import { terminateOrWriteOff } from '../stuck-threads.ts'
+import { terminateOrWriteOff, trackThread } from '../stuck-threads.ts'
 import { workerFile } from '../worker-file.ts'
 import { fromFailure } from './call-failure.ts'
 import type { HostBridge } from './host-bridge.ts'
@@ -94,6 +94,7 @@ export class WorkerThread {
       transferList: [inputs, host],
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB },
     })
+    trackThread(this.#worker)
     this.#worker.on('message', (message: FromWorker) => this.#onMessage(message))
     this.#worker.on('error', (error) => (this.#failure = error))
     this.#worker.once('exit', (code) => this.#leave(new Error(`it ended with exit code ${code}`)))
@@ -170,7 +171,7 @@ export class WorkerThread {
   /** Ends the thread. @returns false if it does not end, and is written off. */
   async end(): Promise<boolean> {
     this.#ended.abort()
-    const hasEnded = await terminateOrWriteOff(this.#worker)
+    const hasEnded = await terminateOrWriteOff(this.#worker, this.#options.log)
     if (!hasEnded) this.#leave(new Error('it does not end'))
     return hasEnded
   }
