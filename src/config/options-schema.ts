@@ -214,7 +214,7 @@ export const loadSchema = only({
 })
 
 const stallMs = (value: number) =>
-  ms('How long a guest may hold the event loop; then the process is killed. 0: for ever.', value, 0)
+  ms('Longest that a guest may hold the event loop; then the process is killed. 0: off.', value, 0)
 
 /** Options of the Fastify plugin. */
 export const wasmServeSchema = only({

@@ -56,8 +56,8 @@ function look(sinceLastMs: number): WatchedRun | undefined {
   sequence = Atomics.load(state, Slot.sequence)
   const number = Atomics.load(state, Slot.running) || Atomics.load(state, Slot.turn)
   if (number === 0 || sequence !== before) heldMs = 0
-  // If this thread was late itself, the process was stopped or the machine slept: that is nobody's fault.
-  else if (sinceLastMs < 2 * tickMs) heldMs += sinceLastMs
+  // If this thread is late itself, the process was stopped or the machine slept: that is nobody's fault.
+  else heldMs += Math.min(sinceLastMs, tickMs)
   const run = runs.get(number)
   return run && heldMs >= run.stallMs ? run : undefined
 }

@@ -21,8 +21,13 @@ export async function sendForGuest(
     const response = await outbound.fetch(parseGuestRequest(json), body, limits)
     return { status: response.status, headers: encodeHeaders(response.headers), body: response.body }
   } catch (error) {
-    return httpFailure(error instanceof Error ? error.message : String(error))
+    return httpFailure(describe(error))
   }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return 'code' in error ? `${error.code}: ${error.message}` : error.message
 }
 
 /** The main thread's answer to guests in threads. */
