@@ -233,7 +233,7 @@ test('neither deadlines nor traps open the breaker', async () => {
 })
 
 test('a plug-in whose start does not return is refused in time', async () => {
-  const engine = await open('loop-start', { startTimeoutMs: 200 })
+  const engine = await open('start-loop', { startTimeoutMs: 200 })
   await expect(engine.ready).rejects.toMatchObject({
     code: 'WASM_SERVE_INSTANCE_START_FAILED',
     message: expect.stringContaining('200 ms'),
