@@ -75,8 +75,8 @@ export class Roster implements ThreadOwner {
   retire(thread: WorkerThread): void {
     this.#remove(thread)
     this.#end(thread)
-    this.#fill()
     if (this.threads.length > 0) this.#user.available()
+    setImmediate(() => this.#fill()) // to start a thread takes a while: first its call is answered
   }
 
   async close(): Promise<void> {
