@@ -34,7 +34,6 @@ export function workersOptions(
     hostWaitMs: timeoutMs + HOST_WAIT_MS,
     bridge: new HostBridge(parts.operations, timeoutMs),
     log,
-    keepsInputs: idempotent,
     workers,
     spareWorkers,
     startTimeoutMs,

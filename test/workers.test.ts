@@ -191,7 +191,7 @@ test('a call is run twice only where the route says that it may be', async () =>
   const once = await open('relay', { functions: path })
   await expect(callText(once, 'relay', 'a')).rejects.toMatchObject({ code: 'WASM_SERVE_WORKER_LOST' })
   expect(readFileSync(runs, 'utf8')).toBe('x')
-  const again = await open('relay', { functions: path, idempotent: true, keepsInputs: true })
+  const again = await open('relay', { functions: path, idempotent: true })
   await expect(callText(again, 'relay', 'b')).rejects.toMatchObject({ code: 'WASM_SERVE_WORKER_LOST' })
   expect(readFileSync(runs, 'utf8')).toBe('xxx')
 })

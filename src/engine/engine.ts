@@ -15,7 +15,7 @@ export interface Engine {
   /**
    * Runs one export of the guest. Calls may overlap: they wait their turn.
    *
-   * @param input - Bytes for the guest, which belong to the engine from now on: it may give them away to a thread.
+   * @param input - Bytes for the guest, which belong to the engine from now on: nobody else may change them.
    * @returns What the guest produced, at once where nothing had to be waited for.
    * @throws {@link GuestError} if the guest said no, {@link GuestTrapError}, {@link GuestExitError} or
    * {@link OutputTooLargeError} if it failed (its instance is replaced), {@link QueueFullError} when `maxQueue`

@@ -39,7 +39,7 @@ class WorkersEngine implements Engine {
   /** Those that were given calls since the last look. */
   readonly #given = new Set<WorkerThread>()
   /** Those whose guests take long: they are given nothing ahead. */
-  readonly #slow = new Set<WorkerThread>()
+  readonly #slow = new WeakSet<WorkerThread>()
   #guestMs = AHEAD_MS
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -148,6 +148,7 @@ class WorkersEngine implements Engine {
     this.#timer = undefined
     for (const thread of this.#roster.threads) this.#lookAt(thread)
     this.#waiting.dropLate(performance.now())
+    this.#feed() // what was taken back; and a thread's ring may have been full when it gave its last answer
     this.#tellIfIdle()
     if (!this.#isIdle) this.#watch()
   }
@@ -160,14 +161,12 @@ class WorkersEngine implements Engine {
     this.#waiting.unshift(thread.takeBack())
     // From here on it begins nothing else: if this call still runs, nothing but this call is lost.
     if (ms >= this.#options.timeoutMs && thread.running()?.call === running.call) this.#kill(thread, running)
-    this.#feed()
   }
 
   #kill(thread: WorkerThread, running: RunningCall): void {
     const { timeoutMs } = this.#options
+    this.#roster.retire(thread) // first: the answers that it has given make room, and it may get no calls
     const call = thread.drop(running)
-    this.#slow.delete(thread)
-    this.#roster.retire(thread)
     call?.reject(new DeadlineError(call.exportName, timeoutMs))
   }
 

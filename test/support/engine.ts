@@ -46,7 +46,6 @@ export async function openEngine(
           hostWaitMs: 2_000,
           bridge: new HostBridge({}, 1_000),
           log,
-          keepsInputs: false,
           workers: 1,
           spareWorkers: 1,
           startTimeoutMs: 5_000,

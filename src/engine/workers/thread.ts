@@ -16,7 +16,6 @@ import {
   RING_PAYLOAD,
   type WorkerStart,
 } from './protocol.ts'
-import { ownBuffer } from './reporter.ts'
 import { Ring } from './ring.ts'
 import { MAX_AHEAD, type RunningCall, Stamp } from './stamp.ts'
 import type { WaitingCall } from './waiting-calls.ts'
@@ -25,8 +24,6 @@ import type { WaitingCall } from './waiting-calls.ts'
 export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {
   /** Takes what the guest logs while no call runs. */
   readonly log: Log
-  /** Whether an input may be needed again, and must not be given away. */
-  readonly keepsInputs: boolean
   readonly bridge: HostBridge
 }
 
@@ -46,7 +43,7 @@ export interface ThreadOwner {
 export interface Unanswered {
   /** Their guests never started. */
   readonly unbegun: readonly WaitingCall[]
-  /** Their guests started, or their inputs are gone with the thread. */
+  /** Their guests started. */
   readonly lost: readonly WaitingCall[]
 }
 
@@ -57,8 +54,6 @@ const HEAP_MIB = 256
 interface GivenCall {
   readonly call: WaitingCall
   readonly slot: number
-  /** Its input was given away. */
-  readonly isPosted: boolean
 }
 
 /** The main thread's side of one worker thread. */
@@ -81,7 +76,7 @@ export class WorkerThread {
   #hasRun = false
 
   constructor(options: ThreadOptions, owner: ThreadOwner) {
-    const { bridge, log: _log, keepsInputs: _keeps, ...start } = options
+    const { bridge, log: _log, ...start } = options
     const [calls, answers] = [Ring.allocate(RING_BYTES), Ring.allocate(RING_BYTES)]
     const [inputs, host] = [this.#inputs.port2, this.#host.port2]
     this.#options = options
@@ -117,12 +112,13 @@ export class WorkerThread {
   }
 
   /**
-   * Hands a call over; the thread looks for it when it is woken. What has a large input is not handed over ahead: it
-   * could not be taken back.
+   * Hands a call over; the thread looks for it when it is woken. What has a large input is not handed over ahead: the
+   * copy would be made in vain if the call is taken back.
    *
-   * @returns false if there is no room now.
+   * @returns false if there is no room now, or the thread ends.
    */
   give(call: WaitingCall): boolean {
+    if (this.#ended.signal.aborted) return false
     const { exportName, input } = call
     const isPosted = input.length > RING_PAYLOAD
     const slot = this.#freeSlots.at(-1)
@@ -132,10 +128,10 @@ export class WorkerThread {
     this.#freeSlots.pop()
     const number = this.#nextNumber()
     const detail = callDetail(slot, this.#exportNumber(exportName))
-    this.#given.set(number, { call, slot, isPosted })
+    this.#given.set(number, { call, slot })
     this.#stamp.offer(slot, number)
     if (isPosted) {
-      const own = this.#options.keepsInputs ? new Uint8Array(input) : ownBuffer(input)
+      const own = new Uint8Array(input) // the thread may end before it has begun: then another needs the input
       this.#inputs.port1.postMessage(own, [own.buffer])
       this.#calls.write(CALL.posted, number, detail, 0, NOTHING)
     } else {
@@ -152,8 +148,8 @@ export class WorkerThread {
   /** Takes back what its guest has not begun. */
   takeBack(): WaitingCall[] {
     const taken: WaitingCall[] = []
-    for (const [number, { call, slot, isPosted }] of this.#given) {
-      if (isPosted || !this.#stamp.claim(slot, number)) continue
+    for (const [number, { call, slot }] of this.#given) {
+      if (!this.#stamp.claim(slot, number)) continue
       this.#forget(number, slot)
       taken.push(call)
     }
@@ -192,12 +188,17 @@ export class WorkerThread {
 
   #onMessage(message: FromWorker): void {
     this.collect() // what was written before
-    if (message === 'ready') this.#owner.ready(this)
-    else if (message === 'answers') return
+    if (message === 'ready') this.#becomeReady()
+    else if (message === 'answers' || !isOurs(message)) return
     else if ('startFailure' in message) {
       this.fail(fromFailure(message.startFailure))
       void this.end()
     } else this.#take(message, message.payload)
+  }
+
+  /** Unless it was too late, and is being ended. */
+  #becomeReady(): void {
+    if (!this.#ended.signal.aborted) this.#owner.ready(this)
   }
 
   #take({ kind, call: number, ms }: Omit<PostedRecord, 'payload'>, payload: Uint8Array): void {
@@ -254,6 +255,11 @@ export class WorkerThread {
     this.#calls.write(CALL.name, 0, number, 0, Buffer.from(name))
     return number
   }
+}
+
+/** A library that a host function uses may post things to whoever started its thread. */
+function isOurs(message: unknown): boolean {
+  return typeof message === 'object' && message !== null
 }
 
 const NOTHING = new Uint8Array()
