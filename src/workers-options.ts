@@ -32,7 +32,7 @@ export function workersOptions(
     isolation,
     hostParts: parts.names,
     hostWaitMs: timeoutMs + HOST_WAIT_MS,
-    bridge: new HostBridge(parts.operations, timeoutMs),
+    bridge: new HostBridge(parts.operations, timeoutMs + HOST_WAIT_MS),
     log,
     workers,
     spareWorkers,

@@ -99,9 +99,8 @@ test('a server that does not answer costs the call, which ends at its deadline, 
   const url = await origin((request) => opened.push(request))
   const call = await serveFetch({ allowedHosts: ['127.0.0.1'], timeoutMs: 300 })
   const { statusCode, body } = await call('fetch', { url })
-  // Which of two clocks is first is nobody's promise: that of the request, or that of the call.
-  if (statusCode === 200) expect(body).toContain('WASM_SERVE_OUTBOUND_TIMEOUT')
-  else expect(JSON.parse(body)).toMatchObject({ status: 504, code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+  expect(statusCode).toBe(504)
+  expect(JSON.parse(body)).toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
   expect(opened).toHaveLength(1)
   expect((await call('last')).statusCode).toBe(200)
 })

@@ -17,18 +17,19 @@ export async function listen(
   route: RouteOptions,
   server: Partial<ServerOptions> = {},
 ): Promise<RunningServer & { port: number }> {
-  const options = checkServerOptions({
-    logLevel: 'silent',
-    stallMs: 0,
-    drainMs: 0,
-    graceMs: 1_000,
-    port: 0,
-    ...server,
-    routes: [route],
-  })
-  const log = openLog(options.logLevel)
+  const running = await listenAll([route], server)
+  onTestFinished(() => running.drain())
+  return running
+}
+
+/** A server with these routes; who starts it drains it. */
+export async function listenAll(
+  routes: RouteOptions[],
+  server: Partial<ServerOptions> = {},
+  log = openLog('silent'),
+): Promise<RunningServer & { port: number }> {
+  const options = checkServerOptions({ stallMs: 0, drainMs: 0, graceMs: 1_000, port: 0, ...server, routes })
   const { app } = await createApp(options, log)
   const running = await startServer(options, app, log)
-  onTestFinished(() => running.drain())
   return { ...running, port: Number(new URL(running.url).port) }
 }

@@ -4,7 +4,7 @@ import { monotonicMs, type Stamp } from './stamp.ts'
 
 /** On whose behalf the host is asked. */
 export interface HostCall {
-  /** What is left of the call's deadline. */
+  /** How long the answer may take: what is left of the call's deadline, and a little more, so that the deadline comes first. */
   readonly timeLeftMs: number
   /** The number of the call within its thread; 0 while the guest starts. */
   readonly call: number
@@ -20,19 +20,19 @@ export interface HostOperations {
 /** The main thread's end of the bridge: it answers, and never waits for a worker. */
 export class HostBridge {
   readonly #operations: HostOperations
-  readonly #timeoutMs: number
+  readonly #waitMs: number
 
-  /** @param timeoutMs - Deadline of a call. */
-  constructor(operations: HostOperations, timeoutMs: number) {
+  /** @param waitMs - How long a guest waits for the host, from when it has begun: the deadline of a call, and a little more. */
+  constructor(operations: HostOperations, waitMs: number) {
     this.#operations = operations
-    this.#timeoutMs = timeoutMs
+    this.#waitMs = waitMs
   }
 
   /** Answers what one thread asks. */
   serve(port: MessagePort, stamp: Stamp, signal: AbortSignal): void {
     port.on('message', async (request: HostRequest) => {
       const running = stamp.running()
-      const timeLeftMs = this.#timeoutMs - (running ? monotonicMs() - running.since : 0)
+      const timeLeftMs = this.#waitMs - (running ? monotonicMs() - running.since : 0)
       const answer = await this.#answer(request, { timeLeftMs, call: running?.call ?? 0, signal })
       if (signal.aborted) return
       port.postMessage(answer)
