@@ -6,6 +6,13 @@ import { capMemory } from './memory-cap.ts'
 import { importMemory, type MemoryLimits } from './memory-import.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
 
+declare global {
+  /** So that who uses the types needs no DOM in his `lib`; where there is one, this adds nothing to it. */
+  namespace WebAssembly {
+    interface Module {}
+  }
+}
+
 /** A plug-in that was read and compiled; instances are opened from it. */
 export interface Plugin {
   /** For people: the file's name, or the start of the digest. */

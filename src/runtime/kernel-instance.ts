@@ -8,12 +8,12 @@ import {
   OutputTooLargeError,
 } from '../errors.ts'
 import type { GuestLog } from '../guest-log.ts'
-import type { CallContexts } from './call-context.ts'
 import { describeFailure } from './host-functions.ts'
 import type { HttpCalls } from './kernel-http.ts'
 import type { Linked } from './kernel-link.ts'
 import type { InstanceMemories } from './kernel-memories.ts'
 import type { KernelMemory } from './kernel-memory.ts'
+import type { CallContexts } from './linked-call-context.ts'
 import type { Caller, Instance } from './runtime.ts'
 import type { Suspending } from './suspending.ts'
 import { ProcExit, type Wasi } from './wasi.ts'

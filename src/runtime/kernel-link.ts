@@ -1,6 +1,5 @@
 import type { GuestLog } from '../guest-log.ts'
 import { MEMORY_IMPORT } from '../plugin/memory-import.ts'
-import type { CallContexts } from './call-context.ts'
 import type { NamedHostFunction } from './host-functions.ts'
 import { HTTP_REQUEST } from './imports.ts'
 import { type Host, hostFunctions } from './kernel-host.ts'
@@ -13,6 +12,7 @@ import {
   type PlannedImport,
   type PlannedModule,
 } from './link-plan.ts'
+import type { CallContexts } from './linked-call-context.ts'
 import type { Suspending } from './suspending.ts'
 import { describeTrap } from './trap.ts'
 import { openWasi, type Wasi, type WasiOptions } from './wasi.ts'

@@ -1,9 +1,12 @@
 import type { Log } from '../guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
+import type { Caller } from './caller.ts'
 import type { HostFunctions } from './host-functions.ts'
 import type { GuestHttp } from './kernel-http.ts'
 import type { Vars } from './kernel-vars.ts'
 import type { WasiOptions } from './wasi.ts'
+
+export type { Caller } from './caller.ts'
 
 /** What joins a guest and its host: it opens instances of plug-ins. */
 export interface Runtime {
@@ -44,14 +47,6 @@ export interface InstanceSettings {
   readonly logsAtOnce?: boolean
   /** Called before a guest that waited for an async host function runs on. (`kernel`) */
   readonly onResume?: (() => void) | undefined
-}
-
-/** On whose behalf a call is made; a Fastify request is one. */
-export interface Caller {
-  /** Takes what the guest logs during the call. */
-  readonly log: Log
-  /** The request; whoever made it may go away while the call waits. */
-  readonly raw?: { readonly socket: { readonly destroyed: boolean } }
 }
 
 /** One live copy of a plug-in. Its memory, globals and vars stay from call to call. */

@@ -1,0 +1,9 @@
+import type { Log } from '../guest-log.ts'
+
+/** On whose behalf a call is made; a Fastify request is one. */
+export interface Caller {
+  /** Takes what the guest logs during the call. */
+  readonly log: Log
+  /** The request; whoever made it may go away while the call waits. */
+  readonly raw?: { readonly socket: { readonly destroyed: boolean } }
+}

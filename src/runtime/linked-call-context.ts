@@ -1,0 +1,145 @@
+import type { GuestLogLevel } from '../guest-log.ts'
+import { type Block, BlockCopy } from './block-copy.ts'
+import type { CallContext } from './call-context.ts'
+import type { Caller } from './caller.ts'
+import type { KernelMemory } from './kernel-memory.ts'
+import type { Vars } from './kernel-vars.ts'
+
+/** What contexts reach of an instance. */
+export interface ContextHost {
+  readonly memory: KernelMemory
+  readonly vars: Vars
+}
+
+/** Gives each call of an instance its context, if a host function asks for one. */
+export class CallContexts {
+  readonly #host: ContextHost
+  #caller: Caller | undefined
+  #current: LinkedCallContext | undefined
+
+  constructor(host: ContextHost) {
+    this.#host = host
+  }
+
+  /** Whether no call runs: if the guest does, it starts. */
+  get isIdle(): boolean {
+    return this.#caller === undefined
+  }
+
+  begin(caller: Caller): void {
+    this.#caller = caller
+  }
+
+  current(): LinkedCallContext {
+    this.#current ??= new LinkedCallContext(this.#host, this.#caller)
+    return this.#current
+  }
+
+  end(): void {
+    this.#current?.end()
+    this.#current = undefined
+    this.#caller = undefined
+  }
+}
+
+class LinkedCallContext implements CallContext {
+  #host: ContextHost | undefined
+  #caller: Caller | undefined
+  readonly #read = new Map<bigint, BlockCopy>()
+
+  constructor(host: ContextHost, caller: Caller | undefined) {
+    this.#host = host
+    this.#caller = caller
+  }
+
+  hostContext<T = Caller>(): T | null {
+    return (this.#caller as T | undefined) ?? null
+  }
+
+  alloc(size: bigint | number): bigint {
+    return this.#abi('alloc', BigInt(size))
+  }
+
+  store(input: string | Uint8Array): bigint {
+    return this.#live().memory.store(encode(input))
+  }
+
+  read(at: bigint | number): Block | null {
+    const { memory } = this.#live()
+    const offset = BigInt.asUintN(64, BigInt(at))
+    const known = this.#read.get(offset)
+    if (known || this.length(offset) === 0n) return known ?? null
+    const block = new BlockCopy(new Uint8Array(memory.read(offset)))
+    this.#read.set(offset, block)
+    return block
+  }
+
+  length(at: bigint | number): bigint {
+    return this.#abi('length', BigInt(at))
+  }
+
+  setError(error?: string | Error | null): void {
+    const { memory } = this.#live()
+    if (error === undefined || error === null) {
+      this.#abi('error_set', 0n)
+      return
+    }
+    const message = error instanceof Error ? error.message : error
+    // An error without bytes would be none.
+    this.#abi('error_set', memory.store(encode(message || 'an error without a message')))
+  }
+
+  getVariable(name: string): Block | null {
+    const value = this.#live().vars.get(name)
+    return value ? new BlockCopy(new Uint8Array(value)) : null
+  }
+
+  setVariable(name: string, value: string | Uint8Array): void {
+    this.#live().vars.set(name, encode(value))
+  }
+
+  deleteVariable(name: string): void {
+    this.#live().vars.delete(name)
+  }
+
+  get logLevel(): GuestLogLevel {
+    return 'trace'
+  }
+
+  set logLevel(_ignored: GuestLogLevel | 'silent') {
+    // A function that sets it works all the same.
+  }
+
+  /** Takes what a host function wrote into what it had read to the guest, which may free those blocks. */
+  writeBack(): void {
+    if (this.#read.size === 0) return
+    for (const [at, { writable }] of this.#read) {
+      if (writable) this.#live().memory.read(at).set(writable)
+    }
+    this.#read.clear()
+  }
+
+  end(): void {
+    this.#host = undefined
+    this.#caller = undefined
+  }
+
+  #live(): ContextHost {
+    if (!this.#host) throw new Error('the call of this context is over')
+    return this.#host
+  }
+
+  /** The kernel's function takes hostile numbers, so it takes the host's. */
+  #abi(name: 'alloc' | 'length' | 'error_set', number: bigint): bigint {
+    const run = this.#live().memory.functions[name] as (number: bigint) => bigint
+    return run(number)
+  }
+}
+
+function encode(input: string | Uint8Array): Uint8Array {
+  if (typeof input === 'string') return utf8.encode(input)
+  if (input instanceof Uint8Array) return input
+  throw new TypeError('what is stored must be a string or a Uint8Array')
+}
+
+const utf8 = new TextEncoder()
