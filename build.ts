@@ -44,10 +44,12 @@ ${standaloneCode.default(ajv, ids)}
 `
 }
 
-/** The schema for editors: plain JSON Schema, where a plug-in is a path and a contract a name. */
+/** The schema for editors: plain JSON Schema, where a plug-in is a path, a contract a name, and nothing a function. */
 function publishedSchema(): object {
   const json = JSON.stringify(schemas.serverSchema, (_key, value) => {
-    const { pluginSource, hostFunctions, allowedHost, threadCount, nameOrContract, ...plain } = value ?? {}
+    const { pluginSource, hostFunctions, callHook, allowedHost, threadCount, nameOrContract, ...plain } =
+      value ?? {}
+    if (callHook) return undefined
     if (pluginSource || hostFunctions || allowedHost) return { ...plain, type: 'string', minLength: 1 }
     if (threadCount)
       return { ...plain, anyOf: [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }] }

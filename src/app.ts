@@ -13,7 +13,8 @@ import { createHttpServer } from './http/http-server.ts'
 import { openLog } from './log.ts'
 import { requestId } from './request-id.ts'
 import { openRequestLog } from './request-log.ts'
-import { type ServedRoute, wasmServe } from './wasm-serve.ts'
+import type { ServedRoute } from './served-route.ts'
+import { wasmServe } from './wasm-serve.ts'
 
 /**
  * Makes a Fastify app that serves plug-ins and nothing else, hardened, with its engines open: ready for `listen` or
@@ -65,7 +66,8 @@ export async function createApp(
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
   app.register(answerNotFound)
-  app.register(wasmServe, { routes: options.routes, trial: options.trial, stallMs: options.stallMs })
+  const { trial, stallMs, onCall, onResult, onError } = options
+  app.register(wasmServe, { routes: options.routes, trial, stallMs, onCall, onResult, onError })
   await app.ready()
   return { app, routes }
 }

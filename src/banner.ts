@@ -1,5 +1,5 @@
 import { printable } from './printable.ts'
-import type { ServedRoute } from './wasm-serve.ts'
+import type { ServedRoute } from './served-route.ts'
 
 /** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */
 export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {

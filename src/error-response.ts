@@ -4,6 +4,7 @@ import { setCommonHeaders } from './common-headers.ts'
 import {
   BadRequestError,
   BodyTooLargeError,
+  CallRefusedError,
   GuestError,
   InternalError,
   SimplismBrokenError,
@@ -45,10 +46,15 @@ export function sendRouteError(error: FastifyError, request: FastifyRequest, rep
 
 /** Fastify's error handler for a server of our own, where nothing else knows what to do with an error. */
 export function sendAnyError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  const isClientError = error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500
-  const unknown = () =>
-    isClientError ? new BadRequestError(error.message) : new InternalError({ cause: error })
-  sendError(toKnownError(error) ?? unknown(), request, reply)
+  sendError(toKnownError(error) ?? classify(error), request, reply)
+}
+
+/** What is neither ours nor Fastify's comes from a hook or contract of the user: its status and word are his. */
+function classify(error: FastifyError): KnownError {
+  const { code, statusCode = 500, message } = error
+  if (statusCode < 400 || statusCode > 499) return new InternalError({ cause: error })
+  if (code?.startsWith('FST_')) return new BadRequestError(message)
+  return Object.assign(new CallRefusedError(message), { statusCode })
 }
 
 /** Describes a failure to a client. */

@@ -136,6 +136,12 @@ export const ListenError = failure<[address: string, reason: string]>(
 
 // What can happen to a call.
 
+/**
+ * For hooks of the user: thrown by `onCall`, it refuses the call, and the client is told its message. Another
+ * `statusCode` can be set.
+ */
+export const CallRefusedError = failure<[reason: string]>('WASM_SERVE_CALL_REFUSED', '%s', 403)
+
 /** The guest said no: it set an error or returned non-zero. The message is the guest's own. */
 export const GuestError = failure<[message: string]>('WASM_SERVE_GUEST_ERROR', '%s', 409)
 

@@ -1,39 +1,33 @@
+import { inspect } from 'node:util'
+import { isNativeError } from 'node:util/types'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { hasBody, isTooLarge, readBody } from './body.ts'
 import { setCommonHeaders } from './common-headers.ts'
 import type { Contract } from './contract/contract.ts'
 import type { Engine } from './engine/engine.ts'
+import { InternalError } from './errors.ts'
 
 /** Holds a route's engine, so that a reload is one assignment. */
 export interface EngineHolder {
   engine: Engine
 }
 
+/** What a route calls, and how. */
+export interface Calls {
+  readonly exportName: string
+  readonly contract: Contract
+  readonly holder: EngineHolder
+}
+
+/** Answers a request whose body was read. Nothing is thrown: a failure is an answer. */
+export type RunCall = (request: FastifyRequest, reply: FastifyReply) => void
+
 /**
- * Makes the handler that takes a request through the contract to the guest, and its output back. It reads the body
- * where Fastify does not.
+ * Makes the handler of a route. It reads the body where Fastify does not.
  *
  * @param bodyLimit - In bytes.
  */
-export function serveRoute(
-  exportName: string,
-  contract: Contract,
-  holder: EngineHolder,
-  bodyLimit: number,
-): RouteHandlerMethod {
-  const run = (request: FastifyRequest, reply: FastifyReply): void => {
-    setCommonHeaders(reply)
-    try {
-      const output = holder.engine.call(exportName, contract.input(request), request)
-      if (output instanceof Promise) {
-        output.then((bytes) => contract.answer(bytes, reply)).catch((error) => reply.send(error))
-      } else {
-        contract.answer(output, reply)
-      }
-    } catch (error) {
-      reply.send(error)
-    }
-  }
+export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod {
   return (request, reply) => {
     if (request.body !== undefined || !hasBody(request.raw)) {
       run(request, reply)
@@ -49,4 +43,33 @@ export function serveRoute(
       run(request, reply)
     })
   }
+}
+
+/** Takes a request through the contract to the guest, and its output back. */
+export function runCalls({ exportName, contract, holder }: Calls): RunCall {
+  return (request, reply) => {
+    setCommonHeaders(reply)
+    try {
+      const output = holder.engine.call(exportName, contract.input(request), request)
+      if (output instanceof Promise) {
+        output
+          .then((bytes) => contract.answer(bytes, reply))
+          .catch((thrown) => {
+            sendFailure(thrown, reply)
+          })
+      } else {
+        contract.answer(output, reply)
+      }
+    } catch (thrown) {
+      sendFailure(thrown, reply)
+    }
+  }
+}
+
+/** Answers with what was thrown. @returns it as an error: anything else, Fastify would send with a 200. */
+export function sendFailure(thrown: unknown, reply: FastifyReply): Error {
+  const isError = thrown instanceof Error || isNativeError(thrown) // of this realm, or of another
+  const error = isError ? thrown : new InternalError({ cause: { thrown: inspect(thrown) } })
+  reply.send(error)
+  return error
 }

@@ -1,50 +1,23 @@
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
+import type { CallHooks } from './call-hooks.ts'
 import { checkWasmServeOptions, type WasmServeOptions } from './config/options.ts'
 import { openContract } from './contract/named.ts'
 import { isDebugged } from './engine/watchdog.ts'
 import { sendRouteError } from './error-response.ts'
 import { RouteInvalidError } from './errors.ts'
+import { hooksOf, runHookedCalls } from './hooked-calls.ts'
 import { addMethodGuards } from './method-guard.ts'
 import { type ChosenRoute, chooseRoute, type OpenRoute, openRoute, tryRoute } from './open-route.ts'
-import { type EngineHolder, serveRoute } from './route.ts'
+import { type EngineHolder, runCalls, serveRoute } from './route.ts'
 import { constraintsOf, methodsOf, refuseConflicts } from './routes-table.ts'
+import type { ServedRoute } from './served-route.ts'
 import { openSharedVars } from './shared-vars.ts'
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** There on the routes of wasm-serve. */
-    wasmServe?: ServedRoute
-  }
-}
-
-/** What answers at a route; an `onRoute` hook finds it in the route's `config.wasmServe`. */
-export interface ServedRoute {
-  /** `*` alone: all that the app knows. */
-  readonly methods: readonly string[]
-  readonly url: string
-  /** The only host that it answers to, if it has one. */
-  readonly host: string | undefined
-  /** `raw`, `http`, `simplism`, or what a contract of the user's own calls itself. */
-  readonly contract: string
-  readonly description: string | undefined
-  /** Status of the answer when the guest says no. */
-  readonly errorStatus: number
-  readonly plugin: string
-  readonly function: string
-  readonly engine: string
-  /** Threads that run its calls; 0: the event loop. */
-  readonly workers: number
-  /** Why it has threads; undefined if it has none. */
-  readonly engineReason: string | undefined
-  /** What is wrong with it at present, in words; undefined if nothing is. */
-  readonly trouble: string | undefined
-  readonly runtime: string
-}
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
-  const { routes, trial, stallMs } = checkWasmServeOptions(ours)
+  const options = checkWasmServeOptions(ours)
+  const { routes, trial, stallMs } = options
   refuseConflicts(routes, app.supportedMethods)
 
   app.removeAllContentTypeParsers() // guests get the bytes as they came
@@ -58,7 +31,9 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
   if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app.log)))
   const opened = await openAll(chosen, (await isDebugged()) ? 0 : stallMs, app)
   app.addHook('onClose', () => closeAll(opened))
-  for (const route of opened) addRoute(app, route, methodsOf(route.options, routes, app.supportedMethods))
+  for (const route of opened) {
+    addRoute(app, route, methodsOf(route.options, routes, app.supportedMethods), options)
+  }
   addMethodGuards(app, routes)
 }
 
@@ -95,11 +70,12 @@ async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
   await Promise.all(routes.map((route) => route.close()))
 }
 
-function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[]): void {
+function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[], hooks: CallHooks): void {
   const { options, plugin, exportName, runtime, engine, instances } = route
   const holder: EngineHolder = { engine: instances }
   const { url, host, bodyLimit, description } = options
   const contract = openContract(options.contract, options)
+  const allHooks = hooksOf(hooks, options)
   const config: ServedRoute = {
     methods: methods.length === app.supportedMethods.length ? ['*'] : methods,
     url: app.prefix + url,
@@ -117,6 +93,7 @@ function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[]): vo
     },
     runtime: runtime.name,
   }
+  const calls = { exportName, contract, holder }
   try {
     app.route({
       method: [...methods],
@@ -126,7 +103,7 @@ function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[]): vo
       config: { wasmServe: config },
       exposeHeadRoute: false, // it is among the methods
       onRequest: [acceptAnyContentType, ...addHeaders(options.headers)],
-      handler: serveRoute(exportName, contract, holder, bodyLimit),
+      handler: serveRoute(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), bodyLimit),
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })

@@ -195,6 +195,7 @@ test('what the package exports changes only on purpose', () => {
       "BadRequestError",
       "BodyTooLargeError",
       "BreakerOpenError",
+      "CallRefusedError",
       "ClientGoneError",
       "ContractBrokenError",
       "DeadlineError",

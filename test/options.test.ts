@@ -78,6 +78,8 @@ test.each([
   ['an unknown contract', { routes: [{ plugin, contract: 'cgi' }] }],
   ['a contract without an answer', { routes: [{ plugin, contract: { name: 'a', input: () => plugin } }] }],
   ['a contract without a name', { routes: [{ plugin, contract: { input: () => 0, answer: () => 0 } }] }],
+  ['a hook that is no function', { routes: [{ plugin, onCall: 'hook.mjs' }] }],
+  ['a hook for all that is no function', { onError: {}, routes: [{ plugin }] }],
   ['a status for errors that is none', { routes: [{ plugin, errorStatus: 200 }] }],
   ['a header with a line break', { routes: [{ plugin, headers: { a: 'b\r\nc: d' } }] }],
   ['a header with a bad name', { routes: [{ plugin, headers: { 'a b': 'c' } }] }],
@@ -98,6 +100,17 @@ test('a wrong method, contract or header is one problem that says what is right'
   expect(problemsIn(() => checkServerOptions({ routes: [{ plugin, headers }] }))).toEqual([
     ['routes[0].headers.Connection', 'is set by the server'],
   ])
+})
+
+test('a hook that is no function is one problem that says what is right, and null is none', () => {
+  const hooks = { onCall: null, onResult: 'log.mjs', onErorr: () => 0 }
+  expect(problemsIn(() => checkServerOptions({ ...hooks, routes: [{ plugin }] }))).toEqual([
+    ['onErorr', 'unknown option; did you mean "onError"?'],
+    ['onCall', 'must be a function'],
+    ['onResult', 'must be a function'],
+  ])
+  const onCall = () => undefined
+  expect(checkServerOptions({ onCall, routes: [{ plugin, onError: undefined }] }).onCall).toBe(onCall)
 })
 
 test("a contract of the caller's own stays what it is", () => {
@@ -130,7 +143,7 @@ test('the published schema describes the same options', () => {
   })
   expect(schema.additionalProperties).toBe(false)
   expect(JSON.stringify(schema)).not.toMatch(
-    /pluginSource|hostFunctions|allowedHost"|nameOrContract|threadCount/,
+    /pluginSource|hostFunctions|allowedHost"|nameOrContract|threadCount|callHook|onCall/,
   )
 })
 

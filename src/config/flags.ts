@@ -48,11 +48,14 @@ const NAMES: Readonly<Record<string, string>> = {
 
 const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = { allowedPaths: 'paths', links: 'links' }
 
+/** Functions, which no command line can give. */
+const HOOKS = ['onCall', 'onResult', 'onError']
+
 /** Options that are no flags: what the command line says in another way, and what one route has no need to say. */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
-  route: ['plugin', 'host', 'description'],
+  route: ['plugin', 'host', 'description', ...HOOKS],
   load: [],
-  server: ['routes', 'trial'],
+  server: ['routes', 'trial', ...HOOKS],
 }
 
 export const flags: readonly Flag[] = [

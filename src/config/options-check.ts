@@ -29,6 +29,12 @@ ajv.addKeyword({
 })
 
 ajv.addKeyword({
+  keyword: 'callHook',
+  error: { message: 'must be a function' },
+  code: (cxt) => cxt.fail(_`typeof ${cxt.data} != "function"`),
+})
+
+ajv.addKeyword({
   keyword: 'threadCount',
   error: { message: 'must be a whole number from 0 to 256, or auto' },
   code: (cxt) =>

@@ -26,6 +26,21 @@ const pluginSource = (description: string): TUnsafe<string | object> =>
 const hostFunctions = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ hostFunctions: true, description })
 
+/** No JSON: `callHook` is a keyword of our options check, for functions of a library user. */
+const callHook = (description: string): TUnsafe<object> =>
+  Type.Unsafe<object>({ callHook: true, description })
+
+/** Of the Fastify plugin for all routes, and of a route; `CallHooks` has their types. */
+const callHooks = {
+  onCall: Type.Optional(
+    callHook('Function that is called before the guest; it may replace its input, or refuse.'),
+  ),
+  onResult: Type.Optional(
+    callHook('Function that is told what the guest produced, once that is on its way.'),
+  ),
+  onError: Type.Optional(callHook('Function that is told why a call failed, once that is on its way.')),
+}
+
 /** `threadCount` is a keyword of our options check: a number, or `auto`. */
 const threadCount = (description: string): TUnsafe<number | 'auto'> =>
   Type.Unsafe<number | 'auto'>({ threadCount: true, description })
@@ -202,6 +217,7 @@ export const routeSchema = only({
   maxQueue: count('Calls that may wait for an instance; more are answered with 503.', 1_000),
   maxQueueBytes: count('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
   maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
+  ...callHooks,
 })
 
 /** Options of the command: how what comes from the network is loaded. */
@@ -229,6 +245,7 @@ export const wasmServeSchema = only({
     }),
   ),
   stallMs: stallMs(0), // whose process it is must ask for it
+  ...callHooks,
 })
 
 /** Options of the server: those of the Fastify plugin, and those that only a process of its own can have. */

@@ -1,5 +1,6 @@
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Static, TObject, TSchema } from 'typebox'
+import type { CallHooks } from '../call-hooks.ts'
 import { headerProblem } from '../contract/answer-headers.ts'
 import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors.ts'
@@ -12,10 +13,10 @@ import type { Defaulted, loadSchema, routeSchema, serverSchema, wasmServeSchema 
 export type RouteOptions = WithCode<Static<typeof routeSchema>>
 
 /** Options of the Fastify plugin. */
-export type WasmServeOptions = Omit<Static<typeof wasmServeSchema>, 'routes'> & { routes: RouteOptions[] }
+export type WasmServeOptions = WithRoutes<Static<typeof wasmServeSchema>, RouteOptions>
 
 /** Options of the server. */
-export type ServerOptions = Omit<Static<typeof serverSchema>, 'routes'> & { routes: RouteOptions[] }
+export type ServerOptions = WithRoutes<Static<typeof serverSchema>, RouteOptions>
 
 /** JSON Schema knows no functions. */
 type WithCode<Route> = {
@@ -23,8 +24,12 @@ type WithCode<Route> = {
     ? string | HostFunctions
     : Key extends 'contract'
       ? Extract<Route[Key], string> | Contract
-      : Route[Key]
+      : Key extends keyof CallHooks
+        ? CallHooks[Key]
+        : Route[Key]
 }
+
+type WithRoutes<Options, Route> = Omit<Options, 'routes' | keyof CallHooks> & CallHooks & { routes: Route[] }
 
 /** Options after the check: what has a default is there. */
 type Checked<Schema extends TObject> = Static<Schema> & {
@@ -34,10 +39,8 @@ type Checked<Schema extends TObject> = Static<Schema> & {
 }
 
 export type CheckedRouteOptions = WithCode<Checked<typeof routeSchema>>
-export type CheckedWasmServeOptions = WithRoutes<Checked<typeof wasmServeSchema>>
-export type CheckedServerOptions = WithRoutes<Checked<typeof serverSchema>>
-
-type WithRoutes<Options> = Omit<Options, 'routes'> & { routes: CheckedRouteOptions[] }
+export type CheckedWasmServeOptions = WithRoutes<Checked<typeof wasmServeSchema>, CheckedRouteOptions>
+export type CheckedServerOptions = WithRoutes<Checked<typeof serverSchema>, CheckedRouteOptions>
 
 /** One thing that is wrong with the options. */
 export interface Problem {
