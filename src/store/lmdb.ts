@@ -1,0 +1,230 @@
+import { mkdirSync } from 'node:fs'
+import type { Database, PutOptions, RootDatabase } from 'lmdb'
+import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../errors.ts'
+import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
+import { loadPackage } from './package.ts'
+import type { KeyPage, SetOptions, Store } from './store.ts'
+
+export interface LmdbStoreSettings {
+  /** A folder; made if it is not there. On a disk of this machine: LMDB locks do not work across a network. */
+  readonly folder: string
+  /** Milliseconds since 1970. Default: the wall clock, because expiries outlive the process. */
+  readonly now?: () => number
+}
+
+/**
+ * A store in a folder, for all processes of a machine at once. What was acknowledged is on the disk: it survives
+ * `kill -9` and, if the disk keeps its word, a power cut. Writes of a moment are one transaction, and so one flush.
+ *
+ * @throws {@link StorePackageMissingError}
+ * @throws {@link StoreInvalidError} if the folder cannot be had.
+ */
+export async function openLmdbStore({ folder, now = Date.now }: LmdbStoreSettings): Promise<Store> {
+  const name = `lmdb:${folder}`
+  const { open } = await loadPackage(name, 'lmdb', () => import('lmdb'))
+  try {
+    mkdirSync(folder, { recursive: true })
+    const environment = open<Buffer, Buffer>({
+      path: folder,
+      noSubdir: false, // or a folder with a dot in its name would be a file
+      overlappingSync: false, // or a write would be acknowledged before it is flushed
+    })
+    return new LmdbStore(name, environment, now)
+  } catch (error) {
+    throw new StoreInvalidError(name, (error as Error).message, { cause: error })
+  }
+}
+
+/** Expiries that each write looks at: more than it can add. */
+const SWEEP = 4
+
+/** Bytes of an expiry, in front of a value and of a key of `#expiries`: milliseconds; 0: never. */
+const TIME_BYTES = 8
+
+type ConditionalPut = (key: Buffer, value: Buffer, options: PutOptions) => Promise<boolean>
+
+interface Entry {
+  readonly value: Uint8Array
+  readonly version: number
+  readonly isLive: boolean
+}
+
+/**
+ * Each write gives its entry another version, and writes that depend on what was read are made on the condition that
+ * the version is still the same; LMDB checks it within the transaction. (Callbacks in a transaction would hold the
+ * lock of all processes while they wait for this event loop.)
+ */
+class LmdbStore implements Store {
+  readonly kind = 'lmdb'
+  readonly sync = 'reads'
+  readonly #name: string
+  readonly #environment: RootDatabase<Buffer, Buffer>
+  readonly #values: Database<Buffer, Buffer>
+  /** Keys: the time, then the key of an entry that expired then, unless it was written again. */
+  readonly #expiries: Database<Buffer, Buffer>
+  /** `put` with a condition, which the package's types know of `putSync` only. */
+  readonly #putIf: ConditionalPut
+  readonly #now: () => number
+  #isClosed = false
+
+  constructor(name: string, environment: RootDatabase<Buffer, Buffer>, now: () => number) {
+    const binary = { keyEncoding: 'binary', encoding: 'binary' } as const
+    this.#name = name
+    this.#environment = environment
+    this.#values = environment.openDB({ name: 'values', useVersions: true, ...binary })
+    this.#expiries = environment.openDB({ name: 'expiries', ...binary })
+    this.#putIf = this.#values.put.bind(this.#values) as unknown as ConditionalPut
+    this.#now = now
+  }
+
+  get(namespace: string, key: string): Uint8Array | undefined {
+    const entry = this.#read(place(namespace, key))
+    return entry?.isLive ? entry.value : undefined
+  }
+
+  async set(namespace: string, key: string, value: Uint8Array, options: SetOptions = {}): Promise<void> {
+    const at = place(namespace, key)
+    const stored = this.#encode(value, options)
+    await this.#write(at, stored, () => this.#values.put(at, stored, newVersion()))
+  }
+
+  async delete(namespace: string, key: string): Promise<boolean> {
+    const at = place(namespace, key)
+    for (;;) {
+      const entry = this.#read(at)
+      if (!entry?.isLive) return false
+      if (await this.#commit([this.#values.remove(at, entry.version)])) return true
+      this.#environment.resetReadTxn() // somebody wrote it meanwhile: look again
+    }
+  }
+
+  list(namespace: string, prefix: string, limit: number, cursor?: string): KeyPage {
+    const space = keySpace(namespace)
+    checkList(prefix, limit, cursor)
+    this.#checkOpen()
+    const start = Buffer.from(space + prefix)
+    const after = Buffer.from(cursor === undefined ? '' : space + cursor)
+    const keys: string[] = []
+    for (const at of this.#values.getKeys({ start: Buffer.compare(after, start) > 0 ? after : start })) {
+      if (!at.subarray(0, start.length).equals(start)) break
+      if (at.equals(after) || !this.#isLive(this.#values.getBinaryFast(at))) continue
+      if (keys.length === limit) return { keys, cursor: keys.at(-1) }
+      keys.push(at.toString('utf8', space.length))
+    }
+    return { keys }
+  }
+
+  async compareAndSwap(
+    namespace: string,
+    key: string,
+    expected: Uint8Array | undefined,
+    value: Uint8Array,
+    options: SetOptions = {},
+  ): Promise<boolean> {
+    const at = place(namespace, key)
+    const stored = this.#encode(value, options)
+    for (;;) {
+      const entry = this.#read(at)
+      const found = entry?.isLive ? entry.value : undefined
+      const isExpected = found && expected ? Buffer.compare(found, expected) === 0 : found === expected
+      if (!isExpected) return false
+      const condition = entry ? { ifVersion: entry.version } : { noOverwrite: true }
+      const put = () => this.#putIf(at, stored, { version: newVersion(), ...condition })
+      if (await this.#write(at, stored, put)) return true
+      this.#environment.resetReadTxn() // somebody wrote it meanwhile: look again
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await this.#environment.close()
+  }
+
+  #read(at: Buffer): Entry | undefined {
+    this.#checkOpen()
+    const entry = this.#values.getEntry(at)
+    if (!entry) return undefined
+    const { value, version = 0 } = entry
+    return { value: new Uint8Array(value.subarray(TIME_BYTES)), version, isLive: this.#isLive(value) }
+  }
+
+  #isLive(stored: Buffer | undefined): boolean {
+    if (!stored) return false
+    const expiresAt = stored.readDoubleBE()
+    return expiresAt === 0 || expiresAt > this.#now()
+  }
+
+  /** @throws {@link KvArgumentInvalidError}, {@link KvValueTooLargeError} */
+  #encode(value: Uint8Array, { ttlMs }: SetOptions): Buffer {
+    checkValue(value)
+    checkTtl(ttlMs)
+    const stored = Buffer.allocUnsafe(TIME_BYTES + value.length)
+    stored.writeDoubleBE(ttlMs === undefined ? 0 : this.#now() + ttlMs)
+    stored.set(value, TIME_BYTES)
+    return stored
+  }
+
+  /** Writes an entry and what belongs to it; all of it is begun in one turn, and so is one transaction. */
+  #write(at: Buffer, stored: Buffer, put: () => Promise<boolean>): Promise<boolean> {
+    this.#checkOpen()
+    const time = stored.subarray(0, TIME_BYTES)
+    const writes = [put(), ...this.#sweep()]
+    if (time.readDoubleBE() > 0) writes.push(this.#expiries.put(Buffer.concat([time, at]), NOTHING))
+    return this.#commit(writes)
+  }
+
+  /** Removes some of what has expired. */
+  #sweep(): Promise<boolean>[] {
+    const due = [...this.#expiries.getKeys({ end: timeBytes(this.#now()), limit: SWEEP })]
+    return due.flatMap((expiry) => {
+      const at = expiry.subarray(TIME_BYTES)
+      const entry = this.#read(at)
+      const removed = entry && !entry.isLive ? [this.#values.remove(at, entry.version)] : []
+      return [this.#expiries.remove(expiry), ...removed]
+    })
+  }
+
+  /** @returns whether the first was made. */
+  async #commit(writes: Promise<boolean>[]): Promise<boolean> {
+    const [first] = await Promise.allSettled(writes)
+    if (first?.status === 'fulfilled') return first.value
+    throw await this.#explain(first?.reason)
+  }
+
+  /** lmdb says only in a second promise why a transaction failed. */
+  async #explain(error: Error & { commitError?: Promise<never> }): Promise<Error> {
+    const cause: Error & { code?: unknown } = await (error.commitError ?? Promise.reject(error)).catch(
+      (reason) => reason,
+    )
+    const why = `${cause.message}: is the disk full?`
+    if (FULL.has(cause.code)) return new StoreFullError(this.#name, why, { cause })
+    return new StoreUnavailableError(this.#name, why, { cause })
+  }
+
+  /** A write to a closed environment would end the process. */
+  #checkOpen(): void {
+    if (this.#isClosed) throw new StoreUnavailableError(this.#name, 'it is closed')
+  }
+}
+
+const NOTHING = Buffer.alloc(0)
+
+/** ENOSPC, and LMDB's MDB_MAP_FULL. */
+const FULL: ReadonlySet<unknown> = new Set([28, -30_792])
+
+function place(namespace: string, key: string): Buffer {
+  checkKey(key)
+  return Buffer.from(keySpace(namespace) + key)
+}
+
+function timeBytes(time: number): Buffer {
+  const bytes = Buffer.alloc(TIME_BYTES)
+  bytes.writeDoubleBE(time) // of positive numbers the bytes compare as the numbers do
+  return bytes
+}
+
+/** Another than any that the entry had, in whatever process; 0 is none. */
+function newVersion(): number {
+  return 1 + Math.floor(Math.random() * (Number.MAX_SAFE_INTEGER - 1))
+}

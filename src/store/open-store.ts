@@ -1,0 +1,39 @@
+import { StoreInvalidError } from '../errors.ts'
+import type { Log } from '../guest-log.ts'
+import { openLmdbStore } from './lmdb.ts'
+import { openMemoryStore } from './memory.ts'
+import { openRedisStore } from './redis.ts'
+import type { Store } from './store.ts'
+
+export interface StoreSettings {
+  /** Most bytes of a store in memory. */
+  readonly maxBytes: number
+  /** How long an operation may take that goes over the network. */
+  readonly timeoutMs: number
+  readonly log?: Log
+}
+
+/**
+ * Opens the store that a URL names: `memory:`, `lmdb:FOLDER`, `redis://HOST` or `rediss://HOST`.
+ *
+ * @throws {@link StoreInvalidError} if it names none, or it cannot be opened.
+ * @throws {@link StorePackageMissingError} {@link StoreUnavailableError}
+ */
+export async function openStore(url: string, { maxBytes, timeoutMs, log }: StoreSettings): Promise<Store> {
+  const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(url) ?? []
+  if (scheme === 'memory' && rest === '') return openMemoryStore({ maxBytes })
+  if (scheme === 'lmdb' && rest !== '') return openLmdbStore({ folder: rest })
+  if (scheme === 'redis' || scheme === 'rediss')
+    return openRedisStore({ url: parse(scheme, url), timeoutMs, log })
+  throw new StoreInvalidError(
+    scheme ? `${scheme}:` : '(no scheme)',
+    'it must be memory:, lmdb:FOLDER or redis://HOST',
+  )
+}
+
+/** The text is in no message: there may be a password in it. */
+function parse(scheme: string, url: string): URL {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed?.hostname && /^\/?\d*$/.test(parsed.pathname)) return parsed
+  throw new StoreInvalidError(`${scheme}:`, 'it is no URL such as redis://user:password@host:6379/0')
+}

@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A `redis-server` of the test's own, with its data in a temporary folder. */
+export interface RedisServer {
+  readonly port: number
+  readonly process: ChildProcess
+  /** Ends it; what it held is gone. */
+  stop(): Promise<void>
+}
+
+/** @param port - Default: a free one. */
+export async function startRedis(args: readonly string[] = [], port?: number): Promise<RedisServer> {
+  const at = port ?? (await freePort())
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-redis-'))
+  const place = ['--port', String(at), '--bind', '127.0.0.1', '--dir', folder]
+  const child = spawn('redis-server', [...place, '--save', '', '--appendonly', 'no', ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  child.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  await ready(child)
+  return {
+    port: at,
+    process: child,
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const exit = once(child, 'exit')
+      child.kill('SIGKILL')
+      await exit
+    },
+  }
+}
+
+async function ready(child: ChildProcess): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    let said = ''
+    child.once('error', (error) =>
+      reject(new Error(`redis-server is needed for these tests: ${error.message}`)),
+    )
+    child.once('exit', () => reject(new Error(`redis-server ended: ${said}`)))
+    child.stdout?.on('data', (chunk) => {
+      said += chunk
+      if (said.includes('Ready to accept connections')) resolve()
+    })
+  })
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (typeof address !== 'object' || address === null) throw new Error('no port')
+  return address.port
+}
