@@ -63,6 +63,9 @@ ajv.addKeyword({
   code: isNameOrContract,
 })
 
+/** What is said of a text that its `pattern` refuses. */
+ajv.addKeyword('hint')
+
 function isNameOrContract(cxt: KeywordCxt): void {
   const { data, schema } = cxt
   const isName = _`${stringify(schema)}.includes(${data})`

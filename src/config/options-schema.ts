@@ -217,6 +217,19 @@ export const routeSchema = only({
   maxQueue: count('Calls that may wait for an instance; more are answered with 503.', 1_000),
   maxQueueBytes: count('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
   maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
+  kvAccess: withDefault(
+    Type.Enum(['none', 'read', 'readwrite'], {
+      default: 'readwrite',
+      description: 'What the guest may do with the store, if it imports its functions.',
+    }),
+  ),
+  kvNamespace: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 128,
+      description: "Where the guest's keys are in the store. Default: the plug-in's name.",
+    }),
+  ),
   ...callHooks,
 })
 
@@ -245,6 +258,22 @@ export const wasmServeSchema = only({
     }),
   ),
   stallMs: stallMs(0), // whose process it is must ask for it
+  store: withDefault(
+    Type.String({
+      pattern: '^(?:memory:$|lmdb:.|rediss?://.)',
+      default: 'memory:',
+      description: 'Where guests keep state: `memory:`, `lmdb:FOLDER` or `redis://HOST`.',
+      hint: 'must be memory:, lmdb:FOLDER, redis://HOST or rediss://HOST',
+    }),
+  ),
+  storeMax: withDefault(
+    Type.Integer({
+      minimum: 1,
+      default: 67_108_864,
+      description: 'Most bytes that guests keep in memory. (`memory:`)',
+    }),
+  ),
+  storeTimeoutMs: ms('How long an operation of the store may take. (`redis:`)', 500),
   ...callHooks,
 })
 

@@ -149,7 +149,9 @@ function toProblem({ instancePath, keyword, message, params, parentSchema }: Err
     return { option, message: `must be one or several of ${one?.enum.join(', ')}` }
   }
   if (keyword === 'minLength' || keyword === 'minItems') return { option, message: 'must not be empty' }
-  if (keyword === 'pattern') return { option, message: 'has characters that cannot stand there, or is empty' }
+  if (keyword === 'pattern') {
+    return { option, message: parentSchema?.hint ?? 'has characters that cannot stand there, or is empty' }
+  }
   return { option: option || 'options', message: message ?? 'is wrong' }
 }
 

@@ -28,6 +28,7 @@ export async function openLmdbStore({ folder, now = Date.now }: LmdbStoreSetting
       path: folder,
       noSubdir: false, // or a folder with a dot in its name would be a file
       overlappingSync: false, // or a write would be acknowledged before it is flushed
+      eventTurnBatching: false, // it makes promises of its own, and when a transaction fails nobody handles those
     })
     return new LmdbStore(name, environment, now)
   } catch (error) {
@@ -165,13 +166,13 @@ class LmdbStore implements Store {
     return stored
   }
 
-  /** Writes an entry and what belongs to it; all of it is begun in one turn, and so is one transaction. */
+  /** Writes an entry and what belongs to it. Its expiry comes first: whatever happens, no entry is without it. */
   #write(at: Buffer, stored: Buffer, put: () => Promise<boolean>): Promise<boolean> {
     this.#checkOpen()
     const time = stored.subarray(0, TIME_BYTES)
-    const writes = [put(), ...this.#sweep()]
-    if (time.readDoubleBE() > 0) writes.push(this.#expiries.put(Buffer.concat([time, at]), NOTHING))
-    return this.#commit(writes)
+    const swept = this.#sweep()
+    const expiry = time.readDoubleBE() > 0 ? [this.#expiries.put(Buffer.concat([time, at]), NOTHING)] : []
+    return this.#commit([...swept, ...expiry, put()])
   }
 
   /** Removes some of what has expired. */
@@ -185,11 +186,11 @@ class LmdbStore implements Store {
     })
   }
 
-  /** @returns whether the first was made. */
-  async #commit(writes: Promise<boolean>[]): Promise<boolean> {
-    const [first] = await Promise.allSettled(writes)
-    if (first?.status === 'fulfilled') return first.value
-    throw await this.#explain(first?.reason)
+  /** @returns whether the last was made. */
+  async #commit(writes: readonly Promise<boolean>[]): Promise<boolean> {
+    const last = (await Promise.allSettled(writes)).at(-1)
+    if (last?.status === 'fulfilled') return last.value
+    throw await this.#explain(last?.reason)
   }
 
   /** lmdb says only in a second promise why a transaction failed. */
@@ -197,9 +198,8 @@ class LmdbStore implements Store {
     const cause: Error & { code?: unknown } = await (error.commitError ?? Promise.reject(error)).catch(
       (reason) => reason,
     )
-    const why = `${cause.message}: is the disk full?`
-    if (FULL.has(cause.code)) return new StoreFullError(this.#name, why, { cause })
-    return new StoreUnavailableError(this.#name, why, { cause })
+    if (!FULL.has(cause.code)) return new StoreUnavailableError(this.#name, cause.message, { cause })
+    return new StoreFullError(this.#name, `the disk takes no more (${cause.message})`, { cause })
   }
 
   /** A write to a closed environment would end the process. */
@@ -210,8 +210,8 @@ class LmdbStore implements Store {
 
 const NOTHING = Buffer.alloc(0)
 
-/** ENOSPC, and LMDB's MDB_MAP_FULL. */
-const FULL: ReadonlySet<unknown> = new Set([28, -30_792])
+/** ENOSPC, EFBIG, EDQUOT, LMDB's MDB_MAP_FULL; and EIO, which LMDB makes of a write that the disk took half of. */
+const FULL: ReadonlySet<unknown> = new Set([28, 27, 122, -30_792, 5])
 
 function place(namespace: string, key: string): Buffer {
   checkKey(key)
