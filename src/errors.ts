@@ -177,7 +177,7 @@ export const KvValueTooLargeError = failure<[bytes: number, limit: number]>(
 /** The plug-in writes and may only read. */
 export const KvReadOnlyError = failure<[namespace: string]>(
   'WASM_SERVE_KV_READ_ONLY',
-  'The namespace %s may only be read (--kv-access readwrite allows more)',
+  'The namespace %s may only be read (--kv readwrite allows more)',
 )
 
 // What can happen to a call.

@@ -236,6 +236,13 @@ describe.each(runtimes)('the store of a guest on the $name runtime', (runtime) =
     })
   })
 
+  test('has a namespace, or is not opened', () => {
+    const open = (namespace: string) => () => serveKv(memory(), { namespace, access: 'read' })
+    for (const namespace of ['', 'x'.repeat(256)]) {
+      expect(open(namespace)).toThrow(expect.objectContaining({ code: 'WASM_SERVE_KV_ARGUMENT_INVALID' }))
+    }
+  })
+
   test("shows nothing of another plug-in's namespace", async () => {
     const store = memory()
     const [one, two] = await Promise.all(

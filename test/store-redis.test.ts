@@ -1,10 +1,13 @@
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openRedisStore } from '../src/store/redis.ts'
 import type { Store } from '../src/store/store.ts'
 import { keepLog } from './support/instance.ts'
-import { type RedisServer, startRedis } from './support/redis.ts'
+import { type RedisServer, startRedis, startRedisTls, tlsFile } from './support/redis.ts'
 
 const UNAVAILABLE = { code: 'WASM_SERVE_STORE_UNAVAILABLE' }
 
@@ -147,6 +150,23 @@ describe('the redis store', () => {
       ...UNAVAILABLE,
       message: expect.stringContaining('ECONNREFUSED'),
     })
+  })
+
+  test('speaks TLS where the URL says so, and only to a server that is who it says', async () => {
+    const server = await startRedisTls(['--requirepass', 'secret'])
+    onTestFinished(() => server.stop())
+    const client = async (environment: NodeJS.ProcessEnv) => {
+      const script = fileURLToPath(new URL('support/store-client.ts', import.meta.url))
+      const env = {
+        ...process.env,
+        WASM_SERVE_STORE: `rediss://:secret@localhost:${server.port}`,
+        ...environment,
+      }
+      const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', script], { env })
+      return stdout.trim()
+    }
+    expect(await client({ NODE_EXTRA_CA_CERTS: tlsFile('cert.pem') })).toBe('found')
+    expect(await client({})).toBe('WASM_SERVE_STORE_UNAVAILABLE')
   })
 
   test('uses the database that the URL names', async () => {

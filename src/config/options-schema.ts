@@ -217,7 +217,7 @@ export const routeSchema = only({
   maxQueue: count('Calls that may wait for an instance; more are answered with 503.', 1_000),
   maxQueueBytes: count('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
   maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
-  kvAccess: withDefault(
+  kv: withDefault(
     Type.Enum(['none', 'read', 'readwrite'], {
       default: 'readwrite',
       description: 'What the guest may do with the store, if it imports its functions.',
@@ -226,7 +226,7 @@ export const routeSchema = only({
   kvNamespace: Type.Optional(
     Type.String({
       minLength: 1,
-      maxLength: 128,
+      maxLength: 255,
       description: "Where the guest's keys are in the store. Default: the plug-in's name.",
     }),
   ),

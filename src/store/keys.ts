@@ -3,8 +3,8 @@ import { KvArgumentInvalidError, KvValueTooLargeError } from '../errors.ts'
 /** Most bytes of a key, as UTF-8. lmdb takes keys of up to 1978 bytes, and ours have their namespace in front. */
 export const KEY_MAX = 512
 
-/** Most bytes of a namespace, as UTF-8: encoded they may become three times as many. */
-export const NAMESPACE_MAX = 128
+/** Most bytes of a namespace, as UTF-8: as a file's name may have. Encoded they may become three times as many. */
+export const NAMESPACE_MAX = 255
 
 /** Most bytes of a value. */
 export const VALUE_MAX = 1_048_576

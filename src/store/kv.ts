@@ -5,6 +5,7 @@ import {
   StoreFullError,
   StoreUnavailableError,
 } from '../errors.ts'
+import { keySpace } from './keys.ts'
 import type { KeyPage, MaybePromise, Store, StoreSync } from './store.ts'
 
 /** What a plug-in may do with a store. */
@@ -52,10 +53,12 @@ export interface KvClient {
 }
 
 /**
- * A store as one plug-in may use it. Never throws or rejects for what a guest, or the store, may cause: that is part
- * of the reply.
+ * A store as one plug-in may use it. What a guest, or the store, may cause is part of the reply, and never thrown.
+ *
+ * @throws {@link KvArgumentInvalidError} if the namespace is empty or too long.
  */
 export function serveKv(store: Store, permission: KvPermission): KvClient {
+  keySpace(permission.namespace)
   const operations = operationsOf(store, permission)
   return {
     sync: store.sync,

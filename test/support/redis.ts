@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 
 /** A `redis-server` of the test's own, with its data in a temporary folder. */
 export interface RedisServer {
@@ -11,6 +12,20 @@ export interface RedisServer {
   readonly process: ChildProcess
   /** Ends it; what it held is gone. */
   stop(): Promise<void>
+}
+
+/** One that speaks TLS only; its certificate, for localhost, is its own authority. */
+export async function startRedisTls(args: readonly string[] = []): Promise<RedisServer> {
+  const port = await freePort()
+  const own = ['--tls-cert-file', tlsFile('cert.pem'), '--tls-key-file', tlsFile('key.pem')]
+  const tls = ['--tls-port', String(port), ...own, '--tls-ca-cert-file', tlsFile('cert.pem')]
+  const server = await startRedis([...args, ...tls, '--tls-auth-clients', 'no'], 0)
+  return { ...server, port }
+}
+
+/** A file of `test/support/tls`: a key that protects nothing. */
+export function tlsFile(name: string): string {
+  return fileURLToPath(new URL(`tls/${name}`, import.meta.url))
 }
 
 /** @param port - Default: a free one. */
