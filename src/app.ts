@@ -66,9 +66,15 @@ export async function createApp(
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
   app.register(answerNotFound)
-  const { trial, stallMs, onCall, onResult, onError } = options
-  app.register(wasmServe, { routes: options.routes, trial, stallMs, onCall, onResult, onError })
-  await app.ready()
+  const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
+  const own = { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError }
+  app.register(wasmServe, { routes: options.routes, ...own })
+  try {
+    await app.ready()
+  } catch (error) {
+    await app.close() // threads and connections would keep the process from ending
+    throw error
+  }
   return { app, routes }
 }
 

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { type CheckedRouteOptions, optionsError, type Problem } from './config/options.ts'
+import { hostImports } from './plugin/host-imports.ts'
 import type { Plugin } from './plugin/plugin.ts'
 import { EXTISM_ENV, HTTP_REQUEST } from './runtime/imports.ts'
 import { outboundOptions } from './settings.ts'
@@ -20,14 +21,20 @@ const TIMEOUT_MS = 1_000
 
 /**
  * Chooses the engine of a route: the event loop, unless the route asks for threads, or for what only a thread can
- * give: a deadline, or time to wait for other servers.
+ * give: a deadline, or time to wait for other servers or for the store.
  *
+ * @param waitsForStore - Whether its guests have to wait for the store.
  * @param path - Of the route in the options, for messages: `routes[0]`.
  * @throws {@link OptionsError} if it asks for both.
  */
-export function chooseEngine(options: CheckedRouteOptions, plugin: Plugin, path: string): EngineChoice {
-  const reason = whyThreads(options, plugin)
-  const problems = reason ? conflicts(options, plugin) : []
+export function chooseEngine(
+  options: CheckedRouteOptions,
+  plugin: Plugin,
+  waitsForStore: boolean,
+  path: string,
+): EngineChoice {
+  const reason = whyThreads(options, plugin, waitsForStore)
+  const problems = reason ? conflicts(options, plugin, reason) : []
   if (problems.length > 0) {
     throw optionsError(problems.map(({ option, message }) => ({ option: `${path}.${option}`, message })))
   }
@@ -37,19 +44,25 @@ export function chooseEngine(options: CheckedRouteOptions, plugin: Plugin, path:
   return { name: 'workers', workers: workers || 1, timeoutMs, reason }
 }
 
-function whyThreads(options: CheckedRouteOptions, plugin: Plugin): string | undefined {
+function whyThreads(
+  options: CheckedRouteOptions,
+  plugin: Plugin,
+  waitsForStore: boolean,
+): string | undefined {
   const { engine, workers, timeoutMs } = options
   if (workers) return `--workers ${workers}`
   if (engine === 'workers') return '--engine workers'
   if (timeoutMs !== undefined) return '--timeout'
   if (plugin.settings?.timeoutMs !== undefined) return "the manifest's timeout_ms"
-  return outboundOptions(options, plugin) && importsHttp(plugin) ? 'outbound HTTP' : undefined
+  if (outboundOptions(options, plugin) && importsHttp(plugin)) return 'outbound HTTP'
+  return waitsForStore ? 'key-value store' : undefined
 }
 
 /** What the route asks for and cannot have together. */
 function conflicts(
   { engine, workers, timeoutMs, functions }: CheckedRouteOptions,
   plugin: Plugin,
+  reason: string,
 ): Problem[] {
   const problems: Problem[] = []
   if (engine === 'inline') {
@@ -59,17 +72,12 @@ function conflicts(
     else if (plugin.settings?.timeoutMs !== undefined)
       problems.push({ option: 'engine', message: `the manifest sets timeout_ms, and ${deadline}` })
   } else if (typeof functions === 'object') {
-    const message = 'threads cannot be given functions: name the module that exports them'
+    const message = `threads (${reason}) cannot be given functions: name the module that exports them`
     problems.push({ option: 'functions', message })
   }
   return problems
 }
 
-function importsHttp({ module, linked }: Plugin): boolean {
-  const modules = [module, ...linked.map((each) => each.module)]
-  return modules.some((each) =>
-    WebAssembly.Module.imports(each).some(
-      (wanted) => wanted.module === EXTISM_ENV && wanted.name === HTTP_REQUEST,
-    ),
-  )
+function importsHttp(plugin: Plugin): boolean {
+  return hostImports(plugin).some(({ module, name }) => module === EXTISM_ENV && name === HTTP_REQUEST)
 }

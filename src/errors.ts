@@ -197,6 +197,13 @@ export const GuestTrapError = failure<[exportName: string]>(
   'The guest function "%s" trapped; its instance was replaced',
 )
 
+/** A host function could not do what the guest asked for: a store that is full or cannot be reached. `cause` says more. */
+export const HostUnavailableError = failure<[exportName: string]>(
+  'WASM_SERVE_HOST_UNAVAILABLE',
+  'Something that the guest function "%s" needs is out of order: try again later',
+  503,
+)
+
 /** The guest ended its program with WASI's `proc_exit`: its instance is replaced. */
 export const GuestExitError = failure<[exportName: string]>(
   'WASM_SERVE_GUEST_EXIT',

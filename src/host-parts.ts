@@ -1,4 +1,5 @@
 import type { CheckedRouteOptions } from './config/options.ts'
+import { kvOperations } from './engine/workers/bridged-kv.ts'
 import { varOperations } from './engine/workers/bridged-vars.ts'
 import type { HostOperations } from './engine/workers/host-bridge.ts'
 import type { HostPart } from './engine/workers/protocol.ts'
@@ -6,36 +7,62 @@ import type { Plugin } from './plugin/plugin.ts'
 import type { InstanceSettings } from './runtime/runtime.ts'
 import { outboundOptions, varMaxOf } from './settings.ts'
 import type { SharedVars } from './shared-vars.ts'
+import { type KvClient, serveKv } from './store/kv.ts'
 
 /** What a route's guests reach beyond their instance. It lives on the main thread; threads ask for it. */
 export interface HostParts {
   /** For instances on the main thread. */
   readonly direct: Pick<InstanceSettings, 'http' | 'vars'>
-  /** For threads: the parts, and what answers them. */
-  readonly bridged: { readonly names: readonly HostPart[]; readonly operations: HostOperations }
+  readonly bridged: BridgedParts
   close(): Promise<void>
+}
+
+/** For threads: the parts, and what answers them. */
+export interface BridgedParts {
+  readonly names: readonly HostPart[]
+  readonly operations: HostOperations
 }
 
 /** How long an HTTP request may take where the call has no deadline. */
 const HTTP_TIMEOUT_MS = 30_000
 
-/** Opens what the route's options allow. */
+/**
+ * Opens what the route's options allow.
+ *
+ * @param kv - Its store, if it has one. On the main thread host functions reach that.
+ */
 export async function openHostParts(
   options: CheckedRouteOptions,
   plugin: Plugin,
   sharedVars: SharedVars,
+  kv: KvClient | undefined,
 ): Promise<HostParts> {
   const http = await openHttp(options, plugin)
   const vars = options.vars === 'shared' ? sharedVars.of(plugin, varMaxOf(options, plugin)) : undefined
   return {
     direct: { ...(http && { http: http.direct }), ...(vars && { vars }) },
     bridged: {
-      names: [...(http ? (['http'] as const) : []), ...(vars ? (['vars'] as const) : [])],
-      operations: { ...http?.operations, ...(vars && varOperations(vars)) },
+      names: [
+        ...(http ? (['http'] as const) : []),
+        ...(vars ? (['vars'] as const) : []),
+        ...(kv ? (['kv'] as const) : []),
+      ],
+      operations: { ...http?.operations, ...(vars && varOperations(vars)), ...(kv && kvOperations(kv)) },
     },
     close: async () => http?.close(),
   }
 }
+
+/** For a thread that only tries whether a guest starts: what it reads and writes then is a store of its own. */
+export async function trialParts({ kv }: CheckedRouteOptions, { bridged }: HostParts): Promise<BridgedParts> {
+  if (kv === 'none' || !bridged.names.includes('kv')) return { names: [], operations: {} }
+  const { openMemoryStore } = await import('./store/memory.ts')
+  const store = openMemoryStore({ maxBytes: TRIAL_STORE_BYTES })
+  return { names: ['kv'], operations: kvOperations(serveKv(store, { namespace: 'trial', access: kv })) }
+}
+
+/** Room for a few of the largest values. */
+const TRIAL_STORE_BYTES = 4_194_304
 
 /** Loaded by those who have an allowed host. */
 async function openHttp(options: CheckedRouteOptions, plugin: Plugin) {

@@ -9,13 +9,15 @@ import { openWorkers } from './engine/workers.ts'
 import { chooseEngine, type EngineChoice } from './engine-choice.ts'
 import { RuntimeUnfitError, WasiDisabledError } from './errors.ts'
 import { loadFunctions } from './functions-module.ts'
-import { type HostParts, openHostParts } from './host-parts.ts'
+import { type HostParts, openHostParts, trialParts } from './host-parts.ts'
 import { chooseExport } from './plugin/callable.ts'
 import { isPlugin, loadPlugin, type Plugin } from './plugin/plugin.ts'
+import { openRouteState } from './route-state.ts'
 import type { HostFunctions } from './runtime/host-functions.ts'
 import { kernel } from './runtime/kernel.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { instanceSettings, isolationOf, outboundOptions } from './settings.ts'
+import type { SharedStore } from './shared-store.ts'
 import type { SharedVars } from './shared-vars.ts'
 import { workersOptions } from './workers-options.ts'
 
@@ -24,10 +26,17 @@ export interface ChosenRoute {
   readonly options: CheckedRouteOptions
   readonly plugin: Plugin
   readonly exportName: string
+  /** Of the user, and those of the store. */
   readonly functions: HostFunctions | undefined
   readonly runtime: Runtime
   readonly engine: EngineChoice
   readonly parts: HostParts
+}
+
+/** What the routes of an app share. */
+export interface Shared {
+  readonly vars: SharedVars
+  readonly store: SharedStore
 }
 
 /**
@@ -35,24 +44,26 @@ export interface ChosenRoute {
  *
  * @param path - Of the route in the options, for messages: `routes[0]`.
  * @throws what {@link loadPlugin}, {@link chooseExport} and {@link chooseEngine} throw, {@link RuntimeUnfitError} and
- * {@link WasiDisabledError}.
+ * {@link WasiDisabledError}; and what the store throws, if the plug-in has state and it cannot be opened.
  */
 export async function chooseRoute(
   options: CheckedRouteOptions,
   path: string,
-  sharedVars: SharedVars,
+  shared: Shared,
 ): Promise<ChosenRoute> {
   const plugin = await load(options)
   refuseUnfit(options, plugin)
-  const engine = chooseEngine(options, plugin, path)
+  const users = await loadFunctions(options.functions)
+  const state = await openRouteState(options, plugin, users, shared.store)
+  const engine = chooseEngine(options, plugin, state?.waits ?? false, path)
   return {
     options,
     plugin,
     exportName: chooseExport(plugin, options.function),
-    functions: await loadFunctions(options.functions),
+    functions: state?.functions ?? users,
     runtime: await loadRuntime(options.runtime),
     engine,
-    parts: await openHostParts(options, plugin, sharedVars),
+    parts: await openHostParts(options, plugin, shared.vars, state?.client),
   }
 }
 
@@ -94,7 +105,7 @@ async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
  * @throws what the start throws, or that it took too long.
  */
 export async function tryRoute(
-  { options, plugin, engine }: ChosenRoute,
+  { options, plugin, engine, parts }: ChosenRoute,
   log: FastifyBaseLogger,
 ): Promise<void> {
   if (engine.name === 'workers') return
@@ -104,13 +115,12 @@ export async function tryRoute(
   }
   const settings = instanceSettings(options, plugin, undefined, log)
   const isolation = isolationOf(options, plugin)
-  const thread = workersOptions(options, plugin, TRIAL, settings, isolation, NO_PARTS)
+  const bridged = await trialParts(options, parts)
+  const thread = workersOptions(options, plugin, TRIAL, settings, isolation, bridged)
   await tryInThread(thread, options.startTimeoutMs)
 }
 
 const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const
-
-const NO_PARTS = { names: [], operations: {} } as const
 
 /** What runs a route's guests. */
 export interface OpenRoute extends ChosenRoute {

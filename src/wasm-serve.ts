@@ -1,7 +1,11 @@
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CallHooks } from './call-hooks.ts'
-import { checkWasmServeOptions, type WasmServeOptions } from './config/options.ts'
+import {
+  type CheckedWasmServeOptions,
+  checkWasmServeOptions,
+  type WasmServeOptions,
+} from './config/options.ts'
 import { openContract } from './contract/named.ts'
 import { isDebugged } from './engine/watchdog.ts'
 import { sendRouteError } from './error-response.ts'
@@ -12,25 +16,20 @@ import { type ChosenRoute, chooseRoute, type OpenRoute, openRoute, tryRoute } fr
 import { type EngineHolder, runCalls, serveRoute } from './route.ts'
 import { constraintsOf, methodsOf, refuseConflicts } from './routes-table.ts'
 import type { ServedRoute } from './served-route.ts'
+import { shareStore } from './shared-store.ts'
 import { openSharedVars } from './shared-vars.ts'
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
   const options = checkWasmServeOptions(ours)
-  const { routes, trial, stallMs } = options
+  const { routes } = options
   refuseConflicts(routes, app.supportedMethods)
 
   app.removeAllContentTypeParsers() // guests get the bytes as they came
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.setErrorHandler(sendRouteError)
 
-  const sharedVars = openSharedVars()
-  const chosen = await Promise.all(
-    routes.map((options, index) => chooseRoute(options, `routes[${index}]`, sharedVars)),
-  )
-  if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app.log)))
-  const opened = await openAll(chosen, (await isDebugged()) ? 0 : stallMs, app)
-  app.addHook('onClose', () => closeAll(opened))
+  const opened = await openRoutes(options, app)
   for (const route of opened) {
     addRoute(app, route, methodsOf(route.options, routes, app.supportedMethods), options)
   }
@@ -46,6 +45,30 @@ export const wasmServe: FastifyPluginAsync<WasmServeOptions> = fp(plugin, {
   fastify: '5.x',
   encapsulate: true,
 })
+
+/** Opens all that the routes need; it is closed with the app, or if any of it fails. */
+async function openRoutes(
+  { routes, trial, stallMs, store: url, storeMax, storeTimeoutMs }: CheckedWasmServeOptions,
+  app: FastifyInstance,
+): Promise<OpenRoute[]> {
+  const store = shareStore(url, { maxBytes: storeMax, timeoutMs: storeTimeoutMs, log: app.log })
+  const shared = { vars: openSharedVars(), store }
+  try {
+    const chosen = await Promise.all(
+      routes.map((options, index) => chooseRoute(options, `routes[${index}]`, shared)),
+    )
+    if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app.log)))
+    const opened = await openAll(chosen, (await isDebugged()) ? 0 : stallMs, app)
+    app.addHook('onClose', async () => {
+      await closeAll(opened)
+      await store.close() // not before: guests use it to their end
+    })
+    return opened
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
 
 /** Opens the engines in parallel; closes those that opened if one fails. */
 async function openAll(

@@ -3,7 +3,7 @@ import type { Isolation } from './engine/isolation.ts'
 import { HostBridge } from './engine/workers/host-bridge.ts'
 import type { WorkersOptions } from './engine/workers.ts'
 import type { EngineChoice } from './engine-choice.ts'
-import type { HostParts } from './host-parts.ts'
+import type { BridgedParts } from './host-parts.ts'
 import type { Plugin } from './plugin/plugin.ts'
 import type { InstanceSettings } from './runtime/runtime.ts'
 
@@ -20,7 +20,7 @@ export function workersOptions(
   { workers, timeoutMs }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
   isolation: Isolation,
-  parts: HostParts['bridged'],
+  parts: BridgedParts,
 ): WorkersOptions {
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
   const { functions: _functions, log, ...settings } = instances

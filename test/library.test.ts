@@ -213,6 +213,7 @@ test('what the package exports changes only on purpose', () => {
       "HeadersTooLargeError",
       "HostFunctionAsyncError",
       "HostFunctionInvalidError",
+      "HostUnavailableError",
       "InstanceBusyError",
       "InstanceStartError",
       "InternalError",

@@ -1,5 +1,5 @@
 import { isAsyncFunction } from 'node:util/types'
-import { HostFunctionInvalidError } from '../errors.ts'
+import { GuestTrapError, HostFunctionInvalidError, HostUnavailableError } from '../errors.ts'
 import type { CallContext } from './call-context.ts'
 import { isHostNamespace } from './imports.ts'
 import { describeTrap, type Trap } from './trap.ts'
@@ -39,8 +39,20 @@ export class HostFunctionFailure extends Error {
   }
 }
 
+/** What a host function throws if the guest could not know better: something that it needs is out of order. */
+export class HostTrouble extends Error {
+  override readonly name = 'HostTrouble'
+}
+
+/** What a call that ended half-way, by whatever was thrown, is answered with. */
+export function brokenCall(thrown: unknown, exportName: string): Error {
+  const isTrouble = thrown instanceof HostFunctionFailure && thrown.cause instanceof HostTrouble
+  if (isTrouble) return new HostUnavailableError(exportName, { cause: describeTrap(thrown) })
+  return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
+}
+
 /** Why a call ended half-way, for the log: what a host function threw with its stack, the operator's own code. */
-export function describeFailure(thrown: unknown): Trap & { readonly hostStack?: string | undefined } {
+function describeFailure(thrown: unknown): Trap & { readonly hostStack?: string | undefined } {
   const trap = describeTrap(thrown)
   if (!(thrown instanceof HostFunctionFailure && thrown.cause instanceof Error)) return trap
   return { ...trap, hostStack: thrown.cause.stack }

@@ -3,12 +3,11 @@ import {
   FunctionUnknownError,
   GuestError,
   GuestExitError,
-  GuestTrapError,
   InstanceBusyError,
   OutputTooLargeError,
 } from '../errors.ts'
 import type { GuestLog } from '../guest-log.ts'
-import { describeFailure } from './host-functions.ts'
+import { brokenCall } from './host-functions.ts'
 import type { HttpCalls } from './kernel-http.ts'
 import type { Linked } from './kernel-link.ts'
 import type { InstanceMemories } from './kernel-memories.ts'
@@ -149,6 +148,6 @@ export class LinkedInstance implements Instance {
     if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
     this.#isWhole = false
     if (thrown instanceof ProcExit) return new GuestExitError(exportName)
-    return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
+    return brokenCall(thrown, exportName)
   }
 }

@@ -2,14 +2,13 @@ import type { ExtismPluginOptions, CallContext as SdkCallContext, Plugin as SdkP
 import {
   GuestError,
   GuestExitError,
-  GuestTrapError,
   InstanceBusyError,
   InstanceStartError,
   OutputTooLargeError,
 } from '../errors.ts'
 import { GuestLog } from '../guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { describeFailure, type NamedHostFunction } from './host-functions.ts'
+import { brokenCall, type NamedHostFunction } from './host-functions.ts'
 import { EXTISM_ENV } from './imports.ts'
 import { MAIN, planLinks } from './link-plan.ts'
 import type { Caller, Instance, InstanceSettings, Runtime } from './runtime.ts'
@@ -146,7 +145,7 @@ function toCallError(thrown: unknown, exportName: string): Error {
   }
   // node:wasi ends a program by throwing a bare symbol.
   if (typeof thrown === 'symbol') return new GuestExitError(exportName)
-  return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
+  return brokenCall(thrown, exportName)
 }
 
 /** The SDK logs to something like a console. */

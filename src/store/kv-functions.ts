@@ -1,5 +1,5 @@
 import type { CallContext } from '../runtime/call-context.ts'
-import type { HostFunction, HostFunctions } from '../runtime/host-functions.ts'
+import { type HostFunction, type HostFunctions, HostTrouble } from '../runtime/host-functions.ts'
 import type { KvClient, KvOperation, KvOperations, KvProblem, KvReply } from './kv.ts'
 
 /** Where the functions of Extism's own example are. */
@@ -141,10 +141,11 @@ function store(context: CallContext, value: Uint8Array): bigint {
   return value.length === 0 ? 0n : context.store(value)
 }
 
-/** For functions without a code to return. @throws Error the call ends, and the log says why. */
+/** For functions without a code to return. @throws Error the call ends: with 503 if it is not the guest's mistake. */
 function orThrow<Answer>(reply: KvReply<Answer>): Answer {
-  if ('problem' in reply) throw new Error(reply.message)
-  return reply.answer
+  if (!('problem' in reply)) return reply.answer
+  const { problem, message } = reply
+  throw problem === 'unavailable' || problem === 'full' ? new HostTrouble(message) : new Error(message)
 }
 
 function orCode<Answer>(reply: KvReply<Answer>, done: (answer: Answer) => bigint): bigint {

@@ -60,8 +60,9 @@ export interface KvClient {
 export function serveKv(store: Store, permission: KvPermission): KvClient {
   keySpace(permission.namespace)
   const operations = operationsOf(store, permission)
+  const readsOnly = permission.access === 'read' // who writes is refused at once
   return {
-    sync: store.sync,
+    sync: readsOnly && store.sync === 'reads' ? 'all' : store.sync,
     call(operation, ...args) {
       const run = operations[operation] as (...args: unknown[]) => MaybePromise<never>
       try {

@@ -40,7 +40,7 @@ export interface WorkerStart {
 export type InstantiablePlugin = Pick<Plugin, 'name' | 'digest' | 'module' | 'recyclable' | 'linked'>
 
 /** What is asked for over the bridge, in place of the thread's own. */
-export type HostPart = 'http' | 'vars'
+export type HostPart = 'http' | 'vars' | 'kv'
 
 /** What the ring of calls carries. */
 export const CALL = {

@@ -2,8 +2,10 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { loadFunctions } from '../../functions-module.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
+import { kvImports, withKv } from '../../store/kv-imports.ts'
 import { openInline } from '../inline.ts'
 import { bridgedHttp } from './bridged-http.ts'
+import { bridgedKv } from './bridged-kv.ts'
 import { bridgedVars } from './bridged-vars.ts'
 import { toFailure } from './call-failure.ts'
 import { CallLoop } from './call-loop.ts'
@@ -44,6 +46,7 @@ async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
 }
 
 async function settingsOf({
+  plugin,
   settings,
   functions,
   host,
@@ -51,9 +54,10 @@ async function settingsOf({
   hostParts,
 }: WorkerStart): Promise<InstanceSettings> {
   const client = new HostClient(host, stamp, hostWaitMs)
+  const users = await loadFunctions(functions)
   return {
     ...settings,
-    functions: await loadFunctions(functions),
+    functions: hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(client)) : users,
     log: reporter.log,
     logsAtOnce: true,
     ...(hostParts.includes('http') && { http: bridgedHttp(client) }),

@@ -1,0 +1,37 @@
+import type { CheckedRouteOptions } from './config/options.ts'
+import type { Plugin } from './plugin/plugin.ts'
+import type { HostFunctions } from './runtime/host-functions.ts'
+import type { SharedStore } from './shared-store.ts'
+import { type KvClient, serveKv } from './store/kv.ts'
+import { kvImports, waitsForKv, withKv } from './store/kv-imports.ts'
+
+/** The store, as the guests of one route may use it. */
+export interface RouteState {
+  /** On the main thread. */
+  readonly client: KvClient
+  /** The user's host functions, and those by which guests reach the client. */
+  readonly functions: HostFunctions
+  /** Whether a guest on the event loop has to wait for one of them. */
+  readonly waits: boolean
+}
+
+/**
+ * Opens the store for a route whose plug-in imports its functions.
+ *
+ * @param users - Host functions of the user, which win.
+ * @returns undefined if it imports none, or may not have them.
+ * @throws what {@link openStore} and {@link serveKv} throw.
+ */
+export async function openRouteState(
+  { kv, kvNamespace }: CheckedRouteOptions,
+  plugin: Plugin,
+  users: HostFunctions | undefined,
+  store: SharedStore,
+): Promise<RouteState | undefined> {
+  if (kv === 'none') return undefined
+  const imports = kvImports(plugin, users)
+  if (imports.length === 0) return undefined
+  const client = serveKv(await store.open(), { namespace: kvNamespace ?? plugin.name, access: kv })
+  const functions = withKv(users, imports, client)
+  return { client, functions, waits: waitsForKv(functions, imports) }
+}
