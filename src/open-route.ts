@@ -51,7 +51,7 @@ export async function chooseRoute(
   path: string,
   shared: Shared,
 ): Promise<ChosenRoute> {
-  const plugin = await load(options)
+  const plugin = await loadRoutePlugin(options)
   refuseUnfit(options, plugin)
   const users = await loadFunctions(options.functions)
   const state = await openRouteState(options, plugin, users, shared.store)
@@ -67,8 +67,15 @@ export async function chooseRoute(
   }
 }
 
-/** A plug-in that was loaded before is taken as it is. */
-async function load({ plugin, links, memoryMax, isolation }: CheckedRouteOptions): Promise<Plugin> {
+/**
+ * Loads what a route names. A plug-in that was loaded before is taken as it is.
+ *
+ * @throws what {@link loadPlugin} throws.
+ */
+export async function loadRoutePlugin(
+  options: Pick<CheckedRouteOptions, 'plugin' | 'links' | 'memoryMax' | 'isolation'>,
+): Promise<Plugin> {
+  const { plugin, links, memoryMax, isolation } = options
   if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
   return loadPlugin(plugin, {
     memoryMax,
