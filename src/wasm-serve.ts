@@ -18,6 +18,7 @@ import { constraintsOf, methodsOf, refuseConflicts } from './routes-table.ts'
 import type { ServedRoute } from './served-route.ts'
 import { shareStore } from './shared-store.ts'
 import { openSharedVars } from './shared-vars.ts'
+import { timingHooks } from './timing.ts'
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
@@ -96,7 +97,7 @@ async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
 function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[], hooks: CallHooks): void {
   const { options, plugin, exportName, runtime, engine, instances } = route
   const holder: EngineHolder = { engine: instances }
-  const { url, host, bodyLimit, description } = options
+  const { url, host, bodyLimit, description, timing } = options
   const contract = openContract(options.contract, options)
   const allHooks = hooksOf(hooks, options)
   const config: ServedRoute = {
@@ -125,7 +126,12 @@ function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[], hoo
       bodyLimit,
       config: { wasmServe: config },
       exposeHeadRoute: false, // it is among the methods
-      onRequest: [acceptAnyContentType, ...addHeaders(options.headers)],
+      onRequest: [
+        acceptAnyContentType,
+        ...addHeaders(options.headers),
+        ...(timing ? [timingHooks.onRequest] : []),
+      ],
+      ...(timing && { onSend: timingHooks.onSend }),
       handler: serveRoute(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), bodyLimit),
     })
   } catch (error) {

@@ -230,6 +230,12 @@ export const routeSchema = only({
       description: "Where the guest's keys are in the store. Default: the plug-in's name.",
     }),
   ),
+  timing: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Say in each answer how long its call waited and ran (`Server-Timing`).',
+    }),
+  ),
   ...callHooks,
 })
 

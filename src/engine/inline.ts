@@ -42,6 +42,7 @@ class InlineEngine implements Engine {
 
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
     if (this.#closed) throw new EngineClosedError()
+    caller.callTiming?.asked()
     if (!this.#busy) {
       const instance = this.#instance ?? this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
@@ -73,23 +74,28 @@ class InlineEngine implements Engine {
   ): Uint8Array | Promise<Uint8Array> {
     this.#busy = true
     this.#calls++
+    caller.callTiming?.begun()
     let output: Uint8Array | Promise<Uint8Array>
     try {
       output = instance.call(exportName, input, caller)
     } catch (error) {
+      caller.callTiming?.ended()
       this.#failed(instance, error)
       throw error
     }
     if (!(output instanceof Promise)) {
+      caller.callTiming?.ended()
       this.#ended(instance)
       return output
     }
     return output.then(
       (bytes) => {
+        caller.callTiming?.ended()
         this.#ended(instance)
         return bytes
       },
       (error) => {
+        caller.callTiming?.ended()
         this.#failed(instance, error)
         throw error
       },

@@ -66,6 +66,7 @@ class WorkersEngine implements Engine {
   call(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
     if (this.#isClosed) throw new EngineClosedError()
     const { refusal } = this.#roster
+    caller.callTiming?.asked()
     if (refusal) throw refusal
     return new Promise((resolve, reject) => {
       const call = { exportName, input, caller, madeAt: performance.now(), tries: 0, resolve, reject }
@@ -167,6 +168,7 @@ class WorkersEngine implements Engine {
     const { timeoutMs } = this.#options
     this.#roster.retire(thread) // first: the answers that it has given make room, and it may get no calls
     const call = thread.drop(running)
+    call?.caller.callTiming?.ended(monotonicMs() - running.since)
     call?.reject(new DeadlineError(call.exportName, timeoutMs))
   }
 
@@ -174,7 +176,9 @@ class WorkersEngine implements Engine {
   #left({ unbegun, lost }: Unanswered, reason: Error): void {
     const again = lost.filter((call) => this.#options.idempotent && call.tries++ === 0)
     for (const call of lost) {
-      if (!again.includes(call)) call.reject(new WorkerLostError(call.exportName, { cause: reason }))
+      if (again.includes(call)) continue
+      call.caller.callTiming?.lost()
+      call.reject(new WorkerLostError(call.exportName, { cause: reason }))
     }
     this.#waiting.unshift([...again, ...unbegun])
     this.#feed()

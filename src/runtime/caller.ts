@@ -1,3 +1,4 @@
+import type { CallTiming } from '../call-timing.ts'
 import type { Log } from '../guest-log.ts'
 
 /** On whose behalf a call is made; a Fastify request is one. */
@@ -6,4 +7,6 @@ export interface Caller {
   readonly log: Log
   /** The request; whoever made it may go away while the call waits. */
   readonly raw?: { readonly socket: { readonly destroyed: boolean } }
+  /** Run by the engine, for those who want to know how long the call takes. */
+  readonly callTiming?: CallTiming
 }

@@ -212,6 +212,7 @@ export class WorkerThread {
     if (!given) return // it was told something else
     this.#forget(number, given.slot)
     this.#hasRun = true
+    given.call.caller.callTiming?.ended(ms)
     if (kind === ANSWER.output) given.call.resolve(payload)
     else this.#fail(given.call, fromFailure(JSON.parse(utf8.decode(payload))))
     this.#owner.answered(this, ms)
