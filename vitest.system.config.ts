@@ -1,7 +1,7 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 import config from './vitest.config.ts'
 
-/** What needs more than Node.js: the toolchains of guests. */
+/** What needs more than Node.js: the toolchains of guests, and shells. */
 export default defineConfig({
   test: {
     ...config.test,

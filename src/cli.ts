@@ -1,7 +1,8 @@
 #!/usr/bin/env node
+import { buffer } from 'node:stream/consumers'
 import type { WriteStream } from 'node:tty'
 import type { Host } from './commands/command.ts'
-import { serve } from './commands/serve.ts'
+import { chooseCommand } from './commands/commands.ts'
 import { flagName } from './config/flags.ts'
 import { problemsOf } from './config/options.ts'
 import { OptionsError, UsageError } from './errors.ts'
@@ -11,6 +12,11 @@ import { printable } from './printable.ts'
 const host: Host = {
   environment: process.env,
   out: terminal(process.stdout),
+  isOutTerminal: process.stdout.isTTY === true,
+  writeBytes: (bytes) => process.stdout.write(bytes),
+  writeError: (text) => process.stderr.write(text),
+  readInput: () => buffer(process.stdin),
+  program: [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)],
   logTerminal: process.stderr.isTTY ? terminal(process.stderr) : undefined,
   parentId: () => process.ppid,
 }
@@ -20,7 +26,8 @@ process.stdout.on('error', () => undefined)
 process.stderr.on('error', () => undefined)
 
 try {
-  await serve.run(process.argv.slice(2), host)
+  const { command, argv } = await chooseCommand(process.argv.slice(2))
+  await command.run(argv, host)
 } catch (error) {
   process.stderr.write(`${explain(error).split('\n').map(printable).join('\n')}\n`)
   process.exitCode = isMistakeOfUser(error) ? 2 : 1

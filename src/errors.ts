@@ -180,6 +180,30 @@ export const KvReadOnlyError = failure<[namespace: string]>(
   'The namespace %s may only be read (--kv readwrite allows more)',
 )
 
+/** The file that a guest is to get as its input cannot be read. */
+export const InputUnreadableError = failure<[path: string, reason: string]>(
+  'WASM_SERVE_INPUT_UNREADABLE',
+  'Cannot read the input %s: %s',
+)
+
+/** A package that only some need, and that does not come with this one, is not installed. */
+export const PackageMissingError = failure<[name: string, purpose: string, remedy: string]>(
+  'WASM_SERVE_PACKAGE_MISSING',
+  'The package %s, which %s needs, is not installed: %s',
+)
+
+/** The server of a bench did not start, or did not answer as it should before the load began. */
+export const BenchServerError = failure<[flags: string, reason: string]>(
+  'WASM_SERVE_BENCH_SERVER_FAILED',
+  'The server to measure (%s) cannot be measured: %s',
+)
+
+/** Under load, some answers were wrong, failed or did not come. */
+export const BenchAnswersError = failure<[problems: string]>(
+  'WASM_SERVE_BENCH_ANSWERS_WRONG',
+  'Not all answers were right: %s',
+)
+
 // What can happen to a call.
 
 /**

@@ -205,21 +205,7 @@ test('the one function that answers at a URL is to be named if there are several
   expect(stderr).toContain('name one of them')
 })
 
-test('--help and --version print and end with 0', async () => {
-  const help = await run(['--help'])
-  expect(help.code).toBe(0)
-  for (const flag of [
-    '--function',
-    '--port',
-    '--host',
-    '--config',
-    '--no-wasi',
-    '--body-limit',
-    '--content-type',
-  ]) {
-    expect(help.stdout).toContain(flag)
-  }
-  expect(help.stdout.split('\n').every((line) => line.length <= 120)).toBe(true)
+test('--version prints the version and ends with 0', async () => {
   const version = await run(['--version'])
   expect(version.code).toBe(0)
   expect(version.stdout).toMatch(/^\d+\.\d+\.\d+\n$/)

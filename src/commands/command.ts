@@ -15,8 +15,18 @@ export interface Host {
   readonly environment: Environment
   /** Takes the results. */
   readonly out: Terminal
+  /** Whether a person reads the results as they come. */
+  readonly isOutTerminal: boolean
+  /** Takes results that are bytes, at once. */
+  writeBytes(bytes: Uint8Array): void
+  /** Takes what is said about the work, and is no result. */
+  writeError(text: string): void
+  /** Reads the standard input to its end. */
+  readInput(): Promise<Uint8Array>
   /** Where the log is read by a person; undefined if it is not. */
   readonly logTerminal: Terminal | undefined
+  /** What starts this program again: a path and the words that come before its own. */
+  readonly program: readonly [path: string, ...words: string[]]
   /** Process id of the parent. */
   parentId(): number
 }

@@ -1,32 +1,83 @@
 import { type Flag, flags } from '../config/flags.ts'
+import { UsageError } from '../errors.ts'
+import { didYouMean } from '../nearest.ts'
+import type { Command } from './command.ts'
+import { COMMANDS } from './command-names.ts'
+import { renderRows } from './help-page.ts'
 
-const USAGE = `wasm-serve <plugin.wasm> [function] [port] [flags]
+/** Explains what there is; a command's own page is that command's. */
+export const help: Command = {
+  async run(argv, { out }) {
+    const [topic = ''] = argv.filter((word) => word !== '--help' && word !== '-h')
+    if (topic === '') return out.write(renderHelp())
+    if (topic === 'flags') return out.write(renderFlags())
+    const topics = [...Object.keys(COMMANDS), 'flags']
+    throw new UsageError(`there is no command "${topic}"${didYouMean(topic, topics)}`)
+  },
+}
 
+/** Renders the first help page: a screen of 80 x 24. */
+export function renderHelp(): string {
+  const commands = Object.entries(COMMANDS).filter(([name]) => name !== 'serve')
+  return `wasm-serve <plugin.wasm> [function] [port] [flags]
 Serves an Extism plug-in over HTTP: POST a body, get the function's output.
+  wasm-serve hello.wasm                      the only function, on port 8080
+  wasm-serve count.wasm count_vowels 9000    a function by name, on port 9000
+  wasm-serve hello.wasm --config name=value  what config_get reads
 
-Examples:
-  wasm-serve hello.wasm                       the only function, at /, on port 8080
-  wasm-serve count.wasm count_vowels 9000     a function by name, on port 9000
-  wasm-serve hello.wasm --config greeting=Hi  a value for the guest's config
+Commands:
+${renderRows(commands).join('\n')}
 
 Flags:
+${renderRows(MAIN_FLAGS).join('\n')}
+All of them: wasm-serve help flags. One command: wasm-serve help call.
 `
+}
 
-/** Renders the help page. */
-export function renderHelp(): string {
-  const rows = flags.map((flag) => [
-    `--${flag.name}${placeholder(flag)}`,
-    flag.description + renderDefault(flag),
-  ])
-  rows.push(
-    ['--set-config <JSON>', 'Several values for --config, as a JSON object.'],
-    ['-m, --manifest <path>', 'The plug-in: an Extism manifest.'],
-    ['-h, --help', 'Show this page.'],
-    ['-v, --version', 'Show the version.'],
-  )
-  const width = Math.max(...rows.map(([name = '']) => name.length))
-  const lines = rows.map(([name = '', description]) => `  ${name.padEnd(width)}  ${description}`)
-  return `${USAGE}${lines.join('\n')}\n\nEvery flag can be set by a variable: --body-limit by WASM_SERVE_BODY_LIMIT, --config by a JSON object.\n`
+const MAIN_FLAGS = [
+  ['-m, --manifest <path>', 'The plug-in: an Extism manifest.'],
+  ['--function <name>', 'The export that is called.'],
+  ['--config <K=V>', 'What the guest reads; again and again.'],
+  ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
+  ['--memory-max <pages>', 'Most memory of the guest. [128MiB]'],
+  ['--body-limit <size>', 'Largest request body. [1MiB]'],
+  ['-h, --help, -v, --version', 'This page; the version.'],
+] as const
+
+/** Renders the list of all flags of `serve`. */
+export function renderFlags(): string {
+  const groups = GROUPS.map(({ title, scope, more }) => {
+    const rows = flags.filter((flag) => flag.scope === scope).map(renderFlag)
+    return [`${title}:`, ...renderRows([...rows, ...more])].join('\n')
+  })
+  return `${groups.join('\n\n')}\n\nEvery flag can be set by a variable: --body-limit by WASM_SERVE_BODY_LIMIT, --config by a JSON object.\n`
+}
+
+type Row = readonly [name: string, description: string]
+
+const GROUPS: readonly { title: string; scope: Flag['scope']; more: readonly Row[] }[] = [
+  {
+    title: 'The plug-in and its route',
+    scope: 'route',
+    more: [['--set-config <JSON>', 'Several values for --config, as a JSON object.']],
+  },
+  {
+    title: 'Where the plug-in comes from',
+    scope: 'load',
+    more: [['-m, --manifest <path>', 'The plug-in: an Extism manifest.']],
+  },
+  {
+    title: 'The server',
+    scope: 'server',
+    more: [
+      ['-h, --help', 'Show the first help page.'],
+      ['-v, --version', 'Show the version.'],
+    ],
+  },
+]
+
+function renderFlag(flag: Flag): Row {
+  return [`--${flag.name}${placeholder(flag)}`, flag.description + renderDefault(flag)]
 }
 
 const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {

@@ -3,7 +3,7 @@ import { basename, extname } from 'node:path'
 import { createApp } from '../app.ts'
 import { renderBanner } from '../banner.ts'
 import { type Config, readConfig } from '../config/config.ts'
-import { type CheckedRouteOptions, checkLoadOptions, checkServerOptions } from '../config/options.ts'
+import { type CheckedRouteOptions, checkServerOptions } from '../config/options.ts'
 import { UsageError } from '../errors.ts'
 import { openLog } from '../log.ts'
 import { setMemoryCeiling } from '../memory-ceiling.ts'
@@ -11,10 +11,9 @@ import { callableExports } from '../plugin/callable.ts'
 import { loadPlugin, MEMORY_MAX, type Plugin } from '../plugin/plugin.ts'
 import { startServer } from '../server.ts'
 import { endWithSignals } from '../shutdown.ts'
-import { defaultCacheFolder } from '../source/download-cache.ts'
-import { AUTHORIZATION_VARIABLE } from '../source/url.ts'
 import type { Command, Host } from './command.ts'
 import { renderHelp } from './help.ts'
+import { sourceOf } from './source-options.ts'
 
 /** Serves a plug-in until a signal ends it. */
 export const serve: Command = {
@@ -26,7 +25,7 @@ export const serve: Command = {
 
     // Before anything is loaded: what is wrong with the flags is not to be blamed on the plug-in.
     checkServerOptions({ ...config.server, routes: [{ ...config.route, plugin: config.source }] })
-    const plugin = await load(config, host)
+    const plugin = await loadPlugin(...sourceOf(config, host.environment))
     const { routes, leftOut } = routesOf(plugin, config)
     const options = checkServerOptions({ ...config.server, routes })
     setMemoryCeiling(Math.max(...options.routes.map((route) => pagesOf(route, plugin))))
@@ -38,21 +37,6 @@ export const serve: Command = {
     endWithSignals(server, options, log, isNpmRun(host) ? host.parentId : undefined)
     host.out.write(renderBanner(server.url, served, host.out.colours))
   },
-}
-
-/** Loaded here, and not with the routes, because who downloads may have to say who he is. */
-async function load({ source = '', load: options, route }: Config, host: Host): Promise<Plugin> {
-  const { cacheFolder, downloadLimit, downloadTimeoutMs } = checkLoadOptions(options)
-  const { links = {}, memoryMax, isolation } = route as Partial<CheckedRouteOptions>
-  return loadPlugin(source, {
-    links: Object.entries(links).map(([name, link]) => ({ name, source: link })),
-    memoryMax,
-    isolation,
-    authorization: host.environment[AUTHORIZATION_VARIABLE] || undefined,
-    cacheFolder: cacheFolder ?? defaultCacheFolder(host.environment),
-    maxBytes: downloadLimit,
-    timeoutMs: downloadTimeoutMs,
-  })
 }
 
 /**

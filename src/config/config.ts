@@ -57,19 +57,21 @@ function readVariable({ kind, option, variable }: Flag, text: string | undefined
   else options[option] = parseValue(kind, text, variable)
 }
 
-function readFlags(argv: readonly string[], options: Scopes) {
-  const known = Object.fromEntries(
+/** What `parseArgs` has to know of the flags. */
+export const PARSED_FLAGS = {
+  ...Object.fromEntries(
     flags.map(({ name, kind }) => [name, { type: kind === 'boolean' ? 'boolean' : 'string' } as const]),
-  )
+  ),
+  'set-config': { type: 'string' },
+  manifest: { type: 'string', short: 'm' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean', short: 'v' },
+} as const
+
+function readFlags(argv: readonly string[], options: Scopes) {
   const { tokens } = parseArgs({
     args: [...argv],
-    options: {
-      ...known,
-      'set-config': { type: 'string' },
-      manifest: { type: 'string', short: 'm' },
-      help: { type: 'boolean', short: 'h' },
-      version: { type: 'boolean', short: 'v' },
-    },
+    options: PARSED_FLAGS,
     strict: false, // our own messages, with suggestions
     tokens: true,
   })

@@ -8,7 +8,7 @@ import type { Plugin } from './plugin.ts'
  * that a toolchain adds for itself.
  */
 export function callableExports(plugin: Plugin): string[] {
-  return plugin.functions.filter(isCallable).map(({ name }) => name)
+  return plugin.functions.filter((each) => whyNotCallable(each) === undefined).map(({ name }) => name)
 }
 
 /**
@@ -47,14 +47,20 @@ export function chooseExport(plugin: Plugin, named: string | undefined): string 
   return named
 }
 
+/**
+ * Why an export cannot be served.
+ *
+ * @returns undefined if it can.
+ */
+export function whyNotCallable({ name, signature }: FunctionExport): string | undefined {
+  if (!hasCallSignature(signature)) return `it is ${render(signature)}`
+  return TOOLCHAIN.test(name) ? 'its toolchain added it for itself' : undefined
+}
+
 function nothingToCall(plugin: Plugin): string {
   const others = plugin.functions.map(({ name, signature }) => `${name} ${render(signature)}`)
   const found = others.length > 0 ? `it exports only ${list(others)}` : 'it exports no functions at all'
   return `no function can be called: ${found}`
-}
-
-function isCallable({ name, signature }: FunctionExport): boolean {
-  return hasCallSignature(signature) && !TOOLCHAIN.test(name)
 }
 
 function hasCallSignature({ params, results }: Signature): boolean {

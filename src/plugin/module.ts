@@ -1,3 +1,5 @@
+import { KIND, type Limits, Reader, readLimits, readSections, SECTION } from './module-reader.ts'
+
 /** The types of a function: `i32`, `i64`, ... */
 export interface Signature {
   readonly params: readonly string[]
@@ -9,9 +11,6 @@ export interface FunctionExport {
   readonly name: string
   readonly signature: Signature
 }
-
-const SECTION = { type: 1, import: 2, function: 3, export: 7 }
-const KIND = { function: 0, table: 1, memory: 2, global: 3, tag: 4 }
 
 const TYPE_NAMES = new Map([
   [0x7f, 'i32'],
@@ -43,6 +42,16 @@ export function exportedFunctions(bytes: Uint8Array): FunctionExport[] {
 }
 
 /**
+ * The limits, in pages of 64 KiB, of the memories that a module defines: it may import others.
+ *
+ * @param bytes - As for {@link exportedFunctions}.
+ */
+export function definedMemories(bytes: Uint8Array): Limits[] {
+  const memories = readSections(bytes).get(SECTION.memory)
+  return memories?.list(() => readLimits(memories)) ?? []
+}
+
+/**
  * How far a file that was cut off should have gone.
  *
  * @returns undefined if every section lies within the bytes.
@@ -56,18 +65,6 @@ export function missingBytes(bytes: Uint8Array): number | undefined {
     reader.at += size
   }
   return reader.at > bytes.length ? reader.at - bytes.length : undefined
-}
-
-function readSections(bytes: Uint8Array): Map<number, Reader> {
-  const sections = new Map<number, Reader>()
-  const reader = new Reader(bytes, 8)
-  while (!reader.done) {
-    const id = reader.byte()
-    const size = reader.u32()
-    if (id !== 0) sections.set(id, new Reader(bytes.subarray(reader.at, reader.at + size)))
-    reader.at += size
-  }
-  return sections
 }
 
 function readTypes(reader: Reader | undefined): (Signature | undefined)[] {
@@ -139,12 +136,6 @@ function readImportedFunctions(reader: Reader | undefined): number[] {
   return typeIndices
 }
 
-function readLimits(reader: Reader): void {
-  const flags = reader.byte()
-  reader.u64()
-  if (flags & 1) reader.u64()
-}
-
 function readFunctions(reader: Reader | undefined): number[] {
   return reader?.list(() => reader.u32()) ?? []
 }
@@ -153,58 +144,4 @@ function readFunctionExports(reader: Reader | undefined): { name: string; index:
   const exports =
     reader?.list(() => ({ name: reader.name(), kind: reader.byte(), index: reader.u32() })) ?? []
   return exports.filter(({ kind }) => kind === KIND.function)
-}
-
-const utf8 = new TextDecoder()
-
-class Reader {
-  at: number
-  readonly #bytes: Uint8Array
-
-  constructor(bytes: Uint8Array, at = 0) {
-    this.#bytes = bytes
-    this.at = at
-  }
-
-  get done(): boolean {
-    return this.at >= this.#bytes.length
-  }
-
-  peek(): number {
-    return this.#bytes[this.at] ?? 0
-  }
-
-  byte(): number {
-    const byte = this.peek()
-    this.at++
-    return byte
-  }
-
-  /** An LEB128 number of up to 32 bits. */
-  u32(): number {
-    return Number(this.u64() & 0xffff_ffffn)
-  }
-
-  /** An LEB128 number of up to 64 bits. */
-  u64(): bigint {
-    let value = 0n
-    for (let shift = 0n; shift < 70n; shift += 7n) {
-      const byte = this.byte()
-      value |= BigInt(byte & 0x7f) << shift
-      if (byte < 0x80) break
-    }
-    return value
-  }
-
-  name(): string {
-    const length = this.u32()
-    this.at += length
-    return utf8.decode(this.#bytes.subarray(this.at - length, this.at))
-  }
-
-  list<Item>(read: () => Item): Item[] {
-    const items: Item[] = []
-    for (let left = this.u32(); left > 0; left--) items.push(read())
-    return items
-  }
 }

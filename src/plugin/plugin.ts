@@ -1,6 +1,12 @@
 import { PluginInvalidError } from '../errors.ts'
 import type { ManifestSettings } from '../source/manifest.ts'
-import { type PluginSource, readSource, type SourceModule, type SourceOptions } from '../source/source.ts'
+import {
+  type PluginSource,
+  readSource,
+  type Source,
+  type SourceModule,
+  type SourceOptions,
+} from '../source/source.ts'
 import { whyNotAModule } from './file-kind.ts'
 import { capMemory } from './memory-cap.ts'
 import { importMemory, type MemoryLimits } from './memory-import.ts'
@@ -67,7 +73,18 @@ export const MEMORY_MAX = 2_048
  * @throws what {@link readSource} throws, if they cannot be had.
  */
 export async function loadPlugin(source: PluginSource, options: LoadOptions = {}): Promise<Plugin> {
-  const { name, modules, settings, warnings } = await readSource(source, options)
+  return compilePlugin(await readSource(source, options), options)
+}
+
+/**
+ * {@link loadPlugin} for a plug-in that was read.
+ *
+ * @throws {@link PluginInvalidError}
+ */
+export async function compilePlugin(
+  { name, modules, settings, warnings }: Source,
+  options: LoadOptions = {},
+): Promise<Plugin> {
   const memoryMax = options.memoryMax ?? settings?.memory.maxPages ?? MEMORY_MAX
   const isFresh = options.isolation === 'fresh'
   const compiled = await Promise.all(modules.map((module) => compileOnce(module, memoryMax, isFresh, name)))

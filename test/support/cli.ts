@@ -12,11 +12,24 @@ export interface Run {
   readonly signal: NodeJS.Signals | null
   readonly stdout: string
   readonly stderr: string
+  /** Standard output as it came. */
+  readonly bytes: Buffer
+}
+
+/** What a run is given besides words and variables. */
+export interface Surroundings {
+  readonly cwd?: string
+  /** What comes on standard input; default: nothing. */
+  readonly input?: string | Uint8Array
 }
 
 /** Runs the built command until it ends. */
-export async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Run> {
-  return start(args, env).ended
+export async function run(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  surroundings: Surroundings = {},
+): Promise<Run> {
+  return start(args, env, surroundings).ended
 }
 
 /** A command that runs. */
@@ -32,20 +45,37 @@ export interface Running {
 }
 
 /** Starts the built command; ended when the test ends. */
-export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
+export function start(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  { cwd, input }: Surroundings = {},
+): Running {
   const { npm_command: _, ...inherited } = process.env
   const child = spawn(process.execPath, [CLI, ...args], {
     env: { ...inherited, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
+    cwd,
   })
+  child.stdin.on('error', () => undefined) // it may end without reading
+  child.stdin.end(input)
   onTestFinished(() => {
     child.kill('SIGKILL')
   })
 
   const output = { stdout: '', stderr: '' }
-  child.stdout.setEncoding('utf8').on('data', (text) => (output.stdout += text))
+  const chunks: Buffer[] = []
+  const decoder = new TextDecoder()
+  child.stdout.on('data', (bytes: Buffer) => {
+    chunks.push(bytes)
+    output.stdout += decoder.decode(bytes, { stream: true })
+  })
   child.stderr.setEncoding('utf8').on('data', (text) => (output.stderr += text))
-  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, ...output }))
+  const ended = once(child, 'close').then(([code, signal]) => ({
+    code,
+    signal,
+    ...output,
+    bytes: Buffer.concat(chunks),
+  }))
 
   const printed = async (text: string | RegExp): Promise<string> => {
     while (!output.stdout.match(text)) {

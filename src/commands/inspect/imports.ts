@@ -1,0 +1,54 @@
+import type { Plugin } from '../../plugin/plugin.ts'
+import { findHostFunction, type HostFunctions } from '../../runtime/host-functions.ts'
+import { hostPartOf, isHostNamespace } from '../../runtime/imports.ts'
+import { MAIN } from '../../runtime/link-plan.ts'
+
+/** What a module of a plug-in needs from outside. */
+export interface NeededImport {
+  /** The module that needs it: `main`, or the name of a linked one. */
+  readonly module: string
+  readonly namespace: string
+  readonly name: string
+  readonly kind: string
+  readonly metBy: ImportProvider
+  /** Which of the modules meets it. */
+  readonly from?: string
+}
+
+/**
+ * Who meets an import: the kernel (Extism's memory), the host (Extism's other functions), WASI, a module of the
+ * plug-in, a function of the user, or nobody.
+ */
+export type ImportProvider = 'kernel' | 'host' | 'wasi' | 'module' | 'functions' | 'nobody'
+
+/** Lists the imports of all modules of a plug-in, also of those that nothing meets. */
+export function importsOf(plugin: Plugin, functions: HostFunctions = {}): NeededImport[] {
+  const modules = new Map([
+    [MAIN, plugin.module],
+    ...plugin.linked.map(({ name, module }) => [name, module]),
+  ] as [string, WebAssembly.Module][])
+  return [...modules].flatMap(([module, compiled]) =>
+    WebAssembly.Module.imports(compiled).map(({ module: namespace, name, kind }) => {
+      const other = modules.get(namespace)
+      if (other) {
+        const isMet = WebAssembly.Module.exports(other).some(
+          (each) => each.name === name && each.kind === kind,
+        )
+        return { module, namespace, name, kind, metBy: isMet ? 'module' : 'nobody', from: namespace } as const
+      }
+      return { module, namespace, name, kind, metBy: inHost(namespace, name, kind, functions) }
+    }),
+  )
+}
+
+/** Whether functions of the user could meet an import: those of the host cannot be added to. */
+export function couldBeFunction({ metBy, namespace, kind, from }: NeededImport): boolean {
+  return metBy === 'nobody' && kind === 'function' && from === undefined && !isHostNamespace(namespace)
+}
+
+function inHost(namespace: string, name: string, kind: string, functions: HostFunctions): ImportProvider {
+  if (kind !== 'function') return 'nobody'
+  return (
+    hostPartOf(namespace, name) ?? (findHostFunction(functions, namespace, name) ? 'functions' : 'nobody')
+  )
+}
