@@ -1,14 +1,20 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import type { Ajv } from 'ajv'
 import standaloneCode from 'ajv/dist/standalone/index.js'
-import { ajv } from './src/config/options-check.ts'
+import * as configFile from './src/config/config-file-check.ts'
+import { configFileSchema, type Schema } from './src/config/config-file-schema.ts'
+import * as options from './src/config/options-check.ts'
 import * as schemas from './src/config/options-schema.ts'
 
 /*
  * Makes `dist/`: tsc, then the options schemas are turned into what is cheap to load. Ajv and TypeBox take 100 ms
  * to load, more than Fastify itself; what they produce takes none.
  */
+
+const VARIABLE = '\\$\\{'
+const SIZE_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
 
 const dist = (name: string) => new URL(`dist/${name}`, import.meta.url)
 
@@ -20,7 +26,11 @@ execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inh
 
 copyFileSync(new URL('src/runtime/kernel.wasm', import.meta.url), dist('runtime/kernel.wasm'))
 writeFileSync(dist('config/options-schema.js'), schemasAsData())
-writeFileSync(dist('config/options-check.js'), checksAsCode())
+writeFileSync(
+  dist('config/options-check.js'),
+  checksAsCode(options.ajv, ['isLoadOptions', 'isServerOptions', 'isWasmServeOptions']),
+)
+writeFileSync(dist('config/config-file-check.js'), checksAsCode(configFile.ajv, ['isConfigFile']))
 writeFileSync(dist('schema.json'), `${JSON.stringify(publishedSchema(), null, 2)}\n`)
 chmodSync(dist('cli.js'), 0o755)
 
@@ -30,12 +40,8 @@ function schemasAsData(): string {
     .join('')
 }
 
-function checksAsCode(): string {
-  const ids = {
-    isLoadOptions: 'isLoadOptions',
-    isServerOptions: 'isServerOptions',
-    isWasmServeOptions: 'isWasmServeOptions',
-  }
+function checksAsCode(ajv: Ajv, names: readonly string[]): string {
+  const ids = Object.fromEntries(names.map((name) => [name, name]))
   // Ajv's standalone code is an ES module that still calls `require` for its run-time helpers.
   return `import { createRequire } from 'node:module'
 import { hostProblem } from '../outbound/allowed-hosts.js'
@@ -44,20 +50,40 @@ ${standaloneCode.default(ajv, ids)}
 `
 }
 
-/** The schema for editors: plain JSON Schema, where a plug-in is a path, a contract a name, and nothing a function. */
+/** The schema of config files for editors: plain JSON Schema, where what is not any text may be text with a variable. */
 function publishedSchema(): object {
-  const json = JSON.stringify(schemas.serverSchema, (_key, value) => {
-    const { pluginSource, hostFunctions, callHook, allowedHost, threadCount, nameOrContract, ...plain } =
-      value ?? {}
-    if (callHook) return undefined
-    if (pluginSource || hostFunctions || allowedHost) return { ...plain, type: 'string', minLength: 1 }
-    if (threadCount)
-      return { ...plain, anyOf: [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }] }
-    return nameOrContract ? { ...plain, enum: nameOrContract } : value
-  })
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
-    title: 'Options of wasm-serve',
-    ...JSON.parse(json),
+    title: 'Configuration of wasm-serve',
+    ...publish(configFileSchema),
   }
+}
+
+function publish({ holds: _holds, allowedHost: _host, ...schema }: Schema): object {
+  const { description, properties, patternProperties, additionalProperties, items } = schema
+  const choices = choicesOf(schema)
+  if (choices) {
+    const { default: value } = schema
+    const pattern = schema.type === 'integer' ? SIZE_OR_VARIABLE : VARIABLE
+    return { description, default: value, anyOf: [...choices, { type: 'string', pattern }] }
+  }
+  return {
+    ...schema,
+    ...(properties && { properties: publishEach(properties) }),
+    ...(patternProperties && { patternProperties: publishEach(patternProperties) }),
+    ...(typeof additionalProperties === 'object' && { additionalProperties: publish(additionalProperties) }),
+    ...(items && { items: publish(items) }),
+  }
+}
+
+/** Of what is not any text; undefined if it is. */
+function choicesOf({ description: _, default: _default, ...schema }: Schema): readonly object[] | undefined {
+  if (schema.threadCount) return [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }]
+  if (schema.anyOf) return schema.anyOf
+  const isNarrow = schema.type === 'integer' || schema.type === 'boolean' || schema.enum || schema.pattern
+  return isNarrow ? [schema] : undefined
+}
+
+function publishEach(schemas: Readonly<Record<string, Schema>>): object {
+  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, publish(schema)]))
 }

@@ -1,5 +1,6 @@
 import { printable } from './printable.ts'
 import type { ServedRoute } from './served-route.ts'
+import { renderTable } from './table.ts'
 
 /** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */
 export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {
@@ -39,13 +40,6 @@ function renderExample(url: string, route: ServedRoute | undefined): string {
   const methods = route?.methods ?? ['POST']
   if (methods.includes('POST') || methods.includes('*')) return `curl ${target} -d '😄 Bob Morane'`
   return methods.includes('GET') ? `curl ${target}` : `curl -X ${methods[0]} ${target}`
-}
-
-function renderTable(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
-  return rows.map((row) =>
-    `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd(),
-  )
 }
 
 /** In Fastify's route syntax two colons are one. */

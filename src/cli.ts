@@ -2,12 +2,18 @@
 import { buffer } from 'node:stream/consumers'
 import type { WriteStream } from 'node:tty'
 import type { Host } from './commands/command.ts'
-import { chooseCommand } from './commands/commands.ts'
-import { flagName } from './config/flags.ts'
-import { problemsOf } from './config/options.ts'
-import { OptionsError, UsageError } from './errors.ts'
+import { COMMANDS, chooseCommand } from './commands/commands.ts'
+import {
+  CheckFailedError,
+  ConfigInvalidError,
+  ConfigUnreadableError,
+  MountConflictError,
+  OptionsError,
+  UsageError,
+} from './errors.ts'
 import type { Terminal } from './log.ts'
 import { printable } from './printable.ts'
+import { Secrets } from './secrets.ts'
 
 const host: Host = {
   environment: process.env,
@@ -18,8 +24,20 @@ const host: Host = {
   readInput: () => buffer(process.stdin),
   program: [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)],
   logTerminal: process.stderr.isTTY ? terminal(process.stderr) : undefined,
+  secrets: new Secrets(),
+  commands: COMMANDS,
   parentId: () => process.ppid,
 }
+
+/** Of how the command was called or configured. */
+const MISTAKES = [
+  CheckFailedError,
+  ConfigInvalidError,
+  ConfigUnreadableError,
+  MountConflictError,
+  OptionsError,
+  UsageError,
+]
 
 // Who reads along may go away: that is no reason to end.
 process.stdout.on('error', () => undefined)
@@ -29,7 +47,7 @@ try {
   const { command, argv } = await chooseCommand(process.argv.slice(2))
   await command.run(argv, host)
 } catch (error) {
-  process.stderr.write(`${explain(error).split('\n').map(printable).join('\n')}\n`)
+  process.stderr.write(`${host.secrets.hide(explain(error)).split('\n').map(printable).join('\n')}\n`)
   process.exitCode = isMistakeOfUser(error) ? 2 : 1
 }
 
@@ -41,24 +59,13 @@ function terminal(stream: WriteStream): Terminal {
 }
 
 function isMistakeOfUser(error: unknown): boolean {
-  return error instanceof UsageError || error instanceof OptionsError
+  return MISTAKES.some((mistake) => error instanceof mistake)
 }
 
 /** A user's mistake is told in words; only a bug shows where it happened. */
 function explain(error: unknown): string {
-  if (error instanceof OptionsError) {
-    return problemsOf(error)
-      .map(({ option, message }) => `wasm-serve: ${flagOf(option)}: ${message}`)
-      .join('\n')
-  }
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')) {
     return `wasm-serve: ${error.message}${error instanceof UsageError ? '\nTry wasm-serve --help' : ''}`
   }
   return `wasm-serve: this is a bug, please report it\n${error instanceof Error ? error.stack : error}`
-}
-
-/** `routes[0].bodyLimit` is `--body-limit` on the command line, and so is one of a list. */
-function flagOf(option: string): string {
-  const name = option.replace(/^routes\[\d+\]\.|\[\d+\]$/g, '')
-  return `--${flagName(name)}`
 }

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { type CheckedRouteOptions, optionsError, type Problem } from './config/options.ts'
+import { type CheckedRouteOptions, optionsError, problemAt } from './config/options.ts'
 import { hostImports } from './plugin/host-imports.ts'
 import type { Plugin } from './plugin/plugin.ts'
 import { EXTISM_ENV, HTTP_REQUEST } from './runtime/imports.ts'
@@ -23,20 +23,20 @@ const TIMEOUT_MS = 1_000
  * Chooses the engine of a route: the event loop, unless the route asks for threads, or for what only a thread can
  * give: a deadline, or time to wait for other servers or for the store.
  *
- * @param waitsForStore - Whether its guests have to wait for the store.
- * @param path - Of the route in the options, for messages: `routes[0]`.
+ * @param path - Of the route in the options, for messages: `routes`, `0`.
+ * @param waitsForStore - Whether its guests have to wait for the store, if that is known.
  * @throws {@link OptionsError} if it asks for both.
  */
 export function chooseEngine(
   options: CheckedRouteOptions,
   plugin: Plugin,
-  waitsForStore: boolean,
-  path: string,
+  path: readonly string[],
+  waitsForStore = false,
 ): EngineChoice {
   const reason = whyThreads(options, plugin, waitsForStore)
   const problems = reason ? conflicts(options, plugin, reason) : []
   if (problems.length > 0) {
-    throw optionsError(problems.map(({ option, message }) => ({ option: `${path}.${option}`, message })))
+    throw optionsError(problems.map(({ option, message }) => problemAt([...path, option], message)))
   }
   if (!reason || options.engine === 'inline') return { name: 'inline' }
   const workers = options.workers === 'auto' ? availableParallelism() : options.workers
@@ -58,13 +58,18 @@ function whyThreads(
   return waitsForStore ? 'key-value store' : undefined
 }
 
+interface Conflict {
+  readonly option: keyof CheckedRouteOptions
+  readonly message: string
+}
+
 /** What the route asks for and cannot have together. */
 function conflicts(
   { engine, workers, timeoutMs, functions }: CheckedRouteOptions,
   plugin: Plugin,
   reason: string,
-): Problem[] {
-  const problems: Problem[] = []
+): Conflict[] {
+  const problems: Conflict[] = []
   if (engine === 'inline') {
     if (workers) problems.push({ option: 'workers', message: 'engine inline has no threads' })
     const deadline = 'nothing can end a guest on the event loop: leave out engine inline, or the deadline'

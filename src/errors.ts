@@ -13,6 +13,27 @@ export const UsageError = failure<[problem: string]>('WASM_SERVE_USAGE_INVALID',
 /** One or more options are wrong; the message lists all of them. */
 export const OptionsError = failure<[problems: string]>('WASM_SERVE_OPTIONS_INVALID', 'Invalid options:\n%s')
 
+/** The config file cannot be read: there is none, it is too large, it is not UTF-8, or there are several. */
+export const ConfigUnreadableError = failure<[file: string, reason: string]>(
+  'WASM_SERVE_CONFIG_UNREADABLE',
+  'Cannot read config file %s: %s',
+)
+
+/** The config file is wrong; the message lists every problem with line and column. */
+export const ConfigInvalidError = failure<[file: string, problems: string]>(
+  'WASM_SERVE_CONFIG_INVALID',
+  'Config file %s is not valid:\n%s',
+)
+
+/** Several plug-ins or routes would have the same URL; the message lists all of them. */
+export const MountConflictError = failure<[conflicts: string]>(
+  'WASM_SERVE_MOUNT_CONFLICT',
+  'Several routes have the same URL:\n%s',
+)
+
+/** `wasm-serve check` found something; the message lists all of it. The command exits with 2. */
+export const CheckFailedError = failure<[problems: string]>('WASM_SERVE_CHECK_FAILED', '%s')
+
 /** The plug-in's bytes cannot be read: no such file, a directory, no permission. */
 export const PluginUnreadableError = failure<[source: string, reason: string]>(
   'WASM_SERVE_PLUGIN_UNREADABLE',

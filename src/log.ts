@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import pino, { type DestinationStream } from 'pino'
 import { renderLine } from './readable-line.ts'
+import { Secrets } from './secrets.ts'
 
 /** Where a person reads along. */
 export interface Terminal {
@@ -8,15 +9,24 @@ export interface Terminal {
   readonly colours: boolean
 }
 
-/** Opens the log: readable lines on a terminal, else JSON lines on standard error. */
-export function openLog(level: string, terminal?: Terminal): FastifyBaseLogger {
+/**
+ * Opens the log: readable lines on a terminal, else JSON lines on standard error.
+ *
+ * @param secrets - What no line shows.
+ */
+export function openLog(level: string, terminal?: Terminal, secrets = new Secrets()): FastifyBaseLogger {
   const options = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   }
-  return pino(options, terminal ? readableLines(terminal) : jsonLines())
+  const destination = terminal ? readableLines(terminal) : jsonLines()
+  return pino(options, secrets.any ? withoutSecrets(destination, secrets) : destination)
+}
+
+function withoutSecrets(destination: DestinationStream, secrets: Secrets): DestinationStream {
+  return { write: (line) => destination.write(secrets.hideInJson(line)) }
 }
 
 function jsonLines(): DestinationStream {

@@ -42,20 +42,20 @@ export interface Shared {
 /**
  * Loads the plug-in of a route and chooses what it calls, and where.
  *
- * @param path - Of the route in the options, for messages: `routes[0]`.
+ * @param path - Of the route in the options, for messages: `routes`, `0`.
  * @throws what {@link loadPlugin}, {@link chooseExport} and {@link chooseEngine} throw, {@link RuntimeUnfitError} and
  * {@link WasiDisabledError}; and what the store throws, if the plug-in has state and it cannot be opened.
  */
 export async function chooseRoute(
   options: CheckedRouteOptions,
-  path: string,
+  path: readonly string[],
   shared: Shared,
 ): Promise<ChosenRoute> {
   const plugin = await loadRoutePlugin(options)
   refuseUnfit(options, plugin)
   const users = await loadFunctions(options.functions)
   const state = await openRouteState(options, plugin, users, shared.store)
-  const engine = chooseEngine(options, plugin, state?.waits ?? false, path)
+  const engine = chooseEngine(options, plugin, path, state?.waits)
   return {
     options,
     plugin,

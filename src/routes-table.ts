@@ -1,5 +1,13 @@
-import type { CheckedRouteOptions } from './config/options.ts'
+import { METHODS } from 'node:http'
 import { RouteConflictError } from './errors.ts'
+
+/** What decides which requests a route answers. */
+export interface RoutePlace {
+  readonly url: string
+  readonly host?: string | undefined
+  readonly method?: string | readonly string[] | undefined
+  readonly contract?: unknown
+}
 
 /**
  * The methods that a route answers. HEAD comes with GET, unless another route has it; a Simplism plug-in answers all.
@@ -8,8 +16,8 @@ import { RouteConflictError } from './errors.ts'
  * @param supported - What the app knows.
  */
 export function methodsOf(
-  route: CheckedRouteOptions,
-  routes: readonly CheckedRouteOptions[],
+  route: RoutePlace,
+  routes: readonly RoutePlace[],
   supported: readonly string[],
 ): string[] {
   const methods = askedFor(route)
@@ -20,23 +28,44 @@ export function methodsOf(
   return methods.includes('GET') && !isHeadTaken ? [...methods, 'HEAD'] : methods
 }
 
-function askedFor({ method, contract }: CheckedRouteOptions): string[] {
+function askedFor({ method, contract }: RoutePlace): string[] {
   return [method ?? (contract === 'simplism' ? '*' : 'POST')].flat()
 }
 
-/** @throws {@link RouteConflictError} if two routes answer the same method, URL and host. */
-export function refuseConflicts(routes: readonly CheckedRouteOptions[], supported: readonly string[]): void {
-  const taken = new Set<string>()
-  for (const route of routes) {
-    for (const method of methodsOf(route, routes, supported)) {
-      const place = `${method} ${placeOf(route)}`
-      if (taken.has(place)) throw new RouteConflictError(method, route.url)
-      taken.add(place)
-    }
-  }
+/** Two routes that answer the same requests. */
+export interface RouteConflict {
+  /** Index of the first of them. */
+  readonly first: number
+  readonly later: number
+  /** One that both answer. */
+  readonly method: string
 }
 
-function placeOf({ url, host = '' }: CheckedRouteOptions): string {
+/** Finds the routes that answer a method, URL and host that one before them answers too. */
+export function routeConflicts(
+  routes: readonly RoutePlace[],
+  supported: readonly string[] = METHODS,
+): RouteConflict[] {
+  const taken = new Map<string, number>()
+  return routes.flatMap((route, later) => {
+    const conflicts: RouteConflict[] = []
+    for (const method of methodsOf(route, routes, supported)) {
+      const place = `${method} ${placeOf(route)}`
+      const first = taken.get(place)
+      if (first === undefined) taken.set(place, later)
+      else if (conflicts.length === 0) conflicts.push({ first, later, method })
+    }
+    return conflicts
+  })
+}
+
+/** @throws {@link RouteConflictError} if two routes answer the same method, URL and host. */
+export function refuseConflicts(routes: readonly RoutePlace[], supported: readonly string[]): void {
+  for (const { later, method } of routeConflicts(routes, supported))
+    throw new RouteConflictError(method, routes[later]?.url ?? '')
+}
+
+function placeOf({ url, host = '' }: RoutePlace): string {
   return `${host.toLowerCase()} ${url}`
 }
 

@@ -56,7 +56,7 @@ async function openRoutes(
   const shared = { vars: openSharedVars(), store }
   try {
     const chosen = await Promise.all(
-      routes.map((options, index) => chooseRoute(options, `routes[${index}]`, shared)),
+      routes.map((options, index) => chooseRoute(options, ['routes', String(index)], shared)),
     )
     if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app.log)))
     const opened = await openAll(chosen, (await isDebugged()) ? 0 : stallMs, app)

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { COMMANDS } from '../src/commands/command-names.ts'
+import { COMMANDS } from '../src/commands/commands.ts'
 import { run } from './support/cli.ts'
 import { COMPLETIONS, completionFolder } from './support/completion.ts'
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { checkServerOptions, checkWasmServeOptions, problemsOf } from '../src/config/options.ts'
+import { routeSchema } from '../src/config/options-schema.ts'
 import { OptionsError } from '../src/errors.ts'
 
 const plugin = 'hello.wasm'
@@ -134,16 +135,23 @@ test('whatever is given, the check answers or lists problems, and Object.prototy
   )
 })
 
-test('the published schema describes the same options', () => {
+test('the published schema describes the same options, as a config file has them', () => {
   const schema = JSON.parse(readFileSync(new URL('../dist/schema.json', import.meta.url), 'utf8'))
-  expect(schema.properties.port).toMatchObject({ type: 'integer', default: 8080, maximum: 65_535 })
+  expect(schema.properties.port).toMatchObject({
+    default: 8080,
+    anyOf: [{ type: 'integer', maximum: 65_535 }, { type: 'string' }],
+  })
+  const { onCall, onResult, onError, ...inFile } = routeSchema.properties
+  const { url, plugin, function: _, ...shared } = inFile
+  expect(Object.keys(schema.properties.defaults.properties)).toEqual(Object.keys(shared))
+  expect(Object.keys(schema.properties.routes.items.properties)).toEqual(Object.keys(inFile))
   expect(schema.properties.routes.items.properties.plugin).toMatchObject({ type: 'string', minLength: 1 })
   expect(schema.properties.routes.items.properties.contract).toMatchObject({
-    enum: ['raw', 'http', 'simplism'],
+    anyOf: [{ enum: ['raw', 'http', 'simplism'] }, { type: 'string' }],
   })
   expect(schema.additionalProperties).toBe(false)
   expect(JSON.stringify(schema)).not.toMatch(
-    /pluginSource|hostFunctions|allowedHost"|nameOrContract|threadCount|callHook|onCall/,
+    /pluginSource|hostFunctions|allowedHost"|nameOrContract|threadCount|callHook|onCall|holds/,
   )
 })
 

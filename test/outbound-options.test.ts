@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
-import { checkWasmServeOptions, problemsOf } from '../src/config/options.ts'
+import { toData } from '../src/config/given.ts'
+import { mergeConfig } from '../src/config/merge.ts'
+import { checkWasmServeOptions, problemsOf, type RouteOptions } from '../src/config/options.ts'
 import { OptionsError } from '../src/errors.ts'
 import { loadPlugin, type Plugin } from '../src/plugin/plugin.ts'
 import { outboundOptions } from '../src/settings.ts'
@@ -12,7 +14,7 @@ const plugin = 'hello.wasm'
 // Flags and variables.
 
 const hostsOf = (argv: readonly string[], environment: Record<string, string> = {}) =>
-  readConfig([plugin, ...argv], environment).route.allowedHosts
+  (toData(mergeConfig(readConfig([plugin, ...argv], environment)).route) as RouteOptions).allowedHosts
 
 test('--allow-host is given again and again', () => {
   expect(hostsOf([])).toBeUndefined()
@@ -43,7 +45,12 @@ test.each([
     { WASM_SERVE_ALLOW_HOST: '["a.com", 1]' },
     'WASM_SERVE_ALLOW_HOST: must be',
   ],
-  ['a variable with an empty host', [], { WASM_SERVE_ALLOW_HOST: 'a.com,' }, '--allow-host: "" is no host'],
+  [
+    'a variable with an empty host',
+    [],
+    { WASM_SERVE_ALLOW_HOST: 'a.com,' },
+    'WASM_SERVE_ALLOW_HOST: "" is no host',
+  ],
 ])('%s ends the command with a message and exit 2', async (_, args, env, said) => {
   const { code, stderr } = await run([guest('echo'), '0', ...args], env)
   expect(code).toBe(2)

@@ -1,7 +1,12 @@
-import { readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Ajv } from 'ajv'
+import { expect, onTestFinished, test } from 'vitest'
+import { parse } from 'yaml'
 import { renderReadme } from '../readme.ts'
 import { flags } from '../src/config/flags.ts'
+import { start } from './support/cli.ts'
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 const readme = read('README.md')
@@ -18,4 +23,25 @@ test('every error code has a row, and every row an error', () => {
     .join('\n')
   const inTables = codes(rows).filter((code) => !flags.some(({ variable }) => variable === code))
   expect(inTables).toEqual(codes(read('src/errors.ts')))
+})
+
+test('the example of a config file is served as it is', async () => {
+  const configFile = /<!-- config-file -->\n([\s\S]*?)<!-- \/config-file -->/.exec(readme)?.[1] ?? ''
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-readme-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const example = configFile.replaceAll(/^```.*$/gm, '')
+  const schema = JSON.parse(read('dist/schema.json'))
+  expect(new Ajv({ strict: true, allowUnionTypes: true }).validate(schema, parse(example))).toBe(true)
+
+  writeFileSync(join(folder, 'wasm-serve.yaml'), example)
+  cpSync(new URL('../plugins', import.meta.url), join(folder, 'plugins'), {
+    recursive: true,
+    filter: (path) => !path.includes('target'),
+  })
+  const url = await start([], { PORT: '0', GREETER_TOKEN: 'sesame' }, { cwd: folder }).listening()
+  const post = async (path: string, body: string) =>
+    (await fetch(url.replace('0.0.0.0', '127.0.0.1') + path, { method: 'POST', body })).text()
+  expect(await post('/hello', 'Bob')).toBe('{"message":"🦀 Hello Bob"}')
+  expect(await post('/private/hello', 'Bob')).toBe('{"message":"🦀 Hello Bob"}')
+  expect(await post('/count', 'aeiou')).toContain('"count":5')
 })

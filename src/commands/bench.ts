@@ -1,7 +1,5 @@
 import { cpus } from 'node:os'
-import { readConfig } from '../config/config.ts'
-import { checkServerOptions } from '../config/options.ts'
-import { BenchAnswersError, BenchServerError, UsageError } from '../errors.ts'
+import { BenchAnswersError, BenchServerError } from '../errors.ts'
 import { chooseExport } from '../plugin/callable.ts'
 import { loadPlugin } from '../plugin/plugin.ts'
 import { printable } from '../printable.ts'
@@ -11,10 +9,10 @@ import { type Measurement, measure, warmUpSeconds } from './bench/measure.ts'
 import { showProgress } from './bench/progress.ts'
 import { type Compared, problemsOf, renderComparison, renderMeasurement, toJson } from './bench/render.ts'
 import type { Command, Host } from './command.ts'
+import { readPluginConfig } from './guest-config.ts'
 import { renderPage } from './help-page.ts'
 import { INPUT_FLAGS, readInput } from './input.ts'
 import { takeOwnFlags } from './own-flags.ts'
-import { sourceOf } from './source-options.ts'
 
 /** Flags of this command alone. */
 export const BENCH_FLAGS = {
@@ -87,12 +85,9 @@ export const bench: Command = {
  * before a process is started.
  */
 async function serveWords(argv: readonly string[], host: Host): Promise<{ words: string[]; name: string }> {
-  const config = readConfig([...argv, '--port', '0'], host.environment)
-  const { source, route, server } = config
-  if (source === undefined) throw new UsageError('name a plug-in, such as wasm-serve bench hello.wasm')
-  checkServerOptions({ ...server, routes: [{ ...route, plugin: source }] })
-  const plugin = await loadPlugin(...sourceOf(config, host.environment))
-  const exportName = chooseExport(plugin, route.function as string | undefined)
+  const { source, route, load } = readPluginConfig([...argv, '--port', '0'], host.environment, 'bench')
+  const plugin = await loadPlugin(source, load)
+  const exportName = chooseExport(plugin, route.function)
   const words = route.function === undefined ? [...argv, '--function', exportName] : [...argv]
   return { words, name: `${printable(plugin.name)} ${printable(exportName)}` }
 }

@@ -1,17 +1,16 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { checkServerOptions } from '../config/options.ts'
 import type { Engine } from '../engine/engine.ts'
 import { GuestTrapError, WorkerLostError } from '../errors.ts'
 import { openLog } from '../log.ts'
 import { chooseRoute, openRoute } from '../open-route.ts'
 import { loadPlugin } from '../plugin/plugin.ts'
+import { shareStore } from '../shared-store.ts'
 import { openSharedVars } from '../shared-vars.ts'
 import type { Command } from './command.ts'
-import { readGuestConfig } from './guest-config.ts'
+import { chooseEngineOf, readGuestConfig } from './guest-config.ts'
 import { renderPage } from './help-page.ts'
 import { INPUT_FLAGS, readInput } from './input.ts'
 import { takeOwnFlags } from './own-flags.ts'
-import { sourceOf } from './source-options.ts'
 
 /** Flags of this command alone. */
 export const CALL_FLAGS = {
@@ -41,15 +40,19 @@ export const call: Command = {
     const { values, rest } = takeOwnFlags(argv, CALL_FLAGS)
     if (values.help) return host.out.write(HELP)
     const config = readGuestConfig(rest, host.environment, 'call')
-    const { server, route, source } = config
-    const named = checkServerOptions({ ...server, routes: [{ ...route, plugin: source }] })
+    const { source, route, server, load } = config
     const input = await readInput(values, host)
-    const plugin = await loadPlugin(...sourceOf(config, host.environment))
-    const [options] = named.routes
-    if (!options) return
+    const plugin = await loadPlugin(source, load)
+    chooseEngineOf(config, plugin)
     // No second thread: nothing is called when this one is lost.
-    const chosen = await chooseRoute({ ...options, plugin, spareWorkers: 0 }, 'routes[0]', openSharedVars())
-    const log = openLog(named.logLevel, host.logTerminal)
+    const log = openLog(server.logLevel, host.logTerminal)
+    const store = shareStore(server.store, {
+      maxBytes: server.storeMax,
+      timeoutMs: server.storeTimeoutMs,
+      log,
+    })
+    const shared = { vars: openSharedVars(), store }
+    const chosen = await chooseRoute({ ...route, plugin, spareWorkers: 0 }, [], shared)
     // A person waits, and may end it: no watchdog.
     const opened = openRoute(chosen, 'call', 0, log)
     const { instances } = opened
@@ -67,6 +70,7 @@ export const call: Command = {
       write(`${times} calls: ${since(all)} ms in all\n`)
     } finally {
       await opened.close()
+      await store.close()
     }
   },
 }

@@ -1,5 +1,6 @@
 import type { Environment } from '../config/config.ts'
 import type { Terminal } from '../log.ts'
+import type { Secrets } from '../secrets.ts'
 
 /** Something that the command line can do. */
 export interface Command {
@@ -25,6 +26,10 @@ export interface Host {
   readInput(): Promise<Uint8Array>
   /** Where the log is read by a person; undefined if it is not. */
   readonly logTerminal: Terminal | undefined
+  /** Values that are never shown; commands add to them. */
+  readonly secrets: Secrets
+  /** The commands that there are, by name, with what they do. */
+  readonly commands: Readonly<Record<string, { readonly summary: string }>>
   /** What starts this program again: a path and the words that come before its own. */
   readonly program: readonly [path: string, ...words: string[]]
   /** Process id of the parent. */

@@ -1,14 +1,42 @@
 import type { Command } from './command.ts'
-import { type CommandName, isCommandName } from './command-names.ts'
 
-/** Each is loaded when it is asked for: `serve` pays for none of the others. */
-const LOADERS: Readonly<Record<CommandName, () => Promise<Command>>> = {
-  serve: async () => (await import('./serve.ts')).serve,
-  inspect: async () => (await import('./inspect.ts')).inspect,
-  call: async () => (await import('./call.ts')).call,
-  bench: async () => (await import('./bench.ts')).bench,
-  completion: async () => (await import('./completion.ts')).completion,
-  help: async () => (await import('./help.ts')).help,
+/** A command, before its code is loaded: `serve` pays for none of the others. */
+export interface CommandEntry {
+  /** What it does, as the help page says it. */
+  readonly summary: string
+  load(): Promise<Command>
+}
+
+/** What the first word can name, in the order in which it is shown. A word that is here is never a file. */
+export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  serve: {
+    summary: 'Serve plug-ins over HTTP; this word may be left out.',
+    load: async () => (await import('./serve.ts')).serve,
+  },
+  check: {
+    summary: 'Do all that comes before listening; list what is wrong.',
+    load: async () => (await import('./check.ts')).check,
+  },
+  inspect: {
+    summary: 'Show what a plug-in exports and what it needs.',
+    load: async () => (await import('./inspect.ts')).inspect,
+  },
+  call: {
+    summary: 'Call a function once, without HTTP.',
+    load: async () => (await import('./call.ts')).call,
+  },
+  bench: {
+    summary: 'Measure a plug-in under load.',
+    load: async () => (await import('./bench.ts')).bench,
+  },
+  completion: {
+    summary: 'Print a script that completes words in bash, zsh or fish.',
+    load: async () => (await import('./completion.ts')).completion,
+  },
+  help: {
+    summary: 'Explain a command, or list the flags.',
+    load: async () => (await import('./help.ts')).help,
+  },
 }
 
 /**
@@ -19,9 +47,14 @@ export async function chooseCommand(
   argv: readonly string[],
 ): Promise<{ command: Command; argv: readonly string[] }> {
   const [first = '', second = '', ...rest] = argv
-  if (first === 'help' && isCommandName(second) && rest.length === 0) {
-    return { command: await LOADERS[second](), argv: ['--help'] }
-  }
-  if (isCommandName(first)) return { command: await LOADERS[first](), argv: argv.slice(1) }
-  return { command: await LOADERS.serve(), argv }
+  const named = entryOf(first)
+  const explained = first === 'help' && rest.length === 0 ? entryOf(second) : undefined
+  if (explained) return { command: await explained.load(), argv: ['--help'] }
+  if (named) return { command: await named.load(), argv: argv.slice(1) }
+  const { serve } = await import('./serve.ts')
+  return { command: serve, argv }
+}
+
+function entryOf(name: string): CommandEntry | undefined {
+  return Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
 }

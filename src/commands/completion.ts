@@ -27,13 +27,13 @@ const HELP = renderPage({
 
 /** Prints a shell's completion script. */
 export const completion: Command = {
-  async run(argv, { out }) {
+  async run(argv, { out, commands }) {
     if (argv.includes('--help') || argv.includes('-h')) return out.write(HELP)
     const [shell = '', ...more] = argv
     const render = SHELLS.get(shell)
     if (!render || more.length > 0) {
       throw new UsageError(`completion: name one shell, bash, zsh or fish${didYouMean(shell, SHELLS.keys())}`)
     }
-    out.write(render(completionWords()))
+    out.write(render(completionWords(Object.keys(commands))))
   },
 }

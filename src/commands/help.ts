@@ -1,32 +1,32 @@
+import { createRequire } from 'node:module'
 import { type Flag, flags } from '../config/flags.ts'
 import { UsageError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
-import type { Command } from './command.ts'
-import { COMMANDS } from './command-names.ts'
+import type { Command, Host } from './command.ts'
 import { renderRows } from './help-page.ts'
 
 /** Explains what there is; a command's own page is that command's. */
 export const help: Command = {
-  async run(argv, { out }) {
+  async run(argv, { out, commands }) {
     const [topic = ''] = argv.filter((word) => word !== '--help' && word !== '-h')
-    if (topic === '') return out.write(renderHelp())
+    if (topic === '') return out.write(renderHelp(commands))
     if (topic === 'flags') return out.write(renderFlags())
-    const topics = [...Object.keys(COMMANDS), 'flags']
+    const topics = [...Object.keys(commands), 'flags']
     throw new UsageError(`there is no command "${topic}"${didYouMean(topic, topics)}`)
   },
 }
 
 /** Renders the first help page: a screen of 80 x 24. */
-export function renderHelp(): string {
-  const commands = Object.entries(COMMANDS).filter(([name]) => name !== 'serve')
+export function renderHelp(commands: Host['commands']): string {
+  const others = Object.entries(commands).filter(([name]) => name !== 'serve')
   return `wasm-serve <plugin.wasm> [function] [port] [flags]
-Serves an Extism plug-in over HTTP: POST a body, get the function's output.
-  wasm-serve hello.wasm                      the only function, on port 8080
-  wasm-serve count.wasm count_vowels 9000    a function by name, on port 9000
-  wasm-serve hello.wasm --config name=value  what config_get reads
+Serves Extism plug-ins over HTTP: POST a body, get the function's output.
+  wasm-serve hello.wasm                    the only function, on port 8080
+  wasm-serve count.wasm count_vowels 9000  a function by name, on port 9000
+  wasm-serve plugins/ 9000                 each .wasm of the folder, at /<name>
 
 Commands:
-${renderRows(commands).join('\n')}
+${renderRows(others.map(([name, { summary }]) => [name, summary])).join('\n')}
 
 Flags:
 ${renderRows(MAIN_FLAGS).join('\n')}
@@ -36,7 +36,7 @@ All of them: wasm-serve help flags. One command: wasm-serve help call.
 
 const MAIN_FLAGS = [
   ['-m, --manifest <path>', 'The plug-in: an Extism manifest.'],
-  ['--function <name>', 'The export that is called.'],
+  ['-c, --config-file <path>', "JSON, YAML or TOML. Default: the working folder's."],
   ['--config <K=V>', 'What the guest reads; again and again.'],
   ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
   ['--memory-max <pages>', 'Most memory of the guest. [128MiB]'],
@@ -70,6 +70,8 @@ const GROUPS: readonly { title: string; scope: Flag['scope']; more: readonly Row
     title: 'The server',
     scope: 'server',
     more: [
+      ['-c, --config-file <path>', "A config file: JSON, YAML or TOML. Default: the working folder's."],
+      ['--print-config', 'Show the effective configuration, and where each value comes from.'],
       ['-h, --help', 'Show the first help page.'],
       ['-v, --version', 'Show the version.'],
     ],
@@ -101,4 +103,10 @@ function placeholder({ kind, name, values, default: value }: Flag): string {
 
 function renderDefault({ default: value }: Flag): string {
   return value === undefined || typeof value === 'object' || value === false ? '' : ` [${value}]`
+}
+
+/** The package's version. */
+export function packageVersion(): string {
+  const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
+  return version
 }

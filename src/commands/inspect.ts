@@ -1,17 +1,15 @@
-import { checkServerOptions } from '../config/options.ts'
 import { UsageError } from '../errors.ts'
 import { loadFunctions } from '../functions-module.ts'
 import { compilePlugin } from '../plugin/plugin.ts'
 import { printable } from '../printable.ts'
 import { readSource } from '../source/source.ts'
 import type { Command } from './command.ts'
-import { readGuestConfig } from './guest-config.ts'
+import { chooseEngineOf, readGuestConfig } from './guest-config.ts'
 import { renderPage } from './help-page.ts'
 import { inspectPlugin } from './inspect/inspection.ts'
 import { renderInspection } from './inspect/render.ts'
 import { takeOwnFlags } from './own-flags.ts'
 import { shellWord } from './shell-word.ts'
-import { sourceOf } from './source-options.ts'
 
 /** Flags of this command alone. */
 export const INSPECT_FLAGS = {
@@ -40,18 +38,13 @@ export const inspect: Command = {
     const { values, rest } = takeOwnFlags(argv, INSPECT_FLAGS)
     if (values.help) return out.write(HELP)
     const config = readGuestConfig(rest, environment, 'inspect')
-    if (config.route.function !== undefined)
+    const { source: name, route, load } = config
+    if (route.function !== undefined)
       throw new UsageError('inspect shows all functions: leave out the name of one')
-    const {
-      routes: [route],
-    } = checkServerOptions({ routes: [{ ...config.route, plugin: config.source }] })
-    if (!route) return
-
-    const [name, options] = sourceOf(config, environment)
-    const source = await readSource(name, options)
-    const plugin = await compilePlugin(source, options)
+    const source = await readSource(name, load)
+    const plugin = await compilePlugin(source, load)
     const functions = await loadFunctions(route.functions)
-    const inspection = inspectPlugin(source, plugin, functions, route)
+    const inspection = inspectPlugin(source, plugin, functions, route, chooseEngineOf(config, plugin))
     if (values.names) return out.write(inspection.functions.map((each) => `${printable(each)}\n`).join(''))
 
     const missing = inspection.needs.map(({ flag }) => `${flag} ${PLACEHOLDERS[flag] ?? ''}`)

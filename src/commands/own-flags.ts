@@ -55,13 +55,17 @@ export function takeOwnFlags<Own extends Readonly<Record<string, OwnFlag>>>(
 }
 
 function parse(argv: readonly string[], own: Readonly<Record<string, OwnFlag>>) {
+  const taken = Object.values(own).map(({ short }) => short)
+  const shared = Object.entries(PARSED_FLAGS).map(([name, { short, ...flag }]) => {
+    return [name, short === undefined || taken.includes(short) ? flag : { ...flag, short }] as const
+  })
   const options = Object.entries(own).map(([name, { kind, short }]) => {
     const type = kind === 'switch' ? ('boolean' as const) : ('string' as const)
     return [name, short === undefined ? { type } : { type, short }] as const
   })
   const { tokens } = parseArgs({
     args: [...argv],
-    options: { ...PARSED_FLAGS, ...Object.fromEntries(options) },
+    options: Object.fromEntries([...shared, ...options]),
     strict: false, // our own messages, with suggestions
     tokens: true,
   })

@@ -1,7 +1,17 @@
 import { parseArgs } from 'node:util'
 import { UsageError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
-import { type Flag, flags, isEntryKind, parseEntries, parseEntry, parseHosts, parseValue } from './flags.ts'
+import {
+  type Flag,
+  flagName,
+  flags,
+  isEntryKind,
+  parseEntries,
+  parseEntry,
+  parseHosts,
+  parseValue,
+} from './flags.ts'
+import { COMMAND_LINE, fromData, type GivenMap, mapOf, mergeMaps } from './given.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -9,64 +19,104 @@ export type Environment = Readonly<Record<string, string | undefined>>
 export interface Config {
   readonly help: boolean
   readonly version: boolean
-  /** The plug-in. */
-  readonly source: string | undefined
-  readonly route: Record<string, unknown>
-  readonly load: Record<string, unknown>
-  readonly server: Record<string, unknown>
+  /** Whether the effective configuration is to be printed, and nothing served. */
+  readonly printConfig: boolean
+  /** Path of the config file, if one is named. */
+  readonly configFile: string | undefined
+  /** The plug-ins and, after a single one, perhaps a function: only its exports can tell. */
+  readonly words: readonly string[]
+  /** What flags and words set. */
+  readonly flags: ConfigLayer
+  /** What the environment sets. */
+  readonly variables: ConfigLayer
 }
+
+/** Options of one origin, by what they are options of. */
+export type ConfigLayer = Readonly<Record<Flag['scope'], GivenMap>>
 
 type Options = Record<string, unknown>
 type Scopes = Record<Flag['scope'], Options>
 
 /**
- * Reads the command line and the environment: flags win over variables, which win over defaults.
+ * Reads the command line and the environment. Which wins is decided where they meet the config file.
  *
  * @throws {@link UsageError} naming the flag or variable that cannot be understood, and the one that was meant.
  */
 export function readConfig(argv: readonly string[], environment: Environment): Config {
-  const options: Scopes = { route: {}, load: {}, server: {} }
-  for (const flag of flags) readVariable(flag, environment[flag.variable], options[flag.scope])
-  const setConfig = environment.WASM_SERVE_SET_CONFIG
-  if (setConfig)
-    addEntries(options.route, 'config', parseEntries('pairs', setConfig, 'WASM_SERVE_SET_CONFIG'))
-  const { words, manifest, help, version } = readFlags(argv, options)
-  const [source, ...rest] = sourceFirst(words, manifest, environment)
-  readWords(rest, argv, options)
-  return { help, version, source, ...options }
+  const flagged: Scopes = { route: {}, load: {}, server: {} }
+  const { words, manifest, configFile, ...asked } = readFlags(argv, flagged)
+  const rest = readPort(words, argv, flagged.server)
+  return {
+    ...asked,
+    configFile: configFile ?? (environment.WASM_SERVE_CONFIG_FILE || undefined),
+    words: withManifest(rest, manifest, environment),
+    flags: layerOf((scope) => fromFlags(flagged[scope])),
+    variables: layerOf((scope) => readVariables(scope, environment)),
+  }
 }
 
 /** The plug-in is the first word, or what `--manifest` names; the variable counts if there is neither. */
-function sourceFirst(
+function withManifest(
   words: readonly string[],
   manifest: string | undefined,
   environment: Environment,
-): string[] {
+): readonly string[] {
   if (manifest === undefined)
-    return words.length > 0 ? [...words] : [environment.WASM_SERVE_MANIFEST || ''].filter(Boolean)
+    return words.length > 0 ? words : [environment.WASM_SERVE_MANIFEST || ''].filter(Boolean)
   if (words.some((word) => /\.(?:wasm|json)$/.test(word))) {
     throw new UsageError('the plug-in is given twice, as --manifest and as a word')
   }
   return [manifest, ...words]
 }
 
-function readVariable({ kind, option, variable }: Flag, text: string | undefined, options: Options): void {
-  if (text === undefined || text === '') return
-  if (kind === 'hosts') options[option] = parseHosts(text, variable)
-  else if (isEntryKind(kind)) options[option] = Object.fromEntries(parseEntries(kind, text, variable))
-  else options[option] = parseValue(kind, text, variable)
+function layerOf(scoped: (scope: Flag['scope']) => GivenMap): ConfigLayer {
+  return { route: scoped('route'), load: scoped('load'), server: scoped('server') }
+}
+
+function fromFlags(options: Options): GivenMap {
+  const entries = Object.entries(options).map(
+    ([option, value]) => [option, fromData(value, { kind: 'flag', name: `--${flagName(option)}` })] as const,
+  )
+  return mapOf(entries, COMMAND_LINE)
+}
+
+/** What variables hold may be secret: their names are shown instead. */
+function readVariables(scope: Flag['scope'], environment: Environment): GivenMap {
+  const given = (flag: Flag, variable: string) => {
+    const text = environment[variable]
+    if (text === undefined || text === '') return []
+    const origin = { kind: 'variable', name: variable } as const
+    const value = fromData(readVariable(flag.kind, text, variable), origin, `\${${variable}}`)
+    return [mapOf([[flag.option, value]], origin)]
+  }
+  const maps = flags
+    .filter((flag) => flag.scope === scope)
+    .flatMap((flag) => [
+      ...given(flag, flag.variable),
+      ...(flag.option === 'config' ? given(flag, 'WASM_SERVE_SET_CONFIG') : []),
+    ])
+  return mergeMaps(mapOf([], { kind: 'variable', name: 'environment' }), ...maps)
+}
+
+function readVariable(kind: Flag['kind'], text: string, variable: string): unknown {
+  if (kind === 'hosts') return parseHosts(text, variable)
+  return isEntryKind(kind)
+    ? Object.fromEntries(parseEntries(kind, text, variable))
+    : parseValue(kind, text, variable)
 }
 
 /** What `parseArgs` has to know of the flags. */
-export const PARSED_FLAGS = {
+export const PARSED_FLAGS: Readonly<Record<string, { type: 'boolean' | 'string'; short?: string }>> = {
   ...Object.fromEntries(
     flags.map(({ name, kind }) => [name, { type: kind === 'boolean' ? 'boolean' : 'string' } as const]),
   ),
   'set-config': { type: 'string' },
   manifest: { type: 'string', short: 'm' },
+  'config-file': { type: 'string', short: 'c' },
+  'print-config': { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
-} as const
+}
 
 function readFlags(argv: readonly string[], options: Scopes) {
   const { tokens } = parseArgs({
@@ -77,14 +127,17 @@ function readFlags(argv: readonly string[], options: Scopes) {
   })
 
   const words: string[] = []
-  const lists = new Map<Flag, string[]>()
-  const asked = { help: false, version: false }
+  const asked = { help: false, version: false, printConfig: false }
   let manifest: string | undefined
+  const lists = new Map<Flag, string[]>()
+  let configFile: string | undefined
   for (const token of tokens) {
     if (token.kind === 'positional') words.push(token.value)
     else if (token.kind === 'option') {
       if (token.name === 'help' || token.name === 'version') asked[token.name] = true
+      else if (token.name === 'print-config') asked.printConfig = true
       else if (token.name === 'manifest') manifest = textOf(token)
+      else if (token.name === 'config-file') configFile = textOf(token)
       else if (token.name === 'set-config') {
         addEntries(options.route, 'config', parseEntries('pairs', textOf(token), token.rawName))
       } else readFlag(token, options, lists)
@@ -92,7 +145,7 @@ function readFlags(argv: readonly string[], options: Scopes) {
   }
   // All of a list's flags together win over its variable: what one says is allowed, the other may not.
   for (const [{ scope, option }, texts] of lists) options[scope][option] = texts
-  return { words, manifest, ...asked }
+  return { words, manifest, configFile, ...asked }
 }
 
 interface FlagToken {
@@ -140,29 +193,19 @@ function addEntries(
 }
 
 function unknownFlag(rawName: string): string {
-  const names = flags.flatMap(({ name, kind }) =>
-    kind === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`],
+  const names = Object.entries(PARSED_FLAGS).flatMap(([name, { type }]) =>
+    type === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`],
   )
-  return `unknown flag ${rawName}${didYouMean(rawName, [...names, '--set-config', '--manifest', '--help', '--version'])}`
+  return `unknown flag ${rawName}${didYouMean(rawName, names)}`
 }
 
-/** After the plug-in: the function, the port. */
-function readWords(words: readonly string[], argv: readonly string[], { route, server }: Scopes): void {
-  const rest = [...words]
-  const last = rest.at(-1)
-  if (last !== undefined && /^\d+$/.test(last)) {
-    rest.pop()
-    refuseTwice('port', argv)
-    server.port = parseValue('integer', last, 'port')
-  }
-  const [exportName, tooMany] = rest
-  if (tooMany !== undefined) {
-    throw new UsageError(`unexpected "${tooMany}": after the plug-in come a function and a port, no more`)
-  }
-  if (exportName !== undefined) {
-    refuseTwice('function', argv)
-    route.function = exportName
-  }
+/** Digits at the end are the port; a file of such a name is `./8080`. */
+function readPort(words: readonly string[], argv: readonly string[], server: Options): readonly string[] {
+  const last = words.at(-1)
+  if (last === undefined || !/^\d+$/.test(last)) return words
+  refuseTwice('port', argv)
+  server.port = parseValue('integer', last, 'port')
+  return words.slice(0, -1)
 }
 
 function refuseTwice(name: string, argv: readonly string[]): void {

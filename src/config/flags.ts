@@ -22,7 +22,7 @@ export interface Flag {
 const PAGE = 65_536
 
 /** Flags that are given once; `hosts` again and again, each use adding one. */
-type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
+export type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
 
 /** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`. */
 type EntryKind = 'pairs' | 'paths' | 'links'
@@ -89,7 +89,11 @@ export function flagName(option: string): string {
   return NAMES[option] ?? option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
 
-function kindOf(option: string, { type, anyOf, threadCount }: OptionSchema): Flag['kind'] {
+/** How the text of an option is read, where it stands as text: in a flag, a variable, a config file's `${NAME}`. */
+export function kindOf(
+  option: string,
+  { type, anyOf, threadCount }: Pick<OptionSchema, 'type' | 'anyOf' | 'threadCount'>,
+): Flag['kind'] {
   if (threadCount) return 'threads'
   if (anyOf) return 'list'
   if (type === 'boolean') return 'boolean'
@@ -104,9 +108,10 @@ function kindOf(option: string, { type, anyOf, threadCount }: OptionSchema): Fla
  * Reads the text of a flag or its variable as the option's value; its range is checked with the other options.
  *
  * @param where - For the message: `--port`, or `WASM_SERVE_PORT`.
+ * @param shown - What the message has in the place of a text that may be a secret.
  * @throws {@link UsageError} if it is not of the flag's kind.
  */
-export function parseValue(kind: ValueKind, text: string, where: string): unknown {
+export function parseValue(kind: ValueKind, text: string, where: string, shown = text): unknown {
   switch (kind) {
     case 'string':
       return text
@@ -115,25 +120,25 @@ export function parseValue(kind: ValueKind, text: string, where: string): unknow
     case 'boolean':
       if (/^(?:true|1|yes|on)$/i.test(text)) return true
       if (/^(?:false|0|no|off)$/i.test(text)) return false
-      throw new UsageError(`${where}: must be true or false, not "${text}"`)
+      throw new UsageError(`${where}: must be true or false, not "${shown}"`)
     case 'threads':
       if (text === 'auto') return text
       if (/^-?\d{1,15}$/.test(text)) return Number(text)
-      throw new UsageError(`${where}: must be a whole number or auto, not "${text}"`)
+      throw new UsageError(`${where}: must be a whole number or auto, not "${shown}"`)
     case 'integer':
       if (/^-?\d{1,15}$/.test(text)) return Number(text)
-      throw new UsageError(`${where}: must be a whole number, not "${text}"`)
+      throw new UsageError(`${where}: must be a whole number, not "${shown}"`)
     case 'size': {
       const bytes = parseSize(text)
       if (bytes !== undefined) return bytes
-      throw new UsageError(`${where}: must be a size such as 65536, 64KiB or 1MB, not "${text}"`)
+      throw new UsageError(`${where}: must be a size such as 65536, 64KiB or 1MB, not "${shown}"`)
     }
     case 'pages': {
       if (/^\d{1,15}$/.test(text)) return Number(text)
       const bytes = parseSize(text)
       if (bytes !== undefined) return Math.floor(bytes / PAGE)
       throw new UsageError(
-        `${where}: must be a number of pages of 64 KiB, or a size such as 128MiB, not "${text}"`,
+        `${where}: must be a number of pages of 64 KiB, or a size such as 128MiB, not "${shown}"`,
       )
     }
   }
@@ -148,7 +153,7 @@ export function parseHosts(text: string, where: string): string[] {
   if (!/^\s*\[\s*["\]]/.test(text)) return text.split(',').map((item) => item.trim())
   const value = parseJson(text)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
-  throw new UsageError(`${where}: must be a JSON array of strings, or a list with commas, not ${text}`)
+  throw new UsageError(`${where}: must be a JSON array of strings, or a list with commas`)
 }
 
 export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
@@ -195,7 +200,7 @@ export function parseEntries(kind: EntryKind, text: string, where: string): [key
     const pairs = Object.entries(value)
     if (pairs.every((pair): pair is [string, string] => typeof pair[1] === 'string')) return pairs
   }
-  throw new UsageError(`${where}: must be a JSON object of strings, or a JSON array of strings, not ${text}`)
+  throw new UsageError(`${where}: must be a JSON object of strings, or a JSON array of strings`)
 }
 
 function parseJson(text: string): unknown {

@@ -22,6 +22,11 @@ const only = <Properties extends TProperties>(properties: Properties) =>
 const pluginSource = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ pluginSource: true, description })
 
+/*
+ * `holds` marks what has paths in it: `path`, `source` (path or URL) or `folders` (the keys are paths), `store` (`lmdb:` and a path). In a config
+ * file they are relative to the file.
+ */
+
 /** A path in JSON; `hostFunctions` is a keyword of our options check, like `pluginSource`. */
 const hostFunctions = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ hostFunctions: true, description })
@@ -44,6 +49,7 @@ const callHooks = {
 /** `threadCount` is a keyword of our options check: a number, or `auto`. */
 const threadCount = (description: string): TUnsafe<number | 'auto'> =>
   Type.Unsafe<number | 'auto'>({ threadCount: true, description })
+
 /** One of these names in JSON; `nameOrContract` is a keyword of our options check, like `pluginSource`. */
 const nameOrContract = <const Names extends readonly string[]>(
   names: Names,
@@ -60,8 +66,8 @@ const oneOrSeveral = <const Names extends readonly string[]>(names: Names, descr
     description,
   })
 
-const texts = (description: string) =>
-  withDefault(Type.Record(Type.String(), Type.String(), { default: {}, description }))
+const texts = (description: string, values = Type.String()) =>
+  withDefault(Type.Record(Type.String(), values, { default: {}, description }))
 
 /** Hosts; `allowedHost` is a keyword of our options check, which says what is wrong with one. */
 const hosts = (description: string) =>
@@ -108,7 +114,10 @@ export const routeSchema = only({
   ),
   config: texts('What the guest reads with `config_get`.'),
   functions: Type.Optional(hostFunctions('Host functions of your own: path of a module that exports them.')),
-  links: texts('Modules that the plug-in imports from: name to path or URL.'),
+  links: texts(
+    'Modules that the plug-in imports from: name to path or URL.',
+    Type.String({ holds: 'source' }),
+  ),
   wasi: withDefault(Type.Boolean({ default: true, description: 'Give the guest WASI preview 1.' })),
   bodyLimit: count('Largest request body, in bytes; larger ones are answered with 413.', 1_048_576),
   outputLimit: count('Largest output of a guest, in bytes; larger ones are answered with 502.', 8_388_608),
@@ -149,7 +158,13 @@ export const routeSchema = only({
     }),
   ),
   env: texts('Environment variables of the guest (WASI).'),
-  allowedPaths: texts('Folders of the guest (WASI): host path to guest path; `ro:` in front: read-only.'),
+  allowedPaths: withDefault(
+    Type.Record(Type.String(), Type.String(), {
+      default: {},
+      holds: 'folders',
+      description: 'Folders of the guest (WASI): host path to guest path; `ro:` in front: read-only.',
+    }),
+  ),
   allowedHosts: hosts("Hosts that the guest may send HTTP requests to. Default: the manifest's, else none."),
   memoryMax: Type.Optional(
     Type.Integer({
@@ -242,7 +257,11 @@ export const routeSchema = only({
 /** Options of the command: how what comes from the network is loaded. */
 export const loadSchema = only({
   cacheFolder: Type.Optional(
-    Type.String({ minLength: 1, description: 'Where downloads are kept. Default: ~/.cache/wasm-serve.' }),
+    Type.String({
+      minLength: 1,
+      holds: 'path',
+      description: 'Where downloads are kept. Default: ~/.cache/wasm-serve.',
+    }),
   ),
   downloadLimit: count('Largest download, in bytes.', 268_435_456),
   downloadTimeoutMs: ms('How long a download may take.', 30_000),
@@ -270,6 +289,7 @@ export const wasmServeSchema = only({
       default: 'memory:',
       description: 'Where guests keep state: `memory:`, `lmdb:FOLDER` or `redis://HOST`.',
       hint: 'must be memory:, lmdb:FOLDER, redis://HOST or rediss://HOST',
+      holds: 'store',
     }),
   ),
   storeMax: withDefault(

@@ -41,12 +41,22 @@ type Checked<Schema extends TObject> = Static<Schema> & {
 export type CheckedRouteOptions = WithCode<Checked<typeof routeSchema>>
 export type CheckedWasmServeOptions = WithRoutes<Checked<typeof wasmServeSchema>, CheckedRouteOptions>
 export type CheckedServerOptions = WithRoutes<Checked<typeof serverSchema>, CheckedRouteOptions>
+export type CheckedLoadOptions = Checked<typeof loadSchema>
 
 /** One thing that is wrong with the options. */
 export interface Problem {
   /** Where: the option's name, or the path to it, such as `routes[0].url`. */
   readonly option: string
+  /** The same, key by key. */
+  readonly path: readonly string[]
+  /** Whether the key should not be there; else its value is wrong. */
+  readonly ofKey: boolean
   readonly message: string
+}
+
+/** A value that is wrong, at a path such as `routes`, `0`, `url`. */
+export function problemAt(path: readonly string[], message: string): Problem {
+  return { option: path.reduce(join, ''), path, ofKey: false, message }
 }
 
 /**
@@ -72,8 +82,8 @@ export function checkServerOptions(options: unknown): CheckedServerOptions {
  *
  * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
  */
-export function checkLoadOptions(options: unknown): Checked<typeof loadSchema> {
-  return check<Checked<typeof loadSchema>>(isLoadOptions, options)
+export function checkLoadOptions(options: unknown): CheckedLoadOptions {
+  return check<CheckedLoadOptions>(isLoadOptions, options)
 }
 
 /** The problems that an {@link OptionsError} lists. */
@@ -87,7 +97,7 @@ function check<Options>(isValid: ValidateFunction, options: unknown): Options {
   const copy = copyPlain(options)
   const found = isValid(copy)
     ? headerProblems(copy as Partial<CheckedWasmServeOptions>)
-    : (isValid.errors ?? []).flatMap(toProblems)
+    : problemsFound(isValid)
   if (found.length === 0) return copy as Options
   throw optionsError(found)
 }
@@ -97,6 +107,11 @@ export function optionsError(found: readonly Problem[]): InstanceType<typeof Opt
   const error = new OptionsError(found.map(({ option, message }) => `  ${option}: ${message}`).join('\n'))
   problems.set(error, found)
   return error
+}
+
+/** What a check found when it was last run. */
+export function problemsFound(check: ValidateFunction): Problem[] {
+  return (check.errors ?? []).flatMap(toProblems)
 }
 
 /**
@@ -120,7 +135,7 @@ function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Prob
     Object.entries(headers).flatMap(([name, value]) => {
       const isType = name.toLowerCase() === 'content-type'
       const message = isType ? 'is what the option contentType is for' : headerProblem(name, value)
-      return message === undefined ? [] : [{ option: `routes[${index}].headers.${name}`, message }]
+      return message === undefined ? [] : [problemAt(['routes', String(index), 'headers', name], message)]
     }),
   )
 }
@@ -131,30 +146,40 @@ function toProblems(error: ErrorObject): Problem[] {
 }
 
 function toProblem({ instancePath, keyword, message, params, parentSchema }: ErrorObject): Problem {
-  const option = instancePath
+  const path = instancePath
+    .split('/')
     .slice(1)
-    .replaceAll(/\/(\d+)/g, '[$1]')
-    .replaceAll('/', '.')
-  if (keyword === 'additionalProperties') {
-    const unknown = String(params.additionalProperty)
-    const known = Object.keys((parentSchema?.properties as object | undefined) ?? {})
-    return { option: join(option, unknown), message: `unknown option${didYouMean(unknown, known)}` }
+    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'))
+  switch (keyword) {
+    case 'additionalProperties': {
+      const unknown = String(params.additionalProperty)
+      const known = Object.keys((parentSchema?.properties as object | undefined) ?? {})
+      return { ...problemAt([...path, unknown], `unknown option${didYouMean(unknown, known)}`), ofKey: true }
+    }
+    case 'required': {
+      const missing = String(params.missingProperty)
+      return { ...problemAt(path, 'is missing'), option: [...path, missing].reduce(join, '') }
+    }
+    case 'enum':
+      return problemAt(path, `must be one of ${(params.allowedValues as string[]).join(', ')}`)
+    case 'anyOf': {
+      const [one] = (parentSchema?.anyOf as { enum: string[] }[] | undefined) ?? []
+      return problemAt(path, `must be one or several of ${one?.enum.join(', ')}`)
+    }
+    case 'minLength':
+    case 'minItems':
+      return problemAt(path, 'must not be empty')
+    case 'pattern':
+      return problemAt(path, parentSchema?.hint ?? 'has characters that cannot stand there, or is empty')
+    default: {
+      const problem = problemAt(path, message ?? 'is wrong')
+      return { ...problem, option: problem.option || 'options' }
+    }
   }
-  if (keyword === 'required')
-    return { option: join(option, String(params.missingProperty)), message: 'is missing' }
-  if (keyword === 'enum')
-    return { option, message: `must be one of ${(params.allowedValues as string[]).join(', ')}` }
-  if (keyword === 'anyOf') {
-    const [one] = (parentSchema?.anyOf as { enum: string[] }[] | undefined) ?? []
-    return { option, message: `must be one or several of ${one?.enum.join(', ')}` }
-  }
-  if (keyword === 'minLength' || keyword === 'minItems') return { option, message: 'must not be empty' }
-  if (keyword === 'pattern') {
-    return { option, message: parentSchema?.hint ?? 'has characters that cannot stand there, or is empty' }
-  }
-  return { option: option || 'options', message: message ?? 'is wrong' }
 }
 
+/** `routes`, then `0`, is `routes[0]`. */
 function join(parent: string, child: string): string {
+  if (/^\d+$/.test(child)) return `${parent}[${child}]`
   return parent ? `${parent}.${child}` : child
 }

@@ -28,8 +28,8 @@ export async function startMeasuredServer(
   { program: [node, ...script], environment }: Host,
 ): Promise<MeasuredServer> {
   const probe = new URL(import.meta.url.replace(/measured-server(\.[jt]s)$/, 'probe$1'))
-  // npm's variable would make the server look for an npm that runs it.
-  const env = { ...environment, npm_command: undefined }
+  // npm's variable would make the server look for an npm that runs it, and a bench reads no config file.
+  const env = { ...environment, npm_command: undefined, WASM_SERVE_CONFIG_FILE: undefined }
   const child = spawn(node, ['--import', probe.href, ...script, 'serve', ...words, '--port', '0'], {
     env,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -2,7 +2,6 @@ import { PARSED_FLAGS } from '../../config/config.ts'
 import { flags } from '../../config/flags.ts'
 import { BENCH_FLAGS } from '../bench.ts'
 import { CALL_FLAGS } from '../call.ts'
-import { COMMANDS } from '../command-names.ts'
 import { INSPECT_FLAGS } from '../inspect.ts'
 import type { OwnFlag } from '../own-flags.ts'
 
@@ -28,7 +27,8 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
 
 const PATH_OPTIONS = new Set(['functions', 'links', 'allowedPaths', 'cacheFolder'])
 
-export function completionWords(): Words {
+/** @param commands - Their names. */
+export function completionWords(commands: readonly string[]): Words {
   const valued = flags.filter(({ kind }) => kind !== 'boolean')
   const names = (wanted: readonly { readonly name: string }[]) => wanted.map(({ name }) => `--${name}`)
   const negations = flags.filter(({ kind, default: value }) => kind === 'boolean' && value === true)
@@ -40,16 +40,20 @@ export function completionWords(): Words {
       short === undefined ? [`--${name}`] : [`--${name}`, `-${short}`],
     )
   return {
-    commands: Object.keys(COMMANDS),
+    commands,
     flags: [
       ...Object.keys(PARSED_FLAGS).map((name) => `--${name}`),
       ...negations.map(({ name }) => `--no-${name}`),
       ...own(() => true).filter((name) => name.startsWith('--')),
     ].filter(isFirst),
     choices: choices.map(({ name, values }) => [`--${name}`, values]),
-    paths: [...names(paths), '--manifest', '-m', ...own(({ placeholder }) => placeholder === 'path')].filter(
-      isFirst,
-    ),
+    paths: [
+      ...names(paths),
+      '--manifest',
+      '-m',
+      '--config-file',
+      ...own(({ placeholder }) => placeholder === 'path'),
+    ].filter(isFirst),
     texts: [
       ...names(texts),
       '--set-config',

@@ -1,5 +1,5 @@
 import type { CheckedRouteOptions } from '../../config/options.ts'
-import { chooseEngine, type EngineChoice } from '../../engine-choice.ts'
+import type { EngineChoice } from '../../engine-choice.ts'
 import { callableExports, whyNotCallable } from '../../plugin/callable.ts'
 import { capMemory } from '../../plugin/memory-cap.ts'
 import { definedMemories } from '../../plugin/module.ts'
@@ -58,13 +58,14 @@ export type ModuleKind = 'command' | 'reactor' | 'haskell' | 'none'
 /**
  * @param functions - Those of the user.
  * @param options - How it is to be served.
- * @throws what {@link chooseEngine} throws.
+ * @param engine - Where.
  */
 export function inspectPlugin(
   source: Source,
   plugin: Plugin,
   functions: HostFunctions | undefined,
   options: CheckedRouteOptions,
+  engine: EngineChoice,
 ): Inspection {
   const memoryMax = options.memoryMax ?? source.settings?.memory.maxPages ?? MEMORY_MAX
   const allowedHosts = outboundOptions(options, plugin)?.allowedHosts ?? []
@@ -88,7 +89,7 @@ export function inspectPlugin(
     toolchain: main && guessToolchain(plugin.module, main.bytes),
     kind: kindOf(plugin),
     wasi: needsWasi,
-    engine: chooseEngine(options, plugin, 'routes[0]'),
+    engine,
     allowedHosts: sendsRequests(imports) ? allowedHosts : undefined,
     needs: needsOf(imports, allowedHosts),
     problems: [

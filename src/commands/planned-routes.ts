@@ -1,0 +1,176 @@
+import { checkGiven, wholeOf } from '../config/check-given.ts'
+import type { Config } from '../config/config.ts'
+import {
+  COMMAND_LINE,
+  fromWord,
+  type GivenMap,
+  givenAt,
+  mapOf,
+  mergeMaps,
+  type Origin,
+  originAt,
+  renderOrigin,
+  toData,
+} from '../config/given.ts'
+import type { Merged } from '../config/merge.ts'
+import type { CheckedServerOptions } from '../config/options.ts'
+import { UsageError } from '../errors.ts'
+import { isFolder, isSource, type Mount, mountAt, mountsOf, routesAt } from '../mounts.ts'
+import type { Plugin } from '../plugin/plugin.ts'
+import type { Loader } from './loader.ts'
+
+/** A route whose plug-in is loaded. */
+export interface PlannedRoute {
+  readonly given: GivenMap
+  readonly plugin: Plugin
+  /** For people: the file or line that it comes from. */
+  readonly from: string
+}
+
+/**
+ * The routes of the config file, or of the plug-ins that it or the command line names.
+ *
+ * @param failed - Told why a plug-in has no routes; when it returns, the others go on.
+ * @throws `UsageError`, `OptionsError`
+ */
+export async function planRoutes(
+  config: Config,
+  merged: Merged,
+  load: Loader,
+  failed: (error: unknown) => void,
+): Promise<{ readonly routes: readonly PlannedRoute[]; readonly leftOut: readonly string[] }> {
+  const planning = new Planning(config, merged, load, failed)
+  return { routes: await planning.routes(), leftOut: planning.leftOut }
+}
+
+/** One run of {@link planRoutes}. */
+class Planning {
+  readonly leftOut: string[] = []
+  readonly #config: Config
+  readonly #merged: Merged
+  readonly #load: Loader
+  readonly #failed: (error: unknown) => void
+
+  constructor(config: Config, merged: Merged, load: Loader, failed: (error: unknown) => void) {
+    this.#config = config
+    this.#merged = merged
+    this.#load = load
+    this.#failed = failed
+  }
+
+  async routes(): Promise<PlannedRoute[]> {
+    const { words } = this.#config
+    const { plugins, routes } = this.#merged
+    if (words.length === 0 && !routes && plugins.size === 0)
+      throw new UsageError('name a plug-in, such as hello.wasm, or a config file with --config-file')
+    if (words.length > 0 && (routes || plugins.size > 0))
+      throw new UsageError(`the config file has plug-ins of its own, and "${words[0]}" is given besides`)
+    if (routes) return this.#ofFile(routes)
+    if (words.length === 0) return this.#ofPlugins()
+    return this.#ofWords(words)
+  }
+
+  /** Routes that the file lists are what they are; one plug-in that fails does not hide what is wrong with another. */
+  async #ofFile(routes: readonly GivenMap[]): Promise<PlannedRoute[]> {
+    if (routes.length > 1) this.#refuseSingle()
+    this.#check(routes)
+    return this.#each(routes, async (given) => [
+      { given, plugin: await this.#loadFor(given), from: renderOrigin(urlOrigin(given)) },
+    ])
+  }
+
+  async #ofPlugins(): Promise<PlannedRoute[]> {
+    const { plugins } = this.#merged
+    if (plugins.size > 1) this.#refuseSingle()
+    this.#check([...plugins.values()])
+    return this.#each([...plugins], ([name, given]) => {
+      const source = String(toData(givenAt(given, ['plugin']) ?? given))
+      return this.#ofMount(mountAt(name, source), given)
+    })
+  }
+
+  async #ofWords(words: readonly string[]): Promise<PlannedRoute[]> {
+    // Before anything is loaded: what is wrong with the flags is not to be blamed on the plug-in.
+    this.#check([this.#routeOf(words[0] ?? '')])
+    const { sources, named } = await this.#splitWords(words)
+    const { items, leftOut } = await mountsOf(sources)
+    this.leftOut.push(...leftOut)
+    if (items.length > 1) this.#refuseSingle()
+    return this.#each(items, (mount) => this.#ofMount(mount, mergeMaps(this.#routeOf(mount.source), named)))
+  }
+
+  /** After a single plug-in a word that is one of its exports is the function, even if there is a file of this name. */
+  async #splitWords(words: readonly string[]): Promise<{ sources: readonly string[]; named: GivenMap }> {
+    const [first = '', second, third] = words
+    const odd = words.slice(1).filter((word) => !isSource(word))
+    if (second !== undefined && third === undefined && !isFolder(first)) {
+      const plugin = await this.#loadFor(this.#routeOf(first))
+      if (odd.length > 0 || plugin.functions.some(({ name }) => name === second)) {
+        if (this.#config.flags.route.entries.has('function'))
+          throw new UsageError('the function is given twice, as --function and as a word')
+        return { sources: [first], named: fromWord('function', second) }
+      }
+    }
+    if (odd.length > 0) {
+      throw new UsageError(
+        `unexpected "${odd.at(-1)}": it is no plug-in, and after a single plug-in come a function and a port, no more`,
+      )
+    }
+    return { sources: words, named: mapOf([], COMMAND_LINE) }
+  }
+
+  /** @param given - What its routes have in common. */
+  async #ofMount(mount: Mount, given: GivenMap): Promise<PlannedRoute[]> {
+    const plugin = await this.#loadFor(given)
+    const has = (option: string) => givenAt(given, [option]) !== undefined
+    if (has('url')) return [{ given, plugin, from: mount.source }]
+    const { items, leftOut } = has('function')
+      ? { items: [{ url: mount.path || '/' }], leftOut: [] }
+      : routesAt(mount, plugin)
+    this.leftOut.push(...leftOut)
+    return items.map((route) => {
+      const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
+      return { given: mergeMaps(given, ...own), plugin, from: mount.source }
+    })
+  }
+
+  async #each<Item>(
+    items: readonly Item[],
+    plan: (item: Item) => Promise<PlannedRoute[]>,
+  ): Promise<PlannedRoute[]> {
+    const planned = await Promise.allSettled(items.map(plan))
+    return planned.flatMap((result) => {
+      if (result.status === 'fulfilled') return result.value
+      this.#failed(result.reason)
+      return []
+    })
+  }
+
+  #routeOf(source: string): GivenMap {
+    return mergeMaps(this.#merged.route, fromWord('plugin', source))
+  }
+
+  #check(routes: readonly GivenMap[]): CheckedServerOptions {
+    return checkGiven(wholeOf(this.#merged.server, routes))
+  }
+
+  async #loadFor(given: GivenMap): Promise<Plugin> {
+    const [route] = this.#check([given]).routes
+    if (!route) throw new UsageError('name a plug-in')
+    return this.#load(route)
+  }
+
+  /** One function cannot be that of several plug-ins, nor one URL. */
+  #refuseSingle(): void {
+    const { flags, variables } = this.#config
+    for (const option of ['function', 'url']) {
+      const given = flags.route.entries.get(option) ?? variables.route.entries.get(option)
+      if (given)
+        throw new UsageError(`${renderOrigin(given.origin)} is for a single plug-in, and there are several`)
+    }
+  }
+}
+
+function urlOrigin(given: GivenMap): Origin {
+  return originAt(given, [given.entries.has('url') ? 'url' : 'plugin'])
+}

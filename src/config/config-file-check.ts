@@ -1,0 +1,12 @@
+import type { Ajv } from 'ajv'
+import { openAjv } from './ajv.ts'
+import { configFileSchema } from './config-file-schema.ts'
+
+/*
+ * The shape of a config file as a function. Unlike the check of options it fills in no defaults: they are the last of
+ * several layers. The build replaces this module too.
+ */
+
+export const ajv: Ajv = openAjv(false)
+
+export const isConfigFile = ajv.compile({ ...configFileSchema, $id: 'isConfigFile' })

@@ -1,0 +1,84 @@
+import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
+
+/*
+ * The shape of a config file: the options of the server, of loading and of routes, and where routes may have them from.
+ * An option that is added to their schemas is one of the file.
+ */
+
+/** A JSON schema, as far as we look into it. */
+export interface Schema {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly patternProperties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: boolean | Schema
+  readonly items?: Schema
+  readonly required?: readonly string[]
+  readonly enum?: readonly unknown[]
+  readonly minLength?: number
+  readonly pattern?: string
+  readonly minItems?: number
+  readonly pluginSource?: true
+  readonly hostFunctions?: true
+  readonly callHook?: true
+  readonly threadCount?: true
+  readonly allowedHost?: true
+  readonly nameOrContract?: readonly string[]
+  readonly anyOf?: readonly Schema[]
+  /** What paths it holds: they are relative to the file. */
+  readonly holds?: 'path' | 'source' | 'folders' | 'store'
+}
+
+const routeOptions = inFile(routeSchema.properties as unknown as Record<string, Schema>)
+const { url: _url, plugin: _plugin, function: _function, ...shared } = routeOptions
+const { routes: _routes, ...server } = inFile(serverSchema.properties as unknown as Record<string, Schema>)
+
+export const configFileSchema: Schema = only({
+  $schema: { type: 'string', description: 'Where the schema of this file is, for editors.' },
+  ...server,
+  ...(loadSchema.properties as unknown as Record<string, Schema>),
+  defaults: { ...only(shared), description: 'Options of all routes.' },
+  plugins: {
+    type: 'object',
+    description: 'Plug-ins by name. Without `routes` each is served at `/<name>`.',
+    additionalProperties: {
+      ...only({
+        source: {
+          type: 'string',
+          minLength: 1,
+          holds: 'source',
+          description: 'Path or URL of a `.wasm` file or of an Extism manifest.',
+        },
+        ...shared,
+      }),
+      required: ['source'],
+    },
+  },
+  routes: {
+    type: 'array',
+    minItems: 1,
+    description: 'The routes; their options win over those of the plug-in, and these over `defaults`.',
+    items: { ...only(routeOptions), required: ['plugin'] },
+  },
+})
+
+/** Options as the file has them: a plug-in may be a name, and nothing is a function. */
+function inFile(options: Readonly<Record<string, Schema>>): Record<string, Schema> {
+  const inJson = Object.entries(options).filter(([, { callHook }]) => !callHook)
+  return Object.fromEntries(
+    inJson.map(([name, schema]) => {
+      if (name === 'plugin') {
+        const description = 'A name of `plugins`, or the path or URL of a plug-in.'
+        return [name, { type: 'string', minLength: 1, holds: 'source', description }]
+      }
+      const { hostFunctions, nameOrContract, ...rest } = schema
+      if (hostFunctions) return [name, { ...rest, type: 'string', minLength: 1, holds: 'path' }]
+      return [name, nameOrContract ? { ...rest, type: 'string', enum: nameOrContract } : schema]
+    }),
+  )
+}
+
+function only(properties: Readonly<Record<string, Schema>>): Schema {
+  return { type: 'object', additionalProperties: false, properties }
+}
