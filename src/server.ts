@@ -79,9 +79,15 @@ export async function startServer(
 /** Waits until a connection's newest response has ended, and with it those before. */
 async function over(response: ServerResponse | undefined): Promise<void> {
   if (!response || response.writableFinished || response.destroyed) return
+  const { socket } = response.req
   await new Promise<void>((resolve) => {
-    response.once('close', resolve)
-    response.req.socket.once('close', resolve) // Node does not tell a response whose turn never came
+    const end = () => {
+      response.off('close', end)
+      socket.off('close', end) // it may live long, and see many apps come and go
+      resolve()
+    }
+    response.once('close', end)
+    socket.once('close', end) // Node does not tell a response whose turn never came
   })
 }
 

@@ -19,7 +19,7 @@ const FUNCTIONS = `const acts = {
   'never returns': () => { for (;;); },
   exits: () => process.exit(0),
   aborts: () => process.abort(),
-  'takes all memory': () => { for (const all = []; ; ) all.push(new Array(1e7).fill(0.5)) },
+  'takes all memory': () => { for (const all = []; ; ) all.push(new Array(1e6).fill(0.5)) },
   'rejects later': () => void Promise.reject(new Error('later')),
   'throws later': () => void setTimeout(() => { throw new Error('later') }),
   'exits later': () => void setTimeout(() => process.exit(1)),

@@ -14,6 +14,8 @@ export interface LoadOptions {
   readonly body?: (id: string) => string
   /** Whether an answer belongs to the request that sent `body`. Default: it is the same. */
   readonly isAnswer?: (answer: string, body: string) => boolean
+  /** Told of each answer. @param sent - The body of its request. @param ms - How long it took. */
+  readonly onAnswer?: (answer: LoadAnswer, sent: string, ms: number) => void
 }
 
 /** What has come back so far. */
@@ -47,13 +49,14 @@ export function startLoad({
   connections = 100,
   body = (id) => id,
   isAnswer = (answer, body) => answer === body,
+  onAnswer = () => undefined,
 }: LoadOptions): Load {
   const { hostname, port, host, pathname } = new URL(url)
   const counts: LoadCounts = { answers: 0, closing: 0, wrong: 0, non2xx: 0, resets: 0, refused: 0 }
   const milestones = new Set<() => void>()
   let stopped = false
 
-  const count = (answer: Answer, sent: string) => {
+  const count = (answer: LoadAnswer, sent: string) => {
     counts.answers++
     if (answer.closes) counts.closing++
     if (answer.status < 200 || answer.status > 299) counts.non2xx++
@@ -70,8 +73,12 @@ export function startLoad({
       }
       for (let open = true; open && !stopped; ) {
         const sent = body(`${client}-${serial++}`)
+        const begun = performance.now()
         const answer = await connection.post(pathname, host, sent)
-        if (answer) count(answer, sent)
+        if (answer) {
+          onAnswer(answer, sent, performance.now() - begun)
+          count(answer, sent)
+        }
         open = answer !== undefined && !answer.closes
       }
       if (await connection.wasBroken()) counts.resets++
@@ -104,7 +111,7 @@ export function startLoad({
   }
 }
 
-interface Answer {
+export interface LoadAnswer {
   readonly status: number
   readonly closes: boolean
   readonly body: string
@@ -116,7 +123,7 @@ class Connection {
   readonly #closed: Promise<void>
   #received: Buffer = Buffer.alloc(0)
   #broken = false
-  #waiting: ((answer: Answer | undefined) => void) | undefined
+  #waiting: ((answer: LoadAnswer | undefined) => void) | undefined
 
   /** Resolves to nothing if the connection is refused. */
   static open(hostname: string, port: number): Promise<Connection | undefined> {
@@ -139,7 +146,7 @@ class Connection {
   }
 
   /** Resolves to nothing if the connection ends before the answer has. */
-  post(path: string, host: string, body: string): Promise<Answer | undefined> {
+  post(path: string, host: string, body: string): Promise<LoadAnswer | undefined> {
     if (this.#socket.destroyed) {
       this.#broken = true
       return Promise.resolve(undefined)
@@ -170,7 +177,7 @@ class Connection {
     this.#settle({ status: Number(head.slice(9, 12)), closes: /^connection: close/im.test(head), body })
   }
 
-  #settle(answer: Answer | undefined): void {
+  #settle(answer: LoadAnswer | undefined): void {
     if (this.#waiting && answer === undefined) this.#broken = true
     this.#waiting?.(answer)
     this.#waiting = undefined

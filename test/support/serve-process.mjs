@@ -1,0 +1,44 @@
+import { createApp } from '../../dist/app.js'
+import { checkServerOptions } from '../../dist/config/options.js'
+import { openLog } from '../../dist/log.js'
+import { startServer } from '../../dist/server.js'
+import { endWithSignals } from '../../dist/shutdown.js'
+
+/*
+ * A server in a process of its own, which does what its parent says: puts another app in its place, tells what it holds.
+ * Built code: a process runs no TypeScript on Node 20.
+ */
+
+const log = openLog('silent')
+const checked = checkServerOptions(JSON.parse(process.argv[2]))
+const { app } = await createApp(checked, log)
+const server = await startServer(checked, app, log)
+endWithSignals(server, checked, log)
+
+const warnings = []
+process.on('warning', ({ message }) => warnings.push(message))
+
+process.on('message', async ({ id, replace }) => {
+  process.send({ id, ...(replace ? await replaceBy(replace) : await measure()) })
+})
+process.send({ url: server.url })
+
+async function replaceBy(options) {
+  try {
+    await server.replace((await createApp(checkServerOptions(options), log)).app)
+    return {}
+  } catch (error) {
+    return { code: error.code }
+  }
+}
+
+/** What is held when there is nothing to do: memory, after all garbage is gone, and what keeps the event loop alive. */
+async function measure() {
+  for (let i = 0; i < 5; i++) {
+    globalThis.gc()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  const handles = {}
+  for (const name of process.getActiveResourcesInfo()) handles[name] = (handles[name] ?? 0) + 1
+  return { memory: process.memoryUsage(), handles, warnings }
+}
