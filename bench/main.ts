@@ -9,8 +9,8 @@ import { article } from './sets/article.ts'
 import { http } from './sets/http.ts'
 
 /*
- * npm run bench -- [article | http | calls | profile]
- *                  [--runs N] [--seconds S] [--connections 1,100] [--json FILE] [--update]
+ * npm run bench -- [article | http | calls | profile | soak]
+ *                  [--runs N] [--seconds S] [--connections 1,100] [--calls N] [--json FILE] [--update]
  *
  * Prints a table; `--update` puts it into bench/README.md too, `--json` writes all that was measured.
  */
@@ -27,6 +27,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Result>>> = {
   ...Object.fromEntries(SETS.map((set) => [set.name, () => benchSet(set)])),
   calls: benchCalls,
   profile: benchProfile,
+  soak: benchSoak,
 }
 
 const { values, positionals } = parseArgs({
@@ -35,6 +36,7 @@ const { values, positionals } = parseArgs({
     runs: { type: 'string' },
     seconds: { type: 'string', default: '5' },
     connections: { type: 'string' },
+    calls: { type: 'string', default: '1000000' },
     json: { type: 'string' },
     update: { type: 'boolean', default: false },
   },
@@ -80,11 +82,19 @@ async function benchProfile(): Promise<Result> {
   return { markdown: renderProfile(origin, lines), data: { ...origin, lines } }
 }
 
+async function benchSoak(): Promise<Result> {
+  const { measureSoak, renderSoak } = await import('./soak.ts')
+  const calls = positive('calls', values.calls)
+  const origin = describeOrigin('soak', ` --calls ${calls}`)
+  const measured = await measureSoak(calls, console.error)
+  return { markdown: renderSoak(origin, measured), data: { ...origin, measured } }
+}
+
 function runsOr(usual: number): number {
   return values.runs === undefined ? usual : positive('runs', values.runs)
 }
 
 function positive(option: string, text: string): number {
-  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text)
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
   throw new Error(`--${option}: must be a whole number above 0, not "${text}"`)
 }
