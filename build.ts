@@ -59,7 +59,7 @@ function publishedSchema(): object {
   }
 }
 
-function publish({ holds: _holds, allowedHost: _host, ...schema }: Schema): object {
+function publish({ holds: _holds, hint: _hint, allowedHost: _host, ...schema }: Schema): object {
   const { description, properties, patternProperties, additionalProperties, items } = schema
   const choices = choicesOf(schema)
   if (choices) {
