@@ -29,7 +29,7 @@ const { checkWasmServeOptions } = (await load(
   'config/options.js',
 )) as typeof import('../src/config/options.ts')
 const { chooseRoute, openRoute } = (await load('open-route.js')) as typeof import('../src/open-route.ts')
-const { openSharedVars } = (await load('shared-vars.js')) as typeof import('../src/shared-vars.ts')
+const { openShared } = (await load('shared.js')) as typeof import('../src/shared.ts')
 const { openLog } = (await load('log.js')) as typeof import('../src/log.ts')
 
 /** It does not grow its memory: what grows is ours. */
@@ -67,11 +67,12 @@ export async function measureSoak(
 
 async function soak(options: RouteOptions, calls: number): Promise<SoakMeasurement> {
   const before = process.getActiveResourcesInfo()
-  const { routes } = checkWasmServeOptions({ routes: [options] })
-  const [checked] = routes
+  const checkedOptions = checkWasmServeOptions({ routes: [options] })
+  const [checked] = checkedOptions.routes
   if (!checked) throw new Error('no route')
   const log = openLog('silent')
-  const route = openRoute(await chooseRoute(checked, 'routes[0]', openSharedVars()), '/', 0, log)
+  const shared = openShared(checkedOptions, log)
+  const route = openRoute(await chooseRoute(checked, ['routes', '0'], shared), '/', 0, log)
   await route.instances.ready
 
   const perSample = Math.ceil(calls / SAMPLES / OVERLAP) * OVERLAP
@@ -85,6 +86,7 @@ async function soak(options: RouteOptions, calls: number): Promise<SoakMeasureme
   }
   const seconds = (performance.now() - begun) / 1_000
   await route.close()
+  await shared.close()
   return {
     engine: options.engine ?? 'inline',
     seconds,

@@ -17,8 +17,7 @@ import type { HostFunctions } from './runtime/host-functions.ts'
 import { kernel } from './runtime/kernel.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { instanceSettings, isolationOf, outboundOptions } from './settings.ts'
-import type { SharedStore } from './shared-store.ts'
-import type { SharedVars } from './shared-vars.ts'
+import type { Shared } from './shared.ts'
 import { workersOptions } from './workers-options.ts'
 
 /** A route with its plug-in loaded, and all chosen that its options leave open. Nothing runs yet. */
@@ -31,12 +30,6 @@ export interface ChosenRoute {
   readonly runtime: Runtime
   readonly engine: EngineChoice
   readonly parts: HostParts
-}
-
-/** What the routes of an app share. */
-export interface Shared {
-  readonly vars: SharedVars
-  readonly store: SharedStore
 }
 
 /**

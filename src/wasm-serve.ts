@@ -16,8 +16,7 @@ import { type ChosenRoute, chooseRoute, type OpenRoute, openRoute, tryRoute } fr
 import { type EngineHolder, runCalls, serveRoute } from './route.ts'
 import { constraintsOf, methodsOf, refuseConflicts } from './routes-table.ts'
 import type { ServedRoute } from './served-route.ts'
-import { shareStore } from './shared-store.ts'
-import { openSharedVars } from './shared-vars.ts'
+import { openShared } from './shared.ts'
 import { timingHooks } from './timing.ts'
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
@@ -48,12 +47,9 @@ export const wasmServe: FastifyPluginAsync<WasmServeOptions> = fp(plugin, {
 })
 
 /** Opens all that the routes need; it is closed with the app, or if any of it fails. */
-async function openRoutes(
-  { routes, trial, stallMs, store: url, storeMax, storeTimeoutMs }: CheckedWasmServeOptions,
-  app: FastifyInstance,
-): Promise<OpenRoute[]> {
-  const store = shareStore(url, { maxBytes: storeMax, timeoutMs: storeTimeoutMs, log: app.log })
-  const shared = { vars: openSharedVars(), store }
+async function openRoutes(options: CheckedWasmServeOptions, app: FastifyInstance): Promise<OpenRoute[]> {
+  const shared = openShared(options, app.log)
+  const { routes, trial, stallMs } = options
   try {
     const chosen = await Promise.all(
       routes.map((options, index) => chooseRoute(options, ['routes', String(index)], shared)),
@@ -62,11 +58,11 @@ async function openRoutes(
     const opened = await openAll(chosen, (await isDebugged()) ? 0 : stallMs, app)
     app.addHook('onClose', async () => {
       await closeAll(opened)
-      await store.close() // not before: guests use it to their end
+      await shared.close()
     })
     return opened
   } catch (error) {
-    await store.close()
+    await shared.close()
     throw error
   }
 }

@@ -4,8 +4,7 @@ import { GuestTrapError, WorkerLostError } from '../errors.ts'
 import { openLog } from '../log.ts'
 import { chooseRoute, openRoute } from '../open-route.ts'
 import { loadPlugin } from '../plugin/plugin.ts'
-import { shareStore } from '../shared-store.ts'
-import { openSharedVars } from '../shared-vars.ts'
+import { openShared } from '../shared.ts'
 import type { Command } from './command.ts'
 import { chooseEngineOf, readGuestConfig } from './guest-config.ts'
 import { renderPage } from './help-page.ts'
@@ -46,12 +45,7 @@ export const call: Command = {
     chooseEngineOf(config, plugin)
     // No second thread: nothing is called when this one is lost.
     const log = openLog(server.logLevel, host.logTerminal)
-    const store = shareStore(server.store, {
-      maxBytes: server.storeMax,
-      timeoutMs: server.storeTimeoutMs,
-      log,
-    })
-    const shared = { vars: openSharedVars(), store }
+    const shared = openShared(server, log)
     const chosen = await chooseRoute({ ...route, plugin, spareWorkers: 0 }, [], shared)
     // A person waits, and may end it: no watchdog.
     const opened = openRoute(chosen, 'call', 0, log)
@@ -70,7 +64,7 @@ export const call: Command = {
       write(`${times} calls: ${since(all)} ms in all\n`)
     } finally {
       await opened.close()
-      await store.close()
+      await shared.close()
     }
   },
 }

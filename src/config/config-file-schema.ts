@@ -26,6 +26,8 @@ export interface Schema {
   readonly allowedHost?: true
   readonly nameOrContract?: readonly string[]
   readonly anyOf?: readonly Schema[]
+  /** What is said of a text that its pattern refuses. */
+  readonly hint?: string
   /** What paths it holds: they are relative to the file. */
   readonly holds?: 'path' | 'source' | 'folders' | 'store'
 }
