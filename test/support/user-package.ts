@@ -23,6 +23,9 @@ const PLUGINS = {
   'prices.wasm': 'examples/shop.wasm',
 }
 
+/** What users have only if they ask for it: folders of `node_modules`. */
+const OPTIONAL: ReadonlySet<string> = new Set(['lmdb', '@redis'])
+
 /**
  * The folder of a user's package: wasm-serve as npm would install it, what it depends on, and the plug-ins of the README.
  * Removed when the tests of the file have ended.
@@ -33,7 +36,8 @@ export function userPackage(): string {
   const modules = join(folder, 'node_modules')
   mkdirSync(modules)
   for (const name of readdirSync(join(ROOT, 'node_modules'))) {
-    if (!name.startsWith('.')) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+    if (!name.startsWith('.') && !OPTIONAL.has(name))
+      symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
   }
   install(modules)
   for (const [name, path] of Object.entries(PLUGINS)) copyFileSync(join(ROOT, path), join(folder, name))
