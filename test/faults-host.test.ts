@@ -19,7 +19,8 @@ const FUNCTIONS = `const acts = {
   'never returns': () => { for (;;); },
   exits: () => process.exit(0),
   aborts: () => process.abort(),
-  'takes all memory': () => { for (const all = []; ; ) all.push(new Array(1e6).fill(0.5)) },
+  // In small pieces: large ones Node.js cannot refuse, and the process ends.
+  'takes all memory': () => { for (const all = []; ; ) all.push(new Array(1e4).fill(0.5)) },
   'rejects later': () => void Promise.reject(new Error('later')),
   'throws later': () => void setTimeout(() => { throw new Error('later') }),
   'exits later': () => void setTimeout(() => process.exit(1)),
