@@ -9,8 +9,8 @@ import { article } from './sets/article.ts'
 import { http } from './sets/http.ts'
 
 /*
- * npm run bench -- [article | http | calls | profile | soak]
- *                  [--runs N] [--seconds S] [--connections 1,100] [--calls N] [--json FILE] [--update]
+ * npm run bench -- [article | http | engines | calls | profile | soak]
+ *                  [--runs N] [--seconds S] [--warm-up S] [--connections 1,100] [--calls N] [--json FILE] [--update]
  *
  * Prints a table; `--update` puts it into bench/README.md too, `--json` writes all that was measured.
  */
@@ -25,6 +25,7 @@ const SETS: readonly ScenarioSet[] = [article, http]
 
 const BENCHES: Readonly<Record<string, () => Promise<Result>>> = {
   ...Object.fromEntries(SETS.map((set) => [set.name, () => benchSet(set)])),
+  engines: benchEngines,
   calls: benchCalls,
   profile: benchProfile,
   soak: benchSoak,
@@ -35,6 +36,7 @@ const { values, positionals } = parseArgs({
   options: {
     runs: { type: 'string' },
     seconds: { type: 'string', default: '5' },
+    'warm-up': { type: 'string', default: '3' },
     connections: { type: 'string' },
     calls: { type: 'string', default: '1000000' },
     json: { type: 'string' },
@@ -53,17 +55,30 @@ if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(data
 if (values.update) updateReadme(name, markdown)
 
 async function benchSet(set: ScenarioSet): Promise<Result> {
-  const effort: Effort = {
-    runs: runsOr(set.runs),
-    seconds: positive('seconds', values.seconds),
-    connections:
-      values.connections?.split(',').map((text) => positive('connections', text)) ?? set.connections,
-  }
-  const { runs, seconds, connections } = effort
-  if (seconds < 3) console.error('Runs of less than 3 seconds: CPU time is told in ticks of 10 ms.')
-  const origin = describeOrigin(set.name, ` --runs ${runs} --seconds ${seconds} --connections ${connections}`)
-  const measurements = await measure(set, effort, console.error)
+  const connections =
+    values.connections?.split(',').map((text) => positive('connections', text)) ?? set.connections
+  const effort: Effort = { ...effortOr(set.runs), connections }
+  const origin = describeOrigin(set.name, `${describeEffort(effort)} --connections ${connections}`)
+  const measurements = await measure(set.scenarios, effort, console.error)
   return { markdown: renderSet(origin, measurements, set), data: { ...origin, measurements } }
+}
+
+async function benchEngines(): Promise<Result> {
+  const { measureEngines, renderEngines } = await import('./engines.ts')
+  const effort = effortOr(7)
+  const origin = describeOrigin('engines', describeEffort(effort))
+  const measurements = await measureEngines(effort, console.error)
+  return { markdown: renderEngines(origin, measurements), data: { ...origin, ...measurements } }
+}
+
+function effortOr(runs: number): Omit<Effort, 'connections'> {
+  const seconds = positive('seconds', values.seconds)
+  if (seconds < 3) console.error('Runs of less than 3 seconds: CPU time is told in ticks of 10 ms.')
+  return { runs: runsOr(runs), seconds, warmUpSeconds: positive('warm-up', values['warm-up']) }
+}
+
+function describeEffort({ runs, seconds, warmUpSeconds }: Omit<Effort, 'connections'>): string {
+  return ` --runs ${runs} --seconds ${seconds} --warm-up ${warmUpSeconds}`
 }
 
 async function benchCalls(): Promise<Result> {

@@ -1,13 +1,14 @@
 import { checkAnswers } from './answers.ts'
-import { type Run, runUnderLoad } from './run.ts'
-import type { Scenario, ScenarioSet } from './scenario.ts'
-import { type ServerProcess, startServer } from './server-process.ts'
+import { type Run, runUnderLoad, warmUp } from './run.ts'
+import type { Scenario } from './scenario.ts'
+import { startServer } from './server-process.ts'
 import { median } from './statistics.ts'
 
 export interface Effort {
-  /** Runs that count; one more warms up. */
   readonly runs: number
   readonly seconds: number
+  /** How long a server is under load before its run is counted: V8 optimizes what has run often. */
+  readonly warmUpSeconds: number
   readonly connections: readonly number[]
 }
 
@@ -19,48 +20,55 @@ export interface Measurement extends Run {
 }
 
 /**
- * Measures the scenarios of a set, interleaved (A B C A B C), so that a noisy minute hits all of them.
+ * Measures scenarios, interleaved (A B C A B C), so that a noisy minute hits all of them. Each run has a server process
+ * of its own, because V8 optimizes each a little differently.
  *
  * @param progress - Told what happens, in words.
  * @throws when a server fails, or gives one wrong answer.
  */
 export async function measure(
-  set: ScenarioSet,
+  scenarios: readonly Scenario[],
   effort: Effort,
   progress: (line: string) => void,
 ): Promise<Measurement[]> {
-  const servers = new Map<Scenario, ServerProcess>()
-  try {
-    for (const scenario of set.scenarios) {
-      const server = await startServer(scenario)
-      servers.set(scenario, server)
-      await checkAnswers(scenario, server.url)
-    }
-    const measurements: Measurement[] = []
-    for (const connections of effort.connections) {
-      measurements.push(...(await measureAt(connections, servers, effort, progress)))
-    }
-    return measurements
-  } finally {
-    for (const server of servers.values()) server.stop()
+  const measurements: Measurement[] = []
+  for (const connections of effort.connections) {
+    measurements.push(...(await measureAt(connections, scenarios, effort, progress)))
   }
+  return measurements
 }
 
 async function measureAt(
   connections: number,
-  servers: ReadonlyMap<Scenario, ServerProcess>,
-  { runs, seconds }: Effort,
+  scenarios: readonly Scenario[],
+  effort: Effort,
   progress: (line: string) => void,
 ): Promise<Measurement[]> {
-  const measured = new Map<Scenario, Run[]>()
-  for (let number = 0; number <= runs; number++) {
-    for (const [scenario, server] of servers) {
-      const run = await runUnderLoad(scenario, server, connections, seconds)
-      if (number > 0) measured.set(scenario, [...(measured.get(scenario) ?? []), run]) // run 0 warms up
-      progress(`${connections} connections, run ${number || 'to warm up'}: ${scenario.name} ${describe(run)}`)
+  const measured = new Map<Scenario, Run[]>(scenarios.map((scenario) => [scenario, []]))
+  for (let number = 1; number <= effort.runs; number++) {
+    for (const [scenario, runs] of measured) {
+      const run = await measureOnce(scenario, connections, effort)
+      runs.push(run)
+      progress(`${connections} connections, run ${number}: ${scenario.name} ${describe(run)}`)
     }
   }
   return [...measured].map(([{ name }, runs]) => ({ scenario: name, connections, ...medians(runs), runs }))
+}
+
+async function measureOnce(
+  scenario: Scenario,
+  connections: number,
+  { seconds, warmUpSeconds }: Effort,
+): Promise<Run> {
+  const server = await startServer(scenario)
+  try {
+    await warmUp(scenario, server, connections, warmUpSeconds)
+    const run = await runUnderLoad(scenario, server, connections, seconds)
+    await checkAnswers(scenario, server.url) // not before: its requests are others, and V8 would optimize for them too
+    return run
+  } finally {
+    server.stop()
+  }
 }
 
 function describe({ requestsPerSecond, cpuMicrosPerRequest }: Run): string {

@@ -4,9 +4,13 @@ import type { Run } from './run.ts'
 import type { Floor, ScenarioSet } from './scenario.ts'
 import { median } from './statistics.ts'
 
-/** Renders what was measured of a set as Markdown: where it comes from, the table, a line for each comparison. */
-export function renderSet(
-  origin: Origin,
+/** Renders what was measured of a set as Markdown: where it comes from, then {@link renderTable}. */
+export function renderSet(origin: Origin, measurements: readonly Measurement[], set: ScenarioSet): string {
+  return `${renderOrigin(origin)}\n\n${renderTable(measurements, set)}`
+}
+
+/** The table of a set, and a line for each comparison and each promise. */
+export function renderTable(
   measurements: readonly Measurement[],
   { scenarios, compared, floors = [] }: ScenarioSet,
 ): string {
@@ -23,8 +27,6 @@ export function renderSet(
       .map((each) => renderFloor(floor, each, measurements)),
   )
   return [
-    renderOrigin(origin),
-    '',
     '| scenario | connections | requests/s | spread | p50 ms | p99 ms | CPU µs/request | relative requests/s | relative CPU |',
     '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
     ...rows,
@@ -78,8 +80,14 @@ function renderFloor(floor: Floor, measured: Measurement, measurements: readonly
     const { p99Ms } = measured
     return `- \`${floor.scenario}\`: p99 ${renderNumber(p99Ms, 1)} ms, promised at most ${floor.maxP99Ms}: ${verdict(p99Ms <= floor.maxP99Ms)}`
   }
-  const cpu = ratio(measured, find(measurements, floor.to, measured.connections), 'cpuMicrosPerRequest')
-  return `- \`${floor.scenario}\` to \`${floor.to}\`: ${renderNumber(cpu, 2)} of the CPU per request, promised at most ${floor.maxCpu}: ${verdict(cpu <= floor.maxCpu)}`
+  const reference = find(measurements, floor.to, measured.connections)
+  const names = `\`${floor.scenario}\` to \`${floor.to}\``
+  if ('minRate' in floor) {
+    const rate = ratio(measured, reference, 'requestsPerSecond')
+    return `- ${names}: ${renderNumber(rate, 2)} times the requests/s, promised at least ${floor.minRate}: ${verdict(rate >= floor.minRate)}`
+  }
+  const cpu = ratio(measured, reference, 'cpuMicrosPerRequest')
+  return `- ${names}: ${renderNumber(cpu, 2)} of the CPU per request, promised at most ${floor.maxCpu}: ${verdict(cpu <= floor.maxCpu)}`
 }
 
 export function verdict(isKept: boolean): string {

@@ -13,6 +13,21 @@ export interface Run {
 }
 
 /**
+ * Loads a server without counting.
+ *
+ * @throws when an answer was wrong, failed or lost.
+ */
+export async function warmUp(
+  scenario: Scenario,
+  server: ServerProcess,
+  connections: number,
+  seconds: number,
+): Promise<void> {
+  const { result } = await fire(scenario, server.url, connections, seconds)
+  refuseFailures(scenario, result)
+}
+
+/**
  * Loads a server for some seconds, each connection sending its next request when it has its answer.
  *
  * @throws when an answer was wrong, failed or lost.

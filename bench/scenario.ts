@@ -25,9 +25,10 @@ export interface ScenarioSet {
   readonly floors?: readonly Floor[]
 }
 
-/** A promise about one scenario: its CPU per request in relation to another's, or its p99. */
+/** A promise about one scenario: its CPU per request or its requests/s in relation to another's, or its p99. */
 export type Floor =
   | { readonly scenario: string; readonly to: string; readonly maxCpu: number }
+  | { readonly scenario: string; readonly to: string; readonly minRate: number }
   | { readonly scenario: string; readonly maxP99Ms: number }
 
 export const REQUEST_HEADERS = { 'content-type': 'text/plain; charset=utf-8' }
@@ -70,6 +71,22 @@ export function ours(name: string, ...flags: string[]): Scenario {
 /** The same with the hello.wasm that was written in C: it answers the same, and does not grow its memory. */
 export function oursInC(name: string, ...flags: string[]): Scenario {
   return greeter(name, 'plugins/hello-c/hello.wasm', [...COMMAND, ...flags])
+}
+
+/**
+ * The command with `guests/moods.wat`, which echoes.
+ *
+ * @param plugin - Its path, assembled.
+ * @param mood - What each body begins with: it says what the guest does first.
+ */
+export function moods(name: string, plugin: string, mood: string, ...flags: string[]): Scenario {
+  return {
+    name,
+    command: [process.execPath, ...COMMAND, ...flags, plugin],
+    path: '/',
+    body: mood,
+    answer: (body) => body,
+  }
 }
 
 const COMMAND = ['dist/cli.js', '--port', '0']

@@ -11,6 +11,8 @@ export interface ServerProcess {
   readonly url: string
   /** CPU time that the process has used so far, user and system, all its threads, in microseconds. */
   cpuMicros(): number
+  /** Memory of the process that is in RAM, all its threads, in bytes. */
+  memoryBytes(): number
   /** Waits until the process has nothing to do any more. */
   idle(): Promise<void>
   /** Ends it as its user would, and waits for that. */
@@ -39,6 +41,7 @@ export async function startServer({ name, command, path }: Scenario): Promise<Se
     return {
       url: new URL(path, listening).href,
       cpuMicros,
+      memoryBytes: () => readMemoryBytes(child.pid),
       idle: () => idle(cpuMicros),
       async end() {
         const closed = once(child, 'close')
@@ -99,13 +102,18 @@ const MAX_ROUNDS = 50
 const MICROS_PER_TICK = 10_000
 
 function readCpuMicros(pid: number | undefined): number {
-  const line = readStat(`/proc/${pid}/stat`)
+  const line = readProc(`/proc/${pid}/stat`)
   // proc(5): the command's name, in parentheses, may hold spaces; utime and stime are fields 14 and 15.
   const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[11]) + Number(fields[12])) * MICROS_PER_TICK
 }
 
-function readStat(file: string): string {
+function readMemoryBytes(pid: number | undefined): number {
+  const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readProc(`/proc/${pid}/status`)) ?? []
+  return Number(kib) * 1_024
+}
+
+function readProc(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {

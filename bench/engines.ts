@@ -1,0 +1,35 @@
+import { assembleGuestFile } from './guest.ts'
+import { type KillsMeasurement, measureKills, renderKills } from './kills.ts'
+import { type Effort, type Measurement, measure } from './measure.ts'
+import { type MemoryMeasurement, measureMemory, renderMemory } from './memory.ts'
+import { type Origin, renderOrigin } from './origin.ts'
+import { renderTable } from './report.ts'
+import type { ScenarioSet } from './scenario.ts'
+import { longCalls, smallCalls } from './sets/engines.ts'
+
+export interface EnginesMeasurements {
+  readonly sets: readonly { readonly set: ScenarioSet; readonly measurements: readonly Measurement[] }[]
+  readonly kills: readonly KillsMeasurement[]
+  readonly memory: readonly MemoryMeasurement[]
+}
+
+/** Measures what threads cost, and what they are good for. @throws what {@link measure} throws. */
+export async function measureEngines(
+  effort: Omit<Effort, 'connections'>,
+  progress: (line: string) => void,
+): Promise<EnginesMeasurements> {
+  const moods = await assembleGuestFile('moods')
+  const sets: { set: ScenarioSet; measurements: Measurement[] }[] = []
+  for (const set of [smallCalls, longCalls(moods)]) {
+    const { scenarios, connections } = set
+    sets.push({ set, measurements: await measure(scenarios, { ...effort, connections }, progress) })
+  }
+  const kills = await measureKills(moods, progress)
+  const memory = await measureMemory(progress)
+  return { sets, kills, memory }
+}
+
+export function renderEngines(origin: Origin, { sets, kills, memory }: EnginesMeasurements): string {
+  const tables = sets.map(({ set, measurements }) => renderTable(measurements, set))
+  return [renderOrigin(origin), ...tables, renderKills(kills), renderMemory(memory)].join('\n\n')
+}
