@@ -47,16 +47,24 @@ export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod 
 
 /** Takes a request through the contract to the guest, and its output back. */
 export function runCalls({ exportName, contract, holder }: Calls): RunCall {
+  const answer = (output: Uint8Array, reply: FastifyReply): void => {
+    try {
+      contract.answer(output, reply)
+    } catch (thrown) {
+      sendFailure(thrown, reply)
+    }
+  }
   return (request, reply) => {
     setCommonHeaders(reply)
     try {
       const output = holder.engine.call(exportName, contract.input(request), request)
       if (output instanceof Promise) {
-        output
-          .then((bytes) => contract.answer(bytes, reply))
-          .catch((thrown) => {
+        output.then(
+          (bytes) => answer(bytes, reply),
+          (thrown) => {
             sendFailure(thrown, reply)
-          })
+          },
+        )
       } else {
         contract.answer(output, reply)
       }

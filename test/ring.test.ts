@@ -18,7 +18,7 @@ test('what was written is read, in its order, as long as there is room', () => {
       for (const [call, step] of steps.entries()) {
         if (step) {
           const payload = Buffer.alloc(step.length, call)
-          const hadRoom = writer.hasRoom(step.length)
+          const hadRoom = writer.hasRoom(step.length, 0)
           const isWritten = writer.write(1, call, step.detail, step.ms, payload)
           if (hadRoom) expect(isWritten).toBe(true)
           if (isWritten)

@@ -37,7 +37,7 @@ class WorkersEngine implements Engine {
   readonly #roster: Roster
   readonly #waiting: WaitingCalls
   /** Those that were given calls since the last look. */
-  readonly #given = new Set<WorkerThread>()
+  readonly #given: WorkerThread[] = []
   /** Those whose guests take long: they are given nothing ahead. */
   readonly #slow = new WeakSet<WorkerThread>()
   #guestMs = AHEAD_MS
@@ -107,15 +107,14 @@ class WorkersEngine implements Engine {
       const thread = this.#chooseThread()
       if (!thread?.give(call)) return
       this.#waiting.shift()
-      if (this.#given.size === 0) setImmediate(() => this.#wake())
-      this.#given.add(thread)
+      if (this.#given.length === 0) setImmediate(() => this.#wake())
+      if (!this.#given.includes(thread)) this.#given.push(thread)
     }
   }
 
   /** Those of one turn of the event loop are woken together, once. */
   #wake(): void {
-    for (const thread of this.#given) thread.wake()
-    this.#given.clear()
+    for (const thread of this.#given.splice(0)) thread.wake()
   }
 
   /** The one with the least to do; none if all have enough. */

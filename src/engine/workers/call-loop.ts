@@ -1,13 +1,16 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { Caller } from '../../runtime/runtime.ts'
 import type { Engine } from '../engine.ts'
-import { CALL, readCallDetail, type WorkerStart } from './protocol.ts'
+import { CALL, type WorkerStart } from './protocol.ts'
 import type { Reporter } from './reporter.ts'
 import { Ring, type RingRecord } from './ring.ts'
 import { monotonicMs, type Stamp } from './stamp.ts'
 
-/** Calls after which the thread's event loop has its turn: V8 and host functions have work for it. */
-const CALLS_A_TURN = 256
+/** After so long the thread's event loop has its turn: V8 and host functions have work for it. */
+const TURN_MS = 4
+
+/** How long to wait for the next call before the thread sleeps. */
+const NAP_MS = 1
 
 /** Runs the calls that were handed over, one after the other, those that the main thread did not take back. */
 export class CallLoop {
@@ -33,18 +36,20 @@ export class CallLoop {
   /** Runs all there is, then lets the thread sleep. */
   run(): void {
     if (this.#isWaiting) return
-    this.#stamp.wake()
-    for (let turn = 0; turn < CALLS_A_TURN; turn++) {
+    this.#stamp.stayAwake()
+    const until = performance.now() + TURN_MS
+    do {
       const record = this.#calls.peek()
       if (record) {
         this.#take(record)
         if (this.#isWaiting) return
       } else {
-        this.#stamp.sleep()
-        if (this.#calls.isEmpty) return
-        this.#stamp.wake() // written after the last look, by one who saw us awake
+        this.#stamp.beginNap()
+        if (this.#calls.isEmpty) {
+          if (!this.#stamp.nap(NAP_MS)) return
+        } else this.#stamp.stayAwake() // written after the last look, by one who saw us awake
       }
-    }
+    } while (performance.now() < until)
     setImmediate(() => this.run())
   }
 
@@ -56,8 +61,7 @@ export class CallLoop {
       return
     }
     const input = kind === CALL.posted ? this.#takeInput() : payload
-    const { slot, exportNumber } = readCallDetail(detail)
-    if (this.#stamp.claim(slot, call)) this.#call(call, this.#exportNames[exportNumber] ?? '', input, record)
+    if (this.#stamp.claim(call)) this.#call(call, this.#exportNames[detail] ?? '', input, record)
     else this.#calls.release(record)
   }
 

@@ -46,20 +46,11 @@ export type HostPart = 'http' | 'vars' | 'kv'
 export const CALL = {
   /** The payload is the name of an export, which `detail` stands for from now on. */
   name: 1,
-  /** The payload is the input; `detail` is made by {@link callDetail}. */
+  /** The payload is the input; `detail` says which export. */
   here: 2,
   /** The same, but the input is the next that `inputs` brings. */
   posted: 3,
 } as const
-
-/** @param slot - Of the call, in the claims. */
-export function callDetail(slot: number, exportNumber: number): number {
-  return (exportNumber << 8) | slot
-}
-
-export function readCallDetail(detail: number): { slot: number; exportNumber: number } {
-  return { slot: detail & 0xff, exportNumber: detail >> 8 }
-}
 
 /** What the ring of answers carries. `ms` is how long the guest ran. */
 export const ANSWER = {

@@ -59,11 +59,11 @@ export class Ring {
   }
 
   /** Whether payloads of so many bytes can be written, one after the other. */
-  hasRoom(...lengths: number[]): boolean {
-    const sizes = lengths.map(sizeOf)
-    const total = sizes.reduce((sum, size) => sum + size, 0)
-    // The most that may have to be skipped is less than the largest of them.
-    return this.#used(Atomics.load(this.#positions, WRITTEN)) + total + Math.max(...sizes) <= this.#capacity
+  hasRoom(first: number, second: number): boolean {
+    const [one, other] = [sizeOf(first), sizeOf(second)]
+    // The most that may have to be skipped is less than the larger of them.
+    const most = one + other + Math.max(one, other)
+    return this.#used(Atomics.load(this.#positions, WRITTEN)) + most <= this.#capacity
   }
 
   /** The oldest record, which stays until it is released. */

@@ -36,7 +36,8 @@ export class Roster implements ThreadOwner {
   /** With the timers that end those which take too long. */
   readonly #starting = new Map<WorkerThread, NodeJS.Timeout>()
   /** The first of them run calls, the others are spare. */
-  readonly #ready: WorkerThread[] = []
+  #ready: readonly WorkerThread[] = []
+  #threads: readonly WorkerThread[] = []
   readonly #ending = new Set<Promise<unknown>>()
   #isOpen = false
   #isClosed = false
@@ -55,7 +56,7 @@ export class Roster implements ThreadOwner {
 
   /** Those that may be given calls. */
   get threads(): readonly WorkerThread[] {
-    return this.#ready.slice(0, this.#options.workers)
+    return this.#threads
   }
 
   /** Why calls are refused; undefined if they are not. */
@@ -89,7 +90,7 @@ export class Roster implements ThreadOwner {
   ready(thread: WorkerThread): void {
     clearTimeout(this.#starting.get(thread))
     this.#starting.delete(thread)
-    this.#ready.push(thread)
+    this.#setReady([...this.#ready, thread])
     this.#failedStarts = 0
     if (this.#ready.length >= this.#options.workers) {
       this.#isOpen = true
@@ -158,9 +159,14 @@ export class Roster implements ThreadOwner {
   }
 
   #remove(thread: WorkerThread): boolean {
-    const index = this.#ready.indexOf(thread)
-    if (index >= 0) this.#ready.splice(index, 1)
-    return index >= 0
+    const isReady = this.#ready.includes(thread)
+    if (isReady) this.#setReady(this.#ready.filter((each) => each !== thread))
+    return isReady
+  }
+
+  #setReady(ready: readonly WorkerThread[]): void {
+    this.#ready = ready
+    this.#threads = ready.slice(0, this.#options.workers)
   }
 
   #end(thread: WorkerThread): void {

@@ -8,7 +8,6 @@ import type { HostBridge } from './host-bridge.ts'
 import {
   ANSWER,
   CALL,
-  callDetail,
   type FromWorker,
   type LogLine,
   type PostedRecord,
@@ -17,7 +16,7 @@ import {
   type WorkerStart,
 } from './protocol.ts'
 import { Ring } from './ring.ts'
-import { MAX_AHEAD, type RunningCall, Stamp } from './stamp.ts'
+import { MAX_AHEAD, type RunningCall, Stamp, slotOf } from './stamp.ts'
 import type { WaitingCall } from './waiting-calls.ts'
 
 /** What every thread of a route is given. */
@@ -52,8 +51,8 @@ const HEAP_MIB = 256
 
 /** A call that was handed over. */
 interface GivenCall {
+  readonly number: number
   readonly call: WaitingCall
-  readonly slot: number
 }
 
 /** The main thread's side of one worker thread. */
@@ -66,11 +65,16 @@ export class WorkerThread {
   readonly #answers: Ring
   readonly #inputs = new MessageChannel()
   readonly #host = new MessageChannel()
-  readonly #given = new Map<number, GivenCall>()
+  /**
+   * By slot. Not a `Map`: where much comes and goes, the tables that it has left behind keep what was in them, and
+   * each next one, from being collected as young; the garbage of whole requests doubled the CPU of a call.
+   */
+  readonly #given: (GivenCall | undefined)[] = Array.from({ length: MAX_AHEAD })
   readonly #freeSlots = Array.from({ length: MAX_AHEAD }, (_, slot) => slot)
   readonly #exportNumbers = new Map<string, number>()
   readonly #ended = new AbortController()
-  #lastNumber = 0
+  #load = 0
+  #lastRound = 0
   #failure: Error | undefined
   #hasLeft = false
   #hasRun = false
@@ -98,7 +102,7 @@ export class WorkerThread {
 
   /** Calls that were handed over and not answered. */
   get load(): number {
-    return this.#given.size
+    return this.#load
   }
 
   /** Whether it has answered a call. */
@@ -126,10 +130,11 @@ export class WorkerThread {
     if (slot === undefined || !isRoom || (isPosted && this.load > 0)) return false
 
     this.#freeSlots.pop()
-    const number = this.#nextNumber()
-    const detail = callDetail(slot, this.#exportNumber(exportName))
-    this.#given.set(number, { call, slot })
-    this.#stamp.offer(slot, number)
+    const number = this.#nextNumber(slot)
+    const detail = this.#exportNumber(exportName)
+    this.#given[slot] = { number, call }
+    this.#load++
+    this.#stamp.offer(number)
     if (isPosted) {
       const own = new Uint8Array(input) // the thread may end before it has begun: then another needs the input
       this.#inputs.port1.postMessage(own, [own.buffer])
@@ -145,13 +150,14 @@ export class WorkerThread {
     if (this.#stamp.wake()) this.#worker.postMessage(0)
   }
 
-  /** Takes back what its guest has not begun. */
+  /** Takes back what its guest has not begun. @returns the oldest first. */
   takeBack(): WaitingCall[] {
     const taken: WaitingCall[] = []
-    for (const [number, { call, slot }] of this.#given) {
-      if (!this.#stamp.claim(slot, number)) continue
-      this.#forget(number, slot)
-      taken.push(call)
+    const inOrder = this.#given.filter((given) => given !== undefined).sort((a, b) => a.number - b.number)
+    for (const given of inOrder) {
+      if (!this.#stamp.claim(given.number)) continue
+      this.#forget(given)
+      taken.push(given.call)
     }
     return taken
   }
@@ -159,8 +165,8 @@ export class WorkerThread {
   /** Takes the call that runs out of the thread's hands, to be told something else than its answer. */
   drop({ call: number }: RunningCall): WaitingCall | undefined {
     this.collect()
-    const given = this.#given.get(number)
-    if (given) this.#forget(number, given.slot)
+    const given = this.#find(number)
+    if (given) this.#forget(given)
     return given?.call
   }
 
@@ -202,7 +208,7 @@ export class WorkerThread {
   }
 
   #take({ kind, call: number, ms }: Omit<PostedRecord, 'payload'>, payload: Uint8Array): void {
-    const given = this.#given.get(number)
+    const given = this.#find(number)
     if (kind === ANSWER.log) {
       const [level, fields, line] = JSON.parse(utf8.decode(payload)) as LogLine
       const log = given?.call.caller.log ?? this.#options.log
@@ -210,7 +216,7 @@ export class WorkerThread {
       return
     }
     if (!given) return // it was told something else
-    this.#forget(number, given.slot)
+    this.#forget(given)
     this.#hasRun = true
     given.call.caller.callTiming?.ended(ms)
     if (kind === ANSWER.output) given.call.resolve(payload)
@@ -231,20 +237,27 @@ export class WorkerThread {
     this.#inputs.port1.close()
     this.#host.port1.close()
     const unbegun = this.takeBack()
-    const lost = [...this.#given.values()].map(({ call }) => call)
-    this.#given.clear()
-    this.#owner.ended(this, { unbegun, lost }, this.#failure ?? reason)
+    const lost = this.#given.filter((given) => given !== undefined)
+    for (const given of lost) this.#forget(given)
+    this.#owner.ended(this, { unbegun, lost: lost.map(({ call }) => call) }, this.#failure ?? reason)
   }
 
-  #forget(number: number, slot: number): void {
-    this.#given.delete(number)
+  #find(number: number): GivenCall | undefined {
+    const given = this.#given[slotOf(number)]
+    return given?.number === number ? given : undefined
+  }
+
+  #forget({ number }: GivenCall): void {
+    const slot = slotOf(number)
+    this.#given[slot] = undefined
     this.#freeSlots.push(slot)
+    this.#load--
   }
 
-  /** From 1 to what an Int32 can hold. */
-  #nextNumber(): number {
-    this.#lastNumber = (this.#lastNumber % 0x7fff_ffff) + 1
-    return this.#lastNumber
+  /** Above 0, within what an Int32 can hold, and no other's for many millions of calls. */
+  #nextNumber(slot: number): number {
+    this.#lastRound = (this.#lastRound % MAX_ROUND) + 1
+    return this.#lastRound * MAX_AHEAD + slot
   }
 
   /** The thread knows an export by a number, once it was told its name. */
@@ -262,6 +275,8 @@ export class WorkerThread {
 function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null
 }
+
+const MAX_ROUND = Math.floor(0x7fff_ffff / MAX_AHEAD) - 1
 
 const NOTHING = new Uint8Array()
 const utf8 = new TextDecoder()
