@@ -46,7 +46,10 @@ export interface Unanswered {
   readonly lost: readonly WaitingCall[]
 }
 
-/** JavaScript's memory in a thread, which host functions use: what they allocate without end ends the thread, not us. */
+/**
+ * JavaScript's memory in a thread, which host functions use: what they allocate piece by piece ends the thread, not us.
+ * V8 ends the process if a single piece goes far beyond the limit, such as an array of ten million elements that grows.
+ */
 const HEAP_MIB = 256
 
 /** A call that was handed over. */
