@@ -94,6 +94,21 @@ test('a call may send 32 requests', async () => {
   expect(requests).toBe(32)
 })
 
+test('requests beyond that do not get as far as the host', async () => {
+  let requests = 0
+  const send = () => {
+    requests++
+    return { status: 200, headers: undefined, body: Buffer.from('x') }
+  }
+  const http = { isAsync: false, send }
+  const instance = await kernel.open(await loadPlugin(guest('fetch')), { ...settingsOf(), http })
+  onTestFinished(() => instance.close())
+  for (const sent of [32, 64]) {
+    instance.call('many', new Uint8Array(), { log: keepLog() })
+    expect(requests).toBe(sent)
+  }
+})
+
 test('a server that does not answer costs the call, which ends at its deadline, and nothing else', async () => {
   const opened: unknown[] = []
   const url = await origin((request) => opened.push(request))

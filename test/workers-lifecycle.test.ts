@@ -126,7 +126,7 @@ test('while apps with threads are swapped 50 times under load, every request get
   const before = await measure()
   await swap(35 * REPEAT)
   expectFlat(before, await measure())
-}, 120_000)
+}, 240_000)
 
 test('the calls of clients that went away while they waited are not run', async () => {
   const [gone, stayed] = [file('gone', ''), file('stayed', '')]

@@ -4,9 +4,6 @@ import { parseGuestRequest } from './guest-request.ts'
 import type { Outbound, OutboundLimits } from './outbound.ts'
 import { encodeHeaders } from './response-headers.ts'
 
-/** HTTP requests that one call may send. */
-export const MAX_REQUESTS = 32
-
 /**
  * Sends what a guest gave to Extism's `http_request`. What is refused, or fails, is an answer too: the guest is told the
  * reason, and goes on.
@@ -32,14 +29,8 @@ function describe(error: unknown): string {
 
 /** The main thread's answer to guests in threads. */
 export function httpOperations(outbound: Outbound): HostOperations {
-  const sent = new WeakMap<AbortSignal, { call: number; requests: number }>()
   return {
-    async http([request, body], { call, timeLeftMs, signal }) {
-      const last = sent.get(signal)
-      const requests = last?.call === call ? last.requests + 1 : 1
-      sent.set(signal, { call, requests })
-      if (requests > MAX_REQUESTS)
-        return httpFailure(`a call may send ${MAX_REQUESTS} HTTP requests, no more`)
+    async http([request, body], { timeLeftMs, signal }) {
       const limits = { timeoutMs: Math.max(timeLeftMs, 1), signal }
       return sendForGuest(outbound, request as Uint8Array, body as Uint8Array, limits)
     },

@@ -34,12 +34,16 @@ export function httpFailure(reason: string): HttpResponse {
   return { status: 0, headers: undefined, body: Buffer.from(reason) }
 }
 
+/** HTTP requests that one call may send. Counted here: from a thread each takes the main thread's time. */
+const MAX_REQUESTS = 32
+
 /** Extism's functions for HTTP, and the last response of a call, which the next call must not see. */
 export class HttpCalls {
   readonly #http: GuestHttp
   readonly #memory: KernelMemory
   readonly #log: GuestLog
   #last: HttpResponse | undefined
+  #requests = 0
 
   constructor(http: GuestHttp, memory: KernelMemory, log: GuestLog) {
     this.#http = http
@@ -53,6 +57,8 @@ export class HttpCalls {
 
   /** @returns the offset of the response's body; later, if that takes time. */
   request(request: bigint, body: bigint): bigint | Promise<bigint> {
+    if (++this.#requests > MAX_REQUESTS)
+      return this.#take(httpFailure(`a call may send ${MAX_REQUESTS} HTTP requests, no more`))
     const response = this.#http.send(this.#memory.read(request), this.#memory.read(body))
     return response instanceof Promise ? response.then((later) => this.#take(later)) : this.#take(response)
   }
@@ -68,6 +74,7 @@ export class HttpCalls {
   /** Of a call. */
   end(): void {
     this.#last = undefined
+    this.#requests = 0
   }
 
   #take(response: HttpResponse): bigint {

@@ -6,8 +6,6 @@ import { monotonicMs, type Stamp } from './stamp.ts'
 export interface HostCall {
   /** How long the answer may take: what is left of the call's deadline, and a little more, so that the deadline comes first. */
   readonly timeLeftMs: number
-  /** The number of the call within its thread; 0 while the guest starts. */
-  readonly call: number
   /** Ends when the thread does. */
   readonly signal: AbortSignal
 }
@@ -33,7 +31,7 @@ export class HostBridge {
     port.on('message', async (request: HostRequest) => {
       const running = stamp.running()
       const timeLeftMs = this.#waitMs - (running ? monotonicMs() - running.since : 0)
-      const answer = await this.#answer(request, { timeLeftMs, call: running?.call ?? 0, signal })
+      const answer = await this.#answer(request, { timeLeftMs, signal })
       if (signal.aborted) return
       port.postMessage(answer)
       stamp.hostAnswered()
