@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds hello.wasm from its source. Needs, as Debian calls them, clang, lld, wasi-libc and libclang-rt-14-dev-wasm32;
-# another clang than 14 makes other bytes of it.
+# Builds hello.wasm from its source. Needs, as Debian 12 calls them, clang, lld, wasi-libc, libclang-rt-14-dev-wasm32 and
+# binaryen, whose wasm-opt clang runs where it is there. Another clang than 14 makes other bytes of it, and so does none
+# or another wasm-opt.
 set -euo pipefail
 cd "$(dirname "$0")"
 clang --target=wasm32-wasi -mexec-model=reactor -std=c11 -Wall -Wextra -Werror -Os -s -o hello.wasm hello.c

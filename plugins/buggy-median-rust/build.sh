@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Builds buggy-median.wasm from its source. Needs cargo, and rustup for the target where it is missing.
+set -euo pipefail
+cd "$(dirname "$0")"
+target=wasm32-unknown-unknown
+rustc --print target-libdir --target "$target" | xargs test -d || rustup target add "$target"
+# Paths of the machine that builds would be part of the panic messages.
+export RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/cargo --remap-path-prefix=$PWD=/src"
+# Names as they stand in the source, for the stack that a trap logs: buggy_median::middle.
+RUSTFLAGS+=" -C link-arg=--demangle"
+cargo build --release --locked --target "$target"
+cp "target/$target/release/buggy_median.wasm" buggy-median.wasm
+chmod 644 buggy-median.wasm
