@@ -1,26 +1,15 @@
-import {
-  describeCountVowels,
-  describeHello,
-  describeSteadyCountVowels,
-  describeSteadyHello,
-  pluginFile,
-} from './support/pdk.ts'
+import { isCommitted, plugins, taskOf, wasmPath } from '../plugins/plugins.ts'
+import { describeSteadyCountVowels, describeSteadyHello } from './support/pdk.ts'
+import { describePlugin } from './support/plugin-tasks.ts'
 
-const hello = (folder: string) => pluginFile(folder, 'hello.wasm')
-const countVowels = (folder: string) => pluginFile(folder, 'count-vowels.wasm')
-
-for (const folder of ['hello', 'hello-tinygo', 'hello-assemblyscript', 'hello-c', 'hello-zig']) {
-  describeHello(folder, hello(folder))
+for (const plugin of plugins.filter(isCommitted)) {
+  if (['hello', 'count-vowels'].includes(taskOf(plugin))) describePlugin(plugin, wasmPath(plugin))
 }
 
-for (const folder of ['count-vowels-rust', 'count-vowels-tinygo']) {
-  describeCountVowels(folder, countVowels(folder))
+for (const plugin of plugins.filter(({ folder }) => ['hello', 'hello-tinygo'].includes(folder))) {
+  describeSteadyHello(plugin.folder, wasmPath(plugin))
 }
 
-for (const folder of ['hello', 'hello-tinygo']) {
-  describeSteadyHello(folder, hello(folder))
-}
-
-for (const folder of ['count-vowels-rust', 'count-vowels-tinygo']) {
-  describeSteadyCountVowels(folder, countVowels(folder))
+for (const plugin of plugins.filter((each) => isCommitted(each) && taskOf(each) === 'count-vowels')) {
+  describeSteadyCountVowels(plugin.folder, wasmPath(plugin))
 }

@@ -1,9 +1,4 @@
-import { execFile } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { callableExports } from '../../src/plugin/callable.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
@@ -12,33 +7,13 @@ import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
 import { keepLog, openInstance } from './instance.ts'
 
-const PLUGINS = fileURLToPath(new URL('../../plugins', import.meta.url))
+/** The path of a file in a folder of `plugins`. */
+export function pluginFile(folder: string, file: string): string {
+  return fileURLToPath(new URL(`../../plugins/${folder}/${file}`, import.meta.url))
+}
 
 /** A plug-in: its path or its bytes. */
 type Wasm = string | Uint8Array
-
-/** The path of a file in a folder of `plugins`. */
-export function pluginFile(folder: string, file: string): string {
-  return join(PLUGINS, folder, file)
-}
-
-/**
- * Builds a plug-in with its own `build.sh`, in a copy of its folder.
- *
- * @param file - What the script makes.
- * @throws Error with what the script printed, if it fails or its tools are missing.
- */
-export async function buildPlugin(folder: string, file: string): Promise<Uint8Array> {
-  const copy = mkdtempSync(join(tmpdir(), `wasm-serve-${folder}-`))
-  const isSource = (path: string) => !['target', 'node_modules'].includes(basename(path))
-  try {
-    cpSync(join(PLUGINS, folder), copy, { recursive: true, filter: isSource })
-    await promisify(execFile)('bash', [join(copy, 'build.sh')])
-    return readFileSync(join(copy, file))
-  } finally {
-    rmSync(copy, { recursive: true, force: true })
-  }
-}
 
 /** What every hello does, whatever it was written in. */
 export function describeHello(name: string, wasm: Wasm): void {
@@ -139,7 +114,7 @@ export function describeSteadyCountVowels(name: string, wasm: Wasm): void {
   })
 }
 
-const RUNTIMES: readonly Runtime[] = [kernel, sdk]
+export const RUNTIMES: readonly Runtime[] = [kernel, sdk]
 
 type Named<Value> = readonly [what: string, value: Value]
 

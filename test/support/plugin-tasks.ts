@@ -1,0 +1,178 @@
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { type ExamplePlugin, taskOf } from '../../plugins/plugins.ts'
+import { describeHttpGuest } from './http-guest.ts'
+import { keepLog, openInstance } from './instance.ts'
+import { describeCountVowels, describeHello, RUNTIMES } from './pdk.ts'
+import { serve } from './serve.ts'
+
+/** A plug-in: its path or its bytes. */
+type Wasm = string | Uint8Array
+
+/**
+ * What a plug-in of `plugins` does, whatever it was written in.
+ *
+ * @throws Error if nothing says what plug-ins of its task do.
+ */
+export function describePlugin(plugin: ExamplePlugin, wasm: Wasm): void {
+  const describeTask = TASKS[taskOf(plugin)]
+  if (!describeTask) throw new Error(`nothing says what ${plugin.folder} does`)
+  describeTask(plugin.folder, wasm)
+}
+
+const TASKS: Readonly<Record<string, (name: string, wasm: Wasm) => void>> = {
+  hello: describeHello,
+  'count-vowels': describeCountVowels,
+  http: describeHttpGuest,
+  markdown: describeMarkdown,
+  'page-title': describePageTitle,
+  'buggy-median': describeBuggyMedian,
+  visits: describeVisits,
+}
+
+function describeMarkdown(name: string, wasm: Wasm): void {
+  describe.each(RUNTIMES)(`${name} on the $name runtime`, (runtime) => {
+    const render = async (text: string) => {
+      const instance = await openInstance(runtime, wasm)
+      return Buffer.from(await instance.call('markdown', Buffer.from(text), { log: keepLog() })).toString()
+    }
+
+    test.each([
+      ['nothing', '', ''],
+      ['a heading', '# Ça & là 😄', '<h1>Ça &amp; là 😄</h1>\n'],
+      [
+        'a list of tasks',
+        '- [x] done',
+        '<ul>\n<li><input disabled="" type="checkbox" checked=""/>\ndone</li>\n</ul>\n',
+      ],
+      [
+        'a link',
+        '[a](https://a.test/?b&c "d")',
+        '<p><a href="https://a.test/?b&amp;c" title="d">a</a></p>\n',
+      ],
+      ['a link on the same site', '[a](/b:c)', '<p><a href="/b:c">a</a></p>\n'],
+      ['code', '```js\n1 < 2\n```', '<pre><code class="language-js">1 &lt; 2\n</code></pre>\n'],
+    ])('renders %s', async (_what, text, html) => {
+      expect(await render(text)).toBe(html)
+    })
+
+    test('renders a table', async () => {
+      expect(await render('|a|b|\n|-|-:|\n|1|2|')).toContain('<td style="text-align: right">2</td>')
+    })
+
+    test.each([
+      '<script>alert(1)</script>',
+      'a <img src=x onerror=alert(1)> b',
+      '[a](javascript:alert(1))',
+      '[a](<java\tscript:alert(1)>)',
+      '[a](JaVaScRiPt:alert(1))',
+      '[a](&#106;avascript:alert(1))',
+      '![a](data:text/html,<script>)',
+      '<javascript:alert(1)>',
+    ])('leaves nothing in %j that a browser would run', async (text) => {
+      expect(await render(text)).not.toMatch(/<script|<img [^>]*onerror|(?:href|src)="[^"]*(?:script|data):/i)
+    })
+
+    test('renders a large page', async () => {
+      expect(await render('*Bob* Morane  \n'.repeat(20_000))).toHaveLength(
+        20_000 * '<em>Bob</em> Morane<br />\n'.length + 1,
+      )
+    })
+  })
+}
+
+function describePageTitle(name: string, wasm: Wasm): void {
+  const ask = async (url: string, allowedHosts: string[] = ['127.0.0.1']) => {
+    const app = await serve({ plugin: wasm, allowedHosts })
+    const { statusCode, body } = await app.inject({ method: 'POST', url: '/', payload: url })
+    return { statusCode, body }
+  }
+
+  describe(name, () => {
+    test.each([
+      ['<html><head><TITLE lang=en>\n Hello\n  W\u00f6rld </TITLE>', 'Hello W\u00f6rld'],
+      ['<p>no title</p>', null],
+      ['<title>cut off', null],
+    ])('finds the title in %j', async (html, title) => {
+      const url = await origin((_request, response) => response.writeHead(203).end(html))
+      const { statusCode, body } = await ask(url)
+      expect([statusCode, JSON.parse(body)]).toEqual([200, { status: 203, title }])
+    })
+
+    test('asks for HTML', async () => {
+      const url = await origin(({ headers }, response) => response.end(`<title>${headers.accept}</title>`))
+      expect(JSON.parse((await ask(url)).body)).toEqual({ status: 200, title: 'text/html' })
+    })
+
+    test('says why a page cannot be had', async () => {
+      const refused = await ask('http://localhost:1/')
+      expect(refused.statusCode).toBe(409)
+      expect(refused.body).toMatch(/^WASM_SERVE_OUTBOUND_REFUSED: /)
+      expect((await ask('http://127.0.0.1:1/', [])).statusCode).toBe(409)
+    })
+  })
+}
+
+/** A server on the loopback interface; closed when the test ends. */
+async function origin(answer: RequestListener): Promise<string> {
+  const server = createServer(answer).listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  await once(server, 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+function describeBuggyMedian(name: string, wasm: Wasm): void {
+  describe(name, () => {
+    test('answers, refuses and traps, and goes on', async () => {
+      const app = await serve({ plugin: wasm })
+      const ask = async (payload: string) => {
+        const { statusCode, body } = await app.inject({ method: 'POST', url: '/', payload })
+        return [statusCode, body]
+      }
+      expect(await ask('3 1 2.5')).toEqual([200, '2.5'])
+      expect(await ask('1 two')).toEqual([409, 'two is no number'])
+      expect(await ask('')).toEqual([500, expect.stringContaining('WASM_SERVE_GUEST_TRAP')])
+      expect(await ask('4 1')).toEqual([200, '2.5'])
+    })
+
+    test.each(RUNTIMES)('logs on the $name runtime why it traps, and in which functions', async (runtime) => {
+      const log = keepLog()
+      const instance = await openInstance(runtime, wasm)
+      const failure = await Promise.resolve()
+        .then(() => instance.call('median', new Uint8Array(), { log }))
+        .catch((error: Error) => error)
+      expect(failure).toMatchObject({
+        code: 'WASM_SERVE_GUEST_TRAP',
+        cause: {
+          reason: 'unreachable',
+          guestStack: expect.arrayContaining([
+            expect.stringMatching(/^core::panicking::panic_bounds_check/),
+            expect.stringMatching(/^buggy_median::middle/),
+            'median',
+          ]),
+        },
+      })
+      expect(log.lines).toMatchObject([
+        {
+          level: 'error',
+          message: expect.stringMatching(/src\/lib\.rs:\d+:\d+:\nindex out of bounds: the len is 0/),
+        },
+      ])
+    })
+  })
+}
+
+function describeVisits(name: string, wasm: Wasm): void {
+  test(`${name} counts each name in the store`, async () => {
+    const app = await serve({ plugin: wasm }, { store: 'memory:' })
+    const visit = async (payload: string) => (await app.inject({ method: 'POST', url: '/', payload })).body
+    expect(await visit('Bob')).toBe('Bob: 1\n')
+    expect(await visit('Zo\u00eb')).toBe('Zo\u00eb: 1\n')
+    expect(await visit('Bob')).toBe('Bob: 2\n')
+  })
+}
