@@ -45,7 +45,8 @@ export class Roster implements ThreadOwner {
   #failedStarts = 0
   #lastFailure: Error | undefined
   #retry: NodeJS.Timeout | undefined
-  #stuck = 0
+  /** Those that were told to end, in vain. */
+  readonly #stuck = new Set<WorkerThread>()
 
   constructor(options: RosterOptions, user: RosterUser) {
     this.#options = options
@@ -67,7 +68,7 @@ export class Roster implements ThreadOwner {
 
   /** For the operator: what is wrong; undefined if nothing is. */
   get trouble(): string | undefined {
-    if (this.#stuck > 0) return `${this.#stuck} worker threads do not end`
+    if (this.#stuck.size > 0) return `${this.#stuck.size} worker threads do not end`
     if (this.#ready.length > 0) return undefined
     return this.refusal?.message ?? 'no worker thread is ready'
   }
@@ -122,6 +123,10 @@ export class Roster implements ThreadOwner {
     else this.#fill()
   }
 
+  gone(thread: WorkerThread): void {
+    this.#stuck.delete(thread)
+  }
+
   #fill(): void {
     if (this.#isClosed || this.#retry) return
     const { workers, spareWorkers } = this.#options
@@ -172,7 +177,7 @@ export class Roster implements ThreadOwner {
   #end(thread: WorkerThread): void {
     const ending = thread.end().then((hasEnded) => {
       this.#ending.delete(ending)
-      if (!hasEnded) this.#stuck++
+      if (!hasEnded) this.#stuck.add(thread)
     })
     this.#ending.add(ending)
   }

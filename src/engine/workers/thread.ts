@@ -36,6 +36,8 @@ export interface ThreadOwner {
   broken(thread: WorkerThread, reason: Error): void
   /** The thread has ended, or is written off. @param unanswered - Its calls. @param reason - Why, if it was not told to. */
   ended(thread: WorkerThread, unanswered: Unanswered, reason: Error): void
+  /** It is there no more, though it may have been written off. */
+  gone(thread: WorkerThread): void
 }
 
 /** What becomes of the calls of a thread that ended. */
@@ -99,7 +101,10 @@ export class WorkerThread {
     trackThread(this.#worker)
     this.#worker.on('message', (message: FromWorker) => this.#onMessage(message))
     this.#worker.on('error', (error) => (this.#failure = error))
-    this.#worker.once('exit', (code) => this.#leave(new Error(`it ended with exit code ${code}`)))
+    this.#worker.once('exit', (code) => {
+      this.#leave(new Error(`it ended with exit code ${code}`))
+      owner.gone(this)
+    })
     bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal)
   }
 

@@ -18,6 +18,7 @@ export async function tryInThread(options: ThreadOptions, startTimeoutMs: number
         },
         answered: () => undefined,
         broken: () => undefined,
+        gone: () => undefined,
         ended: (_thread, _unanswered, reason) => reject(reason),
       })
       timer = setTimeout(() => {
