@@ -59,7 +59,13 @@ function publishedSchema(): object {
   }
 }
 
-function publish({ holds: _holds, hint: _hint, allowedHost: _host, ...schema }: Schema): object {
+function publish({
+  holds: _holds,
+  hint: _hint,
+  secret: _secret,
+  allowedHost: _host,
+  ...schema
+}: Schema): object {
   const { description, properties, patternProperties, additionalProperties, items } = schema
   const choices = choicesOf(schema)
   if (choices) {

@@ -65,17 +65,25 @@ export async function createApp(
   app.addHook('onRoute', ({ config }) => {
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
-  app.register(answerNotFound)
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
   const own = { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError }
-  app.register(wasmServe, { routes: options.routes, ...own })
   try {
+    if (hasEdge(options)) {
+      const { addEdge } = await import('./edge/edge.ts') // most servers have none
+      await addEdge(app, options)
+    }
+    app.register(answerNotFound)
+    app.register(wasmServe, { routes: options.routes, ...own })
     await app.ready()
   } catch (error) {
     await app.close() // threads and connections would keep the process from ending
     throw error
   }
   return { app, routes }
+}
+
+function hasEdge({ apiKeys }: CheckedServerOptions): boolean {
+  return apiKeys !== undefined
 }
 
 /**

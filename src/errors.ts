@@ -374,6 +374,13 @@ export const OutboundFailedError = failure<[url: string, reason: string]>(
 
 // What can be wrong with a request.
 
+/** The request has no key, or none that the server knows. */
+export const ApiKeyRefusedError = failure<[]>(
+  'WASM_SERVE_API_KEY_REFUSED',
+  'This server needs an API key, as Authorization: Bearer KEY or as x-api-key',
+  401,
+)
+
 export const RouteNotFoundError = failure<[method: string, url: string]>(
   'WASM_SERVE_ROUTE_NOT_FOUND',
   'No route answers %s %s',

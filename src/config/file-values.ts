@@ -78,9 +78,10 @@ function readText(
   if (schema && !isPublic(name, schema)) {
     for (const variable of variables) context.secret(context.environment[variable] ?? '', `\${${variable}}`)
   }
-  const filled: GivenScalar = hasVariables(raw)
-    ? { ...given, value: text, shown: raw }
-    : { ...given, value: text }
+  const shown = hasVariables(raw) ? raw : schema?.secret ? '(secret)' : undefined
+  if (schema?.secret && shown !== undefined) context.secret(text, shown)
+  const filled: GivenScalar =
+    shown !== undefined ? { ...given, value: text, shown } : { ...given, value: text }
   if (schema && isNumber(schema)) return readNumber(filled, schema, context, name)
   if (!schema?.holds || (name === 'plugin' && context.plugins.has(text))) return filled
   if (name === 'plugin') refuseUnknown(filled, text, context)

@@ -51,11 +51,14 @@ const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = { allowedPaths: 'paths'
 /** Functions, which no command line can give. */
 const HOOKS = ['onCall', 'onResult', 'onError']
 
-/** Options that are no flags: what the command line says in another way, and what one route has no need to say. */
+/**
+ * Options that are no flags: what the command line says in another way, what one route has no need to say, and keys,
+ * which every user of the machine could read there.
+ */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   route: ['plugin', 'host', 'description', ...HOOKS],
   load: [],
-  server: ['routes', 'trial', ...HOOKS],
+  server: ['routes', 'trial', 'apiKeys', ...HOOKS],
 }
 
 export const flags: readonly Flag[] = [

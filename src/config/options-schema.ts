@@ -73,6 +73,17 @@ const texts = (description: string, values = Type.String()) =>
 const hosts = (description: string) =>
   Type.Optional(Type.Array(Type.Unsafe<string>({ type: 'string', allowedHost: true }), { description }))
 
+/** What only those who may use the server know; `secret` marks what nothing shows. */
+const keys = (description: string) =>
+  Type.Array(
+    Type.String({
+      pattern: '^[!-~]{16,}$',
+      hint: 'must be 16 characters or more, all visible ASCII characters',
+      secret: true,
+    }),
+    { minItems: 1, description },
+  )
+
 const ms = (description: string, value: number, minimum = 1) =>
   withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, description }))
 
@@ -317,6 +328,11 @@ export const serverSchema = only({
       default: 8080,
       description: 'Port to listen on; 0 picks a free one.',
     }),
+  ),
+  apiKeys: Type.Optional(
+    keys(
+      'Keys of which a request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.',
+    ),
   ),
   logLevel: withDefault(
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
