@@ -36,11 +36,20 @@ function engineOf({ engine, workers, engineReason }: ServedRoute): string {
 
 function renderExample(url: string, route: ServedRoute | undefined): string {
   const path = route ? pathOf(route).replace(/\*$/, '') : '/'
-  const target = quote(new URL(reachable(url) + path).href)
+  const target = targetOf(url, path)
   const methods = route?.methods ?? ['POST']
   if (methods.includes('POST') || methods.includes('*')) return `curl ${target} -d '😄 Bob Morane'`
   return methods.includes('GET') ? `curl ${target}` : `curl -X ${methods[0]} ${target}`
 }
+
+/** For curl. */
+function targetOf(url: string, path: string): string {
+  if (!url.startsWith(UNIX)) return quote(new URL(reachable(url) + path).href)
+  return `--unix-socket ${quote(url.slice(UNIX.length))} ${quote(new URL(`http://localhost${path}`).href)}`
+}
+
+/** Begins what a server on a Unix socket has in the place of a URL. */
+const UNIX = 'unix:'
 
 /** In Fastify's route syntax two colons are one. */
 function pathOf({ url }: ServedRoute): string {

@@ -1,19 +1,21 @@
 import { once } from 'node:events'
 import type { Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { CheckedServerOptions } from './config/options.ts'
 import { ListenError } from './errors.ts'
 import { Drain } from './http/drain.ts'
 import { createHttpServer } from './http/http-server.ts'
+import { listenOnSocket } from './http/unix-socket.ts'
 
 /** How long instances may take to close once the last connection has ended. */
 const CLOSE_MS = 500
 
 /** A server that listens. It owns the sockets; the Fastify app behind them can be replaced. */
 export interface RunningServer {
-  /** Where it listens, such as `http://127.0.0.1:8080`. */
+  /** Where it listens: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
   readonly url: string
 
   /**
@@ -60,7 +62,7 @@ export async function startServer(
   let ended: Promise<void> | undefined
 
   return {
-    url: urlOf(server.address() as AddressInfo),
+    url: urlOf(server.address() as AddressInfo | string),
 
     async replace(next) {
       const old = current
@@ -91,12 +93,15 @@ async function over(response: ServerResponse | undefined): Promise<void> {
   })
 }
 
-async function listen(server: Server, { host, port }: CheckedServerOptions): Promise<void> {
+async function listen(server: Server, { host, port, socket }: CheckedServerOptions): Promise<void> {
   try {
+    if (socket !== undefined) return await listenOnSocket(server, resolve(socket))
     server.listen({ host, port })
     await once(server, 'listening')
   } catch (error) {
-    throw new ListenError(`${host}:${port}`, whyNot(error as NodeJS.ErrnoException), { cause: error })
+    throw new ListenError(socket ?? `${host}:${port}`, whyNot(error as NodeJS.ErrnoException), {
+      cause: error,
+    })
   }
 }
 
@@ -105,7 +110,7 @@ function whyNot({ code, message }: NodeJS.ErrnoException): string {
     case 'EADDRINUSE':
       return 'the port is taken; choose another with --port, or 0 for a free one'
     case 'EACCES':
-      return 'no permission; ports below 1024 are for root'
+      return 'no permission; ports below 1024 are for root, and the folder of a socket must be yours to write'
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
@@ -115,6 +120,10 @@ function whyNot({ code, message }: NodeJS.ErrnoException): string {
   }
 }
 
-function urlOf({ address, family, port }: AddressInfo): string {
+function urlOf(address: AddressInfo | string): string {
+  return typeof address === 'string' ? `unix:${address}` : urlOfPort(address)
+}
+
+function urlOfPort({ address, family, port }: AddressInfo): string {
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

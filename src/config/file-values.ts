@@ -98,8 +98,10 @@ function refuseUnknown(given: GivenScalar, text: string, context: FileContext): 
 /** Numbers, switches and names that we give hold no secrets, and everybody who connects knows addresses and URLs. */
 function isPublic(name: string, schema: Schema): boolean {
   const isName = schema.enum !== undefined || schema.anyOf !== undefined
-  return isNumber(schema) || isName || name === 'host' || name === 'url'
+  return isNumber(schema) || isName || PUBLIC.includes(name)
 }
+
+const PUBLIC = ['host', 'socket', 'url']
 
 function isNumber({ type, threadCount }: Schema): boolean {
   return type === 'integer' || type === 'boolean' || threadCount === true

@@ -329,6 +329,13 @@ export const serverSchema = only({
       description: 'Port to listen on; 0 picks a free one.',
     }),
   ),
+  socket: Type.Optional(
+    Type.String({
+      minLength: 1,
+      holds: 'path',
+      description: 'Path of a Unix socket to listen on, instead of host and port.',
+    }),
+  ),
   apiKeys: Type.Optional(
     keys(
       'Keys of which a request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.',
