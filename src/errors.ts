@@ -155,6 +155,12 @@ export const ListenError = failure<[address: string, reason: string]>(
   'Cannot listen on %s: %s',
 )
 
+/** A certificate or key of the server cannot be used. */
+export const TlsInvalidError = failure<[file: string, reason: string]>(
+  'WASM_SERVE_TLS_INVALID',
+  'TLS file %s cannot be used: %s',
+)
+
 // What can happen to a store.
 
 /** What names the store is no URL of a store, or the store cannot be opened. */

@@ -62,7 +62,7 @@ export async function startServer(
   let ended: Promise<void> | undefined
 
   return {
-    url: urlOf(server.address() as AddressInfo | string),
+    url: urlOf(server.address() as AddressInfo | string, options.tls ? 'https' : 'http'),
 
     async replace(next) {
       const old = current
@@ -120,10 +120,10 @@ function whyNot({ code, message }: NodeJS.ErrnoException): string {
   }
 }
 
-function urlOf(address: AddressInfo | string): string {
-  return typeof address === 'string' ? `unix:${address}` : urlOfPort(address)
+function urlOf(address: AddressInfo | string, scheme: string): string {
+  return typeof address === 'string' ? `unix:${address}` : urlOfPort(address, scheme)
 }
 
-function urlOfPort({ address, family, port }: AddressInfo): string {
-  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+function urlOfPort({ address, family, port }: AddressInfo, scheme: string): string {
+  return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

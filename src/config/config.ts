@@ -11,7 +11,7 @@ import {
   parseHosts,
   parseValue,
 } from './flags.ts'
-import { COMMAND_LINE, fromData, type GivenMap, mapOf, mergeMaps } from './given.ts'
+import { COMMAND_LINE, fromData, type Given, type GivenMap, mapOf, mergeMaps, type Origin } from './given.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -74,10 +74,15 @@ function layerOf(scoped: (scope: Flag['scope']) => GivenMap): ConfigLayer {
 }
 
 function fromFlags(options: Options): GivenMap {
-  const entries = Object.entries(options).map(
-    ([option, value]) => [option, fromData(value, { kind: 'flag', name: `--${flagName(option)}` })] as const,
+  const maps = Object.entries(options).map(([option, value]) =>
+    mapAt(option.split('.'), fromData(value, { kind: 'flag', name: `--${flagName(option)}` }), COMMAND_LINE),
   )
-  return mapOf(entries, COMMAND_LINE)
+  return mergeMaps(mapOf([], COMMAND_LINE), ...maps)
+}
+
+/** A value in the maps that its option's name with dots tells of. */
+function mapAt([key = '', ...rest]: readonly string[], given: Given, origin: Origin): GivenMap {
+  return mapOf([[key, rest.length === 0 ? given : mapAt(rest, given, origin)]], origin)
 }
 
 /** What variables hold may be secret: their names are shown instead. */
@@ -87,7 +92,7 @@ function readVariables(scope: Flag['scope'], environment: Environment): GivenMap
     if (text === undefined || text === '') return []
     const origin = { kind: 'variable', name: variable } as const
     const value = fromData(readVariable(flag.kind, text, variable), origin, `\${${variable}}`)
-    return [mapOf([[flag.option, value]], origin)]
+    return [mapAt(flag.option.split('.'), value, origin)]
   }
   const maps = flags
     .filter((flag) => flag.scope === scope)

@@ -9,6 +9,7 @@ export interface Flag {
   readonly name: string
   /** The environment variable that sets it too. */
   readonly variable: string
+  /** With a dot if it is a part of one: `tls.cert`. */
   readonly option: string
   readonly scope: 'route' | 'server' | 'load'
   readonly kind: ValueKind | EntryKind | 'hosts'
@@ -29,6 +30,7 @@ type EntryKind = 'pairs' | 'paths' | 'links'
 
 interface OptionSchema {
   readonly type?: string
+  readonly properties?: Readonly<Record<string, OptionSchema>>
   readonly description?: string
   readonly default?: unknown
   readonly enum?: readonly string[]
@@ -70,6 +72,7 @@ export const flags: readonly Flag[] = [
 function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
   return Object.entries<OptionSchema>(schema.properties as Record<string, OptionSchema>)
     .filter(([option]) => !NO_FLAGS[scope].includes(option))
+    .flatMap(([option, schema]) => withParts(option, schema))
     .map(([option, schema]) => {
       const name = flagName(option)
       const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`
@@ -87,9 +90,17 @@ function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
     })
 }
 
-/** `bodyLimit` is `body-limit`. */
+/** An option with parts has a flag for each of them. */
+function withParts(option: string, schema: OptionSchema): [option: string, schema: OptionSchema][] {
+  if (!schema.properties) return [[option, schema]]
+  return Object.entries(schema.properties).map(([part, schema]) => [`${option}.${part}`, schema])
+}
+
+/** `bodyLimit` is `body-limit`, and `tls.cert` is `tls-cert`. */
 export function flagName(option: string): string {
-  return NAMES[option] ?? option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  return (
+    NAMES[option] ?? option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replaceAll('.', '-')
+  )
 }
 
 /** How the text of an option is read, where it stands as text: in a flag, a variable, a config file's `${NAME}`. */

@@ -73,6 +73,8 @@ const texts = (description: string, values = Type.String()) =>
 const hosts = (description: string) =>
   Type.Optional(Type.Array(Type.Unsafe<string>({ type: 'string', allowedHost: true }), { description }))
 
+const pemFile = (description: string) => Type.String({ minLength: 1, holds: 'path', description })
+
 /** What only those who may use the server know; `secret` marks what nothing shows. */
 const keys = (description: string) =>
   Type.Array(
@@ -335,6 +337,19 @@ export const serverSchema = only({
       holds: 'path',
       description: 'Path of a Unix socket to listen on, instead of host and port.',
     }),
+  ),
+  tls: Type.Optional(
+    Type.Object(
+      {
+        cert: pemFile('Certificate of the server, and those between it and its authority: serve HTTPS.'),
+        key: pemFile("Private key of the server's certificate."),
+        ca: Type.Optional(pemFile('Authority by whose certificates clients must prove who they are.')),
+        minVersion: Type.Optional(
+          Type.Enum(['TLSv1.2', 'TLSv1.3'], { description: 'Least version of TLS. Default: TLSv1.2.' }),
+        ),
+      },
+      { additionalProperties: false, description: 'Serve HTTPS: `cert`, `key`, `ca`, `minVersion`.' },
+    ),
   ),
   apiKeys: Type.Optional(
     keys(

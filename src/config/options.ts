@@ -96,7 +96,10 @@ const problems = new WeakMap<object, readonly Problem[]>()
 function check<Options>(isValid: ValidateFunction, options: unknown): Options {
   const copy = copyPlain(options)
   const found = isValid(copy)
-    ? headerProblems(copy as Partial<CheckedWasmServeOptions>)
+    ? [
+        ...headerProblems(copy as Partial<CheckedWasmServeOptions>),
+        ...edgeProblems(copy as Partial<CheckedServerOptions>),
+      ]
     : problemsFound(isValid)
   if (found.length === 0) return copy as Options
   throw optionsError(found)
@@ -138,6 +141,11 @@ function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Prob
       return message === undefined ? [] : [problemAt(['routes', String(index), 'headers', name], message)]
     }),
   )
+}
+
+/** Over a Unix socket nobody can listen in. */
+function edgeProblems({ socket, tls }: Partial<CheckedServerOptions>): Problem[] {
+  return socket !== undefined && tls ? [problemAt(['tls'], 'is not for a Unix socket')] : []
 }
 
 /** What is wrong within one of several choices is said of the choice as a whole. */

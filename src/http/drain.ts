@@ -76,6 +76,7 @@ export class Drain {
     const grace = setTimeout(() => {
       cut = connections.size
       server.closeAllConnections()
+      for (const socket of connections.keys()) socket.destroy() // those that are still at TLS, Node does not know
     }, graceMs)
     await closed
     clearInterval(sweeping)

@@ -1,11 +1,13 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedServerOptions } from '../config/options.ts'
 import type { KnownError } from '../error-response.ts'
 import { BadRequestError, MethodNotAllowedError } from '../errors.ts'
 import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
-import { type Connections, trackConnections } from './connections.ts'
+import { type Connections, trackConnections, trackTlsConnections } from './connections.ts'
+import { readTls } from './tls.ts'
 import { cutUnread } from './unread.ts'
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
@@ -28,17 +30,7 @@ export function createHttpServer(
     if (problem) return refuse(response, problem)
     handler(request, response)
   }
-  const server = createServer(
-    {
-      headersTimeout: Math.min(options.headersTimeoutMs, options.requestTimeoutMs), // Node refuses more, which means the same
-      requestTimeout: options.requestTimeoutMs,
-      keepAliveTimeout: options.keepAliveTimeoutMs,
-      connectionsCheckingInterval: Math.min(1_000, options.headersTimeoutMs, options.requestTimeoutMs),
-      requireHostHeader: false, // checked here, with a better answer
-    },
-    listener,
-  )
-  const connections = trackConnections(server)
+  const { server, connections } = open(options, listener)
   server.maxConnections = options.maxConnections
   server.maxHeadersCount = 0 // Node drops those beyond 2,000 in silence, a second Host too; 16 KiB is the limit
   server.on('checkContinue', listener) // who reads the body says so: what is refused is refused at once
@@ -50,6 +42,7 @@ export function createHttpServer(
     answerInTurn(new MethodNotAllowedError('CONNECT', 'POST'), socket, connections.get(socket))
   })
   server.on('clientError', (error: ParserError, socket: Socket) => {
+    if (!connections.has(socket)) return socket.destroy() // it does not speak TLS
     if (broken.has(socket)) return
     broken.add(socket)
     log.debug({ code: error.code, reason: error.message }, 'a client was cut off')
@@ -59,6 +52,27 @@ export function createHttpServer(
   logDrops(server, options.maxConnections, log)
   cutUnread(server, connections, options.unreadTimeoutMs, log)
   return { server, connections }
+}
+
+function open(
+  options: CheckedServerOptions,
+  listener: RequestHandler,
+): { server: Server; connections: Connections } {
+  const headersTimeout = Math.min(options.headersTimeoutMs, options.requestTimeoutMs) // Node refuses more, which means the same
+  const limits = {
+    headersTimeout,
+    requestTimeout: options.requestTimeoutMs,
+    keepAliveTimeout: options.keepAliveTimeoutMs,
+    connectionsCheckingInterval: Math.min(1_000, headersTimeout),
+    requireHostHeader: false, // checked by the listener, with a better answer
+  }
+  if (!options.tls) {
+    const server = createServer(limits, listener)
+    return { server, connections: trackConnections(server) }
+  }
+  const tls = { ...readTls(options.tls), handshakeTimeout: headersTimeout }
+  const server = createTlsServer({ ...limits, ...tls }, listener)
+  return { server, connections: trackTlsConnections(server) }
 }
 
 /** RFC 9112, section 3.2: exactly one, but HTTP/1.0 knew none. */
