@@ -82,8 +82,8 @@ export async function createApp(
   return { app, routes }
 }
 
-function hasEdge({ apiKeys }: CheckedServerOptions): boolean {
-  return apiKeys !== undefined
+function hasEdge({ apiKeys, cors, rateLimit, compress }: CheckedServerOptions): boolean {
+  return [apiKeys, cors, rateLimit, compress].some((option) => option !== undefined)
 }
 
 /**

@@ -405,6 +405,13 @@ export const RequestTimeoutError = failure<[]>(
   408,
 )
 
+/** The client has sent too many requests; `Retry-After` says when to try again. */
+export const RateLimitedError = failure<[max: number, timeWindowMs: number]>(
+  'WASM_SERVE_RATE_LIMITED',
+  'More than %d requests within %d ms',
+  429,
+)
+
 export const BodyTooLargeError = failure<[]>(
   'WASM_SERVE_BODY_TOO_LARGE',
   'The request body is larger than this route accepts',

@@ -54,13 +54,13 @@ const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = { allowedPaths: 'paths'
 const HOOKS = ['onCall', 'onResult', 'onError']
 
 /**
- * Options that are no flags: what the command line says in another way, what one route has no need to say, and keys,
- * which every user of the machine could read there.
+ * Options that are no flags: what the command line says in another way, what one route has no need to say, lists of
+ * a Fastify plugin, and keys, which every user of the machine could read there.
  */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   route: ['plugin', 'host', 'description', ...HOOKS],
   load: [],
-  server: ['routes', 'trial', 'apiKeys', ...HOOKS],
+  server: ['routes', 'trial', 'apiKeys', 'cors', 'rateLimit', 'compress', ...HOOKS],
 }
 
 export const flags: readonly Flag[] = [

@@ -73,6 +73,8 @@ const texts = (description: string, values = Type.String()) =>
 const hosts = (description: string) =>
   Type.Optional(Type.Array(Type.Unsafe<string>({ type: 'string', allowedHost: true }), { description }))
 
+const words = (description: string) => Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description })
+
 const pemFile = (description: string) => Type.String({ minLength: 1, holds: 'path', description })
 
 /** What only those who may use the server know; `secret` marks what nothing shows. */
@@ -354,6 +356,55 @@ export const serverSchema = only({
   apiKeys: Type.Optional(
     keys(
       'Keys of which a request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.',
+    ),
+  ),
+  cors: Type.Optional(
+    Type.Object(
+      {
+        origin: words('Origins whose pages may read answers, such as `https://a.example`; `*`: all.'),
+        methods: Type.Optional(words('Methods that their pages may use. Default: GET, HEAD and POST.')),
+        allowedHeaders: Type.Optional(words('Headers that they may send. Default: those that they ask for.')),
+        exposedHeaders: Type.Optional(words('Headers that they may read.')),
+        credentials: Type.Optional(Type.Boolean({ description: 'Whether they may send cookies.' })),
+        maxAge: Type.Optional(
+          Type.Integer({ minimum: 0, description: 'Seconds that browsers may remember this.' }),
+        ),
+      },
+      {
+        additionalProperties: false,
+        description: 'Let pages of other origins in: `origin`, `methods`, `credentials`... (@fastify/cors)',
+      },
+    ),
+  ),
+  rateLimit: Type.Optional(
+    Type.Object(
+      {
+        max: Type.Integer({ minimum: 1, description: 'Requests of a client within the window.' }),
+        timeWindowMs: Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'The window.' }),
+      },
+      {
+        additionalProperties: false,
+        description: 'Requests of an address: `max` in `timeWindowMs`; then 429. (@fastify/rate-limit)',
+      },
+    ),
+  ),
+  compress: Type.Optional(
+    Type.Object(
+      {
+        thresholdBytes: Type.Optional(
+          Type.Integer({ minimum: 0, description: 'Least size that is compressed. Default: 1024.' }),
+        ),
+        encodings: Type.Optional(
+          Type.Array(Type.Enum(['br', 'gzip', 'deflate']), {
+            minItems: 1,
+            description: 'The best first. Default: all.',
+          }),
+        ),
+      },
+      {
+        additionalProperties: false,
+        description: 'Compress answers: `thresholdBytes`, `encodings`. (@fastify/compress)',
+      },
     ),
   ),
   logLevel: withDefault(

@@ -1,8 +1,58 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { CheckedServerOptions } from '../config/options.ts'
+import { RateLimitedError } from '../errors.ts'
 import { requireApiKey } from './api-keys.ts'
+import { loadPackage } from './package.ts'
 
-/** Adds to a server's app what stands before all routes. To be called before they are added. */
-export async function addEdge(app: FastifyInstance, { apiKeys }: CheckedServerOptions): Promise<void> {
+/**
+ * Adds to a server's app what stands before all routes. To be called before they are added. Browsers ask without a key
+ * what they may do, and are told also that there were too many requests; and keys cannot be guessed without end.
+ *
+ * @throws {@link PackageMissingError}
+ */
+export async function addEdge(app: FastifyInstance, options: CheckedServerOptions): Promise<void> {
+  const { cors, rateLimit, apiKeys, compress } = options
+  if (cors) await addCors(app, cors)
+  if (rateLimit) await addRateLimit(app, rateLimit)
   if (apiKeys) app.addHook('onRequest', requireApiKey(apiKeys))
+  if (compress) await addCompress(app, compress)
+}
+
+type Given<Name extends keyof CheckedServerOptions> = NonNullable<CheckedServerOptions[Name]>
+
+async function addCors(app: FastifyInstance, options: Given<'cors'>): Promise<void> {
+  const { default: cors } = await loadPackage('cors', '@fastify/cors', () => import('@fastify/cors'))
+  await app.register(cors, {
+    // Other requests with OPTIONS go to their routes, or are told 405.
+    delegator: (request: FastifyRequest, callback) =>
+      callback(null, { ...options, preflight: isPreflight(request) }),
+  })
+}
+
+function isPreflight({ method, headers }: FastifyRequest): boolean {
+  const { origin, 'access-control-request-method': wanted } = headers
+  return method === 'OPTIONS' && origin !== undefined && wanted !== undefined
+}
+
+async function addRateLimit(app: FastifyInstance, options: Given<'rateLimit'>): Promise<void> {
+  const { max, timeWindowMs } = options
+  const name = '@fastify/rate-limit'
+  const { default: rateLimit } = await loadPackage('rateLimit', name, () => import('@fastify/rate-limit'))
+  await app.register(rateLimit, {
+    global: false, // it would count at routes only, and after the hooks of the app
+    max,
+    timeWindow: timeWindowMs,
+    errorResponseBuilder: () => new RateLimitedError(max, timeWindowMs),
+  })
+  app.addHook('onRequest', app.rateLimit())
+}
+
+async function addCompress(app: FastifyInstance, options: Given<'compress'>): Promise<void> {
+  const name = '@fastify/compress'
+  const { default: compress } = await loadPackage('compress', name, () => import('@fastify/compress'))
+  await app.register(compress, {
+    globalDecompression: false, // guests get the bytes as they came
+    ...(options.thresholdBytes !== undefined && { threshold: options.thresholdBytes }),
+    ...(options.encodings && { encodings: options.encodings }),
+  })
 }

@@ -1,0 +1,25 @@
+import { PackageMissingError } from '../errors.ts'
+
+/**
+ * Loads the Fastify plugin of an option, an optional package.
+ *
+ * @throws {@link PackageMissingError} with the line that installs it.
+ */
+export async function loadPackage<Module>(
+  option: string,
+  name: string,
+  load: () => Promise<Module>,
+): Promise<Module> {
+  try {
+    return await load()
+  } catch (error) {
+    // Something that the package itself needs and does not find is another mistake.
+    if (!isMissing(error, name)) throw error
+    throw new PackageMissingError(name, `the option ${option}`, `npm install ${name}`, { cause: error })
+  }
+}
+
+function isMissing(error: unknown, name: string): boolean {
+  if (!(error instanceof Error && 'code' in error)) return false
+  return error.code === 'ERR_MODULE_NOT_FOUND' && error.message.includes(`package '${name}'`)
+}
