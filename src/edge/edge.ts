@@ -37,11 +37,13 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
 async function addRateLimit(app: FastifyInstance, options: Given<'rateLimit'>): Promise<void> {
   const { max, timeWindowMs } = options
   const name = '@fastify/rate-limit'
-  const { default: rateLimit } = await loadPackage('rateLimit', name, () => import('@fastify/rate-limit'))
+  const load = () => import('@fastify/rate-limit')
+  const { default: rateLimit, normalizeIP } = await loadPackage('rateLimit', name, load)
   await app.register(rateLimit, {
     global: false, // it would count at routes only, and after the hooks of the app
     max,
     timeWindow: timeWindowMs,
+    keyGenerator: ({ ip }) => (ip ? normalizeIP(ip) : 'none'), // clients of a Unix socket have no addresses
     errorResponseBuilder: () => new RateLimitedError(max, timeWindowMs),
   })
   app.addHook('onRequest', app.rateLimit())
