@@ -60,7 +60,7 @@ const HOOKS = ['onCall', 'onResult', 'onError']
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   route: ['plugin', 'host', 'description', ...HOOKS],
   load: [],
-  server: ['routes', 'trial', 'apiKeys', 'cors', 'rateLimit', 'compress', ...HOOKS],
+  server: ['routes', 'trial', 'tls.minVersion', 'apiKeys', 'cors', 'rateLimit', 'compress', ...HOOKS],
 }
 
 export const flags: readonly Flag[] = [
@@ -71,8 +71,9 @@ export const flags: readonly Flag[] = [
 
 function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
   return Object.entries<OptionSchema>(schema.properties as Record<string, OptionSchema>)
-    .filter(([option]) => !NO_FLAGS[scope].includes(option))
+    .filter(([option]) => !NO_FLAGS[scope].includes(option)) // before: cors has parts too
     .flatMap(([option, schema]) => withParts(option, schema))
+    .filter(([part]) => !NO_FLAGS[scope].includes(part))
     .map(([option, schema]) => {
       const name = flagName(option)
       const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`

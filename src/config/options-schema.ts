@@ -343,9 +343,9 @@ export const serverSchema = only({
   tls: Type.Optional(
     Type.Object(
       {
-        cert: pemFile('Certificate of the server, and those between it and its authority: serve HTTPS.'),
-        key: pemFile("Private key of the server's certificate."),
-        ca: Type.Optional(pemFile('Authority by whose certificates clients must prove who they are.')),
+        cert: pemFile('Serve HTTPS: the certificate, with those up to its authority.'),
+        key: pemFile('Private key of the certificate.'),
+        ca: Type.Optional(pemFile('Authority whose certificates clients must have.')),
         minVersion: Type.Optional(
           Type.Enum(['TLSv1.2', 'TLSv1.3'], { description: 'Least version of TLS. Default: TLSv1.2.' }),
         ),
