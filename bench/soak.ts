@@ -28,9 +28,11 @@ const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url
 const { checkWasmServeOptions } = (await load(
   'config/options.js',
 )) as typeof import('../src/config/options.ts')
-const { chooseRoute, openRoute } = (await load('open-route.js')) as typeof import('../src/open-route.ts')
-const { openShared } = (await load('shared.js')) as typeof import('../src/shared.ts')
-const { openLog } = (await load('log.js')) as typeof import('../src/log.ts')
+const { chooseRoute, openRoute } = (await load(
+  'route/open-route.js',
+)) as typeof import('../src/route/open-route.ts')
+const { openShared } = (await load('route/shared.js')) as typeof import('../src/route/shared.ts')
+const { openLog } = (await load('log/log.js')) as typeof import('../src/log/log.ts')
 
 /** It does not grow its memory: what grows is ours. */
 const PLUGIN = 'plugins/hello-c/hello.wasm'

@@ -7,13 +7,13 @@ import Fastify, {
   LogController,
 } from 'fastify'
 import { type CheckedServerOptions, checkServerOptions, type ServerOptions } from './config/options.ts'
-import { sendAnyError } from './error-response.ts'
 import { RouteNotFoundError } from './errors.ts'
 import { createHttpServer } from './http/http-server.ts'
-import { openLog } from './log.ts'
-import { requestId } from './request-id.ts'
-import { openRequestLog } from './request-log.ts'
-import type { ServedRoute } from './served-route.ts'
+import { openLog } from './log/log.ts'
+import { requestId } from './log/request-id.ts'
+import { openRequestLog } from './log/request-log.ts'
+import { sendAnyError } from './route/error-response.ts'
+import type { ServedRoute } from './route/served-route.ts'
 import { wasmServe } from './wasm-serve.ts'
 
 /**

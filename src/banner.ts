@@ -1,5 +1,5 @@
-import { printable } from './printable.ts'
-import type { ServedRoute } from './served-route.ts'
+import { printable } from './log/printable.ts'
+import type { ServedRoute } from './route/served-route.ts'
 import { renderTable } from './table.ts'
 
 /** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */

@@ -11,9 +11,9 @@ import {
   OptionsError,
   UsageError,
 } from './errors.ts'
-import type { Terminal } from './log.ts'
-import { printable } from './printable.ts'
-import { Secrets } from './secrets.ts'
+import type { Terminal } from './log/log.ts'
+import { printable } from './log/printable.ts'
+import { Secrets } from './log/secrets.ts'
 
 const host: Host = {
   environment: process.env,

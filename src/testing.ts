@@ -3,8 +3,8 @@ import type { FastifyInstance, InjectOptions } from 'fastify'
 import { createServer } from './app.ts'
 import { checkWasmServeOptions, type RouteOptions, type ServerOptions } from './config/options.ts'
 import { EngineClosedError } from './errors.ts'
-import { loadRoutePlugin } from './open-route.ts'
 import { callableExports, chooseExport } from './plugin/callable.ts'
+import { loadRoutePlugin } from './route/open-route.ts'
 
 /**
  * Opens a plug-in for tests, without a port, in any test runner. It is started once, to see that it can be.

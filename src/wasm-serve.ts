@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import type { CallHooks } from './call-hooks.ts'
 import {
   type CheckedWasmServeOptions,
   checkWasmServeOptions,
@@ -8,16 +7,17 @@ import {
 } from './config/options.ts'
 import { openContract } from './contract/named.ts'
 import { isDebugged } from './engine/watchdog.ts'
-import { sendRouteError } from './error-response.ts'
 import { RouteInvalidError } from './errors.ts'
-import { hooksOf, runHookedCalls } from './hooked-calls.ts'
-import { addMethodGuards } from './method-guard.ts'
-import { type ChosenRoute, chooseRoute, type OpenRoute, openRoute, tryRoute } from './open-route.ts'
-import { type EngineHolder, runCalls, serveRoute } from './route.ts'
-import { constraintsOf, methodsOf, refuseConflicts } from './routes-table.ts'
-import type { ServedRoute } from './served-route.ts'
-import { openShared } from './shared.ts'
-import { timingHooks } from './timing.ts'
+import type { CallHooks } from './route/call-hooks.ts'
+import { sendRouteError } from './route/error-response.ts'
+import { hooksOf, runHookedCalls } from './route/hooked-calls.ts'
+import { addMethodGuards } from './route/method-guard.ts'
+import { type ChosenRoute, chooseRoute, type OpenRoute, openRoute, tryRoute } from './route/open-route.ts'
+import { type EngineHolder, runCalls, serveRoute } from './route/route.ts'
+import { constraintsOf, methodsOf, refuseConflicts } from './route/routes-table.ts'
+import type { ServedRoute } from './route/served-route.ts'
+import { openShared } from './route/shared.ts'
+import { timingHooks } from './route/timing.ts'
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions

@@ -7,7 +7,7 @@ import { findConfigFile, readConfigFile } from '../src/config/config-file.ts'
 import { toData } from '../src/config/given.ts'
 import { interpolate } from '../src/config/interpolation.ts'
 import { mergeConfig } from '../src/config/merge.ts'
-import { Secrets } from '../src/secrets.ts'
+import { Secrets } from '../src/log/secrets.ts'
 import { configOf, type Format, problemsIn } from './support/config-text.ts'
 
 const variable = (name: string) => `\${${name}}`

@@ -7,7 +7,7 @@ import { parseConfig } from '../src/config/config-file.ts'
 import { readJson } from '../src/config/config-json.ts'
 import { mergeConfig } from '../src/config/merge.ts'
 import { renderConfig } from '../src/config/print-config.ts'
-import { Secrets } from '../src/secrets.ts'
+import { Secrets } from '../src/log/secrets.ts'
 import { configOf, type Format, problemsIn } from './support/config-text.ts'
 
 const formats: readonly Format[] = ['json', 'yaml', 'toml']

@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { createApp } from '../src/app.ts'
 import { checkServerOptions, problemsOf, type RouteOptions } from '../src/config/options.ts'
 import { createServer, OptionsError } from '../src/index.ts'
-import { openLog } from '../src/log.ts'
+import { openLog } from '../src/log/log.ts'
 import { file, guest } from './support/guest.ts'
 import { serve } from './support/serve.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { GuestLog } from '../src/guest-log.ts'
+import { GuestLog } from '../src/log/guest-log.ts'
 import { keepLog } from './support/instance.ts'
 
 test('lines are kept until the call ends: the logger must not run on what a guest has left of the stack', () => {

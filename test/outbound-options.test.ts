@@ -5,7 +5,7 @@ import { mergeConfig } from '../src/config/merge.ts'
 import { checkWasmServeOptions, problemsOf, type RouteOptions } from '../src/config/options.ts'
 import { OptionsError } from '../src/errors.ts'
 import { loadPlugin, type Plugin } from '../src/plugin/plugin.ts'
-import { outboundOptions } from '../src/settings.ts'
+import { outboundOptions } from '../src/route/settings.ts'
 import { run } from './support/cli.ts'
 import { guest, guestBytes } from './support/guest.ts'
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createApp } from '../src/app.ts'
 import { checkServerOptions } from '../src/config/options.ts'
-import { openLog } from '../src/log.ts'
+import { openLog } from '../src/log/log.ts'
 import { guest } from './support/guest.ts'
 import { startLoad } from './support/load.ts'
 import { listen } from './support/serve.ts'

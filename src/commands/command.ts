@@ -1,6 +1,6 @@
 import type { Environment } from '../config/config.ts'
-import type { Terminal } from '../log.ts'
-import type { Secrets } from '../secrets.ts'
+import type { Terminal } from '../log/log.ts'
+import type { Secrets } from '../log/secrets.ts'
 
 /** Something that the command line can do. */
 export interface Command {

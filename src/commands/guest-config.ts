@@ -4,9 +4,9 @@ import { flags } from '../config/flags.ts'
 import { fromWord, type GivenMap, mergeMaps, toData } from '../config/given.ts'
 import { mergeConfig } from '../config/merge.ts'
 import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions } from '../config/options.ts'
-import { chooseEngine, type EngineChoice } from '../engine-choice.ts'
 import { UsageError } from '../errors.ts'
 import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
+import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
 import { loadOptions } from './loader.ts'
 
 /** Options of a route that are about HTTP, or about requests that come at the same time. */

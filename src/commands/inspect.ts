@@ -1,7 +1,7 @@
 import { UsageError } from '../errors.ts'
 import { loadFunctions } from '../functions-module.ts'
+import { printable } from '../log/printable.ts'
 import { compilePlugin } from '../plugin/plugin.ts'
-import { printable } from '../printable.ts'
 import { readSource } from '../source/source.ts'
 import type { Command } from './command.ts'
 import { chooseEngineOf, readGuestConfig } from './guest-config.ts'

@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads'
-import type { Log } from '../guest-log.ts'
+import type { Log } from '../log/guest-log.ts'
 
 /** Threads that have not ended. */
 const threads = new Set<Worker>()

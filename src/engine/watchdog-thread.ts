@@ -2,7 +2,7 @@ import { write } from 'node:fs'
 import { isatty } from 'node:tty'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { killProcess } from '../kill-process.ts'
-import { renderLine } from '../readable-line.ts'
+import { renderLine } from '../log/readable-line.ts'
 import { Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
 
 /*

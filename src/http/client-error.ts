@@ -1,9 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { type KnownError, LINGER_MS, PROBLEM_TYPE, problemDetails, sendAndClose } from '../error-response.ts'
 import { BadRequestError, BodyTooLargeError, HeadersTooLargeError, RequestTimeoutError } from '../errors.ts'
-import { requestId } from '../request-id.ts'
+import { requestId } from '../log/request-id.ts'
+import {
+  type KnownError,
+  LINGER_MS,
+  PROBLEM_TYPE,
+  problemDetails,
+  sendAndClose,
+} from '../route/error-response.ts'
 
 /** What the HTTP parser says; its `reason` is a fixed text. */
 export type ParserError = NodeJS.ErrnoException & { readonly reason?: string }

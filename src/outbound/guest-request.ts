@@ -1,6 +1,6 @@
 import { OutboundRequestInvalidError } from '../errors.ts'
 import { isHeader } from '../header-value.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../log/printable.ts'
 
 /** What a guest asks for. */
 export interface GuestRequest {

@@ -1,4 +1,4 @@
-import type { GuestLogLevel } from '../guest-log.ts'
+import type { GuestLogLevel } from '../log/guest-log.ts'
 import type { Block } from './block-copy.ts'
 import type { Caller } from './caller.ts'
 

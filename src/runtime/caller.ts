@@ -1,5 +1,5 @@
-import type { CallTiming } from '../call-timing.ts'
-import type { Log } from '../guest-log.ts'
+import type { Log } from '../log/guest-log.ts'
+import type { CallTiming } from '../route/call-timing.ts'
 
 /** On whose behalf a call is made; a Fastify request is one. */
 export interface Caller {

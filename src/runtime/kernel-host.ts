@@ -1,4 +1,4 @@
-import type { GuestLog, GuestLogLevel } from '../guest-log.ts'
+import type { GuestLog, GuestLogLevel } from '../log/guest-log.ts'
 import type { HttpCalls } from './kernel-http.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import type { Vars } from './kernel-vars.ts'

@@ -1,4 +1,4 @@
-import type { GuestLog } from '../guest-log.ts'
+import type { GuestLog } from '../log/guest-log.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 
 /** What came back. */

@@ -6,7 +6,7 @@ import {
   InstanceBusyError,
   OutputTooLargeError,
 } from '../errors.ts'
-import type { GuestLog } from '../guest-log.ts'
+import type { GuestLog } from '../log/guest-log.ts'
 import { brokenCall } from './host-functions.ts'
 import type { HttpCalls } from './kernel-http.ts'
 import type { Linked } from './kernel-link.ts'

@@ -1,4 +1,4 @@
-import type { GuestLog } from '../guest-log.ts'
+import type { GuestLog } from '../log/guest-log.ts'
 import { MEMORY_IMPORT } from '../plugin/memory-import.ts'
 import type { NamedHostFunction } from './host-functions.ts'
 import { HTTP_REQUEST } from './imports.ts'

@@ -1,5 +1,5 @@
 import { InstanceStartError } from '../errors.ts'
-import { GuestLog } from '../guest-log.ts'
+import { GuestLog } from '../log/guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { HttpCalls, refuseHttp } from './kernel-http.ts'
 import { LinkedInstance } from './kernel-instance.ts'

@@ -1,4 +1,4 @@
-import type { Log } from '../guest-log.ts'
+import type { Log } from '../log/guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Caller } from './caller.ts'
 import type { HostFunctions } from './host-functions.ts'

@@ -6,7 +6,7 @@ import {
   InstanceStartError,
   OutputTooLargeError,
 } from '../errors.ts'
-import { GuestLog } from '../guest-log.ts'
+import { GuestLog } from '../log/guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { brokenCall, type NamedHostFunction } from './host-functions.ts'
 import { EXTISM_ENV } from './imports.ts'

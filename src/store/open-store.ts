@@ -1,5 +1,5 @@
 import { StoreInvalidError } from '../errors.ts'
-import type { Log } from '../guest-log.ts'
+import type { Log } from '../log/guest-log.ts'
 import { openLmdbStore } from './lmdb.ts'
 import { openMemoryStore } from './memory.ts'
 import { openRedisStore } from './redis.ts'

@@ -1,6 +1,6 @@
 import type * as RedisPackage from '@redis/client'
 import { StoreUnavailableError } from '../errors.ts'
-import type { Log } from '../guest-log.ts'
+import type { Log } from '../log/guest-log.ts'
 
 export interface RedisConnectionSettings {
   /** With user and password, which are never shown. */

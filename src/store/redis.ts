@@ -1,5 +1,5 @@
 import { StoreFullError, StoreUnavailableError } from '../errors.ts'
-import type { Log } from '../guest-log.ts'
+import type { Log } from '../log/guest-log.ts'
 import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
 import { loadPackage } from './package.ts'
 import { RedisConnection } from './redis-connection.ts'

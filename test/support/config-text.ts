@@ -4,7 +4,7 @@ import { readToml } from '../../src/config/config-toml.ts'
 import { readYaml } from '../../src/config/config-yaml.ts'
 import { toData } from '../../src/config/given.ts'
 import { ConfigInvalidError } from '../../src/errors.ts'
-import { Secrets } from '../../src/secrets.ts'
+import { Secrets } from '../../src/log/secrets.ts'
 
 export const readers = { json: readJson, yaml: readYaml, toml: readToml }
 

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest'
 import type { RouteOptions } from '../../src/config/options.ts'
-import type { Log } from '../../src/guest-log.ts'
+import type { Log } from '../../src/log/guest-log.ts'
 import { loadPlugin, type Plugin } from '../../src/plugin/plugin.ts'
 import type { HostFunctions } from '../../src/runtime/host-functions.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'

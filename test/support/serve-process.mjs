@@ -1,6 +1,6 @@
 import { createApp } from '../../dist/app.js'
 import { checkServerOptions } from '../../dist/config/options.js'
-import { openLog } from '../../dist/log.js'
+import { openLog } from '../../dist/log/log.js'
 import { startServer } from '../../dist/server.js'
 import { endWithSignals } from '../../dist/shutdown.js'
 

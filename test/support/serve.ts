@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest'
 import { createApp } from '../../src/app.ts'
 import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/config/options.ts'
 import { createServer } from '../../src/index.ts'
-import { openLog } from '../../src/log.ts'
+import { openLog } from '../../src/log/log.ts'
 import { type RunningServer, startServer } from '../../src/server.ts'
 
 /** An app that serves one route, for `inject`; closed when the test ends. */

@@ -1,4 +1,4 @@
-import type { Terminal } from '../../log.ts'
+import type { Terminal } from '../../log/log.ts'
 
 const WIDTH = 30
 const TICK_MS = 100

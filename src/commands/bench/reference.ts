@@ -1,6 +1,6 @@
 import { isAscii } from 'node:buffer'
 import { BenchServerError } from '../../errors.ts'
-import { printable } from '../../printable.ts'
+import { printable } from '../../log/printable.ts'
 
 /** What right answers look like. */
 export interface Reference {

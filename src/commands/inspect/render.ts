@@ -1,4 +1,4 @@
-import { printable } from '../../printable.ts'
+import { printable } from '../../log/printable.ts'
 import type { NeededImport } from './imports.ts'
 import type { Inspection, ModuleKind } from './inspection.ts'
 

@@ -1,5 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
-import type { GuestLogLevel } from '../../guest-log.ts'
+import type { GuestLogLevel } from '../../log/guest-log.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
 import type { Isolation } from '../isolation.ts'

@@ -1,6 +1,6 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { InstanceStartError } from '../../errors.ts'
-import type { Log } from '../../guest-log.ts'
+import type { Log } from '../../log/guest-log.ts'
 import { terminateOrWriteOff, trackThread } from '../stuck-threads.ts'
 import { workerFile } from '../worker-file.ts'
 import { fromFailure } from './call-failure.ts'

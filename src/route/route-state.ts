@@ -1,9 +1,9 @@
-import type { CheckedRouteOptions } from './config/options.ts'
-import type { Plugin } from './plugin/plugin.ts'
-import type { HostFunctions } from './runtime/host-functions.ts'
+import type { CheckedRouteOptions } from '../config/options.ts'
+import type { Plugin } from '../plugin/plugin.ts'
+import type { HostFunctions } from '../runtime/host-functions.ts'
+import { type KvClient, serveKv } from '../store/kv.ts'
+import { kvImports, waitsForKv, withKv } from '../store/kv-imports.ts'
 import type { SharedStore } from './shared-store.ts'
-import { type KvClient, serveKv } from './store/kv.ts'
-import { kvImports, waitsForKv, withKv } from './store/kv-imports.ts'
 
 /** The store, as the guests of one route may use it. */
 export interface RouteState {

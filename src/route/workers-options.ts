@@ -1,11 +1,11 @@
-import type { CheckedRouteOptions } from './config/options.ts'
-import type { Isolation } from './engine/isolation.ts'
-import { HostBridge } from './engine/workers/host-bridge.ts'
-import type { WorkersOptions } from './engine/workers.ts'
+import type { CheckedRouteOptions } from '../config/options.ts'
+import type { Isolation } from '../engine/isolation.ts'
+import { HostBridge } from '../engine/workers/host-bridge.ts'
+import type { WorkersOptions } from '../engine/workers.ts'
+import type { Plugin } from '../plugin/plugin.ts'
+import type { InstanceSettings } from '../runtime/runtime.ts'
 import type { EngineChoice } from './engine-choice.ts'
 import type { BridgedParts } from './host-parts.ts'
-import type { Plugin } from './plugin/plugin.ts'
-import type { InstanceSettings } from './runtime/runtime.ts'
 
 /** How much longer than its deadline a guest waits for the host: the deadline comes first. */
 const HOST_WAIT_MS = 1_000

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { CheckedWasmServeOptions } from './config/options.ts'
+import type { CheckedWasmServeOptions } from '../config/options.ts'
 import { type SharedStore, shareStore } from './shared-store.ts'
 import { openSharedVars, type SharedVars } from './shared-vars.ts'
 

@@ -1,21 +1,21 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { CheckedRouteOptions } from './config/options.ts'
-import type { Engine } from './engine/engine.ts'
-import { openInline } from './engine/inline.ts'
-import { type StallWatch, watchGuest } from './engine/watchdog.ts'
-import { watchRuntime } from './engine/watched-runtime.ts'
-import { tryInThread } from './engine/workers/trial.ts'
-import { openWorkers } from './engine/workers.ts'
+import type { CheckedRouteOptions } from '../config/options.ts'
+import type { Engine } from '../engine/engine.ts'
+import { openInline } from '../engine/inline.ts'
+import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
+import { watchRuntime } from '../engine/watched-runtime.ts'
+import { tryInThread } from '../engine/workers/trial.ts'
+import { openWorkers } from '../engine/workers.ts'
+import { RuntimeUnfitError, WasiDisabledError } from '../errors.ts'
+import { loadFunctions } from '../functions-module.ts'
+import { chooseExport } from '../plugin/callable.ts'
+import { isPlugin, loadPlugin, type Plugin } from '../plugin/plugin.ts'
+import type { HostFunctions } from '../runtime/host-functions.ts'
+import { kernel } from '../runtime/kernel.ts'
+import type { Runtime } from '../runtime/runtime.ts'
 import { chooseEngine, type EngineChoice } from './engine-choice.ts'
-import { RuntimeUnfitError, WasiDisabledError } from './errors.ts'
-import { loadFunctions } from './functions-module.ts'
 import { type HostParts, openHostParts, trialParts } from './host-parts.ts'
-import { chooseExport } from './plugin/callable.ts'
-import { isPlugin, loadPlugin, type Plugin } from './plugin/plugin.ts'
 import { openRouteState } from './route-state.ts'
-import type { HostFunctions } from './runtime/host-functions.ts'
-import { kernel } from './runtime/kernel.ts'
-import type { Runtime } from './runtime/runtime.ts'
 import { instanceSettings, isolationOf, outboundOptions } from './settings.ts'
 import type { Shared } from './shared.ts'
 import { workersOptions } from './workers-options.ts'
@@ -95,7 +95,7 @@ function refuseUnfit(options: CheckedRouteOptions, plugin: Plugin): void {
 
 /** The SDK is loaded by those who ask for it. */
 async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
-  return name === 'sdk' ? (await import('./runtime/sdk.ts')).sdk : kernel
+  return name === 'sdk' ? (await import('../runtime/sdk.ts')).sdk : kernel
 }
 
 /**

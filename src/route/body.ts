@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { BadRequestError, BodyTooLargeError } from './errors.ts'
+import { BadRequestError, BodyTooLargeError } from '../errors.ts'
 
 /** Whether a request says that it has a body. */
 export function hasBody({ headers }: IncomingMessage): boolean {

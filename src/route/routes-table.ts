@@ -1,5 +1,5 @@
 import { METHODS } from 'node:http'
-import { RouteConflictError } from './errors.ts'
+import { RouteConflictError } from '../errors.ts'
 
 /** What decides which requests a route answers. */
 export interface RoutePlace {

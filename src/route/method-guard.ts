@@ -1,5 +1,5 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
-import { MethodNotAllowedError } from './errors.ts'
+import { MethodNotAllowedError } from '../errors.ts'
 import { constraintsOf } from './routes-table.ts'
 
 /** Where routes are; several may be at one place. */

@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os'
-import { type CheckedRouteOptions, optionsError, problemAt } from './config/options.ts'
-import { hostImports } from './plugin/host-imports.ts'
-import type { Plugin } from './plugin/plugin.ts'
-import { EXTISM_ENV, HTTP_REQUEST } from './runtime/imports.ts'
+import { type CheckedRouteOptions, optionsError, problemAt } from '../config/options.ts'
+import { hostImports } from '../plugin/host-imports.ts'
+import type { Plugin } from '../plugin/plugin.ts'
+import { EXTISM_ENV, HTTP_REQUEST } from '../runtime/imports.ts'
 import { outboundOptions } from './settings.ts'
 
 /** Where the instances of a route run. */

@@ -1,6 +1,5 @@
 import { type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { setCommonHeaders } from './common-headers.ts'
 import {
   BadRequestError,
   BodyTooLargeError,
@@ -8,7 +7,8 @@ import {
   GuestError,
   InternalError,
   SimplismBrokenError,
-} from './errors.ts'
+} from '../errors.ts'
+import { setCommonHeaders } from './common-headers.ts'
 
 /** What a client is told of a failure. (RFC 9457) */
 export interface ProblemDetails {

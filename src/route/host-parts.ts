@@ -1,13 +1,13 @@
-import type { CheckedRouteOptions } from './config/options.ts'
-import { kvOperations } from './engine/workers/bridged-kv.ts'
-import { varOperations } from './engine/workers/bridged-vars.ts'
-import type { HostOperations } from './engine/workers/host-bridge.ts'
-import type { HostPart } from './engine/workers/protocol.ts'
-import type { Plugin } from './plugin/plugin.ts'
-import type { InstanceSettings } from './runtime/runtime.ts'
+import type { CheckedRouteOptions } from '../config/options.ts'
+import { kvOperations } from '../engine/workers/bridged-kv.ts'
+import { varOperations } from '../engine/workers/bridged-vars.ts'
+import type { HostOperations } from '../engine/workers/host-bridge.ts'
+import type { HostPart } from '../engine/workers/protocol.ts'
+import type { Plugin } from '../plugin/plugin.ts'
+import type { InstanceSettings } from '../runtime/runtime.ts'
+import { type KvClient, serveKv } from '../store/kv.ts'
 import { outboundOptions, varMaxOf } from './settings.ts'
 import type { SharedVars } from './shared-vars.ts'
-import { type KvClient, serveKv } from './store/kv.ts'
 
 /** What a route's guests reach beyond their instance. It lives on the main thread; threads ask for it. */
 export interface HostParts {
@@ -56,7 +56,7 @@ export async function openHostParts(
 /** For a thread that only tries whether a guest starts: what it reads and writes then is a store of its own. */
 export async function trialParts({ kv }: CheckedRouteOptions, { bridged }: HostParts): Promise<BridgedParts> {
   if (kv === 'none' || !bridged.names.includes('kv')) return { names: [], operations: {} }
-  const { openMemoryStore } = await import('./store/memory.ts')
+  const { openMemoryStore } = await import('../store/memory.ts')
   const store = openMemoryStore({ maxBytes: TRIAL_STORE_BYTES })
   return { names: ['kv'], operations: kvOperations(serveKv(store, { namespace: 'trial', access: kv })) }
 }
@@ -69,8 +69,8 @@ async function openHttp(options: CheckedRouteOptions, plugin: Plugin) {
   const outboundOf = outboundOptions(options, plugin)
   if (!outboundOf) return undefined
   const [{ openOutbound }, { httpOperations, sendForGuest }] = await Promise.all([
-    import('./outbound/outbound.ts'),
-    import('./outbound/guest-http.ts'),
+    import('../outbound/outbound.ts'),
+    import('../outbound/guest-http.ts'),
   ])
   const outbound = openOutbound(outboundOf)
   const limits = { timeoutMs: HTTP_TIMEOUT_MS }
