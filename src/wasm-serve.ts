@@ -57,8 +57,11 @@ async function openRoutes(options: CheckedWasmServeOptions, app: FastifyInstance
     if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app.log)))
     const opened = await openAll(chosen, (await isDebugged()) ? 0 : stallMs, app)
     app.addHook('onClose', async () => {
-      await closeAll(opened)
-      await shared.close()
+      try {
+        await closeAll(opened)
+      } finally {
+        await shared.close()
+      }
     })
     return opened
   } catch (error) {

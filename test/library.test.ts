@@ -192,6 +192,7 @@ test('what the package exports changes only on purpose', () => {
   expect(Object.keys(library).sort()).toMatchInlineSnapshot(`
     [
       "AllowedPathError",
+      "ApiKeyRefusedError",
       "BadRequestError",
       "BenchAnswersError",
       "BenchServerError",
@@ -243,6 +244,7 @@ test('what the package exports changes only on purpose', () => {
       "PluginUnreadableError",
       "QueueFullError",
       "QueueSlowError",
+      "RateLimitedError",
       "RequestTimeoutError",
       "RouteConflictError",
       "RouteInvalidError",
@@ -254,6 +256,7 @@ test('what the package exports changes only on purpose', () => {
       "StoreInvalidError",
       "StorePackageMissingError",
       "StoreUnavailableError",
+      "TlsInvalidError",
       "UsageError",
       "WasiDisabledError",
       "WorkerLostError",

@@ -271,3 +271,68 @@ function hold(ms: number): void {
   const until = performance.now() + ms
   while (performance.now() < until) void 0
 }
+
+test('a thread that throws what is no error costs nothing but itself', async () => {
+  const path = file(
+    'throws.mjs',
+    `setTimeout(() => { throw 'boom' }, 100); export default { env: { relay: (context, input) => input } }`,
+  )
+  const engine = await open('relay', { functions: path, spareWorkers: 0, backoffMs: 5 })
+  await engine.ready
+  for (let i = 0; i < 3; i++) {
+    await expect.poll(() => engine.trouble, { timeout: 10_000 }).toBeDefined()
+    expect(await callText(engine, 'relay', `${i}`)).toBe(`${i}`)
+  }
+})
+
+test('threads that end in their first call are replaced at once', async () => {
+  const engine = await open('relay', {
+    functions: relay('process.exit(1)'),
+    spareWorkers: 0,
+    backoffMs: 60_000,
+  })
+  for (let i = 0; i < 3; i++) {
+    await expect(callText(engine, 'relay', '')).rejects.toMatchObject({ code: 'WASM_SERVE_WORKER_LOST' })
+  }
+})
+
+test('one slow call does not make the route refuse quick ones', async () => {
+  const path = relay(
+    'const until = performance.now() + 900; while (context.read(input).text() === "slow" && performance.now() < until); return input',
+  )
+  const engine = await open('relay', { functions: path, timeoutMs: 5_000, maxWaitMs: 2_000 })
+  const quick = () => Promise.all(Array.from({ length: 300 }, () => callText(engine, 'relay', 'quick')))
+  await quick()
+  await callText(engine, 'relay', 'slow')
+  expect(await quick()).toHaveLength(300)
+})
+
+test('calls do not wait for a thread that something else holds', async () => {
+  const state = file('state', '')
+  const path = file(
+    'holds.mjs',
+    `import fs from 'node:fs'
+    const state = ${JSON.stringify(state)}
+    if (fs.readFileSync(state, 'utf8') === '') {
+      fs.writeFileSync(state, 'first')
+      setTimeout(() => { fs.writeFileSync(state, 'held'); for (;;); }, 50)
+    }
+    export default { env: { relay: (context, input) => input } }`,
+  )
+  const engine = await open('relay', { functions: path, timeoutMs: 300 })
+  await engine.ready
+  await expect.poll(() => readFileSync(state, 'utf8'), { timeout: 10_000 }).toBe('held')
+  for (let i = 0; i < 5; i++) expect(await callText(engine, 'relay', `${i}`)).toBe(`${i}`)
+})
+
+test('the call of a client that goes away is not run, though it was handed over ahead', async () => {
+  const engine = await open('moody', { timeoutMs: 300 })
+  await Promise.all(Array.from({ length: 300 }, (_, i) => callText(engine, 'answer', `${i}`)))
+  const [log, socket] = [keepLog(), { destroyed: false }]
+  const looping = callText(engine, 'answer', 'L')
+  const abandoned = callText(engine, 'answer', 'G', { log, raw: { socket } })
+  socket.destroyed = true
+  await expect(abandoned).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
+  await expect(looping).rejects.toMatchObject({ statusCode: 504 })
+  expect(log.lines).toEqual([])
+})

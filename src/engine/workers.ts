@@ -30,6 +30,12 @@ const AHEAD_MS = 1
 /** How much of the mean guest time the newest one makes up. */
 const WEIGHT = 1 / 16
 
+/** So many times the mean is the most that one call counts: a single slow one says little of the next. */
+const MOST = 16
+
+/** How long a thread may do neither before its calls are given to others: it runs what is no guest. */
+const SILENT_MS = 100
+
 class WorkersEngine implements Engine {
   readonly name = 'workers'
   readonly ready: Promise<void>
@@ -129,7 +135,7 @@ class WorkersEngine implements Engine {
   }
 
   #answered(thread: WorkerThread, ms: number): void {
-    this.#guestMs += (ms - this.#guestMs) * WEIGHT
+    this.#guestMs += (Math.min(ms, MOST * this.#guestMs + 0.1) - this.#guestMs) * WEIGHT
     this.#slow.delete(thread)
     this.#feed()
     this.#tellIfIdle()
@@ -154,6 +160,8 @@ class WorkersEngine implements Engine {
   }
 
   #lookAt(thread: WorkerThread): void {
+    thread.dropGone()
+    if (thread.load > 0 && thread.silentMs() >= SILENT_MS) this.#lookAtSilent(thread)
     const running = thread.running()
     const ms = running ? monotonicMs() - running.since : 0
     if (!running || ms < TAKE_BACK_MS) return
@@ -161,6 +169,16 @@ class WorkersEngine implements Engine {
     this.#waiting.unshift(thread.takeBack())
     // From here on it begins nothing else: if this call still runs, nothing but this call is lost.
     if (ms >= this.#options.timeoutMs && thread.running()?.call === running.call) this.#kill(thread, running)
+  }
+
+  /** A host function's timer may hold it, or the start of an instance that takes the place of one that failed. */
+  #lookAtSilent(thread: WorkerThread): void {
+    thread.collect()
+    const silentMs = thread.silentMs()
+    if (silentMs < SILENT_MS) return
+    this.#slow.add(thread)
+    this.#waiting.unshift(thread.takeBack())
+    if (silentMs >= Math.max(this.#options.timeoutMs, SILENT_MS)) this.#roster.retire(thread)
   }
 
   #kill(thread: WorkerThread, running: RunningCall): void {

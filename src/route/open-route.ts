@@ -149,9 +149,12 @@ export function openRoute(
     ...route,
     instances,
     async close() {
-      await instances.close()
-      watch?.close()
-      await route.parts.close()
+      try {
+        await instances.close()
+      } finally {
+        watch?.close()
+        await route.parts.close()
+      }
     },
   }
 }

@@ -74,10 +74,18 @@ export function runCalls({ exportName, contract, holder }: Calls): RunCall {
   }
 }
 
+function show(thrown: unknown): string {
+  try {
+    return inspect(thrown)
+  } catch {
+    return 'what was thrown throws when it is shown'
+  }
+}
+
 /** Answers with what was thrown. @returns it as an error: anything else, Fastify would send with a 200. */
 export function sendFailure(thrown: unknown, reply: FastifyReply): Error {
   const isError = thrown instanceof Error || isNativeError(thrown) // of this realm, or of another
-  const error = isError ? thrown : new InternalError({ cause: { thrown: inspect(thrown) } })
+  const error = isError ? thrown : new InternalError({ cause: { thrown: show(thrown) } })
   reply.send(error)
   return error
 }

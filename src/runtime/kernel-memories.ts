@@ -24,6 +24,9 @@ export function takeMemories(plan: LinkPlan, blockLimit: number): InstanceMemori
 /** One for each plan: the engine on the event loop opens an instance after it has closed the last one. */
 const spares = new WeakMap<LinkPlan, RenewableMemories>()
 
+/** Beyond so many bytes a new memory costs less than to wipe one. */
+const MOST_WIPED = 4_194_304
+
 /** Bytes of a page of WebAssembly memory. */
 const PAGE = 65_536
 
@@ -66,7 +69,7 @@ class RenewableMemories implements InstanceMemories {
    */
   #renew(): void {
     for (const [name, { memory, bytes }] of this.#modules) {
-      if (memory.buffer.byteLength === bytes) new Uint8Array(memory.buffer).fill(0)
+      if (memory.buffer.byteLength === bytes && bytes <= MOST_WIPED) new Uint8Array(memory.buffer).fill(0)
       else this.#modules.delete(name)
     }
     if (this.#kernel.size !== this.#kernelBytes) this.#kernel = openKernelMemory(this.blockLimit)

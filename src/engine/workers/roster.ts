@@ -119,7 +119,8 @@ export class Roster implements ThreadOwner {
     this.#user.left(unanswered, reason)
     if (this.#isClosed) return
     // One that ends by itself before it has run anything would do so again.
-    if (!hadStarted || (wasReady && !thread.hasRun)) this.#startFailed(reason)
+    const hasRun = thread.hasRun || unanswered.lost.length > 0
+    if (!hadStarted || (wasReady && !hasRun)) this.#startFailed(reason)
     else this.#fill()
   }
 

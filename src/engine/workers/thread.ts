@@ -1,5 +1,5 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
-import { InstanceStartError } from '../../errors.ts'
+import { ClientGoneError, InstanceStartError } from '../../errors.ts'
 import type { Log } from '../../log/guest-log.ts'
 import { terminateOrWriteOff, trackThread } from '../stuck-threads.ts'
 import { workerFile } from '../worker-file.ts'
@@ -17,7 +17,7 @@ import {
 } from './protocol.ts'
 import { Ring } from './ring.ts'
 import { MAX_AHEAD, type RunningCall, Stamp, slotOf } from './stamp.ts'
-import type { WaitingCall } from './waiting-calls.ts'
+import { isGone, type WaitingCall } from './waiting-calls.ts'
 
 /** What every thread of a route is given. */
 export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {
@@ -81,6 +81,8 @@ export class WorkerThread {
   #load = 0
   #lastRound = 0
   #failure: Error | undefined
+  /** When it was woken, or answered last, if there is something that it has not answered. */
+  #silentSince: number | undefined
   #hasLeft = false
   #hasRun = false
 
@@ -100,7 +102,9 @@ export class WorkerThread {
     })
     trackThread(this.#worker)
     this.#worker.on('message', (message: FromWorker) => this.#onMessage(message))
-    this.#worker.on('error', (error) => (this.#failure = error))
+    this.#worker.on('error', (thrown: unknown) => {
+      this.#failure = thrown instanceof Error ? thrown : new Error(String(thrown))
+    })
     this.#worker.once('exit', (code) => {
       this.#leave(new Error(`it ended with exit code ${code}`))
       owner.gone(this)
@@ -116,6 +120,12 @@ export class WorkerThread {
   /** Whether it has answered a call. */
   get hasRun(): boolean {
     return this.#hasRun
+  }
+
+  /** How long it has been awake, on the main thread's clock, and has neither run a guest nor answered. */
+  silentMs(): number {
+    if (this.#silentSince === undefined || this.running()) return 0
+    return performance.now() - this.#silentSince
   }
 
   /** The call that its guest runs at this moment. */
@@ -155,6 +165,7 @@ export class WorkerThread {
 
   /** Wakes the thread, if it sleeps. */
   wake(): void {
+    this.#silentSince ??= performance.now()
     if (this.#stamp.wake()) this.#worker.postMessage(0)
   }
 
@@ -168,6 +179,15 @@ export class WorkerThread {
       taken.push(given.call)
     }
     return taken
+  }
+
+  /** Lets those go whose clients went away before their guests began. */
+  dropGone(): void {
+    for (const given of this.#given) {
+      if (!given || !isGone(given.call) || !this.#stamp.claim(given.number)) continue
+      this.#forget(given)
+      given.call.reject(new ClientGoneError())
+    }
   }
 
   /** Takes the call that runs out of the thread's hands, to be told something else than its answer. */
@@ -226,6 +246,7 @@ export class WorkerThread {
     if (!given) return // it was told something else
     this.#forget(given)
     this.#hasRun = true
+    this.#silentSince = this.#load > 0 ? performance.now() : undefined
     given.call.caller.callTiming?.ended(ms)
     if (kind === ANSWER.output) given.call.resolve(payload)
     else this.#fail(given.call, fromFailure(JSON.parse(utf8.decode(payload))))
