@@ -96,7 +96,7 @@ async function ask(instance: Instance, ...given: Argument[]): Promise<Answer> {
   })
   const output = await instance.call('relay', Buffer.concat(parts), { log: keepLog() })
   const code = Buffer.from(output).readBigInt64LE()
-  return { code: code > 0n ? 1n : code, block: output.subarray(8) }
+  return { code: code > 0n ? 1n : code, block: new Uint8Array(output.subarray(8)) }
 }
 
 function i64(number: bigint): Uint8Array {
