@@ -80,7 +80,7 @@ async function startServer(thread: string, drain: 'ends' | 'hangs', through: rea
     'server.mjs',
     `import { Worker } from 'node:worker_threads'
     import { trackThread } from ${module('engine/stuck-threads.js')}
-    import { openLog } from ${module('log.js')}
+    import { openLog } from ${module('log/log.js')}
     import { endWithSignals } from ${module('shutdown.js')}
     const [code, path, drain] = process.argv.slice(2)
     const worker = new Worker(code, { eval: true, workerData: path })

@@ -102,7 +102,8 @@ const REPEAT = Number(process.env.REPEAT ?? 1)
 /** Nothing is left of what came and went between. */
 function expectFlat(before: Held, after: Held): void {
   expect(after.warnings).toEqual([])
-  expect(after.handles).toEqual(before.handles)
+  // How many connections they keep is the clients' choice.
+  expect({ ...after.handles, TCPSocketWrap: 0 }).toEqual({ ...before.handles, TCPSocketWrap: 0 })
   // In ratios, because a heap settles. The rings alone of a thread that stayed would be half a MiB.
   expect(after.memory.rss / before.memory.rss).toBeLessThan(1.4)
   expect(after.memory.heapUsed / before.memory.heapUsed).toBeLessThan(1.3)
