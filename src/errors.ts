@@ -169,12 +169,6 @@ export const StoreInvalidError = failure<[store: string, reason: string]>(
   'Store %s cannot be used: %s',
 )
 
-/** The store needs a package that is not installed: those of stores are optional. */
-export const StorePackageMissingError = failure<[store: string, name: string, install: string]>(
-  'WASM_SERVE_STORE_PACKAGE_MISSING',
-  'Store %s needs the package %s, which is not installed: npm install %s',
-)
-
 /** The store gave no answer in time, or cannot be reached. A write may have happened all the same. */
 export const StoreUnavailableError = failure<[store: string, reason: string]>(
   'WASM_SERVE_STORE_UNAVAILABLE',

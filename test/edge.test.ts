@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { loadPackage } from '../src/edge/package.ts'
+import { loadPackage } from '../src/optional-package.ts'
 import { guest } from './support/guest.ts'
 import { listen, serve } from './support/serve.ts'
 

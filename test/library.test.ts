@@ -254,7 +254,6 @@ test('what the package exports changes only on purpose', () => {
       "SourceInvalidError",
       "StoreFullError",
       "StoreInvalidError",
-      "StorePackageMissingError",
       "StoreUnavailableError",
       "TlsInvalidError",
       "UsageError",

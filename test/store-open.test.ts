@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { checkServerOptions, checkWasmServeOptions } from '../src/config/options.ts'
+import { loadPackage } from '../src/optional-package.ts'
 import { openStore } from '../src/store/open-store.ts'
-import { loadPackage } from '../src/store/package.ts'
 import { newFolder } from './support/stores.ts'
 
 const settings = { maxBytes: 1_000_000, timeoutMs: 500 }
@@ -60,7 +60,7 @@ describe('a store', () => {
   test('whose package is not installed says how to install it', async () => {
     const load = () => import('wasm-serve-no-such-package' as string)
     await expect(loadPackage('lmdb:data', 'wasm-serve-no-such-package', load)).rejects.toMatchObject({
-      code: 'WASM_SERVE_STORE_PACKAGE_MISSING',
+      code: 'WASM_SERVE_PACKAGE_MISSING',
       message: expect.stringContaining('npm install wasm-serve-no-such-package'),
     })
     const broken = () => Promise.reject(Object.assign(new Error('broken'), { code: 'ERR_DLOPEN_FAILED' }))

@@ -3,7 +3,7 @@ import type { Engine } from '../engine/engine.ts'
 import { GuestTrapError, WorkerLostError } from '../errors.ts'
 import { openLog } from '../log/log.ts'
 import { loadPlugin } from '../plugin/plugin.ts'
-import { chooseRoute, openRoute } from '../route/open-route.ts'
+import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
 import { openShared } from '../route/shared.ts'
 import type { Command } from './command.ts'
 import { chooseEngineOf, readGuestConfig } from './guest-config.ts'
@@ -43,14 +43,15 @@ export const call: Command = {
     const input = await readInput(values, host)
     const plugin = await loadPlugin(source, load)
     chooseEngineOf(config, plugin)
-    // No second thread: nothing is called when this one is lost.
     const log = openLog(server.logLevel, host.logTerminal)
     const shared = openShared(server, log)
-    const chosen = await chooseRoute({ ...route, plugin, spareWorkers: 0 }, [], shared)
-    // A person waits, and may end it: no watchdog.
-    const opened = openRoute(chosen, 'call', 0, log)
-    const { instances } = opened
+    let opened: OpenRoute | undefined
     try {
+      // No second thread: nothing is called when this one is lost.
+      const chosen = await chooseRoute({ ...route, plugin, spareWorkers: 0 }, [], shared)
+      // A person waits, and may end it: no watchdog.
+      opened = openRoute(chosen, 'call', 0, log)
+      const { instances } = opened
       await instances.ready
       const write = values.timing ? host.writeError : () => undefined
       const times = values.loop ?? 1
@@ -63,7 +64,7 @@ export const call: Command = {
       }
       write(`${times} calls: ${since(all)} ms in all\n`)
     } finally {
-      await opened.close()
+      await opened?.close()
       await shared.close()
     }
   },

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { CheckedServerOptions } from '../config/options.ts'
 import { RateLimitedError } from '../errors.ts'
+import { loadPackage } from '../optional-package.ts'
 import { requireApiKey } from './api-keys.ts'
-import { loadPackage } from './package.ts'
 
 /**
  * Adds to a server's app what stands before all routes. To be called before they are added. Browsers ask without a key
@@ -21,7 +21,11 @@ export async function addEdge(app: FastifyInstance, options: CheckedServerOption
 type Given<Name extends keyof CheckedServerOptions> = NonNullable<CheckedServerOptions[Name]>
 
 async function addCors(app: FastifyInstance, options: Given<'cors'>): Promise<void> {
-  const { default: cors } = await loadPackage('cors', '@fastify/cors', () => import('@fastify/cors'))
+  const { default: cors } = await loadPackage(
+    'the option cors',
+    '@fastify/cors',
+    () => import('@fastify/cors'),
+  )
   await app.register(cors, {
     // Other requests with OPTIONS go to their routes, or are told 405.
     delegator: (request: FastifyRequest, callback) =>
@@ -38,7 +42,7 @@ async function addRateLimit(app: FastifyInstance, options: Given<'rateLimit'>): 
   const { max, timeWindowMs } = options
   const name = '@fastify/rate-limit'
   const load = () => import('@fastify/rate-limit')
-  const { default: rateLimit, normalizeIP } = await loadPackage('rateLimit', name, load)
+  const { default: rateLimit, normalizeIP } = await loadPackage('the option rateLimit', name, load)
   await app.register(rateLimit, {
     global: false, // it would count at routes only, and after the hooks of the app
     max,
@@ -51,7 +55,8 @@ async function addRateLimit(app: FastifyInstance, options: Given<'rateLimit'>): 
 
 async function addCompress(app: FastifyInstance, options: Given<'compress'>): Promise<void> {
   const name = '@fastify/compress'
-  const { default: compress } = await loadPackage('compress', name, () => import('@fastify/compress'))
+  const load = () => import('@fastify/compress')
+  const { default: compress } = await loadPackage('the option compress', name, load)
   await app.register(compress, {
     globalDecompression: false, // guests get the bytes as they came
     ...(options.thresholdBytes !== undefined && { threshold: options.thresholdBytes }),

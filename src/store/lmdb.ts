@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs'
 import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../errors.ts'
+import { loadPackage } from '../optional-package.ts'
 import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
-import { loadPackage } from './package.ts'
 import type { KeyPage, SetOptions, Store } from './store.ts'
 
 export interface LmdbStoreSettings {
@@ -16,7 +16,7 @@ export interface LmdbStoreSettings {
  * A store in a folder, for all processes of a machine at once. What was acknowledged is on the disk: it survives
  * `kill -9` and, if the disk keeps its word, a power cut. Writes of a moment are one transaction, and so one flush.
  *
- * @throws {@link StorePackageMissingError}
+ * @throws {@link PackageMissingError}
  * @throws {@link StoreInvalidError} if the folder cannot be had.
  */
 export async function openLmdbStore({ folder, now = Date.now }: LmdbStoreSettings): Promise<Store> {

@@ -17,7 +17,7 @@ export interface StoreSettings {
  * Opens the store that a URL names: `memory:`, `lmdb:FOLDER`, `redis://HOST` or `rediss://HOST`.
  *
  * @throws {@link StoreInvalidError} if it names none, or it cannot be opened.
- * @throws {@link StorePackageMissingError} {@link StoreUnavailableError}
+ * @throws {@link PackageMissingError} {@link StoreUnavailableError}
  */
 export async function openStore(url: string, { maxBytes, timeoutMs, log }: StoreSettings): Promise<Store> {
   const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(url) ?? []

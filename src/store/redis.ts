@@ -1,7 +1,7 @@
 import { StoreFullError, StoreUnavailableError } from '../errors.ts'
 import type { Log } from '../log/guest-log.ts'
+import { loadPackage } from '../optional-package.ts'
 import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
-import { loadPackage } from './package.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { COMPARE_AND_SWAP, DELETE, LIST, SET } from './redis-scripts.ts'
 import type { KeyPage, SetOptions, Store } from './store.ts'
@@ -19,7 +19,7 @@ export interface RedisStoreSettings {
  * A store in Redis (6.2 or later) or Valkey. A write is acknowledged when the server has answered; whether it survives
  * the server is the server's configuration. Operations fail within their time, and work again when the server does.
  *
- * @throws {@link StorePackageMissingError}
+ * @throws {@link PackageMissingError}
  * @throws {@link StoreUnavailableError} if the server cannot be reached now, or takes neither user nor password.
  */
 export async function openRedisStore({ url, timeoutMs, log }: RedisStoreSettings): Promise<Store> {

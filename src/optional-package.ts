@@ -1,12 +1,13 @@
-import { PackageMissingError } from '../errors.ts'
+import { PackageMissingError } from './errors.ts'
 
 /**
- * Loads the Fastify plugin of an option, an optional package.
+ * Loads a package that only some need.
  *
+ * @param purpose - What needs it, for people.
  * @throws {@link PackageMissingError} with the line that installs it.
  */
 export async function loadPackage<Module>(
-  option: string,
+  purpose: string,
   name: string,
   load: () => Promise<Module>,
 ): Promise<Module> {
@@ -15,7 +16,7 @@ export async function loadPackage<Module>(
   } catch (error) {
     // Something that the package itself needs and does not find is another mistake.
     if (!isMissing(error, name)) throw error
-    throw new PackageMissingError(name, `the option ${option}`, `npm install ${name}`, { cause: error })
+    throw new PackageMissingError(name, purpose, `npm install ${name}`, { cause: error })
   }
 }
 
