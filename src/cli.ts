@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+import './tick-shape.ts' // before V8 collects
+
 import { buffer } from 'node:stream/consumers'
 import type { WriteStream } from 'node:tty'
 import type { Host } from './commands/command.ts'

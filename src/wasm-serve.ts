@@ -18,6 +18,7 @@ import { constraintsOf, methodsOf, refuseConflicts } from './route/routes-table.
 import type { ServedRoute } from './route/served-route.ts'
 import { openShared } from './route/shared.ts'
 import { timingHooks } from './route/timing.ts'
+import './tick-shape.ts'
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
