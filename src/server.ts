@@ -44,7 +44,7 @@ export async function startServer(
 ): Promise<RunningServer> {
   let current = app
   const drain = new Drain((request, response) => current.routing(request, response))
-  const { server, connections } = createHttpServer(options, drain.handle, log)
+  const { server, connections, http2 } = createHttpServer(options, drain.handle, log)
   try {
     await listen(server, options)
   } catch (error) {
@@ -53,7 +53,7 @@ export async function startServer(
   }
 
   const end = async () => {
-    const cut = await drain.run(server, connections, options)
+    const cut = await drain.run({ server, connections, http2 }, options)
     if (cut > 0)
       log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
     // A guest that waits for a host function may do so for ever; nobody waits for it now.
@@ -67,7 +67,7 @@ export async function startServer(
     async replace(next) {
       const old = current
       current = next
-      await Promise.all([...connections.values()].map(over)) // a body may still be on its way to the old app
+      await Promise.all([...[...connections.values()].map(over), http2?.over()]) // a body may still be on its way to the old app
       await old.close()
     },
 

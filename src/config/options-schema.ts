@@ -353,6 +353,12 @@ export const serverSchema = only({
       { additionalProperties: false, description: 'Serve HTTPS: `cert`, `key`, `ca`, `minVersion`.' },
     ),
   ),
+  http2: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Speak HTTP/2 with clients that ask for it, and HTTP/1.1 with others. Needs `tls`.',
+    }),
+  ),
   apiKeys: Type.Optional(
     keys(
       'Keys of which a request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.',

@@ -143,9 +143,12 @@ function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Prob
   )
 }
 
-/** Over a Unix socket nobody can listen in. */
-function edgeProblems({ socket, tls }: Partial<CheckedServerOptions>): Problem[] {
-  return socket !== undefined && tls ? [problemAt(['tls'], 'is not for a Unix socket')] : []
+/** Over a Unix socket nobody can listen in. Browsers speak HTTP/2 with TLS only, and so do we. */
+function edgeProblems({ socket, tls, http2 }: Partial<CheckedServerOptions>): Problem[] {
+  return [
+    ...(socket !== undefined && tls ? [problemAt(['tls'], 'is not for a Unix socket')] : []),
+    ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not served')] : []),
+  ]
 }
 
 /** What is wrong within one of several choices is said of the choice as a whole. */

@@ -61,9 +61,14 @@ function endSocket(socket: Socket, error: KnownError | undefined): void {
   })
 }
 
-/** Answers a request that goes no further, and closes its connection. */
+/** Answers a request that goes no further, and closes its connection, if it has one of its own. */
 export function refuse(response: ServerResponse, error: KnownError): void {
   const { headers, body } = answer(error, requestId(response.req))
+  if (response.req.httpVersionMajor === 2) {
+    const { connection: _, ...allowed } = headers // others use the connection
+    response.writeHead(error.statusCode, allowed).end(body)
+    return
+  }
   response.writeHead(error.statusCode, headers)
   sendAndClose(response, body)
 }

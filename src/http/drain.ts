@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Connections } from './connections.ts'
 import type { RequestHandler } from './http-server.ts'
+import type { Http2 } from './http2.ts'
 
 /** The listener closes once no connection was opened for this long... */
 const QUIET_MS = 20
@@ -21,6 +22,13 @@ export interface DrainOptions {
   readonly graceMs: number
 }
 
+/** What ends. */
+export interface Drained {
+  readonly server: Server
+  readonly connections: Connections
+  readonly http2: Http2 | undefined
+}
+
 /** Stands between the sockets and the app, and ends a server without resetting a connection that carried a request. */
 export class Drain {
   readonly #handler: RequestHandler
@@ -35,7 +43,7 @@ export class Drain {
 
   /** To be given to the HTTP server. */
   readonly handle: RequestHandler = (request, response) => {
-    if (this.#last) makeLast(response, this.#last)
+    if (this.#last && request.httpVersionMajor === 1) makeLast(response, this.#last)
     if (this.#held) this.#held.push([request, response])
     else this.#handler(request, response)
   }
@@ -45,8 +53,9 @@ export class Drain {
    *
    * @returns How many connections were cut, because something on them had not ended after `graceMs`.
    */
-  async run(server: Server, connections: Connections, { drainMs, graceMs }: DrainOptions): Promise<number> {
+  async run({ server, connections, http2 }: Drained, { drainMs, graceMs }: DrainOptions): Promise<number> {
     this.#last = new WeakMap()
+    http2?.announceEnd()
     for (const response of connections.values()) if (response) makeLast(response, this.#last)
     await sleep(drainMs)
 
@@ -61,6 +70,7 @@ export class Drain {
     const held = this.#held
     this.#held = undefined
     for (const [request, response] of held) this.#handler(request, response)
+    http2?.end()
 
     const closedAt = performance.now()
     const sweep = () => {

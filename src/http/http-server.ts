@@ -3,10 +3,11 @@ import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedServerOptions } from '../config/options.ts'
-import { BadRequestError, MethodNotAllowedError } from '../errors.ts'
+import { BadRequestError, HeadersTooLargeError, MethodNotAllowedError } from '../errors.ts'
 import type { KnownError } from '../route/error-response.ts'
 import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
 import { type Connections, trackConnections, trackTlsConnections } from './connections.ts'
+import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
 import { readTls } from './tls.ts'
 import { cutUnread } from './unread.ts'
 
@@ -20,7 +21,7 @@ export function createHttpServer(
   options: CheckedServerOptions,
   handler: RequestHandler,
   log: FastifyBaseLogger,
-): { server: Server; connections: Connections } {
+): { server: Server; connections: Connections; http2: Http2 | undefined } {
   /** Connections with an error: what else comes on them is nobody's request. */
   const broken = new WeakSet<Socket>()
   const listener: RequestHandler = (request, response) => {
@@ -30,7 +31,16 @@ export function createHttpServer(
     if (problem) return refuse(response, problem)
     handler(request, response)
   }
-  const { server, connections } = open(options, listener)
+  const http2Listener: Http2Handler = (request, response) => {
+    const asHttp1 = {
+      request: request as unknown as IncomingMessage,
+      response: response as unknown as ServerResponse,
+    }
+    const problem = sizeProblem(asHttp1.request) ?? hostProblem(asHttp1.request)
+    if (problem) return refuse(asHttp1.response, problem)
+    handler(asHttp1.request, asHttp1.response)
+  }
+  const { server, connections, http2 } = open(options, listener, http2Listener, log)
   server.maxConnections = options.maxConnections
   server.maxHeadersCount = 0 // Node drops those beyond 2,000 in silence, a second Host too; 16 KiB is the limit
   server.on('checkContinue', listener) // who reads the body says so: what is refused is refused at once
@@ -51,13 +61,15 @@ export function createHttpServer(
   })
   logDrops(server, options.maxConnections, log)
   cutUnread(server, connections, options.unreadTimeoutMs, log)
-  return { server, connections }
+  return { server, connections, http2 }
 }
 
 function open(
   options: CheckedServerOptions,
   listener: RequestHandler,
-): { server: Server; connections: Connections } {
+  http2Listener: Http2Handler,
+  log: FastifyBaseLogger,
+): { server: Server; connections: Connections; http2?: Http2 } {
   const headersTimeout = Math.min(options.headersTimeoutMs, options.requestTimeoutMs) // Node refuses more, which means the same
   const limits = {
     headersTimeout,
@@ -71,9 +83,24 @@ function open(
     return { server, connections: trackConnections(server) }
   }
   const tls = { ...readTls(options.tls), handshakeTimeout: headersTimeout }
-  const server = createTlsServer({ ...limits, ...tls }, listener)
-  return { server, connections: trackTlsConnections(server) }
+  if (!options.http2) {
+    const server = createTlsServer({ ...limits, ...tls }, listener)
+    return { server, connections: trackTlsConnections(server) }
+  }
+  const server = createTlsServer({ ...limits, ...tls, ALPNProtocols: ['h2', 'http/1.1'] }, listener)
+  const http2 = addHttp2(server, http2Listener, { ...limits, unreadTimeout: options.unreadTimeoutMs }, log)
+  return { server, connections: trackTlsConnections(server), http2 }
 }
+
+/** Over HTTP/1.1 Node's parser counts. */
+function sizeProblem({ rawHeaders, url = '' }: IncomingMessage): KnownError | undefined {
+  let bytes = url.length
+  for (const text of rawHeaders) bytes += text.length
+  return bytes > MAX_HEADERS ? new HeadersTooLargeError() : undefined
+}
+
+/** Bytes of the request line and headers, as Node limits those of HTTP/1.1. */
+const MAX_HEADERS = 16_384
 
 /** RFC 9112, section 3.2: exactly one, but HTTP/1.0 knew none. */
 function hostProblem({ rawHeaders, httpVersion }: IncomingMessage): KnownError | undefined {

@@ -1,10 +1,21 @@
 import type { IncomingMessage } from 'node:http'
+import type { Http2ServerRequest } from 'node:http2'
 import { BadRequestError, BodyTooLargeError } from '../errors.ts'
 
 /** Whether a request says that it has a body. */
-export function hasBody({ headers }: IncomingMessage): boolean {
+export function hasBody(request: IncomingMessage): boolean {
+  const { headers } = request
   const length = headers['content-length']
-  return (length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined
+  if (length !== undefined) return length !== '0'
+  return (
+    headers['transfer-encoding'] !== undefined ||
+    (request.httpVersionMajor === 2 && !endsWithHeaders(request))
+  )
+}
+
+/** In HTTP/2 a body needs no header that says so. */
+function endsWithHeaders(request: IncomingMessage): boolean {
+  return (request as unknown as Http2ServerRequest).stream.endAfterHeaders
 }
 
 /** Whether a request says that its body is larger than it may be. */
@@ -42,7 +53,9 @@ export function readBody(
   }
   const onEnd = () => {
     const isWhole = Number.isNaN(declared) || declared === length // a client that is only simulated may lie
-    end(isWhole ? undefined : new BadRequestError('its body is not as long as its Content-Length'))
+    if (request.aborted)
+      end(new BadRequestError('its body broke off')) // in HTTP/2 that is an end
+    else end(isWhole ? undefined : new BadRequestError('its body is not as long as its Content-Length'))
   }
   const onError = (error: Error & { statusCode?: number }) => {
     end(error.statusCode === undefined ? new BadRequestError(error.message) : error)

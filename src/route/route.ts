@@ -36,7 +36,8 @@ export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod 
     if (request.headers.expect !== undefined && !isTooLarge(request.raw, bodyLimit)) reply.raw.writeContinue()
     readBody(request.raw, bodyLimit, (error, body) => {
       if (error) {
-        reply.header('connection', 'close').send(error) // the client may go on sending
+        if (request.raw.httpVersionMajor === 1) reply.header('connection', 'close') // the client may go on sending
+        reply.send(error)
         return
       }
       request.body = body
