@@ -42,6 +42,7 @@ export async function createApp(
     childLoggerFactory: (_none, bindings, options) => openRequestLog(log, bindings, options),
     logController: new LogController({ disableRequestLogging: true }), // its lines cost 13 us a request
     genReqId: (request) => requestId(request as IncomingMessage),
+    trustProxy: trusted(options),
     return503OnClosing: false, // who still gets through is answered
     pluginTimeout: 0, // compiling a large module takes what it takes
     frameworkErrors: (error, request, reply) => {
@@ -82,9 +83,18 @@ export async function createApp(
   return { app, routes }
 }
 
-function hasEdge({ apiKeys, cors, rateLimit, compress }: CheckedServerOptions): boolean {
-  return [apiKeys, cors, rateLimit, compress].some((option) => option !== undefined)
+function hasEdge(options: CheckedServerOptions): boolean {
+  const { apiKeys, jwt, cors, rateLimit, etag, compress, static: folders } = options
+  return etag || [apiKeys, jwt, cors, rateLimit, compress, folders].some((option) => option !== undefined)
 }
+
+/** On a Unix socket, whose clients have no addresses, the one who connects is the proxy. */
+function trusted({ trustProxy, socket }: CheckedServerOptions): string[] | TrustProxyFunction | false {
+  if (!trustProxy) return false
+  return socket === undefined ? trustProxy : (_address, hop) => hop === 0
+}
+
+type TrustProxyFunction = (address: string, hop: number) => boolean
 
 /**
  * Makes known what Fastify does not know and Node lets through, so that routes answer it or say 405. Fastify is to read

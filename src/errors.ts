@@ -161,6 +161,18 @@ export const TlsInvalidError = failure<[file: string, reason: string]>(
   'TLS file %s cannot be used: %s',
 )
 
+/** A key that tokens are verified with cannot be used. */
+export const JwtKeyInvalidError = failure<[file: string, reason: string]>(
+  'WASM_SERVE_JWT_KEY_INVALID',
+  'JWT key %s cannot be used: %s',
+)
+
+/** A folder of the option `static` cannot be served. */
+export const StaticFolderError = failure<[folder: string, reason: string]>(
+  'WASM_SERVE_STATIC_FOLDER_INVALID',
+  'The folder %s cannot be served: %s (static)',
+)
+
 // What can happen to a store.
 
 /** What names the store is no URL of a store, or the store cannot be opened. */
@@ -378,6 +390,13 @@ export const OutboundFailedError = failure<[url: string, reason: string]>(
 export const ApiKeyRefusedError = failure<[]>(
   'WASM_SERVE_API_KEY_REFUSED',
   'This server needs an API key, as Authorization: Bearer KEY or as x-api-key',
+  401,
+)
+
+/** The request has no token, or one that was not signed for this server, or no longer. */
+export const TokenRefusedError = failure<[reason: string]>(
+  'WASM_SERVE_TOKEN_REFUSED',
+  'This server needs a JSON Web Token, as Authorization: Bearer TOKEN: %s',
   401,
 )
 

@@ -1,6 +1,8 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
+import { openHttp } from '../src/contract/http.ts'
 import { loadPackage } from '../src/optional-package.ts'
+import { inputOf } from './support/contract.ts'
 import { guest } from './support/guest.ts'
 import { listen, serve } from './support/serve.ts'
 
@@ -92,4 +94,56 @@ test('a package that is not installed is named, with the line that installs it',
   })
   const broken = () => Promise.reject(Object.assign(new Error('broken'), { code: 'ERR_DLOPEN_FAILED' }))
   await expect(loadPackage('cors', '@fastify/cors', broken)).rejects.toThrow('broken')
+})
+
+test('answers have an ETag, and who has the same already is told 304 by GET and HEAD only', async () => {
+  const app = await serve({ plugin: guest('bytes'), method: ['GET', 'POST'] }, { etag: true })
+  const first = await app.inject('/')
+  const tag = String(first.headers.etag)
+  expect(tag).toMatch(/^"[^"]+"$/)
+  const ask = (method: 'GET' | 'HEAD' | 'POST', wanted: string) =>
+    app.inject({ method, url: '/', headers: { 'if-none-match': wanted } })
+  for (const wanted of [tag, `W/${tag}`, `"x", ${tag}`, '*']) {
+    const same = await ask('GET', wanted)
+    expect([same.statusCode, same.body, same.headers.etag]).toEqual([304, '', tag])
+  }
+  expect((await ask('HEAD', tag)).statusCode).toBe(304)
+  expect((await ask('POST', tag)).statusCode).toBe(200)
+  expect((await ask('GET', '"x"')).rawPayload.equals(first.rawPayload)).toBe(true)
+})
+
+test('where answers are compressed the ETag is a weak one, and the 304 stays', async () => {
+  const app = await serve(
+    { plugin: guest('echo'), method: '*' },
+    { etag: true, compress: { thresholdBytes: 1 } },
+  )
+  const headers = { 'accept-encoding': 'gzip' }
+  const { etag } = (await app.inject({ ...POST, headers })).headers
+  expect(etag).toMatch(/^W\//)
+  const same = { method: 'GET', url: '/', headers: { ...headers, 'if-none-match': '*' } } as const
+  expect((await app.inject(same)).statusCode).toBe(304)
+})
+
+test('of a proxy that is trusted, the client that it names is believed, and of no other', async () => {
+  const route = { ...inputOf(openHttp({})), method: 'GET' } as const
+  const ask = async (remoteAddress: string) => {
+    const app = await serve(route, { trustProxy: ['10.0.0.0/8', 'loopback'] })
+    const headers = { 'x-forwarded-for': '1.2.3.4, 10.1.1.1' }
+    return (await app.inject({ url: '/', headers, remoteAddress })).json().remoteAddress
+  }
+  expect(await ask('10.2.2.2')).toBe('1.2.3.4')
+  expect(await ask('127.0.0.1')).toBe('1.2.3.4')
+  expect(await ask('192.168.1.1')).toBe('192.168.1.1')
+  for (const proxy of ['proxy.example', '10.0.0.0/33', '10.0.0.0/', 'true'])
+    await expect(serve(route, { trustProxy: [proxy] })).rejects.toMatchObject({
+      code: 'WASM_SERVE_OPTIONS_INVALID',
+    })
+})
+
+test('rate limits count the clients of a trusted proxy one by one', async () => {
+  const rateLimit = { max: 1, timeWindowMs: 60_000 }
+  const app = await serve({ plugin: guest('echo') }, { rateLimit, trustProxy: ['loopback'] })
+  const ask = async (client: string) =>
+    (await app.inject({ ...POST, headers: { 'x-forwarded-for': client } })).statusCode
+  expect([await ask('1.1.1.1'), await ask('2.2.2.2'), await ask('1.1.1.1')]).toEqual([200, 200, 429])
 })

@@ -60,7 +60,18 @@ const HOOKS = ['onCall', 'onResult', 'onError']
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   route: ['plugin', 'host', 'description', ...HOOKS],
   load: [],
-  server: ['routes', 'trial', 'tls.minVersion', 'apiKeys', 'cors', 'rateLimit', 'compress', ...HOOKS],
+  server: [
+    'routes',
+    'trial',
+    'tls.minVersion',
+    'apiKeys',
+    'jwt',
+    'cors',
+    'rateLimit',
+    'compress',
+    'static',
+    ...HOOKS,
+  ],
 }
 
 export const flags: readonly Flag[] = [

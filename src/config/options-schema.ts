@@ -364,6 +364,40 @@ export const serverSchema = only({
       'Keys of which a request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.',
     ),
   ),
+  jwt: Type.Optional(
+    Type.Object(
+      {
+        secret: Type.Optional(
+          Type.String({
+            pattern: '^[^]{32,}$',
+            hint: 'must be 32 characters or more',
+            secret: true,
+            description: 'The secret that tokens are signed with (HS256, HS384, HS512). Or:',
+          }),
+        ),
+        publicKey: Type.Optional(pemFile('File of the public key that tokens are verified with. Or:')),
+        jwks: Type.Optional(
+          Type.String({ minLength: 1, holds: 'path', description: 'File with a JSON Web Key Set.' }),
+        ),
+        algorithms: Type.Optional(
+          Type.Array(
+            Type.Enum([
+              ...['HS256', 'HS384', 'HS512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+              ...['ES256', 'ES384', 'ES512', 'EdDSA'],
+            ] as const),
+            { minItems: 1, description: 'Those that are allowed. Default: all that the keys are for.' },
+          ),
+        ),
+        audience: Type.Optional(words('What `aud` of a token must be, one of these. Default: anything.')),
+        issuer: Type.Optional(words('What `iss` of a token must be, one of these. Default: anything.')),
+      },
+      {
+        additionalProperties: false,
+        description:
+          'Requests need a token: `secret`, `publicKey` or `jwks`, `audience`, `issuer`... (@fastify/jwt)',
+      },
+    ),
+  ),
   cors: Type.Optional(
     Type.Object(
       {
@@ -412,6 +446,22 @@ export const serverSchema = only({
         description: 'Compress answers: `thresholdBytes`, `encodings`. (@fastify/compress)',
       },
     ),
+  ),
+  etag: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Give answers an `ETag`, and 304 to who has the same already. (@fastify/etag)',
+    }),
+  ),
+  static: Type.Optional(
+    Type.Record(Type.String({ pattern: '^/' }), Type.String({ minLength: 1, holds: 'path' }), {
+      additionalProperties: false,
+      description:
+        'Folders whose files are served too, by the path that their URLs begin with. (@fastify/static)',
+    }),
+  ),
+  trustProxy: Type.Optional(
+    words('Proxies whose `X-Forwarded-For` is believed: addresses, networks, `loopback`. Default: none.'),
   ),
   logLevel: withDefault(
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {

@@ -1,3 +1,5 @@
+import { METHODS } from 'node:http'
+import { isIP } from 'node:net'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { Static, TObject, TSchema } from 'typebox'
 import { headerProblem } from '../contract/answer-headers.ts'
@@ -5,6 +7,7 @@ import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
 import type { CallHooks } from '../route/call-hooks.ts'
+import { methodsOf } from '../route/routes-table.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
 import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
 import type { Defaulted, loadSchema, routeSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
@@ -144,11 +147,47 @@ function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Prob
 }
 
 /** Over a Unix socket nobody can listen in. Browsers speak HTTP/2 with TLS only, and so do we. */
-function edgeProblems({ socket, tls, http2 }: Partial<CheckedServerOptions>): Problem[] {
+function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
+  const { socket, tls, http2, jwt, trustProxy = [] } = options
   return [
+    ...(jwt ? jwtProblems(jwt) : []),
+    ...staticProblems(options),
+    ...trustProxy.flatMap((proxy, index) =>
+      isNetwork(proxy) ? [] : [problemAt(['trustProxy', String(index)], `must be an address, ${NETWORKS}`)],
+    ),
     ...(socket !== undefined && tls ? [problemAt(['tls'], 'is not for a Unix socket')] : []),
     ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not served')] : []),
   ]
+}
+
+function jwtProblems(jwt: NonNullable<CheckedServerOptions['jwt']>): Problem[] {
+  const { secret, publicKey, jwks, algorithms = [] } = jwt
+  const given = [secret, publicKey, jwks].filter((key) => key !== undefined)
+  if (given.length !== 1) return [problemAt(['jwt'], 'must have one of secret, publicKey and jwks')]
+  const misfit = algorithms.findIndex((name) => name.startsWith('HS') !== (secret !== undefined))
+  if (misfit < 0) return []
+  const message =
+    secret === undefined ? 'is for a secret, not for a public key' : 'is for a public key, not for a secret'
+  return [problemAt(['jwt', 'algorithms', String(misfit)], message)]
+}
+
+/** Both would have the same URL; elsewhere routes win. */
+function staticProblems({ static: folders = {}, routes = [] }: Partial<CheckedServerOptions>): Problem[] {
+  return Object.keys(folders).flatMap((prefix) => {
+    const url = `${prefix.replace(/\/$/, '')}/*`
+    const route = routes.find((each) => each.url === url && methodsOf(each, routes, METHODS).includes('GET'))
+    const message = `the route ${url} answers GET there too: give one of them another URL`
+    return route ? [problemAt(['static', prefix], message)] : []
+  })
+}
+
+const NETWORKS = 'a network such as 10.0.0.0/8, loopback, linklocal or uniquelocal'
+
+function isNetwork(text: string): boolean {
+  if (['loopback', 'linklocal', 'uniquelocal'].includes(text)) return true
+  const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const family = isIP(address)
+  return family !== 0 && (bits === undefined || Number(bits) <= (family === 4 ? 32 : 128))
 }
 
 /** What is wrong within one of several choices is said of the choice as a whole. */

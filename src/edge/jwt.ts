@@ -1,0 +1,60 @@
+import type { TokenOrHeader } from '@fastify/jwt'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { CheckedServerOptions } from '../config/options.ts'
+import { JwtKeyInvalidError, TokenRefusedError } from '../errors.ts'
+import { loadPackage } from '../optional-package.ts'
+import { readJwtKeys } from './jwt-keys.ts'
+
+/**
+ * Lets pass who has a token that was signed with one of these keys. Others are answered before their body is read.
+ *
+ * @throws {@link PackageMissingError}, {@link JwtKeyInvalidError}
+ */
+export async function addJwt(
+  app: FastifyInstance,
+  options: NonNullable<CheckedServerOptions['jwt']>,
+): Promise<void> {
+  const keys = readJwtKeys(options)
+  const { algorithms: allowed = keys.algorithms, audience, issuer } = options
+  const algorithms = keys.algorithms.filter((algorithm) => allowed.includes(algorithm))
+  if (algorithms.length === 0) {
+    const reason = `its keys are for ${keys.algorithms.join(', ')}, and algorithms has none of these`
+    throw new JwtKeyInvalidError(options.publicKey ?? options.jwks ?? 'secret', reason)
+  }
+  const { default: jwt } = await loadPackage('the option jwt', '@fastify/jwt', () => import('@fastify/jwt'))
+  await app.register(jwt, {
+    secret: (_request: FastifyRequest, token: TokenOrHeader, done: KeyCallback) => {
+      const key = 'header' in token ? keys.keyFor(token.header.kid) : undefined
+      if (key === undefined) done(new Error('no key has the id that the token names'), undefined)
+      else done(null, key)
+    },
+    decode: { complete: true }, // with the header
+    verify: {
+      algorithms,
+      ...(audience && { allowedAud: audience }),
+      ...(issuer && { allowedIss: issuer }),
+      // Without this, a token that says nothing would do.
+      requiredClaims: [...(audience ? ['aud'] : []), ...(issuer ? ['iss'] : [])],
+    },
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    try {
+      await request.jwtVerify()
+    } catch (error) {
+      const { code = '', message } = error as { code?: string; message: string }
+      request.log.debug({ reason: message }, 'a token was refused')
+      const isMissing = code === 'FST_JWT_NO_AUTHORIZATION_IN_HEADER'
+      reply.header('www-authenticate', isMissing ? 'Bearer' : 'Bearer error="invalid_token"')
+      throw new TokenRefusedError(
+        isMissing ? 'the request has none' : (REASONS[code] ?? 'it is not valid here'),
+      )
+    }
+  })
+}
+
+type KeyCallback = (error: Error | null, key: string | undefined) => void
+
+/** What helps a client, and tells nothing of the keys. */
+const REASONS: Readonly<Record<string, string>> = {
+  FST_JWT_AUTHORIZATION_TOKEN_EXPIRED: 'it has expired',
+}
