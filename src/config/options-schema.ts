@@ -461,7 +461,7 @@ export const serverSchema = only({
     }),
   ),
   trustProxy: Type.Optional(
-    words('Proxies whose `X-Forwarded-For` is believed: addresses, networks, `loopback`. Default: none.'),
+    words('Proxies whose `X-Forwarded-For` is believed: addresses, networks, `loopback`.'),
   ),
   logLevel: withDefault(
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
