@@ -12,8 +12,9 @@ export interface Scale {
  * @param values - None below 0.
  */
 export function linearScale(values: readonly number[]): Scale {
-  const step = roundStep(Math.max(...values, Number.MIN_VALUE) / 5)
-  const steps = Math.max(1, Math.ceil(Math.max(...values) / step - 1e-9))
+  const largest = Math.max(...values) || 1
+  const step = roundStep(largest / 5)
+  const steps = Math.ceil(largest / step - 1e-9)
   return {
     at: (value) => value / (steps * step),
     ticks: Array.from({ length: steps + 1 }, (_, index) => index * step),
