@@ -1,4 +1,4 @@
-import { REQUEST_HEADERS, type Scenario } from './scenario.ts'
+import { isRight, REQUEST_HEADERS, type Scenario } from './scenario.ts'
 
 const REQUESTS = 200
 
@@ -6,20 +6,20 @@ const REQUESTS = 200
  * Sends overlapping requests with a body each of its own, because a load generator that sends equal bodies cannot see
  * an answer that went to the wrong request.
  *
- * @throws when one of the answers is not the right one for its request.
+ * @returns how many of the answers were not the right ones for their requests.
+ * @throws when one was not, unless the scenario may fail.
  */
-export async function checkAnswers(scenario: Scenario, url: string): Promise<void> {
+export async function checkAnswers(scenario: Scenario, url: string): Promise<number> {
   const bodies = Array.from({ length: REQUESTS }, (_, i) => `${scenario.body} ${i}`)
   const problems = await Promise.all(bodies.map((body) => problemOf(scenario, url, body)))
   const wrong = problems.filter((problem) => problem !== undefined)
-  if (wrong.length === 0) return
+  if (wrong.length === 0 || scenario.mayFail) return wrong.length
   throw new Error(`${scenario.name}: ${wrong.length} of ${REQUESTS} answers are wrong, such as ${wrong[0]}`)
 }
 
 async function problemOf(scenario: Scenario, url: string, body: string): Promise<string | undefined> {
   const response = await fetch(url, { method: 'POST', headers: REQUEST_HEADERS, body })
   const text = await response.text()
-  const expected = scenario.answer(body)
-  if (response.status === 200 && text === expected) return undefined
-  return `${response.status} ${text} instead of 200 ${expected}`
+  if (response.status === 200 && isRight(scenario, body, text)) return undefined
+  return `${response.status} ${text} instead of 200 ${scenario.answer(body)}`
 }

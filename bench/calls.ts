@@ -1,5 +1,5 @@
 import { assembleGuest } from './guest.ts'
-import { type Origin, renderNumber, renderOrigin } from './origin.ts'
+import { renderNumber } from './origin.ts'
 import { verdict } from './report.ts'
 import { median, percentile } from './statistics.ts'
 
@@ -182,7 +182,7 @@ const SETTINGS: InstanceSettings = {
 /** What an instance may take to open, in ms. */
 const OPENING_FLOOR_MS = 0.1
 
-export function renderCalls(origin: Origin, { calls, openings }: CallsMeasurements): string {
+export function renderCalls({ calls, openings }: CallsMeasurements): string {
   const rows = calls.map(({ name, sdkMicros, kernelMicros, ratio, floor }) => {
     const numbers = [renderNumber(sdkMicros, 2), renderNumber(kernelMicros, 2), `${renderNumber(ratio, 1)}x`]
     return `| ${[name, ...numbers, `${floor}x`, verdict(ratio >= floor)].join(' | ')} |`
@@ -192,8 +192,6 @@ export function renderCalls(origin: Origin, { calls, openings }: CallsMeasuremen
     return `| ${[plugin, ...numbers, OPENING_FLOOR_MS, verdict(p50Ms <= OPENING_FLOOR_MS)].join(' | ')} |`
   })
   return [
-    renderOrigin(origin),
-    '',
     '| call | sdk µs | kernel µs | faster | promised | |',
     '| --- | ---: | ---: | ---: | ---: | --- |',
     ...rows,

@@ -12,9 +12,13 @@ export interface Answer {
 
 const agent = new Agent({ keepAlive: true })
 
-/** Sends one request, on a connection that was used before if one is free. */
-export async function post(url: string, body: string): Promise<Answer> {
-  const sent = request(url, { method: 'POST', headers: REQUEST_HEADERS, agent })
+/**
+ * Sends one request, on a connection that was used before if one is free.
+ *
+ * @throws when there is no answer, or the signal comes first.
+ */
+export async function post(url: string, body: string, signal?: AbortSignal): Promise<Answer> {
+  const sent = request(url, { method: 'POST', headers: REQUEST_HEADERS, agent, ...(signal && { signal }) })
   sent.end(body)
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
   const answered = await text(response)

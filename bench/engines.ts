@@ -2,7 +2,6 @@ import { assembleGuestFile } from './guest.ts'
 import { type KillsMeasurement, measureKills, renderKills } from './kills.ts'
 import { type Effort, type Measurement, measure } from './measure.ts'
 import { type MemoryMeasurement, measureMemory, renderMemory } from './memory.ts'
-import { type Origin, renderOrigin } from './origin.ts'
 import { renderTable } from './report.ts'
 import type { ScenarioSet } from './scenario.ts'
 import { longCalls, smallCalls } from './sets/engines.ts'
@@ -29,7 +28,7 @@ export async function measureEngines(
   return { sets, kills, memory }
 }
 
-export function renderEngines(origin: Origin, { sets, kills, memory }: EnginesMeasurements): string {
+export function renderEngines({ sets, kills, memory }: EnginesMeasurements): string {
   const tables = sets.map(({ set, measurements }) => renderTable(measurements, set))
-  return [renderOrigin(origin), ...tables, renderKills(kills), renderMemory(memory)].join('\n\n')
+  return [...tables, renderKills(kills), renderMemory(memory)].join('\n\n')
 }

@@ -1,5 +1,5 @@
 import { post } from './client.ts'
-import { renderNumber } from './origin.ts'
+import { renderMib } from './origin.ts'
 import { verdict } from './report.ts'
 import { ours } from './scenario.ts'
 import { startServer } from './server-process.ts'
@@ -68,8 +68,4 @@ export function renderMemory(measured: readonly MemoryMeasurement[]): string {
     '| ---: | ---: | ---: | ---: | --- |',
     ...rows,
   ].join('\n')
-}
-
-function renderMib(bytes: number): string {
-  return renderNumber(bytes / 1_048_576, 1)
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 
 /** Where and how numbers were made. */
@@ -6,28 +7,50 @@ export interface Origin {
   readonly command: string
   readonly date: string
   readonly node: string
+  readonly fastify: string
   readonly cpu: string
   readonly cores: number
+  /** How busy other programs kept the machine, before or after: 0 is idle, 1 is all cores. */
+  readonly busy: number
 }
 
+/** Beyond this, the numbers come with a warning. */
+const BUSY = 0.1
+
 /** @param args - What followed `npm run bench --`, with the defaults that were used. */
-export function describeOrigin(bench: string, args: string): Origin {
+export function describeOrigin(bench: string, args: string, busy: number): Origin {
   const cores = cpus()
+  const fastify = readFileSync(new URL('../node_modules/fastify/package.json', import.meta.url), 'utf8')
   return {
     bench,
     command: `npm run bench -- ${bench}${args}`,
     date: new Date().toISOString().slice(0, 10),
     node: process.version,
+    fastify: JSON.parse(fastify).version,
     cpu: cores[0]?.model ?? 'unknown CPU',
     cores: cores.length,
+    busy,
   }
 }
 
-export function renderOrigin({ date, node, cpu, cores, command }: Origin): string {
-  return `${date}, Node ${node}, ${cpu}, ${cores} cores: \`${command}\``
+export function renderOrigin(origin: Origin): string {
+  const { command, busy } = origin
+  const line = `${describeMachine(origin)}: \`${command}\``
+  if (busy <= BUSY) return line
+  const share = renderNumber(busy * 100, 0)
+  return `${line}\n\n**The machine was busy**: other programs kept ${share} % of its cores. Ratios may hold, the rest does not.`
+}
+
+export function describeMachine({ date, node, fastify, cpu, cores }: Origin): string {
+  return `${date}, Node ${node}, Fastify ${fastify}, ${cpu}, ${cores} cores`
 }
 
 /** A number with its digits, as in `1,234.5`. */
 export function renderNumber(value: number, digits: number): string {
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+}
+
+/** Bytes in MiB, as in `61.5`. */
+export function renderMib(bytes: number): string {
+  return renderNumber(bytes / 1_048_576, 1)
 }

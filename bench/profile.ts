@@ -1,7 +1,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Origin, renderNumber, renderOrigin } from './origin.ts'
+import { autocannon } from './load/autocannon.ts'
+import { renderNumber } from './origin.ts'
 import { runUnderLoad } from './run.ts'
 import { ours } from './scenario.ts'
 import { startServer } from './server-process.ts'
@@ -23,7 +24,7 @@ export async function measureProfile(seconds: number): Promise<ProfileLine[]> {
     const [program, ...args] = scenario.command
     const profiling = ['--cpu-prof', `--cpu-prof-dir=${folder}`]
     const server = await startServer({ ...scenario, command: [program, ...profiling, ...args] })
-    await runUnderLoad(scenario, server, CONNECTIONS, seconds)
+    await runUnderLoad(scenario, server, { tool: autocannon, connections: CONNECTIONS, seconds })
     await server.end()
     const [file = ''] = readdirSync(folder)
     return selfTimes(JSON.parse(readFileSync(join(folder, file), 'utf8')))
@@ -69,7 +70,7 @@ function describe({ functionName, url }: CallFrame): string {
 
 const SHOWN_LINES = 25
 
-export function renderProfile(origin: Origin, lines: readonly ProfileLine[]): string {
+export function renderProfile(lines: readonly ProfileLine[]): string {
   const rows = lines.slice(0, SHOWN_LINES).map(({ where, percent }) => {
     const code = `\`\` ${where.replaceAll('|', '\\|')} \`\`` // a regular expression may hold a backtick
     return `| ${renderNumber(percent, 1)} | ${code} |`
@@ -78,8 +79,6 @@ export function renderProfile(origin: Origin, lines: readonly ProfileLine[]): st
     .filter(({ where }) => /, dist\/|wasm/.test(where))
     .reduce((sum, { percent }) => sum + percent, 0)
   return [
-    renderOrigin(origin),
-    '',
     '| self % | function |',
     '| ---: | --- |',
     ...rows,

@@ -1,18 +1,13 @@
 import type { Measurement } from './measure.ts'
-import { type Origin, renderNumber, renderOrigin } from './origin.ts'
+import { renderMib, renderNumber } from './origin.ts'
 import type { Run } from './run.ts'
 import type { Floor, ScenarioSet } from './scenario.ts'
 import { median } from './statistics.ts'
 
-/** Renders what was measured of a set as Markdown: where it comes from, then {@link renderTable}. */
-export function renderSet(origin: Origin, measurements: readonly Measurement[], set: ScenarioSet): string {
-  return `${renderOrigin(origin)}\n\n${renderTable(measurements, set)}`
-}
-
-/** The table of a set, and a line for each comparison and each promise. */
+/** The table of a set, and a line for each comparison, each promise and all that went wrong. */
 export function renderTable(
   measurements: readonly Measurement[],
-  { scenarios, compared, floors = [] }: ScenarioSet,
+  { scenarios, compared, floors = [] }: Pick<ScenarioSet, 'scenarios' | 'compared' | 'floors'>,
 ): string {
   const reference = scenarios[0]?.name ?? ''
   const rows = measurements.map((each) => renderRow(each, find(measurements, reference, each.connections)))
@@ -27,16 +22,18 @@ export function renderTable(
       .map((each) => renderFloor(floor, each, measurements)),
   )
   return [
-    '| scenario | connections | requests/s | spread | p50 ms | p99 ms | CPU µs/request | relative requests/s | relative CPU |',
-    '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
+    '| scenario | connections | CPU µs/request | spread | relative CPU | requests/s | spread | relative requests/s | p50 ms | p99 ms | p99.9 ms | memory MiB |',
+    '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
     ...rows,
     '',
     ...sentences,
     ...promises,
+    ...renderFailures(measurements),
+    ...renderGeneratorLimit(measurements),
   ].join('\n')
 }
 
-function find(measurements: readonly Measurement[], name: string, connections: number): Measurement {
+export function find(measurements: readonly Measurement[], name: string, connections: number): Measurement {
   const found = measurements.find((each) => each.scenario === name && each.connections === connections)
   if (found) return found
   throw new Error(`nothing measured for ${name} at ${connections} connections`)
@@ -46,26 +43,34 @@ function renderRow(measured: Measurement, reference: Measurement): string {
   const cells = [
     measured.scenario,
     measured.connections,
+    renderNumber(measured.cpuMicrosPerRequest, 1),
+    renderSpread(measured, 'cpuMicrosPerRequest'),
+    renderNumber(ratio(measured, reference, 'cpuMicrosPerRequest'), 2),
     renderNumber(measured.requestsPerSecond, 0),
-    `${renderNumber(spread(measured) * 100, 0)} %`,
+    renderSpread(measured, 'requestsPerSecond'),
+    renderNumber(ratio(measured, reference, 'requestsPerSecond'), 3),
     renderNumber(measured.p50Ms, 2),
     renderNumber(measured.p99Ms, 2),
-    renderNumber(measured.cpuMicrosPerRequest, 1),
-    renderNumber(ratio(measured, reference, 'requestsPerSecond'), 3),
-    renderNumber(ratio(measured, reference, 'cpuMicrosPerRequest'), 2),
+    renderNumber(measured.p999Ms, 2),
+    renderMib(measured.memoryBytes),
   ]
   return `| ${cells.join(' | ')} |`
 }
 
-/** Between the slowest and the fastest run, as a part of the median: how noisy the machine was. */
-function spread({ runs, requestsPerSecond }: Measurement): number {
-  const rates = runs.map((run) => run.requestsPerSecond)
-  return (Math.max(...rates) - Math.min(...rates)) / requestsPerSecond
+/** Between the least and the most of the runs, as a part of the median: how noisy the machine was. */
+function renderSpread({ runs, ...medians }: Measurement, key: keyof Run): string {
+  const values = runs.map((run) => run[key])
+  return `${renderNumber(((Math.max(...values) - Math.min(...values)) / medians[key]) * 100, 0)} %`
 }
 
 /** The median of the ratios of runs that were made one after the other: a slow minute slowed both. */
-function ratio({ runs }: Measurement, reference: Measurement, key: keyof Run): number {
-  return median(runs.map((run, number) => run[key] / (reference.runs[number]?.[key] ?? Number.NaN)))
+export function ratio({ runs }: Measurement, reference: Measurement, key: keyof Run): number {
+  return median(
+    runs.flatMap((run) => {
+      const other = reference.runs.find(({ number }) => number === run.number)
+      return other ? [run[key] / other[key]] : []
+    }),
+  )
 }
 
 function renderComparison(better: Measurement, worse: Measurement): string {
@@ -92,4 +97,28 @@ function renderFloor(floor: Floor, measured: Measurement, measurements: readonly
 
 export function verdict(isKept: boolean): string {
   return isKept ? 'kept' : '**not kept**'
+}
+
+function renderFailures(measurements: readonly Measurement[]): string[] {
+  return measurements.flatMap(({ scenario, answered, failed, broken }) => [
+    ...(failed > 0
+      ? [`- \`${scenario}\`: **${failed} answers were wrong, failed or lost**, of ${answered}`]
+      : []),
+    ...(broken.length > 0 ? [`- \`${scenario}\`: **${broken.length} runs broke off**: ${broken[0]}`] : []),
+  ])
+}
+
+/** From here on the load generator is what is measured. */
+const GENERATOR_LIMIT = 0.9
+
+function renderGeneratorLimit(measurements: readonly Measurement[]): string[] {
+  const limited = measurements
+    .filter(({ generatorLoad }) => generatorLoad >= GENERATOR_LIMIT)
+    .map(({ scenario, connections, generatorLoad }) => {
+      return `\`${scenario}\` at ${connections} (${renderNumber(generatorLoad * 100, 0)} % busy)`
+    })
+  if (limited.length === 0) return []
+  return [
+    `- **The load generator was the limit** of: ${limited.join(', ')}. Their requests/s are what it can send; their CPU per request is not touched by that.`,
+  ]
 }

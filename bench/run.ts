@@ -1,15 +1,29 @@
-import autocannon from 'autocannon'
-import { REQUEST_HEADERS, type Scenario } from './scenario.ts'
+import type { LoadResult, LoadTool } from './load/load.ts'
+import { isRight, REQUEST_HEADERS, type Scenario } from './scenario.ts'
 import type { ServerProcess } from './server-process.ts'
-import { percentile } from './statistics.ts'
 
 /** What one run under load came to. */
 export interface Run {
   readonly requestsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** CPU time of the server process, in microseconds. */
+  readonly p999Ms: number
+  /** CPU time of the server process and of all that it started, in microseconds. */
   readonly cpuMicrosPerRequest: number
+  /** What they have in RAM at the end. */
+  readonly memoryBytes: number
+  readonly answered: number
+  /** Answers that were wrong, failed or lost: always 0, unless the scenario may fail. */
+  readonly failed: number
+  /** How busy the load generator was: at 1 it could send no more. */
+  readonly generatorLoad: number
+}
+
+/** How a server is loaded. */
+export interface Pressure {
+  readonly tool: LoadTool
+  readonly connections: number
+  readonly seconds: number
 }
 
 /**
@@ -17,14 +31,8 @@ export interface Run {
  *
  * @throws when an answer was wrong, failed or lost.
  */
-export async function warmUp(
-  scenario: Scenario,
-  server: ServerProcess,
-  connections: number,
-  seconds: number,
-): Promise<void> {
-  const { result } = await fire(scenario, server.url, connections, seconds)
-  refuseFailures(scenario, result)
+export async function warmUp(scenario: Scenario, server: ServerProcess, pressure: Pressure): Promise<void> {
+  refuseFailures(scenario, pressure, await fire(scenario, server.url, pressure))
 }
 
 /**
@@ -35,49 +43,53 @@ export async function warmUp(
 export async function runUnderLoad(
   scenario: Scenario,
   server: ServerProcess,
-  connections: number,
-  seconds: number,
+  pressure: Pressure,
 ): Promise<Run> {
   await server.idle()
   const cpuBefore = server.cpuMicros()
-  const { result, latencies } = await fire(scenario, server.url, connections, seconds)
-  refuseFailures(scenario, result)
+  const result = await fire(scenario, server.url, pressure)
+  refuseFailures(scenario, pressure, result)
+  const memoryBytes = server.memoryBytes()
   await server.idle() // the last requests got no answer, but they cost as much
   return {
-    requestsPerSecond: latencies.length / result.duration,
-    p50Ms: percentile(latencies, 50),
-    p99Ms: percentile(latencies, 99),
-    cpuMicrosPerRequest: (server.cpuMicros() - cpuBefore) / result.requests.sent,
+    requestsPerSecond: result.answered / result.seconds,
+    p50Ms: result.p50Ms,
+    p99Ms: result.p99Ms,
+    p999Ms: result.p999Ms,
+    cpuMicrosPerRequest: (server.cpuMicros() - cpuBefore) / result.sent,
+    memoryBytes,
+    answered: result.answered,
+    failed: result.wrong + result.refused + result.lost,
+    generatorLoad: result.busyCores / pressure.tool.cores,
   }
 }
 
-/** Keeps its own latencies, because autocannon's histogram counts in whole milliseconds. */
-async function fire({ body, answer }: Scenario, url: string, connections: number, seconds: number) {
-  const latencies: number[] = []
-  const result = await new Promise<autocannon.Result>((resolve, reject) => {
-    const options = {
-      url,
-      connections,
-      duration: seconds,
-      method: 'POST',
-      headers: REQUEST_HEADERS,
-      body,
-      expectBody: answer(body),
-      bailout: 1, // one failure is enough to refuse the run
-    } as const
-    const instance = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
-    instance.on('response', (_client, _status, _bytes, latencyMs) => latencies.push(latencyMs))
+function fire(
+  scenario: Scenario,
+  url: string,
+  { tool, connections, seconds }: Pressure,
+): Promise<LoadResult> {
+  const { path, paths = [path], body, mayFail = false } = scenario
+  return tool.fire({
+    url,
+    paths,
+    headers: REQUEST_HEADERS,
+    body,
+    isRight: (answer) => isRight(scenario, body, answer),
+    connections,
+    seconds,
+    isStrict: !mayFail,
   })
-  return { result, latencies }
 }
 
-function refuseFailures({ name }: Scenario, result: autocannon.Result): void {
-  const { non2xx, errors, mismatches, requests, connections } = result
-  // autocannon connects again without a word when a server closes a connection that waits for its answer.
-  const lost = requests.sent - result['2xx'] - non2xx - connections
-  if (non2xx + errors + mismatches === 0 && lost <= 0 && result['2xx'] > 0) return
+function refuseFailures(
+  { name, mayFail = false }: Scenario,
+  { connections }: Pressure,
+  { sent, answered, wrong, refused, lost }: LoadResult,
+): void {
+  if (answered > 0 && (mayFail || wrong + refused + lost === 0)) return
   throw new Error(
-    `${name}, ${connections} connections: of ${requests.sent} requests ${result['2xx']} were answered, ` +
-      `${mismatches} of them wrongly; ${non2xx} failed, ${errors} met errors, ${Math.max(lost, 0)} were lost`,
+    `${name}, ${connections} connections: of ${sent} requests ${answered} were answered, ` +
+      `${wrong} of them wrongly; ${refused} failed, ${lost} were lost`,
   )
 }

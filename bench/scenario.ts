@@ -5,9 +5,19 @@ export interface Scenario {
   readonly command: readonly [program: string, ...args: string[]]
   /** Below the server's URL. */
   readonly path: string
+  /** Asked in turns under load, instead of `path`. */
+  readonly paths?: readonly string[]
   readonly body: string
-  /** The only right answer to a body. */
+  /** The right answer to a body. */
   answer(body: string): string
+  /** For guests whose answers to equal bodies differ. By default the answer has to be equal to `answer`. */
+  isRight?(body: string, answer: string): boolean
+  /** Its failures are counted and shown, because it is not ours; otherwise one ends the bench. */
+  readonly mayFail?: boolean
+}
+
+export function isRight(scenario: Scenario, body: string, answer: string): boolean {
+  return scenario.isRight?.(body, answer) ?? answer === scenario.answer(body)
 }
 
 /** Scenarios that are measured together, interleaved, and shown in one table. */
@@ -44,7 +54,16 @@ export function noPlugin(body: string): Scenario {
   }
 }
 
-const HELLO = 'plugins/hello/hello.wasm'
+/** The same without Fastify. */
+export function bareHttp(body: string): Scenario {
+  return {
+    ...noPlugin(body),
+    name: 'bare node:http',
+    command: [process.execPath, 'bench/servers/node-http.js'],
+  }
+}
+
+export const HELLO = 'plugins/hello/hello.wasm'
 
 export const HELLO_BODY = '😄 Bob Morane'
 
@@ -89,4 +108,5 @@ export function moods(name: string, plugin: string, mood: string, ...flags: stri
   }
 }
 
-const COMMAND = ['dist/cli.js', '--port', '0']
+/** What starts the built command; plug-ins and flags follow. */
+export const COMMAND = ['dist/cli.js', '--port', '0']

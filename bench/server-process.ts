@@ -1,23 +1,31 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { MICROS_PER_TICK, treeCpuMicros, treeMemoryBytes } from './processes.ts'
 import type { Scenario } from './scenario.ts'
 
 /** A scenario's server, in a process of its own. */
 export interface ServerProcess {
   readonly url: string
-  /** CPU time that the process has used so far, user and system, all its threads, in microseconds. */
+  /** CPU time that the process and all that it started have used so far, user and system, in microseconds. */
   cpuMicros(): number
-  /** Memory of the process that is in RAM, all its threads, in bytes. */
+  /** Memory of the process and all that it started that is in RAM, in bytes. */
   memoryBytes(): number
   /** Waits until the process has nothing to do any more. */
   idle(): Promise<void>
   /** Ends it as its user would, and waits for that. */
   end(): Promise<void>
   stop(): void
+  /** Settles when the process has ended, however that came. */
+  readonly ended: Promise<Ending>
+}
+
+export interface Ending {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  /** The first that it printed. */
+  readonly printed: string
 }
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -34,21 +42,27 @@ export async function startServer({ name, command, path }: Scenario): Promise<Se
   const child = spawn(program, args, { cwd: ROOT, env: environment(), stdio: ['ignore', 'pipe', 'pipe'] })
   const stop = () => child.kill('SIGKILL')
   process.once('exit', stop)
-  child.once('close', () => process.off('exit', stop))
+  const printed = collect(child)
+  const ended = new Promise<Ending>((resolve) => {
+    child.once('close', (code, signal) => {
+      process.off('exit', stop)
+      resolve({ code, signal, printed: printed.text })
+    })
+  })
   try {
-    const listening = await printedUrl(child)
-    const cpuMicros = () => readCpuMicros(child.pid)
+    const listening = await printedUrl(child, printed)
+    const cpuMicros = () => treeCpuMicros(child.pid)
     return {
       url: new URL(path, listening).href,
       cpuMicros,
-      memoryBytes: () => readMemoryBytes(child.pid),
+      memoryBytes: () => treeMemoryBytes(child.pid),
       idle: () => idle(cpuMicros),
       async end() {
-        const closed = once(child, 'close')
         child.kill('SIGTERM')
-        await closed
+        await ended
       },
       stop,
+      ended,
     }
   } catch (error) {
     stop()
@@ -62,24 +76,40 @@ function environment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(isOurs))
 }
 
-/** Reads on after that: a full pipe would stop the server. */
-function printedUrl(child: ChildProcessByStdio<null, Readable, Readable>): Promise<string> {
+interface Printed {
+  text: string
+}
+
+/** Reads on when that is too long: a full pipe would stop the server. */
+function collect(child: Child): Printed {
+  const printed = { text: '' }
+  const read = (text: string) => {
+    if (printed.text.length < MAX_PRINTED) printed.text += text
+  }
+  child.stdout.setEncoding('utf8').on('data', read)
+  child.stderr.setEncoding('utf8').on('data', read)
+  return printed
+}
+
+type Child = ChildProcessByStdio<null, Readable, Readable>
+
+function printedUrl(child: Child, printed: Printed): Promise<string> {
   return new Promise((resolve, reject) => {
-    let printed = ''
-    const timer = setTimeout(() => reject(new Error(`it is silent: ${printed}`)), START_TIMEOUT_MS)
-    const read = (text: string) => {
-      if (printed.length < MAX_PRINTED) printed += text
-      const url = /listens on (\S+)\n/.exec(printed)?.[1]
+    const timer = setTimeout(() => reject(new Error(`it is silent: ${printed.text}`)), START_TIMEOUT_MS)
+    const look = () => {
+      const url = /listens on (\S+)\n/.exec(printed.text)?.[1]
       if (url === undefined) return
       clearTimeout(timer)
+      child.stdout.off('data', look)
+      child.stderr.off('data', look)
       resolve(url)
     }
-    child.stdout.setEncoding('utf8').on('data', read)
-    child.stderr.setEncoding('utf8').on('data', read)
+    child.stdout.on('data', look)
+    child.stderr.on('data', look)
     child.once('error', reject)
     child.once('close', (code, signal) => {
       clearTimeout(timer)
-      reject(new Error(`it ended with ${signal ?? code}: ${printed}`))
+      reject(new Error(`it ended with ${signal ?? code}: ${printed.text}`))
     })
   })
 }
@@ -97,26 +127,3 @@ async function idle(cpuMicros: () => number): Promise<void> {
 
 const ROUND_MS = 200
 const MAX_ROUNDS = 50
-
-/** The kernel tells CPU time in ticks of 10 ms: `USER_HZ` is 100 wherever Node runs on Linux. */
-const MICROS_PER_TICK = 10_000
-
-function readCpuMicros(pid: number | undefined): number {
-  const line = readProc(`/proc/${pid}/stat`)
-  // proc(5): the command's name, in parentheses, may hold spaces; utime and stime are fields 14 and 15.
-  const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * MICROS_PER_TICK
-}
-
-function readMemoryBytes(pid: number | undefined): number {
-  const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readProc(`/proc/${pid}/status`)) ?? []
-  return Number(kib) * 1_024
-}
-
-function readProc(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    throw new Error('the server has ended, or this is not Linux', { cause: error })
-  }
-}

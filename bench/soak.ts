@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { type Origin, renderNumber, renderOrigin } from './origin.ts'
+import { renderNumber } from './origin.ts'
 
 /** What an engine holds while it answers many calls. */
 export interface SoakMeasurement {
@@ -130,15 +130,13 @@ function slope(samples: readonly Sample[]): number {
   return covariance / mean(({ calls }) => (calls - meanCalls) ** 2)
 }
 
-export function renderSoak(origin: Origin, measured: readonly SoakMeasurement[]): string {
+export function renderSoak(measured: readonly SoakMeasurement[]): string {
   const rows = measured.map(({ engine, seconds, warmMib, slopeMib, handles }) => {
     const [before, after] = handles.map((names) => names.length)
     const numbers = [renderNumber(seconds, 0), renderNumber(warmMib, 1), renderNumber(slopeMib, 2)]
     return `| ${[engine, ...numbers, before, after].join(' | ')} |`
   })
   return [
-    renderOrigin(origin),
-    '',
     '| engine | s | warm RSS MiB | MiB per 10^6 calls | handles before | after |',
     '| --- | ---: | ---: | ---: | ---: | ---: |',
     ...rows,

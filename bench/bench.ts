@@ -1,0 +1,37 @@
+import type { Effort } from './measure.ts'
+import type { Settings } from './settings.ts'
+
+/** What `npm run bench -- NAME` runs. */
+export interface Bench {
+  readonly name: string
+  /** How long it takes with its own settings, in minutes; `npm run bench -- all` tells the sum. */
+  readonly minutes: number
+  run(settings: Settings, progress: (line: string) => void): Promise<Report>
+}
+
+export interface Report {
+  /** The settings that were used, as one would type them. */
+  readonly args: string
+  /** Tables and sentences for people. */
+  readonly markdown: string
+  /** All that is known. */
+  readonly data: object
+  /** Pictures by name, as SVG; they are shown above the tables. */
+  readonly plots?: Readonly<Record<string, string>>
+}
+
+/** An effort without a number of connections, and how one would type it. */
+export function effortOf(
+  { tool, quick, ...given }: Settings,
+  usual: Omit<Effort, 'connections' | 'tool'>,
+): { readonly effort: Omit<Effort, 'connections'>; readonly args: string } {
+  const least = quick ? { runs: 1, seconds: 1, warmUpSeconds: 1 } : usual
+  const runs = given.runs ?? least.runs
+  const seconds = given.seconds ?? least.seconds
+  const warmUpSeconds = given.warmUpSeconds ?? least.warmUpSeconds
+  const toolArgs = tool.name === 'autocannon' ? '' : ` --tool ${tool.name}`
+  return {
+    effort: { tool, runs, seconds, warmUpSeconds },
+    args: ` --runs ${runs} --seconds ${seconds} --warm-up ${warmUpSeconds}${toolArgs}`,
+  }
+}

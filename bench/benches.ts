@@ -1,0 +1,59 @@
+import { type Bench, effortOf } from './bench.ts'
+import { peers } from './peers.ts'
+import { setBench } from './set-bench.ts'
+import { article } from './sets/article.ts'
+import { http } from './sets/http.ts'
+
+const calls: Bench = {
+  name: 'calls',
+  minutes: 1,
+  async run({ runs, quick }, progress) {
+    const { measureCalls, renderCalls } = await import('./calls.ts')
+    const rounds = runs ?? (quick ? 5 : 21)
+    const data = await measureCalls(rounds, progress)
+    return { args: ` --runs ${rounds}`, markdown: renderCalls(data), data }
+  },
+}
+
+const engines: Bench = {
+  name: 'engines',
+  minutes: 11,
+  async run(settings, progress) {
+    const { measureEngines, renderEngines } = await import('./engines.ts')
+    const { effort, args } = effortOf(settings, { runs: 7, seconds: 5, warmUpSeconds: 3 })
+    const data = await measureEngines(effort, progress)
+    return { args, markdown: renderEngines(data), data }
+  },
+}
+
+const profile: Bench = {
+  name: 'profile',
+  minutes: 1,
+  async run({ seconds = 5 }) {
+    const { measureProfile, renderProfile } = await import('./profile.ts')
+    const lines = await measureProfile(seconds)
+    return { args: ` --seconds ${seconds}`, markdown: renderProfile(lines), data: { lines } }
+  },
+}
+
+const soak: Bench = {
+  name: 'soak',
+  minutes: 1,
+  async run({ calls, quick }, progress) {
+    const { measureSoak, renderSoak } = await import('./soak.ts')
+    const count = calls ?? (quick ? 100_000 : 1_000_000)
+    const measured = await measureSoak(count, progress)
+    return { args: ` --calls ${count}`, markdown: renderSoak(measured), data: { measured } }
+  },
+}
+
+/** All of them, in the order in which `all` runs them. */
+export const BENCHES: readonly Bench[] = [
+  setBench(article, 8),
+  setBench(http, 9),
+  peers,
+  engines,
+  calls,
+  profile,
+  soak,
+]

@@ -1,0 +1,58 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/*
+ * What Linux tells about a process and its children.
+ */
+
+/** The kernel tells CPU time in ticks of 10 ms: `USER_HZ` is 100 wherever Node runs on Linux. */
+export const MICROS_PER_TICK = 10_000
+
+/** CPU time that a process and all that it started have used so far, user and system, in microseconds. */
+export function treeCpuMicros(pid: number | undefined): number {
+  const ticks = tree(pid).map((pid) => {
+    const { own, endedChildren } = processTimes(readProc(`/proc/${pid}/stat`))
+    return own + endedChildren
+  })
+  return sum(ticks) * MICROS_PER_TICK
+}
+
+/** Memory of a process and all that it started that is in RAM, in bytes. What they share counts twice. */
+export function treeMemoryBytes(pid: number | undefined): number {
+  return sum(
+    tree(pid).map((pid) => {
+      const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readProc(`/proc/${pid}/status`)) ?? []
+      return Number(kib) * 1_024
+    }),
+  )
+}
+
+/** Times in ticks, from the text of `/proc/PID/stat`. */
+export function processTimes(stat: string): { readonly own: number; readonly endedChildren: number } {
+  // proc(5): the command's name, in parentheses, may hold spaces; utime and stime are fields 14 and 15, then come
+  // those of children that were waited for.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const [user, system, childrenUser, childrenSystem] = fields.slice(11, 15).map(Number)
+  return { own: sum([user, system]), endedChildren: sum([childrenUser, childrenSystem]) }
+}
+
+/** A process and all that it started. */
+function tree(pid: number | undefined): number[] {
+  if (pid === undefined) throw new Error('the server did not start')
+  const threads = readdirSync(`/proc/${pid}/task`)
+  const children = threads.flatMap((thread) =>
+    readProc(`/proc/${pid}/task/${thread}/children`).split(' ').filter(Boolean).map(Number),
+  )
+  return [pid, ...children.flatMap(tree)]
+}
+
+function readProc(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new Error('the server has ended, or this is not Linux', { cause: error })
+  }
+}
+
+function sum(values: readonly (number | undefined)[]): number {
+  return values.reduce<number>((total, value) => total + (value ?? Number.NaN), 0)
+}

@@ -1,0 +1,67 @@
+import { parseArgs } from 'node:util'
+import type { LoadTool } from './load/load.ts'
+import { findTool } from './load/tools.ts'
+
+/** What the command line asks for; what it leaves out, each bench has its own idea of. */
+export interface Settings {
+  readonly runs?: number
+  readonly seconds?: number
+  readonly warmUpSeconds?: number
+  readonly connections?: readonly number[]
+  /** Calls of `soak`. */
+  readonly calls?: number
+  readonly tool: LoadTool
+  /** As little as still shows something. */
+  readonly quick: boolean
+}
+
+export interface CommandLine {
+  readonly name: string
+  readonly settings: Settings
+  /** Where everything is to be written, as JSON. */
+  readonly json: string | undefined
+  readonly update: boolean
+}
+
+/** @throws when it cannot be understood. */
+export function readCommandLine(): CommandLine {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      runs: { type: 'string' },
+      seconds: { type: 'string' },
+      'warm-up': { type: 'string' },
+      connections: { type: 'string' },
+      calls: { type: 'string' },
+      tool: { type: 'string', default: 'autocannon' },
+      quick: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      update: { type: 'boolean', default: false },
+    },
+  })
+  const [name = 'article', ...more] = positionals
+  if (more.length > 0) throw new Error(`name one bench, not "${positionals.join(' ')}"`)
+  const { runs, seconds, connections, calls } = values
+  const warmUp = values['warm-up']
+  return {
+    name,
+    settings: {
+      ...(runs !== undefined && { runs: positive('runs', runs) }),
+      ...(seconds !== undefined && { seconds: positive('seconds', seconds) }),
+      ...(warmUp !== undefined && { warmUpSeconds: positive('warm-up', warmUp) }),
+      ...(connections !== undefined && {
+        connections: connections.split(',').map((text) => positive('connections', text)),
+      }),
+      ...(calls !== undefined && { calls: positive('calls', calls) }),
+      tool: findTool(values.tool),
+      quick: values.quick,
+    },
+    json: values.json,
+    update: values.update,
+  }
+}
+
+function positive(option: string, text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
+  throw new Error(`--${option}: must be a whole number above 0, not "${text}"`)
+}
