@@ -1,8 +1,11 @@
 import { type Bench, effortOf } from './bench.ts'
+import { scale } from './growth.ts'
+import { payload } from './payload.ts'
 import { peers } from './peers.ts'
 import { setBench } from './set-bench.ts'
 import { article } from './sets/article.ts'
 import { http } from './sets/http.ts'
+import { startup } from './startup.ts'
 
 const calls: Bench = {
   name: 'calls',
@@ -52,7 +55,10 @@ export const BENCHES: readonly Bench[] = [
   setBench(article, 8),
   setBench(http, 9),
   peers,
+  payload,
   engines,
+  scale,
+  startup,
   calls,
   profile,
   soak,

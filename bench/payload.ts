@@ -1,0 +1,169 @@
+import { type Bench, effortOf, type Report } from './bench.ts'
+import { post } from './client.ts'
+import { assembleGuestFile } from './guest.ts'
+import { medians } from './measure.ts'
+import { renderNumber } from './origin.ts'
+import { renderLineChart } from './plot.ts'
+import { type Run, runUnderLoad, warmUp } from './run.ts'
+import { COMMAND, noPlugin, type Scenario } from './scenario.ts'
+import { startServer } from './server-process.ts'
+import type { Settings } from './settings.ts'
+
+/** What bytes cost: bodies from 8 B to 1 MiB through guests, on each runtime and engine. */
+export const payload: Bench = { name: 'payload', minutes: 4, run }
+
+/** A server at one size of body: the medians of its runs. */
+interface PayloadMeasurement extends Run {
+  readonly scenario: string
+  readonly bytes: number
+  readonly runs: readonly Run[]
+}
+
+const SIZES = [8, 1_024, 16_384, 65_536, 262_144, 1_048_576]
+
+/** So few that the largest bodies do not fill the memory. */
+const CONNECTIONS = [10]
+
+/** Requests of each size before it is counted. */
+const WARM_UP_REQUESTS = 20
+
+async function run(settings: Settings, progress: (line: string) => void): Promise<Report> {
+  const { effort, args } = effortOf(settings, { runs: 2, seconds: 1, warmUpSeconds: 1 })
+  const [connections = 1] = settings.connections ?? CONNECTIONS
+  const pressure = { tool: effort.tool, connections, seconds: effort.seconds }
+  const scenarios = await openScenarios()
+  const measured = new Map(scenarios.map(({ name }) => [name, SIZES.map((): Run[] => [])]))
+  for (let number = 1; number <= effort.runs; number++) {
+    for (const scenario of scenarios) {
+      const server = await startServer(scenario)
+      try {
+        await warmUp(withBody(scenario, 8), server, { ...pressure, seconds: effort.warmUpSeconds })
+        for (const [i, bytes] of SIZES.entries()) {
+          const sized = withBody(scenario, bytes)
+          for (let sent = 0; sent < WARM_UP_REQUESTS; sent++) await post(server.url, sized.body)
+          measured.get(scenario.name)?.[i]?.push(await runUnderLoad(sized, server, pressure))
+        }
+      } finally {
+        server.stop()
+      }
+      progress(`run ${number}: ${scenario.name}`)
+    }
+  }
+  const measurements = [...measured].flatMap(([scenario, bySize]) =>
+    bySize.map((runs, i) => ({ scenario, bytes: SIZES[i] ?? 0, ...medians(runs), runs })),
+  )
+  return {
+    args: `${args} --connections ${connections}`,
+    markdown: render(measurements),
+    data: { measurements },
+    plots: { payload: plot(measurements, connections) },
+  }
+}
+
+/** All that differs between the guests is the plug-in and its answers. */
+async function openScenarios(): Promise<Scenario[]> {
+  const copy = await assembleGuestFile('copy')
+  const vowels = 'plugins/count-vowels-rust/count-vowels.wasm'
+  const reference = { ...noPlugin(''), name: 'Fastify, echo' }
+  const guest = (name: string, plugin: string, flags: readonly string[]): Scenario => ({
+    ...reference,
+    name,
+    command: [process.execPath, ...COMMAND, ...flags, plugin],
+  })
+  const counting = (scenario: Scenario): Scenario => ({
+    ...scenario,
+    answer: countOf,
+    isRight: (body, answer) => answer.startsWith(countOf(body)),
+  })
+  return [
+    reference,
+    ...WAYS.map(([name, flags]) => guest(`copy, ${name}`, copy, flags)),
+    ...WAYS.map(([name, flags]) => counting(guest(`count-vowels, ${name}`, vowels, flags))),
+  ]
+}
+
+const WAYS: readonly (readonly [name: string, flags: readonly string[]])[] = [
+  ['kernel', []],
+  ['kernel, 1 worker', ['--workers', '1']],
+  ['sdk', ['--runtime', 'sdk']],
+  ['sdk, 1 worker', ['--runtime', 'sdk', '--workers', '1']],
+]
+
+/** What an answer begins with: the rest counts all bodies so far. */
+function countOf(body: string): string {
+  let count = counts.get(body)
+  if (count === undefined) {
+    count = body.match(/[aeiou]/gi)?.length ?? 0
+    counts.set(body, count)
+  }
+  return `{"count":${count},`
+}
+
+const counts = new Map<string, number>()
+
+function withBody(scenario: Scenario, bytes: number): Scenario {
+  return {
+    ...scenario,
+    body: 'Bob Morane and the 7 crosses of lead; '.repeat(bytes / 38 + 1).slice(0, bytes),
+  }
+}
+
+function render(measurements: readonly PayloadMeasurement[]): string {
+  const spreads = measurements.map(({ runs, cpuMicrosPerRequest }) => {
+    const values = runs.map((run) => run.cpuMicrosPerRequest)
+    return (Math.max(...values) - Math.min(...values)) / cpuMicrosPerRequest
+  })
+  return [
+    'CPU µs/request:',
+    '',
+    table(measurements, (run) => renderNumber(run.cpuMicrosPerRequest, 1)),
+    '',
+    'Requests/s:',
+    '',
+    table(
+      measurements,
+      (run) => renderNumber(run.requestsPerSecond, 0) + (run.generatorLoad > 0.9 ? '*' : ''),
+    ),
+    '',
+    "\\* The load generator was busy for more than 90 % of the time: it is its limit rather than the server's.",
+    '',
+    `The largest distance between the runs of a cell is ${renderNumber(Math.max(...spreads) * 100, 0)} % of its CPU.`,
+  ].join('\n')
+}
+
+function table(
+  measurements: readonly PayloadMeasurement[],
+  cell: (measurement: PayloadMeasurement) => string,
+): string {
+  const names = [...new Set(measurements.map(({ scenario }) => scenario))]
+  const rows = names.map((name) => {
+    const cells = measurements.filter(({ scenario }) => scenario === name).map(cell)
+    return `| ${[name, ...cells].join(' | ')} |`
+  })
+  return [
+    `| scenario | ${SIZES.map(renderBytes).join(' | ')} |`,
+    `| --- |${' ---: |'.repeat(SIZES.length)}`,
+    ...rows,
+  ].join('\n')
+}
+
+function renderBytes(bytes: number): string {
+  if (bytes >= 1_048_576) return `${bytes / 1_048_576} MiB`
+  return bytes >= 1_024 ? `${bytes / 1_024} KiB` : `${bytes} B`
+}
+
+function plot(measurements: readonly PayloadMeasurement[], connections: number): string {
+  const names = [...new Set(measurements.map(({ scenario }) => scenario))]
+  return renderLineChart({
+    title: 'CPU time of the server per request, by the size of its body',
+    note: `${connections} connections; copy answers with its input, 8 bytes at a time. Less is better.`,
+    x: { label: 'bytes of the body', scale: 'log2' },
+    y: { label: 'microseconds', scale: 'log10' },
+    lines: names.map((name) => ({
+      name,
+      points: measurements
+        .filter(({ scenario }) => scenario === name)
+        .map(({ bytes, cpuMicrosPerRequest }) => [bytes, cpuMicrosPerRequest] as const),
+    })),
+  })
+}

@@ -1,0 +1,197 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Bench, Report } from './bench.ts'
+import { post } from './client.ts'
+import { renderMib, renderNumber } from './origin.ts'
+import { renderBarChart } from './plot.ts'
+import { verdict } from './report.ts'
+import { HELLO, HELLO_BODY, isRight, noPlugin, ours, type Scenario } from './scenario.ts'
+import { startServer } from './server-process.ts'
+import type { Settings } from './settings.ts'
+import { median } from './statistics.ts'
+
+/** From the command to the first answer, and what an idle server has in memory. */
+export const startup: Bench = { name: 'startup', minutes: 1, run }
+
+/** One start of a server. */
+export interface Start {
+  /** From the start of its process to the end of its first answer. */
+  readonly ms: number
+  /** CPU time of the process until then. */
+  readonly cpuMs: number
+  /** What it had in RAM when it was idle again. */
+  readonly memoryBytes: number
+}
+
+/** The medians of some starts, which were interleaved with those of the others. */
+export interface StartMeasurement extends Start {
+  readonly scenario: string
+  readonly starts: readonly Start[]
+  /** The median of the ratios to the first scenario's start of the same round. */
+  readonly ratio: number
+}
+
+/** How long the start may take, in relation to an app of Fastify with one route. */
+const FLOOR = 1.6
+
+const PLUGINS = [1, 2, 5, 10]
+
+const WORKERS = [1, 2, 4]
+
+async function run({ runs, quick }: Settings, progress: (line: string) => void): Promise<Report> {
+  const rounds = runs ?? (quick ? 3 : 15)
+  const starts = await measureStarts(startScenarios(), rounds, progress)
+  const files = numberedPlugins(Math.max(...PLUGINS))
+  const fewer = Math.ceil(rounds / 5)
+  const plugins = await measureStarts(
+    PLUGINS.map((count) => several(files.slice(0, count))),
+    fewer,
+    progress,
+  )
+  const workers = await measureStarts([ours('0 workers'), ...WORKERS.map(withWorkers)], fewer, progress)
+  return {
+    args: ` --runs ${rounds}`,
+    markdown: [
+      renderStarts(starts),
+      '',
+      renderMemory('plug-ins', plugins, PLUGINS),
+      '',
+      renderMemory('workers', workers, [0, ...WORKERS]),
+    ].join('\n'),
+    data: { starts, plugins, workers },
+    plots: { startup: plot(starts) },
+  }
+}
+
+/** The first is what the second is compared with. */
+export function startScenarios(): Scenario[] {
+  return [
+    { ...noPlugin(HELLO_BODY), name: 'Fastify, echo' },
+    ours('wasm-serve'),
+    ours('wasm-serve, 1 worker', '--workers', '1'),
+    ours('wasm-serve, --runtime sdk', '--runtime', 'sdk'),
+  ]
+}
+
+/** Starts servers in turns. @throws when one does not start, or answers wrongly. */
+export async function measureStarts(
+  scenarios: readonly Scenario[],
+  rounds: number,
+  progress: (line: string) => void,
+): Promise<StartMeasurement[]> {
+  const measured = scenarios.map((scenario) => ({ scenario, starts: [] as Start[] }))
+  for (let round = 0; round <= rounds; round++) {
+    for (const { scenario, starts } of measured) {
+      const start = await startOnce(scenario)
+      if (round > 0) starts.push(start) // the first round fills the file cache
+    }
+  }
+  const [reference] = measured
+  return measured.map(({ scenario, starts }) => {
+    const of = (key: keyof Start) => median(starts.map((start) => start[key]))
+    const ratios = starts.map(({ ms }, i) => ms / (reference?.starts[i]?.ms ?? Number.NaN))
+    progress(`${scenario.name}: ${of('ms').toFixed(0)} ms`)
+    return {
+      scenario: scenario.name,
+      ms: of('ms'),
+      cpuMs: of('cpuMs'),
+      memoryBytes: of('memoryBytes'),
+      starts,
+      ratio: median(ratios),
+    }
+  })
+}
+
+async function startOnce(scenario: Scenario): Promise<Start> {
+  const begun = performance.now()
+  const server = await startServer(scenario)
+  try {
+    const { status, body, at } = await post(server.url, scenario.body)
+    const cpuMs = server.cpuMicros() / 1_000
+    if (status !== 200 || !isRight(scenario, scenario.body, body))
+      throw new Error(`answered ${status} ${body}`)
+    for (const path of scenario.paths ?? []) await post(new URL(path, server.url).href, scenario.body)
+    await server.idle()
+    return { ms: at - begun, cpuMs, memoryBytes: server.memoryBytes() }
+  } finally {
+    server.stop()
+  }
+}
+
+/** So many files of one plug-in with bytes of their own: V8 shares the code of equal ones. */
+function numberedPlugins(count: number): string[] {
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-plugins-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const wasm = readFileSync(HELLO)
+  return Array.from({ length: count }, (_, i) => {
+    const path = join(folder, `hello-${i}.wasm`)
+    writeFileSync(path, Buffer.concat([wasm, CUSTOM_SECTION, Buffer.of(i)]))
+    return path
+  })
+}
+
+/** Identifier 0, 3 bytes long, with a name of one letter; what follows is the section's own. */
+const CUSTOM_SECTION = Buffer.of(0, 3, 1, 0x6e)
+
+/** Each of them is asked once: the code and the memory of one that never was cost next to nothing. */
+function several(files: readonly string[]): Scenario {
+  const scenario = ours(`${files.length} plug-ins`)
+  const [program = '', ...args] = [...scenario.command.slice(0, -1), ...files]
+  const paths = files.length === 1 ? ['/'] : files.map((_, i) => `/hello-${i}`)
+  return { ...scenario, command: [program, ...args], path: paths[0] ?? '/', paths }
+}
+
+function withWorkers(count: number): Scenario {
+  return ours(`${count} workers`, '--workers', String(count), '--spare-workers', '0')
+}
+
+function renderStarts(starts: readonly StartMeasurement[]): string {
+  const rows = starts.map(({ scenario, ms, cpuMs, memoryBytes, ratio, starts }) => {
+    const times = starts.map((start) => start.ms)
+    const range = `${renderNumber(Math.min(...times), 0)} to ${renderNumber(Math.max(...times), 0)}`
+    const cells = [renderNumber(ms, 0), range, renderNumber(ratio, 2), renderNumber(cpuMs, 0)]
+    return `| ${[scenario, ...cells, renderMib(memoryBytes)].join(' | ')} |`
+  })
+  const [, measured] = starts
+  const kept = measured
+    ? `\n\n- \`${measured.scenario}\`: ${renderNumber(measured.ratio, 2)} of the time, promised at most ${FLOOR}: ${verdict(measured.ratio <= FLOOR)}`
+    : ''
+  return `${[
+    '| scenario | to the first answer ms | least and most | relative | CPU ms | idle memory MiB |',
+    '| --- | ---: | ---: | ---: | ---: | ---: |',
+    ...rows,
+  ].join('\n')}${kept}`
+}
+
+function renderMemory(
+  what: string,
+  measured: readonly StartMeasurement[],
+  counts: readonly number[],
+): string {
+  const [first] = measured
+  const rows = measured.map(({ ms, memoryBytes }, i) => {
+    const more = (counts[i] ?? 0) - (counts[0] ?? 0)
+    const each = more > 0 ? renderMib((memoryBytes - (first?.memoryBytes ?? Number.NaN)) / more) : ''
+    return `| ${[counts[i], renderNumber(ms, 0), renderMib(memoryBytes), each].join(' | ')} |`
+  })
+  return [
+    `| ${what} | to the first answer ms | idle memory MiB | each MiB |`,
+    '| ---: | ---: | ---: | ---: |',
+    ...rows,
+  ].join('\n')
+}
+
+function plot(starts: readonly StartMeasurement[]): string {
+  return renderBarChart({
+    title: 'From the command to the first answer',
+    note: 'Medians of interleaved starts; the files were in memory.',
+    axis: { label: 'milliseconds' },
+    bars: starts.map(({ scenario, ms }) => ({
+      name: scenario,
+      value: ms,
+      text: renderNumber(ms, 0),
+      isMarked: scenario === 'wasm-serve',
+    })),
+  })
+}
