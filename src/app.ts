@@ -45,6 +45,7 @@ export async function createApp(
     trustProxy: trusted(options),
     return503OnClosing: false, // who still gets through is answered
     pluginTimeout: 0, // compiling a large module takes what it takes
+    schemaController: NO_SCHEMAS,
     frameworkErrors: (error, request, reply) => {
       // Fastify runs no hooks for a URL that it cannot read.
       if (options.accessLog) reply.raw.once('finish', () => logAccess(request, reply))
@@ -81,6 +82,16 @@ export async function createApp(
     throw error
   }
   return { app, routes }
+}
+
+/**
+ * What Fastify compiles the schemas of routes with takes as long to load as the rest of Fastify, and is loaded at once
+ * unless there is something else. Nothing here has a schema, and nobody can add a route to an app that is ready.
+ */
+const NO_SCHEMAS = { compilersFactory: { buildValidator: refuseSchemas, buildSerializer: refuseSchemas } }
+
+function refuseSchemas(): never {
+  throw new Error('no route of this server may have a schema')
 }
 
 function hasEdge(options: CheckedServerOptions): boolean {

@@ -1,7 +1,7 @@
 //! Rust's axum with Extism's own crate, for the bench. `peer-axum echo` answers with the body; `peer-axum pool FILE`
 //! answers with what the plug-in's function `hello` makes of it.
 
-use std::{env, time::Duration};
+use std::{env, fs, time::Duration};
 
 use axum::{
     Router,
@@ -27,22 +27,28 @@ fn main() {
 }
 
 async fn serve(app: Router) {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    println!("listens on http://{}", listener.local_addr().expect("an address"));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a free port");
+    println!(
+        "listens on http://{}",
+        listener.local_addr().expect("an address")
+    );
     axum::serve(listener, app).await.expect("a server");
 }
 
 /// Compiled once; as many instances as cores, which is also how many threads tokio has, so that none waits for one.
 /// Calls are not handed to `spawn_blocking`: they are short, and that would cost more than they do.
 fn pooled(file: &str) -> MethodRouter {
-    let manifest = Manifest::new([Wasm::file(file)]);
-    let compiled = CompiledPlugin::new(PluginBuilder::new(manifest).with_wasi(true)).expect("a plug-in");
+    let manifest = Manifest::new([Wasm::data(fs::read(file).expect("a file"))]);
+    let compiled =
+        CompiledPlugin::new(PluginBuilder::new(manifest).with_wasi(true)).expect("a plug-in");
     let pool: Pool = PoolBuilder::new().build(move || Plugin::new_from_compiled(&compiled));
     post(move |body: Bytes| async move {
-        let mut plugin = pool
-            .get(Duration::from_secs(5))
-            .map_err(failed)?
-            .ok_or((StatusCode::SERVICE_UNAVAILABLE, "all instances are busy".to_owned()))?;
+        let mut plugin = pool.get(Duration::from_secs(5)).map_err(failed)?.ok_or((
+            StatusCode::SERVICE_UNAVAILABLE,
+            "all instances are busy".to_owned(),
+        ))?;
         plugin.call::<&[u8], String>("hello", &body).map_err(failed)
     })
 }
