@@ -13,11 +13,15 @@ import { type ExamplePlugin, isCommitted, wasmPath } from './plugins.ts'
 export async function build(plugin: ExamplePlugin): Promise<Uint8Array> {
   const { folder } = plugin
   const script = fileURLToPath(new URL(`${folder}/build.sh`, import.meta.url))
-  await promisify(execFile)('bash', [script], { maxBuffer: MAX_OUTPUT }).catch((error) => {
+  const env = { TINYGO, ...process.env }
+  await promisify(execFile)('bash', [script], { env, maxBuffer: MAX_OUTPUT }).catch((error) => {
     throw new Error(`${folder}/build.sh failed\n${error.stdout}${error.stderr}`)
   })
   return readFileSync(wasmPath(plugin))
 }
+
+/** The TinyGo that is built here, of one version wherever that is. */
+export const TINYGO = fileURLToPath(new URL('hello-tinygo/toolchain/tinygo', import.meta.url))
 
 const MAX_OUTPUT = 64 * 1_048_576
 

@@ -1,17 +1,14 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { LANGUAGES, type ToolchainSource } from '../src/commands/new/languages.ts'
 
 /** What turns sources of one language into plug-ins. */
-export interface Toolchain {
-  /** For people. */
-  readonly name: string
+export interface Toolchain extends ToolchainSource {
   /** Shell commands, run in `plugins`: they fail where something is missing, and print what the bytes depend on. */
   readonly probe: string
   /** What the probe printed where the committed plug-ins were built. Anything else may build other bytes. */
   readonly pinned: string
-  /** How to get it, in a line. */
-  readonly get: string
 }
 
 /**
@@ -46,21 +43,19 @@ const RUST_VERSION = `rustc --version | sed 's/rustc \\([^ ]*\\).*/Rust \\1/'`
 const WASM_OPT = `wasm-opt --version | sed 's/ (.*//; s/ version//'`
 
 export const rust: Toolchain = {
-  name: 'Rust',
+  ...LANGUAGES.rust.toolchain,
   // The sources of Rust's library, if they are there, change the paths in the panic messages.
   probe: `cargo --version > /dev/null
     ${hasTarget('wasm32-unknown-unknown')}
     ${RUST_VERSION}
     if [ -d "$(rustc --print sysroot)/lib/rustlib/src/rust" ]; then echo rust-src; fi`,
   pinned: 'Rust 1.95.0',
-  get: 'https://rustup.rs, then rustup target add wasm32-unknown-unknown',
 }
 
 export const go: Toolchain = {
-  name: 'Go',
+  ...LANGUAGES.go.toolchain,
   probe: 'go env GOVERSION',
   pinned: 'go1.26.8',
-  get: 'https://go.dev/dl, 1.24 or later',
 }
 
 export const tinygo: Toolchain = {
@@ -76,52 +71,46 @@ export const tinygo: Toolchain = {
 }
 
 export const assemblyscript: Toolchain = {
-  name: 'npm',
+  ...LANGUAGES.assemblyscript.toolchain,
   probe: `npm --version > /dev/null
     node -p '"AssemblyScript " + require("./hello-assemblyscript/package.json").devDependencies.assemblyscript'`,
   pinned: 'AssemblyScript 0.28.20',
-  get: 'https://nodejs.org',
 }
 
 export const wabt: Toolchain = {
-  name: 'npm',
+  ...LANGUAGES.wat.toolchain,
   probe: `npm --version > /dev/null
     node -p '"wabt " + require("./hello-wat/package.json").devDependencies.wabt'`,
   pinned: 'wabt 1.0.39',
-  get: 'https://nodejs.org',
 }
 
 export const c: Toolchain = {
-  name: 'clang for WASI',
+  ...LANGUAGES.c.toolchain,
   probe: `${wasiClang('clang', 'c', 'stdlib.h')}
     ${WASM_OPT} || echo no wasm-opt`,
   pinned: 'clang 14.0.6, wasm-opt 108',
-  get: 'on Debian 12, apt install clang lld wasi-libc libclang-rt-14-dev-wasm32 binaryen',
 }
 
 export const cpp: Toolchain = {
-  name: 'clang++ for WASI',
+  ...LANGUAGES.cpp.toolchain,
   probe: `${wasiClang('clang++-19', 'c++', 'string')}
     ${WASM_OPT} || echo no wasm-opt`,
   pinned: 'clang 19.1.7 (3~deb12u1), wasm-opt 108',
-  get: 'on Debian 12, apt install clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32 libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 binaryen',
 }
 
 export const zig: Toolchain = {
-  name: 'Zig',
+  ...LANGUAGES.zig.toolchain,
   probe: `\${ZIG:-zig} version | sed 's/^/Zig /'`,
   pinned: 'Zig 0.15.2',
-  get: 'pip install ziglang==0.15.2, then export ZIG="python -m ziglang"',
 }
 
 /** QuickJS is C, and clang compiles it. */
 export const quickjs: Toolchain = {
-  name: 'Rust with clang for WASI',
+  ...LANGUAGES.js.toolchain,
   probe: `cargo --version > /dev/null
     ${hasTarget('wasm32-wasip1')}
     command -v llvm-ar-19 > /dev/null
     ${RUST_VERSION}
     ${wasiClang('clang-19', 'c', 'stdlib.h')}`,
   pinned: 'Rust 1.95.0, clang 19.1.7 (3~deb12u1)',
-  get: 'https://rustup.rs, rustup target add wasm32-wasip1 and, on Debian 12, apt install clang-19 llvm-19 wasi-libc libclang-rt-19-dev-wasm32',
 }

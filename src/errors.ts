@@ -34,6 +34,12 @@ export const MountConflictError = failure<[conflicts: string]>(
 /** `wasm-serve check` found something; the message lists all of it. The command exits with 2. */
 export const CheckFailedError = failure<[problems: string]>('WASM_SERVE_CHECK_FAILED', '%s')
 
+/** A folder for a new project cannot be had: it has files, it is none, or it cannot be written. */
+export const ProjectNotMadeError = failure<[name: string, reason: string]>(
+  'WASM_SERVE_PROJECT_NOT_MADE',
+  'No project was made in %s: %s',
+)
+
 /** The plug-in's bytes cannot be read: no such file, a directory, no permission. */
 export const PluginUnreadableError = failure<[source: string, reason: string]>(
   'WASM_SERVE_PLUGIN_UNREADABLE',

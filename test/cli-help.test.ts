@@ -34,6 +34,7 @@ test.each([
   'inspect',
   'call',
   'bench',
+  'new',
   'completion',
 ])('the page of %s fits a screen, has examples, and is found in two ways', async (name) => {
   const [asked, helped] = await Promise.all([run([name, '--help']), run(['help', name])])

@@ -243,6 +243,7 @@ test('what the package exports changes only on purpose', () => {
       "PluginImportError",
       "PluginInvalidError",
       "PluginUnreadableError",
+      "ProjectNotMadeError",
       "QueueFullError",
       "QueueSlowError",
       "RateLimitedError",

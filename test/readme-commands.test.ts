@@ -51,7 +51,13 @@ test('there are such lines', () => {
   expect(readmeLines().length).toBeGreaterThan(8)
 })
 
-test.each(['inspect', 'call', 'bench', 'completion'])('the examples of the page of %s work', async (name) => {
+test.each([
+  'inspect',
+  'call',
+  'bench',
+  'new',
+  'completion',
+])('the examples of the page of %s work', async (name) => {
   const { stdout } = await run(['help', name])
   const examples = /Examples:\n((?: {2}.*\n)+)/.exec(stdout)?.[1] ?? ''
   // Those for other shells run there, in the system tests.

@@ -25,7 +25,7 @@ function escaped(text: string): string {
   return String.UTF16.decode(units.buffer.slice(0, 2 * length))
 }
 
-// biome-ignore lint/correctness/noUnusedVariables: build.sh names it; asc's own would be imported from `env`.
+// build.sh names it; asc's own would be imported from `env`.
 function abort(_message: string | null, _file: string | null, _line: u32, _column: u32): void {
   // The trap that follows says enough.
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds target/hello.wasm from its source; its 1.2 MB are not committed. Needs cargo, rustup for the target where it is
+# Builds target/hello.wasm from its source. Needs cargo, rustup for the target where it is
 # missing and, as Debian 12 calls them, clang-19, llvm-19, wasi-libc for QuickJS, which is C.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds hello.wasm from its source. Needs Zig 0.15.2: on the PATH, or named by ZIG, as in
-# `pip install ziglang==0.15.2` and `ZIG="python -m ziglang" ./build.sh`.
+# `pip install ziglang==0.15.2` and `ZIG="python3 -m ziglang" bash build.sh`.
 set -euo pipefail
 cd "$(dirname "$0")"
 read -ra zig <<< "${ZIG:-zig}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds target/http.wasm from its source; its 4 MB are not committed. Needs Go 1.24 or later.
+# Builds target/http.wasm from its source. Needs Go 1.24 or later.
 set -euo pipefail
 cd "$(dirname "$0")"
 GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -ldflags='-s -w' -o target/http.wasm .

@@ -29,6 +29,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Measure a plug-in under load.',
     load: async () => (await import('./bench.ts')).bench,
   },
+  new: {
+    summary: 'Make a plug-in project, in one of nine languages.',
+    load: async () => (await import('./new.ts')).newProject,
+  },
   completion: {
     summary: 'Print a script that completes words in bash, zsh or fish.',
     load: async () => (await import('./completion.ts')).completion,

@@ -40,7 +40,6 @@ const MAIN_FLAGS = [
   ['--config <K=V>', 'What the guest reads; again and again.'],
   ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
   ['--memory-max <pages>', 'Most memory of the guest. [128MiB]'],
-  ['--body-limit <size>', 'Largest request body. [1MiB]'],
   ['-h, --help, -v, --version', 'This page; the version.'],
 ] as const
 

@@ -50,4 +50,6 @@ export const COMPLETIONS: readonly (readonly [words: readonly string[], complete
     ['bash', 'fish', 'zsh'],
   ],
   [['help', 'fl'], ['flags']],
+  [['new', 'as'], ['assemblyscript']],
+  [['new', 'rust', ''], []],
 ]

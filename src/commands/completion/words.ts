@@ -3,11 +3,14 @@ import { flags } from '../../config/flags.ts'
 import { BENCH_FLAGS } from '../bench.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { INSPECT_FLAGS } from '../inspect.ts'
+import { LANGUAGES } from '../new/languages.ts'
 import type { OwnFlag } from '../own-flags.ts'
 
 /** What a shell can complete: made of the table of flags and the list of commands. */
 export interface Words {
   readonly commands: readonly string[]
+  /** Of which `new` makes projects. */
+  readonly languages: readonly string[]
   /** With their dashes. */
   readonly flags: readonly string[]
   /** Flags whose value is one of a few. */
@@ -41,6 +44,7 @@ export function completionWords(commands: readonly string[]): Words {
     )
   return {
     commands,
+    languages: Object.keys(LANGUAGES),
     flags: [
       ...Object.keys(PARSED_FLAGS).map((name) => `--${name}`),
       ...negations.map(({ name }) => `--no-${name}`),

@@ -1,7 +1,7 @@
 import type { Words } from './words.ts'
 
 /** Renders the script for zsh, where `compinit` has run. */
-export function renderZsh({ commands, flags, choices, paths, texts }: Words): string {
+export function renderZsh({ commands, languages, flags, choices, paths, texts }: Words): string {
   const cases = choices.map(([flag, values]) => `    ${flag}) compadd -- ${values.join(' ')}; return ;;`)
   return `#compdef wasm-serve
 # Completion of wasm-serve for zsh: source <(wasm-serve completion zsh)
@@ -29,6 +29,7 @@ ${cases.join('\n')}
   done
   case \${words[2]} in
     completion) ((CURRENT == 3)) && compadd -- bash zsh fish; return ;;
+    new) ((CURRENT == 3)) && compadd -- ${languages.join(' ')}; return ;;
     help) ((CURRENT == 3)) && compadd -- ${commands.join(' ')} flags; return ;;
   esac
   if ((number == 1)); then
