@@ -13,8 +13,10 @@ import { openLog } from './log/log.ts'
 import { requestId } from './log/request-id.ts'
 import { openRequestLog } from './log/request-log.ts'
 import { sendAnyError } from './route/error-response.ts'
+import type { VersionedOptions } from './route/open-routes.ts'
+import type { RoutePool } from './route/route-pool.ts'
 import type { ServedRoute } from './route/served-route.ts'
-import { wasmServe } from './wasm-serve.ts'
+import { addRoutes } from './wasm-serve.ts'
 
 /**
  * Makes a Fastify app that serves plug-ins and nothing else, hardened, with its engines open: ready for `listen` or
@@ -32,10 +34,15 @@ export async function createServer(
   return app
 }
 
-/** {@link createServer} for options that were checked; also tells what is served. */
+/**
+ * {@link createServer} for options that were checked; also tells what is served.
+ *
+ * @param pool - See {@link addRoutes}.
+ */
 export async function createApp(
-  options: CheckedServerOptions,
+  options: CheckedServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
+  pool?: RoutePool,
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[] }> {
   const app = Fastify({
     // No logger: Fastify would make a child of it for each request, and wait for the end of each answer.
@@ -75,7 +82,7 @@ export async function createApp(
       await addEdge(app, options)
     }
     app.register(answerNotFound)
-    app.register(wasmServe, { routes: options.routes, ...own })
+    app.register(async (scope) => addRoutes(scope, { routes: options.routes, ...own }, pool))
     await app.ready()
   } catch (error) {
     await app.close() // threads and connections would keep the process from ending

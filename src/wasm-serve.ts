@@ -1,28 +1,39 @@
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import {
-  type CheckedWasmServeOptions,
-  checkWasmServeOptions,
-  type WasmServeOptions,
-} from './config/options.ts'
+import { checkWasmServeOptions, type WasmServeOptions } from './config/options.ts'
 import { openContract } from './contract/named.ts'
-import { isDebugged } from './engine/watchdog.ts'
+import type { Engine } from './engine/engine.ts'
+import { splitCalls } from './engine/split.ts'
 import { RouteInvalidError } from './errors.ts'
 import type { CallHooks } from './route/call-hooks.ts'
 import { sendRouteError } from './route/error-response.ts'
 import { hooksOf, runHookedCalls } from './route/hooked-calls.ts'
 import { addMethodGuards } from './route/method-guard.ts'
-import { type ChosenRoute, chooseRoute, type OpenRoute, openRoute, tryRoute } from './route/open-route.ts'
+import type { OpenRoute } from './route/open-route.ts'
+import { type OpenVersions, openRoutes, type VersionedOptions } from './route/open-routes.ts'
 import { type EngineHolder, runCalls, serveRoute } from './route/route.ts'
+import type { RoutePool } from './route/route-pool.ts'
 import { constraintsOf, methodsOf, refuseConflicts } from './route/routes-table.ts'
-import type { ServedRoute } from './route/served-route.ts'
-import { openShared } from './route/shared.ts'
+import type { RouteSplit, ServedRoute } from './route/served-route.ts'
 import { timingHooks } from './route/timing.ts'
 import './tick-shape.ts'
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
-  const options = checkWasmServeOptions(ours)
+  await addRoutes(app, checkWasmServeOptions(ours))
+}
+
+/**
+ * Adds the routes to an app, which closes what they need.
+ *
+ * @param pool - What the server's other apps serve: routes that are there as they should be are taken from it. The
+ * pool belongs to who made it. Default: the app has one of its own.
+ */
+export async function addRoutes(
+  app: FastifyInstance,
+  options: VersionedOptions,
+  given?: RoutePool,
+): Promise<void> {
   const { routes } = options
   refuseConflicts(routes, app.supportedMethods)
 
@@ -30,9 +41,11 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.setErrorHandler(sendRouteError)
 
-  const opened = await openRoutes(options, app)
-  for (const route of opened) {
-    addRoute(app, route, methodsOf(route.options, routes, app.supportedMethods), options)
+  const opened = await openRoutes(options, app, given)
+  app.addHook('onClose', () => opened.close())
+  for (const versions of opened.routes) {
+    const methods = methodsOf(versions.live.options, routes, app.supportedMethods)
+    addRoute(app, versions, opened.pool, methods, options)
   }
   addMethodGuards(app, routes)
 }
@@ -47,55 +60,15 @@ export const wasmServe: FastifyPluginAsync<WasmServeOptions> = fp(plugin, {
   encapsulate: true,
 })
 
-/** Opens all that the routes need; it is closed with the app, or if any of it fails. */
-async function openRoutes(options: CheckedWasmServeOptions, app: FastifyInstance): Promise<OpenRoute[]> {
-  const shared = openShared(options, app.log)
-  const { routes, trial, stallMs } = options
-  try {
-    const chosen = await Promise.all(
-      routes.map((options, index) => chooseRoute(options, ['routes', String(index)], shared)),
-    )
-    if (trial) await Promise.all(chosen.map((route) => tryRoute(route, app.log)))
-    const opened = await openAll(chosen, (await isDebugged()) ? 0 : stallMs, app)
-    app.addHook('onClose', async () => {
-      try {
-        await closeAll(opened)
-      } finally {
-        await shared.close()
-      }
-    })
-    return opened
-  } catch (error) {
-    await shared.close()
-    throw error
-  }
-}
-
-/** Opens the engines in parallel; closes those that opened if one fails. */
-async function openAll(
-  routes: readonly ChosenRoute[],
-  stallMs: number,
+function addRoute(
   app: FastifyInstance,
-): Promise<OpenRoute[]> {
-  const opened: OpenRoute[] = []
-  try {
-    for (const route of routes) {
-      opened.push(openRoute(route, app.prefix + route.options.url, stallMs, app.log))
-    }
-    await Promise.all(opened.map(({ instances }) => instances.ready))
-  } catch (error) {
-    await closeAll(opened)
-    throw error
-  }
-  return opened
-}
-
-async function closeAll(routes: readonly OpenRoute[]): Promise<void> {
-  await Promise.all(routes.map((route) => route.close()))
-}
-
-function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[], hooks: CallHooks): void {
-  const { options, plugin, exportName, runtime, engine, instances } = route
+  versions: OpenVersions,
+  pool: RoutePool,
+  methods: string[],
+  hooks: CallHooks,
+): void {
+  const { options, plugin, exportName, runtime, engine } = versions.live
+  const { instances, split } = instancesOf(versions, pool)
   const holder: EngineHolder = { engine: instances }
   const { url, host, bodyLimit, description, timing } = options
   const contract = openContract(options.contract, options)
@@ -108,6 +81,7 @@ function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[], hoo
     description,
     errorStatus: options.errorStatus ?? (options.contract === 'simplism' ? 500 : 409),
     plugin: plugin.name,
+    digest: plugin.digest,
     function: exportName,
     engine: engine.name,
     workers: engine.name === 'workers' ? engine.workers : 0,
@@ -116,6 +90,7 @@ function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[], hoo
       return holder.engine.trouble
     },
     runtime: runtime.name,
+    split,
   }
   const calls = { exportName, contract, holder }
   try {
@@ -137,6 +112,25 @@ function addRoute(app: FastifyInstance, route: OpenRoute, methods: string[], hoo
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })
   }
+}
+
+/** Those of the one version, and nothing in between; or of two, between which calls are split. */
+function instancesOf(
+  { live, next }: OpenVersions,
+  pool: RoutePool,
+): { instances: Engine; split?: RouteSplit } {
+  if (!next) return { instances: live.instances }
+  const version = (route: OpenRoute) => {
+    const { instances: engine, exportName } = route
+    return { engine, exportName, counts: pool.countsOf(route) }
+  }
+  const [first, second] = [version(live), version(next.route)]
+  const split = {
+    digest: next.route.plugin.digest,
+    percent: next.percent,
+    counts: [first.counts, second.counts] as const,
+  }
+  return { instances: splitCalls(first, second, next.percent), split }
 }
 
 /** A hook for a route that has headers: so that failures have them too. */

@@ -1,3 +1,5 @@
+import type { VersionCounts } from '../engine/split.ts'
+
 /** What answers at a route; an `onRoute` hook finds it in the route's `config.wasmServe`. */
 export interface ServedRoute {
   /** `*` alone: all that the app knows. */
@@ -11,6 +13,8 @@ export interface ServedRoute {
   /** Status of the answer when the guest says no. */
   readonly errorStatus: number
   readonly plugin: string
+  /** SHA-256 of the plug-in's main module, in hex. */
+  readonly digest: string
   readonly function: string
   readonly engine: string
   /** Threads that run its calls; 0: the event loop. */
@@ -20,6 +24,18 @@ export interface ServedRoute {
   /** What is wrong with it at present, in words; undefined if nothing is. */
   readonly trouble: string | undefined
   readonly runtime: string
+  /** The second version of the plug-in, if calls are split between two. */
+  readonly split?: RouteSplit | undefined
+}
+
+/** How the calls of a route are split between two versions of its plug-in. */
+export interface RouteSplit {
+  /** SHA-256 of the second one's main module, in hex. */
+  readonly digest: string
+  /** How many calls of 100 it gets. */
+  readonly percent: number
+  /** Of the first and the second, since they were opened. */
+  readonly counts: readonly [VersionCounts, VersionCounts]
 }
 
 declare module 'fastify' {

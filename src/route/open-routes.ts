@@ -1,0 +1,112 @@
+import type { FastifyInstance } from 'fastify'
+import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../config/options.ts'
+import { isDebugged } from '../engine/watchdog.ts'
+import type { Plugin } from '../plugin/plugin.ts'
+import { chooseRoute, loadRoutePlugin, type OpenRoute, openRoute, tryRoute } from './open-route.ts'
+import { type Lease, poolKey, RoutePool } from './route-pool.ts'
+
+/** A route whose calls may be split between two versions of its plug-in. */
+export interface VersionedRoute extends CheckedRouteOptions {
+  /** The second, and how many calls of 100 it gets. */
+  readonly next?: { readonly plugin: Plugin; readonly percent: number }
+}
+
+/** Options whose routes may be split. */
+export type VersionedOptions = CheckedWasmServeOptions & { readonly routes: readonly VersionedRoute[] }
+
+/** What runs the guests of a route. */
+export interface OpenVersions {
+  readonly live: OpenRoute
+  readonly next?: { readonly route: OpenRoute; readonly percent: number }
+}
+
+/** The routes of an app. */
+export interface OpenRoutes {
+  readonly pool: RoutePool
+  /** In the order of the options. */
+  readonly routes: readonly OpenVersions[]
+  /** How many plug-ins were taken from the pool as they were, with their instances. */
+  readonly kept: number
+  close(): Promise<void>
+}
+
+/**
+ * Opens all that routes need, or takes it from the pool; closes what it opened if any of it fails.
+ *
+ * @param given - Default: a pool that is closed with the routes.
+ * @throws what {@link chooseRoute}, {@link tryRoute} and the opening of instances throw.
+ */
+export async function openRoutes(
+  options: VersionedOptions,
+  { prefix, log }: FastifyInstance,
+  given?: RoutePool,
+): Promise<OpenRoutes> {
+  const pool = given ?? new RoutePool(options, log)
+  const leases: Lease[] = []
+  const close = async () => {
+    try {
+      await Promise.all(leases.map((lease) => lease.giveBack()))
+    } finally {
+      if (!given) await pool.close()
+    }
+  }
+
+  const stallMs = (await isDebugged()) ? 0 : options.stallMs
+  const find = async ({ options, path, place }: Wanted) => {
+    const plugin = await loadRoutePlugin(options)
+    const url = prefix + options.url
+    const key = given ? poolKey(options, plugin, url, stallMs) : place
+    const lease = pool.take(key)
+    if (lease) leases.push(lease)
+    return { key, url, lease, chosen: lease ? undefined : await chooseRoute(options, path, pool.shared) }
+  }
+
+  try {
+    // All are waited for: one that is taken from the pool after another has failed has to be given back.
+    const found = (await Promise.allSettled(options.routes.flatMap(wantedOf).map(find))).map(unwrap)
+    if (options.trial) await Promise.all(found.map(({ chosen }) => chosen && tryRoute(chosen, log)))
+    const all = found.map(({ key, url, lease, chosen }) => {
+      const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log)))
+      if (!taken) throw new Error('a route was neither taken nor chosen')
+      if (taken !== lease) leases.push(taken)
+      return taken.route
+    })
+    await Promise.all(all.map(({ instances }) => instances.ready))
+    const kept = found.filter(({ lease }) => lease).length
+    return { pool, routes: pair(options.routes, all), kept, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** One plug-in of one route. */
+interface Wanted {
+  readonly options: CheckedRouteOptions
+  /** Of the route in the options, for messages. */
+  readonly path: readonly string[]
+  readonly place: string
+}
+
+function wantedOf({ next, ...options }: VersionedRoute, index: number): Wanted[] {
+  const path = ['routes', String(index)]
+  return [
+    { options, path, place: `${index}` },
+    ...(next ? [{ options: { ...options, plugin: next.plugin }, path, place: `${index} next` }] : []),
+  ]
+}
+
+function unwrap<Value>(result: PromiseSettledResult<Value>): Value {
+  if (result.status === 'rejected') throw result.reason
+  return result.value
+}
+
+/** Puts the plug-ins of each route together again. */
+function pair(routes: readonly VersionedRoute[], opened: readonly OpenRoute[]): OpenVersions[] {
+  const all = opened.values()
+  const one = () => all.next().value as OpenRoute
+  return routes.map(({ next }) => {
+    const live = one()
+    return next ? { live, next: { route: one(), percent: next.percent } } : { live }
+  })
+}

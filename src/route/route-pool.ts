@@ -1,0 +1,109 @@
+import type { CheckedRouteOptions } from '../config/options.ts'
+import type { VersionCounts } from '../engine/split.ts'
+import type { Plugin } from '../plugin/plugin.ts'
+import type { OpenRoute } from './open-route.ts'
+import { openShared, type Shared } from './shared.ts'
+
+/**
+ * What outlives the apps that a server has one after the other: the instances of routes that a reload leaves as they
+ * are, and what all routes share. An app takes what it serves, and gives it back when it closes.
+ */
+export class RoutePool {
+  readonly shared: Shared
+  readonly #entries = new Map<string, Entry>()
+  readonly #counts = new WeakMap<OpenRoute, VersionCounts>()
+
+  constructor(...of: Parameters<typeof openShared>) {
+    this.shared = openShared(...of)
+  }
+
+  /** What was opened under this key, if it is open; it stays open until who takes it gives it back. */
+  take(key: string): Lease | undefined {
+    const entry = this.#entries.get(key)
+    return entry && this.#lease(key, entry)
+  }
+
+  /** Takes in what was opened for this key. */
+  add(key: string, route: OpenRoute): Lease {
+    const entry = { route, leases: 0 }
+    this.#entries.set(key, entry)
+    return this.#lease(key, entry)
+  }
+
+  /** What was counted of the calls of a route's instances. */
+  countsOf(route: OpenRoute): VersionCounts {
+    const counts = this.#counts.get(route) ?? { calls: 0, failures: 0 }
+    this.#counts.set(route, counts)
+    return counts
+  }
+
+  /** Not before all was given back: guests use what is shared to their end. */
+  close(): Promise<void> {
+    return this.shared.close()
+  }
+
+  #lease(key: string, entry: Entry): Lease {
+    entry.leases++
+    let isBack = false
+    const entries = this.#entries
+    return {
+      route: entry.route,
+      async giveBack() {
+        if (isBack) return
+        isBack = true
+        if (--entry.leases > 0) return
+        if (entries.get(key) === entry) entries.delete(key)
+        await entry.route.close()
+      },
+    }
+  }
+}
+
+interface Entry {
+  readonly route: OpenRoute
+  leases: number
+}
+
+/** Options that never reach an instance: a route that changes in nothing else keeps its instances. */
+const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
+  'plugin',
+  'next',
+  'description',
+  'headers',
+  'errorStatus',
+  'contentType',
+  'contract',
+  'bodyLimit',
+  'timing',
+  'smoke',
+])
+
+/**
+ * What tells whether two routes can have the same instances: their place, their plug-in's bytes and manifest, their
+ * options.
+ *
+ * @param options - As data: no functions.
+ */
+export function poolKey(options: CheckedRouteOptions, plugin: Plugin, url: string, stallMs: number): string {
+  const entries = Object.entries(options).filter(([name]) => !NOT_OF_INSTANCES.has(name))
+  const { name, digest, linked, settings } = plugin
+  const links = linked.map(({ name, module }) => [name, numberOf(module)])
+  return JSON.stringify([url, stallMs, name, digest, links, settings, entries.sort()])
+}
+
+/** Equal bytes are compiled once, and so are one object for as long as somebody uses it. */
+const numbers = new WeakMap<object, number>()
+let lastNumber = 0
+
+function numberOf(module: object): number {
+  const number = numbers.get(module) ?? ++lastNumber
+  numbers.set(module, number)
+  return number
+}
+
+/** The right to use a route's instances. */
+export interface Lease {
+  readonly route: OpenRoute
+  /** Once it has been by all, the instances are closed, when their calls have ended. */
+  giveBack(): Promise<void>
+}
