@@ -406,6 +406,20 @@ export const TokenRefusedError = failure<[reason: string]>(
   401,
 )
 
+/** A request to the admin listener without its token. */
+export const AdminTokenRefusedError = failure<[]>(
+  'WASM_SERVE_ADMIN_TOKEN_REFUSED',
+  'The admin listener needs its token, as Authorization: Bearer TOKEN',
+  401,
+)
+
+/** A request to the admin listener by a name that is none of its own, or by a page of another origin. */
+export const AdminOriginRefusedError = failure<[problem: string]>(
+  'WASM_SERVE_ADMIN_ORIGIN_REFUSED',
+  'The admin listener refuses this request: %s',
+  403,
+)
+
 export const RouteNotFoundError = failure<[method: string, url: string]>(
   'WASM_SERVE_ROUTE_NOT_FOUND',
   'No route answers %s %s',

@@ -1,14 +1,10 @@
-import { once } from 'node:events'
-import type { Server, ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { resolve } from 'node:path'
+import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { CheckedServerOptions } from './config/options.ts'
-import { ListenError } from './errors.ts'
 import { Drain } from './http/drain.ts'
 import { createHttpServer } from './http/http-server.ts'
-import { listenOnSocket } from './http/unix-socket.ts'
+import { listenAt, urlOf } from './http/listen.ts'
 
 /** How long instances may take to close once the last connection has ended. */
 const CLOSE_MS = 500
@@ -46,7 +42,7 @@ export async function startServer(
   const drain = new Drain((request, response) => current.routing(request, response))
   const { server, connections, http2 } = createHttpServer(options, drain.handle, log)
   try {
-    await listen(server, options)
+    await listenAt(server, options)
   } catch (error) {
     await app.close()
     throw error
@@ -62,7 +58,7 @@ export async function startServer(
   let ended: Promise<void> | undefined
 
   return {
-    url: urlOf(server.address() as AddressInfo | string, options.tls ? 'https' : 'http'),
+    url: urlOf(server, options.tls ? 'https' : 'http'),
 
     async replace(next) {
       const old = current
@@ -91,39 +87,4 @@ async function over(response: ServerResponse | undefined): Promise<void> {
     response.once('close', end)
     socket.once('close', end) // Node does not tell a response whose turn never came
   })
-}
-
-async function listen(server: Server, { host, port, socket }: CheckedServerOptions): Promise<void> {
-  try {
-    if (socket !== undefined) return await listenOnSocket(server, resolve(socket))
-    server.listen({ host, port })
-    await once(server, 'listening')
-  } catch (error) {
-    throw new ListenError(socket ?? `${host}:${port}`, whyNot(error as NodeJS.ErrnoException), {
-      cause: error,
-    })
-  }
-}
-
-function whyNot({ code, message }: NodeJS.ErrnoException): string {
-  switch (code) {
-    case 'EADDRINUSE':
-      return 'the port is taken; choose another with --port, or 0 for a free one'
-    case 'EACCES':
-      return 'no permission; ports below 1024 are for root, and the folder of a socket must be yours to write'
-    case 'EADDRNOTAVAIL':
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return 'this machine has no such address; try --host 127.0.0.1, or 0.0.0.0 for all'
-    default:
-      return message
-  }
-}
-
-function urlOf(address: AddressInfo | string, scheme: string): string {
-  return typeof address === 'string' ? `unix:${address}` : urlOfPort(address, scheme)
-}
-
-function urlOfPort({ address, family, port }: AddressInfo, scheme: string): string {
-  return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

@@ -191,6 +191,8 @@ test.each([
 test('what the package exports changes only on purpose', () => {
   expect(Object.keys(library).sort()).toMatchInlineSnapshot(`
     [
+      "AdminOriginRefusedError",
+      "AdminTokenRefusedError",
       "AllowedPathError",
       "ApiKeyRefusedError",
       "BadRequestError",

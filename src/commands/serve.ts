@@ -1,13 +1,16 @@
 import { resolve } from 'node:path'
+import type { FastifyBaseLogger } from 'fastify'
+import type { StartedAdmin } from '../admin/start-admin.ts'
 import { createApp } from '../app.ts'
 import { renderBanner } from '../banner.ts'
 import { readConfig } from '../config/config.ts'
-import type { CheckedRouteOptions } from '../config/options.ts'
+import type { CheckedRouteOptions, CheckedServerOptions } from '../config/options.ts'
 import { openLog } from '../log/log.ts'
 import { printable } from '../log/printable.ts'
 import { setMemoryCeiling } from '../memory-ceiling.ts'
 import { MEMORY_MAX, type Plugin } from '../plugin/plugin.ts'
-import { startServer } from '../server.ts'
+import type { ServedRoute } from '../route/served-route.ts'
+import { type RunningServer, startServer } from '../server.ts'
 import { endWithSignals } from '../shutdown.ts'
 import type { Command, Host } from './command.ts'
 import { packageVersion, renderHelp } from './help.ts'
@@ -33,12 +36,41 @@ async function start({ options, plugins, leftOut, file }: Plan, host: Host): Pro
   const log = openLog(options.logLevel, host.logTerminal, host.secrets)
   if (leftOut.length > 0)
     log.warn(`functions and files whose names cannot be routes were left out: ${leftOut.join(', ')}`)
-  const { app, routes } = await createApp(options, log)
-  const server = await startServer(options, app, log)
+  const admin = options.admin === undefined ? undefined : await openAdmin(options.admin, options, log, host)
+  const { server, routes } = await open(options, log, admin)
   endWithSignals(server, options, log, isNpmRun(host) ? host.parentId : undefined)
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
   const [listens = '', ...rest] = renderBanner(server.url, routes, host.out.colours).split('\n')
   host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
+}
+
+/** Before the routes, so that it can tell that they are being loaded. */
+async function openAdmin(
+  address: string,
+  options: CheckedServerOptions,
+  log: FastifyBaseLogger,
+  host: Host,
+): Promise<StartedAdmin> {
+  const { startAdmin } = await import('../admin/start-admin.ts') // most servers have none
+  const admin = await startAdmin(address, options, log)
+  const token = admin.madeToken === undefined ? '' : `, token ${admin.madeToken}`
+  host.writeError(`The admin listener is on ${admin.url}${token}\n`)
+  return admin
+}
+
+async function open(
+  options: CheckedServerOptions,
+  log: FastifyBaseLogger,
+  admin: StartedAdmin | undefined,
+): Promise<{ server: RunningServer; routes: readonly ServedRoute[] }> {
+  try {
+    const { app, routes } = await createApp(options, log)
+    const server = await startServer(options, app, log)
+    return { server: admin?.follow(server, routes) ?? server, routes }
+  } catch (error) {
+    await admin?.close() // the process would not end
+    throw error
+  }
 }
 
 /** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */

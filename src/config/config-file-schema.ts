@@ -31,7 +31,7 @@ export interface Schema {
   /** Whether no part of it is shown, wherever it comes from. */
   readonly secret?: true
   /** What paths it holds: they are relative to the file. */
-  readonly holds?: 'path' | 'source' | 'folders' | 'store'
+  readonly holds?: 'path' | 'source' | 'folders' | 'store' | 'address'
 }
 
 const routeOptions = inFile(routeSchema.properties as unknown as Record<string, Schema>)

@@ -10,6 +10,7 @@ import {
   parseEntry,
   parseHosts,
   parseValue,
+  variables,
 } from './flags.ts'
 import { COMMAND_LINE, fromData, type Given, type GivenMap, mapOf, mergeMaps, type Origin } from './given.ts'
 
@@ -94,7 +95,7 @@ function readVariables(scope: Flag['scope'], environment: Environment): GivenMap
     const value = fromData(readVariable(flag.kind, text, variable), origin, `\${${variable}}`)
     return [mapAt(flag.option.split('.'), value, origin)]
   }
-  const maps = flags
+  const maps = variables
     .filter((flag) => flag.scope === scope)
     .flatMap((flag) => [
       ...given(flag, flag.variable),

@@ -101,7 +101,7 @@ function isPublic(name: string, schema: Schema): boolean {
   return isNumber(schema) || isName || PUBLIC.includes(name)
 }
 
-const PUBLIC = ['host', 'socket', 'url']
+const PUBLIC = ['host', 'socket', 'url', 'admin', 'adminHosts']
 
 function isNumber({ type, threadCount }: Schema): boolean {
   return type === 'integer' || type === 'boolean' || threadCount === true
@@ -127,6 +127,7 @@ function readNumber(given: GivenScalar, schema: Schema, context: FileContext, na
 
 function absolutePath(given: GivenScalar, text: string, schema: Schema, context: FileContext): GivenScalar {
   if (schema.holds === 'source' && isUrl(text)) return given
+  if (schema.holds === 'address' && !text.includes('/')) return given
   if (schema.holds === 'store' && !text.startsWith(LMDB)) return given
   const value =
     schema.holds === 'store'

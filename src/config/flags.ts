@@ -61,18 +61,24 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   route: ['plugin', 'host', 'description', ...HOOKS],
   load: [],
   server: [
-    'routes',
-    'trial',
-    'tls.minVersion',
-    'apiKeys',
-    'jwt',
-    'cors',
-    'rateLimit',
-    'compress',
-    'static',
-    ...HOOKS,
+    ...[
+      'routes',
+      'trial',
+      'tls.minVersion',
+      'apiKeys',
+      'jwt',
+      'cors',
+      'rateLimit',
+      'compress',
+      'static',
+      ...HOOKS,
+    ],
+    ...['adminToken', 'adminHosts'],
   ],
 }
+
+/** Options that are no flags, for the same reason, but variables: there is one of them, and it is no list. */
+const VARIABLES_ONLY = ['adminToken']
 
 export const flags: readonly Flag[] = [
   ...flagsOf('route', routeSchema),
@@ -80,26 +86,27 @@ export const flags: readonly Flag[] = [
   ...flagsOf('server', serverSchema),
 ]
 
+/** What variables of the environment set: the flags' options, and those that only a variable can set. */
+export const variables: readonly Flag[] = [
+  ...flags,
+  ...Object.entries<OptionSchema>(serverSchema.properties as Record<string, OptionSchema>)
+    .filter(([option]) => VARIABLES_ONLY.includes(option))
+    .map(([option, schema]) => flagOf('server', option, schema)),
+]
+
 function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
   return Object.entries<OptionSchema>(schema.properties as Record<string, OptionSchema>)
     .filter(([option]) => !NO_FLAGS[scope].includes(option)) // before: cors has parts too
     .flatMap(([option, schema]) => withParts(option, schema))
     .filter(([part]) => !NO_FLAGS[scope].includes(part))
-    .map(([option, schema]) => {
-      const name = flagName(option)
-      const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`
-      const { description = '', default: value, nameOrContract = [], enum: values = nameOrContract } = schema
-      return {
-        name,
-        variable,
-        option,
-        scope,
-        kind: kindOf(option, schema),
-        description,
-        values,
-        default: value,
-      }
-    })
+    .map(([option, schema]) => flagOf(scope, option, schema))
+}
+
+function flagOf(scope: Flag['scope'], option: string, schema: OptionSchema): Flag {
+  const name = flagName(option)
+  const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`
+  const { description = '', default: value, nameOrContract = [], enum: values = nameOrContract } = schema
+  return { name, variable, option, scope, kind: kindOf(option, schema), description, values, default: value }
 }
 
 /** An option with parts has a flag for each of them. */

@@ -23,8 +23,8 @@ const pluginSource = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ pluginSource: true, description })
 
 /*
- * `holds` marks what has paths in it: `path`, `source` (path or URL) or `folders` (the keys are paths), `store` (`lmdb:` and a path). In a config
- * file they are relative to the file.
+ * `holds` marks what has paths in it: `path`, `source` (path or URL) or `folders` (the keys are paths), `store` (`lmdb:` and a path),
+ * `address` (or a path with a slash in it). In a config file they are relative to the file.
  */
 
 /** A path in JSON; `hostFunctions` is a keyword of our options check, like `pluginSource`. */
@@ -78,15 +78,15 @@ const words = (description: string) => Type.Array(Type.String({ minLength: 1 }),
 const pemFile = (description: string) => Type.String({ minLength: 1, holds: 'path', description })
 
 /** What only those who may use the server know; `secret` marks what nothing shows. */
-const keys = (description: string) =>
-  Type.Array(
-    Type.String({
-      pattern: '^[!-~]{16,}$',
-      hint: 'must be 16 characters or more, all visible ASCII characters',
-      secret: true,
-    }),
-    { minItems: 1, description },
-  )
+const key = (description?: string) =>
+  Type.String({
+    pattern: '^[!-~]{16,}$',
+    hint: 'must be 16 characters or more, all visible ASCII characters',
+    secret: true,
+    ...(description !== undefined && { description }),
+  })
+
+const keys = (description: string) => Type.Array(key(), { minItems: 1, description })
 
 const ms = (description: string, value: number, minimum = 1) =>
   withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, description }))
@@ -282,6 +282,9 @@ export const loadSchema = only({
   downloadTimeoutMs: ms('How long a download may take.', 30_000),
 })
 
+/** A host and port, a port of the loopback interface, or what has a slash in it. */
+const ADMIN_ADDRESS = '^(?:(?:\\[[A-Fa-f0-9:.]+\\]|[A-Za-z0-9_.-]+):)?\\d{1,5}$|/'
+
 const stallMs = (value: number) =>
   ms('Longest that a guest may hold the event loop; then the process is killed. 0: off.', value, 0)
 
@@ -462,6 +465,18 @@ export const serverSchema = only({
   ),
   trustProxy: Type.Optional(
     words('Proxies whose `X-Forwarded-For` is believed: addresses, networks, `loopback`.'),
+  ),
+  admin: Type.Optional(
+    Type.String({
+      pattern: ADMIN_ADDRESS,
+      hint: 'must be HOST:PORT, PORT, or the path of a Unix socket with a slash in it',
+      holds: 'address',
+      description: 'Address of the admin listener: `HOST:PORT`, `PORT` or the path of a Unix socket.',
+    }),
+  ),
+  adminToken: Type.Optional(key('Token that the admin listener asks for. Default: one is made and printed.')),
+  adminHosts: Type.Optional(
+    words('Names by which the admin listener may be reached, besides `localhost` and IP addresses.'),
   ),
   logLevel: withDefault(
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {

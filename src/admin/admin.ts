@@ -1,0 +1,111 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import type { CheckedServerOptions } from '../config/options.ts'
+import { RouteNotFoundError } from '../errors.ts'
+import { createHttpServer } from '../http/http-server.ts'
+import { listenAt, urlOf } from '../http/listen.ts'
+import { requestId } from '../log/request-id.ts'
+import { openRequestLog } from '../log/request-log.ts'
+import { sendAnyError } from '../route/error-response.ts'
+import { parseAdminAddress } from './address.ts'
+import { addAnswerHeaders, answerHeaders } from './answer-headers.ts'
+import { addHealth } from './health.ts'
+import { checkOrigin } from './origin-check.ts'
+import type { AdminRoom } from './room.ts'
+import type { Served } from './served.ts'
+import { requireToken } from './token.ts'
+
+/** What the admin listener has. */
+const ROOMS: readonly AdminRoom[] = [addHealth]
+
+/** How long a request of an operator may take to end, once the listener is closed. */
+const CLOSE_MS = 500
+
+/** The admin listener. */
+export interface Admin {
+  /** Where it listens: `http://127.0.0.1:9090`, or `unix:/run/admin.sock`. */
+  readonly url: string
+  /** To be called last: until then operators see how the server ends. */
+  close(): Promise<void>
+}
+
+export interface AdminOptions {
+  /** The option `admin`. */
+  readonly address: string
+  /** What requests have to carry. */
+  readonly token: string
+  /** Limits of its connections. */
+  readonly server: CheckedServerOptions
+}
+
+/**
+ * Opens the admin listener: apart from the one that serves the routes, with an app of its own.
+ *
+ * @throws {@link ListenError} if the address cannot be had.
+ */
+export async function openAdmin(
+  { address, token, server: options }: AdminOptions,
+  served: Served,
+  log: FastifyBaseLogger,
+): Promise<Admin> {
+  const at = parseAdminAddress(address)
+  if (!at.isLocal) log.warn({ admin: address }, 'the admin listener is open to other machines, unencrypted')
+
+  const app = openApp(log)
+  const names = at.socket === undefined ? [at.host, ...(options.adminHosts ?? [])] : undefined
+  app.addHook('onRequest', addAnswerHeaders)
+  app.addHook('onRequest', checkOrigin(names))
+  app.addHook('onRequest', requireToken(token))
+  for (const addRoom of ROOMS) app.register(async (scope) => addRoom(scope, { served, log }))
+
+  const { tls: _, ...limits } = options
+  const { server, connections } = createHttpServer(
+    limits,
+    (request, response) => app.routing(request, response),
+    log,
+  )
+  try {
+    await app.ready()
+    await listenAt(server, at)
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+  const end = async () => {
+    const closed = once(server, 'close')
+    server.close()
+    const cut = setTimeout(() => {
+      for (const socket of connections.keys()) socket.destroy()
+    }, CLOSE_MS)
+    await closed
+    clearTimeout(cut)
+    await app.close()
+  }
+  let ended: Promise<void> | undefined
+
+  return {
+    url: urlOf(server, 'http'),
+    close() {
+      ended ??= end()
+      return ended
+    },
+  }
+}
+
+function openApp(log: FastifyBaseLogger): FastifyInstance {
+  const app = Fastify({
+    childLoggerFactory: (_none, bindings, options) => openRequestLog(log, bindings, options),
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: (request) => requestId(request as IncomingMessage),
+    return503OnClosing: false,
+    // Fastify runs no hooks for a URL that it cannot read.
+    frameworkErrors: (error, request, reply) => sendAnyError(error, request, reply.headers(answerHeaders)),
+  })
+  app.log = log
+  app.setErrorHandler(sendAnyError)
+  app.setNotFoundHandler(({ method, url }) => {
+    throw new RouteNotFoundError(method, url)
+  })
+  return app
+}

@@ -1,0 +1,54 @@
+import type { FastifyBaseLogger } from 'fastify'
+import type { CheckedServerOptions } from '../config/options.ts'
+import type { ServedRoute } from '../route/served-route.ts'
+import type { RunningServer } from '../server.ts'
+import { type Admin, openAdmin } from './admin.ts'
+import type { Served } from './served.ts'
+import { makeToken } from './token.ts'
+
+/** The admin listener of a process, which is there before the server that it tells of. */
+export interface StartedAdmin extends Pick<Admin, 'url' | 'close'> {
+  /** The token, if it was made here: somebody has to be told. */
+  readonly madeToken: string | undefined
+  /**
+   * Tells of this server from now on, to its end.
+   *
+   * @returns the server, whose `drain` begins with telling that it is not ready, and ends with the admin listener.
+   */
+  follow(server: RunningServer, routes: readonly ServedRoute[]): RunningServer
+}
+
+/**
+ * Opens the admin listener that the options ask for.
+ *
+ * @param address - The option `admin`.
+ * @throws {@link ListenError} if the address cannot be had.
+ */
+export async function startAdmin(
+  address: string,
+  options: CheckedServerOptions,
+  log: FastifyBaseLogger,
+): Promise<StartedAdmin> {
+  const served: Changing<Served> = { state: 'starting', url: undefined, routes: [] }
+  const madeToken = options.adminToken === undefined ? makeToken() : undefined
+  const token = options.adminToken ?? madeToken ?? ''
+  const admin = await openAdmin({ address, token, server: options }, served, log)
+  return {
+    url: admin.url,
+    madeToken,
+    close: () => admin.close(),
+    follow(server, routes) {
+      Object.assign(served, { state: 'serving', url: server.url, routes } satisfies Served)
+      return {
+        ...server,
+        async drain() {
+          served.state = 'draining'
+          await server.drain()
+          await admin.close()
+        },
+      }
+    },
+  }
+}
+
+type Changing<Type> = { -readonly [Key in keyof Type]: Type[Key] }

@@ -1,0 +1,55 @@
+import { once } from 'node:events'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { resolve } from 'node:path'
+import { ListenError } from '../errors.ts'
+import { listenOnSocket } from './unix-socket.ts'
+
+/** An address of the network, or the path of a Unix socket. */
+export interface ListenAddress {
+  readonly host: string
+  readonly port: number
+  readonly socket?: string | undefined
+}
+
+/**
+ * Listens.
+ *
+ * @throws {@link ListenError} that says why the address cannot be had.
+ */
+export async function listenAt(server: Server, { host, port, socket }: ListenAddress): Promise<void> {
+  try {
+    if (socket !== undefined) return await listenOnSocket(server, resolve(socket))
+    server.listen({ host, port })
+    await once(server, 'listening')
+  } catch (error) {
+    throw new ListenError(socket ?? `${host}:${port}`, whyNot(error as NodeJS.ErrnoException), {
+      cause: error,
+    })
+  }
+}
+
+function whyNot({ code, message }: NodeJS.ErrnoException): string {
+  switch (code) {
+    case 'EADDRINUSE':
+      return 'the port is taken; choose another, or 0 for a free one'
+    case 'EACCES':
+      return 'no permission; ports below 1024 are for root, and the folder of a socket must be yours to write'
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'this machine has no such address; try 127.0.0.1, or 0.0.0.0 for all'
+    default:
+      return message
+  }
+}
+
+/** Where a server that listens is: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
+export function urlOf(server: Server, scheme: string): string {
+  const address = server.address() as AddressInfo | string
+  return typeof address === 'string' ? `unix:${address}` : urlOfPort(address, scheme)
+}
+
+function urlOfPort({ address, family, port }: AddressInfo, scheme: string): string {
+  return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}

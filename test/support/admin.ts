@@ -1,0 +1,43 @@
+import { onTestFinished } from 'vitest'
+import { type Admin, openAdmin } from '../../src/admin/admin.ts'
+import type { Served } from '../../src/admin/served.ts'
+import { startAdmin } from '../../src/admin/start-admin.ts'
+import { createApp } from '../../src/app.ts'
+import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/config/options.ts'
+import { openLog } from '../../src/log/log.ts'
+import { type RunningServer, startServer } from '../../src/server.ts'
+
+/** The token of the listeners that are opened here. */
+export const TOKEN = 'a-token-for-tests-0123456789'
+
+/** With it a request is let in. */
+export const AUTHORIZED = { authorization: `Bearer ${TOKEN}` }
+
+/** An admin listener on a free port of the loopback interface, which tells of nothing real; closed when the test ends. */
+export async function listenAdmin(
+  served: Partial<Served> = {},
+  server: Partial<ServerOptions> = {},
+  log = openLog('silent'),
+): Promise<Admin & { port: number }> {
+  const options = checkServerOptions({ routes: [{ plugin: 'none.wasm' }], ...server })
+  const { admin: address = '127.0.0.1:0' } = options
+  const told: Served = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
+  const admin = await openAdmin({ address, token: TOKEN, server: options }, told, log)
+  onTestFinished(() => admin.close())
+  return { ...admin, port: Number(/\d+$/.exec(admin.url)) }
+}
+
+/** A server with these routes and its admin listener, both on free ports; drained when the test ends. */
+export async function listenBoth(
+  routes: RouteOptions[],
+  server: Partial<ServerOptions> = {},
+  log = openLog('silent'),
+): Promise<RunningServer & { adminUrl: string }> {
+  const own = { stallMs: 0, drainMs: 0, graceMs: 1_000, port: 0, adminToken: TOKEN }
+  const options = checkServerOptions({ ...own, ...server, routes })
+  const admin = await startAdmin('127.0.0.1:0', options, log)
+  const { app, routes: served } = await createApp(options, log)
+  const running = admin.follow(await startServer(options, app, log), served)
+  onTestFinished(() => running.drain())
+  return { ...running, adminUrl: admin.url }
+}
