@@ -73,6 +73,44 @@ describe.each(ENGINES)('the $name engine with the $runtime.name runtime', (kind)
     expect(answers.every((answer) => answer !== '!')).toBe(true)
   })
 
+  test('tells what it has, and what it has done, also when it is closed', async () => {
+    const engine = await openEngine(kind, 'count', {
+      isolation: { isolation: 'reuse', recycle: 3, recycleMemory: FAR },
+    })
+    await engine.ready
+    const idle = { waiting: 0, running: 0, timeouts: 0, stuck: 0, droppedLines: 0, isBreakerOpen: false }
+    expect(engine.stats).toMatchObject({ ...idle, recycled: 0, restarted: 0 })
+    expect(engine.stats.instances).toBeGreaterThan(0)
+
+    const answered = Promise.all(Array.from({ length: 7 }, () => callText(engine, 'count', '')))
+    const { waiting, running } = engine.stats
+    expect(waiting + running).toBe(kind.runtime.name === 'kernel' && kind.name === 'inline' ? 0 : 7)
+    await answered
+    expect(engine.stats).toMatchObject({ ...idle, recycled: 2, restarted: 0 })
+    await expect(callText(engine, 'trap', '')).rejects.toMatchObject({ code: 'WASM_SERVE_GUEST_TRAP' })
+    expect(engine.stats).toMatchObject({ recycled: 2, restarted: 1 })
+    await engine.close()
+    expect(engine.stats).toMatchObject({ ...idle, instances: 0, recycled: 2, restarted: 1 })
+  })
+
+  test('counts the lines that a guest logs beyond what it may', async () => {
+    const engine = await openEngine(kind, 'chatty')
+    await callText(engine, 'chatty', '')
+    await callText(engine, 'chatty', '')
+    expect(engine.stats).toMatchObject({ droppedLines: 100 })
+  })
+
+  test('tells the memory of its instances', async () => {
+    const engine = await openEngine(kind, 'grow')
+    await callText(engine, 'grow', '')
+    const { guestBytes, kernelBytes, instances } = engine.stats
+    expect(guestBytes).toBeGreaterThanOrEqual(instances * 65_536)
+    expect(guestBytes % 65_536).toBe(0)
+    expect(kernelBytes > 0).toBe(kind.runtime.name === 'kernel')
+    await engine.close()
+    expect(engine.stats).toMatchObject({ instances: 0, guestBytes: 0, kernelBytes: 0 })
+  })
+
   test('lets the calls that wait end when it closes, and takes no more', async () => {
     const engine = await openEngine(kind, 'upper')
     const calls = ['a', 'b', 'c'].map((text) => callText(engine, 'upper', text))

@@ -64,6 +64,7 @@ describe.each([kernel, sdk])('the inline engine with the $name runtime', (runtim
           const instance = await runtime.open(plugin, settings)
           return {
             memoryBytes: 0,
+            kernelBytes: 0,
             call: (...args) => instance.call(...args),
             close: async () => void closed.push(instance),
           }
@@ -87,6 +88,7 @@ describe.each([kernel, sdk])('the inline engine with the $name runtime', (runtim
         opened.push(instance)
         return {
           memoryBytes: 0,
+          kernelBytes: 0,
           call: (...args) => instance.call(...args),
           async close() {
             closed.push(instance)

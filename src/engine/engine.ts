@@ -1,6 +1,7 @@
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Caller, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Isolation } from './isolation.ts'
+import type { EngineStats } from './stats.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
 export interface Engine {
@@ -8,6 +9,9 @@ export interface Engine {
 
   /** For the operator: what is wrong with it at present; undefined if nothing is. */
   readonly trouble: string | undefined
+
+  /** Put together each time. Goes on to tell what was done when it is closed. */
+  readonly stats: EngineStats
 
   /** Settles when the first instance is open, or could not be opened. Calls may be made before. */
   readonly ready: Promise<void>

@@ -2,10 +2,17 @@ import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from
 import type { Caller, Instance } from '../runtime/runtime.ts'
 import type { Engine, EngineOptions } from './engine.ts'
 import { isWorn } from './isolation.ts'
+import type { EngineStats } from './stats.ts'
 
 /** One instance on the event loop, one call at a time. Nothing here can stop a guest that does not return. */
-export function openInline(options: EngineOptions): Engine {
-  return new InlineEngine(options)
+export function openInline(options: EngineOptions): InlineEngine {
+  return new OneInstance(options)
+}
+
+export interface InlineEngine extends Engine {
+  readonly name: 'inline'
+  /** Goes up when its stats change in something else than the calls that wait and run. */
+  readonly changes: number
 }
 
 interface WaitingCall {
@@ -16,10 +23,11 @@ interface WaitingCall {
   readonly reject: (error: unknown) => void
 }
 
-class InlineEngine implements Engine {
+class OneInstance implements InlineEngine {
   readonly name = 'inline'
   readonly trouble = undefined
   readonly ready: Promise<void>
+  changes = 0
   readonly #options: EngineOptions
   readonly #waiting: WaitingCall[] = []
   /** None until a call needs one: at the start, and after one was worn or failed. */
@@ -27,6 +35,10 @@ class InlineEngine implements Engine {
   /** Calls that the instance has had. */
   #calls = 0
   #bytesAtOpen = 0
+  #memoryBytes = 0
+  #recycled = 0
+  #restarted = 0
+  #droppedLines = 0
   /** A call is running, or an instance is being opened. */
   #busy = false
   #opening: Promise<void> | undefined
@@ -35,9 +47,30 @@ class InlineEngine implements Engine {
   #onIdle: (() => void) | undefined
 
   constructor(options: EngineOptions) {
-    this.#options = options
+    const onDroppedLines = (lines: number) => {
+      this.#droppedLines += lines
+      this.changes++
+    }
+    this.#options = { ...options, settings: { ...options.settings, onDroppedLines } }
     this.ready = this.#open()
     this.ready.catch(() => undefined) // those who wait for it and those who call are told
+  }
+
+  get stats(): EngineStats {
+    const kernelBytes = this.#instance?.kernelBytes ?? 0
+    return {
+      waiting: this.#waiting.length,
+      running: this.#busy ? 1 : 0,
+      instances: this.#instance ? 1 : 0,
+      guestBytes: (this.#instance?.memoryBytes ?? 0) - kernelBytes,
+      kernelBytes,
+      recycled: this.#recycled,
+      restarted: this.#restarted,
+      timeouts: 0,
+      stuck: 0,
+      droppedLines: this.#droppedLines,
+      isBreakerOpen: false,
+    }
   }
 
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
@@ -103,7 +136,15 @@ class InlineEngine implements Engine {
   }
 
   #ended(instance: Instance): void {
-    if (isWorn(this.#options, instance, this.#calls, this.#bytesAtOpen)) this.#retire(instance)
+    const { memoryBytes } = instance
+    if (memoryBytes !== this.#memoryBytes) {
+      this.#memoryBytes = memoryBytes
+      this.changes++
+    }
+    if (isWorn(this.#options, memoryBytes, this.#calls, this.#bytesAtOpen)) {
+      this.#recycled++
+      this.#retire(instance)
+    }
     this.#busy = false
     if (this.#waiting.length > 0 || this.#onIdle) this.#next()
   }
@@ -114,6 +155,7 @@ class InlineEngine implements Engine {
       this.#ended(instance)
       return
     }
+    this.#restarted++
     this.#retire(instance)
     this.#busy = false
     this.#open().catch((reason) =>
@@ -124,6 +166,7 @@ class InlineEngine implements Engine {
 
   #retire(instance: Instance): void {
     this.#instance = undefined
+    this.changes++
     instance
       .close()
       .catch((reason) => this.#options.settings.log.warn({ err: reason }, 'an instance did not close'))
@@ -182,6 +225,8 @@ class InlineEngine implements Engine {
   #take(instance: Instance): void {
     this.#instance = instance
     this.#bytesAtOpen = instance.memoryBytes
+    this.#memoryBytes = instance.memoryBytes
+    this.changes++
   }
 
   async #open(): Promise<void> {

@@ -1,5 +1,3 @@
-import type { Instance } from '../runtime/runtime.ts'
-
 /** How long an instance is used. */
 export interface Isolation {
   /** `reuse`: its memory and globals stay from call to call. `fresh`: each call has an instance of its own. */
@@ -15,11 +13,12 @@ export interface Isolation {
 /**
  * Whether an instance that has just ended a call has had its last.
  *
+ * @param memoryBytes - Its memory now.
  * @param bytesAtOpen - Its memory when it was opened.
  */
 export function isWorn(
   { isolation, recycle, recycleMemory, recycleGrowth = 0 }: Isolation,
-  { memoryBytes }: Instance,
+  memoryBytes: number,
   calls: number,
   bytesAtOpen: number,
 ): boolean {

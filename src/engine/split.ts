@@ -1,6 +1,7 @@
 import { GuestError } from '../errors.ts'
 import type { Caller } from '../runtime/runtime.ts'
 import type { Engine } from './engine.ts'
+import { addStats } from './stats.ts'
 
 /** What was counted of one version while calls were split between two. */
 export interface VersionCounts {
@@ -34,6 +35,9 @@ export function splitCalls(first: SplitVersion, second: SplitVersion, percent: n
     name: first.engine.name,
     get trouble() {
       return first.engine.trouble ?? second.engine.trouble
+    },
+    get stats() {
+      return addStats(first.engine.stats, second.engine.stats)
     },
     ready: Promise.all([first.engine.ready, second.engine.ready]).then(() => undefined),
     call: (_exportName, input, caller) => callCounted(next(), input, caller),

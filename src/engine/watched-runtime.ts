@@ -32,6 +32,10 @@ class WatchedInstance implements Instance {
     return this.#instance.memoryBytes
   }
 
+  get kernelBytes(): number {
+    return this.#instance.kernelBytes
+  }
+
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
     this.#watch.beginCall()
     try {

@@ -1,6 +1,7 @@
 import { ClientGoneError, DeadlineError, EngineClosedError, WorkerLostError } from '../errors.ts'
 import type { Caller } from '../runtime/runtime.ts'
 import type { Engine } from './engine.ts'
+import type { EngineStats } from './stats.ts'
 import { Roster, type RosterOptions } from './workers/roster.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall } from './workers/stamp.ts'
 import type { Unanswered, WorkerThread } from './workers/thread.ts'
@@ -48,6 +49,7 @@ class WorkersEngine implements Engine {
   readonly #slow = new WeakSet<WorkerThread>()
   #guestMs = AHEAD_MS
   #timer: NodeJS.Timeout | undefined
+  #timeouts = 0
   #isClosed = false
   #closing: Promise<void> | undefined
   #onIdle: (() => void) | undefined
@@ -67,6 +69,11 @@ class WorkersEngine implements Engine {
 
   get trouble(): string | undefined {
     return this.#roster.trouble
+  }
+
+  get stats(): EngineStats {
+    const running = this.#roster.threads.reduce((sum, { load }) => sum + load, 0)
+    return { ...this.#roster.stats, waiting: this.#waiting.length, running, timeouts: this.#timeouts }
   }
 
   call(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
@@ -183,6 +190,7 @@ class WorkersEngine implements Engine {
 
   #kill(thread: WorkerThread, running: RunningCall): void {
     const { timeoutMs } = this.#options
+    this.#timeouts++
     this.#roster.retire(thread) // first: the answers that it has given make room, and it may get no calls
     const call = thread.drop(running)
     call?.caller.callTiming?.ended(monotonicMs() - running.since)

@@ -19,6 +19,7 @@ export class GuestLog {
   readonly #fields: object
   readonly #isAtOnce: boolean
   readonly #idle: Log
+  readonly #onDropped: ((lines: number) => void) | undefined
   #log: Log
   #kept: [level: GuestLogLevel, line: string][] = []
   #lines = 0
@@ -26,10 +27,12 @@ export class GuestLog {
   /**
    * @param idle - Takes what the guest logs while it starts.
    * @param atOnce - Whether the logs take lines while the guest runs.
+   * @param onDropped - Told how many lines of a call were too many.
    */
-  constructor(idle: Log, fields: object, atOnce = false) {
+  constructor(idle: Log, fields: object, atOnce = false, onDropped?: (lines: number) => void) {
     this.#idle = idle
     this.#isAtOnce = atOnce
+    this.#onDropped = onDropped
     this.#log = idle
     this.#fields = fields
   }
@@ -57,7 +60,8 @@ export class GuestLog {
     this.#kept = []
     this.#lines = 0
     for (const [level, line] of kept) this.#log[level](this.#fields, line)
-    if (dropped > 0)
-      this.#log.warn({ ...this.#fields, dropped }, `the guest logged too much: dropped ${dropped} lines`)
+    if (dropped <= 0) return
+    this.#log.warn({ ...this.#fields, dropped }, `the guest logged too much: dropped ${dropped} lines`)
+    this.#onDropped?.(dropped)
   }
 }

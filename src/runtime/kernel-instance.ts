@@ -66,6 +66,10 @@ export class LinkedInstance implements Instance {
     return memories.reduce((bytes, { buffer }) => bytes + buffer.byteLength, this.#memory.size)
   }
 
+  get kernelBytes(): number {
+    return this.#memory.size
+  }
+
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
     const run = this.#functions.get(exportName) ?? this.#find(exportName)
     if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)

@@ -20,7 +20,12 @@ export const kernel = { name: 'kernel', open: openInstance } as const satisfies 
 function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
   const { config, blockLimit, varMax, wasi, onResume } = settings
   const plan = planLinks(plugin, settings)
-  const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce)
+  const log = new GuestLog(
+    settings.log,
+    { plugin: plugin.name },
+    settings.logsAtOnce,
+    settings.onDroppedLines,
+  )
   try {
     const memories = takeMemories(plan, blockLimit)
     const memory = memories.kernel

@@ -45,6 +45,8 @@ export interface InstanceSettings {
   readonly log: Log
   /** Whether the logs take lines while the guest runs, and nothing is lost if they are stopped half-way. */
   readonly logsAtOnce?: boolean
+  /** Told how many lines of a call were not logged, because there were too many. */
+  readonly onDroppedLines?: ((lines: number) => void) | undefined
   /** Called before a guest that waited for an async host function runs on. (`kernel`) */
   readonly onResume?: (() => void) | undefined
 }
@@ -56,6 +58,8 @@ export interface Instance {
    * A memory that its module does not export cannot be seen, and is not counted.
    */
   readonly memoryBytes: number
+  /** How many of them the runtime holds. */
+  readonly kernelBytes: number
 
   /**
    * Runs one export of the guest. Calls must not overlap: whoever owns the instance queues them.

@@ -21,7 +21,12 @@ export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
 
 async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Promise<Instance> {
   const { hostFunctions } = planLinks(plugin, settings)
-  const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce)
+  const log = new GuestLog(
+    settings.log,
+    { plugin: plugin.name },
+    settings.logsAtOnce,
+    settings.onDroppedLines,
+  )
   const output = new Output()
   try {
     const guest = await createPlugin(modulesOf(plugin), {
@@ -85,6 +90,8 @@ class SdkInstance implements Instance {
   get memoryBytes(): number {
     return this.#memory?.buffer.byteLength ?? 0
   }
+
+  readonly kernelBytes = 0
 
   async call(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
     if (this.#isRunning) throw new InstanceBusyError(this.#name)

@@ -1,6 +1,6 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { Caller } from '../../runtime/runtime.ts'
-import type { Engine } from '../engine.ts'
+import type { InlineEngine } from '../inline.ts'
 import { CALL, type WorkerStart } from './protocol.ts'
 import type { Reporter } from './reporter.ts'
 import { Ring, type RingRecord } from './ring.ts'
@@ -16,21 +16,24 @@ const NAP_MS = 1
 export class CallLoop {
   readonly #calls: Ring
   readonly #inputs: MessagePort
-  readonly #engine: Engine
+  readonly #engine: InlineEngine
   readonly #stamp: Stamp
   readonly #reporter: Reporter
   readonly #caller: Caller
   readonly #exportNames: string[] = []
+  /** The changes of the engine that were told. */
+  #told = 0
   /** A call is waited for. */
   #isWaiting = false
 
-  constructor({ calls, inputs }: WorkerStart, engine: Engine, stamp: Stamp, reporter: Reporter) {
+  constructor({ calls, inputs }: WorkerStart, engine: InlineEngine, stamp: Stamp, reporter: Reporter) {
     this.#calls = new Ring(calls)
     this.#inputs = inputs
     this.#engine = engine
     this.#stamp = stamp
     this.#reporter = reporter
     this.#caller = { log: reporter.log }
+    this.#tell()
   }
 
   /** Runs all there is, then lets the thread sleep. */
@@ -85,19 +88,34 @@ export class CallLoop {
         this.#wait(output, since, end)
         return
       }
-      this.#reporter.output(monotonicMs() - since, output)
+      const ms = monotonicMs() - since
+      this.#tell()
+      this.#reporter.output(ms, output)
     } catch (error) {
-      this.#reporter.failure(monotonicMs() - since, error)
+      const ms = monotonicMs() - since
+      this.#tell()
+      this.#reporter.failure(ms, error)
     }
     end()
+  }
+
+  /** Before the answer: who has that may ask for the stats. */
+  #tell(): void {
+    if (this.#told === this.#engine.changes) return
+    this.#told = this.#engine.changes
+    this.#stamp.tell(this.#engine.stats)
   }
 
   async #wait(output: Promise<Uint8Array>, since: number, end: () => void): Promise<void> {
     try {
       const bytes = await output
-      this.#reporter.output(monotonicMs() - since, bytes)
+      const ms = monotonicMs() - since
+      this.#tell()
+      this.#reporter.output(ms, bytes)
     } catch (error) {
-      this.#reporter.failure(monotonicMs() - since, error)
+      const ms = monotonicMs() - since
+      this.#tell()
+      this.#reporter.failure(ms, error)
     }
     end()
     this.#isWaiting = false

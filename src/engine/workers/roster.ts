@@ -1,4 +1,6 @@
 import { BreakerOpenError, InstanceStartError } from '../../errors.ts'
+import type { EngineStats } from '../stats.ts'
+import type { ThreadStats } from './stamp.ts'
 import { type ThreadOptions, type ThreadOwner, type Unanswered, WorkerThread } from './thread.ts'
 
 /** Starts that may fail in a row before the route's calls are refused at once. */
@@ -27,6 +29,8 @@ export interface RosterUser {
   refused(error: Error): void
 }
 
+export type RosterStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
+
 /** Keeps as many threads of a route ready as there are to be: it replaces those that end. */
 export class Roster implements ThreadOwner {
   /** Settles when all that run calls are ready, or the first has failed to start. */
@@ -47,6 +51,8 @@ export class Roster implements ThreadOwner {
   #retry: NodeJS.Timeout | undefined
   /** Those that were told to end, in vain. */
   readonly #stuck = new Set<WorkerThread>()
+  /** What those have done that ended. */
+  #past = { recycled: 0, restarted: 0, droppedLines: 0 }
 
   constructor(options: RosterOptions, user: RosterUser) {
     this.#options = options
@@ -71,6 +77,22 @@ export class Roster implements ThreadOwner {
     if (this.#stuck.size > 0) return `${this.#stuck.size} worker threads do not end`
     if (this.#ready.length > 0) return undefined
     return this.refusal?.message ?? 'no worker thread is ready'
+  }
+
+  /** Of all threads. */
+  get stats(): RosterStats {
+    const told = this.#ready.map(({ stats }) => stats)
+    const sum = (of: (stats: ThreadStats) => number) => told.reduce((all, each) => all + of(each), 0)
+    return {
+      instances: told.length,
+      guestBytes: sum(({ guestBytes }) => guestBytes),
+      kernelBytes: sum(({ kernelBytes }) => kernelBytes),
+      recycled: this.#past.recycled + sum(({ recycled }) => recycled),
+      restarted: this.#past.restarted + sum(({ restarted }) => restarted),
+      droppedLines: this.#past.droppedLines + sum(({ droppedLines }) => droppedLines),
+      stuck: this.#stuck.size,
+      isBreakerOpen: this.refusal !== undefined,
+    }
   }
 
   /** Ends a thread, whatever it does; another takes its place. */
@@ -166,8 +188,18 @@ export class Roster implements ThreadOwner {
 
   #remove(thread: WorkerThread): boolean {
     const isReady = this.#ready.includes(thread)
-    if (isReady) this.#setReady(this.#ready.filter((each) => each !== thread))
+    if (isReady) {
+      this.#setReady(this.#ready.filter((each) => each !== thread))
+      this.#remember(thread.stats)
+    }
     return isReady
+  }
+
+  /** One that is taken from those that are ready has failed, or ran a guest for too long; or all is closed. */
+  #remember({ recycled, restarted, droppedLines }: ThreadStats): void {
+    this.#past.recycled += recycled
+    this.#past.restarted += restarted + (this.#isClosed ? 0 : 1)
+    this.#past.droppedLines += droppedLines
   }
 
   #setReady(ready: readonly WorkerThread[]): void {

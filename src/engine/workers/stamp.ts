@@ -1,3 +1,5 @@
+import type { EngineStats } from '../stats.ts'
+
 /*
  * What two threads tell each other without a message: which call the worker runs since when, which of the calls that
  * were handed over it may still begin, and whether either of them has to be woken.
@@ -20,6 +22,15 @@ const HOST_ANSWERED = 3
 const CLAIMS = 4
 const WORDS = CLAIMS + MAX_AHEAD
 
+/** Numbers of 8 bytes: since when the call runs, and what {@link ThreadStats} tells. */
+const SINCE = 0
+const GUEST_BYTES = 1
+const KERNEL_BYTES = 2
+const RECYCLED = 3
+const RESTARTED = 4
+const DROPPED_LINES = 5
+const NUMBERS = 6
+
 /** What a worker does. Asleep, its event loop waits for a message; napping, the thread waits for a word of this memory. */
 const ASLEEP = 0
 const AWAKE = 1
@@ -32,21 +43,27 @@ export interface RunningCall {
   readonly since: number
 }
 
+/** What the engine of a thread tells of itself. */
+export type ThreadStats = Pick<
+  EngineStats,
+  'guestBytes' | 'kernelBytes' | 'recycled' | 'restarted' | 'droppedLines'
+>
+
 /** The shared memory of one worker thread and the main thread. */
 export class Stamp {
   readonly buffer: SharedArrayBuffer
   readonly #words: Int32Array
-  readonly #since: Float64Array
+  readonly #numbers: Float64Array
 
-  constructor(buffer = new SharedArrayBuffer(8 + WORDS * 4)) {
+  constructor(buffer = new SharedArrayBuffer(NUMBERS * 8 + WORDS * 4)) {
     this.buffer = buffer
-    this.#since = new Float64Array(buffer, 0, 1)
-    this.#words = new Int32Array(buffer, 8)
+    this.#numbers = new Float64Array(buffer, 0, NUMBERS)
+    this.#words = new Int32Array(buffer, NUMBERS * 8)
   }
 
   /** The worker's: a guest starts. */
   begin(call: number, now: number): void {
-    this.#since[0] = now
+    this.#numbers[SINCE] = now
     Atomics.store(this.#words, RUNNING, call)
   }
 
@@ -58,10 +75,32 @@ export class Stamp {
   /** The call that runs at this moment. */
   running(): RunningCall | undefined {
     const call = Atomics.load(this.#words, RUNNING)
-    const since = this.#since[0] ?? 0
+    const since = this.#numbers[SINCE] ?? 0
     // Another call may have begun in between.
     if (call === 0 || Atomics.load(this.#words, RUNNING) !== call) return undefined
     return { call, since }
+  }
+
+  /** The worker's: its engine has changed. */
+  tell({ guestBytes, kernelBytes, recycled, restarted, droppedLines }: ThreadStats): void {
+    const numbers = this.#numbers
+    numbers[GUEST_BYTES] = guestBytes
+    numbers[KERNEL_BYTES] = kernelBytes
+    numbers[RECYCLED] = recycled
+    numbers[RESTARTED] = restarted
+    numbers[DROPPED_LINES] = droppedLines
+  }
+
+  /** The main thread's: what the worker has told last. */
+  told(): ThreadStats {
+    const numbers = this.#numbers
+    return {
+      guestBytes: numbers[GUEST_BYTES] ?? 0,
+      kernelBytes: numbers[KERNEL_BYTES] ?? 0,
+      recycled: numbers[RECYCLED] ?? 0,
+      restarted: numbers[RESTARTED] ?? 0,
+      droppedLines: numbers[DROPPED_LINES] ?? 0,
+    }
   }
 
   /** The main thread's: from now on a call can be claimed. */

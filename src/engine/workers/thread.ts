@@ -16,7 +16,7 @@ import {
   type WorkerStart,
 } from './protocol.ts'
 import { Ring } from './ring.ts'
-import { MAX_AHEAD, type RunningCall, Stamp, slotOf } from './stamp.ts'
+import { MAX_AHEAD, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
 import { isGone, type WaitingCall } from './waiting-calls.ts'
 
 /** What every thread of a route is given. */
@@ -115,6 +115,11 @@ export class WorkerThread {
   /** Calls that were handed over and not answered. */
   get load(): number {
     return this.#load
+  }
+
+  /** What its engine has told last. */
+  get stats(): ThreadStats {
+    return this.#stamp.told()
   }
 
   /** Whether it has answered a call. */
