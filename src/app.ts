@@ -74,8 +74,8 @@ export async function createApp(
   app.addHook('onRoute', ({ config }) => {
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
-  const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
-  const own = { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError }
+  const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError, meters } = options
+  const own = { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError, meters }
   try {
     if (hasEdge(options)) {
       const { addEdge } = await import('./edge/edge.ts') // most servers have none

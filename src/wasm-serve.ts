@@ -5,6 +5,7 @@ import { openContract } from './contract/named.ts'
 import type { Engine } from './engine/engine.ts'
 import { splitCalls } from './engine/split.ts'
 import { RouteInvalidError } from './errors.ts'
+import { meterContract } from './meters/metered-contract.ts'
 import type { CallHooks } from './route/call-hooks.ts'
 import { sendRouteError } from './route/error-response.ts'
 import { hooksOf, runHookedCalls } from './route/hooked-calls.ts'
@@ -71,7 +72,8 @@ function addRoute(
   const { instances, split } = instancesOf(versions, pool)
   const holder: EngineHolder = { engine: instances }
   const { url, host, bodyLimit, description, timing } = options
-  const contract = openContract(options.contract, options)
+  const named = openContract(options.contract, options)
+  const contract = pool.shared.meters ? meterContract(named) : named
   const allHooks = hooksOf(hooks, options)
   const config: ServedRoute = {
     methods: methods.length === app.supportedMethods.length ? ['*'] : methods,

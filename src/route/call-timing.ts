@@ -32,6 +32,11 @@ export class CallTiming {
     if (guestMs !== undefined) this.#begunAt = Math.max(this.#endedAt - guestMs, this.#askedAt ?? 0)
   }
 
+  /** The call ended with an error of this code. Nothing is done with it, unless calls are counted. */
+  failed(_code: string): void {
+    // see MeteredCall
+  }
+
   /** Nobody knows how long it waited and how long it ran. */
   lost(): void {
     this.#askedAt = undefined

@@ -72,6 +72,7 @@ function toKnownError(error: FastifyError): KnownError | undefined {
 
 function sendError(error: KnownError, request: FastifyRequest, reply: FastifyReply): void {
   setCommonHeaders(reply)
+  request.callTiming?.failed(error.code)
   if (error instanceof GuestError) {
     request.log.debug({ code: error.code }, 'the guest said no')
     const { wasmServe } = request.routeOptions.config

@@ -3,6 +3,8 @@ import { kvOperations } from '../engine/workers/bridged-kv.ts'
 import { varOperations } from '../engine/workers/bridged-vars.ts'
 import type { HostOperations } from '../engine/workers/host-bridge.ts'
 import type { HostPart } from '../engine/workers/protocol.ts'
+import { meterOutbound } from '../meters/metered-outbound.ts'
+import type { RouteMeter } from '../meters/route-meter.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
 import { type KvClient, serveKv } from '../store/kv.ts'
@@ -30,14 +32,16 @@ const HTTP_TIMEOUT_MS = 30_000
  * Opens what the route's options allow.
  *
  * @param kv - Its store, if it has one. On the main thread host functions reach that.
+ * @param meter - Counts what they do, if anything does.
  */
 export async function openHostParts(
   options: CheckedRouteOptions,
   plugin: Plugin,
   sharedVars: SharedVars,
   kv: KvClient | undefined,
+  meter?: RouteMeter,
 ): Promise<HostParts> {
-  const http = await openHttp(options, plugin)
+  const http = await openHttp(options, plugin, meter)
   const vars = options.vars === 'shared' ? sharedVars.of(plugin, varMaxOf(options, plugin)) : undefined
   return {
     direct: { ...(http && { http: http.direct }), ...(vars && { vars }) },
@@ -65,14 +69,15 @@ export async function trialParts({ kv }: CheckedRouteOptions, { bridged }: HostP
 const TRIAL_STORE_BYTES = 4_194_304
 
 /** Loaded by those who have an allowed host. */
-async function openHttp(options: CheckedRouteOptions, plugin: Plugin) {
+async function openHttp(options: CheckedRouteOptions, plugin: Plugin, meter: RouteMeter | undefined) {
   const outboundOf = outboundOptions(options, plugin)
   if (!outboundOf) return undefined
   const [{ openOutbound }, { httpOperations, sendForGuest }] = await Promise.all([
     import('../outbound/outbound.ts'),
     import('../outbound/guest-http.ts'),
   ])
-  const outbound = openOutbound(outboundOf)
+  const opened = openOutbound(outboundOf)
+  const outbound = meter ? meterOutbound(opened, meter.outbound) : opened
   const limits = { timeoutMs: HTTP_TIMEOUT_MS }
   return {
     direct: {

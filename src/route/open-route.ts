@@ -8,6 +8,7 @@ import { tryInThread } from '../engine/workers/trial.ts'
 import { openWorkers } from '../engine/workers.ts'
 import { RuntimeUnfitError, WasiDisabledError } from '../errors.ts'
 import { loadFunctions } from '../functions-module.ts'
+import type { MeterLabels } from '../meters/route-meter.ts'
 import { chooseExport } from '../plugin/callable.ts'
 import { isPlugin, loadPlugin, type Plugin } from '../plugin/plugin.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
@@ -30,6 +31,8 @@ export interface ChosenRoute {
   readonly runtime: Runtime
   readonly engine: EngineChoice
   readonly parts: HostParts
+  /** The engine as its calls are counted, if they are. */
+  readonly metered?: ((engine: Engine) => Engine) | undefined
 }
 
 /**
@@ -47,7 +50,8 @@ export async function chooseRoute(
   const plugin = await loadRoutePlugin(options)
   refuseUnfit(options, plugin)
   const users = await loadFunctions(options.functions)
-  const state = await openRouteState(options, plugin, users, shared.store)
+  const meter = shared.meters?.of(labelsOf(options, plugin))
+  const state = await openRouteState(options, plugin, users, shared.store, meter)
   const engine = chooseEngine(options, plugin, path, state?.waits)
   return {
     options,
@@ -56,8 +60,13 @@ export async function chooseRoute(
     functions: state?.functions ?? users,
     runtime: await loadRuntime(options.runtime),
     engine,
-    parts: await openHostParts(options, plugin, shared.vars, state?.client),
+    parts: await openHostParts(options, plugin, shared.vars, state?.client, meter),
+    metered: meter && ((engine) => shared.meters?.engine(engine, meter) ?? engine),
   }
+}
+
+function labelsOf({ host = '', url }: CheckedRouteOptions, { name, digest }: Plugin): MeterLabels {
+  return { route: host + url, plugin: name, digest: digest.slice(0, 12) }
 }
 
 /**
@@ -144,7 +153,8 @@ export function openRoute(
   for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
   const isWatched = stallMs > 0 && route.engine.name === 'inline'
   const watch = isWatched ? openWatch(route, url, stallMs, log) : undefined
-  const instances = openEngine(route, watch, log)
+  const opened = openEngine(route, watch, log)
+  const instances = route.metered?.(opened) ?? opened
   return {
     ...route,
     instances,

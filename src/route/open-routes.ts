@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../config/options.ts'
 import { isDebugged } from '../engine/watchdog.ts'
+import type { Meters } from '../meters/meters.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { chooseRoute, loadRoutePlugin, type OpenRoute, openRoute, tryRoute } from './open-route.ts'
 import { type Lease, poolKey, RoutePool } from './route-pool.ts'
@@ -12,7 +13,11 @@ export interface VersionedRoute extends CheckedRouteOptions {
 }
 
 /** Options whose routes may be split. */
-export type VersionedOptions = CheckedWasmServeOptions & { readonly routes: readonly VersionedRoute[] }
+export type VersionedOptions = CheckedWasmServeOptions & {
+  readonly routes: readonly VersionedRoute[]
+  /** Where calls are counted, if they are. */
+  readonly meters?: Meters | undefined
+}
 
 /** What runs the guests of a route. */
 export interface OpenVersions {

@@ -1,4 +1,6 @@
 import type { CheckedRouteOptions } from '../config/options.ts'
+import { meterKv } from '../meters/metered-kv.ts'
+import type { RouteMeter } from '../meters/route-meter.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
 import { type KvClient, serveKv } from '../store/kv.ts'
@@ -27,11 +29,13 @@ export async function openRouteState(
   plugin: Plugin,
   users: HostFunctions | undefined,
   store: SharedStore,
+  meter?: RouteMeter,
 ): Promise<RouteState | undefined> {
   if (kv === 'none') return undefined
   const imports = kvImports(plugin, users)
   if (imports.length === 0) return undefined
-  const client = serveKv(await store.open(), { namespace: kvNamespace ?? plugin.name, access: kv })
+  const served = serveKv(await store.open(), { namespace: kvNamespace ?? plugin.name, access: kv })
+  const client = meter ? meterKv(served, meter.kv) : served
   const functions = withKv(users, imports, client)
   return { client, functions, waits: waitsForKv(functions, imports) }
 }

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedWasmServeOptions } from '../config/options.ts'
+import type { Meters } from '../meters/meters.ts'
 import { type SharedStore, shareStore } from './shared-store.ts'
 import { openSharedVars, type SharedVars } from './shared-vars.ts'
 
@@ -7,15 +8,22 @@ import { openSharedVars, type SharedVars } from './shared-vars.ts'
 export interface Shared {
   readonly vars: SharedVars
   readonly store: SharedStore
+  /** Where their calls are counted, if they are. */
+  readonly meters: Meters | undefined
   /** Not before the routes are closed: guests use it to their end. */
   close(): Promise<void>
 }
 
+export interface SharedOptions
+  extends Pick<CheckedWasmServeOptions, 'store' | 'storeMax' | 'storeTimeoutMs'> {
+  readonly meters?: Meters | undefined
+}
+
 /** Opens nothing yet that costs anything: the store opens when a guest needs it. */
 export function openShared(
-  { store, storeMax, storeTimeoutMs }: Pick<CheckedWasmServeOptions, 'store' | 'storeMax' | 'storeTimeoutMs'>,
+  { store, storeMax, storeTimeoutMs, meters }: SharedOptions,
   log: FastifyBaseLogger,
 ): Shared {
   const shared = shareStore(store, { maxBytes: storeMax, timeoutMs: storeTimeoutMs, log })
-  return { vars: openSharedVars(), store: shared, close: () => shared.close() }
+  return { vars: openSharedVars(), store: shared, meters, close: () => shared.close() }
 }

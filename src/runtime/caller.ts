@@ -8,5 +8,5 @@ export interface Caller {
   /** The request; whoever made it may go away while the call waits. */
   readonly raw?: { readonly socket: { readonly destroyed: boolean } }
   /** Run by the engine, for those who want to know how long the call takes. */
-  readonly callTiming?: CallTiming
+  callTiming?: CallTiming
 }
