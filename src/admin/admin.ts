@@ -11,13 +11,13 @@ import { sendAnyError } from '../route/error-response.ts'
 import { parseAdminAddress } from './address.ts'
 import { addAnswerHeaders, answerHeaders } from './answer-headers.ts'
 import { addHealth } from './health.ts'
+import { addMetrics } from './metrics.ts'
 import { checkOrigin } from './origin-check.ts'
-import type { AdminRoom } from './room.ts'
-import type { Served } from './served.ts'
+import type { AdminRoom, RoomContext } from './room.ts'
 import { requireToken } from './token.ts'
 
 /** What the admin listener has. */
-const ROOMS: readonly AdminRoom[] = [addHealth]
+const ROOMS: readonly AdminRoom[] = [addHealth, addMetrics]
 
 /** How long a request of an operator may take to end, once the listener is closed. */
 const CLOSE_MS = 500
@@ -46,9 +46,9 @@ export interface AdminOptions {
  */
 export async function openAdmin(
   { address, token, server: options }: AdminOptions,
-  served: Served,
-  log: FastifyBaseLogger,
+  context: RoomContext,
 ): Promise<Admin> {
+  const { log } = context
   const at = parseAdminAddress(address)
   if (!at.isLocal) log.warn({ admin: address }, 'the admin listener is open to other machines, unencrypted')
 
@@ -57,7 +57,7 @@ export async function openAdmin(
   app.addHook('onRequest', addAnswerHeaders)
   app.addHook('onRequest', checkOrigin(names))
   app.addHook('onRequest', requireToken(token))
-  for (const addRoom of ROOMS) app.register(async (scope) => addRoom(scope, { served, log }))
+  for (const addRoom of ROOMS) app.register(async (scope) => addRoom(scope, context))
 
   const { tls: _, ...limits } = options
   const { server, connections } = createHttpServer(

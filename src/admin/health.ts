@@ -1,17 +1,22 @@
+import { stuckThreads } from '../engine/stuck-threads.ts'
+import { whyNotReady } from './readiness.ts'
 import type { AdminRoom } from './room.ts'
-import type { Served } from './served.ts'
 
-/** For supervisors, which have no token: `/healthz` fails if the process should be started again, `/readyz` if it should get no requests now. */
+/**
+ * For supervisors, which have no token. `/healthz` fails if the process should be started again: threads cannot be
+ * ended, or the event loop is held, and there is no answer at all. `/readyz` fails if it should get no requests now.
+ */
 export const addHealth: AdminRoom = (app, { served }) => {
-  app.get('/readyz', { config: { needsNoToken: true } }, (_request, reply) => {
+  const config = { needsNoToken: true } as const
+
+  app.get('/healthz', { config }, (_request, reply) => {
+    const stuck = stuckThreads()
+    const reasons = stuck === 0 ? [] : [`threads that cannot be ended: ${stuck}`]
+    reply.code(stuck === 0 ? 200 : 503).send({ healthy: stuck === 0, reasons })
+  })
+
+  app.get('/readyz', { config }, (_request, reply) => {
     const reasons = whyNotReady(served)
     reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons })
   })
-}
-
-/** In words; none: it is ready. */
-export function whyNotReady({ state, routes }: Served): string[] {
-  if (state === 'starting') return ['the routes are being loaded']
-  if (state === 'draining') return ['the server is ending']
-  return routes.flatMap(({ url, trouble }) => (trouble === undefined ? [] : [`route ${url}: ${trouble}`]))
 }

@@ -1,9 +1,11 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { Meters } from '../meters/meters.ts'
 import type { Served } from './served.ts'
 
 /** What a room is given. */
 export interface RoomContext {
   readonly served: Served
+  readonly meters: Meters
   readonly log: FastifyBaseLogger
 }
 

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedServerOptions } from '../config/options.ts'
+import { Meters } from '../meters/meters.ts'
 import type { ServedRoute } from '../route/served-route.ts'
 import type { RunningServer } from '../server.ts'
 import { type Admin, openAdmin } from './admin.ts'
@@ -8,6 +9,8 @@ import { makeToken } from './token.ts'
 
 /** The admin listener of a process, which is there before the server that it tells of. */
 export interface StartedAdmin extends Pick<Admin, 'url' | 'close'> {
+  /** What it tells of calls: the app has to count them there. */
+  readonly meters: Meters
   /** The token, if it was made here: somebody has to be told. */
   readonly madeToken: string | undefined
   /**
@@ -29,12 +32,14 @@ export async function startAdmin(
   options: CheckedServerOptions,
   log: FastifyBaseLogger,
 ): Promise<StartedAdmin> {
+  const meters = new Meters()
   const served: Changing<Served> = { state: 'starting', url: undefined, routes: [] }
   const madeToken = options.adminToken === undefined ? makeToken() : undefined
   const token = options.adminToken ?? madeToken ?? ''
-  const admin = await openAdmin({ address, token, server: options }, served, log)
+  const admin = await openAdmin({ address, token, server: options }, { served, meters, log })
   return {
     url: admin.url,
+    meters,
     madeToken,
     close: () => admin.close(),
     follow(server, routes) {

@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module'
 import { type Flag, flags } from '../config/flags.ts'
 import { UsageError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
@@ -102,10 +101,4 @@ function placeholder({ kind, name, values, default: value }: Flag): string {
 
 function renderDefault({ default: value }: Flag): string {
   return value === undefined || typeof value === 'object' || value === false ? '' : ` [${value}]`
-}
-
-/** The package's version. */
-export function packageVersion(): string {
-  const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
-  return version
 }

@@ -8,12 +8,13 @@ import type { CheckedRouteOptions, CheckedServerOptions } from '../config/option
 import { openLog } from '../log/log.ts'
 import { printable } from '../log/printable.ts'
 import { setMemoryCeiling } from '../memory-ceiling.ts'
+import { packageVersion } from '../package-version.ts'
 import { MEMORY_MAX, type Plugin } from '../plugin/plugin.ts'
 import type { ServedRoute } from '../route/served-route.ts'
 import { type RunningServer, startServer } from '../server.ts'
 import { endWithSignals } from '../shutdown.ts'
 import type { Command, Host } from './command.ts'
-import { packageVersion, renderHelp } from './help.ts'
+import { renderHelp } from './help.ts'
 import { type Plan, planServer } from './plan.ts'
 
 /** Serves plug-ins until a signal ends it. */
@@ -64,7 +65,7 @@ async function open(
   admin: StartedAdmin | undefined,
 ): Promise<{ server: RunningServer; routes: readonly ServedRoute[] }> {
   try {
-    const { app, routes } = await createApp(options, log)
+    const { app, routes } = await createApp({ ...options, meters: admin?.meters }, log)
     const server = await startServer(options, app, log)
     return { server: admin?.follow(server, routes) ?? server, routes }
   } catch (error) {

@@ -19,6 +19,11 @@ export class Counts<Name extends string> {
     return this.#counts[this.#places.get(name) ?? -1] ?? 0
   }
 
+  /** Those that are not 0. */
+  get counted(): [name: Name, times: number][] {
+    return this.names.map((name): [Name, number] => [name, this.of(name)]).filter(([, times]) => times > 0)
+  }
+
   add(other: Counts<Name>): void {
     for (const name of this.names) this.count(name, other.of(name))
   }

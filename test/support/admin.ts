@@ -5,6 +5,7 @@ import { startAdmin } from '../../src/admin/start-admin.ts'
 import { createApp } from '../../src/app.ts'
 import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/config/options.ts'
 import { openLog } from '../../src/log/log.ts'
+import { Meters } from '../../src/meters/meters.ts'
 import { type RunningServer, startServer } from '../../src/server.ts'
 
 /** The token of the listeners that are opened here. */
@@ -21,8 +22,9 @@ export async function listenAdmin(
 ): Promise<Admin & { port: number }> {
   const options = checkServerOptions({ routes: [{ plugin: 'none.wasm' }], ...server })
   const { admin: address = '127.0.0.1:0' } = options
+  const meters = new Meters()
   const told: Served = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
-  const admin = await openAdmin({ address, token: TOKEN, server: options }, told, log)
+  const admin = await openAdmin({ address, token: TOKEN, server: options }, { served: told, meters, log })
   onTestFinished(() => admin.close())
   return { ...admin, port: Number(/\d+$/.exec(admin.url)) }
 }
@@ -36,7 +38,7 @@ export async function listenBoth(
   const own = { stallMs: 0, drainMs: 0, graceMs: 1_000, port: 0, adminToken: TOKEN }
   const options = checkServerOptions({ ...own, ...server, routes })
   const admin = await startAdmin('127.0.0.1:0', options, log)
-  const { app, routes: served } = await createApp(options, log)
+  const { app, routes: served } = await createApp({ ...options, meters: admin.meters }, log)
   const running = admin.follow(await startServer(options, app, log), served)
   onTestFinished(() => running.drain())
   return { ...running, adminUrl: admin.url }
