@@ -19,6 +19,8 @@ export const addMetrics: AdminRoom = async (app, { served, meters, log }) => {
 }
 
 function unlessMissing(error: unknown): InstanceType<typeof PackageMissingError> {
-  if (error instanceof PackageMissingError) return error
+  if (error instanceof PackageMissingError) return Object.assign(error, { statusCode: NOT_IMPLEMENTED })
   throw error
 }
+
+const NOT_IMPLEMENTED = 501
