@@ -12,7 +12,7 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
     route.plugin,
     route.function,
     route.contract,
-    engineOf(route),
+    renderEngine(route),
     route.runtime,
   ])
   const [headLine = '', ...lines] = renderTable([head, ...rows.map((row) => row.map(printable))])
@@ -28,8 +28,8 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
   ].join('\n')
 }
 
-/** With why it has threads, unless somebody asked for just that. */
-function engineOf({ engine, workers, engineReason }: ServedRoute): string {
+/** Where a route's guests run; with why it has threads, unless somebody asked for just that. */
+export function renderEngine({ engine, workers, engineReason }: ServedRoute): string {
   if (workers === 0) return engine
   return `${workers} ${workers === 1 ? 'worker' : 'workers'}${engineReason ? ` (${engineReason})` : ''}`
 }

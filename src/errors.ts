@@ -31,7 +31,7 @@ export const MountConflictError = failure<[conflicts: string]>(
   'Several routes have the same URL:\n%s',
 )
 
-/** `wasm-serve check` found something; the message lists all of it. The command exits with 2. */
+/** `wasm-serve check` found something, or a start several things; the message lists all. The command exits with 2. */
 export const CheckFailedError = failure<[problems: string]>('WASM_SERVE_CHECK_FAILED', '%s')
 
 /** A folder for a new project cannot be had: it has files, it is none, or it cannot be written. */

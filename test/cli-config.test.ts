@@ -148,7 +148,7 @@ test('check loads and starts everything, listens nowhere, and tells what would b
   })
   const { code, stdout, stderr } = await run(['check'], {}, { cwd: folder })
   expect([code, stderr]).toEqual([0, ''])
-  expect(stdout).toMatch(/POST +\/greet +config\.wasm +config\n +POST +\/echo +echo\.wasm +echo/)
+  expect(stdout).toMatch(/POST +\/greet +config\.wasm +config +inline\n +POST +\/echo +echo\.wasm +echo/)
   expect(stdout).not.toContain('listens')
 })
 
@@ -167,6 +167,59 @@ test('check lists every plug-in that would keep the server from starting, and ex
   expect([code, stdout]).toEqual([2, ''])
   for (const text of ['ecko.wasm', 'did you mean "alpha"', 'bad-start.wasm cannot be started'])
     expect(stderr).toContain(text)
+})
+
+const ALL_WRONG = `accessLogs: true
+routes:
+  - { url: /a, plugin: ecko.wasm }
+  - { url: /b, plugin: several.wasm, function: alhpa }
+  - { url: /c, plugin: bad-start.wasm }
+  - { url: /d, plugin: echo.wasm, engine: inline, timeoutMs: 5 }
+  - { url: /e, plugin: echo.wasm, bodyLimit: many }
+  - { url: /f, plugin: echo.wasm, allowedPaths: { nowhere: / } }
+  - { url: /a, plugin: start-loop.wasm, startTimeoutMs: 500 }
+  - { url: /g }
+`
+
+test.each([
+  ['check', [] as string[]],
+  ['a start', ['0']],
+])('%s tells of all that is wrong at once, with line and column', async (name, args) => {
+  const folder = folderOf({
+    'c.yaml': ALL_WRONG,
+    ...Object.fromEntries(
+      ['echo', 'several', 'bad-start', 'start-loop'].map((each) => [`${each}.wasm`, each]),
+    ),
+  })
+  const words = name === 'check' ? ['check', ...args] : args
+  const { code, stdout, stderr } = await run([...words, '-c', 'c.yaml'], {}, { cwd: folder })
+  expect([code, stdout]).toEqual([2, ''])
+  for (const text of [
+    'c.yaml:1:1: accessLogs: unknown option; did you mean "accessLog"?',
+    'c.yaml:3:24: Cannot read plug-in',
+    'c.yaml:4:48: Plug-in several.wasm: it has no function "alhpa"; did you mean "alpha"?',
+    'c.yaml:5:24: Plug-in bad-start.wasm cannot be started',
+    'c.yaml:6:62: timeoutMs: nothing can end a guest',
+    'c.yaml:7:46: bodyLimit: ',
+    'c.yaml:8:49: The allowed path',
+    'c.yaml:9:12: this URL is that of line 3 too',
+    'c.yaml:9:24: Plug-in start-loop.wasm cannot be started: it had not started after 500 ms',
+    'c.yaml:10:5: ',
+  ])
+    expect(stderr).toContain(text)
+  expect(stderr.trim().split('\n')).toHaveLength(12) // and two that say what they are
+})
+
+test('what is wrong in the options of the server does not hide what is wrong with a plug-in', async () => {
+  const folder = folderOf({
+    'c.yaml': 'http2: true\nplugins:\n  a: { source: none.wasm }\n  b: { source: echo.wasm }\n',
+    'echo.wasm': 'echo',
+  })
+  const { code, stderr } = await run(['check', '-c', 'c.yaml'], {}, { cwd: folder })
+  expect(code).toBe(2)
+  expect(stderr).toContain('c.yaml:1:8: http2: needs tls')
+  expect(stderr).toContain('c.yaml:3:16: Cannot read plug-in')
+  expect(stderr).not.toContain('echo')
 })
 
 test('several plug-ins are mounted at their names, and their functions below', async () => {

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { run } from './support/cli.ts'
 import { file, guest, guestBytes } from './support/guest.ts'
+import { kvGuest } from './support/kv-guest.ts'
 import { pluginFile } from './support/pdk.ts'
 
 async function inspect(...args: string[]) {
@@ -261,3 +262,14 @@ function withCustomSection(name: string, content: Uint8Array): Uint8Array {
   const section = [name.length, ...Buffer.from(name), ...content]
   return Uint8Array.from([...guestBytes('(module (func (export "go")))'), 0, section.length, ...section])
 }
+
+test('it tells that a store makes its guests wait, in threads, without opening the store', async () => {
+  const reader = file('reader.wasm', kvGuest('get'))
+  const writer = file('writer.wasm', kvGuest('set'))
+  const reason = async (path: string, ...args: string[]) => (await inspect(path, ...args)).engine.reason
+  expect(await reason(writer)).toBeUndefined()
+  expect(await reason(reader, '--store', 'lmdb:/nowhere')).toBeUndefined()
+  expect(await reason(writer, '--store', 'lmdb:/nowhere')).toBe('key-value store')
+  expect(await reason(reader, '--store', 'redis://nowhere.invalid')).toBe('key-value store')
+  expect(await reason(reader, '--store', 'redis://nowhere.invalid', '--kv', 'none')).toBeUndefined()
+})

@@ -2,6 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { checkServerOptions, checkWasmServeOptions } from '../src/config/options.ts'
 import { loadPackage } from '../src/optional-package.ts'
 import { openStore } from '../src/store/open-store.ts'
+import { syncOf } from '../src/store/store.ts'
 import { newFolder } from './support/stores.ts'
 
 const settings = { maxBytes: 1_000_000, timeoutMs: 500 }
@@ -11,7 +12,7 @@ describe('a store', () => {
   test('is in memory unless its URL says otherwise', async () => {
     expect(checkWasmServeOptions({ routes: [route] }).store).toBe('memory:')
     const store = await openStore('memory:', settings)
-    expect([store.kind, store.sync]).toEqual(['memory', 'all'])
+    expect([store.kind, store.sync, syncOf(store.kind + ':')]).toEqual(['memory', 'all', 'all'])
   })
 
   test('is in a folder, even one with a dot or spaces in its name', async () => {
@@ -19,7 +20,7 @@ describe('a store', () => {
     const store = await openStore(`lmdb:${folder}`, settings)
     onTestFinished(() => store.close())
     await store.set('n', 'k', Buffer.from('x'))
-    expect([store.kind, store.sync]).toEqual(['lmdb', 'reads'])
+    expect([store.kind, store.sync, syncOf(store.kind + ':')]).toEqual(['lmdb', 'reads', 'reads'])
   })
 
   test.each([

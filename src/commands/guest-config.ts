@@ -7,6 +7,8 @@ import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions }
 import { UsageError } from '../errors.ts'
 import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
 import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
+import { waitsForStore } from '../route/route-state.ts'
+import type { HostFunctions } from '../runtime/host-functions.ts'
 import { loadOptions } from './loader.ts'
 
 /** Options of a route that are about HTTP, or about requests that come at the same time. */
@@ -85,7 +87,12 @@ export function readPluginConfig(
   return { source, route, server, load: loadOptions(route, loading, environment), given }
 }
 
-/** {@link chooseEngine}, whose problems are told with the flags or variables that they come from. */
-export function chooseEngineOf({ route, given }: PluginConfig, plugin: Plugin): EngineChoice {
-  return locate(given, () => chooseEngine(route, plugin, ['routes', '0']))
+/** {@link chooseEngine}, for the store too, which stays closed; its problems are told with the flags or variables that they come from. */
+export function chooseEngineOf(
+  { route, given, server }: PluginConfig,
+  plugin: Plugin,
+  functions?: HostFunctions,
+): EngineChoice {
+  const waits = waitsForStore(route, plugin, functions, server.store)
+  return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waits))
 }

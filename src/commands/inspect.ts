@@ -44,7 +44,13 @@ export const inspect: Command = {
     const source = await readSource(name, load)
     const plugin = await compilePlugin(source, load)
     const functions = await loadFunctions(route.functions)
-    const inspection = inspectPlugin(source, plugin, functions, route, chooseEngineOf(config, plugin))
+    const inspection = inspectPlugin(
+      source,
+      plugin,
+      functions,
+      route,
+      chooseEngineOf(config, plugin, functions),
+    )
     if (values.names) return out.write(inspection.functions.map((each) => `${printable(each)}\n`).join(''))
 
     const missing = inspection.needs.map(({ flag }) => `${flag} ${PLACEHOLDERS[flag] ?? ''}`)

@@ -1,9 +1,11 @@
 import { checkGiven, locate, wholeOf } from '../config/check-given.ts'
 import type { Config } from '../config/config.ts'
-import { type GivenMap, mergeMaps, toData } from '../config/given.ts'
-import { mergeConfig } from '../config/merge.ts'
+import { COMMAND_LINE, type GivenMap, mapOf, mergeMaps, toData } from '../config/given.ts'
+import { type Merged, mergeConfig } from '../config/merge.ts'
 import { type CheckedLoadOptions, type CheckedServerOptions, checkLoadOptions } from '../config/options.ts'
-import { MountConflictError } from '../errors.ts'
+import { placed } from '../config/placed.ts'
+import { MountConflictError, OptionsError, UsageError } from '../errors.ts'
+import { chooseExport } from '../plugin/callable.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
 import { routeConflicts } from '../route/routes-table.ts'
@@ -27,56 +29,108 @@ export interface Plan {
 /**
  * Reads the config file, loads the plug-ins and finds their routes.
  *
- * @param failed - Told what is wrong with one plug-in, or of routes that meet; when it returns, planning goes on
- * without. Default: it throws.
+ * @param tell - Told what is wrong: with the config file, the options, one plug-in, or routes that meet. Planning goes
+ * on without.
+ * @returns undefined if nothing is left to be served.
  * @throws `UsageError`, `ConfigInvalidError`, `OptionsError`: nothing can be planned.
  */
 export async function planServer(
   config: Config,
   host: Host,
-  failed: (error: unknown) => void = raise,
-): Promise<Plan> {
-  const { path, given: file } = await readFile(config, host)
-  const merged = mergeConfig(config, file)
-  const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
-  const { routes, leftOut } = await planRoutes(config, merged, openLoader(loading, host), failed)
-  const given = wholeOf(
-    merged.server,
-    routes.map(({ given }) => given),
-  )
-  const options = checkGiven(given)
-  refuseConflicts(options, routes, failed)
-  refuseEngines(options, routes, given, failed)
-  return {
-    file: path,
-    given: mergeMaps(given, merged.load),
-    options: {
-      ...options,
-      ...loading,
-      routes: options.routes.map((route, index) => ({
-        ...route,
-        plugin: routes[index]?.plugin ?? route.plugin,
-      })),
-    },
-    plugins: routes.map(({ plugin }) => plugin),
-    leftOut,
+  tell: (error: unknown) => void,
+): Promise<Plan | undefined> {
+  let hasFailed = false
+  const failed = (error: unknown) => {
+    hasFailed = true
+    tell(error)
+  }
+  const { path, given: file } = await readFile(config, host, failed)
+  const isFileWrong = hasFailed
+  try {
+    const merged = mergeConfig(config, file)
+    const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
+    const isWrong = isFileWrong || !areRight(config, merged, failed)
+    const found = await planRoutes(config, merged, openLoader(loading, host), (error) => {
+      if (!(isWrong && error instanceof OptionsError)) failed(error) // those are told
+    })
+    const routes = found.routes.filter((route) => canServe(route, failed))
+    if (routes.length === 0 && hasFailed) return undefined
+
+    // Where the server's own options are wrong, routes are looked at without them.
+    const given = wholeOf(
+      isWrong ? NO_OPTIONS : merged.server,
+      routes.map(({ given }) => given),
+    )
+    const options = checkGiven(given)
+    if (!isFileWrong) refuseConflicts(options, routes, failed) // else they are told
+    return {
+      file: path,
+      given: mergeMaps(given, merged.load),
+      options: {
+        ...options,
+        ...loading,
+        routes: options.routes.map((route, index) => ({
+          ...route,
+          plugin: routes[index]?.plugin ?? route.plugin,
+        })),
+      },
+      plugins: routes.map(({ plugin }) => plugin),
+      leftOut: found.leftOut,
+    }
+  } catch (error) {
+    if (!hasFailed) throw error
+    if (!(isFileWrong && error instanceof UsageError)) tell(error) // of a file that is wrong little may be left
+    return undefined
   }
 }
 
-function raise(error: unknown): never {
-  throw error
+const NO_OPTIONS = mapOf([], COMMAND_LINE)
+
+/** Whether the options that a config file has are right, before anything is loaded. */
+function areRight({ words }: Config, merged: Merged, failed: (error: unknown) => void): boolean {
+  const routes = merged.routes ?? [...merged.plugins.values()]
+  if (words.length > 0 || routes.length === 0) return true // plug-ins that words name are checked one by one
+  try {
+    checkGiven(wholeOf(merged.server, routes))
+    return true
+  } catch (error) {
+    failed(error)
+    return false
+  }
+}
+
+/** Whether the plug-in has the function and there is an engine that has what the route asks for: told with its place. */
+function canServe({ given, plugin }: PlannedRoute, failed: (error: unknown) => void): boolean {
+  const whole = wholeOf(NO_OPTIONS, [given])
+  const [route] = checkGiven(whole).routes
+  if (!route) return false
+  const problems: unknown[] = []
+  try {
+    locate(whole, () => chooseEngine(route, plugin, ['routes', '0']))
+  } catch (error) {
+    problems.push(error)
+  }
+  try {
+    chooseExport(plugin, route.function)
+  } catch (error) {
+    problems.push(placed(error, given, 'function', 'plugin'))
+  }
+  for (const problem of problems) failed(problem)
+  return problems.length === 0
 }
 
 /** The file that is named; without one and without a plug-in, that of the working folder. */
 async function readFile(
   { configFile, words }: Config,
   host: Host,
+  failed: (error: unknown) => void,
 ): Promise<{ path?: string; given?: GivenMap }> {
   if (configFile === undefined && words.length > 0) return {}
   // Loaded only here: most who serve a plug-in have no such file.
   const { findConfigFile, readConfigFile } = await import('../config/config-file.ts')
   const path = configFile ?? findConfigFile('.')
-  return path === undefined ? {} : { path, given: await readConfigFile(path, host.environment, host.secrets) }
+  if (path === undefined) return {}
+  return { path, given: await readConfigFile(path, host.environment, host.secrets, failed) }
 }
 
 function refuseConflicts(
@@ -88,22 +142,4 @@ function refuseConflicts(
     ({ first, later }) => `  ${routes[later]?.url}: ${planned[first]?.from} and ${planned[later]?.from}`,
   )
   if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
-}
-
-/** Routes that ask for what no engine has: told here, where it is known which flag or line asks for it. */
-function refuseEngines(
-  { routes }: CheckedServerOptions,
-  planned: readonly PlannedRoute[],
-  given: GivenMap,
-  failed: (error: unknown) => void,
-): void {
-  for (const [index, { plugin }] of planned.entries()) {
-    const route = routes[index]
-    if (!route) continue
-    try {
-      locate(given, () => chooseEngine(route, plugin, ['routes', String(index)]))
-    } catch (error) {
-      failed(error)
-    }
-  }
 }

@@ -14,6 +14,7 @@ import {
 } from '../config/given.ts'
 import type { Merged } from '../config/merge.ts'
 import type { CheckedServerOptions } from '../config/options.ts'
+import { placed } from '../config/placed.ts'
 import { UsageError } from '../errors.ts'
 import { isFolder, isSource, type Mount, mountAt, mountsOf, routesAt } from '../mounts.ts'
 import type { Plugin } from '../plugin/plugin.ts'
@@ -73,7 +74,6 @@ class Planning {
   /** Routes that the file lists are what they are; one plug-in that fails does not hide what is wrong with another. */
   async #ofFile(routes: readonly GivenMap[]): Promise<PlannedRoute[]> {
     if (routes.length > 1) this.#refuseSingle()
-    this.#check(routes)
     return this.#each(routes, async (given) => [
       { given, plugin: await this.#loadFor(given), from: renderOrigin(urlOrigin(given)) },
     ])
@@ -82,7 +82,6 @@ class Planning {
   async #ofPlugins(): Promise<PlannedRoute[]> {
     const { plugins } = this.#merged
     if (plugins.size > 1) this.#refuseSingle()
-    this.#check([...plugins.values()])
     return this.#each([...plugins], ([name, given]) => {
       const source = String(toData(givenAt(given, ['plugin']) ?? given))
       return this.#ofMount(mountAt(name, source), given)
@@ -154,10 +153,15 @@ class Planning {
     return checkGiven(wholeOf(this.#merged.server, routes))
   }
 
+  /** The options of the server are no reason against a plug-in. */
   async #loadFor(given: GivenMap): Promise<Plugin> {
-    const [route] = this.#check([given]).routes
+    const [route] = checkGiven(wholeOf(mapOf([], COMMAND_LINE), [given])).routes
     if (!route) throw new UsageError('name a plug-in')
-    return this.#load(route)
+    try {
+      return await this.#load(route)
+    } catch (error) {
+      throw placed(error, given, 'plugin')
+    }
   }
 
   /** One function cannot be that of several plug-ins, nor one URL. */

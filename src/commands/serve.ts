@@ -15,7 +15,8 @@ import { type RunningServer, startServer } from '../server.ts'
 import { endWithSignals } from '../shutdown.ts'
 import type { Command, Host } from './command.ts'
 import { renderHelp } from './help.ts'
-import { type Plan, planServer } from './plan.ts'
+import type { Plan } from './plan.ts'
+import { explainFailure, planAll } from './problems.ts'
 
 /** Serves plug-ins until a signal ends it. */
 export const serve: Command = {
@@ -23,7 +24,7 @@ export const serve: Command = {
     const config = readConfig(argv, host.environment)
     if (config.help) return host.out.write(renderHelp(host.commands))
     if (config.version) return host.out.write(`${packageVersion()}\n`)
-    const plan = await planServer(config, host)
+    const plan = await planAll(config, host)
     if (config.printConfig) {
       const { renderConfig } = await import('../config/print-config.ts')
       return host.out.write(renderConfig(plan))
@@ -32,13 +33,14 @@ export const serve: Command = {
   },
 }
 
-async function start({ options, plugins, leftOut, file }: Plan, host: Host): Promise<void> {
+async function start(plan: Plan, host: Host): Promise<void> {
+  const { options, plugins, leftOut, file } = plan
   setMemoryCeiling(Math.max(...options.routes.map((route, index) => pagesOf(route, plugins[index]))))
   const log = openLog(options.logLevel, host.logTerminal, host.secrets)
   if (leftOut.length > 0)
     log.warn(`functions and files whose names cannot be routes were left out: ${leftOut.join(', ')}`)
   const admin = options.admin === undefined ? undefined : await openAdmin(options.admin, options, log, host)
-  const { server, routes } = await open(options, log, admin)
+  const { server, routes } = await open(plan, log, admin)
   endWithSignals(server, options, log, isNpmRun(host) ? host.parentId : undefined)
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
   const [listens = '', ...rest] = renderBanner(server.url, routes, host.out.colours).split('\n')
@@ -60,12 +62,17 @@ async function openAdmin(
 }
 
 async function open(
-  options: CheckedServerOptions,
+  plan: Plan,
   log: FastifyBaseLogger,
   admin: StartedAdmin | undefined,
 ): Promise<{ server: RunningServer; routes: readonly ServedRoute[] }> {
+  const { options } = plan
   try {
-    const { app, routes } = await createApp({ ...options, meters: admin?.meters }, log)
+    const { app, routes } = await createApp({ ...options, meters: admin?.meters }, log).catch(
+      async (error) => {
+        throw await explainFailure(plan, error)
+      },
+    )
     const server = await startServer(options, app, log)
     return { server: admin?.follow(server, routes) ?? server, routes }
   } catch (error) {

@@ -12,6 +12,7 @@ import { readValues } from './file-values.ts'
 import { type FilePlace, type Given, type GivenMap, originAt, toData } from './given.ts'
 import { routesOf } from './merge.ts'
 import { problemsFound } from './options.ts'
+import { prune } from './prune.ts'
 
 /** What the files are called that are looked for. */
 const NAMES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml', 'wasm-serve.toml']
@@ -49,20 +50,26 @@ export function findConfigFile(folder: string): string | undefined {
  * Reads and checks a config file; variables are put in, paths are absolute, defaults are not filled in.
  *
  * @param secrets - Gets the values of variables.
- * @throws {@link ConfigUnreadableError} if it cannot be read.
- * @throws {@link ConfigInvalidError} listing every problem with its line and column.
+ * @param failed - Told of a {@link ConfigInvalidError} that lists every problem with its line and column; when it
+ * returns, what is right in the file is returned. Default: it throws.
+ * @throws {@link ConfigUnreadableError} if it cannot be read, {@link ConfigInvalidError} if nothing in it can.
  */
 export async function readConfigFile(
   path: string,
   environment: Environment,
   secrets: Secrets,
+  failed: (error: unknown) => void = raise,
 ): Promise<GivenMap> {
   const [, extension = ''] = /(\.[^./\\]+)$/.exec(path.toLowerCase()) ?? []
   const reader = READERS[extension]
   if (!reader)
     throw new ConfigUnreadableError(path, `its name must end in ${Object.keys(READERS).join(', ')}`)
   const text = decode(await readBytes(path), path)
-  return parseConfig(text, await reader(), { path, environment, secrets })
+  return parseConfig(text, await reader(), { path, environment, secrets }, failed)
+}
+
+function raise(error: unknown): never {
+  throw error
 }
 
 interface ConfigText {
@@ -76,6 +83,7 @@ export function parseConfig(
   text: string,
   read: Reader,
   { path, environment, secrets }: ConfigText,
+  failed: (error: unknown) => void = raise,
 ): GivenMap {
   const tree = new FileTree(path)
   const given = readTree(text, read, tree)
@@ -91,6 +99,11 @@ export function parseConfig(
     if (values.kind === 'map') {
       problems.push(...shapeProblems(values, problems), ...conflicts(values))
       if (problems.length === 0) return values
+      failed(new ConfigInvalidError(path, render(problems)))
+      return prune(
+        values,
+        problems.map(({ place }) => place),
+      )
     }
   } else if (problems.length === 0) {
     tree.refuse({ line: 1, column: 1 }, 'a config file holds options by name, and this one holds none')

@@ -5,6 +5,7 @@ import type { Plugin } from '../plugin/plugin.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
 import { type KvClient, serveKv } from '../store/kv.ts'
 import { kvImports, waitsForKv, withKv } from '../store/kv-imports.ts'
+import { syncOf } from '../store/store.ts'
 import type { SharedStore } from './shared-store.ts'
 
 /** The store, as the guests of one route may use it. */
@@ -38,4 +39,20 @@ export async function openRouteState(
   const client = meter ? meterKv(served, meter.kv) : served
   const functions = withKv(users, imports, client)
   return { client, functions, waits: waitsForKv(functions, imports) }
+}
+
+/** Whether the guests of a route will have to wait for the store: told without opening it. */
+export function waitsForStore(
+  { kv }: CheckedRouteOptions,
+  plugin: Plugin,
+  users: HostFunctions | undefined,
+  url: string,
+): boolean {
+  if (kv === 'none') return false
+  const imports = kvImports(plugin, users)
+  const client: KvClient = {
+    sync: syncOf(url),
+    call: () => ({ problem: 'unavailable', message: 'it is not open' }),
+  }
+  return waitsForKv(withKv(users, imports, client), imports)
 }

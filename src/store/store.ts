@@ -51,6 +51,12 @@ export interface Store {
 /** Which operations answer at once, and never with a promise: all, `get` and `list`, or none. */
 export type StoreSync = 'all' | 'reads' | 'none'
 
+/** That of the store that a URL names. */
+export function syncOf(url: string): StoreSync {
+  if (url.startsWith('memory:')) return 'all'
+  return url.startsWith('lmdb:') ? 'reads' : 'none'
+}
+
 export interface SetOptions {
   /** Milliseconds after which the value is gone. Default: it stays. */
   readonly ttlMs?: number | undefined
