@@ -1,5 +1,6 @@
 import { type Bench, effortOf } from './bench.ts'
 import { scale } from './growth.ts'
+import { guestMemory } from './guest-memory/guest-memory.ts'
 import { payload } from './payload.ts'
 import { peers } from './peers.ts'
 import { setBench } from './set-bench.ts'
@@ -62,4 +63,5 @@ export const BENCHES: readonly Bench[] = [
   calls,
   profile,
   soak,
+  guestMemory,
 ]

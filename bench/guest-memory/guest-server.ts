@@ -1,0 +1,55 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { startServer } from '../server-process.ts'
+import type { Workload } from './workloads.ts'
+
+/** The real command with a guest, in a process of its own, whose memory can be watched. */
+export interface GuestServer {
+  readonly url: string
+  memory(): Promise<GuestMemory>
+  stop(): void
+}
+
+/** Linear memory of the guest: what it calls its heap, its stack and its data. */
+export interface GuestMemory {
+  /** Of the instance that is in use. */
+  readonly bytes: number
+  /** The most that one had so far. */
+  readonly mostBytes: number
+  /** How many there were so far. */
+  readonly instances: number
+}
+
+/**
+ * Serves one workload of a guest with the command's default settings.
+ *
+ * @param flags - And these.
+ */
+export async function startGuestServer(
+  path: string,
+  { name }: Workload,
+  flags: readonly string[] = [],
+): Promise<GuestServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-memory-'))
+  const socket = join(folder, 'probe')
+  const probe = new URL('probe.js', import.meta.url)
+  probe.searchParams.set('socket', socket)
+  const server = await startServer({
+    name: `${path}, ${name}`,
+    command: [process.execPath, '--import', probe.href, 'dist/cli.js', '--port', '0', ...flags, path, name],
+    path: '/',
+    body: '',
+    answer: () => '',
+  })
+  return {
+    url: server.url,
+    memory: async () => JSON.parse(await text(connect(socket))) as GuestMemory,
+    stop() {
+      server.stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,86 @@
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { median } from '../statistics.ts'
+import { type GuestServer, startGuestServer } from './guest-server.ts'
+import type { Workload } from './workloads.ts'
+
+/** What a workload of a guest took. */
+export interface WorkloadMeasurement {
+  readonly workload: Workload['name']
+  /** Time that the guest ran in a call, in ms: the median of hundreds of calls' means, so that collections count. */
+  readonly callMs: number
+  /** Linear memory after so many calls. Each is the most that an instance has had by then. */
+  readonly memory: readonly MemorySample[]
+  /** How many there were: one that has reached its limit is replaced. */
+  readonly instances: number
+}
+
+export interface MemorySample {
+  readonly calls: number
+  readonly mostBytes: number
+}
+
+const SAMPLED = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000]
+
+/** Calls on which one time is based: enough for a collection to be among them. */
+const BATCH = 100
+
+/** Calls before the first that is timed: V8 compiles the guest again when it has seen what it does. */
+const WARM_UP = 500
+
+/**
+ * Calls a workload of a guest, over HTTP, one call after the other, each with a body of its own.
+ *
+ * @param calls - How many at the most.
+ * @throws at one wrong answer.
+ */
+export async function measureWorkload(
+  path: string,
+  workload: Workload,
+  calls: number,
+): Promise<WorkloadMeasurement> {
+  const server = await startGuestServer(path, workload, ['--timing'])
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  try {
+    const memory: MemorySample[] = []
+    const times: number[] = []
+    for (const sampled of SAMPLED.filter((each) => each <= calls)) {
+      while (times.length < sampled) times.push(await callOnce(server, workload, times.length, agent))
+      memory.push({ calls: sampled, mostBytes: (await server.memory()).mostBytes })
+    }
+    const { instances } = await server.memory()
+    return { workload: workload.name, callMs: callTime(times), memory, instances }
+  } finally {
+    agent.destroy()
+    server.stop()
+  }
+}
+
+function callTime(times: readonly number[]): number {
+  const warm = times.slice(Math.min(WARM_UP, times.length / 2))
+  const means: number[] = []
+  for (let from = 0; from < warm.length; from += BATCH) {
+    const batch = warm.slice(from, from + BATCH)
+    means.push(batch.reduce((sum, ms) => sum + ms, 0) / batch.length)
+  }
+  return median(means)
+}
+
+/** @returns how long the guest ran, in ms, by what the server says. */
+export async function callOnce(
+  { url }: Pick<GuestServer, 'url'>,
+  workload: Workload,
+  seed: number,
+  agent: Agent,
+): Promise<number> {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    request(url, { method: 'POST', agent }, resolve).on('error', reject).end(String(seed))
+  })
+  const body = await text(response)
+  const expected = String(workload.answer(seed))
+  if (response.statusCode !== 200 || body !== expected) {
+    throw new Error(`${workload.name} of ${seed}: ${response.statusCode} ${body}, not ${expected}`)
+  }
+  const [, ms] = /guest;dur=([\d.]+)/.exec(String(response.headers['server-timing'])) ?? []
+  return Number(ms)
+}

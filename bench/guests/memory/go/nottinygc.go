@@ -1,0 +1,5 @@
+//go:build gc.custom
+
+package main
+
+import _ "github.com/wasilibs/nottinygc"
