@@ -23,10 +23,10 @@ const engines: Bench = {
   name: 'engines',
   minutes: 11,
   async run(settings, progress) {
-    const { measureEngines, renderEngines } = await import('./engines.ts')
+    const { measureEngines, plotEngines, renderEngines } = await import('./engines.ts')
     const { effort, args } = effortOf(settings, { runs: 7, seconds: 5, warmUpSeconds: 3 })
     const data = await measureEngines(effort, progress)
-    return { args, markdown: renderEngines(data), data }
+    return { args, markdown: renderEngines(data), data, plots: plotEngines(data) }
   },
 }
 
@@ -53,8 +53,8 @@ const soak: Bench = {
 
 /** All of them, in the order in which `all` runs them. */
 export const BENCHES: readonly Bench[] = [
-  setBench(article, 8),
-  setBench(http, 9),
+  setBench(article, 'one instance', 8),
+  setBench(http, 'kernel', 9),
   peers,
   payload,
   engines,

@@ -52,25 +52,38 @@ const HELLO = 'plugins/hello/hello.wasm'
 
 const SMALL = Buffer.from('8 letter')
 
-/**
- * Measures calls in this process, without HTTP, the runtimes in turns.
- *
- * @param rounds - That count; some more warm up.
- * @throws when the runtimes do not answer the same.
- */
+/** Calls, and the opening of instances that live for one. @throws what {@link measureRuntimes} throws. */
 export async function measureCalls(
   rounds: number,
   progress: (line: string) => void,
 ): Promise<CallsMeasurements> {
+  const names = (await cases()).map(({ name }) => name)
+  const calls = await measureRuntimes(names, rounds, progress)
+  const openings: OpeningMeasurement[] = []
+  for (const path of OPENED) openings.push(await measureOpening(path))
+  return { calls, openings }
+}
+
+/**
+ * Measures calls in this process, without HTTP, the runtimes in turns.
+ *
+ * @param names - Of cases.
+ * @param rounds - That count; some more warm up.
+ * @throws when the runtimes do not answer the same.
+ */
+export async function measureRuntimes(
+  names: readonly string[],
+  rounds: number,
+  progress: (line: string) => void,
+): Promise<CallMeasurement[]> {
   const calls: CallMeasurement[] = []
   for (const each of await cases()) {
+    if (!names.includes(each.name)) continue
     const measured = await measureCase(each, rounds)
     calls.push(measured)
     progress(`${measured.name}: kernel ${renderNumber(measured.ratio, 1)} times as fast as sdk`)
   }
-  const openings: OpeningMeasurement[] = []
-  for (const path of OPENED) openings.push(await measureOpening(path))
-  return { calls, openings }
+  return calls
 }
 
 async function cases(): Promise<CallCase[]> {

@@ -1,3 +1,4 @@
+import { renderCpuPlot } from './cpu-plot.ts'
 import { assembleGuestFile } from './guest.ts'
 import { type KillsMeasurement, measureKills, renderKills } from './kills.ts'
 import { type Effort, type Measurement, measure } from './measure.ts'
@@ -31,4 +32,10 @@ export async function measureEngines(
 export function renderEngines({ sets, kills, memory }: EnginesMeasurements): string {
   const tables = sets.map(({ set, measurements }) => renderTable(measurements, set))
   return [...tables, renderKills(kills), renderMemory(memory)].join('\n\n')
+}
+
+/** Of the first set. */
+export function plotEngines({ sets }: EnginesMeasurements): Record<string, string> {
+  const note = 'hello.wasm, a guest that does almost nothing. Medians of interleaved runs.'
+  return { engines: renderCpuPlot(sets[0]?.measurements ?? [], 'inline', note) }
 }

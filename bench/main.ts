@@ -7,7 +7,7 @@ import { keepResults } from './results.ts'
 import { readCommandLine } from './settings.ts'
 
 /*
- * npm run bench -- [NAME | all]
+ * npm run bench -- [NAME | all | guard]
  *                  [--runs N] [--seconds S] [--warm-up S] [--connections 1,100] [--calls N] [--tool autocannon|wrk|hey]
  *                  [--quick] [--json FILE] [--update]
  *
@@ -19,16 +19,21 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 
 const { name, settings, json, update } = readCommandLine()
 if (name === 'all') runAll(BENCHES, process.argv.slice(2))
+else if (name === 'guard') await runGuard()
 else await runOne()
+
+async function runGuard(): Promise<void> {
+  const { guard } = await import('./guard.ts')
+  if (!(await guard(console.log))) process.exitCode = 1
+}
 
 async function runOne(): Promise<void> {
   const bench = BENCHES.find((bench) => bench.name === name)
-  if (!bench) throw new Error(`name one of: all, ${BENCHES.map((bench) => bench.name).join(', ')}`)
+  if (!bench) throw new Error(`name one of: all, guard, ${BENCHES.map((bench) => bench.name).join(', ')}`)
   const before = await watchMachine()
-  const { args, markdown, data, plots = {} } = await bench.run(settings, console.error)
-  const origin = describeOrigin(name, args, Math.max(before, await watchMachine()))
-  const results = { origin, text: `${renderOrigin(origin)}\n\n${markdown}`, data, plots }
-  console.log(results.text)
-  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ ...origin, ...data }, null, 2)}\n`)
-  if (update) keepResults(results)
+  const report = await bench.run(settings, console.error)
+  const origin = describeOrigin(name, report.args, Math.max(before, await watchMachine()))
+  console.log(`${renderOrigin(origin)}\n\n${report.markdown}`)
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ ...origin, ...report.data }, null, 2)}\n`)
+  if (update) keepResults(origin, report)
 }

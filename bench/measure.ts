@@ -90,7 +90,8 @@ async function measureOnce(
   const server = await startServer(scenario)
   try {
     await warmUp(scenario, server, { tool, connections, seconds: warmUpSeconds })
-    const run = await runUnderLoad(scenario, server, { tool, connections, seconds })
+    const lasting = Math.max(seconds, scenario.leastSeconds ?? 0)
+    const run = await runUnderLoad(scenario, server, { tool, connections, seconds: lasting })
     // Not before: these requests are others, and V8 would optimize for them too.
     const wrong = await checkAnswers(scenario, server.url)
     return { ...run, failed: run.failed + wrong }

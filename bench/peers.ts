@@ -1,10 +1,10 @@
 import type { Bench, Report } from './bench.ts'
 import { effortOf } from './bench.ts'
+import { renderCpuPlot } from './cpu-plot.ts'
 import { type Measurement, measure } from './measure.ts'
-import { renderNumber } from './origin.ts'
+import { renderMib, renderNumber } from './origin.ts'
 import { buildPeers } from './peers/build.ts'
-import { renderBarChart } from './plot.ts'
-import { renderTable } from './report.ts'
+import { ratio, renderTable } from './report.ts'
 import { OURS, peersSet, unlocked } from './sets/peers.ts'
 import type { Settings } from './settings.ts'
 import { measureUnlocked, renderUnlocked } from './unlocked.ts'
@@ -34,24 +34,37 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
       ...(shared ? ['', renderUnlocked(shared, sharedRuns)] : []),
     ].join('\n'),
     data: { versions: built.versions, skipped: built.skipped, measurements, unlocked: sharedRuns },
-    plots: { peers: plot(measurements, connections[0] ?? 0) },
+    plots: {
+      peers: renderCpuPlot(
+        measurements,
+        OURS,
+        'The same plug-in and body; "echo" has no plug-in. Medians of interleaved runs.',
+      ),
+    },
+    summary: renderSummary(measurements),
   }
 }
 
-function plot(measurements: readonly Measurement[], connections: number): string {
-  const bars = measurements
-    .filter((measured) => measured.connections === connections && measured.runs.length > 0)
-    .map(({ scenario, cpuMicrosPerRequest }) => ({
-      name: scenario,
-      value: cpuMicrosPerRequest,
-      text: renderNumber(cpuMicrosPerRequest, 1),
-      isMarked: scenario === OURS,
-    }))
-    .sort((a, b) => a.value - b.value)
-  return renderBarChart({
-    title: 'CPU time of the server per request: less is better',
-    note: `${connections} connections, the same plug-in and body; "echo" has no plug-in. Medians of interleaved runs.`,
-    axis: { label: 'microseconds', scale: 'log10' },
-    bars,
-  })
+/** The bare facts, for the project's README. */
+function renderSummary(measurements: readonly Measurement[]): string {
+  const ours = measurements.find(({ scenario }) => scenario === OURS)
+  const rows = measurements
+    .filter(({ runs, connections }) => runs.length > 0 && connections === ours?.connections)
+    .toSorted((a, b) => a.cpuMicrosPerRequest - b.cpuMicrosPerRequest)
+    .map((measured) => {
+      const cells = [
+        renderNumber(measured.cpuMicrosPerRequest, 1),
+        ours ? renderNumber(ratio(measured, ours, 'cpuMicrosPerRequest'), 2) : '',
+        renderNumber(measured.requestsPerSecond, 0),
+        renderNumber(measured.p99Ms, 1),
+        renderMib(measured.memoryBytes),
+      ]
+      const name = measured.scenario === OURS ? `**${OURS}**` : measured.scenario
+      return `| ${[name, ...cells].join(' | ')} |`
+    })
+  return [
+    `| server | CPU µs/request | relative to ${OURS} | requests/s | p99 ms | memory MiB |`,
+    '| --- | ---: | ---: | ---: | ---: | ---: |',
+    ...rows,
+  ].join('\n')
 }

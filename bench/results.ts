@@ -1,23 +1,22 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import type { Origin } from './origin.ts'
+import type { Report } from './bench.ts'
+import { type Origin, renderOrigin } from './origin.ts'
 import { updateReadme } from './readme.ts'
 
-export interface Results {
-  readonly origin: Origin
-  /** Tables and sentences. */
-  readonly text: string
-  readonly data: object
-  readonly plots: Readonly<Record<string, string>>
-}
-
 const FOLDER = new URL('results/', import.meta.url)
+const BENCH_README = new URL('README.md', import.meta.url)
+const PROJECT_README = new URL('../README.md', import.meta.url)
 
-/** Keeps what was measured where readers look: JSON and pictures in `bench/results`, both of them in `bench/README.md`. */
-export function keepResults({ origin, text, data, plots }: Results): void {
+/** Keeps what was measured where readers look: JSON and pictures in `bench/results`, tables and pictures in the READMEs. */
+export function keepResults(origin: Origin, { markdown, data, plots = {}, summary }: Report): void {
   mkdirSync(FOLDER, { recursive: true })
   const json = JSON.stringify({ ...origin, ...data }, null, 1)
   writeFileSync(new URL(`${origin.bench}.json`, FOLDER), `${json}\n`)
   for (const [name, svg] of Object.entries(plots)) writeFileSync(new URL(`${name}.svg`, FOLDER), svg)
-  const pictures = Object.keys(plots).map((name) => `![${name}](results/${name}.svg)\n\n`)
-  updateReadme(origin.bench, `${pictures.join('')}${text}`)
+
+  const pictures = (folder: string) => Object.keys(plots).map((name) => `![${name}](${folder}/${name}.svg)`)
+  const parts = (folder: string, tables: string) =>
+    [...pictures(folder), renderOrigin(origin), tables].join('\n\n')
+  updateReadme(BENCH_README, origin.bench, parts('results', markdown))
+  if (summary !== undefined) updateReadme(PROJECT_README, origin.bench, parts('bench/results', summary))
 }

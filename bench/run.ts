@@ -32,7 +32,8 @@ export interface Pressure {
  * @throws when an answer was wrong, failed or lost.
  */
 export async function warmUp(scenario: Scenario, server: ServerProcess, pressure: Pressure): Promise<void> {
-  refuseFailures(scenario, pressure, await fire(scenario, server.url, pressure))
+  const result = await fire(scenario, server.url, pressure)
+  if (!scenario.mayFail) refuseFailures(scenario, pressure, result)
 }
 
 /**
@@ -64,13 +65,11 @@ export async function runUnderLoad(
   }
 }
 
-function fire(
-  scenario: Scenario,
-  url: string,
-  { tool, connections, seconds }: Pressure,
-): Promise<LoadResult> {
+/** For as long again, and again, if nothing was answered: too many connections, or too busy a machine. */
+async function fire(scenario: Scenario, url: string, pressure: Pressure, tries = 5): Promise<LoadResult> {
+  const { tool, connections, seconds } = pressure
   const { path, paths = [path], body, mayFail = false } = scenario
-  return tool.fire({
+  const result = await tool.fire({
     url,
     paths,
     headers: REQUEST_HEADERS,
@@ -80,6 +79,10 @@ function fire(
     seconds,
     isStrict: !mayFail,
   })
+  const isSilent = result.answered + result.refused + result.lost === 0
+  return isSilent && tries > 1
+    ? fire(scenario, url, { ...pressure, seconds: seconds * 2 }, tries - 1)
+    : result
 }
 
 function refuseFailures(

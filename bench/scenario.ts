@@ -12,6 +12,8 @@ export interface Scenario {
   answer(body: string): string
   /** For guests whose answers to equal bodies differ. By default the answer has to be equal to `answer`. */
   isRight?(body: string, answer: string): boolean
+  /** It is so slow that a run has to last this long. */
+  readonly leastSeconds?: number
   /** Its failures are counted and shown, because it is not ours; otherwise one ends the bench. */
   readonly mayFail?: boolean
 }

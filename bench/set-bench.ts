@@ -1,10 +1,16 @@
 import { type Bench, effortOf } from './bench.ts'
+import { renderCpuPlot } from './cpu-plot.ts'
 import { measure } from './measure.ts'
 import { renderTable } from './report.ts'
 import type { ScenarioSet } from './scenario.ts'
 
-/** A bench that measures one set. @param minutes - How long that takes. */
-export function setBench(set: ScenarioSet, minutes: number): Bench {
+/**
+ * A bench that measures one set.
+ *
+ * @param marked - The scenario that its picture stresses.
+ * @param minutes - How long it takes.
+ */
+export function setBench(set: ScenarioSet, marked: string, minutes: number): Bench {
   return {
     name: set.name,
     minutes,
@@ -16,6 +22,9 @@ export function setBench(set: ScenarioSet, minutes: number): Bench {
         args: `${args} --connections ${connections}`,
         markdown: renderTable(measurements, set),
         data: { measurements },
+        plots: {
+          [set.name]: renderCpuPlot(measurements, marked, 'Medians of interleaved runs.'),
+        },
       }
     },
   }

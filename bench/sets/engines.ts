@@ -1,4 +1,10 @@
+import { cpus } from 'node:os'
 import { moods, ours, type ScenarioSet } from '../scenario.ts'
+
+/** 1, 2, 4 and so on: as many as there are cores, and 2 at least. */
+const THREADS = [1, 2, 4, 8, 16, 32, 64].filter((count) => count <= Math.max(2, cpus().length))
+
+const named = (count: number) => (count === 1 ? '1 worker' : `${count} workers`)
 
 /** What threads cost, for a guest that does almost nothing. */
 export const smallCalls: ScenarioSet = {
@@ -7,9 +13,10 @@ export const smallCalls: ScenarioSet = {
   runs: 7,
   scenarios: [
     ours('inline'),
-    ours('1 worker', '--workers', '1'),
-    ours('2 workers', '--workers', '2'),
+    ...THREADS.map((count) => ours(named(count), '--workers', String(count))),
     ours('fresh', '--isolation', 'fresh'),
+    ours('recycle 100', '--recycle', '100'),
+    ours('1 worker, fresh', '--workers', '1', '--isolation', 'fresh'),
   ],
   compared: [],
   floors: [
