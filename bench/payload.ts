@@ -28,7 +28,7 @@ const CONNECTIONS = [10]
 const WARM_UP_REQUESTS = 20
 
 async function run(settings: Settings, progress: (line: string) => void): Promise<Report> {
-  const { effort, args } = effortOf(settings, { runs: 2, seconds: 1, warmUpSeconds: 1 })
+  const { effort, args } = effortOf(settings, { runs: 2, seconds: 1, warmUpSeconds: 2 })
   const [connections = 1] = settings.connections ?? CONNECTIONS
   const pressure = { tool: effort.tool, connections, seconds: effort.seconds }
   const scenarios = await openScenarios()
@@ -56,15 +56,20 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
     args: `${args} --connections ${connections}`,
     markdown: render(measurements),
     data: { measurements },
-    plots: { payload: plot(measurements, connections) },
+    plots: {
+      'payload-copy': plot(measurements, 'copy', connections),
+      'payload-count-vowels': plot(measurements, 'count-vowels', connections),
+    },
   }
 }
+
+const ECHO = 'Fastify, echo'
 
 /** All that differs between the guests is the plug-in and its answers. */
 async function openScenarios(): Promise<Scenario[]> {
   const copy = await assembleGuestFile('copy')
   const vowels = 'plugins/count-vowels-rust/count-vowels.wasm'
-  const reference = { ...noPlugin(''), name: 'Fastify, echo' }
+  const reference = { ...noPlugin(''), name: ECHO }
   const guest = (name: string, plugin: string, flags: readonly string[]): Scenario => ({
     ...reference,
     name,
@@ -152,18 +157,20 @@ function renderBytes(bytes: number): string {
   return bytes >= 1_024 ? `${bytes / 1_024} KiB` : `${bytes} B`
 }
 
-function plot(measurements: readonly PayloadMeasurement[], connections: number): string {
+function plot(measurements: readonly PayloadMeasurement[], guest: string, connections: number): string {
   const names = [...new Set(measurements.map(({ scenario }) => scenario))]
   return renderLineChart({
-    title: 'CPU time of the server per request, by the size of its body',
-    note: `${connections} connections; copy answers with its input, 8 bytes at a time. Less is better.`,
+    title: `CPU time of the server per request, by the size of its body: ${guest}`,
+    note: `${connections} connections. Less is better.`,
     x: { label: 'bytes of the body', scale: 'log2' },
     y: { label: 'microseconds', scale: 'log10' },
-    lines: names.map((name) => ({
-      name,
-      points: measurements
-        .filter(({ scenario }) => scenario === name)
-        .map(({ bytes, cpuMicrosPerRequest }) => [bytes, cpuMicrosPerRequest] as const),
-    })),
+    lines: names
+      .filter((name) => name === ECHO || name.startsWith(`${guest}, `))
+      .map((name) => ({
+        name: name.replace(`${guest}, `, ''),
+        points: measurements
+          .filter(({ scenario }) => scenario === name)
+          .map(({ bytes, cpuMicrosPerRequest }) => [bytes, cpuMicrosPerRequest] as const),
+      })),
   })
 }

@@ -10,16 +10,19 @@ export function renderTable(
   { scenarios, compared, floors = [] }: Pick<ScenarioSet, 'scenarios' | 'compared' | 'floors'>,
 ): string {
   const reference = scenarios[0]?.name ?? ''
-  const rows = measurements.map((each) => renderRow(each, find(measurements, reference, each.connections)))
+  const shown = measurements.filter(({ runs }) => runs.length > 0)
+  const has = (name: string, { connections }: Measurement) =>
+    shown.some((each) => each.scenario === name && each.connections === connections)
+  const rows = shown.map((each) => renderRow(each, find(shown, reference, each.connections)))
   const sentences = compared.flatMap(([better, worse]) =>
-    measurements
-      .filter(({ scenario }) => scenario === better)
-      .map((each) => renderComparison(each, find(measurements, worse, each.connections))),
+    shown
+      .filter((each) => each.scenario === better && has(worse, each))
+      .map((each) => renderComparison(each, find(shown, worse, each.connections))),
   )
   const promises = floors.flatMap((floor) =>
-    measurements
-      .filter(({ scenario }) => scenario === floor.scenario)
-      .map((each) => renderFloor(floor, each, measurements)),
+    shown
+      .filter((each) => each.scenario === floor.scenario && (!('to' in floor) || has(floor.to, each)))
+      .map((each) => renderFloor(floor, each, shown)),
   )
   return [
     '| scenario | connections | CPU µs/request | spread | relative CPU | requests/s | spread | relative requests/s | p50 ms | p99 ms | p99.9 ms | memory MiB |',
@@ -29,7 +32,7 @@ export function renderTable(
     ...sentences,
     ...promises,
     ...renderFailures(measurements),
-    ...renderGeneratorLimit(measurements),
+    ...renderGeneratorLimit(shown),
   ].join('\n')
 }
 

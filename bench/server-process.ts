@@ -30,12 +30,12 @@ export interface Ending {
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-const START_TIMEOUT_MS = 10_000
+const START_TIMEOUT_MS = 60_000
 
 /**
  * Starts the server of a scenario. Who starts it stops it; it does not outlive the bench.
  *
- * @throws when it ends, or does not say within 10 s where it listens.
+ * @throws when it ends, or does not say within a minute where it listens.
  */
 export async function startServer({ name, command, path }: Scenario): Promise<ServerProcess> {
   const [program, ...args] = command
