@@ -4,10 +4,12 @@ import { join } from 'node:path'
 import type { Bench, Report } from './bench.ts'
 import { post } from './client.ts'
 import { renderMib, renderNumber } from './origin.ts'
+import { findPeers } from './peers/build.ts'
 import { renderBarChart } from './plot.ts'
 import { verdict } from './report.ts'
 import { HELLO, HELLO_BODY, isRight, noPlugin, ours, type Scenario } from './scenario.ts'
 import { startServer } from './server-process.ts'
+import { nativeServers } from './sets/peers.ts'
 import type { Settings } from './settings.ts'
 import { median } from './statistics.ts'
 
@@ -41,7 +43,7 @@ const WORKERS = [1, 2, 4]
 
 async function run({ runs, quick }: Settings, progress: (line: string) => void): Promise<Report> {
   const rounds = runs ?? (quick ? 3 : 15)
-  const starts = await measureStarts(startScenarios(), rounds, progress)
+  const starts = await measureStarts([...startScenarios(), ...nativeServers(findPeers())], rounds, progress)
   const files = numberedPlugins(Math.max(...PLUGINS))
   const fewer = Math.ceil(rounds / 5)
   const plugins = await measureStarts(
@@ -65,7 +67,7 @@ async function run({ runs, quick }: Settings, progress: (line: string) => void):
 }
 
 /** The first is what the second is compared with. */
-export function startScenarios(): Scenario[] {
+function startScenarios(): Scenario[] {
   return [
     { ...noPlugin(HELLO_BODY), name: 'Fastify, echo' },
     ours('wasm-serve'),

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -59,6 +59,15 @@ export async function buildPeers(progress: (line: string) => void): Promise<Buil
     }
   }
   return { programs, versions, skipped }
+}
+
+/** The programs that were built before, by name. */
+export function findPeers(): BuiltPeers['programs'] {
+  const found = PEERS.map(({ name, program }) => [
+    name,
+    fileURLToPath(new URL(`${name}/${program}`, import.meta.url)),
+  ])
+  return Object.fromEntries(found.filter(([, path]) => path !== undefined && existsSync(path)))
 }
 
 async function run([program, ...args]: readonly [string, ...string[]], cwd: string): Promise<string> {

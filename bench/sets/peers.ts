@@ -56,6 +56,14 @@ const FLOORS: readonly Floor[] = [
   { scenario: OURS, to: 'Go Fiber + Extism, mutex', minRate: 2 },
 ]
 
+/** Servers in other languages that start as ours does, with instances ready. */
+export function nativeServers({ fiber, axum }: BuiltPeers['programs']): Scenario[] {
+  return [
+    ...(fiber ? [peer('Go Fiber + Extism, pool', fiber, 'pool')] : []),
+    ...(axum ? [peer('Rust axum + Extism, pool', axum, 'pool')] : []),
+  ]
+}
+
 /** One instance for overlapping calls: what the article's author tried first. */
 export function unlocked(fiber: string): Scenario {
   return peer('Go Fiber + Extism, shared without a lock', fiber, 'shared')
