@@ -27,14 +27,22 @@ export interface Pressure {
 }
 
 /**
- * Loads a server without counting.
+ * Loads a server without counting: for so many seconds, and up to three times as long until it has answered as many
+ * requests as V8 wants to see before it optimizes.
  *
  * @throws when an answer was wrong, failed or lost.
  */
 export async function warmUp(scenario: Scenario, server: ServerProcess, pressure: Pressure): Promise<void> {
-  const result = await fire(scenario, server.url, pressure)
-  if (!scenario.mayFail) refuseFailures(scenario, pressure, result)
+  let answered = 0
+  for (let round = 0; round < WARM_UP_ROUNDS && answered < WARM_UP_REQUESTS; round++) {
+    const result = await fire(scenario, server.url, pressure)
+    if (!scenario.mayFail) refuseFailures(scenario, pressure, result)
+    answered += result.answered
+  }
 }
+
+const WARM_UP_ROUNDS = 3
+const WARM_UP_REQUESTS = 10_000
 
 /**
  * Loads a server for some seconds, each connection sending its next request when it has its answer.

@@ -126,4 +126,4 @@ async function idle(cpuMicros: () => number): Promise<void> {
 }
 
 const ROUND_MS = 200
-const MAX_ROUNDS = 50
+const MAX_ROUNDS = 150
