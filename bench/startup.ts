@@ -42,7 +42,7 @@ const PLUGINS = [1, 2, 5, 10]
 const WORKERS = [1, 2, 4]
 
 async function run({ runs, quick }: Settings, progress: (line: string) => void): Promise<Report> {
-  const rounds = runs ?? (quick ? 3 : 15)
+  const rounds = runs ?? (quick ? 3 : 11)
   const starts = await measureStarts([...startScenarios(), ...nativeServers(findPeers())], rounds, progress)
   const files = numberedPlugins(Math.max(...PLUGINS))
   const fewer = Math.ceil(rounds / 5)

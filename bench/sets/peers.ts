@@ -28,7 +28,7 @@ export function peersSet({ programs }: Pick<BuiltPeers, 'programs'>): ScenarioSe
       ? [
           peer('Go Fiber + Extism, mutex', fiber, 'mutex'),
           peer('Go Fiber + Extism, pool', fiber, 'pool'),
-          { ...peer('Go Fiber + Extism, fresh', fiber, 'fresh'), leastSeconds: 8 },
+          { ...peer('Go Fiber + Extism, fresh', fiber, 'fresh'), leastSeconds: 4 },
           peer('Go Fiber + Extism, fresh of compiled', fiber, 'compiled'),
         ]
       : []),
