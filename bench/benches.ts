@@ -1,6 +1,7 @@
 import { type Bench, effortOf } from './bench.ts'
 import { scale } from './growth.ts'
 import { guestMemory } from './guest-memory/guest-memory.ts'
+import { longLife } from './guest-memory/long-life.ts'
 import { payload } from './payload.ts'
 import { peers } from './peers.ts'
 import { setBench } from './set-bench.ts'
@@ -64,4 +65,5 @@ export const BENCHES: readonly Bench[] = [
   profile,
   soak,
   guestMemory,
+  longLife,
 ]

@@ -1,6 +1,7 @@
 import { assembleGuest } from './guest.ts'
 import { renderNumber } from './origin.ts'
 import { verdict } from './report.ts'
+import { CALLER, kernel, load, loadPlugin, SETTINGS } from './shipped.ts'
 import { median, percentile } from './statistics.ts'
 
 /** Calls of one export with one input, on both runtimes. */
@@ -40,12 +41,7 @@ export interface OpeningMeasurement {
 }
 
 type Instance = import('../src/runtime/runtime.ts').Instance
-type InstanceSettings = import('../src/runtime/runtime.ts').InstanceSettings
 
-/** What is shipped, not its source: what runs TypeScript wraps each function. */
-const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url).href)
-const { loadPlugin } = (await load('plugin/plugin.js')) as typeof import('../src/plugin/plugin.ts')
-const { kernel } = (await load('runtime/kernel.js')) as typeof import('../src/runtime/kernel.ts')
 const { sdk } = (await load('runtime/sdk.js')) as typeof import('../src/runtime/sdk.ts')
 
 const HELLO = 'plugins/hello/hello.wasm'
@@ -178,19 +174,6 @@ const OPENED = [HELLO, 'plugins/hello-c/hello.wasm']
 
 const WARM_UP_OPENINGS = 500
 const OPENINGS = 5_000
-
-const ignore = () => undefined
-const CALLER = { log: { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore } }
-
-/** What a route has by default. */
-const SETTINGS: InstanceSettings = {
-  config: {},
-  wasi: { env: {}, allowedPaths: [] },
-  outputLimit: 8_388_608,
-  blockLimit: 67_108_864,
-  varMax: 1_048_576,
-  log: CALLER.log,
-}
 
 /** What an instance may take to open, in ms. */
 const OPENING_FLOOR_MS = 0.1

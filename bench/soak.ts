@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { renderNumber } from './origin.ts'
+import { CALLER, load } from './shipped.ts'
 
 /** What an engine holds while it answers many calls. */
 export interface SoakMeasurement {
@@ -23,8 +24,6 @@ interface Sample {
 type Engine = import('../src/engine/engine.ts').Engine
 type RouteOptions = import('../src/index.ts').RouteOptions
 
-/** What is shipped, as in `calls.ts`. */
-const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url).href)
 const { checkWasmServeOptions } = (await load(
   'config/options.js',
 )) as typeof import('../src/config/options.ts')
@@ -114,9 +113,6 @@ async function callMany(engine: Engine, exportName: string, count: number): Prom
 }
 
 let serial = 0
-
-const ignore = () => undefined
-const CALLER = { log: { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore } }
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void

@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { type ExamplePlugin, plugins, wasmPath } from './plugins.ts'
 import { build, compare, rebuild } from './rebuild.ts'
-import { writeTable } from './table.ts'
 import { findToolchain, type Toolchain } from './toolchains.ts'
 
 /*
@@ -24,6 +23,7 @@ if (unknown.length > 0) {
   )
   process.exitCode = 2
 } else if (flags.table) {
+  const { writeTable } = await import('./table.ts') // it needs what npm run build makes
   await writeTable()
 } else {
   await buildAll(plugins.filter(({ folder }) => folders.length === 0 || folders.includes(folder)))

@@ -1,3 +1,4 @@
+import { CALLER, kernel, loadPlugin, SETTINGS } from '../bench/shipped.ts'
 import { median } from '../bench/statistics.ts'
 import { type ExamplePlugin, wasmPath } from './plugins.ts'
 
@@ -10,7 +11,6 @@ export interface Times {
 }
 
 type Instance = import('../src/runtime/runtime.ts').Instance
-type InstanceSettings = import('../src/runtime/runtime.ts').InstanceSettings
 
 /**
  * Measures the hellos in turns, round after round.
@@ -54,12 +54,7 @@ const OPENINGS = 100
 
 const INPUT = Buffer.from('😄 Bob Morane')
 
-/** What is shipped, not its source: what runs TypeScript wraps each function. */
-const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url).href)
-
 async function start(hello: ExamplePlugin) {
-  const { loadPlugin } = (await load('plugin/plugin.js')) as typeof import('../src/plugin/plugin.ts')
-  const { kernel } = (await load('runtime/kernel.js')) as typeof import('../src/runtime/kernel.ts')
   const plugin = await loadPlugin(wasmPath(hello))
   const open = () => kernel.open(plugin, SETTINGS)
   return { hello, open, instance: await open() }
@@ -83,17 +78,4 @@ async function openMany(open: () => Instance | Promise<Instance>): Promise<void>
 /** The kernel's calls have ended when they return. */
 function callMany(instance: Instance, count: number): void {
   for (let i = 0; i < count; i++) instance.call('hello', INPUT, CALLER)
-}
-
-const ignore = () => undefined
-const CALLER = { log: { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore } }
-
-/** What a route has by default. */
-const SETTINGS: InstanceSettings = {
-  config: {},
-  wasi: { env: {}, allowedPaths: [] },
-  outputLimit: 8_388_608,
-  blockLimit: 67_108_864,
-  varMax: 1_048_576,
-  log: CALLER.log,
 }

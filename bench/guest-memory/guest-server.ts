@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { startServer } from '../server-process.ts'
-import type { Workload } from './workloads.ts'
 
 /** The real command with a guest, in a process of its own, whose memory can be watched. */
 export interface GuestServer {
@@ -24,22 +23,33 @@ export interface GuestMemory {
 }
 
 /**
- * Serves one workload of a guest with the command's default settings.
+ * Serves one function of a guest with the command's default settings.
  *
  * @param flags - And these.
  */
 export async function startGuestServer(
   path: string,
-  { name }: Workload,
+  exportName: string,
   flags: readonly string[] = [],
 ): Promise<GuestServer> {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-memory-'))
   const socket = join(folder, 'probe')
   const probe = new URL('probe.js', import.meta.url)
   probe.searchParams.set('socket', socket)
+  probe.searchParams.set('export', exportName)
   const server = await startServer({
-    name: `${path}, ${name}`,
-    command: [process.execPath, '--import', probe.href, 'dist/cli.js', '--port', '0', ...flags, path, name],
+    name: `${path}, ${exportName}`,
+    command: [
+      process.execPath,
+      '--import',
+      probe.href,
+      'dist/cli.js',
+      '--port',
+      '0',
+      ...flags,
+      path,
+      exportName,
+    ],
     path: '/',
     body: '',
     answer: () => '',

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { TINYGO } from '../../plugins/rebuild.ts'
@@ -20,6 +20,12 @@ export interface MemoryGuest {
 }
 
 const ROOT = fileURLToPath(new URL('../guests/memory/', import.meta.url))
+
+/** Hello, whose memory is never given back. */
+export const LEAKING_HELLO: MemoryGuest = {
+  ...inTinyGo('leaking', '-gc=leaking'),
+  folder: '../../../plugins/hello-tinygo',
+}
 
 /** The first of a language is what its others are compared with. */
 export const GUESTS: readonly MemoryGuest[] = [
@@ -81,7 +87,7 @@ export async function buildGuests(
   return built
 }
 
-async function buildGuest(guest: MemoryGuest, progress: (line: string) => void): Promise<BuiltGuest> {
+export async function buildGuest(guest: MemoryGuest, progress: (line: string) => void): Promise<BuiltGuest> {
   const { language, manager, toolchain, folder, file, build } = guest
   const cwd = join(ROOT, folder)
   const path = join(cwd, 'target', `${file}.wasm`)
@@ -107,7 +113,7 @@ function isNewest(path: string, folder: string): boolean {
   if (!existsSync(path)) return false
   const { mtimeMs } = statSync(path)
   const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
-    (source) => !source.startsWith('target'),
+    (source) => !source.split(sep).includes('target'),
   )
   return sources.every((source) => statSync(join(folder, source)).mtimeMs <= mtimeMs)
 }

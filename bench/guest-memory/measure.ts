@@ -39,7 +39,7 @@ export async function measureWorkload(
   workload: Workload,
   calls: number,
 ): Promise<WorkloadMeasurement> {
-  const server = await startGuestServer(path, workload, ['--timing'])
+  const server = await startGuestServer(path, workload.name, ['--timing'])
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   try {
     const memory: MemorySample[] = []

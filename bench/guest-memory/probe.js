@@ -2,12 +2,15 @@ import { createServer } from 'node:net'
 import { isMainThread } from 'node:worker_threads'
 
 /*
- * Loaded before the command (`node --import probe.js?socket=PATH`): notices each instance of the guest, and tells who
+ * Loaded before the command (`node --import probe.js?socket=PATH&export=NAME`): notices each instance of the guest, and tells who
  * connects to the socket how much memory they have. WebAssembly's memory never shrinks: what an instance has when the
  * next one comes is the most that it had.
  */
 
-const EXPORT = 'strings'
+const { searchParams } = new URL(import.meta.url)
+const socket = searchParams.get('socket')
+/** The guest is told from the kernel by it. */
+const exportName = searchParams.get('export')
 
 let instances = 0
 let mostBytes = 0
@@ -21,7 +24,7 @@ const takeNote = () => {
 WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
   construct(Instance, args) {
     const instance = Reflect.construct(Instance, args)
-    if (EXPORT in instance.exports) {
+    if (exportName in instance.exports) {
       takeNote()
       memory = instance.exports.memory
       instances++
@@ -30,7 +33,6 @@ WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
   },
 })
 
-const socket = new URL(import.meta.url).searchParams.get('socket')
 if (isMainThread && socket) {
   const server = createServer((connection) => {
     takeNote()

@@ -1,0 +1,30 @@
+/*
+ * What is shipped, for benches that make calls in their own process: not the source, because what runs TypeScript
+ * wraps each function.
+ */
+
+type InstanceSettings = import('../src/runtime/runtime.ts').InstanceSettings
+type Caller = import('../src/runtime/runtime.ts').Caller
+
+/** Imports a module of `dist`, by its path there. */
+export const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url).href)
+
+export const { loadPlugin } = (await load('plugin/plugin.js')) as typeof import('../src/plugin/plugin.ts')
+export const { kernel } = (await load('runtime/kernel.js')) as typeof import('../src/runtime/kernel.ts')
+
+const ignore = () => undefined
+
+/** Who calls, and hears nothing. */
+export const CALLER: Caller = {
+  log: { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore },
+}
+
+/** What a route has by default. */
+export const SETTINGS: InstanceSettings = {
+  config: {},
+  wasi: { env: {}, allowedPaths: [] },
+  outputLimit: 8_388_608,
+  blockLimit: 67_108_864,
+  varMax: 1_048_576,
+  log: CALLER.log,
+}
