@@ -70,6 +70,7 @@ test.each(
     const text = readFileSync(join(folder, file), 'utf8')
     expect(text).toMatch(/^module example.com\/my-greeter$|name"? ?[=:] "my-greeter"/m)
     expect(text).not.toMatch(/"hello|hello-/)
+    if (!file.includes('lock')) expect(text).not.toContain('MIT')
   }
 
   // As if it were built.

@@ -50,6 +50,7 @@ function withName(text: string, folder: string, name: string): string {
     .replaceAll('name = "hello"\n', crate)
     .replace(/^module .*/m, `module example.com/${name}`) // without a dot it could be a package of Go's own
     .replaceAll(`"name": "${folder}"`, `"name": "${name}"`)
+    .replace(/^(?: {2}"license": |license = ).*\n/m, '') // that is for the person to say
 }
 
 /** What is not committed in `plugins` is made in `target` there; a project has its plug-in beside its config. */
