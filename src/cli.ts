@@ -41,8 +41,12 @@ const MISTAKES = [
   UsageError,
 ]
 
-// Who reads along may go away: that is no reason to end.
-process.stdout.on('error', () => undefined)
+// Who reads along may go away: that is no reason to end. A disk that is full loses what was asked for.
+process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+  if (code === 'EPIPE') return
+  process.stderr.write(`wasm-serve: the output cannot be written: ${printable(message)}\n`)
+  process.exitCode = 1
+})
 process.stderr.on('error', () => undefined)
 
 try {

@@ -445,9 +445,9 @@ export const RateLimitedError = failure<[max: number, timeWindowMs: number]>(
   429,
 )
 
-export const BodyTooLargeError = failure<[]>(
+export const BodyTooLargeError = failure<[limit: string]>(
   'WASM_SERVE_BODY_TOO_LARGE',
-  'The request body is larger than this route accepts',
+  'The request body is larger than %s',
   413,
 )
 

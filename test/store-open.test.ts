@@ -12,7 +12,7 @@ describe('a store', () => {
   test('is in memory unless its URL says otherwise', async () => {
     expect(checkWasmServeOptions({ routes: [route] }).store).toBe('memory:')
     const store = await openStore('memory:', settings)
-    expect([store.kind, store.sync, syncOf(store.kind + ':')]).toEqual(['memory', 'all', 'all'])
+    expect([store.kind, store.sync, syncOf(`${store.kind}:`)]).toEqual(['memory', 'all', 'all'])
   })
 
   test('is in a folder, even one with a dot or spaces in its name', async () => {
@@ -20,7 +20,7 @@ describe('a store', () => {
     const store = await openStore(`lmdb:${folder}`, settings)
     onTestFinished(() => store.close())
     await store.set('n', 'k', Buffer.from('x'))
-    expect([store.kind, store.sync, syncOf(store.kind + ':')]).toEqual(['lmdb', 'reads', 'reads'])
+    expect([store.kind, store.sync, syncOf(`${store.kind}:`)]).toEqual(['lmdb', 'reads', 'reads'])
   })
 
   test.each([

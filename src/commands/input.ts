@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { InputUnreadableError, UsageError } from '../errors.ts'
+import { whyNot } from '../why-not.ts'
 import type { Host } from './command.ts'
 
 /** The flags that say what a guest gets as its input. */
@@ -30,6 +31,6 @@ export async function readInput(values: InputValues, host: Host): Promise<Uint8A
   try {
     return await readFile(path)
   } catch (error) {
-    throw new InputUnreadableError(path, (error as Error).message, { cause: error })
+    throw new InputUnreadableError(path, whyNot(error), { cause: error })
   }
 }

@@ -50,9 +50,11 @@ export async function planServer(
     const merged = mergeConfig(config, file)
     const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
     const isWrong = isFileWrong || !areRight(config, merged, failed)
-    const found = await planRoutes(config, merged, openLoader(loading, host), (error) => {
-      if (!(isWrong && error instanceof OptionsError)) failed(error) // those are told
-    })
+    const notTold = (error: unknown) => {
+      if (!(isWrong && error instanceof OptionsError)) failed(error)
+    }
+    const loader = openLoader(loading, host)
+    const found = await planRoutes(config, merged, loader, notTold, Object.keys(host.commands))
     const routes = found.routes.filter((route) => canServe(route, failed))
     if (routes.length === 0 && hasFailed) return undefined
 

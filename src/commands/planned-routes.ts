@@ -17,6 +17,7 @@ import type { CheckedServerOptions } from '../config/options.ts'
 import { placed } from '../config/placed.ts'
 import { UsageError } from '../errors.ts'
 import { isFolder, isSource, type Mount, mountAt, mountsOf, routesAt } from '../mounts.ts'
+import { nearest } from '../nearest.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Loader } from './loader.ts'
 
@@ -31,6 +32,7 @@ export interface PlannedRoute {
 /**
  * The routes of the config file, or of the plug-ins that it or the command line names.
  *
+ * @param commands - The names that a first word might have been meant as.
  * @param failed - Told why a plug-in has no routes; when it returns, the others go on.
  * @throws `UsageError`, `OptionsError`
  */
@@ -39,8 +41,9 @@ export async function planRoutes(
   merged: Merged,
   load: Loader,
   failed: (error: unknown) => void,
+  commands: Iterable<string>,
 ): Promise<{ readonly routes: readonly PlannedRoute[]; readonly leftOut: readonly string[] }> {
-  const planning = new Planning(config, merged, load, failed)
+  const planning = new Planning(config, merged, load, failed, commands)
   return { routes: await planning.routes(), leftOut: planning.leftOut }
 }
 
@@ -51,8 +54,16 @@ class Planning {
   readonly #merged: Merged
   readonly #load: Loader
   readonly #failed: (error: unknown) => void
+  readonly #commands: Iterable<string>
 
-  constructor(config: Config, merged: Merged, load: Loader, failed: (error: unknown) => void) {
+  constructor(
+    config: Config,
+    merged: Merged,
+    load: Loader,
+    failed: (error: unknown) => void,
+    commands: Iterable<string>,
+  ) {
+    this.#commands = commands
     this.#config = config
     this.#merged = merged
     this.#load = load
@@ -62,6 +73,7 @@ class Planning {
   async routes(): Promise<PlannedRoute[]> {
     const { words } = this.#config
     const { plugins, routes } = this.#merged
+    refuseOddWords(words, this.#commands)
     if (words.length === 0 && !routes && plugins.size === 0)
       throw new UsageError('name a plug-in, such as hello.wasm, or a config file with --config-file')
     if (words.length > 0 && (routes || plugins.size > 0))
@@ -174,6 +186,20 @@ class Planning {
     }
   }
 }
+
+/** @throws UsageError for words that are meant as something else than a plug-in. */
+function refuseOddWords(words: readonly string[], commands: Iterable<string>): void {
+  const file = words.find((word) => CONFIG_FILE.test(word))
+  if (file !== undefined)
+    throw new UsageError(`${file} is no plug-in; to read it as a config file: -c ${file}`)
+  const [first] = words
+  if (first === undefined || isSource(first)) return
+  const meant = nearest(first, commands)
+  if (meant !== undefined)
+    throw new UsageError(`there is no plug-in and no command "${first}"; did you mean "${meant}"?`)
+}
+
+const CONFIG_FILE = /\.(?:ya?ml|toml)$|(?:^|[/\\])wasm-serve\.json$/i
 
 function urlOrigin(given: GivenMap): Origin {
   return originAt(given, [given.entries.has('url') ? 'url' : 'plugin'])

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { ConfigInvalidError, ConfigUnreadableError } from '../errors.ts'
 import type { Secrets } from '../log/secrets.ts'
 import { type RoutePlace, routeConflicts } from '../route/routes-table.ts'
+import { whyNot } from '../why-not.ts'
 import type { Environment } from './config.ts'
 import { isConfigFile } from './config-file-check.ts'
 import { configFileSchema } from './config-file-schema.ts'
@@ -189,16 +190,10 @@ async function readBytes(path: string): Promise<Uint8Array> {
     if (found.isFile() || found.isDirectory()) return await readFile(path)
   } catch (error) {
     if (error instanceof ConfigUnreadableError) throw error
-    throw new ConfigUnreadableError(path, whyUnreadable(error as NodeJS.ErrnoException), { cause: error })
+    throw new ConfigUnreadableError(path, whyNot(error), { cause: error })
   }
   // To read a pipe or a device may never end.
   throw new ConfigUnreadableError(path, 'it is not a regular file')
-}
-
-function whyUnreadable({ code, message }: NodeJS.ErrnoException): string {
-  if (code === 'ENOENT' || code === 'ENOTDIR') return 'there is no such file'
-  if (code === 'EISDIR') return 'it is a directory'
-  return code === 'EACCES' || code === 'EPERM' ? 'no permission to read it' : message
 }
 
 function decode(bytes: Uint8Array, path: string): string {

@@ -101,6 +101,7 @@ function check<Options>(isValid: ValidateFunction, options: unknown): Options {
   const found = isValid(copy)
     ? [
         ...headerProblems(copy as Partial<CheckedWasmServeOptions>),
+        ...isolationProblems(copy as Partial<CheckedWasmServeOptions>),
         ...edgeProblems(copy as Partial<CheckedServerOptions>),
       ]
     : problemsFound(isValid)
@@ -143,6 +144,17 @@ function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Prob
       const message = isType ? 'is what the option contentType is for' : headerProblem(name, value)
       return message === undefined ? [] : [problemAt(['routes', String(index), 'headers', name], message)]
     }),
+  )
+}
+
+/** What would be without effect. */
+function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
+  const message =
+    'means nothing with isolation fresh, where each call has an instance of its own: leave out one of them'
+  return routes.flatMap(({ isolation, recycle }, index) =>
+    isolation === 'fresh' && recycle !== undefined
+      ? [problemAt(['routes', String(index), 'recycle'], message)]
+      : [],
   )
 }
 
@@ -216,6 +228,9 @@ function toProblem({ instancePath, keyword, message, params, parentSchema }: Err
       const [one] = (parentSchema?.anyOf as { enum: string[] }[] | undefined) ?? []
       return problemAt(path, `must be one or several of ${one?.enum.join(', ')}`)
     }
+    case 'minimum':
+    case 'maximum':
+      return problemAt(path, renderRange(parentSchema?.minimum, parentSchema?.maximum))
     case 'minLength':
     case 'minItems':
       return problemAt(path, 'must not be empty')
@@ -226,6 +241,11 @@ function toProblem({ instancePath, keyword, message, params, parentSchema }: Err
       return { ...problem, option: problem.option || 'options' }
     }
   }
+}
+
+function renderRange(minimum: number | undefined, maximum: number | undefined): string {
+  if (maximum === undefined) return `must be ${minimum} or more`
+  return minimum === undefined ? `must be ${maximum} or less` : `must be from ${minimum} to ${maximum}`
 }
 
 /** `routes`, then `0`, is `routes[0]`. */

@@ -2,6 +2,7 @@ import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { CheckedServerOptions } from '../config/options.ts'
 import { JwtKeyInvalidError } from '../errors.ts'
+import { whyNot } from '../why-not.ts'
 
 type Jwt = NonNullable<CheckedServerOptions['jwt']>
 export type Algorithm = NonNullable<Jwt['algorithms']>[number]
@@ -80,10 +81,7 @@ function read(path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    throw new JwtKeyInvalidError(path, code === 'ENOENT' ? 'there is no such file' : message, {
-      cause: error,
-    })
+    throw new JwtKeyInvalidError(path, whyNot(error), { cause: error })
   }
 }
 

@@ -45,7 +45,7 @@ function toKnownError(error: ParserError): KnownError {
     case 'HPE_HEADER_OVERFLOW':
       return new HeadersTooLargeError()
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new BodyTooLargeError()
+      return new BodyTooLargeError('16 KiB in the extensions of its chunks')
     default:
       return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
   }

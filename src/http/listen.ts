@@ -35,9 +35,10 @@ function whyNot({ code, message }: NodeJS.ErrnoException): string {
       return 'the port is taken; choose another, or 0 for a free one'
     case 'EACCES':
       return 'no permission; ports below 1024 are for root, and the folder of a socket must be yours to write'
-    case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
+      return 'no address is known for this name; try 127.0.0.1, or 0.0.0.0 for all'
+    case 'EADDRNOTAVAIL':
       return 'this machine has no such address; try 127.0.0.1, or 0.0.0.0 for all'
     default:
       return message

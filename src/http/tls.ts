@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { ServerOptions } from 'node:https'
 import type { CheckedServerOptions } from '../config/options.ts'
 import { TlsInvalidError } from '../errors.ts'
+import { whyNot } from '../why-not.ts'
 
 /**
  * Reads what Node's HTTPS server needs.
@@ -36,8 +37,7 @@ function readPem(path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    throw new TlsInvalidError(path, code === 'ENOENT' ? 'there is no such file' : message, { cause: error })
+    throw new TlsInvalidError(path, whyNot(error), { cause: error })
   }
 }
 

@@ -2,12 +2,12 @@ import { type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'nod
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import {
   BadRequestError,
-  BodyTooLargeError,
   CallRefusedError,
   GuestError,
   InternalError,
   SimplismBrokenError,
 } from '../errors.ts'
+import { tooLarge } from './body.ts'
 import { setCommonHeaders } from './common-headers.ts'
 
 /** What a client is told of a failure. (RFC 9457) */
@@ -39,14 +39,14 @@ export const LINGER_MS = 1_000
  * @throws what is not ours, such as an error of a hook of the app that the routes are mounted into: its handler takes it.
  */
 export function sendRouteError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  const known = toKnownError(error)
+  const known = toKnownError(error, request)
   if (!known) throw error
   sendError(known, request, reply)
 }
 
 /** Fastify's error handler for a server of our own, where nothing else knows what to do with an error. */
 export function sendAnyError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  sendError(toKnownError(error) ?? classify(error), request, reply)
+  sendError(toKnownError(error, request) ?? classify(error), request, reply)
 }
 
 /** What is neither ours nor Fastify's comes from a hook or contract of the user: its status and word are his. */
@@ -63,9 +63,9 @@ export function problemDetails({ statusCode, code, message }: KnownError, reques
   return { type: 'about:blank', title, status: statusCode, detail: message, code, requestId }
 }
 
-function toKnownError(error: FastifyError): KnownError | undefined {
+function toKnownError(error: FastifyError, { routeOptions }: FastifyRequest): KnownError | undefined {
   if (error.code?.startsWith('WASM_SERVE_')) return error as KnownError
-  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new BodyTooLargeError()
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge(routeOptions.bodyLimit ?? 0)
   if (error.code?.startsWith('FST_ERR_CTP_')) return new BadRequestError(error.message)
   return undefined
 }

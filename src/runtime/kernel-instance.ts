@@ -73,7 +73,8 @@ export class LinkedInstance implements Instance {
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
     const run = this.#functions.get(exportName) ?? this.#find(exportName)
     if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)
-    if (!this.#memory.input(input)) throw new BodyTooLargeError()
+    if (!this.#memory.input(input))
+      throw new BodyTooLargeError('what guest and host may exchange in a call (blockLimit)')
     this.#isRunning = true
     this.#contexts?.begin(caller)
     this.#log.begin(caller.log)

@@ -1,8 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
-import { isAbsolute, join } from 'node:path'
+import { isAbsolute, join, resolve } from 'node:path'
 import { DigestMismatchError, DownloadTimeoutError, DownloadUnreachableError } from '../errors.ts'
+import { makeFolder } from '../make-folder.ts'
 import { type DownloadOptions, download } from './download.ts'
 import { parseDigest, showUrl } from './url.ts'
 
@@ -149,7 +150,7 @@ function parseObject(text: string): Partial<Record<string, unknown>> | undefined
 
 /** Readers see the old content or the new, never a part. */
 async function replaceFile(folder: string, part: string, file: string, content: Uint8Array | string) {
-  await mkdir(join(folder, part), { recursive: true, mode: 0o700 })
+  makeFolder(resolve(folder, part), 0o700)
   const temporary = `${file}.${randomUUID()}.tmp`
   try {
     await writeFile(temporary, content, { flag: 'wx', mode: 0o600 })

@@ -1,6 +1,7 @@
-import { mkdirSync } from 'node:fs'
+import { resolve } from 'node:path'
 import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../errors.ts'
+import { makeFolder } from '../make-folder.ts'
 import { loadPackage } from '../optional-package.ts'
 import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
 import type { KeyPage, SetOptions, Store } from './store.ts'
@@ -23,7 +24,7 @@ export async function openLmdbStore({ folder, now = Date.now }: LmdbStoreSetting
   const name = `lmdb:${folder}`
   const { open } = await loadPackage(name, 'lmdb', () => import('lmdb'))
   try {
-    mkdirSync(folder, { recursive: true })
+    makeFolder(resolve(folder))
     const environment = open<Buffer, Buffer>({
       path: folder,
       noSubdir: false, // or a folder with a dot in its name would be a file

@@ -3,6 +3,11 @@ import type { EngineStats } from '../stats.ts'
 import type { ThreadStats } from './stamp.ts'
 import { type ThreadOptions, type ThreadOwner, type Unanswered, WorkerThread } from './thread.ts'
 
+/** Says of a thread that its time is up, and which limit that was. */
+export function startedLate(startTimeoutMs: number): string {
+  return `it had not started after ${startTimeoutMs} ms (--start-timeout-ms)`
+}
+
 /** Starts that may fail in a row before the route's calls are refused at once. */
 const BREAKER_STARTS = 5
 
@@ -161,7 +166,7 @@ export class Roster implements ThreadOwner {
     const { startTimeoutMs, plugin } = this.#options
     const thread = new WorkerThread(this.#options, this)
     const late = () => {
-      thread.fail(new InstanceStartError(plugin.name, `it had not started after ${startTimeoutMs} ms`))
+      thread.fail(new InstanceStartError(plugin.name, startedLate(startTimeoutMs)))
       this.#end(thread)
     }
     this.#starting.set(thread, setTimeout(late, startTimeoutMs))
@@ -170,10 +175,7 @@ export class Roster implements ThreadOwner {
   #startFailed(failure: Error): void {
     const reason =
       'code' in failure ? failure : new InstanceStartError(this.#options.plugin.name, failure.message)
-    this.#options.log.error(
-      { plugin: this.#options.plugin.name, err: reason },
-      'a worker thread did not start',
-    )
+    if (this.#isOpen) this.#logFailure(reason) // else who opened it is told
     this.#lastFailure = reason
     this.#failedStarts++
     this.#settle?.reject(reason)
@@ -184,6 +186,12 @@ export class Roster implements ThreadOwner {
       this.#retry = undefined
       this.#fill()
     }, this.#options.backoffMs * factor)
+  }
+
+  /** What is ours says all that there is to say. */
+  #logFailure(reason: Error): void {
+    const why = reason instanceof InstanceStartError ? { reason: reason.message } : { err: reason }
+    this.#options.log.error({ plugin: this.#options.plugin.name, ...why }, 'a worker thread did not start')
   }
 
   #remove(thread: WorkerThread): boolean {

@@ -1,4 +1,5 @@
 import { InstanceStartError } from '../../errors.ts'
+import { startedLate } from './roster.ts'
 import { type ThreadOptions, WorkerThread } from './thread.ts'
 
 /**
@@ -22,8 +23,7 @@ export async function tryInThread(options: ThreadOptions, startTimeoutMs: number
         ended: (_thread, _unanswered, reason) => reject(reason),
       })
       timer = setTimeout(() => {
-        const reason = `it had not started after ${startTimeoutMs} ms`
-        thread.fail(new InstanceStartError(options.plugin.name, reason))
+        thread.fail(new InstanceStartError(options.plugin.name, startedLate(startTimeoutMs)))
         void thread.end()
       }, startTimeoutMs)
     })
