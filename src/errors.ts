@@ -346,6 +346,13 @@ export const ClientGoneError = failure<[]>(
   499,
 )
 
+/** The server ended before the guest did: it waited for `graceMs`, and then ended the guest with its thread. */
+export const ShuttingDownError = failure<[exportName: string]>(
+  'WASM_SERVE_SHUTTING_DOWN',
+  'The server was shutting down and did not wait longer for the guest function "%s", which was ended (graceMs)',
+  503,
+)
+
 /** The route is being closed and takes no more calls. */
 export const EngineClosedError = failure<[]>(
   'WASM_SERVE_ENGINE_CLOSED',

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { CheckedServerOptions } from './config/options.ts'
+import { endCalls } from './engine/end-calls.ts'
 import { Drain } from './http/drain.ts'
 import { createHttpServer } from './http/http-server.ts'
 import { listenAt, urlOf } from './http/listen.ts'
@@ -49,7 +50,7 @@ export async function startServer(
   }
 
   const end = async () => {
-    const cut = await drain.run({ server, connections, http2 }, options)
+    const cut = await drain.run({ server, connections, http2 }, options, endCalls)
     if (cut > 0)
       log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
     // A guest that waits for a host function may do so for ever; nobody waits for it now.

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyBaseLogger } from 'fastify'
+import { endCalls } from './engine/end-calls.ts'
 import { stuckThreads, terminateThreads } from './engine/stuck-threads.ts'
 import type { DrainOptions } from './http/drain.ts'
 import { killProcess } from './kill-process.ts'
@@ -88,6 +89,7 @@ export function endWithSignals(
 }
 
 async function endThreads(log: FastifyBaseLogger): Promise<void> {
+  endCalls() // before their threads: that these end is no failure then
   await terminateThreads(log, TERMINATE_MS)
   if (stuckThreads() === 0) return
   log.fatal({ threads: stuckThreads() }, 'threads are stuck: the process is killed')

@@ -254,6 +254,7 @@ test('what the package exports changes only on purpose', () => {
       "RouteInvalidError",
       "RouteNotFoundError",
       "RuntimeUnfitError",
+      "ShuttingDownError",
       "SimplismBrokenError",
       "SourceInvalidError",
       "StaticFolderError",

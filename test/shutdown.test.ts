@@ -226,3 +226,35 @@ test('a hang-up does not end a server that has no terminal, such as one started 
   server.child.kill('SIGTERM')
   expect((await server.ended).stderr).toContain('"reason":"SIGTERM"')
 })
+
+test('who waits for a guest that does not return is told that the server shuts down, and it ends in time', async () => {
+  const flags = ['--timeout', '60000', '--drain-ms', '0', '--grace-ms', '500']
+  const server = start([guest('loop'), '0', ...flags])
+  const port = Number(new URL(await server.listening()).port)
+  const [running, waiting] = [await begin(port, 1), await begin(port, 1)]
+  running.send('x')
+  waiting.send('x')
+  const begun = performance.now()
+  server.child.kill('SIGTERM')
+  const answers = await Promise.all([running.answer(), waiting.answer()])
+  const codes = answers.map((answer) => JSON.parse(String(answer?.body)).code).sort()
+  expect(answers.map((answer) => answer?.status)).toEqual([503, 503])
+  expect(codes).toEqual(['WASM_SERVE_ENGINE_CLOSED', 'WASM_SERVE_SHUTTING_DOWN'])
+  const { code, stderr } = await server.ended
+  expect(performance.now() - begun).toBeLessThan(500 + 1_000 + 1_000) // what a busy machine takes more
+  expect(code).toBe(0)
+  expect(stderr).not.toMatch(/did not start|WORKER_LOST|replaced/)
+})
+
+test('a second signal ends guests in threads, and the log has no failures that are none', async () => {
+  const server = start([guest('loop'), '0', '--timeout', '60000', '--grace-ms', '60000'])
+  const port = Number(new URL(await server.listening()).port)
+  const client = await begin(port, 1)
+  client.send('x')
+  server.child.kill('SIGTERM')
+  await logged(server, 'closing')
+  server.child.kill('SIGTERM')
+  const { code, stderr } = await server.ended
+  expect(code).toBe(1)
+  expect(stderr).not.toMatch(/did not start|WORKER_LOST|replaced/)
+})

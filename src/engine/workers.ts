@@ -1,5 +1,12 @@
-import { ClientGoneError, DeadlineError, EngineClosedError, WorkerLostError } from '../errors.ts'
+import {
+  ClientGoneError,
+  DeadlineError,
+  EngineClosedError,
+  ShuttingDownError,
+  WorkerLostError,
+} from '../errors.ts'
 import type { Caller } from '../runtime/runtime.ts'
+import { type Endable, trackEndable } from './end-calls.ts'
 import type { Engine } from './engine.ts'
 import type { EngineStats } from './stats.ts'
 import { Roster, type RosterOptions } from './workers/roster.ts'
@@ -37,7 +44,7 @@ const MOST = 16
 /** How long a thread may do neither before its calls are given to others: it runs what is no guest. */
 const SILENT_MS = 100
 
-class WorkersEngine implements Engine {
+class WorkersEngine implements Engine, Endable {
   readonly name = 'workers'
   readonly ready: Promise<void>
   readonly #options: WorkersOptions
@@ -51,6 +58,8 @@ class WorkersEngine implements Engine {
   #timer: NodeJS.Timeout | undefined
   #timeouts = 0
   #isClosed = false
+  #isEnded = false
+  readonly #untrack = trackEndable(this)
   #closing: Promise<void> | undefined
   #onIdle: (() => void) | undefined
 
@@ -65,6 +74,13 @@ class WorkersEngine implements Engine {
     })
     this.ready = this.#roster.opened
     this.ready.catch(() => undefined) // those who wait for it and those who call are told
+  }
+
+  endCalls(): void {
+    this.#isClosed = true
+    this.#isEnded = true
+    this.#waiting.rejectAll(new EngineClosedError())
+    void this.#roster.close()
   }
 
   get trouble(): string | undefined {
@@ -99,6 +115,7 @@ class WorkersEngine implements Engine {
     if (!this.#isIdle) await new Promise<void>((resolve) => (this.#onIdle = resolve))
     clearTimeout(this.#timer)
     await this.#roster.close()
+    this.#untrack()
   }
 
   get #isIdle(): boolean {
@@ -199,6 +216,12 @@ class WorkersEngine implements Engine {
 
   /** What its guest had not begun is done by another thread. */
   #left({ unbegun, lost }: Unanswered, reason: Error): void {
+    if (this.#isEnded) {
+      for (const call of unbegun) call.reject(new EngineClosedError())
+      for (const call of lost) call.reject(new ShuttingDownError(call.exportName))
+      this.#tellIfIdle()
+      return
+    }
     const again = lost.filter((call) => this.#options.idempotent && call.tries++ === 0)
     for (const call of lost) {
       if (again.includes(call)) continue

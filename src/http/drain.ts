@@ -17,6 +17,9 @@ const SWEEP_MS = 20
 /** How long a new connection may take to begin a request, once the listener is closed. */
 const SILENT_MS = 100
 
+/** How long the last answers may take on their way. */
+const LAST_ANSWERS_MS = 100
+
 export interface DrainOptions {
   readonly drainMs: number
   readonly graceMs: number
@@ -51,9 +54,14 @@ export class Drain {
   /**
    * Ends when the last connection has.
    *
+   * @param endCalls - Ends the calls that have not ended after `graceMs`: their clients are told.
    * @returns How many connections were cut, because something on them had not ended after `graceMs`.
    */
-  async run({ server, connections, http2 }: Drained, { drainMs, graceMs }: DrainOptions): Promise<number> {
+  async run(
+    { server, connections, http2 }: Drained,
+    { drainMs, graceMs }: DrainOptions,
+    endCalls: () => void,
+  ): Promise<number> {
     this.#last = new WeakMap()
     http2?.announceEnd()
     for (const response of connections.values()) if (response) makeLast(response, this.#last)
@@ -83,8 +91,10 @@ export class Drain {
     // Right after the event loop has read what had arrived: a request that is there is seen.
     const sweeping = setInterval(() => setImmediate(sweep), SWEEP_MS)
     let cut = 0
-    const grace = setTimeout(() => {
+    const grace = setTimeout(async () => {
       cut = connections.size
+      endCalls()
+      await sleep(LAST_ANSWERS_MS)
       server.closeAllConnections()
       for (const socket of connections.keys()) socket.destroy() // those that are still at TLS, Node does not know
     }, graceMs)
