@@ -16,6 +16,7 @@ import { sendAnyError } from './route/error-response.ts'
 import type { VersionedOptions } from './route/open-routes.ts'
 import type { RoutePool } from './route/route-pool.ts'
 import type { ServedRoute } from './route/served-route.ts'
+import type { Tracing } from './tracing/tracing.ts'
 import { addRoutes } from './wasm-serve.ts'
 
 /**
@@ -74,9 +75,12 @@ export async function createApp(
   app.addHook('onRoute', ({ config }) => {
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
-  const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError, meters } = options
-  const own = { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError, meters }
+  const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
+  const { meters } = options
+  const tracing = options.otel ? await openTracingOf(options) : undefined
+  const own = { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError, meters, tracing }
   try {
+    await tracing?.addTo(app)
     if (hasEdge(options)) {
       const { addEdge } = await import('./edge/edge.ts') // most servers have none
       await addEdge(app, options)
@@ -99,6 +103,11 @@ const NO_SCHEMAS = { compilersFactory: { buildValidator: refuseSchemas, buildSer
 
 function refuseSchemas(): never {
   throw new Error('no route of this server may have a schema')
+}
+
+/** Loaded by those who ask for it. */
+async function openTracingOf({ tracing }: VersionedOptions): Promise<Tracing> {
+  return tracing ?? (await import('./tracing/tracing.ts')).openTracing()
 }
 
 function hasEdge(options: CheckedServerOptions): boolean {

@@ -13,6 +13,7 @@ import { MEMORY_MAX, type Plugin } from '../plugin/plugin.ts'
 import type { ServedRoute } from '../route/served-route.ts'
 import { type RunningServer, startServer } from '../server.ts'
 import { endWithSignals } from '../shutdown.ts'
+import type { TracingSdk } from '../tracing/sdk.ts'
 import type { Command, Host } from './command.ts'
 import { renderHelp } from './help.ts'
 import type { Plan } from './plan.ts'
@@ -40,8 +41,14 @@ async function start(plan: Plan, host: Host): Promise<void> {
   if (leftOut.length > 0)
     log.warn(`functions and files whose names cannot be routes were left out: ${leftOut.join(', ')}`)
   const admin = options.admin === undefined ? undefined : await openAdmin(options.admin, options, log, host)
+  const sdk = options.otel ? await startSdk(host) : undefined
   const { server, routes } = await open(plan, log, admin)
-  endWithSignals(server, options, log, isNpmRun(host) ? host.parentId : undefined)
+  endWithSignals(
+    sdk ? flushedBy(server, sdk) : server,
+    options,
+    log,
+    isNpmRun(host) ? host.parentId : undefined,
+  )
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
   const [listens = '', ...rest] = renderBanner(server.url, routes, host.out.colours).split('\n')
   host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
@@ -59,6 +66,23 @@ async function openAdmin(
   const token = admin.madeToken === undefined ? '' : `, token ${admin.madeToken}`
   host.writeError(`The admin listener is on ${admin.url}${token}\n`)
   return admin
+}
+
+/** Before the app, which makes the spans. */
+async function startSdk({ environment }: Host): Promise<TracingSdk> {
+  const { startTracingSdk } = await import('../tracing/sdk.ts')
+  return startTracingSdk(environment)
+}
+
+/** A server that ends when its spans are on their way. */
+function flushedBy(server: RunningServer, sdk: TracingSdk): RunningServer {
+  return {
+    ...server,
+    async drain() {
+      await server.drain()
+      await sdk.close()
+    },
+  }
 }
 
 async function open(

@@ -485,6 +485,12 @@ export const serverSchema = only({
     }),
   ),
   accessLog: withDefault(Type.Boolean({ default: false, description: 'Log one line per request.' })),
+  otel: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Make OpenTelemetry spans of requests and calls; the command sends them as `OTEL_*` say.',
+    }),
+  ),
   drainMs: ms('After SIGTERM: how long answers say `Connection: close` before the listener closes.', 300, 0),
   graceMs: ms('After that: how long requests in flight may take to end.', 10_000, 0),
   headersTimeoutMs: ms("How long a request's headers may take to arrive; then 408.", 10_000),

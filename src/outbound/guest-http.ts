@@ -1,6 +1,7 @@
 import type { HostOperations } from '../engine/workers/host-bridge.ts'
 import { type HttpResponse, httpFailure } from '../runtime/kernel-http.ts'
-import { parseGuestRequest } from './guest-request.ts'
+import type { Caller } from '../runtime/runtime.ts'
+import { type GuestRequest, parseGuestRequest } from './guest-request.ts'
 import type { Outbound, OutboundLimits } from './outbound.ts'
 import { encodeHeaders } from './response-headers.ts'
 
@@ -13,13 +14,26 @@ export async function sendForGuest(
   json: Uint8Array,
   body: Uint8Array,
   limits: OutboundLimits,
+  caller?: Caller,
 ): Promise<HttpResponse> {
   try {
-    const response = await outbound.fetch(parseGuestRequest(json), body, limits)
+    const request = withHeaders(parseGuestRequest(json), caller?.outboundHeaders?.())
+    const response = await outbound.fetch(request, body, limits)
     return { status: response.status, headers: encodeHeaders(response.headers), body: response.body }
   } catch (error) {
     return httpFailure(describe(error))
   }
+}
+
+/** What the guest says wins. */
+function withHeaders(
+  request: GuestRequest,
+  headers: Readonly<Record<string, string>> | undefined,
+): GuestRequest {
+  if (!headers) return request
+  const given = new Set(Object.keys(request.headers).map((name) => name.toLowerCase()))
+  const added = Object.entries(headers).filter(([name]) => !given.has(name))
+  return { ...request, headers: { ...request.headers, ...Object.fromEntries(added) } }
 }
 
 function describe(error: unknown): string {
@@ -30,9 +44,9 @@ function describe(error: unknown): string {
 /** The main thread's answer to guests in threads. */
 export function httpOperations(outbound: Outbound): HostOperations {
   return {
-    async http([request, body], { timeLeftMs, signal }) {
+    async http([request, body], { timeLeftMs, signal, caller }) {
       const limits = { timeoutMs: Math.max(timeLeftMs, 1), signal }
-      return sendForGuest(outbound, request as Uint8Array, body as Uint8Array, limits)
+      return sendForGuest(outbound, request as Uint8Array, body as Uint8Array, limits, caller)
     },
   }
 }

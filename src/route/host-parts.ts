@@ -6,7 +6,7 @@ import type { HostPart } from '../engine/workers/protocol.ts'
 import { meterOutbound } from '../meters/metered-outbound.ts'
 import type { RouteMeter } from '../meters/route-meter.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import type { InstanceSettings } from '../runtime/runtime.ts'
+import type { Caller, InstanceSettings } from '../runtime/runtime.ts'
 import { type KvClient, serveKv } from '../store/kv.ts'
 import { outboundOptions, varMaxOf } from './settings.ts'
 import type { SharedVars } from './shared-vars.ts'
@@ -83,8 +83,8 @@ async function openHttp(options: CheckedRouteOptions, plugin: Plugin, meter: Rou
     direct: {
       isAsync: true,
       // Copies: the guest's memory may move while it waits.
-      send: (request: Uint8Array, body: Uint8Array) =>
-        sendForGuest(outbound, request.slice(), body.slice(), limits),
+      send: (request: Uint8Array, body: Uint8Array, caller?: Caller) =>
+        sendForGuest(outbound, request.slice(), body.slice(), limits, caller),
     },
     operations: httpOperations(outbound),
     close: () => outbound.close(),

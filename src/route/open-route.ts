@@ -31,8 +31,8 @@ export interface ChosenRoute {
   readonly runtime: Runtime
   readonly engine: EngineChoice
   readonly parts: HostParts
-  /** The engine as its calls are counted, if they are. */
-  readonly metered?: ((engine: Engine) => Engine) | undefined
+  /** The engine with what is to be known of its calls: counted, with spans. */
+  observed(engine: Engine): Engine
 }
 
 /**
@@ -50,7 +50,9 @@ export async function chooseRoute(
   const plugin = await loadRoutePlugin(options)
   refuseUnfit(options, plugin)
   const users = await loadFunctions(options.functions)
-  const meter = shared.meters?.of(labelsOf(options, plugin))
+  const { meters, tracing } = shared
+  const labels = labelsOf(options, plugin)
+  const meter = meters?.of(labels)
   const state = await openRouteState(options, plugin, users, shared.store, meter)
   const engine = chooseEngine(options, plugin, path, state?.waits)
   return {
@@ -61,7 +63,10 @@ export async function chooseRoute(
     runtime: await loadRuntime(options.runtime),
     engine,
     parts: await openHostParts(options, plugin, shared.vars, state?.client, meter),
-    metered: meter && ((engine) => shared.meters?.engine(engine, meter) ?? engine),
+    observed(engine) {
+      const counted = (meter && meters?.engine(engine, meter)) ?? engine
+      return tracing?.engine(counted, labels) ?? counted
+    },
   }
 }
 
@@ -153,8 +158,7 @@ export function openRoute(
   for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
   const isWatched = stallMs > 0 && route.engine.name === 'inline'
   const watch = isWatched ? openWatch(route, url, stallMs, log) : undefined
-  const opened = openEngine(route, watch, log)
-  const instances = route.metered?.(opened) ?? opened
+  const instances = route.observed(openEngine(route, watch, log))
   return {
     ...route,
     instances,

@@ -3,6 +3,7 @@ import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../config/opt
 import { isDebugged } from '../engine/watchdog.ts'
 import type { Meters } from '../meters/meters.ts'
 import type { Plugin } from '../plugin/plugin.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import { chooseRoute, loadRoutePlugin, type OpenRoute, openRoute, tryRoute } from './open-route.ts'
 import { type Lease, poolKey, RoutePool } from './route-pool.ts'
 
@@ -17,6 +18,8 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly routes: readonly VersionedRoute[]
   /** Where calls are counted, if they are. */
   readonly meters?: Meters | undefined
+  /** What makes spans of calls, if anything does. */
+  readonly tracing?: Tracing | undefined
 }
 
 /** What runs the guests of a route. */

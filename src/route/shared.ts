@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedWasmServeOptions } from '../config/options.ts'
 import type { Meters } from '../meters/meters.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import { type SharedStore, shareStore } from './shared-store.ts'
 import { openSharedVars, type SharedVars } from './shared-vars.ts'
 
@@ -10,6 +11,8 @@ export interface Shared {
   readonly store: SharedStore
   /** Where their calls are counted, if they are. */
   readonly meters: Meters | undefined
+  /** What makes their spans, if there are any. */
+  readonly tracing: Tracing | undefined
   /** Not before the routes are closed: guests use it to their end. */
   close(): Promise<void>
 }
@@ -17,13 +20,14 @@ export interface Shared {
 export interface SharedOptions
   extends Pick<CheckedWasmServeOptions, 'store' | 'storeMax' | 'storeTimeoutMs'> {
   readonly meters?: Meters | undefined
+  readonly tracing?: Tracing | undefined
 }
 
 /** Opens nothing yet that costs anything: the store opens when a guest needs it. */
 export function openShared(
-  { store, storeMax, storeTimeoutMs, meters }: SharedOptions,
+  { store, storeMax, storeTimeoutMs, meters, tracing }: SharedOptions,
   log: FastifyBaseLogger,
 ): Shared {
   const shared = shareStore(store, { maxBytes: storeMax, timeoutMs: storeTimeoutMs, log })
-  return { vars: openSharedVars(), store: shared, meters, close: () => shared.close() }
+  return { vars: openSharedVars(), store: shared, meters, tracing, close: () => shared.close() }
 }

@@ -5,6 +5,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** There on the routes of wasm-serve that tell how long their calls take. */
     callTiming?: CallTiming
+    /** There if the calls of guests have spans. */
+    outboundHeaders?: () => Readonly<Record<string, string>>
   }
 }
 

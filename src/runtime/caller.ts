@@ -9,4 +9,6 @@ export interface Caller {
   readonly raw?: { readonly socket: { readonly destroyed: boolean } }
   /** Run by the engine, for those who want to know how long the call takes. */
   callTiming?: CallTiming
+  /** What the guest's HTTP requests carry on behalf of this call, unless it says otherwise: the context of a trace. */
+  outboundHeaders?: () => Readonly<Record<string, string>>
 }

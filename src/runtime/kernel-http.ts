@@ -1,4 +1,5 @@
 import type { GuestLog } from '../log/guest-log.ts'
+import type { Caller } from './caller.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 
 /** What came back. */
@@ -19,8 +20,9 @@ export interface GuestHttp {
   /**
    * @param request - Extism's JSON: `{ "url", "method", "headers" }`. Good only until this returns.
    * @param body - Empty if there is none. Good only until this returns.
+   * @param caller - Whose call it is part of; undefined while the guest starts.
    */
-  send(request: Uint8Array, body: Uint8Array): HttpResponse | Promise<HttpResponse>
+  send(request: Uint8Array, body: Uint8Array, caller?: Caller): HttpResponse | Promise<HttpResponse>
 }
 
 /** No host is allowed, so nothing is ever sent. */
@@ -44,6 +46,7 @@ export class HttpCalls {
   readonly #log: GuestLog
   #last: HttpResponse | undefined
   #requests = 0
+  #caller: Caller | undefined
 
   constructor(http: GuestHttp, memory: KernelMemory, log: GuestLog) {
     this.#http = http
@@ -59,7 +62,7 @@ export class HttpCalls {
   request(request: bigint, body: bigint): bigint | Promise<bigint> {
     if (++this.#requests > MAX_REQUESTS)
       return this.#take(httpFailure(`a call may send ${MAX_REQUESTS} HTTP requests, no more`))
-    const response = this.#http.send(this.#memory.read(request), this.#memory.read(body))
+    const response = this.#http.send(this.#memory.read(request), this.#memory.read(body), this.#caller)
     return response instanceof Promise ? response.then((later) => this.#take(later)) : this.#take(response)
   }
 
@@ -71,8 +74,13 @@ export class HttpCalls {
     return this.#last?.headers ? this.#memory.store(this.#last.headers) : 0n
   }
 
+  begin(caller: Caller): void {
+    this.#caller = caller
+  }
+
   /** Of a call. */
   end(): void {
+    this.#caller = undefined
     this.#last = undefined
     this.#requests = 0
   }

@@ -77,6 +77,7 @@ export class LinkedInstance implements Instance {
       throw new BodyTooLargeError('what guest and host may exchange in a call (blockLimit)')
     this.#isRunning = true
     this.#contexts?.begin(caller)
+    this.#http?.begin(caller)
     this.#log.begin(caller.log)
     if (this.#isAsync) return this.#answerLater(exportName, run)
     try {

@@ -1,4 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
+import type { Caller } from '../../runtime/runtime.ts'
 import type { HostAnswer, HostRequest } from './protocol.ts'
 import { monotonicMs, type Stamp } from './stamp.ts'
 
@@ -6,6 +7,8 @@ import { monotonicMs, type Stamp } from './stamp.ts'
 export interface HostCall {
   /** How long the answer may take: what is left of the call's deadline, and a little more, so that the deadline comes first. */
   readonly timeLeftMs: number
+  /** Whose call the guest runs; undefined while it starts. */
+  readonly caller: Caller | undefined
   /** Ends when the thread does. */
   readonly signal: AbortSignal
 }
@@ -26,12 +29,22 @@ export class HostBridge {
     this.#waitMs = waitMs
   }
 
-  /** Answers what one thread asks. */
-  serve(port: MessagePort, stamp: Stamp, signal: AbortSignal): void {
+  /**
+   * Answers what one thread asks.
+   *
+   * @param callerOf - Who made the call of a number.
+   */
+  serve(
+    port: MessagePort,
+    stamp: Stamp,
+    signal: AbortSignal,
+    callerOf: (call: number) => Caller | undefined,
+  ): void {
     port.on('message', async (request: HostRequest) => {
       const running = stamp.running()
       const timeLeftMs = this.#waitMs - (running ? monotonicMs() - running.since : 0)
-      const answer = await this.#answer(request, { timeLeftMs, signal })
+      const caller = running && callerOf(running.call)
+      const answer = await this.#answer(request, { timeLeftMs, caller, signal })
       if (signal.aborted) return
       port.postMessage(answer)
       stamp.hostAnswered()

@@ -109,7 +109,8 @@ export class WorkerThread {
       this.#leave(new Error(`it ended with exit code ${code}`))
       owner.gone(this)
     })
-    bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal)
+    const callerOf = (number: number) => this.#find(number)?.call.caller
+    bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal, callerOf)
   }
 
   /** Calls that were handed over and not answered. */
