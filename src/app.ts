@@ -1,14 +1,9 @@
 import { type IncomingMessage, METHODS } from 'node:http'
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  LogController,
-} from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { type CheckedServerOptions, checkServerOptions, type ServerOptions } from './config/options.ts'
 import { RouteNotFoundError } from './errors.ts'
 import { createHttpServer } from './http/http-server.ts'
+import { openAccessLog } from './log/access-log.ts'
 import { openLog } from './log/log.ts'
 import { requestId } from './log/request-id.ts'
 import { openRequestLog } from './log/request-log.ts'
@@ -45,6 +40,7 @@ export async function createApp(
   log: FastifyBaseLogger,
   pool?: RoutePool,
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[] }> {
+  const logAccess = openAccessLog(options, log)
   const app = Fastify({
     // No logger: Fastify would make a child of it for each request, and wait for the end of each answer.
     childLoggerFactory: (_none, bindings, options) => openRequestLog(log, bindings, options),
@@ -56,7 +52,7 @@ export async function createApp(
     schemaController: NO_SCHEMAS,
     frameworkErrors: (error, request, reply) => {
       // Fastify runs no hooks for a URL that it cannot read.
-      if (options.accessLog) reply.raw.once('finish', () => logAccess(request, reply))
+      if (logAccess) reply.raw.once('finish', () => logAccess(request, reply))
       sendAnyError(error, request, reply)
     },
     clientErrorHandler: () => undefined, // the HTTP server has its own
@@ -65,7 +61,7 @@ export async function createApp(
   app.log = log
   addMethods(app)
   app.setErrorHandler(sendAnyError)
-  if (options.accessLog) {
+  if (logAccess) {
     app.addHook('onResponse', (request, reply, done) => {
       logAccess(request, reply)
       done()
@@ -141,10 +137,4 @@ async function answerNotFound(app: FastifyInstance): Promise<void> {
   app.setNotFoundHandler(({ method, url }) => {
     throw new RouteNotFoundError(method, url)
   })
-}
-
-function logAccess(request: FastifyRequest, reply: FastifyReply): void {
-  const { method, url, ip } = request
-  const ms = Math.round(reply.elapsedTime * 1000) / 1000
-  request.log.info({ method, url, status: reply.statusCode, ms, ip }, 'request')
 }

@@ -40,8 +40,8 @@ async function start(plan: Plan, host: Host): Promise<void> {
   const log = openLog(options.logLevel, host.logTerminal, host.secrets)
   if (leftOut.length > 0)
     log.warn(`functions and files whose names cannot be routes were left out: ${leftOut.join(', ')}`)
-  const admin = options.admin === undefined ? undefined : await openAdmin(options.admin, options, log, host)
   const sdk = options.otel ? await startSdk(host) : undefined
+  const admin = options.admin === undefined ? undefined : await openAdmin(options.admin, options, log, host)
   const { server, routes } = await open(plan, log, admin)
   endWithSignals(
     sdk ? flushedBy(server, sdk) : server,

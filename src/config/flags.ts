@@ -73,7 +73,7 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
       'static',
       ...HOOKS,
     ],
-    ...['adminToken', 'adminHosts'],
+    ...['adminToken', 'adminHosts', 'redactHeaders'],
   ],
 }
 

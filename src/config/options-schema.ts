@@ -485,6 +485,27 @@ export const serverSchema = only({
     }),
   ),
   accessLog: withDefault(Type.Boolean({ default: false, description: 'Log one line per request.' })),
+  accessLogFormat: withDefault(
+    Type.Enum(['json', 'common', 'combined'], {
+      default: 'json',
+      description: 'Lines of the log, or text on standard output as web servers write it.',
+    }),
+  ),
+  accessLogLevel: withDefault(
+    Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+      default: 'info',
+      description: 'Level of these lines: they are written if logLevel is not above it.',
+    }),
+  ),
+  accessLogHeaders: withDefault(
+    Type.Boolean({ default: false, description: "Whether they have the requests' headers. (json)" }),
+  ),
+  redactHeaders: withDefault(
+    Type.Array(Type.String({ minLength: 1 }), {
+      default: ['authorization', 'cookie', 'proxy-authorization', 'x-api-key'],
+      description: 'Headers whose values no line has.',
+    }),
+  ),
   otel: withDefault(
     Type.Boolean({
       default: false,

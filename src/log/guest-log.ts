@@ -23,6 +23,7 @@ export class GuestLog {
   #log: Log
   #kept: [level: GuestLogLevel, line: string][] = []
   #lines = 0
+  #function: string | undefined
 
   /**
    * @param idle - Takes what the guest logs while it starts.
@@ -37,21 +38,28 @@ export class GuestLog {
     this.#fields = fields
   }
 
-  begin(log: Log): void {
+  /** @param functionName - What is called. */
+  begin(log: Log, functionName?: string): void {
     this.#log = log
+    this.#function = functionName
   }
 
   /** Of a call, or of the guest's start. */
   end(): void {
     if (this.#lines > 0) this.#flush()
     this.#log = this.#idle
+    this.#function = undefined
   }
 
   write(level: GuestLogLevel, line: string): void {
     if (++this.#lines > MAX_LINES) return
     const cut = line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}...` : line
-    if (this.#isAtOnce) this.#log[level](this.#fields, cut)
+    if (this.#isAtOnce) this.#log[level](this.#fieldsNow(), cut)
     else this.#kept.push([level, cut])
+  }
+
+  #fieldsNow(): object {
+    return this.#function === undefined ? this.#fields : { ...this.#fields, function: this.#function }
   }
 
   #flush(): void {
@@ -59,9 +67,10 @@ export class GuestLog {
     const dropped = this.#lines - MAX_LINES
     this.#kept = []
     this.#lines = 0
-    for (const [level, line] of kept) this.#log[level](this.#fields, line)
+    const fields = this.#fieldsNow()
+    for (const [level, line] of kept) this.#log[level](fields, line)
     if (dropped <= 0) return
-    this.#log.warn({ ...this.#fields, dropped }, `the guest logged too much: dropped ${dropped} lines`)
+    this.#log.warn({ ...fields, dropped }, `the guest logged too much: dropped ${dropped} lines`)
     this.#onDropped?.(dropped)
   }
 }

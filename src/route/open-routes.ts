@@ -50,6 +50,8 @@ export async function openRoutes(
   given?: RoutePool,
 ): Promise<OpenRoutes> {
   const pool = given ?? new RoutePool(options, log)
+  const { meters = pool.shared.meters, tracing = pool.shared.tracing } = options
+  const shared = { ...pool.shared, meters, tracing }
   const leases: Lease[] = []
   const close = async () => {
     try {
@@ -66,7 +68,7 @@ export async function openRoutes(
     const key = given ? poolKey(options, plugin, url, stallMs) : place
     const lease = pool.take(key)
     if (lease) leases.push(lease)
-    return { key, url, lease, chosen: lease ? undefined : await chooseRoute(options, path, pool.shared) }
+    return { key, url, lease, chosen: lease ? undefined : await chooseRoute(options, path, shared) }
   }
 
   try {

@@ -78,7 +78,7 @@ export class LinkedInstance implements Instance {
     this.#isRunning = true
     this.#contexts?.begin(caller)
     this.#http?.begin(caller)
-    this.#log.begin(caller.log)
+    this.#log.begin(caller.log, exportName)
     if (this.#isAsync) return this.#answerLater(exportName, run)
     try {
       return this.#answer(exportName, run())

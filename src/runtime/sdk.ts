@@ -96,7 +96,7 @@ class SdkInstance implements Instance {
   async call(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
     if (this.#isRunning) throw new InstanceBusyError(this.#name)
     this.#isRunning = true
-    this.#log.begin(caller.log)
+    this.#log.begin(caller.log, exportName)
     this.#output.clear()
     try {
       // A copy, because the SDK lets the guest write into an array that fills its buffer.

@@ -1,0 +1,101 @@
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
+import pino from 'pino'
+
+/** How requests are logged. */
+export interface AccessLogOptions {
+  readonly accessLog: boolean
+  readonly accessLogFormat: 'json' | 'common' | 'combined'
+  readonly accessLogLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent'
+  readonly accessLogHeaders: boolean
+  readonly redactHeaders: readonly string[]
+}
+
+/** Writes the line of a request that was answered. */
+export type LogAccess = (request: FastifyRequest, reply: FastifyReply) => void
+
+/**
+ * Opens the log of requests: lines of the log, or text as web servers write it, on standard output.
+ *
+ * @returns undefined if none of it would be written.
+ */
+export function openAccessLog(options: AccessLogOptions, log: FastifyBaseLogger): LogAccess | undefined {
+  const { accessLog, accessLogLevel: level, accessLogFormat: format } = options
+  if (!accessLog || !isEnabled(log, level)) return undefined
+  const redacted = new Set(options.redactHeaders.map((name) => name.toLowerCase()))
+  if (format !== 'json') return openText(format, redacted)
+  return (request, reply) => {
+    const headers = options.accessLogHeaders && { headers: redact(request.raw.rawHeaders, redacted) }
+    request.log[level]({ ...fieldsOf(request, reply), ...headers }, 'request')
+  }
+}
+
+/** A log of the user that cannot tell gets the lines. */
+function isEnabled(log: FastifyBaseLogger, level: string): boolean {
+  if (level === 'silent') return false
+  return 'isLevelEnabled' in log ? (log as pino.Logger).isLevelEnabled(level) : true
+}
+
+function fieldsOf({ method, url, ip, routeOptions }: FastifyRequest, reply: FastifyReply): object {
+  const { plugin, function: name } = routeOptions.config?.wasmServe ?? {}
+  const ms = Math.round(reply.elapsedTime * 1_000) / 1_000
+  return {
+    ...{ method, url, status: reply.statusCode, bytes: bytesOf(reply), ms, ip },
+    ...(plugin !== undefined && { route: routeOptions.url, plugin, function: name }),
+  }
+}
+
+/** Of the body; undefined if they were not known before it was sent. */
+function bytesOf(reply: FastifyReply): number | undefined {
+  const length = reply.getHeader('content-length')
+  return length === undefined ? undefined : Number(length)
+}
+
+const REDACTED = '[redacted]'
+
+/** From names and values in turn. */
+function redact(raw: readonly string[], redacted: ReadonlySet<string>): Record<string, string> {
+  const headers: Record<string, string> = Object.create(null) // a name may be __proto__
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = String(raw[at]).toLowerCase()
+    const value = redacted.has(name) ? REDACTED : String(raw[at + 1])
+    headers[name] = name in headers && value !== REDACTED ? `${headers[name]}, ${value}` : value
+  }
+  return headers
+}
+
+/** The formats that Apache calls so: `ip - - [time] "request" status bytes`, and who sent it from where. */
+function openText(format: 'common' | 'combined', redacted: ReadonlySet<string>): LogAccess {
+  const destination = pino.destination({ dest: 1, sync: false })
+  destination.on('error', () => undefined) // a reader that went away must not end the server
+  const shown = ({ headers }: FastifyRequest, name: 'referer' | 'user-agent') =>
+    redacted.has(name) ? REDACTED : quotable(headers[name] ?? '-')
+  return (request, reply) => {
+    const { method, url, ip, raw } = request
+    const what = quotable(`${method} ${url} HTTP/${raw.httpVersion}`)
+    const line = `${ip || '-'} - - [${renderTime(new Date())}] "${what}" ${reply.statusCode} ${bytesOf(reply) ?? '-'}`
+    const more =
+      format === 'combined' ? ` "${shown(request, 'referer')}" "${shown(request, 'user-agent')}"` : ''
+    destination.write(`${line}${more}\n`)
+  }
+}
+
+/** What could end the quotes, the line, or move a cursor, as Apache escapes it. */
+function quotable(text: string): string {
+  return text.replace(UNSAFE, (character) =>
+    character === '"' || character === '\\'
+      ? `\\${character}`
+      : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  )
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const UNSAFE = /["\\\u0000-\u001f\u007f-\u00ff]/g
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+
+/** `21/Nov/2026:20:15:03 +0000`. */
+function renderTime(time: Date): string {
+  const [date = '', clock = ''] = time.toISOString().split(/[T.]/)
+  const [year, month, day] = date.split('-')
+  return `${day}/${MONTHS[Number(month) - 1]}/${year}:${clock} +0000`
+}

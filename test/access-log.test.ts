@@ -1,0 +1,128 @@
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer, type RouteOptions, type ServerOptions } from '../src/index.ts'
+import { run, start } from './support/cli.ts'
+import { guest } from './support/guest.ts'
+import { exchange, open, post } from './support/socket.ts'
+
+interface Line {
+  readonly [key: string]: unknown
+}
+
+/** A server on a free port, and the lines of its log. */
+async function listenAndLog(route: RouteOptions, server: Partial<ServerOptions>, level = 'trace') {
+  const lines: Line[] = []
+  const log = pino({ level, base: null }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const app = await createServer({ stallMs: 0, routes: [route], ...server }, log)
+  onTestFinished(() => app.close())
+  const url = await app.listen({ port: 0 })
+  return {
+    lines,
+    port: Number(new URL(url).port),
+    requests: () => lines.filter(({ msg }) => msg === 'request'),
+  }
+}
+
+async function ask(port: number, request: string): Promise<void> {
+  const client = await open(port)
+  client.send(request)
+  await client.answer()
+}
+
+const LEAKY = 'Authorization: Bearer sesame\r\nCookie: a=sesame\r\nX-Other: seen\r\nX-Request-Id: mine\r\n'
+
+test('a line has what was asked, by whom, who answered, and how long it took; no header unless it is asked for', async () => {
+  const { port, requests } = await listenAndLog({ plugin: guest('echo'), url: '/a/:id' }, { accessLog: true })
+  await ask(port, post('hi', LEAKY, '/a/7?b=c'))
+  await expect.poll(requests).toEqual([
+    {
+      level: 30,
+      time: expect.any(Number),
+      reqId: 'mine',
+      method: 'POST',
+      url: '/a/7?b=c',
+      status: 200,
+      bytes: 2,
+      ms: expect.any(Number),
+      ip: '127.0.0.1',
+      route: '/a/:id',
+      plugin: 'echo.wasm',
+      function: 'echo',
+      msg: 'request',
+    },
+  ])
+})
+
+test('what should not be in a log is not, also if headers are', async () => {
+  const { port, requests } = await listenAndLog(
+    { plugin: guest('echo') },
+    { accessLog: true, accessLogHeaders: true },
+  )
+  const own = await listenAndLog(
+    { plugin: guest('echo') },
+    { accessLog: true, accessLogHeaders: true, redactHeaders: ['X-OTHER'] },
+  )
+  for (const each of [port, own.port]) {
+    await ask(each, post('hi', LEAKY))
+  }
+  await expect
+    .poll(requests)
+    .toMatchObject([
+      { headers: { authorization: '[redacted]', cookie: '[redacted]', 'x-other': 'seen', host: 'a' } },
+    ])
+  expect(JSON.stringify(requests())).not.toContain('sesame')
+  await expect
+    .poll(own.requests)
+    .toMatchObject([{ headers: { authorization: 'Bearer sesame', 'x-other': '[redacted]' } }])
+})
+
+test('lines have the level that they are to have, and are not made where the log has a higher one', async () => {
+  const debug = { accessLog: true, accessLogLevel: 'debug' } as const
+  const [seen, unseen] = [
+    await listenAndLog({ plugin: guest('echo') }, debug),
+    await listenAndLog({ plugin: guest('echo') }, debug, 'info'),
+  ]
+  for (const { port } of [seen, unseen]) {
+    await ask(port, post('hi'))
+  }
+  await expect.poll(seen.requests).toMatchObject([{ level: 20 }])
+  expect(unseen.requests()).toEqual([])
+})
+
+test('a guest says its lines with the id of its request, its plug-in and function', async () => {
+  for (const workers of [0, 1]) {
+    const { port, lines } = await listenAndLog(
+      { plugin: guest('log'), function: 'log', ...(workers && { workers }) },
+      {},
+    )
+    await ask(port, post('hi', 'X-Request-Id: mine\r\n'))
+    const own = () => lines.filter(({ reqId }) => reqId === 'mine')
+    await expect.poll(() => own().length).toBeGreaterThan(0)
+    expect(own().map(({ plugin, function: name }) => [plugin, name])).toEqual(
+      own().map(() => ['log.wasm', 'log']),
+    )
+  }
+})
+
+const TIME = String.raw`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000\]`
+
+test.each([
+  ['common', ''],
+  ['combined', String.raw` "http://a/\\"b" "agent \\xe9"`],
+])('the format %s is text on standard output, in which nobody can forge a line', async (format, more) => {
+  const server = start([guest('echo'), '0', '--access-log', '--access-log-format', format])
+  const port = Number(new URL(await server.listening()).port)
+  const headers = 'Referer: http://a/"b\r\nUser-Agent: agent \u00e9\r\nConnection: close\r\n'
+  await exchange(port, Buffer.from(post('hi', headers, '/?a="b'), 'latin1'))
+  const line = new RegExp(
+    String.raw`^127\.0\.0\.1 - - ${TIME} "POST /\?a=\\"b HTTP/1\.1" 200 2${more}\n`,
+    'm',
+  )
+  await server.printed(line)
+  expect(server.stderr()).toBe('')
+})
+
+test('a format that nobody knows is refused', async () => {
+  const { code, stderr } = await run([guest('echo'), '0', '--access-log-format', 'nginx'])
+  expect([code, stderr]).toEqual([2, expect.stringContaining('must be one of json, common, combined')])
+})
