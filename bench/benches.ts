@@ -7,6 +7,7 @@ import { peers } from './peers.ts'
 import { setBench } from './set-bench.ts'
 import { article } from './sets/article.ts'
 import { http } from './sets/http.ts'
+import { operations } from './sets/operations.ts'
 import { startup } from './startup.ts'
 
 const calls: Bench = {
@@ -28,6 +29,17 @@ const engines: Bench = {
     const { effort, args } = effortOf(settings, { runs: 7, seconds: 5, warmUpSeconds: 3 })
     const data = await measureEngines(effort, progress)
     return { args, markdown: renderEngines(data), data, plots: plotEngines(data) }
+  },
+}
+
+const metering: Bench = {
+  name: 'metering',
+  minutes: 1,
+  async run({ runs, quick }) {
+    const { measureMetering, renderMetering } = await import('./metering.ts')
+    const rounds = runs ?? (quick ? 5 : 51)
+    const data = await measureMetering(rounds)
+    return { args: ` --runs ${rounds}`, markdown: renderMetering(data), data }
   },
 }
 
@@ -56,6 +68,8 @@ const soak: Bench = {
 export const BENCHES: readonly Bench[] = [
   setBench(article, 'one instance', 8),
   setBench(http, 'kernel', 9),
+  setBench(operations, 'off', 6),
+  metering,
   peers,
   payload,
   engines,

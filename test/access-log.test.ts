@@ -126,3 +126,15 @@ test('a format that nobody knows is refused', async () => {
   const { code, stderr } = await run([guest('echo'), '0', '--access-log-format', 'nginx'])
   expect([code, stderr]).toEqual([2, expect.stringContaining('must be one of json, common, combined')])
 })
+
+test.each([0, 1])('lines of guests are dropped beyond logRate, and counted: %d threads', async (workers) => {
+  const { port, lines } = await listenAndLog(
+    { plugin: guest('log'), function: 'log', logRate: 1, ...(workers && { workers }) },
+    {},
+  )
+  for (let call = 0; call < 5; call++) await ask(port, post('hi'))
+  const ofGuest = () => lines.filter(({ plugin }) => plugin === 'log.wasm')
+  await expect
+    .poll(() => ofGuest().filter(({ msg }) => String(msg).includes('logRate')).length)
+    .toBeGreaterThan(0)
+})

@@ -113,7 +113,7 @@ export const METRICS: readonly Metric[] = [
   ofEngines(
     'counter',
     'dropped_log_lines_total',
-    'Lines that guests logged beyond the 100 of a call, and that were not written',
+    'Lines that guests logged beyond the 100 of a call, or beyond logRate, and that were not written',
     ({ droppedLines }) => droppedLines,
   ),
   {

@@ -260,6 +260,7 @@ export const routeSchema = only({
       description: "Where the guest's keys are in the store. Default: the plug-in's name.",
     }),
   ),
+  logRate: count('Lines that guests may log in a second, in each thread; others are dropped.', 1_000),
   timing: withDefault(
     Type.Boolean({
       default: false,

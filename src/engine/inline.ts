@@ -1,4 +1,5 @@
 import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from '../errors.ts'
+import { LineRate } from '../log/line-rate.ts'
 import type { Caller, Instance } from '../runtime/runtime.ts'
 import type { Engine, EngineOptions } from './engine.ts'
 import { isWorn } from './isolation.ts'
@@ -51,7 +52,9 @@ class OneInstance implements InlineEngine {
       this.#droppedLines += lines
       this.changes++
     }
-    this.#options = { ...options, settings: { ...options.settings, onDroppedLines } }
+    const { logRate } = options.settings
+    const lineRate = logRate === undefined ? undefined : new LineRate(logRate)
+    this.#options = { ...options, settings: { ...options.settings, onDroppedLines, lineRate } }
     this.ready = this.#open()
     this.ready.catch(() => undefined) // those who wait for it and those who call are told
   }

@@ -1,3 +1,5 @@
+import type { LineRate } from './line-rate.ts'
+
 /** The levels at which a guest can log. */
 export type GuestLogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error'
 
@@ -6,6 +8,13 @@ export type Log = { readonly [level in GuestLogLevel]: (fields: object, message:
 
 /** Longest line that is logged, in characters; the rest of it is cut. */
 const MAX_LINE = 8_192
+
+/** Limits of an engine's lines, besides those of a call. */
+export interface LogLimits {
+  readonly lineRate?: LineRate | undefined
+  /** Told how many lines of a call were dropped. */
+  readonly onDroppedLines?: ((lines: number) => void) | undefined
+}
 
 /** Lines that one call may log; the others are counted, and the count is logged when the call ends. */
 const MAX_LINES = 100
@@ -19,21 +28,25 @@ export class GuestLog {
   readonly #fields: object
   readonly #isAtOnce: boolean
   readonly #idle: Log
+  readonly #rate: LineRate | undefined
   readonly #onDropped: ((lines: number) => void) | undefined
   #log: Log
   #kept: [level: GuestLogLevel, line: string][] = []
   #lines = 0
+  /** Lines of the call that were too many in their second. */
+  #tooFast = 0
   #function: string | undefined
 
   /**
    * @param idle - Takes what the guest logs while it starts.
    * @param atOnce - Whether the logs take lines while the guest runs.
-   * @param onDropped - Told how many lines of a call were too many.
+   * @param limits - What else counts its lines, and is told how many of a call were too many.
    */
-  constructor(idle: Log, fields: object, atOnce = false, onDropped?: (lines: number) => void) {
+  constructor(idle: Log, fields: object, atOnce = false, limits: LogLimits = {}) {
     this.#idle = idle
     this.#isAtOnce = atOnce
-    this.#onDropped = onDropped
+    this.#rate = limits.lineRate
+    this.#onDropped = limits.onDroppedLines
     this.#log = idle
     this.#fields = fields
   }
@@ -53,6 +66,10 @@ export class GuestLog {
 
   write(level: GuestLogLevel, line: string): void {
     if (++this.#lines > MAX_LINES) return
+    if (this.#rate?.take() === false) {
+      this.#tooFast++
+      return
+    }
     const cut = line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}...` : line
     if (this.#isAtOnce) this.#log[level](this.#fieldsNow(), cut)
     else this.#kept.push([level, cut])
@@ -69,8 +86,23 @@ export class GuestLog {
     this.#lines = 0
     const fields = this.#fieldsNow()
     for (const [level, line] of kept) this.#log[level](fields, line)
-    if (dropped <= 0) return
-    this.#log.warn({ ...fields, dropped }, `the guest logged too much: dropped ${dropped} lines`)
+    if (dropped > 0) {
+      this.#log.warn({ ...fields, dropped }, `the guest logged too much: dropped ${dropped} lines`)
+      this.#onDropped?.(dropped)
+    }
+    if (this.#tooFast > 0) this.#flushTooFast(fields)
+  }
+
+  /** Said once a second: calls may come faster than the lines that were dropped. */
+  #flushTooFast(fields: object): void {
+    const dropped = this.#tooFast
+    this.#tooFast = 0
     this.#onDropped?.(dropped)
+    if (!this.#rate?.tell()) return
+    const { perSecond } = this.#rate
+    this.#log.warn(
+      { ...fields, dropped, perSecond },
+      `the guest logs more than ${perSecond} lines a second (logRate): some are dropped`,
+    )
   }
 }

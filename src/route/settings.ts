@@ -25,7 +25,7 @@ export function instanceSettings(
   functions: HostFunctions | undefined,
   log: Log,
 ): InstanceSettings {
-  const { wasi, env, outputLimit, blockLimit } = options
+  const { wasi, env, outputLimit, blockLimit, logRate } = options
   const { settings } = plugin
   const allowedPaths = [
     ...(settings?.allowedPaths ?? []),
@@ -39,6 +39,7 @@ export function instanceSettings(
     functions,
     varMax: varMaxOf(options, plugin),
     log,
+    logRate,
   }
 }
 

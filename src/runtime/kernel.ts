@@ -20,12 +20,7 @@ export const kernel = { name: 'kernel', open: openInstance } as const satisfies 
 function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
   const { config, blockLimit, varMax, wasi, onResume } = settings
   const plan = planLinks(plugin, settings)
-  const log = new GuestLog(
-    settings.log,
-    { plugin: plugin.name },
-    settings.logsAtOnce,
-    settings.onDroppedLines,
-  )
+  const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
   try {
     const memories = takeMemories(plan, blockLimit)
     const memory = memories.kernel

@@ -1,4 +1,4 @@
-import type { Log } from '../log/guest-log.ts'
+import type { Log, LogLimits } from '../log/guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Caller } from './caller.ts'
 import type { HostFunctions } from './host-functions.ts'
@@ -24,7 +24,7 @@ export interface Runtime {
 }
 
 /** What an instance may use, and how much of it. */
-export interface InstanceSettings {
+export interface InstanceSettings extends LogLimits {
   /** What the guest reads with `config_get`. */
   readonly config: Readonly<Record<string, string>>
   /** What the guest finds there; none: WASI is off. */
@@ -43,10 +43,10 @@ export interface InstanceSettings {
   readonly vars?: Vars
   /** Takes what the guest logs while no call is running. */
   readonly log: Log
+  /** Lines that the guests of an engine may log in a second. Default: any number. */
+  readonly logRate?: number | undefined
   /** Whether the logs take lines while the guest runs, and nothing is lost if they are stopped half-way. */
   readonly logsAtOnce?: boolean
-  /** Told how many lines of a call were not logged, because there were too many. */
-  readonly onDroppedLines?: ((lines: number) => void) | undefined
   /** Called before a guest that waited for an async host function runs on. (`kernel`) */
   readonly onResume?: (() => void) | undefined
 }

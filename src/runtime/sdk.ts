@@ -21,12 +21,7 @@ export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
 
 async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Promise<Instance> {
   const { hostFunctions } = planLinks(plugin, settings)
-  const log = new GuestLog(
-    settings.log,
-    { plugin: plugin.name },
-    settings.logsAtOnce,
-    settings.onDroppedLines,
-  )
+  const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
   const output = new Output()
   try {
     const guest = await createPlugin(modulesOf(plugin), {
