@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { runAll } from './all.ts'
+import type { Bench } from './bench.ts'
 import { BENCHES } from './benches.ts'
 import { watchMachine } from './machine.ts'
 import { describeOrigin, renderOrigin } from './origin.ts'
@@ -7,7 +8,7 @@ import { keepResults } from './results.ts'
 import { readCommandLine } from './settings.ts'
 
 /*
- * npm run bench -- [NAME | all | guard]
+ * npm run bench -- [NAME... | all | guard]
  *                  [--runs N] [--seconds S] [--warm-up S] [--connections 1,100] [--calls N] [--tool autocannon|wrk|hey]
  *                  [--quick] [--json FILE] [--update]
  *
@@ -17,22 +18,28 @@ import { readCommandLine } from './settings.ts'
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1)) // ends the servers
 
-const { name, settings, json, update } = readCommandLine()
-if (name === 'all') runAll(BENCHES, process.argv.slice(2))
-else if (name === 'guard') await runGuard()
-else await runOne()
+const { names, flags, settings, json, update } = readCommandLine()
+const chosen = names.includes('all') ? BENCHES : names.filter((name) => name !== 'guard').map(findBench)
+const [only, ...more] = chosen
+if (names.includes('guard')) await runGuard()
+if (more.length > 0) await runAll(chosen, flags)
+else if (only) await runOne(only)
 
 async function runGuard(): Promise<void> {
   const { guard } = await import('./guard.ts')
   if (!(await guard(console.log))) process.exitCode = 1
 }
 
-async function runOne(): Promise<void> {
-  const bench = BENCHES.find((bench) => bench.name === name)
-  if (!bench) throw new Error(`name one of: all, guard, ${BENCHES.map((bench) => bench.name).join(', ')}`)
+function findBench(name: string): Bench {
+  const found = BENCHES.find((bench) => bench.name === name)
+  if (found) return found
+  throw new Error(`name some of: all, guard, ${BENCHES.map((bench) => bench.name).join(', ')}`)
+}
+
+async function runOne(bench: Bench): Promise<void> {
   const before = await watchMachine()
   const report = await bench.run(settings, console.error)
-  const origin = describeOrigin(name, report.args, Math.max(before, await watchMachine()))
+  const origin = describeOrigin(bench.name, report.args, Math.max(before, await watchMachine()))
   console.log(`${renderOrigin(origin)}\n\n${report.markdown}`)
   if (json !== undefined) writeFileSync(json, `${JSON.stringify({ ...origin, ...report.data }, null, 2)}\n`)
   if (update) keepResults(origin, report)

@@ -16,7 +16,10 @@ export interface Settings {
 }
 
 export interface CommandLine {
-  readonly name: string
+  /** Of benches; `all` is all of them. */
+  readonly names: readonly string[]
+  /** All the rest, as it was given. */
+  readonly flags: readonly string[]
   readonly settings: Settings
   /** Where everything is to be written, as JSON. */
   readonly json: string | undefined
@@ -25,8 +28,9 @@ export interface CommandLine {
 
 /** @throws when it cannot be understood. */
 export function readCommandLine(): CommandLine {
-  const { values, positionals } = parseArgs({
+  const { values, positionals, tokens } = parseArgs({
     allowPositionals: true,
+    tokens: true,
     options: {
       runs: { type: 'string' },
       seconds: { type: 'string' },
@@ -39,12 +43,13 @@ export function readCommandLine(): CommandLine {
       update: { type: 'boolean', default: false },
     },
   })
-  const [name = 'article', ...more] = positionals
-  if (more.length > 0) throw new Error(`name one bench, not "${positionals.join(' ')}"`)
   const { runs, seconds, connections, calls } = values
   const warmUp = values['warm-up']
   return {
-    name,
+    flags: tokens
+      .filter((token) => token.kind === 'option')
+      .map(({ name, value }) => (value === undefined ? `--${name}` : `--${name}=${value}`)),
+    names: positionals.length > 0 ? positionals : ['article'],
     settings: {
       ...(runs !== undefined && { runs: positive('runs', runs) }),
       ...(seconds !== undefined && { seconds: positive('seconds', seconds) }),
