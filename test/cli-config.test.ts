@@ -369,3 +369,13 @@ test('commands that work on one plug-in read no config file', async () => {
   )
   expect(called.stdout).toBe('12')
 })
+
+test('a variable without quotes inside of a YAML map in braces is one problem, and told how to write it', async () => {
+  const folder = folderOf({
+    'c.yaml': `routes:\n  - { url: /a, plugin: echo.wasm, config: { a: \${A} } }\n  - { url: /b, plugin: echo.wasm }\n`,
+  })
+  const { code, stderr } = await run(['check', '-c', 'c.yaml'], { A: '1' }, { cwd: folder })
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/c\.yaml:2:\d+: .*put quotes around/)
+  expect(stderr.match(/c\.yaml:\d/g)?.length).toBeLessThan(4)
+})

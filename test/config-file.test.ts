@@ -37,7 +37,7 @@ const wrong: readonly [name: string, Format, text: string, problem: string | Reg
   ['an option of routes at the top', 'yaml', 'wasi: true', /^1:1: wasi: unknown option; .*"defaults"/],
   ['a wrong type', 'json', '{"accessLog":\n "yes"}', '2:2: accessLog: must be boolean'],
   ['a number that is text', 'yaml', 'port: "80"', '1:7: port: must be integer'],
-  ['a number out of range', 'toml', 'port = 65536', /^1:8: port: must be <= 65535/],
+  ['a number out of range', 'toml', 'port = 65536', /^1:8: port: must be from 0 to 65535/],
   ['a number without bounds', 'yaml', 'defaults: {bodyLimit: 1e99}', '1:23: this number is too large'],
   ['no number at all', 'toml', 'port = nan', '1:8: this number is too large'],
   ['a size that is none', 'yaml', 'defaults: {bodyLimit: 1XB}', /^1:23: bodyLimit: must be a size/],

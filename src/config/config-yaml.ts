@@ -34,11 +34,20 @@ export function readYaml(text: string, tree: FileTree): Given | undefined {
   ]
   const [document, second] = documents
   if (!document) return undefined
-  for (const { pos, message } of [...document.errors, ...document.warnings])
-    tree.refuse(place(pos[0]), message)
+  // Once a token is where it cannot be, those behind it are, too: the first says where to look.
+  const lost = document.errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN')
+  const errors = lost < 0 ? document.errors : document.errors.slice(0, lost + 1)
+  for (const { pos, message } of [...errors, ...document.warnings])
+    tree.refuse(place(pos[0]), message + hintFor(text, pos[0]))
   if (second) tree.refuse(place(second.range[0]), 'a second document begins here; a config file is one')
   if (tree.problems.length > 0) return undefined
   return new Reader(document, tree, place).value(document.contents, 0)
+}
+
+/** The braces of a variable are those of a map, where YAML is inside of one. */
+function hintFor(text: string, offset: number): string {
+  const [line = ''] = text.slice(text.lastIndexOf('\n', offset - 1) + 1).split('\n', 1)
+  return /[{[,].*[^"']\$\{/.test(line) ? ` (within { } or [ ], put quotes around "\${NAME}")` : ''
 }
 
 /** Whether tokens are deeper inside each other than values may be: each level of values takes at most two of theirs. */
