@@ -1,10 +1,10 @@
 import { type IncomingMessage, METHODS } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
-import { type CheckedServerOptions, checkServerOptions, type ServerOptions } from './config/options.ts'
+import { addRoutes } from './add-routes.ts'
+import type { CheckedServerOptions } from './config/options.ts'
 import { RouteNotFoundError } from './errors.ts'
 import { createHttpServer } from './http/http-server.ts'
 import { openAccessLog } from './log/access-log.ts'
-import { openLog } from './log/log.ts'
 import { requestId } from './log/request-id.ts'
 import { openRequestLog } from './log/request-log.ts'
 import { sendAnyError } from './route/error-response.ts'
@@ -12,26 +12,10 @@ import type { VersionedOptions } from './route/open-routes.ts'
 import type { RoutePool } from './route/route-pool.ts'
 import type { ServedRoute } from './route/served-route.ts'
 import type { Tracing } from './tracing/tracing.ts'
-import { addRoutes } from './wasm-serve.ts'
 
 /**
- * Makes a Fastify app that serves plug-ins and nothing else, hardened, with its engines open: ready for `listen` or
- * `inject`. Who calls it closes it.
- *
- * @param log - Default: JSON lines on standard error.
- * @throws {@link OptionsError}, and what {@link loadPlugin} and the opening of instances throw.
- */
-export async function createServer(
-  options: ServerOptions,
-  log?: FastifyBaseLogger,
-): Promise<FastifyInstance> {
-  const checked = checkServerOptions(options)
-  const { app } = await createApp(checked, log ?? openLog(checked.logLevel))
-  return app
-}
-
-/**
- * {@link createServer} for options that were checked; also tells what is served.
+ * Makes the app of {@link createServer}, from options that were checked; also tells what is served, and how much of it
+ * came from the pool.
  *
  * @param pool - See {@link addRoutes}.
  */
@@ -39,7 +23,7 @@ export async function createApp(
   options: CheckedServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
   pool?: RoutePool,
-): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[] }> {
+): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
   const logAccess = openAccessLog(options, log)
   const app = Fastify({
     // No logger: Fastify would make a child of it for each request, and wait for the end of each answer.
@@ -68,6 +52,7 @@ export async function createApp(
     })
   }
   const routes: ServedRoute[] = []
+  let kept = 0
   app.addHook('onRoute', ({ config }) => {
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
@@ -82,13 +67,15 @@ export async function createApp(
       await addEdge(app, options)
     }
     app.register(answerNotFound)
-    app.register(async (scope) => addRoutes(scope, { routes: options.routes, ...own }, pool))
+    app.register(async (scope) => {
+      kept = await addRoutes(scope, { routes: options.routes, ...own }, pool)
+    })
     await app.ready()
   } catch (error) {
     await app.close() // threads and connections would keep the process from ending
     throw error
   }
-  return { app, routes }
+  return { app, routes, kept }
 }
 
 /**

@@ -1,4 +1,3 @@
-export { createServer } from './app.ts'
 export {
   checkServerOptions,
   checkWasmServeOptions,
@@ -10,6 +9,7 @@ export {
 } from './config/options.ts'
 export type { Contract } from './contract/contract.ts'
 export type { RequestEnvelope } from './contract/http.ts'
+export { createServer } from './create-server.ts'
 export * from './errors.ts'
 export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'
 export type { CallHooks, FailedCall, GuestCall, GuestResult } from './route/call-hooks.ts'

@@ -102,7 +102,8 @@ function routePart(name: string): string {
   return name.replaceAll(':', '::')
 }
 
-function nameOf(source: string): string {
+/** What a plug-in is called after its file. */
+export function nameOf(source: string): string {
   const name = sourceName(source)
   return name.slice(0, name.length - extname(name).length)
 }

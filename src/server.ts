@@ -17,7 +17,7 @@ export interface RunningServer {
 
   /**
    * Puts another app in the place of the present one: the next request goes there. What the old one has begun ends
-   * there; then it is closed.
+   * there; then it is closed. A server that is being drained closes the new one at once.
    */
   replace(app: FastifyInstance): Promise<void>
 
@@ -49,12 +49,16 @@ export async function startServer(
     throw error
   }
 
+  /** Those that still end what they have begun. */
+  const replaced = new Set<Promise<unknown>>()
+
   const end = async () => {
     const cut = await drain.run({ server, connections, http2 }, options, endCalls)
     if (cut > 0)
       log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
     // A guest that waits for a host function may do so for ever; nobody waits for it now.
-    await Promise.race([current.close(), sleep(CLOSE_MS, undefined, { ref: false })])
+    const closed = Promise.all([current.close(), ...replaced])
+    await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
   }
   let ended: Promise<void> | undefined
 
@@ -62,10 +66,17 @@ export async function startServer(
     url: urlOf(server, options.tls ? 'https' : 'http'),
 
     async replace(next) {
+      if (ended) return next.close()
       const old = current
       current = next
-      await Promise.all([...[...connections.values()].map(over), http2?.over()]) // a body may still be on its way to the old app
-      await old.close()
+      const end = async () => {
+        // A body may still be on its way to the old app.
+        await Promise.all([...[...connections.values()].map(over), http2?.over()])
+        await old.close()
+      }
+      const closed = end()
+      replaced.add(closed)
+      await closed.finally(() => replaced.delete(closed))
     },
 
     drain() {

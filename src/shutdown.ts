@@ -42,6 +42,7 @@ const SAME_WISH_MS = 250
  * to be cut off after `graceMs`. Ends it at once on a second signal, with 1. If a thread cannot be ended it is killed,
  * because Node would wait for the thread: within `drainMs`, `graceMs` and a second in all.
  *
+ * @param reload - Called on a SIGHUP that is no hang-up: reads again what is served.
  * @param parentId - Tells the process id of the parent. Given, the server was run by npm, and also ends when npm does.
  */
 export function endWithSignals(
@@ -49,6 +50,7 @@ export function endWithSignals(
   { drainMs, graceMs }: DrainOptions,
   log: FastifyBaseLogger,
   parentId?: () => number,
+  reload: () => void = () => undefined,
 ): void {
   let begun: number | undefined
   // More than the server takes for itself: this limit ends the process the hard way.
@@ -75,10 +77,13 @@ export function endWithSignals(
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
-  // Without a terminal there is none to hang up: nohup, whose "ignore it" Node forgets when it starts.
-  const hasTerminal = [0, 1, 2].some((descriptor) => isatty(descriptor))
+  // Without a terminal there is none to hang up: nohup, whose "ignore it" Node forgets when it starts. When it hangs up,
+  // its descriptors are none of a terminal any more.
+  const hasTerminal = () => [0, 1, 2].some((descriptor) => isatty(descriptor))
+  const hadTerminal = hasTerminal()
   process.on('SIGHUP', (signal) => {
-    if (hasTerminal) onSignal(signal)
+    if (hadTerminal && !hasTerminal()) return onSignal(signal)
+    if (begun === undefined) reload()
   })
 
   if (parentId) {

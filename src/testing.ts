@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyInstance, InjectOptions } from 'fastify'
-import { createServer } from './app.ts'
 import { checkWasmServeOptions, type RouteOptions, type ServerOptions } from './config/options.ts'
+import { createServer } from './create-server.ts'
 import { EngineClosedError } from './errors.ts'
 import { callableExports, chooseExport } from './plugin/callable.ts'
 import { loadRoutePlugin } from './route/open-route.ts'

@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { CheckedServerOptions } from '../config/options.ts'
 import type { Meters } from '../meters/meters.ts'
 import type { Served } from './served.ts'
 
@@ -7,6 +8,8 @@ export interface RoomContext {
   readonly served: Served
   readonly meters: Meters
   readonly log: FastifyBaseLogger
+  /** Those of the start. */
+  readonly options: CheckedServerOptions
 }
 
 /**

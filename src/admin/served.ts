@@ -1,4 +1,5 @@
 import type { ServedRoute } from '../route/served-route.ts'
+import type { Control } from './api/control.ts'
 
 /** What runs, as the rooms of the admin listener see it. It is read at each request: what it tells changes. */
 export interface Served {
@@ -8,4 +9,6 @@ export interface Served {
   readonly url: string | undefined
   /** What answers at present; none while it starts. */
   readonly routes: readonly ServedRoute[]
+  /** What changes it; undefined while it starts. */
+  readonly control?: Control | undefined
 }

@@ -4,6 +4,7 @@ import { Meters } from '../meters/meters.ts'
 import type { ServedRoute } from '../route/served-route.ts'
 import type { RunningServer } from '../server.ts'
 import { type Admin, openAdmin } from './admin.ts'
+import type { Control } from './api/control.ts'
 import type { Served } from './served.ts'
 import { makeToken } from './token.ts'
 
@@ -16,9 +17,11 @@ export interface StartedAdmin extends Pick<Admin, 'url' | 'close'> {
   /**
    * Tells of this server from now on, to its end.
    *
+   * @param routes - Those that it has at present.
+   * @param control - Changes what it serves.
    * @returns the server, whose `drain` begins with telling that it is not ready, and ends with the admin listener.
    */
-  follow(server: RunningServer, routes: readonly ServedRoute[]): RunningServer
+  follow(server: RunningServer, routes: () => readonly ServedRoute[], control?: Control): RunningServer
 }
 
 /**
@@ -33,17 +36,26 @@ export async function startAdmin(
   log: FastifyBaseLogger,
 ): Promise<StartedAdmin> {
   const meters = new Meters()
-  const served: Changing<Served> = { state: 'starting', url: undefined, routes: [] }
+  let routesNow: () => readonly ServedRoute[] = () => []
+  const served: Changing<Omit<Served, 'routes'>> & Pick<Served, 'routes'> = {
+    state: 'starting',
+    url: undefined,
+    control: undefined,
+    get routes() {
+      return routesNow()
+    },
+  }
   const madeToken = options.adminToken === undefined ? makeToken() : undefined
   const token = options.adminToken ?? madeToken ?? ''
-  const admin = await openAdmin({ address, token, server: options }, { served, meters, log })
+  const admin = await openAdmin({ address, token, server: options }, { served, meters, log, options })
   return {
     url: admin.url,
     meters,
     madeToken,
     close: () => admin.close(),
-    follow(server, routes) {
-      Object.assign(served, { state: 'serving', url: server.url, routes } satisfies Served)
+    follow(server, routes, control) {
+      routesNow = routes
+      Object.assign(served, { state: 'serving', url: server.url, control })
       return {
         ...server,
         async drain() {

@@ -33,6 +33,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Make a plug-in project, in one of nine languages.',
     load: async () => (await import('./new.ts')).newProject,
   },
+  openapi: {
+    summary: 'Describe the routes as an OpenAPI document.',
+    load: async () => (await import('./openapi.ts')).openapi,
+  },
   completion: {
     summary: 'Print a script that completes words in bash, zsh or fish.',
     load: async () => (await import('./completion.ts')).completion,

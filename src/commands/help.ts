@@ -38,7 +38,6 @@ const MAIN_FLAGS = [
   ['-c, --config-file <path>', "JSON, YAML or TOML. Default: the working folder's."],
   ['--config <K=V>', 'What the guest reads; again and again.'],
   ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
-  ['--memory-max <pages>', 'Most memory of the guest. [128MiB]'],
   ['-h, --help, -v, --version', 'This page; the version.'],
 ] as const
 

@@ -1,20 +1,40 @@
 import type { Environment } from '../config/config.ts'
 import type { CheckedLoadOptions, CheckedRouteOptions } from '../config/options.ts'
-import { type LoadOptions, loadPlugin, type Plugin } from '../plugin/plugin.ts'
+import { compilePlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
 import { defaultCacheFolder } from '../source/download-cache.ts'
+import { readSource, type Source, type SourceOptions } from '../source/source.ts'
 import { AUTHORIZATION_VARIABLE } from '../source/url.ts'
 import type { Host } from './command.ts'
 
 /** Loads the plug-in of a route; several routes of the same plug-in have the same. */
 export type Loader = (route: CheckedRouteOptions) => Promise<Plugin>
 
+/** What somebody wants to know of what is loaded. */
+export interface LoadWatcher {
+  /** Told of each file or folder of this machine before it is read. */
+  onFile?(path: string): void
+  /** Told what a plug-in was made from. */
+  onSource?(plugin: Plugin, source: Source): void
+}
+
 /** Plug-ins are loaded here, and not with the routes, because who downloads may have to say who he is. */
-export function openLoader(options: CheckedLoadOptions, { environment }: Host): Loader {
+export function openLoader(
+  options: CheckedLoadOptions,
+  { environment }: Host,
+  watcher: LoadWatcher = {},
+): Loader {
   const loading = new Map<string, Promise<Plugin>>()
+  const load = async (route: CheckedRouteOptions) => {
+    const how = { ...loadOptions(route, options, environment), onFile: watcher.onFile }
+    const source = await readSource(route.plugin, how)
+    const plugin = await compilePlugin(source, how)
+    watcher.onSource?.(plugin, source)
+    return plugin
+  }
   return (route) => {
     const { plugin, links, memoryMax, isolation } = route
     const key = JSON.stringify([plugin, links, memoryMax, isolation])
-    const loaded = loading.get(key) ?? loadPlugin(plugin, loadOptions(route, options, environment))
+    const loaded = loading.get(key) ?? load(route)
     loading.set(key, loaded)
     return loaded
   }
@@ -23,13 +43,23 @@ export function openLoader(options: CheckedLoadOptions, { environment }: Host): 
 /** How the plug-in of a route is loaded. */
 export function loadOptions(
   { links, memoryMax, isolation }: CheckedRouteOptions,
-  { cacheFolder, downloadLimit, downloadTimeoutMs }: CheckedLoadOptions,
+  options: CheckedLoadOptions,
   environment: Environment,
 ): LoadOptions {
   return {
     links: Object.entries(links).map(([name, source]) => ({ name, source })),
     memoryMax,
     isolation,
+    ...sourceOptions(options, environment),
+  }
+}
+
+/** How what comes from the network is read. */
+export function sourceOptions(
+  { cacheFolder, downloadLimit, downloadTimeoutMs }: CheckedLoadOptions,
+  environment: Environment,
+): SourceOptions {
+  return {
     authorization: environment[AUTHORIZATION_VARIABLE] || undefined,
     cacheFolder: cacheFolder ?? defaultCacheFolder(environment),
     maxBytes: downloadLimit,

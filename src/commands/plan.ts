@@ -8,9 +8,10 @@ import { MountConflictError, OptionsError, UsageError } from '../errors.ts'
 import { chooseExport } from '../plugin/callable.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
+import type { VersionedOptions } from '../route/open-routes.ts'
 import { routeConflicts } from '../route/routes-table.ts'
 import type { Host } from './command.ts'
-import { openLoader } from './loader.ts'
+import { type LoadWatcher, openLoader } from './loader.ts'
 import { type PlannedRoute, planRoutes } from './planned-routes.ts'
 
 /** What is to be served, before anything is opened. */
@@ -19,12 +20,23 @@ export interface Plan {
   readonly file: string | undefined
   /** All options with where they were given, those of loading too. */
   readonly given: GivenMap
-  readonly options: CheckedServerOptions & CheckedLoadOptions
+  readonly options: CheckedServerOptions & CheckedLoadOptions & Pick<VersionedOptions, 'routes'>
   /** Of each route. */
   readonly plugins: readonly Plugin[]
+  /** The routes of the options, in their order, as they were planned. */
+  readonly planned: readonly PlannedRoute[]
   /** Plug-ins and functions whose names cannot be routes. */
   readonly leftOut: readonly string[]
 }
+
+/** What somebody has to say who plans again and again. */
+export interface PlanWatcher extends LoadWatcher {
+  /** Changes what the configuration says. */
+  readonly overlay?: Overlay | undefined
+}
+
+/** @returns The routes that are served, in the place of those that the configuration has. */
+export type Overlay = (routes: readonly PlannedRoute[], merged: Merged) => Promise<readonly PlannedRoute[]>
 
 /**
  * Reads the config file, loads the plug-ins and finds their routes.
@@ -38,13 +50,14 @@ export async function planServer(
   config: Config,
   host: Host,
   tell: (error: unknown) => void,
+  { overlay, ...watcher }: PlanWatcher = {},
 ): Promise<Plan | undefined> {
   let hasFailed = false
   const failed = (error: unknown) => {
     hasFailed = true
     tell(error)
   }
-  const { path, given: file } = await readFile(config, host, failed)
+  const { path, given: file } = await readFile(config, host, failed, watcher)
   const isFileWrong = hasFailed
   try {
     const merged = mergeConfig(config, file)
@@ -53,9 +66,11 @@ export async function planServer(
     const notTold = (error: unknown) => {
       if (!(isWrong && error instanceof OptionsError)) failed(error)
     }
-    const loader = openLoader(loading, host)
-    const found = await planRoutes(config, merged, loader, notTold, Object.keys(host.commands))
-    const routes = found.routes.filter((route) => canServe(route, failed))
+    const loader = openLoader(loading, host, watcher)
+    const commands = Object.keys(host.commands)
+    const found = await planRoutes(config, merged, loader, notTold, commands, watcher)
+    const asked = overlay ? await overlay(found.routes, merged) : found.routes
+    const routes = asked.filter((route) => canServe(route, failed))
     if (routes.length === 0 && hasFailed) return undefined
 
     // Where the server's own options are wrong, routes are looked at without them.
@@ -74,9 +89,11 @@ export async function planServer(
         routes: options.routes.map((route, index) => ({
           ...route,
           plugin: routes[index]?.plugin ?? route.plugin,
+          ...(routes[index]?.next && { next: routes[index].next }),
         })),
       },
       plugins: routes.map(({ plugin }) => plugin),
+      planned: routes,
       leftOut: found.leftOut,
     }
   } catch (error) {
@@ -126,12 +143,14 @@ async function readFile(
   { configFile, words }: Config,
   host: Host,
   failed: (error: unknown) => void,
+  { onFile }: LoadWatcher,
 ): Promise<{ path?: string; given?: GivenMap }> {
   if (configFile === undefined && words.length > 0) return {}
   // Loaded only here: most who serve a plug-in have no such file.
   const { findConfigFile, readConfigFile } = await import('../config/config-file.ts')
   const path = configFile ?? findConfigFile('.')
   if (path === undefined) return {}
+  onFile?.(path)
   return { path, given: await readConfigFile(path, host.environment, host.secrets, failed) }
 }
 

@@ -16,10 +16,11 @@ import type { Merged } from '../config/merge.ts'
 import type { CheckedServerOptions } from '../config/options.ts'
 import { placed } from '../config/placed.ts'
 import { UsageError } from '../errors.ts'
-import { isFolder, isSource, type Mount, mountAt, mountsOf, routesAt } from '../mounts.ts'
+import { isFolder, isSource, type Mount, mountAt, mountsOf, nameOf, routesAt } from '../mounts.ts'
 import { nearest } from '../nearest.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import type { Loader } from './loader.ts'
+import type { VersionedRoute } from '../route/open-routes.ts'
+import type { Loader, LoadWatcher } from './loader.ts'
 
 /** A route whose plug-in is loaded. */
 export interface PlannedRoute {
@@ -27,6 +28,10 @@ export interface PlannedRoute {
   readonly plugin: Plugin
   /** For people: the file or line that it comes from. */
   readonly from: string
+  /** Of its plug-in, here: that of the config file, or the file's. Plug-ins from several places have several. */
+  readonly name: string
+  /** A second version of the plug-in, which gets a part of the calls. */
+  readonly next?: VersionedRoute['next']
 }
 
 /**
@@ -42,9 +47,26 @@ export async function planRoutes(
   load: Loader,
   failed: (error: unknown) => void,
   commands: Iterable<string>,
+  { onFile }: LoadWatcher,
 ): Promise<{ readonly routes: readonly PlannedRoute[]; readonly leftOut: readonly string[] }> {
-  const planning = new Planning(config, merged, load, failed, commands)
-  return { routes: await planning.routes(), leftOut: planning.leftOut }
+  const planning = new Planning(config, merged, load, failed, commands, onFile)
+  return { routes: distinguish(await planning.routes()), leftOut: planning.leftOut }
+}
+
+/** Gives plug-ins from several places several names. */
+function distinguish(routes: readonly PlannedRoute[]): PlannedRoute[] {
+  const sources = new Map<string, unknown>()
+  return routes.map((route) => {
+    const source = sourceOf(route.given)
+    let name = route.name
+    for (let n = 2; (sources.get(name) ?? source) !== source; n++) name = `${route.name}-${n}`
+    sources.set(name, source)
+    return { ...route, name }
+  })
+}
+
+function sourceOf(given: GivenMap): string {
+  return String(toData(givenAt(given, ['plugin']) ?? given))
 }
 
 /** One run of {@link planRoutes}. */
@@ -55,6 +77,7 @@ class Planning {
   readonly #load: Loader
   readonly #failed: (error: unknown) => void
   readonly #commands: Iterable<string>
+  readonly #onFile: ((path: string) => void) | undefined
 
   constructor(
     config: Config,
@@ -62,12 +85,14 @@ class Planning {
     load: Loader,
     failed: (error: unknown) => void,
     commands: Iterable<string>,
+    onFile: ((path: string) => void) | undefined,
   ) {
     this.#commands = commands
     this.#config = config
     this.#merged = merged
     this.#load = load
     this.#failed = failed
+    this.#onFile = onFile
   }
 
   async routes(): Promise<PlannedRoute[]> {
@@ -86,8 +111,12 @@ class Planning {
   /** Routes that the file lists are what they are; one plug-in that fails does not hide what is wrong with another. */
   async #ofFile(routes: readonly GivenMap[]): Promise<PlannedRoute[]> {
     if (routes.length > 1) this.#refuseSingle()
-    return this.#each(routes, async (given) => [
-      { given, plugin: await this.#loadFor(given), from: renderOrigin(urlOrigin(given)) },
+    const { routePlugins } = this.#merged
+    const named = routes.map(
+      (given, index) => [routePlugins[index] ?? nameOf(sourceOf(given)), given] as const,
+    )
+    return this.#each(named, async ([name, given]) => [
+      { given, plugin: await this.#loadFor(given), from: renderOrigin(urlOrigin(given)), name },
     ])
   }
 
@@ -95,8 +124,7 @@ class Planning {
     const { plugins } = this.#merged
     if (plugins.size > 1) this.#refuseSingle()
     return this.#each([...plugins], ([name, given]) => {
-      const source = String(toData(givenAt(given, ['plugin']) ?? given))
-      return this.#ofMount(mountAt(name, source), given)
+      return this.#ofMount(mountAt(name, sourceOf(given)), given, name)
     })
   }
 
@@ -104,6 +132,7 @@ class Planning {
     // Before anything is loaded: what is wrong with the flags is not to be blamed on the plug-in.
     this.#check([this.#routeOf(words[0] ?? '')])
     const { sources, named } = await this.#splitWords(words)
+    for (const source of sources) if (isFolder(source)) this.#onFile?.(source)
     const { items, leftOut } = await mountsOf(sources)
     this.leftOut.push(...leftOut)
     if (items.length > 1) this.#refuseSingle()
@@ -131,17 +160,17 @@ class Planning {
   }
 
   /** @param given - What its routes have in common. */
-  async #ofMount(mount: Mount, given: GivenMap): Promise<PlannedRoute[]> {
+  async #ofMount(mount: Mount, given: GivenMap, name = nameOfMount(mount)): Promise<PlannedRoute[]> {
     const plugin = await this.#loadFor(given)
     const has = (option: string) => givenAt(given, [option]) !== undefined
-    if (has('url')) return [{ given, plugin, from: mount.source }]
+    if (has('url')) return [{ given, plugin, from: mount.source, name }]
     const { items, leftOut } = has('function')
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
       : routesAt(mount, plugin)
     this.leftOut.push(...leftOut)
     return items.map((route) => {
       const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
-      return { given: mergeMaps(given, ...own), plugin, from: mount.source }
+      return { given: mergeMaps(given, ...own), plugin, from: mount.source, name }
     })
   }
 
@@ -200,6 +229,11 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
 }
 
 const CONFIG_FILE = /\.(?:ya?ml|toml)$|(?:^|[/\\])wasm-serve\.json$/i
+
+/** Those of a folder are told apart by their paths in it. */
+function nameOfMount({ path, name }: Mount): string {
+  return path.slice(1).replaceAll('::', ':') || name
+}
 
 function urlOrigin(given: GivenMap): Origin {
   return originAt(given, [given.entries.has('url') ? 'url' : 'plugin'])

@@ -6,7 +6,7 @@ import { CheckFailedError } from '../errors.ts'
 import { openLog } from '../log/log.ts'
 import type { ServedRoute } from '../route/served-route.ts'
 import type { Host } from './command.ts'
-import { type Plan, planServer } from './plan.ts'
+import { type Plan, type PlanWatcher, planServer } from './plan.ts'
 
 /**
  * Opens each route of a plan in an app of its own, so that one which fails does not hide another; each starts in a
@@ -37,12 +37,20 @@ export async function openEach(
  *
  * @throws the failure, or {@link CheckFailedError} with the messages of several.
  */
-export async function planAll(config: Config, host: Host): Promise<Plan> {
+export async function planAll(config: Config, host: Host, watcher?: PlanWatcher): Promise<Plan> {
   const failures: unknown[] = []
   const failed = (error: unknown) => failures.push(error)
-  const plan = await planServer(config, host, failed)
+  const plan = await planServer(config, host, failed, watcher)
   if (plan && failures.length === 0) return plan
   if (plan) await openEach(plan, failed)
+  throw together(failures)
+}
+
+/** The same without opening anything: something is served, whose store may be open already. */
+export async function planAgain(config: Config, host: Host, watcher: PlanWatcher): Promise<Plan> {
+  const failures: unknown[] = []
+  const plan = await planServer(config, host, (error) => failures.push(error), watcher)
+  if (plan && failures.length === 0) return plan
   throw together(failures)
 }
 

@@ -1,23 +1,19 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import type { StartedAdmin } from '../admin/start-admin.ts'
-import { createApp } from '../app.ts'
 import { renderBanner } from '../banner.ts'
-import { readConfig } from '../config/config.ts'
-import type { CheckedRouteOptions, CheckedServerOptions } from '../config/options.ts'
+import { type Config, readConfig } from '../config/config.ts'
+import type { CheckedServerOptions } from '../config/options.ts'
 import { openLog } from '../log/log.ts'
 import { printable } from '../log/printable.ts'
-import { setMemoryCeiling } from '../memory-ceiling.ts'
 import { packageVersion } from '../package-version.ts'
-import { MEMORY_MAX, type Plugin } from '../plugin/plugin.ts'
-import type { ServedRoute } from '../route/served-route.ts'
 import { type RunningServer, startServer } from '../server.ts'
 import { endWithSignals } from '../shutdown.ts'
 import type { TracingSdk } from '../tracing/sdk.ts'
 import type { Command, Host } from './command.ts'
 import { renderHelp } from './help.ts'
-import type { Plan } from './plan.ts'
-import { explainFailure, planAll } from './problems.ts'
+import { planAll } from './problems.ts'
+import { openControl, type ServeControl } from './serve/control.ts'
 
 /** Serves plug-ins until a signal ends it. */
 export const serve: Command = {
@@ -25,36 +21,53 @@ export const serve: Command = {
     const config = readConfig(argv, host.environment)
     if (config.help) return host.out.write(renderHelp(host.commands))
     if (config.version) return host.out.write(`${packageVersion()}\n`)
-    const plan = await planAll(config, host)
     if (config.printConfig) {
       const { renderConfig } = await import('../config/print-config.ts')
-      return host.out.write(renderConfig(plan))
+      return host.out.write(renderConfig(await planAll(config, host)))
     }
-    await start(plan, host)
+    await start(config, host)
   },
 }
 
-async function start(plan: Plan, host: Host): Promise<void> {
-  const { options, plugins, leftOut, file } = plan
-  setMemoryCeiling(Math.max(...options.routes.map((route, index) => pagesOf(route, plugins[index]))))
-  const log = openLog(options.logLevel, host.logTerminal, host.secrets)
-  if (leftOut.length > 0)
-    log.warn(`functions and files whose names cannot be routes were left out: ${leftOut.join(', ')}`)
-  const sdk = options.otel ? await startSdk(host) : undefined
-  const admin = options.admin === undefined ? undefined : await openAdmin(options.admin, options, log, host)
-  const { server, routes } = await open(plan, log, admin)
-  endWithSignals(
-    sdk ? flushedBy(server, sdk) : server,
-    options,
-    log,
-    isNpmRun(host) ? host.parentId : undefined,
-  )
-  if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
+async function start(config: Config, host: Host): Promise<void> {
+  const { control, server, log } = await open(config, host)
+  const { wanted, routes } = control.changer.live
+  for (const warning of wanted.warnings) log.warn(warning)
+  const reload = () => void control.change('SIGHUP').catch(() => undefined) // it was reported
+  endWithSignals(server, wanted.options, log, isNpmRun(host) ? host.parentId : undefined, reload)
+  if (wanted.file !== undefined) host.out.write(`Configured by ${printable(resolve(wanted.file))}\n`)
   const [listens = '', ...rest] = renderBanner(server.url, routes, host.out.colours).split('\n')
   host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
 }
 
-/** Before the routes, so that it can tell that they are being loaded. */
+interface Opened {
+  readonly control: ServeControl
+  readonly server: RunningServer
+  readonly log: FastifyBaseLogger
+}
+
+async function open(config: Config, host: Host): Promise<Opened> {
+  let admin: StartedAdmin | undefined
+  let sdk: TracingSdk | undefined
+  let log = openLog('silent')
+  try {
+    const control = await openControl(config, host, async (options) => {
+      log = openLog(options.logLevel, host.logTerminal, host.secrets)
+      if (options.otel) sdk = await startSdk(host)
+      // Before the routes, so that it can tell that they are being loaded.
+      if (options.admin !== undefined) admin = await openAdmin(options.admin, options, log, host)
+      return { log, meters: admin?.meters }
+    })
+    const server = await serveChanging(control, log)
+    const { changer, book } = control
+    const followed = admin?.follow(server, () => changer.live.routes, book && { ...control, book })
+    return { control, log, server: flushedBy(followed ?? server, sdk) }
+  } catch (error) {
+    await admin?.close() // the process would not end
+    throw error
+  }
+}
+
 async function openAdmin(
   address: string,
   options: CheckedServerOptions,
@@ -75,7 +88,8 @@ async function startSdk({ environment }: Host): Promise<TracingSdk> {
 }
 
 /** A server that ends when its spans are on their way. */
-function flushedBy(server: RunningServer, sdk: TracingSdk): RunningServer {
+function flushedBy(server: RunningServer, sdk: TracingSdk | undefined): RunningServer {
+  if (!sdk) return server
   return {
     ...server,
     async drain() {
@@ -85,30 +99,31 @@ function flushedBy(server: RunningServer, sdk: TracingSdk): RunningServer {
   }
 }
 
-async function open(
-  plan: Plan,
-  log: FastifyBaseLogger,
-  admin: StartedAdmin | undefined,
-): Promise<{ server: RunningServer; routes: readonly ServedRoute[] }> {
-  const { options } = plan
-  try {
-    const { app, routes } = await createApp({ ...options, meters: admin?.meters }, log).catch(
-      async (error) => {
-        throw await explainFailure(plan, error)
-      },
-    )
-    const server = await startServer(options, app, log)
-    return { server: admin?.follow(server, routes) ?? server, routes }
-  } catch (error) {
-    await admin?.close() // the process would not end
+/** Starts a server whose end is that of the changes too. */
+async function serveChanging(control: ServeControl, log: FastifyBaseLogger): Promise<RunningServer> {
+  const { changer } = control
+  const { wanted, app } = changer.live
+  const server = await startServer(wanted.options, app, log).catch(async (error) => {
+    await changer.close() // a store that is open would keep the process from ending
     throw error
+  })
+  changer.follow(server)
+  const stopWatching = wanted.options.watch ? await watch(control) : undefined
+  return {
+    ...server,
+    async drain() {
+      stopWatching?.()
+      changer.refuse()
+      await server.drain()
+      await changer.close()
+    },
   }
 }
 
-/** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */
-function pagesOf({ memoryMax, blockLimit }: CheckedRouteOptions, plugin: Plugin | undefined): number {
-  const ofKernel = Math.ceil((blockLimit * 1.25) / 65_536) + 2
-  return Math.max(memoryMax ?? plugin?.settings?.memory.maxPages ?? MEMORY_MAX, ofKernel)
+/** Those who watch nothing do not load it. */
+async function watch({ changer, make }: ServeControl): Promise<() => void> {
+  const { watchFiles } = await import('../change/watch.ts')
+  return watchFiles(changer, make())
 }
 
 /** npm and npx say so in the environment of what they run. */

@@ -58,7 +58,7 @@ const HOOKS = ['onCall', 'onResult', 'onError']
  * a Fastify plugin, and keys, which every user of the machine could read there.
  */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
-  route: ['plugin', 'host', 'description', ...HOOKS],
+  route: ['plugin', 'host', 'description', 'smoke', ...HOOKS],
   load: [],
   server: [
     ...[

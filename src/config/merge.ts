@@ -13,6 +13,8 @@ export interface Merged {
   readonly plugins: ReadonlyMap<string, GivenMap>
   /** The file's routes; undefined if it lists none. */
   readonly routes: readonly GivenMap[] | undefined
+  /** Of each of them, the name of its plug-in; undefined if it names a path or URL. */
+  readonly routePlugins: readonly (string | undefined)[]
 }
 
 /**
@@ -29,6 +31,10 @@ export function mergeConfig({ flags, variables }: Config, file: GivenMap = NOTHI
     route: whole(),
     plugins: new Map(named.map(([name, plugin]) => [name, whole(withoutSource(withPlugin(plugin)))])),
     routes: routesOf(file)?.map((route) => mergeMaps(route, variables.route, flags.route)),
+    routePlugins: (listIn(file, 'routes') ?? []).map((route) => {
+      const name = textIn(route, 'plugin')
+      return mapIn(file, 'plugins').entries.has(name) ? name : undefined
+    }),
   }
 }
 

@@ -261,6 +261,30 @@ export const routeSchema = only({
     }),
   ),
   logRate: count('Lines that guests may log in a second, in each thread; others are dropped.', 1_000),
+  smoke: Type.Optional(
+    Type.Object(
+      {
+        method: Type.Optional(Type.String({ minLength: 1, description: "Default: the route's first." })),
+        url: Type.Optional(Type.String({ pattern: '^/', description: "Default: the route's." })),
+        headers: Type.Optional(
+          Type.Record(Type.String(), Type.String(), { description: 'Headers of the request.' }),
+        ),
+        body: Type.Optional(Type.String({ description: 'Default: none.' })),
+        status: Type.Optional(
+          Type.Integer({
+            minimum: 200,
+            maximum: 599,
+            description: 'Status that the answer must have. Default: 200.',
+          }),
+        ),
+        answer: Type.Optional(Type.String({ description: 'Body that the answer must have. Default: any.' })),
+      },
+      {
+        additionalProperties: false,
+        description: 'A request that must be answered before the plug-in goes live.',
+      },
+    ),
+  ),
   timing: withDefault(
     Type.Boolean({
       default: false,
@@ -483,6 +507,20 @@ export const serverSchema = only({
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',
       description: 'Least level that is logged: trace, debug, info, warn, error, fatal or silent.',
+    }),
+  ),
+  state: Type.Optional(
+    Type.String({
+      minLength: 1,
+      holds: 'path',
+      description: 'Folder that keeps what the admin API changes. Default: it ends with the process.',
+    }),
+  ),
+  uploadLimit: count('Largest plug-in that the admin API takes, in bytes.', 67_108_864),
+  watch: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Serve what changes in plug-ins, manifests, folders and the config file.',
     }),
   ),
   accessLog: withDefault(Type.Boolean({ default: false, description: 'Log one line per request.' })),

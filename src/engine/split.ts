@@ -2,13 +2,7 @@ import { GuestError } from '../errors.ts'
 import type { Caller } from '../runtime/runtime.ts'
 import type { Engine } from './engine.ts'
 import { addStats } from './stats.ts'
-
-/** What was counted of one version while calls were split between two. */
-export interface VersionCounts {
-  calls: number
-  /** Calls that ended in an error that is not the guest's own word. */
-  failures: number
-}
+import type { VersionCounts } from './version-counts.ts'
 
 /** One of the versions that calls are split between. */
 export interface SplitVersion {

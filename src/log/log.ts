@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import pino, { type DestinationStream } from 'pino'
 import { renderLine } from './readable-line.ts'
-import { Secrets } from './secrets.ts'
+import type { Secrets } from './secrets.ts'
 
 /** Where a person reads along. */
 export interface Terminal {
@@ -12,9 +12,9 @@ export interface Terminal {
 /**
  * Opens the log: readable lines on a terminal, else JSON lines on standard error.
  *
- * @param secrets - What no line shows.
+ * @param secrets - What no line shows; a reload may add to them.
  */
-export function openLog(level: string, terminal?: Terminal, secrets = new Secrets()): FastifyBaseLogger {
+export function openLog(level: string, terminal?: Terminal, secrets?: Secrets): FastifyBaseLogger {
   const options = {
     level,
     base: null,
@@ -22,7 +22,7 @@ export function openLog(level: string, terminal?: Terminal, secrets = new Secret
     formatters: { level: (label: string) => ({ level: label }) },
   }
   const destination = terminal ? readableLines(terminal) : jsonLines()
-  return pino(options, secrets.any ? withoutSecrets(destination, secrets) : destination)
+  return pino(options, secrets ? withoutSecrets(destination, secrets) : destination)
 }
 
 function withoutSecrets(destination: DestinationStream, secrets: Secrets): DestinationStream {

@@ -9,10 +9,6 @@ export class Secrets {
   readonly #shown = new Map<string, string>()
   #pattern: RegExp | undefined
 
-  get any(): boolean {
-    return this.#pattern !== undefined
-  }
-
   /**
    * @param value - Not one of fewer than 4 characters: it stays readable.
    * @param shown - What stands in its place.

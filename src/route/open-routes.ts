@@ -41,12 +41,14 @@ export interface OpenRoutes {
 /**
  * Opens all that routes need, or takes it from the pool; closes what it opened if any of it fails.
  *
+ * @param tryOut - Sends its smoke request to a route that is new.
  * @param given - Default: a pool that is closed with the routes.
  * @throws what {@link chooseRoute}, {@link tryRoute} and the opening of instances throw.
  */
 export async function openRoutes(
   options: VersionedOptions,
   { prefix, log }: FastifyInstance,
+  tryOut: (route: CheckedRouteOptions) => Promise<void>,
   given?: RoutePool,
 ): Promise<OpenRoutes> {
   const pool = given ?? new RoutePool(options, log)
@@ -74,7 +76,14 @@ export async function openRoutes(
   try {
     // All are waited for: one that is taken from the pool after another has failed has to be given back.
     const found = (await Promise.allSettled(options.routes.flatMap(wantedOf).map(find))).map(unwrap)
-    if (options.trial) await Promise.all(found.map(({ chosen }) => chosen && tryRoute(chosen, log)))
+    await Promise.all(
+      found.map(async ({ chosen }) => {
+        if (!chosen) return
+        const { smoke } = chosen.options
+        if (smoke) await tryOut({ ...chosen.options, plugin: chosen.plugin })
+        else if (options.trial) await tryRoute(chosen, log)
+      }),
+    )
     const all = found.map(({ key, url, lease, chosen }) => {
       const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log)))
       if (!taken) throw new Error('a route was neither taken nor chosen')

@@ -1,5 +1,5 @@
 import type { CheckedRouteOptions } from '../config/options.ts'
-import type { VersionCounts } from '../engine/split.ts'
+import type { VersionCounts } from '../engine/version-counts.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { OpenRoute } from './open-route.ts'
 import { openShared, type Shared } from './shared.ts'

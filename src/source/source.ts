@@ -25,6 +25,8 @@ export interface SourceOptions {
   readonly maxBytes?: number | undefined
   /** Of one download. Default: 30 s. */
   readonly timeoutMs?: number | undefined
+  /** Told of each file of this machine before it is read. */
+  readonly onFile?: ((path: string) => void) | undefined
 }
 
 /** The bytes of a plug-in, and what its manifest says. */
@@ -121,7 +123,7 @@ class Reading {
 
   async #module({ name, digest, from }: ManifestModule): Promise<SourceModule> {
     if (from.kind === 'request') return toModule(name, await this.#download(from.url, { ...from, digest }))
-    const bytes = from.kind === 'bytes' ? from.bytes : await readSourceFile(from.path)
+    const bytes = from.kind === 'bytes' ? from.bytes : await this.#read(from.path)
     return toModule(name, checkDigest(bytes, digest, from.kind === 'bytes' ? name : from.path))
   }
 
@@ -139,8 +141,13 @@ class Reading {
     return {
       name,
       base: dirname(resolve(path)),
-      bytes: checkDigest(await readSourceFile(path), pinned.digest, path),
+      bytes: checkDigest(await this.#read(path), pinned.digest, path),
     }
+  }
+
+  #read(path: string): Promise<Uint8Array> {
+    this.#options.onFile?.(path)
+    return readSourceFile(path)
   }
 
   async #download(

@@ -24,7 +24,10 @@ export async function listenAdmin(
   const { admin: address = '127.0.0.1:0' } = options
   const meters = new Meters()
   const told: Served = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
-  const admin = await openAdmin({ address, token: TOKEN, server: options }, { served: told, meters, log })
+  const admin = await openAdmin(
+    { address, token: TOKEN, server: options },
+    { served: told, meters, log, options },
+  )
   onTestFinished(() => admin.close())
   return { ...admin, port: Number(/\d+$/.exec(admin.url)) }
 }
@@ -39,7 +42,7 @@ export async function listenBoth(
   const options = checkServerOptions({ ...own, ...server, routes })
   const admin = await startAdmin('127.0.0.1:0', options, log)
   const { app, routes: served } = await createApp({ ...options, meters: admin.meters }, log)
-  const running = admin.follow(await startServer(options, app, log), served)
+  const running = admin.follow(await startServer(options, app, log), () => served)
   onTestFinished(() => running.drain())
   return { ...running, adminUrl: admin.url }
 }

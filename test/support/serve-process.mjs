@@ -1,4 +1,5 @@
 import { createApp } from '../../dist/app.js'
+import { Changer } from '../../dist/change/changer.js'
 import { checkServerOptions } from '../../dist/config/options.js'
 import { openLog } from '../../dist/log/log.js'
 import { startServer } from '../../dist/server.js'
@@ -11,15 +12,19 @@ import { endWithSignals } from '../../dist/shutdown.js'
 
 const log = openLog('silent')
 const checked = checkServerOptions(JSON.parse(process.argv[2]))
-const { app } = await createApp(checked, log)
-const server = await startServer(checked, app, log)
+const changer = await Changer.open(wantedOf(checked), () => ({ log }))
+const server = await startServer(checked, changer.live.app, log)
+changer.follow(server)
 endWithSignals(server, checked, log)
 
 const warnings = []
 process.on('warning', ({ message }) => warnings.push(message))
 
-process.on('message', async ({ id, replace }) => {
-  process.send({ id, ...(replace ? await replaceBy(replace) : await measure()) })
+process.on('message', async ({ id, replace, change }) => {
+  process.send({
+    id,
+    ...(replace ? await replaceBy(replace) : change ? await changeTo(change) : await measure()),
+  })
 })
 process.send({ url: server.url })
 
@@ -30,6 +35,16 @@ async function replaceBy(options) {
   } catch (error) {
     return { code: error.code }
   }
+}
+
+/** Makes what a changer serves. */
+function wantedOf(options) {
+  return async () => ({ options, pages: 0 })
+}
+
+function changeTo(options) {
+  const wanted = checkServerOptions({ ...checked, ...options })
+  return changer.tryChange('test', wantedOf(wanted))
 }
 
 /** What is held when there is nothing to do: memory, after all garbage is gone, and what keeps the event loop alive. */

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
+import type { ChangeRecord } from '../../src/change/change-record.ts'
 import type { ServerOptions } from '../../src/config/options.ts'
 
 /** A server in a process of its own. */
@@ -11,6 +12,8 @@ export interface ServerProcess {
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
   /** Puts another app in the place of the present one. @returns the code of the failure, if there is one. */
   replace(options: ServerOptions): Promise<string | undefined>
+  /** Serves other routes, as a reload does. */
+  change(options: Pick<ServerOptions, 'routes'>): Promise<ChangeRecord>
   /** What it holds when there is nothing to do. */
   measure(): Promise<Held>
 }
@@ -51,6 +54,7 @@ export async function startServerProcess(options: ServerOptions): Promise<Server
     child,
     ended,
     replace: async (next) => (await ask<{ code?: string }>({ replace: { stallMs: 0, ...next } })).code,
+    change: (change) => ask<ChangeRecord>({ change }),
     measure: () => ask<Held>({}),
   }
 }

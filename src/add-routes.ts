@@ -1,0 +1,147 @@
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
+import type { CheckedRouteOptions } from './config/options.ts'
+import { openContract } from './contract/named.ts'
+import type { Engine } from './engine/engine.ts'
+import { splitCalls } from './engine/split.ts'
+import { RouteInvalidError } from './errors.ts'
+import { meterContract } from './meters/metered-contract.ts'
+import type { CallHooks } from './route/call-hooks.ts'
+import { sendRouteError } from './route/error-response.ts'
+import { hooksOf, runHookedCalls } from './route/hooked-calls.ts'
+import { addMethodGuards } from './route/method-guard.ts'
+import type { OpenRoute } from './route/open-route.ts'
+import { type OpenVersions, openRoutes, type VersionedOptions } from './route/open-routes.ts'
+import { type EngineHolder, runCalls, serveRoute } from './route/route.ts'
+import type { RoutePool } from './route/route-pool.ts'
+import { constraintsOf, methodsOf, refuseConflicts } from './route/routes-table.ts'
+import type { RouteSplit, ServedRoute } from './route/served-route.ts'
+import { timingHooks } from './route/timing.ts'
+import './tick-shape.ts'
+
+/**
+ * Adds the routes to an app, which closes what they need.
+ *
+ * @param pool - What the server's other apps serve: routes that are there as they should be are taken from it. The
+ * pool belongs to who made it. Default: the app has one of its own.
+ * @returns How many were.
+ */
+export async function addRoutes(
+  app: FastifyInstance,
+  options: VersionedOptions,
+  given?: RoutePool,
+): Promise<number> {
+  const { routes } = options
+  refuseConflicts(routes, app.supportedMethods)
+
+  app.removeAllContentTypeParsers() // guests get the bytes as they came
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.setErrorHandler(sendRouteError)
+
+  const tryOut = async (route: CheckedRouteOptions) => {
+    const { trySmoke } = await import('./route/smoke.ts') // most routes have none
+    await trySmoke(route, options, addRoutes)
+  }
+  const opened = await openRoutes(options, app, tryOut, given)
+  app.addHook('onClose', () => opened.close())
+  for (const versions of opened.routes) {
+    const methods = methodsOf(versions.live.options, routes, app.supportedMethods)
+    addRoute(app, versions, opened.pool, methods, options)
+  }
+  addMethodGuards(app, routes)
+  return opened.kept
+}
+
+function addRoute(
+  app: FastifyInstance,
+  versions: OpenVersions,
+  pool: RoutePool,
+  methods: string[],
+  hooks: CallHooks,
+): void {
+  const { options, plugin, exportName, runtime, engine } = versions.live
+  const { instances, split } = instancesOf(versions, pool)
+  const holder: EngineHolder = { engine: instances }
+  const { url, host, bodyLimit, description, timing } = options
+  const named = openContract(options.contract, options)
+  const contract = pool.shared.meters ? meterContract(named) : named
+  const allHooks = hooksOf(hooks, options)
+  const config: ServedRoute = {
+    methods: methods.length === app.supportedMethods.length ? ['*'] : methods,
+    url: app.prefix + url,
+    host,
+    contract: contract.name,
+    description,
+    errorStatus: options.errorStatus ?? (options.contract === 'simplism' ? 500 : 409),
+    plugin: plugin.name,
+    digest: plugin.digest,
+    function: exportName,
+    engine: engine.name,
+    workers: engine.name === 'workers' ? engine.workers : 0,
+    engineReason: engine.name === 'workers' ? engine.reason : undefined,
+    get trouble() {
+      return holder.engine.trouble
+    },
+    runtime: runtime.name,
+    split,
+  }
+  const calls = { exportName, contract, holder }
+  try {
+    app.route({
+      method: [...methods],
+      url,
+      constraints: constraintsOf(host),
+      bodyLimit,
+      config: { wasmServe: config },
+      exposeHeadRoute: false, // it is among the methods
+      onRequest: [
+        acceptAnyContentType,
+        ...addHeaders(options.headers),
+        ...(timing ? [timingHooks.onRequest] : []),
+      ],
+      ...(timing && { onSend: timingHooks.onSend }),
+      handler: serveRoute(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), bodyLimit),
+    })
+  } catch (error) {
+    throw new RouteInvalidError(url, (error as Error).message, { cause: error })
+  }
+}
+
+/** Those of the one version, and nothing in between; or of two, between which calls are split. */
+function instancesOf(
+  { live, next }: OpenVersions,
+  pool: RoutePool,
+): { instances: Engine; split?: RouteSplit } {
+  if (!next) return { instances: live.instances }
+  const version = (route: OpenRoute) => {
+    const { instances: engine, exportName } = route
+    return { engine, exportName, counts: pool.countsOf(route) }
+  }
+  const [first, second] = [version(live), version(next.route)]
+  const split = {
+    digest: next.route.plugin.digest,
+    percent: next.percent,
+    counts: [first.counts, second.counts] as const,
+  }
+  return { instances: splitCalls(first, second, next.percent), split }
+}
+
+/** A hook for a route that has headers: so that failures have them too. */
+function addHeaders(headers: Readonly<Record<string, string>>): onRequestHookHandler[] {
+  if (Object.keys(headers).length === 0) return []
+  return [
+    (_request, reply, done) => {
+      reply.headers(headers)
+      done()
+    },
+  ]
+}
+
+/** Fastify refuses content types that it cannot parse, before it asks for a parser; the guest may know them. */
+const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
+  const { headers } = request.raw
+  const type = headers['content-type']
+  if (type !== undefined && !MEDIA_TYPE.test(type)) headers['content-type'] = 'application/octet-stream'
+  done()
+}
+
+const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/

@@ -1,0 +1,26 @@
+import type { Book, BookedRoute, Edit } from '../../change/book.ts'
+import type { ChangeRecord } from '../../change/change-record.ts'
+import type { Changer, Wanted } from '../../change/changer.ts'
+import type { Source } from '../../source/source.ts'
+
+/** What is served, with the routes that it was planned from, in their order. */
+export interface ControlledWanted extends Wanted {
+  readonly planned: readonly BookedRoute[]
+}
+
+/** How the admin API changes what is served. */
+export interface Control {
+  readonly changer: Changer<ControlledWanted>
+  readonly book: Book
+  /**
+   * Makes a change, and keeps it.
+   *
+   * @param modules - Bytes that it brings along, by digest.
+   * @throws why it is not live.
+   */
+  change(reason: string, edit: Edit, modules?: ReadonlyMap<string, Uint8Array>): Promise<ChangeRecord>
+  /** JSON without what is shown nowhere. */
+  hideSecrets(json: string): string
+  /** Reads a plug-in of the network, by the rules and limits of the command line. */
+  download(url: string): Promise<Source>
+}

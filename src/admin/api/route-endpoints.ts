@@ -1,0 +1,128 @@
+import { type Changes, routeId, withRoute } from '../../change/changes.ts'
+import {
+  AdminConflictError,
+  AdminForbiddenError,
+  AdminRequestError,
+  AdminUnknownError,
+} from '../../errors.ts'
+import type { RoutePlace } from '../../route/routes-table.ts'
+import { isUrl } from '../../source/url.ts'
+import type { Endpoint } from './endpoint.ts'
+import { bodies, FORBIDDEN_OPTIONS, ref } from './schemas.ts'
+import { routesOf, viewRoute, viewRoutes } from './views.ts'
+
+type RouteBody = Readonly<Record<string, unknown>> & { readonly plugin: string }
+
+/** What a route's id comes from. */
+const PLACE = ['url', 'method', 'host'] as const
+
+export const routeEndpoints: readonly Endpoint[] = [
+  {
+    method: 'GET',
+    path: '/api/routes',
+    id: 'listRoutes',
+    summary: 'All routes',
+    answers: { 200: { description: 'All.', schema: { type: 'array', items: ref('Route') } } },
+    run: (_request, control) => viewRoutes(control),
+  },
+  {
+    method: 'GET',
+    path: '/api/routes/{id}',
+    id: 'showRoute',
+    summary: 'One route',
+    answers: { 200: { description: 'It.', schema: ref('Route') } },
+    run: ({ params: { id = '' } }, control) => viewRoute(control, id),
+  },
+  {
+    method: 'POST',
+    path: '/api/routes',
+    id: 'addRoute',
+    summary: 'Add a route',
+    body: bodies.route,
+    answers: { 201: { description: 'It is live.', schema: ref('ChangedRoute') } },
+    async run({ body, expectRevision }, control, reply) {
+      const options = checkOptions(body as RouteBody)
+      const id = routeId({ ...(options as object), url: String(options.url ?? '/') } as RoutePlace)
+      const edit = (changes: Changes): Changes => {
+        expectRevision()
+        if (routesOf(control).some((route) => route.id === id))
+          throw new AdminConflictError(`There is a route at this place: it has the id ${id}`)
+        refuseUnknown(changes, options)
+        return withRoute(changes, id, { options })
+      }
+      const change = await control.change(`add route ${String(options.url ?? '/')}`, edit)
+      reply.code(201)
+      return { change, route: viewRoute(control, id) }
+    },
+  },
+  {
+    method: 'PUT',
+    path: '/api/routes/{id}',
+    id: 'putRoute',
+    summary: 'Give a route other options',
+    description:
+      'What is left out goes back to what the plug-in and the configuration’s defaults say. Where it answers stays: add another route for another place.',
+    body: bodies.route,
+    answers: { 200: { description: 'It is live.', schema: ref('ChangedRoute') } },
+    async run({ params: { id = '' }, body, expectRevision }, control) {
+      const given = checkOptions(body as RouteBody)
+      const edit = (changes: Changes): Changes => {
+        expectRevision()
+        const found = routesOf(control).find((route) => route.id === id)
+        const place = placeOf(control.changer.live.wanted.options.routes, control, id)
+        if (!found || !place) throw new AdminUnknownError('route', id)
+        const options: RouteBody = { ...place, ...given }
+        if (routeId({ ...options, url: String(options.url) } as RoutePlace) !== id)
+          throw new AdminRequestError('Method, host and URL of a route stay as they are: add another route')
+        refuseUnknown(changes, options)
+        return withRoute(changes, id, { options })
+      }
+      const change = await control.change(`put route ${id}`, edit)
+      return { change, route: viewRoute(control, id) }
+    },
+  },
+  {
+    method: 'DELETE',
+    path: '/api/routes/{id}',
+    id: 'deleteRoute',
+    summary: 'Remove a route',
+    description: 'Its calls that run come to their end.',
+    answers: { 200: { description: 'It is gone.', schema: ref('Changed') } },
+    async run({ params: { id = '' }, expectRevision }, control) {
+      const edit = (changes: Changes): Changes => {
+        expectRevision()
+        if (!routesOf(control).some((route) => route.id === id)) throw new AdminUnknownError('route', id)
+        return withRoute(changes, id, { options: undefined })
+      }
+      return { change: await control.change(`delete route ${id}`, edit) }
+    },
+  },
+]
+
+/** Where a route answers, as its options say it. */
+function placeOf(
+  routes: readonly object[],
+  control: Parameters<typeof routesOf>[0],
+  id: string,
+): Record<string, unknown> | undefined {
+  const index = routesOf(control).findIndex((route) => route.id === id)
+  const options = routes[index] as Readonly<Record<string, unknown>> | undefined
+  if (!options) return undefined
+  const keys = options.contract === 'simplism' ? [...PLACE, 'contract'] : PLACE // it answers all methods
+  return Object.fromEntries(keys.flatMap((key) => (options[key] === undefined ? [] : [[key, options[key]]])))
+}
+
+function refuseUnknown(changes: Changes, { plugin }: RouteBody): void {
+  if (!changes.plugins.has(plugin)) throw new AdminUnknownError('plug-in', plugin)
+}
+
+/** The rest is checked with the options of all routes. */
+function checkOptions(options: RouteBody): RouteBody {
+  for (const name of FORBIDDEN_OPTIONS)
+    if (options[name] !== undefined) throw new AdminForbiddenError(`The option ${name}`)
+  const { links } = options
+  const sources = typeof links === 'object' && links !== null ? Object.values(links) : []
+  if (!sources.every((source) => isUrl(String(source)) && !/^file:/i.test(String(source))))
+    throw new AdminForbiddenError('A linked module from a file')
+  return options
+}

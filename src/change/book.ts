@@ -1,0 +1,235 @@
+import { fromData, type GivenMap, mapOf, mergeMaps, type Origin, toData } from '../config/given.ts'
+import type { Merged } from '../config/merge.ts'
+import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
+import type { VersionedRoute } from '../route/open-routes.ts'
+import { sha256 } from '../source/download-cache.ts'
+import type { Source } from '../source/source.ts'
+import {
+  type Changes,
+  NO_CHANGES,
+  type PluginChange,
+  routeId,
+  trafficOf,
+  type Version,
+  versionOf,
+  withPlugin,
+  withRoute,
+  withVersion,
+} from './changes.ts'
+import type { ChangeStore } from './state-folder.ts'
+
+/** Makes other changes of those that there are. @throws why it cannot. */
+export type Edit = (changes: Changes) => Changes
+
+/** A route of a plan. */
+export interface BookedRoute {
+  readonly given: GivenMap
+  readonly plugin: Plugin
+  readonly from: string
+  readonly name: string
+  readonly next?: VersionedRoute['next']
+}
+
+/** A change that is being made. */
+export interface Proposal {
+  /** Those that are to be served. */
+  readonly routes: readonly BookedRoute[]
+  readonly warnings: readonly string[]
+  /** Keeps it, when it is about to go live. */
+  commit(): Promise<void>
+}
+
+/** What a change is made of. */
+export interface Proposed {
+  /** What the plug-ins of the configuration were made from. */
+  readonly sources: ReadonlyMap<Plugin, Source>
+  readonly merged: Merged
+  /** Default: nothing else is changed. */
+  readonly edit?: Edit | undefined
+  /** Bytes that the change brings along, by digest. */
+  readonly modules?: ReadonlyMap<string, Uint8Array> | undefined
+}
+
+/** Where routes of the admin API come from, in messages. */
+export const ADMIN: Origin = { kind: 'flag', name: 'admin API' }
+
+/** What was changed by the admin API, and the versions of all plug-ins. */
+export class Book {
+  readonly #store: ChangeStore
+  #changes: Changes = NO_CHANGES
+
+  private constructor(store: ChangeStore, changes: Changes) {
+    this.#store = store
+    this.#changes = changes
+  }
+
+  /** @throws `StateInvalidError` */
+  static async open(store: ChangeStore): Promise<Book> {
+    return new Book(store, await store.read())
+  }
+
+  get changes(): Changes {
+    return this.#changes
+  }
+
+  /**
+   * Lays the changes over the routes of the configuration.
+   *
+   * @throws what the edit throws.
+   */
+  async propose(
+    routes: readonly BookedRoute[],
+    { sources, merged, edit, modules }: Proposed,
+  ): Promise<Proposal> {
+    const added = new Map(modules)
+    const making = new Making(edit?.(this.#changes) ?? this.#changes, this.#store, added)
+    return {
+      routes: await making.overlay(routes, sources, merged),
+      warnings: making.warnings,
+      commit: async () => {
+        await this.#store.write(making.changes, added)
+        this.#changes = making.changes
+      },
+    }
+  }
+}
+
+/** What a plug-in was made from, as a version of it, and the bytes of its modules. */
+export function toVersion(
+  { name, modules, settings }: Source,
+  from: Version['from'],
+): { version: Version; modules: ReadonlyMap<string, Uint8Array> } {
+  const main = modules.find((module) => module.name === 'main')
+  const isPlain = modules.length === 1 && settings === undefined
+  const all = modules.map((module) => ({
+    name: module.name,
+    digest: module.digest,
+    bytes: module.bytes.length,
+  }))
+  const digest = isPlain && main ? main.digest : sha256(JSON.stringify([all, settings]))
+  return {
+    version: { digest, name, from, addedAt: new Date().toISOString(), modules: all, settings },
+    modules: new Map(modules.map((module) => [module.digest, module.bytes])),
+  }
+}
+
+/** One run of {@link Book.propose}. */
+class Making {
+  readonly warnings: string[] = []
+  changes: Changes
+  readonly #store: ChangeStore
+  readonly #added: Map<string, Uint8Array>
+
+  constructor(changes: Changes, store: ChangeStore, added: Map<string, Uint8Array>) {
+    this.changes = changes
+    this.#store = store
+    this.#added = added
+  }
+
+  async overlay(
+    routes: readonly BookedRoute[],
+    sources: ReadonlyMap<Plugin, Source>,
+    merged: Merged,
+  ): Promise<BookedRoute[]> {
+    this.#takeVersions(routes, sources)
+    const known = new Map(routes.map((route) => [idOf(route.given), route]))
+    const kept = await Promise.all(
+      [...known].map(async ([id, route]) => {
+        const change = this.changes.routes.get(id)
+        if (!change) return this.#versions(route)
+        return change.options ? this.#put(id, change.options, merged) : []
+      }),
+    )
+    const more = [...this.changes.routes].filter(([id]) => !known.has(id))
+    // That a route is gone need not be known where there is none.
+    for (const [id, { options }] of more) if (!options) this.changes = withRoute(this.changes, id, undefined)
+    const added = await Promise.all(
+      more.map(([id, { options }]) => (options ? this.#put(id, options, merged) : [])),
+    )
+    return [...kept, ...added].flat()
+  }
+
+  /** Those that the configuration has now. One that it did not have when calls were given to another wins. */
+  #takeVersions(routes: readonly BookedRoute[], sources: ReadonlyMap<Plugin, Source>): void {
+    const found = new Set<string>()
+    for (const { name, plugin } of routes) {
+      const source = sources.get(plugin)
+      if (!source || found.has(name)) continue
+      found.add(name)
+      this.#takeVersion(name, source)
+    }
+    for (const [name, plugin] of this.changes.plugins) {
+      if (plugin.added || found.has(name)) continue
+      const { traffic } = plugin
+      if (traffic.length > 0) this.warnings.push(`plug-in ${name} is not in the configuration any more`)
+      this.changes = withPlugin(this.changes, name, { ...plugin, over: undefined })
+    }
+  }
+
+  #takeVersion(name: string, source: Source): void {
+    const { version, modules } = toVersion(source, 'file')
+    const before = this.changes.plugins.get(name) ?? { added: false, versions: [], traffic: [] }
+    const isNew = before.over !== version.digest
+    if (isNew && before.traffic.length > 0 && before.over !== undefined) {
+      this.warnings.push(`plug-in ${name} has changed in the configuration, which wins over the admin API`)
+    }
+    if (before.versions.some(({ digest }) => digest === version.digest) && !isNew) return
+    for (const [digest, bytes] of modules) this.#added.set(digest, bytes)
+    const traffic = isNew ? [] : before.traffic
+    const plugin = withVersion({ ...before, added: false, traffic, over: version.digest }, version)
+    this.changes = withPlugin(this.changes, name, plugin)
+  }
+
+  /** A route of the configuration, with the versions that get its calls. */
+  async #versions(route: BookedRoute): Promise<BookedRoute[]> {
+    const change = this.changes.plugins.get(route.name)
+    if (!change || change.traffic.length === 0) return [route]
+    return [{ ...route, ...(await this.#load(change, route.given)) }]
+  }
+
+  /** A route of the admin API. Of a plug-in that is gone, it is left out: the others are to start all the same. */
+  async #put(id: string, options: object, merged: Merged): Promise<BookedRoute[]> {
+    const { plugin: name } = options as { readonly plugin: string }
+    const change = this.changes.plugins.get(name)
+    if (!change || trafficOf(change).length === 0) {
+      this.warnings.push(`route ${id} was left out: its plug-in ${name} is gone`)
+      return []
+    }
+    const own = fromData(options, ADMIN) as GivenMap
+    const given = mergeMaps(mapOf([], ADMIN), merged.plugins.get(name) ?? merged.route, own)
+    return [{ given, name, from: 'admin API', ...(await this.#load(change, given)) }]
+  }
+
+  async #load(change: PluginChange, given: GivenMap): Promise<Pick<BookedRoute, 'plugin' | 'next'>> {
+    const [live, second] = trafficOf(change)
+    const plugin = await this.#compile(versionOf(change, live?.digest ?? ''), given)
+    if (!second) return { plugin }
+    return {
+      plugin,
+      next: { plugin: await this.#compile(versionOf(change, second.digest), given), percent: second.percent },
+    }
+  }
+
+  async #compile({ name, modules, settings }: Version, given: GivenMap): Promise<Plugin> {
+    const { memoryMax, isolation } = toData(given) as Pick<VersionedRoute, 'memoryMax' | 'isolation'>
+    const read = modules.map(async ({ name, digest }) => {
+      return { name, digest, bytes: this.#added.get(digest) ?? (await this.#store.modules.get(digest)) }
+    })
+    const source = { name, modules: await Promise.all(read), settings, warnings: [] }
+    return compilePlugin(source, {
+      memoryMax: typeof memoryMax === 'number' ? memoryMax : undefined, // another is refused by the check that follows
+      isolation,
+    })
+  }
+}
+
+/** Of a route that is not checked yet. */
+export function idOf(given: GivenMap): string {
+  const { url = '/', host, method, contract } = toData(given) as Record<string, unknown>
+  return routeId({
+    url: String(url),
+    host: host === undefined ? undefined : String(host),
+    method: method === undefined ? undefined : [method].flat().map(String),
+    contract,
+  })
+}

@@ -1,0 +1,109 @@
+import { resolve } from 'node:path'
+import type { Control, ControlledWanted } from '../../admin/api/control.ts'
+import type { Book, Edit, Proposal } from '../../change/book.ts'
+import type { ChangeRecord } from '../../change/change-record.ts'
+import { Changer, type MakeWanted, type Surroundings } from '../../change/changer.ts'
+import type { Config } from '../../config/config.ts'
+import { toData } from '../../config/given.ts'
+import type { CheckedRouteOptions, CheckedServerOptions } from '../../config/options.ts'
+import { MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
+import { readSource, type Source } from '../../source/source.ts'
+import type { Host } from '../command.ts'
+import { sourceOptions } from '../loader.ts'
+import type { Plan } from '../plan.ts'
+import { explainFailure, planAgain, planAll } from '../problems.ts'
+
+/** What is served, with the plan that it comes from. */
+export interface Served extends ControlledWanted {
+  readonly options: Plan['options']
+  /** Path of the config file; undefined if there is none. */
+  readonly file: string | undefined
+  readonly warnings: readonly string[]
+}
+
+/** How what is served is made again, and changed. */
+export interface ServeControl extends Omit<Control, 'changer' | 'book' | 'change'> {
+  readonly changer: Changer<Served>
+  /** Undefined where nobody may change anything but the files. */
+  readonly book: Book | undefined
+  make(edit?: Edit, modules?: ReadonlyMap<string, Uint8Array>): MakeWanted<Served>
+  /** See {@link Control}. */
+  change(reason: string, edit?: Edit, modules?: ReadonlyMap<string, Uint8Array>): Promise<ChangeRecord>
+}
+
+/**
+ * Makes what is served first.
+ *
+ * @param begin - See {@link Changer.open}.
+ */
+export async function openControl(
+  config: Config,
+  host: Host,
+  begin: (options: CheckedServerOptions) => Promise<Surroundings>,
+): Promise<ServeControl> {
+  let book: Book | undefined
+  let first: Plan | undefined
+  const make =
+    (edit?: Edit, modules?: ReadonlyMap<string, Uint8Array>): MakeWanted<Served> =>
+    async (onFile) => {
+      const sources = new Map<Plugin, Source>()
+      let proposal: Proposal | undefined
+      const plan = await (first ? planAgain : planAll)(config, host, {
+        onFile,
+        onSource: (plugin, source) => sources.set(plugin, source),
+        async overlay(routes, merged) {
+          book ??= await openBook(toData(merged.server) as Asked)
+          proposal = await book?.propose(routes, { sources, merged, edit, modules })
+          return proposal?.routes ?? routes
+        },
+      })
+      first ??= plan
+      return toServed(plan, proposal)
+    }
+  const changer = await Changer.open(make(), begin).catch(async (error) => {
+    throw first ? await explainFailure(first, error) : error
+  })
+  return {
+    changer,
+    book,
+    make,
+    change: (reason, edit, modules) => changer.change(reason, make(edit, modules)),
+    hideSecrets: (json) => host.secrets.hideInJson(json),
+    download: (url) => readSource(url, sourceOptions(changer.live.wanted.options, host.environment)),
+  }
+}
+
+/** Options that need a book, before their check. */
+interface Asked {
+  readonly admin?: unknown
+  readonly state?: unknown
+}
+
+/** Loaded by those who can change something, or could. */
+async function openBook({ admin, state }: Asked): Promise<Book | undefined> {
+  if (admin === undefined && state === undefined) return undefined
+  const { Book } = await import('../../change/book.ts')
+  const { changesInFolder, changesInMemory } = await import('../../change/state-folder.ts')
+  return Book.open(typeof state === 'string' ? changesInFolder(resolve(state)) : changesInMemory())
+}
+
+function toServed(
+  { options, plugins, leftOut, planned, file }: Plan,
+  proposal: Proposal | undefined,
+): Served {
+  const left = `functions and files whose names cannot be routes were left out: ${leftOut.join(', ')}`
+  return {
+    options,
+    file,
+    planned,
+    pages: Math.max(...options.routes.map((route, index) => pagesOf(route, plugins[index]))),
+    warnings: [...(leftOut.length > 0 ? [left] : []), ...(proposal?.warnings ?? [])],
+    commit: async () => proposal?.commit(),
+  }
+}
+
+/** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */
+function pagesOf({ memoryMax, blockLimit }: CheckedRouteOptions, plugin: Plugin | undefined): number {
+  const ofKernel = Math.ceil((blockLimit * 1.25) / 65_536) + 2
+  return Math.max(memoryMax ?? plugin?.settings?.memory.maxPages ?? MEMORY_MAX, ofKernel)
+}

@@ -1,0 +1,52 @@
+import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
+import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../config/options.ts'
+import { SmokeFailedError } from '../errors.ts'
+
+/** What an answer shows of itself in a message. */
+const SHOWN = 200
+
+/**
+ * Sends a route its smoke request, before it goes live: to an instance of its own, in a thread that is thrown away, so
+ * that a guest which does not return costs nobody anything; and with an empty store in memory, so that nothing stays.
+ *
+ * @param addRoutes - Adds the routes of options to an app.
+ * @throws {@link SmokeFailedError}, and what the opening of the route throws.
+ */
+export async function trySmoke(
+  route: CheckedRouteOptions,
+  options: CheckedWasmServeOptions,
+  addRoutes: (app: FastifyInstance, options: CheckedWasmServeOptions) => Promise<unknown>,
+): Promise<void> {
+  const { smoke, url, host, method } = route
+  if (!smoke) return
+  const [first = 'POST'] = [method ?? 'POST'].flat()
+  const app = Fastify({ pluginTimeout: 0, exposeHeadRoutes: false })
+  try {
+    app.register(async (scope) => {
+      const own = { store: 'memory:', stallMs: 0, trial: false, meters: undefined }
+      const alone = { ...options, ...own, routes: [inThread(route)] }
+      await addRoutes(scope, alone)
+    })
+    const answer = await app.inject({
+      method: (smoke.method ?? (first === '*' ? 'POST' : first)) as NonNullable<InjectOptions['method']>,
+      url: smoke.url ?? url,
+      headers: { host: host ?? 'localhost', ...smoke.headers },
+      ...(smoke.body !== undefined && { payload: Buffer.from(smoke.body) }),
+    })
+    const { status = 200, answer: body } = smoke
+    const said = JSON.stringify(answer.body.slice(0, SHOWN))
+    if (answer.statusCode !== status)
+      throw new SmokeFailedError(url, `expected status ${status}, got ${answer.statusCode} and ${said}`)
+    if (body !== undefined && answer.body !== body)
+      throw new SmokeFailedError(url, `expected ${JSON.stringify(body.slice(0, SHOWN))}, got ${said}`)
+  } finally {
+    await app.close()
+  }
+}
+
+/** Host functions that are objects cannot cross to a thread: where there are some, the route stays where it is. */
+function inThread({ smoke: _, ...route }: CheckedRouteOptions): CheckedRouteOptions {
+  if (typeof route.functions === 'object') return route
+  const timeoutMs = route.timeoutMs ?? route.startTimeoutMs
+  return { ...route, engine: 'workers', workers: 1, spareWorkers: 0, timeoutMs }
+}
