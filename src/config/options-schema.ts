@@ -368,6 +368,13 @@ export const serverSchema = only({
       description: 'Path of a Unix socket to listen on, instead of host and port.',
     }),
   ),
+  reusePort: withDefault(
+    Type.Boolean({
+      default: false,
+      description:
+        'Share the port with other processes that say so too: for upgrades. (Linux, Node.js 22.12)',
+    }),
+  ),
   tls: Type.Optional(
     Type.Object(
       {

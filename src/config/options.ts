@@ -160,7 +160,7 @@ function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): P
 
 /** Over a Unix socket nobody can listen in. Browsers speak HTTP/2 with TLS only, and so do we. */
 function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
-  const { socket, tls, http2, jwt, trustProxy = [] } = options
+  const { socket, tls, http2, jwt, reusePort, trustProxy = [] } = options
   return [
     ...(jwt ? jwtProblems(jwt) : []),
     ...staticProblems(options),
@@ -168,6 +168,7 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
       isNetwork(proxy) ? [] : [problemAt(['trustProxy', String(index)], `must be an address, ${NETWORKS}`)],
     ),
     ...(socket !== undefined && tls ? [problemAt(['tls'], 'is not for a Unix socket')] : []),
+    ...(socket !== undefined && reusePort ? [problemAt(['reusePort'], 'is not for a Unix socket')] : []),
     ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not served')] : []),
   ]
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { resolve } from 'node:path'
+import { versions } from 'node:process'
 import { ListenError } from '../errors.ts'
 import { listenOnSocket } from './unix-socket.ts'
 
@@ -10,6 +11,8 @@ export interface ListenAddress {
   readonly host: string
   readonly port: number
   readonly socket?: string | undefined
+  /** Other processes of the same user may listen on the port too (SO_REUSEPORT): the system deals out connections. */
+  readonly reusePort?: boolean | undefined
 }
 
 /**
@@ -17,10 +20,14 @@ export interface ListenAddress {
  *
  * @throws {@link ListenError} that says why the address cannot be had.
  */
-export async function listenAt(server: Server, { host, port, socket }: ListenAddress): Promise<void> {
+export async function listenAt(
+  server: Server,
+  { host, port, socket, reusePort = false }: ListenAddress,
+): Promise<void> {
   try {
     if (socket !== undefined) return await listenOnSocket(server, resolve(socket))
-    server.listen({ host, port })
+    if (reusePort && !canReusePort()) throw new Error('reusePort needs Node.js 22.12 or later')
+    server.listen({ host, port, reusePort })
     await once(server, 'listening')
   } catch (error) {
     throw new ListenError(socket ?? `${host}:${port}`, whyNot(error as NodeJS.ErrnoException), {
@@ -29,12 +36,20 @@ export async function listenAt(server: Server, { host, port, socket }: ListenAdd
   }
 }
 
+/** What is older takes no notice of it. 23.0 is older than 22.12. (https://nodejs.org/api/net.html#serverlistenoptions-callback) */
+function canReusePort(): boolean {
+  const [major = 0, minor = 0] = versions.node.split('.').map(Number)
+  return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
+}
+
 function whyNot({ code, message }: NodeJS.ErrnoException): string {
   switch (code) {
     case 'EADDRINUSE':
       return 'the port is taken; choose another, or 0 for a free one'
     case 'EACCES':
       return 'no permission; ports below 1024 are for root, and the folder of a socket must be yours to write'
+    case 'ENOTSUP':
+      return 'this system cannot share a port (reusePort)'
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return 'no address is known for this name; try 127.0.0.1, or 0.0.0.0 for all'

@@ -21,6 +21,8 @@ export interface Surroundings {
   readonly cwd?: string
   /** What comes on standard input; default: nothing. */
   readonly input?: string | Uint8Array
+  /** What runs the command, and words for it. Default: this Node.js. */
+  readonly program?: readonly [string, ...string[]]
 }
 
 /** Runs the built command until it ends. */
@@ -48,10 +50,11 @@ export interface Running {
 export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  { cwd, input }: Surroundings = {},
+  { cwd, input, program = [process.execPath] }: Surroundings = {},
 ): Running {
   const { npm_command: _, ...inherited } = process.env
-  const child = spawn(process.execPath, [CLI, ...args], {
+  const [file, ...words] = program
+  const child = spawn(file, [...words, CLI, ...args], {
     env: { ...inherited, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
     cwd,
