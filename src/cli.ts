@@ -41,6 +41,9 @@ const MISTAKES = [
   UsageError,
 ]
 
+/** What Node.js throws where it was started with `--permission` and without what something takes. */
+const DENIED = ['ERR_ACCESS_DENIED', 'ERR_DLOPEN_DISABLED']
+
 // Who reads along may go away: that is no reason to end. A disk that is full loses what was asked for.
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE') return
@@ -72,6 +75,10 @@ function isMistakeOfUser(error: unknown): boolean {
 function explain(error: unknown): string {
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')) {
     return `wasm-serve: ${error.message}${error instanceof UsageError ? '\nTry wasm-serve --help' : ''}`
+  }
+  if (error instanceof Error && 'code' in error && DENIED.includes(String(error.code))) {
+    const { permission = 'Addons' } = error as { permission?: string }
+    return `wasm-serve: Node.js was started with --permission and without ${permission}: ${error.message}`
   }
   return `wasm-serve: this is a bug, please report it\n${error instanceof Error ? error.stack : error}`
 }

@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net'
+import { connect, type NetConnectOpts, type Socket } from 'node:net'
 
 /*
  * A load generator that compares bodies, which wrk, hey and autocannon do not: each request carries an id of its own,
@@ -8,6 +8,8 @@ import { connect, type Socket } from 'node:net'
 export interface LoadOptions {
   /** Where the requests go, path included. */
   readonly url: string
+  /** The Unix socket behind the URL, if it is there and not on a port. */
+  readonly socketPath?: string
   /** Keep-alive connections, each with one request at a time. Default: 100. */
   readonly connections?: number
   /** What a request sends for an id. Default: the id. */
@@ -46,12 +48,14 @@ export interface Load {
 /** Starts clients in a closed loop. Each reconnects when it is told to close or was cut off, until it is refused. */
 export function startLoad({
   url,
+  socketPath,
   connections = 100,
   body = (id) => id,
   isAnswer = (answer, body) => answer === body,
   onAnswer = () => undefined,
 }: LoadOptions): Load {
   const { hostname, port, host, pathname } = new URL(url)
+  const target = socketPath === undefined ? { host: hostname, port: Number(port) } : { path: socketPath }
   const counts: LoadCounts = { answers: 0, closing: 0, wrong: 0, non2xx: 0, resets: 0, refused: 0 }
   const milestones = new Set<() => void>()
   let stopped = false
@@ -66,7 +70,7 @@ export function startLoad({
 
   const runClient = async (client: number) => {
     for (let serial = 0; !stopped; ) {
-      const connection = await Connection.open(hostname, Number(port))
+      const connection = await Connection.open(target)
       if (!connection) {
         counts.refused++
         return
@@ -126,9 +130,9 @@ class Connection {
   #waiting: ((answer: LoadAnswer | undefined) => void) | undefined
 
   /** Resolves to nothing if the connection is refused. */
-  static open(hostname: string, port: number): Promise<Connection | undefined> {
+  static open(target: NetConnectOpts): Promise<Connection | undefined> {
     return new Promise((resolve) => {
-      const socket = connect({ host: hostname, port, noDelay: true })
+      const socket = connect({ ...target, noDelay: true })
       socket.once('error', () => resolve(undefined))
       socket.once('connect', () => {
         socket.removeAllListeners('error')
