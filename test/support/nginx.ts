@@ -10,8 +10,8 @@ const CONFIG = fileURLToPath(new URL('../../deploy/nginx/wasm-serve.conf', impor
 /** Addresses of our configuration, and what they are in a folder of the test's own. Nothing else is changed. */
 const PLACES = [
   ['listen 80;', 'nginx.sock', (path: string) => `listen unix:${path};`],
-  ['unix:/run/wasm-serve/blue.sock', 'blue.sock', (path: string) => `unix:${path}`],
-  ['unix:/run/wasm-serve/green.sock', 'green.sock', (path: string) => `unix:${path}`],
+  ['unix:/run/wasm-serve-blue/http.sock', 'blue.sock', (path: string) => `unix:${path}`],
+  ['unix:/run/wasm-serve-green/http.sock', 'green.sock', (path: string) => `unix:${path}`],
 ] as const
 
 /** An nginx with the configuration of `deploy/nginx`. */
