@@ -40,8 +40,9 @@ test.runIf(canJail)(
     const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-image-'))
     onTestFinished(() => rmSync(folder, { recursive: true }), 60_000) // there is a node_modules in it
     const [modules, build, image] = STAGES
-    for (const [name, lines] of Object.entries({ modules, build, image }))
-      await make(join(folder, name), lines ?? [], folder)
+    const makeStage = (name: string, lines: readonly Line[] = []) => make(join(folder, name), lines, folder)
+    await Promise.all([makeStage('modules', modules), makeStage('build', build)])
+    await makeStage('image', image)
 
     const restOf = (word: string) => image?.find((line) => line.word === word)?.rest ?? ''
     expect(restOf('USER')).toBe('node')
@@ -82,6 +83,7 @@ test.runIf(canJail)(
     expect(await ended).toEqual([0, null])
     expect(await isHealthy()).toBe(false)
   },
+  300_000, // npm and tsc take their time on a busy machine
 )
 
 /** Does the lines of a stage in a folder, which is its root. */
