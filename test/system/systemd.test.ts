@@ -76,7 +76,7 @@ function unitIn(root: string) {
   writeFileSync(config, `${plugins}\nroutes: [{ url: /, plugin: hello }]\n`)
   const line = inside(values('ExecStart')[0] ?? '', root)
     .replace('/usr/bin/node', process.execPath)
-    .replace('/opt/wasm-serve/node_modules/wasm-serve/dist/cli.js', CLI)
+    .replace('/opt/wasm-serve/blue/node_modules/wasm-serve/dist/cli.js', CLI)
     .replace('/etc/wasm-serve/wasm-serve.yaml', config)
     .split(' ')
   const start = (before: readonly string[]) => {
