@@ -43,7 +43,7 @@ export async function startServer(
   const drain = new Drain((request, response) => current.routing(request, response))
   const { server, connections, http2 } = createHttpServer(options, drain.handle, log)
   try {
-    await listenAt(server, options)
+    await listenAt(server, options, '--port')
   } catch (error) {
     await app.close()
     throw error

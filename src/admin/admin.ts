@@ -68,7 +68,7 @@ export async function openAdmin(
   )
   try {
     await app.ready()
-    await listenAt(server, at)
+    await listenAt(server, at, '--admin')
   } catch (error) {
     await app.close()
     throw error

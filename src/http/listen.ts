@@ -18,11 +18,13 @@ export interface ListenAddress {
 /**
  * Listens.
  *
+ * @param flag - Of the command, that chooses another port.
  * @throws {@link ListenError} that says why the address cannot be had.
  */
 export async function listenAt(
   server: Server,
   { host, port, socket, reusePort = false }: ListenAddress,
+  flag: string,
 ): Promise<void> {
   try {
     if (socket !== undefined) return await listenOnSocket(server, resolve(socket))
@@ -30,7 +32,7 @@ export async function listenAt(
     server.listen({ host, port, reusePort })
     await once(server, 'listening')
   } catch (error) {
-    throw new ListenError(socket ?? `${host}:${port}`, whyNot(error as NodeJS.ErrnoException), {
+    throw new ListenError(socket ?? `${host}:${port}`, whyNot(error as NodeJS.ErrnoException, flag), {
       cause: error,
     })
   }
@@ -42,10 +44,10 @@ function canReusePort(): boolean {
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
 }
 
-function whyNot({ code, message }: NodeJS.ErrnoException): string {
+function whyNot({ code, message }: NodeJS.ErrnoException, flag: string): string {
   switch (code) {
     case 'EADDRINUSE':
-      return 'the port is taken; choose another, or 0 for a free one'
+      return `the port is taken; choose another with ${flag}, or 0 for a free one`
     case 'EACCES':
       return 'no permission; ports below 1024 are for root, and the folder of a socket must be yours to write'
     case 'ENOTSUP':
