@@ -25,6 +25,9 @@ const tsc = createRequire(import.meta.url)
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inherit' })
 
 copyFileSync(new URL('src/runtime/kernel.wasm', import.meta.url), dist('runtime/kernel.wasm'))
+for (const name of ['index.html', 'console.css', 'icon.svg']) {
+  copyFileSync(new URL(`src/admin/console/${name}`, import.meta.url), dist(`admin/console/${name}`))
+}
 writeFileSync(dist('config/options-schema.js'), schemasAsData())
 writeFileSync(
   dist('config/options-check.js'),

@@ -57,7 +57,7 @@ function pathOf({ url }: ServedRoute): string {
 }
 
 /** Nobody can connect to "all addresses". */
-function reachable(url: string): string {
+export function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
 

@@ -11,6 +11,7 @@ import { sendAnyError } from '../route/error-response.ts'
 import { parseAdminAddress } from './address.ts'
 import { addAnswerHeaders, answerHeaders } from './answer-headers.ts'
 import { addApi } from './api/api.ts'
+import { addConsole } from './console.ts'
 import { addHealth } from './health.ts'
 import { addMetrics } from './metrics.ts'
 import { checkOrigin } from './origin-check.ts'
@@ -18,7 +19,7 @@ import type { AdminRoom, RoomContext } from './room.ts'
 import { requireToken } from './token.ts'
 
 /** What the admin listener has. */
-const ROOMS: readonly AdminRoom[] = [addHealth, addMetrics, addApi]
+const ROOMS: readonly AdminRoom[] = [addHealth, addMetrics, addApi, addConsole]
 
 /** How long a request of an operator may take to end, once the listener is closed. */
 const CLOSE_MS = 500

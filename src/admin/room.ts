@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { CheckedServerOptions } from '../config/options.ts'
+import type { RecentLines } from '../log/recent-lines.ts'
 import type { Meters } from '../meters/meters.ts'
 import type { Served } from './served.ts'
 
@@ -8,6 +9,8 @@ export interface RoomContext {
   readonly served: Served
   readonly meters: Meters
   readonly log: FastifyBaseLogger
+  /** What was logged last. */
+  readonly lines: RecentLines
   /** Those of the start. */
   readonly options: CheckedServerOptions
 }

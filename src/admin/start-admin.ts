@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedServerOptions } from '../config/options.ts'
+import { RecentLines } from '../log/recent-lines.ts'
 import { Meters } from '../meters/meters.ts'
 import type { ServedRoute } from '../route/served-route.ts'
 import type { RunningServer } from '../server.ts'
@@ -28,12 +29,14 @@ export interface StartedAdmin extends Pick<Admin, 'url' | 'close'> {
  * Opens the admin listener that the options ask for.
  *
  * @param address - The option `admin`.
+ * @param lines - Where the log's last lines are kept.
  * @throws {@link ListenError} if the address cannot be had.
  */
 export async function startAdmin(
   address: string,
   options: CheckedServerOptions,
   log: FastifyBaseLogger,
+  lines = new RecentLines(),
 ): Promise<StartedAdmin> {
   const meters = new Meters()
   let routesNow: () => readonly ServedRoute[] = () => []
@@ -47,7 +50,7 @@ export async function startAdmin(
   }
   const madeToken = options.adminToken === undefined ? makeToken() : undefined
   const token = options.adminToken ?? madeToken ?? ''
-  const admin = await openAdmin({ address, token, server: options }, { served, meters, log, options })
+  const admin = await openAdmin({ address, token, server: options }, { served, meters, log, lines, options })
   return {
     url: admin.url,
     meters,

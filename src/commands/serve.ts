@@ -1,11 +1,12 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import type { StartedAdmin } from '../admin/start-admin.ts'
-import { renderBanner } from '../banner.ts'
+import { reachable, renderBanner } from '../banner.ts'
 import { type Config, readConfig } from '../config/config.ts'
 import type { CheckedServerOptions } from '../config/options.ts'
 import { openLog } from '../log/log.ts'
 import { printable } from '../log/printable.ts'
+import type { RecentLines } from '../log/recent-lines.ts'
 import { packageVersion } from '../package-version.ts'
 import { type RunningServer, startServer } from '../server.ts'
 import { endWithSignals } from '../shutdown.ts'
@@ -52,10 +53,11 @@ async function open(config: Config, host: Host): Promise<Opened> {
   let log = openLog('silent')
   try {
     const control = await openControl(config, host, async (options) => {
-      log = openLog(options.logLevel, host.logTerminal, host.secrets)
+      const lines = options.admin === undefined ? undefined : await keepLines()
+      log = openLog(options.logLevel, host.logTerminal, host.secrets, lines)
       if (options.otel) sdk = await startSdk(host)
       // Before the routes, so that it can tell that they are being loaded.
-      if (options.admin !== undefined) admin = await openAdmin(options.admin, options, log, host)
+      if (options.admin !== undefined) admin = await openAdmin(options.admin, options, { log, lines }, host)
       return { log, meters: admin?.meters }
     })
     const server = await serveChanging(control, log)
@@ -71,14 +73,26 @@ async function open(config: Config, host: Host): Promise<Opened> {
 async function openAdmin(
   address: string,
   options: CheckedServerOptions,
-  log: FastifyBaseLogger,
+  { log, lines }: { readonly log: FastifyBaseLogger; readonly lines: RecentLines | undefined },
   host: Host,
 ): Promise<StartedAdmin> {
   const { startAdmin } = await import('../admin/start-admin.ts') // most servers have none
-  const admin = await startAdmin(address, options, log)
+  const admin = await startAdmin(address, options, log, lines)
   const token = admin.madeToken === undefined ? '' : `, token ${admin.madeToken}`
-  host.writeError(`The admin listener is on ${admin.url}${token}\n`)
+  host.writeError(`The admin listener is on ${admin.url}${token}\n${renderConsole(admin)}`)
   return admin
+}
+
+/** Only for those who look at them. */
+async function keepLines(): Promise<RecentLines> {
+  const { RecentLines } = await import('../log/recent-lines.ts')
+  return new RecentLines()
+}
+
+/** The console's address, with the token only if nobody else knows it; a browser reaches no Unix socket. */
+function renderConsole({ url, madeToken }: StartedAdmin): string {
+  if (url.startsWith('unix:')) return ''
+  return `The console is on ${reachable(url)}/${madeToken === undefined ? '' : `#token=${madeToken}`}\n`
 }
 
 /** Before the app, which makes the spans. */

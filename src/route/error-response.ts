@@ -122,8 +122,13 @@ export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
 }
 
 function logFailure(error: KnownError, request: FastifyRequest): void {
-  const { code, message, cause } = error
-  if (error.statusCode < 500) request.log.debug({ code }, message)
-  else if (cause instanceof Error) request.log.error({ code, err: cause }, message)
-  else request.log.error({ code, ...(cause as object | undefined) }, message)
+  const { message, cause } = error
+  const { wasmServe } = request.routeOptions.config
+  const fields = {
+    code: error.code,
+    ...(wasmServe && { plugin: wasmServe.plugin, function: wasmServe.function }),
+  }
+  if (error.statusCode < 500) request.log.debug(fields, message)
+  else if (cause instanceof Error) request.log.error({ ...fields, err: cause }, message)
+  else request.log.error({ ...fields, ...(cause as object | undefined) }, message)
 }

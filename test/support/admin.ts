@@ -5,6 +5,7 @@ import { startAdmin } from '../../src/admin/start-admin.ts'
 import { createApp } from '../../src/app.ts'
 import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/config/options.ts'
 import { openLog } from '../../src/log/log.ts'
+import { RecentLines } from '../../src/log/recent-lines.ts'
 import { Meters } from '../../src/meters/meters.ts'
 import { type RunningServer, startServer } from '../../src/server.ts'
 
@@ -26,7 +27,7 @@ export async function listenAdmin(
   const told: Served = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
   const admin = await openAdmin(
     { address, token: TOKEN, server: options },
-    { served: told, meters, log, options },
+    { served: told, meters, log, lines: new RecentLines(), options },
   )
   onTestFinished(() => admin.close())
   return { ...admin, port: Number(/\d+$/.exec(admin.url)) }

@@ -12,6 +12,7 @@ import type { AdminRoom } from '../room.ts'
 import type { Served } from '../served.ts'
 import { apiDocument } from './api-document.ts'
 import { changeEndpoints } from './change-endpoints.ts'
+import { consoleEndpoints } from './console-endpoints.ts'
 import type { Control } from './control.ts'
 import { type Endpoint, entityTag, matches } from './endpoint.ts'
 import { pluginEndpoints } from './plugin-endpoints.ts'
@@ -46,15 +47,17 @@ export const endpoints: readonly Endpoint[] = [
 ]
 
 /** The admin API, which shows and changes what is served, and `/openapi.json`, which describes it. */
-export const addApi: AdminRoom = (app, { served, options }) => {
+export const addApi: AdminRoom = (app, context) => {
+  const { served, options } = context
   const { uploadLimit: bodyLimit } = options
   app.addContentTypeParser(BYTES, { parseAs: 'buffer', bodyLimit }, (_request, body, done) =>
     done(null, body),
   )
   app.setErrorHandler(errorSender(served))
   app.addHook('preSerialization', async (_request, _reply, payload) => hideSecrets(payload, served))
-  for (const endpoint of endpoints) addEndpoint(app, endpoint, served)
-  app.get('/openapi.json', () => apiDocument(endpoints))
+  const all = [...endpoints, ...consoleEndpoints(context)]
+  for (const endpoint of all) addEndpoint(app, endpoint, served, bodyLimit)
+  app.get('/openapi.json', () => apiDocument(all))
   app.get('/routes/openapi.json', async () => {
     const { planned } = controlOf(served).changer.live.wanted
     const { routesDocument } = await import('../../openapi/routes-document.ts')
@@ -63,12 +66,13 @@ export const addApi: AdminRoom = (app, { served, options }) => {
   })
 }
 
-function addEndpoint(app: FastifyInstance, endpoint: Endpoint, served: Served): void {
+function addEndpoint(app: FastifyInstance, endpoint: Endpoint, served: Served, bodyLimit: number): void {
   const { method, path, body, run } = endpoint
   const check = body && ajv.compile(body)
   app.route({
     method,
     url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    bodyLimit,
     async handler(request, reply) {
       const control = controlOf(served)
       if (check) refuseBody(endpoint, check, request.body)

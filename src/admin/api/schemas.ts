@@ -65,6 +65,15 @@ export const bodies = {
     maxItems: 2,
   },
   rollback: object({ digest }, []),
+  call: object(
+    {
+      method: { type: 'string', pattern: '^[A-Z]{1,20}$', default: 'POST' },
+      url: { type: 'string', pattern: '^/', description: 'Path and query.' },
+      headers: { type: 'object', additionalProperties: { type: 'string' } },
+      body: { type: 'string', description: 'In base64. Default: none.' },
+    },
+    ['url'],
+  ),
   route: {
     type: 'object',
     properties: {
@@ -179,6 +188,48 @@ export const SCHEMAS = {
       'from',
     ],
   ),
+  Live: object(
+    {
+      revision: count('What is live.'),
+      state: { type: 'string', enum: ['starting', 'serving', 'draining'] },
+      url: text('Where clients reach the routes.'),
+      version: text('Of wasm-serve.'),
+      ms: { type: 'number', description: 'Since the start of the process: the clock of the counts.' },
+      memoryBytes: count('Memory of the process. (RSS)'),
+      boundsMs: list({ type: 'number' }, 'Upper bounds of the buckets; one more bucket is above the last.'),
+      meters: list(
+        object({
+          route: text('Its URL, with its host in front if it has one.'),
+          plugin: text('As in the log.'),
+          digest: text('The first 12 digits.'),
+          outcomes: {
+            type: 'object',
+            additionalProperties: { type: 'integer' },
+            description: 'How many calls ended how; those that are 0 are left out.',
+          },
+          guest: list({ type: 'integer' }, 'Calls by how long the guest ran: one number a bucket.'),
+          queue: list({ type: 'integer' }, 'Calls by how long they waited.'),
+          waiting: count('Calls that wait.'),
+          instances: count('That are open.'),
+          guestBytes: count('Memory of the guests.'),
+          kernelBytes: count('Memory between guests and host.'),
+        }),
+      ),
+    },
+    ['revision', 'state', 'version', 'ms', 'memoryBytes', 'boundsMs', 'meters'],
+  ),
+  LogLine: {
+    type: 'object',
+    properties: { level: text('Of the line.'), time: text('When.'), msg: text('What.') },
+    additionalProperties: true,
+    description: 'As it was logged: `reqId` is the id of the request, `plugin` and `function` are what ran.',
+  },
+  Answer: object({
+    status: count('Of the answer.'),
+    headers: { type: 'object', additionalProperties: true, description: 'Texts, or lists of texts.' },
+    body: text('In base64.'),
+    ms: { type: 'number', description: 'From the request to the last byte of the answer.' },
+  }),
   ChangedPlugin: object({
     change: { $ref: '#/components/schemas/Change' },
     plugin: { $ref: '#/components/schemas/Plugin' },
