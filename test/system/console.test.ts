@@ -135,6 +135,18 @@ test('a plug-in that goes bad is found in numbers and log, and rolled back by a 
   expect(mishaps).toEqual([])
 })
 
+test('what somebody else has changed meanwhile is not overwritten', async () => {
+  const { page, post, api, adminUrl } = await enter([guest('echo')])
+  await api('PUT', '/api/plugins/echo', guestBytes('upper'))
+  await page.goto(`${adminUrl}/#/plugins/echo`)
+  await page.getByRole('button', { name: /^Roll back/ }).waitFor()
+  await page.getByRole('button', { name: 'Pause' }).click()
+  await api('PUT', '/api/plugins/echo', guestBytes('moody'))
+  await page.getByRole('button', { name: /^Roll back/ }).click()
+  await page.getByText('WASM_SERVE_REVISION_MISMATCH').waitFor()
+  expect((await post('/', 'T'))[0]).toBe(500)
+})
+
 test('a plug-in is added, and its function called, with keys only', async () => {
   const { page, mishaps } = await enter([guest('echo')])
   const tabTo = async (name: string) => {

@@ -109,6 +109,8 @@ export class Refused extends Error {
 /** Asks the admin API. */
 export class AdminApi {
   readonly #token: string
+  /** Of what is shown, so that nothing that nobody has seen here is overwritten. */
+  #seen = '*'
 
   constructor(token: string) {
     this.#token = token
@@ -137,15 +139,23 @@ export class AdminApi {
   }
 
   async #ask(path: string, init: RequestInit): Promise<unknown> {
-    const headers = { ...init.headers, authorization: `Bearer ${this.#token}` }
+    const isChange = init.method !== 'GET' && path.startsWith(PLUGINS)
+    const headers = {
+      ...init.headers,
+      authorization: `Bearer ${this.#token}`,
+      ...(isChange && { 'if-match': this.#seen }),
+    }
     const answer = await fetch(path, { ...init, headers, cache: 'no-store' }).catch(() => {
       throw new Refused(0, '', 'The server does not answer.')
     })
     const content: unknown = await answer.json().catch(() => undefined)
+    if (path === PLUGINS) this.#seen = answer.headers.get('etag') ?? '*'
     if (answer.ok) return content
     const { code, detail } = (content ?? {}) as { readonly code?: string; readonly detail?: string }
     throw new Refused(answer.status, code ?? '', detail ?? `The server answered ${answer.status}.`)
   }
 }
+
+const PLUGINS = '/api/plugins'
 
 const JSON_TYPE = { 'content-type': 'application/json' }

@@ -13,14 +13,18 @@ export class Outcome {
     this.node.replaceChildren(element('p', { class: 'success' }, text))
   }
 
-  /** @throws what is no refusal: a bug. */
-  bad(error: unknown): void {
+  /**
+   * @param meaning - What it means for what is served; default: nothing was changed.
+   * @throws what is no refusal: a bug.
+   */
+  bad(error: unknown, meaning = 'Refused: all is as it was.'): void {
     if (!(error instanceof Refused)) throw error
+    const known = error.status === 0 ? 'Whether it was done is not known.' : meaning
     this.node.replaceChildren(
       element(
         'div',
         { class: 'refusal' },
-        element('strong', {}, 'Refused: all is as it was. '),
+        element('strong', {}, `${known} `),
         error.message,
         error.code !== '' && element('code', {}, error.code),
       ),

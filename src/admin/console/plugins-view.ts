@@ -1,4 +1,4 @@
-import type { Change, Plugin } from './admin-api.ts'
+import type { Plugin } from './admin-api.ts'
 import { element } from './element.ts'
 import { formatDigest } from './format.ts'
 import { Outcome } from './outcome.ts'
@@ -53,16 +53,16 @@ function addForm(server: Server): HTMLElement {
     const [module] = file.files ?? []
     if (!module) return
     outcome.clear()
+    const added = `${name.value} is there`
+    let meaning: string | undefined
     try {
-      const path = `/api/plugins/${encodeURIComponent(name.value)}`
-      await server.api.send<{ change: Change }>('PUT', path, module)
+      await server.api.send('PUT', `/api/plugins/${encodeURIComponent(name.value)}`, module)
+      meaning = `${added}, but has no route yet.`
       if (url.value !== '')
         await server.api.send('POST', '/api/routes', { plugin: name.value, url: url.value })
-      outcome.good(
-        url.value === '' ? `${name.value} is there.` : `${name.value} is there, and answers at ${url.value}.`,
-      )
+      outcome.good(url.value === '' ? `${added}.` : `${added}, and answers at ${url.value}.`)
     } catch (error) {
-      outcome.bad(error)
+      outcome.bad(error, meaning)
     }
     await server.refresh()
   }
