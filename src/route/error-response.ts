@@ -123,7 +123,7 @@ export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
 
 function logFailure(error: KnownError, request: FastifyRequest): void {
   const { message, cause } = error
-  const { wasmServe } = request.routeOptions.config
+  const wasmServe = request.routeOptions.config?.wasmServe // a URL that cannot be read has no route
   const fields = {
     code: error.code,
     ...(wasmServe && { plugin: wasmServe.plugin, function: wasmServe.function }),
