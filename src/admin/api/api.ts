@@ -8,7 +8,7 @@ import {
   RouteConflictError,
 } from '../../errors.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../../route/error-response.ts'
-import type { AdminRoom } from '../room.ts'
+import type { AdminRoom, RoomContext } from '../room.ts'
 import type { Served } from '../served.ts'
 import { apiDocument } from './api-document.ts'
 import { changeEndpoints } from './change-endpoints.ts'
@@ -39,12 +39,10 @@ const overview: Endpoint = {
   }),
 }
 
-export const endpoints: readonly Endpoint[] = [
-  overview,
-  ...changeEndpoints,
-  ...pluginEndpoints,
-  ...routeEndpoints,
-]
+/** All that the API can do. */
+export function endpointsOf(context: RoomContext): readonly Endpoint[] {
+  return [overview, ...changeEndpoints, ...pluginEndpoints, ...routeEndpoints, ...consoleEndpoints(context)]
+}
 
 /** The admin API, which shows and changes what is served, and `/openapi.json`, which describes it. */
 export const addApi: AdminRoom = (app, context) => {
@@ -55,7 +53,7 @@ export const addApi: AdminRoom = (app, context) => {
   )
   app.setErrorHandler(errorSender(served))
   app.addHook('preSerialization', async (_request, _reply, payload) => hideSecrets(payload, served))
-  const all = [...endpoints, ...consoleEndpoints(context)]
+  const all = endpointsOf(context)
   for (const endpoint of all) addEndpoint(app, endpoint, served, bodyLimit)
   app.get('/openapi.json', () => apiDocument(all))
   app.get('/routes/openapi.json', async () => {
