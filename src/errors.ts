@@ -275,7 +275,7 @@ export const KvValueTooLargeError = failure<[bytes: number, limit: number]>(
 /** The plug-in writes and may only read. */
 export const KvReadOnlyError = failure<[namespace: string]>(
   'WASM_SERVE_KV_READ_ONLY',
-  'The namespace %s may only be read (--kv readwrite allows more)',
+  'The namespace %s may only be read (kv.access, --kv-access readwrite, allows more)',
 )
 
 /** The file that a guest is to get as its input cannot be read. */

@@ -15,7 +15,7 @@ static: { /files: ./site }
 defaults: { bodyLimit: 64KiB, timing: true }
 plugins:
   shop: { source: ${plugin('http-rust/http.wasm')}, contract: http }
-  visits: { source: ${plugin('visits/visits.wasm')}, kvNamespace: guests }
+  visits: { source: ${plugin('visits/visits.wasm')}, kv: { namespace: guests } }
 routes:
   - { url: /hello, plugin: ${plugin('hello/hello.wasm')}, headers: { x-by: wasm-serve } }
   - { url: /hello/:name, method: '*', plugin: shop }

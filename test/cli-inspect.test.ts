@@ -271,5 +271,5 @@ test('it tells that a store makes its guests wait, in threads, without opening t
   expect(await reason(reader, '--store', 'lmdb:/nowhere')).toBeUndefined()
   expect(await reason(writer, '--store', 'lmdb:/nowhere')).toBe('key-value store')
   expect(await reason(reader, '--store', 'redis://nowhere.invalid')).toBe('key-value store')
-  expect(await reason(reader, '--store', 'redis://nowhere.invalid', '--kv', 'none')).toBeUndefined()
+  expect(await reason(reader, '--store', 'redis://nowhere.invalid', '--kv-access', 'none')).toBeUndefined()
 })

@@ -151,7 +151,7 @@ test.each([
   const kv = file('kv.wasm', kvGuest('get', 'set'))
   const server = await listenBoth([
     { plugin: kv, function: 'get', url: '/get', ...options },
-    { plugin: kv, function: 'set', url: '/set', kv: 'read', ...options },
+    { plugin: kv, function: 'set', url: '/set', kv: { access: 'read' }, ...options },
   ])
   await send(`${server.url}/get`, ['some-key'])
   await send(`${server.url}/get`, ['some-key'])

@@ -121,7 +121,9 @@ describe('where guests run that have state', () => {
     const store = await storeOf.lmdb()
     const [route] = routesOf(kvPlugin(), ['set'])
     if (!route) throw new Error('no route')
-    const { engines, post } = await mount([route, { ...route, url: '/refused', kv: 'read' }], { store })
+    const { engines, post } = await mount([route, { ...route, url: '/refused', kv: { access: 'read' } }], {
+      store,
+    })
     expect(engines).toEqual(['key-value store', 'inline'])
     expect(await post('/set', 'keykeykex')).toMatchObject({ status: 200 })
     expect(await post('/refused', 'keykeykey')).toMatchObject(code(-3))
@@ -183,7 +185,7 @@ describe('a store', () => {
   })
 
   test('is not there for a route that may not have it', async () => {
-    await expect(mount(routesOf(kvPlugin(), ['get'], { kv: 'none' }))).rejects.toMatchObject({
+    await expect(mount(routesOf(kvPlugin(), ['get'], { kv: { access: 'none' } }))).rejects.toMatchObject({
       code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING',
     })
   })
@@ -194,7 +196,7 @@ describe('a store', () => {
       { plugin: one, function: 'set', url: '/one/set' },
       { plugin: two, function: 'get', url: '/two/get' },
       { plugin: two, function: 'list', url: '/two/list' },
-      { plugin: two, function: 'get', url: '/shared/get', kvNamespace: 'one.wasm' },
+      { plugin: two, function: 'get', url: '/shared/get', kv: { namespace: 'one.wasm' } },
     ])
     expect(await post('/one/set', 'greetingHello')).toMatchObject({ status: 200 })
     expect(await post('/two/get', 'greeting')).toMatchObject(code(-1))
@@ -208,10 +210,12 @@ describe('a store', () => {
   ])('can be read only, %s', async (_where, options) => {
     const { post } = await mount([
       ...routesOf(kvPlugin(), ['set', 'get'], options),
-      ...routesOf(kvPlugin(), ['set', 'write', 'get'], { ...options, kv: 'read' }).map((route) => ({
-        ...route,
-        url: `/read${route.url}`,
-      })),
+      ...routesOf(kvPlugin(), ['set', 'write', 'get'], { ...options, kv: { access: 'read' } }).map(
+        (route) => ({
+          ...route,
+          url: `/read${route.url}`,
+        }),
+      ),
     ])
     await post('/set', 'greetingHello')
     expect(await post('/read/set', 'greetingHi')).toMatchObject(code(-3))

@@ -247,18 +247,25 @@ export const routeSchema = only({
   maxQueue: count('Calls that may wait for an instance; more are answered with 503.', 1_000),
   maxQueueBytes: count('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
   maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
-  kv: withDefault(
-    Type.Enum(['none', 'read', 'readwrite'], {
-      default: 'readwrite',
-      description: 'What the guest may do with the store, if it imports its functions.',
-    }),
-  ),
-  kvNamespace: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 255,
-      description: "Where the guest's keys are in the store. Default: the plug-in's name.",
-    }),
+  kv: Type.Optional(
+    Type.Object(
+      {
+        access: Type.Optional(
+          Type.Enum(['none', 'read', 'readwrite'], {
+            description:
+              'What the guest may do with the store, if it imports its functions. Default: readwrite.',
+          }),
+        ),
+        namespace: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 255,
+            description: "Where the guest's keys are in the store. Default: the plug-in's name.",
+          }),
+        ),
+      },
+      { additionalProperties: false, description: 'The store, for the guest: `access`, `namespace`.' },
+    ),
   ),
   logRate: count('Lines that guests may log in a second, in each thread; others are dropped.', 1_000),
   smoke: Type.Optional(

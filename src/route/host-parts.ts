@@ -58,11 +58,14 @@ export async function openHostParts(
 }
 
 /** For a thread that only tries whether a guest starts: what it reads and writes then is a store of its own. */
-export async function trialParts({ kv }: CheckedRouteOptions, { bridged }: HostParts): Promise<BridgedParts> {
-  if (kv === 'none' || !bridged.names.includes('kv')) return { names: [], operations: {} }
+export async function trialParts(
+  { kv: { access = 'readwrite' } = {} }: CheckedRouteOptions,
+  { bridged }: HostParts,
+): Promise<BridgedParts> {
+  if (access === 'none' || !bridged.names.includes('kv')) return { names: [], operations: {} }
   const { openMemoryStore } = await import('../store/memory.ts')
   const store = openMemoryStore({ maxBytes: TRIAL_STORE_BYTES })
-  return { names: ['kv'], operations: kvOperations(serveKv(store, { namespace: 'trial', access: kv })) }
+  return { names: ['kv'], operations: kvOperations(serveKv(store, { namespace: 'trial', access })) }
 }
 
 /** Room for a few of the largest values. */

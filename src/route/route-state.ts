@@ -26,16 +26,17 @@ export interface RouteState {
  * @throws what {@link openStore} and {@link serveKv} throw.
  */
 export async function openRouteState(
-  { kv, kvNamespace }: CheckedRouteOptions,
+  { kv = {} }: CheckedRouteOptions,
   plugin: Plugin,
   users: HostFunctions | undefined,
   store: SharedStore,
   meter?: RouteMeter,
 ): Promise<RouteState | undefined> {
-  if (kv === 'none') return undefined
+  const { access = 'readwrite', namespace = plugin.name } = kv
+  if (access === 'none') return undefined
   const imports = kvImports(plugin, users)
   if (imports.length === 0) return undefined
-  const served = serveKv(await store.open(), { namespace: kvNamespace ?? plugin.name, access: kv })
+  const served = serveKv(await store.open(), { namespace, access })
   const client = meter ? meterKv(served, meter.kv) : served
   const functions = withKv(users, imports, client)
   return { client, functions, waits: waitsForKv(functions, imports) }
@@ -43,12 +44,12 @@ export async function openRouteState(
 
 /** Whether the guests of a route will have to wait for the store: told without opening it. */
 export function waitsForStore(
-  { kv }: CheckedRouteOptions,
+  { kv = {} }: CheckedRouteOptions,
   plugin: Plugin,
   users: HostFunctions | undefined,
   url: string,
 ): boolean {
-  if (kv === 'none') return false
+  if (kv.access === 'none') return false
   const imports = kvImports(plugin, users)
   const client: KvClient = {
     sync: syncOf(url),
