@@ -126,6 +126,7 @@ test.each(SHELLS)('one Ctrl-C under npx is one signal, also if npm hands it on (
 test('a second Ctrl-C under npx ends the server at once', async () => {
   const terminal = await run('script', inTerminal(`npx ${NPX.join(' ')}`))
   await begin(terminal.port)
+  terminal.child.stdin?.on('error', () => undefined) // it may be gone before the last key
   const impatient = setInterval(() => terminal.child.stdin?.write('\x03'), 50)
   const output = await terminal.allGone
   clearInterval(impatient)
