@@ -88,6 +88,35 @@ test('what does not change keeps its instance, with its memory and variables; wh
   expect((await post('/b', '')).status).toBe(404)
 })
 
+test('instances that are kept answer by the new options of HTTP', async () => {
+  const route = { ...ECHO, headers: { 'x-version': 'one' }, bodyLimit: 1_000 }
+  const { changer, url } = await changing([route])
+  const next = {
+    ...route,
+    headers: { 'x-version': 'two' },
+    description: 'two',
+    bodyLimit: 3,
+    contract: 'http',
+  }
+  expect(await changer.tryChange('test', wanted([next as RouteOptions]))).toMatchObject({ ok: true, kept: 1 })
+  expect(changer.live.routes).toMatchObject([{ description: 'two', contract: 'http' }])
+  const ask = (body: string) => fetch(url, { method: 'POST', body })
+  const answers = [await ask('abc'), await ask('abcd')]
+  expect(answers.map(({ status }) => status)).toEqual([502, 413]) // what it says back is no answer of this contract
+  expect(answers.map(({ headers }) => headers.get('x-version'))).toEqual(['two', 'two'])
+})
+
+test('instances that are kept have to answer a smoke request that is new, or asked in another way', async () => {
+  const { changer, post } = await changing([ECHO])
+  const attempt = (route: Partial<RouteOptions>) => changer.tryChange('test', wanted([{ ...ECHO, ...route }]))
+  const refused = { ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } }
+  expect(await attempt({ smoke: { body: 'abc', answer: 'ABC' } })).toMatchObject(refused)
+  const smoke = { body: 'abc', answer: 'abc' }
+  expect(await attempt({ smoke })).toMatchObject({ ok: true, kept: 1 })
+  expect(await attempt({ smoke, contract: 'http' })).toMatchObject(refused)
+  expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
+})
+
 test('variables that a plug-in shares outlive a change', async () => {
   const zoo = { plugin: guest('hostile-host'), vars: 'shared' } as const
   const get = { ...zoo, url: '/get', function: 'var' }

@@ -70,25 +70,26 @@ export async function openRoutes(
     const key = given ? poolKey(options, plugin, url, stallMs) : place
     const lease = pool.take(key)
     if (lease) leases.push(lease)
-    return { key, url, lease, chosen: lease ? undefined : await chooseRoute(options, path, shared) }
+    const chosen = lease ? undefined : await chooseRoute(options, path, shared)
+    return { options: { ...options, plugin }, key, url, lease, chosen }
   }
 
   try {
     // All are waited for: one that is taken from the pool after another has failed has to be given back.
     const found = (await Promise.allSettled(options.routes.flatMap(wantedOf).map(find))).map(unwrap)
     await Promise.all(
-      found.map(async ({ chosen }) => {
-        if (!chosen) return
-        const { smoke } = chosen.options
-        if (smoke) await tryOut({ ...chosen.options, plugin: chosen.plugin })
-        else if (options.trial) await tryRoute(chosen, log)
+      found.map(async ({ options: route, lease, chosen }) => {
+        if (route.smoke && !lease?.wasSmoked(route)) {
+          await tryOut(route)
+          lease?.smoked(route)
+        } else if (chosen && options.trial) await tryRoute(chosen, log)
       }),
     )
-    const all = found.map(({ key, url, lease, chosen }) => {
+    const all = found.map(({ options: route, key, url, lease, chosen }) => {
       const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log)))
       if (!taken) throw new Error('a route was neither taken nor chosen')
       if (taken !== lease) leases.push(taken)
-      return taken.route
+      return { ...taken.route, options: route } // what its instances do not know may have changed
     })
     await Promise.all(all.map(({ instances }) => instances.ready))
     const kept = found.filter(({ lease }) => lease).length

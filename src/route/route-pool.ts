@@ -11,7 +11,7 @@ import { openShared, type Shared } from './shared.ts'
 export class RoutePool {
   readonly shared: Shared
   readonly #entries = new Map<string, Entry>()
-  readonly #counts = new WeakMap<OpenRoute, VersionCounts>()
+  readonly #counts = new WeakMap<OpenRoute['instances'], VersionCounts>()
 
   constructor(...of: Parameters<typeof openShared>) {
     this.shared = openShared(...of)
@@ -25,15 +25,15 @@ export class RoutePool {
 
   /** Takes in what was opened for this key. */
   add(key: string, route: OpenRoute): Lease {
-    const entry = { route, leases: 0 }
+    const entry = { route, leases: 0, smoked: route.options }
     this.#entries.set(key, entry)
     return this.#lease(key, entry)
   }
 
   /** What was counted of the calls of a route's instances. */
-  countsOf(route: OpenRoute): VersionCounts {
-    const counts = this.#counts.get(route) ?? { calls: 0, failures: 0 }
-    this.#counts.set(route, counts)
+  countsOf({ instances }: OpenRoute): VersionCounts {
+    const counts = this.#counts.get(instances) ?? { calls: 0, failures: 0 }
+    this.#counts.set(instances, counts)
     return counts
   }
 
@@ -48,6 +48,10 @@ export class RoutePool {
     const entries = this.#entries
     return {
       route: entry.route,
+      wasSmoked: (options) => smokeKey(entry.smoked) === smokeKey(options),
+      smoked(options) {
+        entry.smoked = options
+      },
       async giveBack() {
         if (isBack) return
         isBack = true
@@ -62,6 +66,8 @@ export class RoutePool {
 interface Entry {
   readonly route: OpenRoute
   leases: number
+  /** Options with which it was asked its smoke request last, if it has one. */
+  smoked: CheckedRouteOptions
 }
 
 /** Options that never reach an instance: a route that changes in nothing else keeps its instances. */
@@ -91,6 +97,20 @@ export function poolKey(options: CheckedRouteOptions, plugin: Plugin, url: strin
   return JSON.stringify([url, stallMs, name, digest, links, settings, entries.sort()])
 }
 
+/**
+ * Of options that leave instances as they are: those that the answer to a smoke request depends on.
+ *
+ * @param options - As data: no functions.
+ */
+function smokeKey(options: CheckedRouteOptions): string {
+  const { description: _, plugin: _source, ...all } = options
+  return JSON.stringify(
+    Object.entries(all)
+      .filter(([name]) => NOT_OF_INSTANCES.has(name))
+      .sort(),
+  )
+}
+
 /** Equal bytes are compiled once, and so are one object for as long as somebody uses it. */
 const numbers = new WeakMap<object, number>()
 let lastNumber = 0
@@ -103,7 +123,12 @@ function numberOf(module: object): number {
 
 /** The right to use a route's instances. */
 export interface Lease {
+  /** With the options that it was opened with. */
   readonly route: OpenRoute
+  /** Whether it was asked its smoke request with these options. */
+  wasSmoked(options: CheckedRouteOptions): boolean
+  /** It was, and answered as it should. */
+  smoked(options: CheckedRouteOptions): void
   /** Once it has been by all, the instances are closed, when their calls have ended. */
   giveBack(): Promise<void>
 }
