@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startWithAdmin, temporaryFolder } from './support/admin-api.ts'
@@ -383,4 +383,35 @@ test('modules that no version has any more are removed', async () => {
   expect(modules()).toEqual([sha(ECHO), sha(UPPER)].sort())
   expect((await api('DELETE', `/api/plugins/echo/versions/${sha(UPPER)}`)).status).toBe(200)
   expect(modules()).toEqual([sha(ECHO)])
+})
+
+test('a route that is added gets its place from the defaults, and keeps it', async () => {
+  const folder = temporaryFolder()
+  const configure = (defaults: string) =>
+    writeFileSync(
+      join(folder, 'wasm-serve.yaml'),
+      `defaults: ${defaults}\nroutes: [{ plugin: ${guest('echo')}, url: /echo, method: POST }]\n`,
+    )
+  configure('{ method: PUT, host: one.example }')
+  const { api } = await startWithAdmin([], folder)
+  await api('PUT', '/api/plugins/shout', UPPER)
+  const added = await api('POST', '/api/routes', { plugin: 'shout', url: '/shout' })
+  const { id } = added.body.route
+  expect([added.status, added.body.route]).toMatchObject([201, { methods: ['PUT'], host: 'one.example' }])
+  configure('{ method: DELETE, host: two.example }')
+  expect((await api('POST', '/api/reload')).status).toBe(200)
+  const put = await api('PUT', `/api/routes/${id}`, { plugin: 'shout', description: 'loud' })
+  expect([put.status, put.body.route]).toMatchObject([200, { id, methods: ['PUT'], host: 'one.example' }])
+  expect((await api('DELETE', `/api/routes/${id}`)).status).toBe(200)
+  const { body: routes } = await api('GET', '/api/routes')
+  expect(routes).toMatchObject([{ url: '/echo' }])
+})
+
+test('routes that meet are refused with an admin listener too', async () => {
+  const folder = temporaryFolder()
+  mkdirSync(join(folder, 'other'))
+  const paths = [join(folder, 'one.wasm'), join(folder, 'other', 'one.wasm')]
+  for (const path of paths) writeFileSync(path, ECHO)
+  const { code, stderr } = await run([...paths, '--port', '0', '--admin', '127.0.0.1:0'])
+  expect([code, stderr]).toEqual([2, expect.stringContaining('Several routes have the same URL')])
 })

@@ -19,7 +19,7 @@ import {
 import type { ChangeStore } from './state-folder.ts'
 
 /** Makes other changes of those that there are. @throws why it cannot. */
-export type Edit = (changes: Changes) => Changes
+export type Edit = (changes: Changes, merged: Merged) => Changes
 
 /** A route of a plan. */
 export interface BookedRoute {
@@ -82,7 +82,7 @@ export class Book {
     { sources, merged, edit, modules }: Proposed,
   ): Promise<Proposal> {
     const added = new Map(modules)
-    const making = new Making(edit?.(this.#changes) ?? this.#changes, this.#store, added)
+    const making = new Making(edit?.(this.#changes, merged) ?? this.#changes, this.#store, added)
     return {
       routes: await making.overlay(routes, sources, merged),
       warnings: making.warnings,
@@ -132,15 +132,16 @@ class Making {
     merged: Merged,
   ): Promise<BookedRoute[]> {
     this.#takeVersions(routes, sources)
-    const known = new Map(routes.map((route) => [idOf(route.given), route]))
+    const known = routes.map((route) => [idOf(route.given), route] as const) // those that meet are refused later
+    const ids = new Set(known.map(([id]) => id))
     const kept = await Promise.all(
-      [...known].map(async ([id, route]) => {
+      known.map(async ([id, route]) => {
         const change = this.changes.routes.get(id)
         if (!change) return this.#versions(route)
         return change.options ? this.#put(id, change.options, merged) : []
       }),
     )
-    const more = [...this.changes.routes].filter(([id]) => !known.has(id))
+    const more = [...this.changes.routes].filter(([id]) => !ids.has(id))
     // That a route is gone need not be known where there is none.
     for (const [id, { options }] of more) if (!options) this.changes = withRoute(this.changes, id, undefined)
     const added = await Promise.all(
@@ -195,8 +196,7 @@ class Making {
       this.warnings.push(`route ${id} was left out: its plug-in ${name} is gone`)
       return []
     }
-    const own = fromData(options, ADMIN) as GivenMap
-    const given = mergeMaps(mapOf([], ADMIN), merged.plugins.get(name) ?? merged.route, own)
+    const given = givenOf(options, merged)
     return [{ given, name, from: 'admin API', ...(await this.#load(change, given)) }]
   }
 
@@ -223,9 +223,31 @@ class Making {
   }
 }
 
+/**
+ * Options of a route of the admin API with the place that the defaults of the configuration give it: there it stays,
+ * whatever becomes of these.
+ */
+export function withPlace<Options extends object>(options: Options, merged: Merged): Options {
+  const { url = '/', method, host, contract } = toData(givenOf(options, merged)) as Record<string, unknown>
+  const place = { url, method: method ?? (contract === 'simplism' ? '*' : 'POST') }
+  return { ...options, ...place, ...(host !== undefined && { host }) }
+}
+
+/** The options of a route of the admin API, over those of its plug-in in the configuration, or of all there. */
+function givenOf(options: object, merged: Merged): GivenMap {
+  const { plugin } = options as { readonly plugin: string }
+  const own = fromData(options, ADMIN) as GivenMap
+  return mergeMaps(mapOf([], ADMIN), merged.plugins.get(plugin) ?? merged.route, own)
+}
+
 /** Of a route that is not checked yet. */
 export function idOf(given: GivenMap): string {
-  const { url = '/', host, method, contract } = toData(given) as Record<string, unknown>
+  return idOfOptions(toData(given) as object)
+}
+
+/** The same of plain options. */
+export function idOfOptions(options: object): string {
+  const { url = '/', host, method, contract } = options as Record<string, unknown>
   return routeId({
     url: String(url),
     host: host === undefined ? undefined : String(host),

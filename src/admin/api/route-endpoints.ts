@@ -1,11 +1,11 @@
-import { type Changes, routeId, withRoute } from '../../change/changes.ts'
+import { type Edit, idOfOptions, withPlace } from '../../change/book.ts'
+import { type Changes, withRoute } from '../../change/changes.ts'
 import {
   AdminConflictError,
   AdminForbiddenError,
   AdminRequestError,
   AdminUnknownError,
 } from '../../errors.ts'
-import type { RoutePlace } from '../../route/routes-table.ts'
 import { isUrl } from '../../source/url.ts'
 import type { Endpoint } from './endpoint.ts'
 import { bodies, FORBIDDEN_OPTIONS, ref } from './schemas.ts'
@@ -41,16 +41,18 @@ export const routeEndpoints: readonly Endpoint[] = [
     body: bodies.route,
     answers: { 201: { description: 'It is live.', schema: ref('ChangedRoute') } },
     async run({ body, expectRevision }, control, reply) {
-      const options = checkOptions(body as RouteBody)
-      const id = routeId({ ...(options as object), url: String(options.url ?? '/') } as RoutePlace)
-      const edit = (changes: Changes): Changes => {
+      const given = checkOptions(body as RouteBody)
+      let id = ''
+      const edit: Edit = (changes, merged) => {
         expectRevision()
+        const options = withPlace(given, merged)
+        id = idOfOptions(options)
         if (routesOf(control).some((route) => route.id === id))
           throw new AdminConflictError(`There is a route at this place: it has the id ${id}`)
         refuseUnknown(changes, options)
         return withRoute(changes, id, { options })
       }
-      const change = await control.change(`add route ${String(options.url ?? '/')}`, edit)
+      const change = await control.change(`add route ${String(given.url ?? '/')}`, edit)
       reply.code(201)
       return { change, route: viewRoute(control, id) }
     },
@@ -66,13 +68,13 @@ export const routeEndpoints: readonly Endpoint[] = [
     answers: { 200: { description: 'It is live.', schema: ref('ChangedRoute') } },
     async run({ params: { id = '' }, body, expectRevision }, control) {
       const given = checkOptions(body as RouteBody)
-      const edit = (changes: Changes): Changes => {
+      const edit: Edit = (changes, merged) => {
         expectRevision()
         const found = routesOf(control).find((route) => route.id === id)
         const place = placeOf(control.changer.live.wanted.options.routes, control, id)
         if (!found || !place) throw new AdminUnknownError('route', id)
-        const options: RouteBody = { ...place, ...given }
-        if (routeId({ ...options, url: String(options.url) } as RoutePlace) !== id)
+        const options = withPlace({ ...place, ...given }, merged)
+        if (idOfOptions(options) !== id)
           throw new AdminRequestError('Method, host and URL of a route stay as they are: add another route')
         refuseUnknown(changes, options)
         return withRoute(changes, id, { options })
