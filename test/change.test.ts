@@ -1,6 +1,11 @@
+import Fastify from 'fastify'
 import { expect, test } from 'vitest'
 import { watchFiles } from '../src/change/watch.ts'
-import type { RouteOptions } from '../src/config/options.ts'
+import { checkServerOptions, type RouteOptions } from '../src/config/options.ts'
+import { openLog } from '../src/log/log.ts'
+import { loadPlugin } from '../src/plugin/plugin.ts'
+import { openRoutes } from '../src/route/open-routes.ts'
+import { RoutePool } from '../src/route/route-pool.ts'
 import { changing, wanted } from './support/change.ts'
 import { file, guest, guestBytes } from './support/guest.ts'
 import { startLoad } from './support/load.ts'
@@ -125,6 +130,36 @@ test('variables that a plug-in shares outlive a change', async () => {
   const route = { ...get, config: { makes: 'another instance' } }
   expect(await changer.tryChange('test', wanted([route]))).toMatchObject({ ok: true, kept: 0 })
   expect((await post('/get', 'name')).body).toBe('name')
+})
+
+test('variables that a plug-in shares end with the last route that has them, also if it is never served', async () => {
+  const plugin = await loadPlugin(guest('hostile-host'))
+  const zoo = { plugin, function: 'var', vars: 'shared' } as const
+  const checked = (...routes: RouteOptions[]) => ({ ...checkServerOptions({ routes }), trial: true })
+  const log = openLog('silent')
+  const pool = new RoutePool(checked(zoo), log)
+  const app = Object.assign(Fastify(), { log })
+  const noSmoke = async () => undefined
+  const areHeld = () => {
+    const [first, second] = [1, 2].map(() => {
+      const used = pool.shared.vars.open(plugin, 1)
+      used.close()
+      return used.vars
+    })
+    return first === second
+  }
+
+  const both = [zoo, { ...zoo, url: '/b' }].map((route) => openRoutes(checked(route), app, noSmoke, pool))
+  const [a, b] = await Promise.all(both)
+  await a?.close()
+  expect(areHeld()).toBe(true)
+  await b?.close()
+  expect(areHeld()).toBe(false)
+
+  const bad = { url: '/bad', plugin: guest('bad-start') }
+  await expect(openRoutes(checked(zoo, bad), app, noSmoke, pool)).rejects.toThrow()
+  expect(areHeld()).toBe(false)
+  await pool.close()
 })
 
 test.each([

@@ -42,7 +42,8 @@ export async function openHostParts(
   meter?: RouteMeter,
 ): Promise<HostParts> {
   const http = await openHttp(options, plugin, meter)
-  const vars = options.vars === 'shared' ? sharedVars.of(plugin, varMaxOf(options, plugin)) : undefined
+  const shared = options.vars === 'shared' ? sharedVars.open(plugin, varMaxOf(options, plugin)) : undefined
+  const vars = shared?.vars
   return {
     direct: { ...(http && { http: http.direct }), ...(vars && { vars }) },
     bridged: {
@@ -53,7 +54,10 @@ export async function openHostParts(
       ],
       operations: { ...http?.operations, ...(vars && varOperations(vars)), ...(kv && kvOperations(kv)) },
     },
-    close: async () => http?.close(),
+    async close() {
+      shared?.close()
+      await http?.close()
+    },
   }
 }
 

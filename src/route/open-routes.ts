@@ -4,7 +4,14 @@ import { isDebugged } from '../engine/watchdog.ts'
 import type { Meters } from '../meters/meters.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { chooseRoute, loadRoutePlugin, type OpenRoute, openRoute, tryRoute } from './open-route.ts'
+import {
+  type ChosenRoute,
+  chooseRoute,
+  loadRoutePlugin,
+  type OpenRoute,
+  openRoute,
+  tryRoute,
+} from './open-route.ts'
 import { type Lease, poolKey, RoutePool } from './route-pool.ts'
 
 /** A route whose calls may be split between two versions of its plug-in. */
@@ -55,9 +62,14 @@ export async function openRoutes(
   const { meters = pool.shared.meters, tracing = pool.shared.tracing } = options
   const shared = { ...pool.shared, meters, tracing }
   const leases: Lease[] = []
+  /** Those that no instance has yet. */
+  const waiting = new Set<ChosenRoute>()
   const close = async () => {
     try {
-      await Promise.all(leases.map((lease) => lease.giveBack()))
+      await Promise.all([
+        ...leases.map((lease) => lease.giveBack()),
+        ...[...waiting].map(({ parts }) => parts.close()),
+      ])
     } finally {
       if (!given) await pool.close()
     }
@@ -71,6 +83,7 @@ export async function openRoutes(
     const lease = pool.take(key)
     if (lease) leases.push(lease)
     const chosen = lease ? undefined : await chooseRoute(options, path, shared)
+    if (chosen) waiting.add(chosen)
     return { options: { ...options, plugin }, key, url, lease, chosen }
   }
 
@@ -89,6 +102,7 @@ export async function openRoutes(
       const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log)))
       if (!taken) throw new Error('a route was neither taken nor chosen')
       if (taken !== lease) leases.push(taken)
+      if (chosen) waiting.delete(chosen)
       return { ...taken.route, options: route } // what its instances do not know may have changed
     })
     await Promise.all(all.map(({ instances }) => instances.ready))

@@ -4,18 +4,33 @@ import { openVars, type Vars } from '../runtime/kernel-vars.ts'
 /** Variables that all instances and routes of a plug-in share. */
 export interface SharedVars {
   /** @param limit - Most bytes; that of the route that asks first counts. */
-  of(plugin: Plugin, limit: number): Vars
+  open(plugin: Plugin, limit: number): UsedVars
+}
+
+/** Variables that a route uses. */
+export interface UsedVars {
+  readonly vars: Vars
+  /** The last that closes them ends them: versions come and go, and theirs are not to stay. */
+  close(): void
 }
 
 /** Plug-ins are the same if they have the same name and the same bytes. */
 export function openSharedVars(): SharedVars {
-  const sets = new Map<string, Vars>()
+  const sets = new Map<string, { readonly vars: Vars; users: number }>()
   return {
-    of({ name, digest }, limit) {
+    open({ name, digest }, limit) {
       const key = `${digest} ${name}`
-      const vars = sets.get(key) ?? openVars(limit)
-      sets.set(key, vars)
-      return vars
+      const set = sets.get(key) ?? { vars: openVars(limit), users: 0 }
+      set.users++
+      sets.set(key, set)
+      let isOpen = true
+      return {
+        vars: set.vars,
+        close() {
+          if (isOpen && --set.users === 0) sets.delete(key)
+          isOpen = false
+        },
+      }
     },
   }
 }
