@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { startWithAdmin, temporaryFolder } from './support/admin-api.ts'
 import { run } from './support/cli.ts'
 import { guest, guestBytes } from './support/guest.ts'
@@ -188,10 +191,12 @@ test('what cannot be served is refused, and everything stays', { timeout: 60_000
   await refused(
     'POST',
     '/api/routes',
-    { plugin: 'echo', url: '/a', links: { a: '/b.wasm' } },
+    { plugin: 'echo', url: '/a', links: { a: 'https://example.com/b.wasm' } },
     403,
     'ADMIN_FORBIDDEN',
   )
+  await refused('PUT', '/api/plugins/nobody', half, 422, 'PLUGIN_INVALID')
+  await refused('PUT', '/api/plugins/echo?live=false', half, 422, 'PLUGIN_INVALID')
   await refused('PUT', '/api/routes/nothing', { plugin: 'echo' }, 404, 'ADMIN_UNKNOWN')
   await refused('DELETE', '/api/routes/nothing', undefined, 404, 'ADMIN_UNKNOWN')
   await refused('DELETE', '/api/plugins/nobody', undefined, 404, 'ADMIN_UNKNOWN')
@@ -414,4 +419,35 @@ test('routes that meet are refused with an admin listener too', async () => {
   for (const path of paths) writeFileSync(path, ECHO)
   const { code, stderr } = await run([...paths, '--port', '0', '--admin', '127.0.0.1:0'])
   expect([code, stderr]).toEqual([2, expect.stringContaining('Several routes have the same URL')])
+})
+
+test('a download is told who asks only where the configuration has plug-ins from, and has the limit of an upload', async () => {
+  const told: unknown[] = []
+  const origins = await Promise.all(
+    [1, 2].map(async () => {
+      const server = createServer(({ url, headers }, response) => {
+        if (url === '/more.wasm') told.push(headers.authorization)
+        response.end(ECHO)
+      })
+      onTestFinished(() => void server.close())
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    }),
+  )
+  const [own = '', other = ''] = origins
+  const start = (args: string[]) =>
+    startWithAdmin([`${own}/echo.wasm`, '--cache-folder', temporaryFolder(), ...args], undefined, {
+      WASM_SERVE_SOURCE_AUTH: 'Bearer secret-of-the-registry',
+    })
+  const { api } = await start([])
+  for (const origin of [own, other])
+    expect((await api('PUT', '/api/plugins/more', { source: `${origin}/more.wasm` })).body.plugin.name).toBe(
+      'more',
+    )
+  expect(told).toEqual(['Bearer secret-of-the-registry', undefined])
+
+  const small = await start(['--upload-limit', `${ECHO.length - 1}`])
+  const answer = await small.api('PUT', '/api/plugins/more', { source: `${own}/more.wasm` })
+  expect([answer.status, answer.body.code]).toEqual([422, 'WASM_SERVE_DOWNLOAD_TOO_LARGE'])
 })

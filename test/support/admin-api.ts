@@ -31,9 +31,13 @@ export interface ApiServer extends Running {
 }
 
 /** The command with its admin listener, both on free ports; ended when the test ends. */
-export async function startWithAdmin(args: readonly string[], cwd = temporaryFolder()): Promise<ApiServer> {
+export async function startWithAdmin(
+  args: readonly string[],
+  cwd = temporaryFolder(),
+  env: NodeJS.ProcessEnv = {},
+): Promise<ApiServer> {
   const flags = ['--port', '0', '--admin', '127.0.0.1:0', '--drain-ms', '0']
-  const running = start([...args, ...flags], { WASM_SERVE_ADMIN_TOKEN: TOKEN }, { cwd })
+  const running = start([...args, ...flags], { WASM_SERVE_ADMIN_TOKEN: TOKEN, ...env }, { cwd })
   const url = await running.listening()
   const adminUrl = /admin listener is on (\S+)/.exec(running.stderr())?.[1] ?? ''
   return {

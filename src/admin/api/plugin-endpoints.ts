@@ -12,6 +12,7 @@ import {
   withVersion,
 } from '../../change/changes.ts'
 import { AdminConflictError, AdminForbiddenError, AdminRequestError } from '../../errors.ts'
+import { compilePlugin } from '../../plugin/plugin.ts'
 import { readSource, type Source } from '../../source/source.ts'
 import { isUrl } from '../../source/url.ts'
 import type { Control } from './control.ts'
@@ -21,6 +22,9 @@ import { routesOf, viewPlugin, viewPlugins } from './views.ts'
 
 /** Of plug-ins that are added: it goes into URLs, logs and metrics. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+
+/** Of memory: how much a plug-in may have is for its routes to say. */
+const MOST_PAGES = 65_536
 
 const changed = {
   200: { description: 'It is live.', schema: ref('ChangedPlugin') },
@@ -61,6 +65,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
           'A plug-in’s name has 64 letters, digits, dots, dashes and underscores at most, and begins with a letter or digit',
         )
       const { source, from } = await readBody(body, control)
+      await compilePlugin(source, { memoryMax: MOST_PAGES }) // it may have no route yet that would tell what it is
       const made = toVersion(
         { ...source, name: control.book.changes.plugins.get(name)?.versions[0]?.name ?? name },
         from,

@@ -6,7 +6,6 @@ import {
   AdminRequestError,
   AdminUnknownError,
 } from '../../errors.ts'
-import { isUrl } from '../../source/url.ts'
 import type { Endpoint } from './endpoint.ts'
 import { bodies, FORBIDDEN_OPTIONS, ref } from './schemas.ts'
 import { routesOf, viewRoute, viewRoutes } from './views.ts'
@@ -122,9 +121,5 @@ function refuseUnknown(changes: Changes, { plugin }: RouteBody): void {
 function checkOptions(options: RouteBody): RouteBody {
   for (const name of FORBIDDEN_OPTIONS)
     if (options[name] !== undefined) throw new AdminForbiddenError(`The option ${name}`)
-  const { links } = options
-  const sources = typeof links === 'object' && links !== null ? Object.values(links) : []
-  if (!sources.every((source) => isUrl(String(source)) && !/^file:/i.test(String(source))))
-    throw new AdminForbiddenError('A linked module from a file')
   return options
 }

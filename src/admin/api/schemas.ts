@@ -21,8 +21,11 @@ export const ref = (name: keyof typeof SCHEMAS): JsonSchema => ({ $ref: `#/compo
 const digest: JsonSchema = { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'SHA-256, in hex.' }
 const percent: JsonSchema = { type: 'integer', minimum: 0, maximum: 100 }
 
-/** Options that lead to files or code of this machine: who holds the token is not to reach those. */
-export const FORBIDDEN_OPTIONS: readonly string[] = ['functions', 'allowedPaths']
+/**
+ * Options that lead to files or code of this machine: who holds the token is not to reach those. What is linked comes
+ * with the plug-in, whose versions have all their modules.
+ */
+export const FORBIDDEN_OPTIONS: readonly string[] = ['functions', 'allowedPaths', 'links']
 
 /** Functions, and what the API says in its own way. */
 const NO_OPTIONS = [...FORBIDDEN_OPTIONS, 'plugin', 'onCall', 'onResult', 'onError']

@@ -3,11 +3,12 @@ import type { Control, ControlledWanted } from '../../admin/api/control.ts'
 import type { Book, Edit, Proposal } from '../../change/book.ts'
 import type { ChangeRecord } from '../../change/change-record.ts'
 import { Changer, type MakeWanted, type Surroundings } from '../../change/changer.ts'
-import type { Config } from '../../config/config.ts'
-import { toData } from '../../config/given.ts'
+import type { Config, Environment } from '../../config/config.ts'
+import { givenAt, toData } from '../../config/given.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../../config/options.ts'
 import { MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
-import { readSource, type Source } from '../../source/source.ts'
+import { readSource, type Source, type SourceOptions } from '../../source/source.ts'
+import { isUrl } from '../../source/url.ts'
 import type { Host } from '../command.ts'
 import { sourceOptions } from '../loader.ts'
 import type { Plan } from '../plan.ts'
@@ -69,8 +70,27 @@ export async function openControl(
     make,
     change: (reason, edit, modules) => changer.change(reason, make(edit, modules)),
     hideSecrets: (json) => host.secrets.hideInJson(json),
-    download: (url) => readSource(url, sourceOptions(changer.live.wanted.options, host.environment)),
+    download: (url) => readSource(url, downloadOptions(url, changer.live.wanted, host.environment)),
   }
+}
+
+/**
+ * Who has the token names the server that is asked: ours of the environment goes only to those that the configuration
+ * names too, else it could be had for the asking.
+ */
+function downloadOptions(url: string, { options, planned }: Served, environment: Environment): SourceOptions {
+  const all = sourceOptions(options, environment)
+  const known = planned.map(({ given }) => originOf(String(toData(givenAt(given, ['plugin']) ?? given))))
+  const { authorization, maxBytes = options.uploadLimit } = all
+  return {
+    ...all,
+    authorization: known.includes(originOf(url) ?? '') ? authorization : undefined,
+    maxBytes: Math.min(maxBytes, options.uploadLimit),
+  }
+}
+
+function originOf(text: string): string | undefined {
+  return isUrl(text) && URL.canParse(text) ? new URL(text).origin : undefined
 }
 
 /** Options that need a book, before their check. */
