@@ -1,5 +1,6 @@
 import Fastify from 'fastify'
 import { expect, test } from 'vitest'
+import type { MakeWanted, Wanted } from '../src/change/changer.ts'
 import { watchFiles } from '../src/change/watch.ts'
 import { checkServerOptions, type RouteOptions } from '../src/config/options.ts'
 import { openLog } from '../src/log/log.ts'
@@ -301,6 +302,26 @@ test('a plug-in that never answers its smoke request costs nobody else anything'
   const stuck = changer.tryChange('test', wanted([loop])).finally(() => (isOver = true))
   while (!isOver) expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
   expect(await stuck).toMatchObject({ ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } })
+})
+
+test('a file that has changed is not taken for tried when a change fails that has nothing to do with it', async () => {
+  const { changer } = await changing([ECHO])
+  const path = file('watched.wasm', guestBytes('echo'))
+  const reads = (more: MakeWanted<Wanted>): MakeWanted<Wanted> => {
+    return async (onFile) => {
+      onFile(path)
+      return more(onFile)
+    }
+  }
+  await changer.tryChange('files', reads(wanted([ECHO])))
+  expect(changer.files.changed()).toEqual([])
+  file('watched.wasm', guestBytes('upper'))
+  expect(changer.files.changed()).toEqual([path])
+  const failing = reads(wanted([{ plugin: 'absent.wasm' }]))
+  await expect(changer.change('API', failing)).rejects.toThrow()
+  expect(changer.files.changed()).toEqual([path])
+  expect(await changer.tryChange('files', failing)).toMatchObject({ ok: false })
+  expect(changer.files.changed()).toEqual([]) // else it would be tried again and again
 })
 
 test('watched files are served when they have changed, and not before they are whole', async () => {

@@ -116,7 +116,7 @@ export class Changer<Made extends Wanted> {
     return this.#live
   }
 
-  /** What the last attempt to change was made from, whether it succeeded or not. */
+  /** What is served was made from, or what {@link tryChange} tried last. */
   get files(): FileLog {
     return this.#files
   }
@@ -132,13 +132,13 @@ export class Changer<Made extends Wanted> {
    * @returns what came of it; nothing is thrown, and nothing logged if it failed: see {@link report}.
    */
   async tryChange(reason: string, make: MakeWanted<Made>): Promise<ChangeRecord> {
-    const { record } = await this.#inTurn(reason, make)
+    const { record } = await this.#inTurn(reason, make, true)
     return record
   }
 
   /** The same, and what came of it is reported. @throws why it is not live. */
   async change(reason: string, make: MakeWanted<Made>): Promise<ChangeRecord> {
-    const { record, error } = await this.#inTurn(reason, make)
+    const { record, error } = await this.#inTurn(reason, make, false)
     this.report(record, error)
     if (error) throw error
     return record
@@ -167,14 +167,15 @@ export class Changer<Made extends Wanted> {
     this.#isClosed = true
   }
 
-  #inTurn(reason: string, make: MakeWanted<Made>): Promise<{ record: ChangeRecord; error?: unknown }> {
-    const turn = this.#queue.then(() => this.#attempt(reason, make))
+  #inTurn(reason: string, make: MakeWanted<Made>, isOfFiles: boolean): Promise<Attempt> {
+    const turn = this.#queue.then(() => this.#attempt(reason, make, isOfFiles))
     this.#queue = turn
     return turn
   }
 
-  async #attempt(reason: string, make: MakeWanted<Made>): Promise<{ record: ChangeRecord; error?: unknown }> {
+  async #attempt(reason: string, make: MakeWanted<Made>, isOfFiles: boolean): Promise<Attempt> {
     const begun = performance.now()
+    const files = this.#files
     const outcome = (kept: number, warnings: readonly string[]) => ({
       at: new Date().toISOString(),
       reason,
@@ -189,6 +190,7 @@ export class Changer<Made extends Wanted> {
       const { kept, warnings } = await this.#goLive(await this.#makeSettled(make))
       return { record: { ...outcome(kept, warnings), ok: true } }
     } catch (thrown) {
+      if (!isOfFiles) this.#files = files // it may have failed for reasons of its own: who watches them tries them
       const error = known(thrown)
       const { code, message } = error
       return { record: { ...outcome(0, []), ok: false, error: { code, message } }, error }
@@ -243,6 +245,11 @@ export class Changer<Made extends Wanted> {
   #refuseIfClosed(): void {
     if (this.#isClosed) throw new ChangeRefusedError('the server is ending')
   }
+}
+
+interface Attempt {
+  readonly record: ChangeRecord
+  readonly error?: unknown
 }
 
 function waits(options: readonly string[]): string[] {
