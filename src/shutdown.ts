@@ -38,6 +38,29 @@ const PARENT_CHECK_MS = 250
 const SAME_WISH_MS = 250
 
 /**
+ * Keeps a SIGHUP from ending a process that starts, where it means "reload": where there is no terminal that could hang
+ * up.
+ *
+ * @returns Ends that, and tells whether there was one. To be called when the process has its handler.
+ */
+export function holdReload(): () => boolean {
+  if (hasTerminal()) return () => false
+  let isAsked = false
+  const note = () => {
+    isAsked = true
+  }
+  process.on('SIGHUP', note)
+  return () => {
+    process.off('SIGHUP', note)
+    return isAsked
+  }
+}
+
+function hasTerminal(): boolean {
+  return [0, 1, 2].some((descriptor) => isatty(descriptor))
+}
+
+/**
  * Ends the process in good order on SIGTERM, SIGINT and a hang-up of its terminal: exit code 0, also if requests had
  * to be cut off after `graceMs`. Ends it at once on a second signal, with 1. If a thread cannot be ended it is killed,
  * because Node would wait for the thread: within `drainMs`, `graceMs` and a second in all.
@@ -79,7 +102,6 @@ export function endWithSignals(
   process.on('SIGTERM', onSignal)
   // Without a terminal there is none to hang up: nohup, whose "ignore it" Node forgets when it starts. When it hangs up,
   // its descriptors are none of a terminal any more.
-  const hasTerminal = () => [0, 1, 2].some((descriptor) => isatty(descriptor))
   const hadTerminal = hasTerminal()
   process.on('SIGHUP', (signal) => {
     if (hadTerminal && !hasTerminal()) return onSignal(signal)

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -450,4 +450,26 @@ test('a download is told who asks only where the configuration has plug-ins from
   const small = await start(['--upload-limit', `${ECHO.length - 1}`])
   const answer = await small.api('PUT', '/api/plugins/more', { source: `${own}/more.wasm` })
   expect([answer.status, answer.body.code]).toEqual([422, 'WASM_SERVE_DOWNLOAD_TOO_LARGE'])
+})
+
+test('a change that was written is live, whatever else is in the state folder', async () => {
+  const state = temporaryFolder()
+  const { api, post } = await startWithAdmin([guest('echo'), '--state', state])
+  mkdirSync(join(state, 'modules', 'lost+found'), { recursive: true })
+  expect((await api('PUT', '/api/plugins/echo', UPPER)).status).toBe(200)
+  expect(await post('/', 'abc')).toEqual([200, 'ABC'])
+  expect(readdirSync(join(state, 'modules')).sort()).toEqual([sha(ECHO), sha(UPPER), 'lost+found'].sort())
+})
+
+test('plug-ins that come and go in a folder are forgotten, but for the last ones', async () => {
+  const folder = temporaryFolder()
+  const paths = Array.from({ length: 12 }, (_, n) => join(folder, `p${n}.wasm`))
+  for (const path of [...paths, join(folder, 'stays.wasm')]) writeFileSync(path, ECHO)
+  const { api } = await startWithAdmin([folder])
+  expect((await api('GET', '/api/plugins')).body.length).toBe(13)
+  for (const path of paths) rmSync(path)
+  expect((await api('POST', '/api/reload')).status).toBe(200)
+  const { body } = await api('GET', '/api/plugins')
+  expect(body.map(({ name }: { name: string }) => name)).toContain('stays')
+  expect(body.length).toBe(11)
 })

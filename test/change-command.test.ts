@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -56,6 +58,23 @@ test(
     expect(await server.ended).toMatchObject({ code: 0 })
   },
 )
+
+test('SIGHUP while it starts is no end: what is read may be old, and is read again', async () => {
+  const asked = createServer()
+  onTestFinished(() => void asked.close())
+  asked.listen(0, '127.0.0.1')
+  await once(asked, 'listening')
+  const origin = `http://127.0.0.1:${(asked.address() as AddressInfo).port}`
+  const server = start([`${origin}/echo.wasm`, '--port', '0', '--cache-folder', folder()])
+  const [, first] = await once(asked, 'request')
+  server.child.kill('SIGHUP')
+  asked.on('request', (_request, response) => response.end(guestBytes('echo')))
+  first.end(guestBytes('echo'))
+  expect(await ask(await server.listening())).toEqual([200, 'abc'])
+  await logged(server, '"changed"')
+  server.child.kill('SIGTERM')
+  expect(await server.ended).toMatchObject({ code: 0 })
+})
 
 test('a config file that is wrong changes nothing, and the log says what is wrong with it', async () => {
   const cwd = folder()

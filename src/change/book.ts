@@ -12,6 +12,7 @@ import {
   trafficOf,
   type Version,
   versionOf,
+  withoutPlugin,
   withPlugin,
   withRoute,
   withVersion,
@@ -49,6 +50,9 @@ export interface Proposed {
   /** Bytes that the change brings along, by digest. */
   readonly modules?: ReadonlyMap<string, Uint8Array> | undefined
 }
+
+/** Plug-ins whose versions are kept for the case that the configuration has them again. */
+const KEPT_GONE = 10
 
 /** Where routes of the admin API come from, in messages. */
 export const ADMIN: Origin = { kind: 'flag', name: 'admin API' }
@@ -165,6 +169,10 @@ class Making {
       if (traffic.length > 0) this.warnings.push(`plug-in ${name} is not in the configuration any more`)
       this.changes = withPlugin(this.changes, name, { ...plugin, over: undefined })
     }
+    const gone = [...this.changes.plugins].filter(
+      ([name, { added, traffic }]) => !added && traffic.length === 0 && !found.has(name),
+    )
+    for (const [name] of gone.slice(0, -KEPT_GONE)) this.changes = withoutPlugin(this.changes, name)
   }
 
   #takeVersion(name: string, source: Source): void {

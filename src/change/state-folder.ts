@@ -63,10 +63,11 @@ export function changesInFolder(folder: string): ChangeStore {
         for (const [digest, bytes] of added) await modules.put(digest, bytes)
         await writeWhole(folder, FILE, text)
         known = text
-        await modules.keep(digestsOf(changes))
       } catch (error) {
         throw new StateUnwritableError(folder, (error as Error).message, { cause: error })
       }
+      // It is kept, whatever becomes of these: what cannot be removed now can be later.
+      await modules.keep(digestsOf(changes)).catch(() => undefined)
     },
   }
 }

@@ -9,7 +9,7 @@ import { printable } from '../log/printable.ts'
 import type { RecentLines } from '../log/recent-lines.ts'
 import { packageVersion } from '../package-version.ts'
 import { type RunningServer, startServer } from '../server.ts'
-import { endWithSignals } from '../shutdown.ts'
+import { endWithSignals, holdReload } from '../shutdown.ts'
 import type { TracingSdk } from '../tracing/sdk.ts'
 import type { Command, Host } from './command.ts'
 import { renderHelp } from './help.ts'
@@ -31,11 +31,13 @@ export const serve: Command = {
 }
 
 async function start(config: Config, host: Host): Promise<void> {
+  const wasReloadAsked = holdReload()
   const { control, server, log } = await open(config, host)
   const { wanted, routes } = control.changer.live
   for (const warning of wanted.warnings) log.warn(warning)
   const reload = () => void control.change('SIGHUP').catch(() => undefined) // it was reported
   endWithSignals(server, wanted.options, log, isNpmRun(host) ? host.parentId : undefined, reload)
+  if (wasReloadAsked()) reload()
   if (wanted.file !== undefined) host.out.write(`Configured by ${printable(resolve(wanted.file))}\n`)
   const [listens = '', ...rest] = renderBanner(server.url, routes, host.out.colours).split('\n')
   host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
