@@ -4,6 +4,7 @@ import type { MakeWanted, Wanted } from '../src/change/changer.ts'
 import { watchFiles } from '../src/change/watch.ts'
 import { checkServerOptions, type RouteOptions } from '../src/config/options.ts'
 import { openLog } from '../src/log/log.ts'
+import { Meters } from '../src/meters/meters.ts'
 import { loadPlugin } from '../src/plugin/plugin.ts'
 import { openRoutes } from '../src/route/open-routes.ts'
 import { RoutePool } from '../src/route/route-pool.ts'
@@ -141,6 +142,7 @@ test('variables that a plug-in shares end with the last route that has them, als
   const pool = new RoutePool(checked(zoo), log)
   const app = Object.assign(Fastify(), { log })
   const noSmoke = async () => undefined
+  const meters = new Meters()
   const areHeld = () => {
     const [first, second] = [1, 2].map(() => {
       const used = pool.shared.vars.open(plugin, 1)
@@ -158,8 +160,9 @@ test('variables that a plug-in shares end with the last route that has them, als
   expect(areHeld()).toBe(false)
 
   const bad = { url: '/bad', plugin: guest('bad-start') }
-  await expect(openRoutes(checked(zoo, bad), app, noSmoke, pool)).rejects.toThrow()
+  await expect(openRoutes({ ...checked(zoo, bad), meters }, app, noSmoke, pool)).rejects.toThrow()
   expect(areHeld()).toBe(false)
+  expect(meters.all).toEqual([]) // nor is there a count of it
   await pool.close()
 })
 

@@ -35,6 +35,11 @@ export class Meters {
     return meterEngine(engine, meter, () => this.#left(meter))
   }
 
+  /** Forgets a meter that was asked for, and then no engine came: of what never went live there may be any number. */
+  unused(meter: RouteMeter): void {
+    if (!meter.hasOpened) this.#meters.delete(keyOf(meter.labels))
+  }
+
   #left(meter: RouteMeter): void {
     if (meter.isOpen || meter.labels === OTHER) return
     const key = keyOf(meter.labels)

@@ -28,6 +28,7 @@ export class RouteMeter {
   readonly kv = new Counts<KvResult>(KV_RESULTS)
   readonly #engines = new Set<Engine>()
   #past = NO_STATS
+  #hasOpened = false
 
   constructor(labels: MeterLabels) {
     this.labels = labels
@@ -52,7 +53,13 @@ export class RouteMeter {
     this.#past = addStats(this.#past, other.stats)
   }
 
+  /** Whether there ever was an engine. */
+  get hasOpened(): boolean {
+    return this.#hasOpened
+  }
+
   opened(engine: Engine): void {
+    this.#hasOpened = true
     this.#engines.add(engine)
   }
 

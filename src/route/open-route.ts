@@ -33,6 +33,8 @@ export interface ChosenRoute {
   readonly parts: HostParts
   /** The engine with what is to be known of its calls: counted, with spans. */
   observed(engine: Engine): Engine
+  /** Takes back what was made for it. */
+  close(): Promise<void>
 }
 
 /**
@@ -49,23 +51,30 @@ export async function chooseRoute(
 ): Promise<ChosenRoute> {
   const plugin = await loadRoutePlugin(options)
   refuseUnfit(options, plugin)
+  const exportName = chooseExport(plugin, options.function)
+  const runtime = await loadRuntime(options.runtime)
   const users = await loadFunctions(options.functions)
   const { meters, tracing } = shared
   const labels = labelsOf(options, plugin)
   const meter = meters?.of(labels)
   const state = await openRouteState(options, plugin, users, shared.store, meter)
   const engine = chooseEngine(options, plugin, path, state?.waits)
+  const parts = await openHostParts(options, plugin, shared.vars, state?.client, meter)
   return {
     options,
     plugin,
-    exportName: chooseExport(plugin, options.function),
+    exportName,
     functions: state?.functions ?? users,
-    runtime: await loadRuntime(options.runtime),
+    runtime,
     engine,
-    parts: await openHostParts(options, plugin, shared.vars, state?.client, meter),
+    parts,
     observed(engine) {
       const counted = (meter && meters?.engine(engine, meter)) ?? engine
       return tracing?.engine(counted, labels) ?? counted
+    },
+    async close() {
+      if (meter) meters?.unused(meter)
+      await parts.close()
     },
   }
 }

@@ -68,7 +68,7 @@ export async function openRoutes(
     try {
       await Promise.all([
         ...leases.map((lease) => lease.giveBack()),
-        ...[...waiting].map(({ parts }) => parts.close()),
+        ...[...waiting].map((chosen) => chosen.close()),
       ])
     } finally {
       if (!given) await pool.close()
