@@ -138,3 +138,21 @@ test.each([0, 1])('lines of guests are dropped beyond logRate, and counted: %d t
     .poll(() => ofGuest().filter(({ msg }) => String(msg).includes('logRate')).length)
     .toBeGreaterThan(0)
 })
+
+test('who does not read the log costs lines, and no memory without end', { timeout: 60_000 }, async () => {
+  const server = start([guest('echo'), '--port', '0', '--access-log', '--access-log-format', 'common'])
+  const url = await server.listening()
+  server.child.stdout?.pause()
+  const long = `/${'a'.repeat(14_000)}`
+  const all = 1_600
+  for (let asked = 0; asked < all; asked += 40)
+    await Promise.all(Array.from({ length: 40 }, async () => (await fetch(url + long)).text()))
+  server.child.stdout?.resume()
+  server.child.kill('SIGTERM')
+  const { code, stdout } = await server.ended
+  const lines = stdout.split('\n').filter((line) => line.includes(long))
+  expect(code).toBe(0)
+  expect(lines.length).toBeGreaterThan(1_000)
+  expect(lines.length).toBeLessThan(1_300)
+  expect(lines.every((line) => /" 404 \d+$/.test(line))).toBe(true)
+})

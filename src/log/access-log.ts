@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
-import pino from 'pino'
+import type { Logger } from 'pino'
+import { openLines } from './lines.ts'
 
 /** How requests are logged. */
 export interface AccessLogOptions {
@@ -32,7 +33,7 @@ export function openAccessLog(options: AccessLogOptions, log: FastifyBaseLogger)
 /** A log of the user that cannot tell gets the lines. */
 function isEnabled(log: FastifyBaseLogger, level: string): boolean {
   if (level === 'silent') return false
-  return 'isLevelEnabled' in log ? (log as pino.Logger).isLevelEnabled(level) : true
+  return 'isLevelEnabled' in log ? (log as Logger).isLevelEnabled(level) : true
 }
 
 function fieldsOf({ method, url, ip, routeOptions }: FastifyRequest, reply: FastifyReply): object {
@@ -65,8 +66,7 @@ function redact(raw: readonly string[], redacted: ReadonlySet<string>): Record<s
 
 /** The formats that Apache calls so: `ip - - [time] "request" status bytes`, and who sent it from where. */
 function openText(format: 'common' | 'combined', redacted: ReadonlySet<string>): LogAccess {
-  const destination = pino.destination({ dest: 1, sync: false })
-  destination.on('error', () => undefined) // a reader that went away must not end the server
+  const destination = openLines(1)
   const shown = ({ headers }: FastifyRequest, name: 'referer' | 'user-agent') =>
     redacted.has(name) ? REDACTED : quotable(headers[name] ?? '-')
   return (request, reply) => {

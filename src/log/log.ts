@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import pino, { type DestinationStream } from 'pino'
+import { openLines } from './lines.ts'
 import { renderLine } from './readable-line.ts'
 import type { RecentLines } from './recent-lines.ts'
 import type { Secrets } from './secrets.ts'
@@ -28,7 +29,7 @@ export function openLog(
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   }
-  const shown = terminal ? readableLines(terminal) : jsonLines()
+  const shown = terminal ? readableLines(terminal) : openLines(2)
   const destination = recent ? withCopy(shown, recent) : shown
   return pino(options, secrets ? withoutSecrets(destination, secrets) : destination)
 }
@@ -44,12 +45,6 @@ function withCopy(destination: DestinationStream, recent: RecentLines): Destinat
       destination.write(line)
     },
   }
-}
-
-function jsonLines(): DestinationStream {
-  const destination = pino.destination({ dest: 2, sync: false })
-  destination.on('error', () => undefined) // a full disk or a reader that went away must not end the server
-  return destination
 }
 
 function readableLines({ write, colours }: Terminal): DestinationStream {
