@@ -146,6 +146,8 @@ test('what cannot be served is refused, and everything stays', { timeout: 60_000
   }
   const half = UPPER.slice(0, 60)
   await refused('PUT', '/api/plugins/echo', half, 422, 'PLUGIN_INVALID')
+  await refused('PUT', '/api/plugins/echo?live=false', half, 422, 'PLUGIN_INVALID')
+  await refused('PUT', '/api/plugins/new', half, 422, 'PLUGIN_INVALID')
   await refused('PUT', '/api/plugins/echo', new Uint8Array(0), 400, 'ADMIN_REQUEST_INVALID')
   await refused('PUT', '/api/plugins/echo', new Uint8Array(1025), 413, 'BODY_TOO_LARGE')
   await refused('PUT', '/api/plugins/echo', guestBytes('bad-import'), 422, 'PLUGIN_IMPORT_MISSING')
@@ -203,6 +205,10 @@ test('what cannot be served is refused, and everything stays', { timeout: 60_000
   await refused('POST', '/api/plugins/echo/rollback', { digest: 'f'.repeat(64) }, 404, 'ADMIN_UNKNOWN')
   await refused('DELETE', `/api/plugins/echo/versions/${sha(ECHO)}`, undefined, 409, 'ADMIN_CONFLICT')
   await refused('DELETE', `/api/plugins/echo/versions/..%2F..`, undefined, 404, 'ADMIN_UNKNOWN')
+  const form = await api('PUT', '/api/plugins/echo', UPPER, {
+    'content-type': 'application/x-www-form-urlencoded',
+  })
+  expect([form.status, form.body.detail]).toEqual([400, expect.stringContaining('application/wasm')])
   for (const authorization of ['', 'Bearer wrong-token-wrong-token', 'Basic abc'])
     expect((await fetch(`${adminUrl}/api`, { headers: { authorization } })).status).toBe(401)
   expect((await api('GET', '/api')).body).toMatchObject({

@@ -22,6 +22,8 @@ import { ref } from './schemas.ts'
 /** Types of a module's bytes. */
 const BYTES = ['application/wasm', 'application/octet-stream']
 
+const WRONG_TYPE = 'The content type of the body has to be application/json, or application/wasm for a module'
+
 const overview: Endpoint = {
   method: 'GET',
   path: '/api',
@@ -51,6 +53,7 @@ export const addApi: AdminRoom = (app, context) => {
   app.addContentTypeParser(BYTES, { parseAs: 'buffer', bodyLimit }, (_request, body, done) =>
     done(null, body),
   )
+  app.addContentTypeParser('*', (_request, _body, done) => done(new AdminRequestError(WRONG_TYPE)))
   app.setErrorHandler(errorSender(served))
   app.addHook('preSerialization', async (_request, _reply, payload) => hideSecrets(payload, served))
   const all = endpointsOf(context)

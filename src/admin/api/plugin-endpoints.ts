@@ -23,7 +23,7 @@ import { routesOf, viewPlugin, viewPlugins } from './views.ts'
 /** Of plug-ins that are added: it goes into URLs, logs and metrics. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
-/** Of memory: how much a plug-in may have is for its routes to say. */
+/** Of 64 KiB: more than these no module can address. */
 const MOST_PAGES = 65_536
 
 const changed = {
@@ -65,7 +65,8 @@ export const pluginEndpoints: readonly Endpoint[] = [
           'A plug-in’s name has 64 letters, digits, dots, dashes and underscores at most, and begins with a letter or digit',
         )
       const { source, from } = await readBody(body, control)
-      await compilePlugin(source, { memoryMax: MOST_PAGES }) // it may have no route yet that would tell what it is
+      // No route may try it now, and the version is kept: how much memory it may have is up to the routes that come.
+      await compilePlugin({ ...source, name }, { memoryMax: MOST_PAGES })
       const made = toVersion(
         { ...source, name: control.book.changes.plugins.get(name)?.versions[0]?.name ?? name },
         from,
