@@ -152,6 +152,7 @@ test('a trap is logged with the functions that were running, the request id and 
   expect(line).toMatchObject({
     level: 'error',
     reqId: 'r-42',
+    ...{ route: '/', plugin: 'trap.wasm', function: 'trap' },
     reason: 'unreachable',
     guestStack: ['inner', 'outer', 'trap'],
   })

@@ -126,7 +126,7 @@ function logFailure(error: KnownError, request: FastifyRequest): void {
   const wasmServe = request.routeOptions.config?.wasmServe // a URL that cannot be read has no route
   const fields = {
     code: error.code,
-    ...(wasmServe && { plugin: wasmServe.plugin, function: wasmServe.function }),
+    ...(wasmServe && { route: wasmServe.url, plugin: wasmServe.plugin, function: wasmServe.function }),
   }
   if (error.statusCode < 500) request.log.debug(fields, message)
   else if (cause instanceof Error) request.log.error({ ...fields, err: cause }, message)
