@@ -27,7 +27,13 @@ function show(value: unknown, path: GivenPath, given: Given, from: Record<string
     return Object.fromEntries(entries.map(([key, item]) => [key, show(item, [...path, key], given, from)]))
   }
   from[renderPath(path)] = found ? renderOrigin(originAt(given, path)) : 'default'
-  return found?.kind === 'scalar' ? (found.shown ?? found.value) : value
+  return withoutPassword(found?.kind === 'scalar' ? (found.shown ?? found.value) : value)
+}
+
+/** Who may read a URL's password knows it from where it was given. */
+function withoutPassword(value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  return value.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, '$1(secret)@')
 }
 
 function isContainer(value: unknown): value is object {
