@@ -4,19 +4,21 @@ import { PackageMissingError } from './errors.ts'
  * Loads a package that only some need.
  *
  * @param purpose - What needs it, for people.
+ * @param install - What npm is told to install; default: the package.
  * @throws {@link PackageMissingError} with the line that installs it.
  */
 export async function loadPackage<Module>(
   purpose: string,
   name: string,
   load: () => Promise<Module>,
+  install = name,
 ): Promise<Module> {
   try {
     return await load()
   } catch (error) {
     // Something that the package itself needs and does not find is another mistake.
     if (!isMissing(error, name)) throw error
-    throw new PackageMissingError(name, purpose, `npm install ${name}`, { cause: error })
+    throw new PackageMissingError(name, purpose, `npm install ${install}`, { cause: error })
   }
 }
 

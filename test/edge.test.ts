@@ -92,6 +92,9 @@ test('a package that is not installed is named, with the line that installs it',
     code: 'WASM_SERVE_PACKAGE_MISSING',
     message: expect.stringContaining('npm install wasm-serve-no-such-package'),
   })
+  await expect(loadPackage('otel', 'wasm-serve-no-such-package', load, 'a b')).rejects.toThrow(
+    'npm install a b',
+  )
   const broken = () => Promise.reject(Object.assign(new Error('broken'), { code: 'ERR_DLOPEN_FAILED' }))
   await expect(loadPackage('cors', '@fastify/cors', broken)).rejects.toThrow('broken')
 })

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { loadPackage } from '../optional-package.ts'
+import { loadOtelPackage } from './otel-package.ts'
 
 /** How long the last spans may take on their way. */
 const FLUSH_MS = 1_000
@@ -20,7 +20,7 @@ export async function startTracingSdk(
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<TracingSdk> {
   const name = '@opentelemetry/sdk-node'
-  const { NodeSDK } = await loadPackage('the option otel', name, () => import('@opentelemetry/sdk-node'))
+  const { NodeSDK } = await loadOtelPackage(name, () => import('@opentelemetry/sdk-node'))
   const { OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES = '' } = environment
   const isNamed = OTEL_SERVICE_NAME !== undefined || /(?:^|,)\s*service\.name=/.test(OTEL_RESOURCE_ATTRIBUTES)
   const sdk = new NodeSDK({

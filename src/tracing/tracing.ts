@@ -1,6 +1,6 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
-import { loadPackage } from '../optional-package.ts'
+import { loadOtelPackage } from './otel-package.ts'
 import { type TracedGuest, traceEngine } from './traced-engine.ts'
 
 /** What makes spans, by OpenTelemetry's API: they go where the process' SDK sends them, or nowhere if there is none. */
@@ -13,13 +13,8 @@ export interface Tracing {
 
 /** @throws {@link PackageMissingError} */
 export async function openTracing(): Promise<Tracing> {
-  const purpose = 'the option otel'
-  const api = await loadPackage(purpose, '@opentelemetry/api', () => import('@opentelemetry/api'))
-  const { FastifyOtelInstrumentation } = await loadPackage(
-    purpose,
-    '@fastify/otel',
-    () => import('@fastify/otel'),
-  )
+  const api = await loadOtelPackage('@opentelemetry/api', () => import('@opentelemetry/api'))
+  const { FastifyOtelInstrumentation } = await loadOtelPackage('@fastify/otel', () => import('@fastify/otel'))
   const tracer = api.trace.getTracer('wasm-serve')
 
   /** The guest finds the context in the request's headers, as if its client had sent it: what it does is part of the request. */
