@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { HostFunctionInvalidError } from './errors.ts'
@@ -25,6 +26,8 @@ async function importModule(path: string): Promise<Record<string, unknown>> {
   try {
     return await import(pathToFileURL(resolve(path)).href)
   } catch (error) {
+    if (!existsSync(path))
+      throw new HostFunctionInvalidError(`  ${path}: there is no such file`, { cause: error })
     throw new HostFunctionInvalidError(`  ${path}: ${(error as Error).message}`, { cause: error })
   }
 }

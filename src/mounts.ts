@@ -115,7 +115,7 @@ async function mountsIn(folder: string): Promise<Mount[]> {
   return mounts
 }
 
-/** Hidden files and folders are not plug-ins; a folder that links lead to again is mounted once. */
+/** Hidden files and folders are not plug-ins, nor is what packages bring along; a folder that links lead to again is mounted once. */
 async function walk(
   folder: string,
   path: string,
@@ -128,7 +128,7 @@ async function walk(
   seen.add(real)
   for (const entry of await entriesOf(folder)) {
     const place = join(folder, entry.name)
-    if (entry.name.startsWith('.')) continue
+    if (entry.name.startsWith('.') || entry.name === 'node_modules') continue
     if (isFolder(place)) await walk(place, `${path}/${routePart(entry.name)}`, seen, mounts, root)
     else if (/\.wasm$/i.test(entry.name)) {
       const name = nameOf(entry.name)

@@ -96,6 +96,22 @@ test('--print-config shows each value with its origin, and no value of the envir
   })
 })
 
+test('--print-config shows no password of a URL, wherever it was given', async () => {
+  const config = 'store: redis://me:sesame@localhost\nplugins: { e: { source: echo.wasm } }\n'
+  const folder = folderOf({ 'wasm-serve.yaml': config, 'echo.wasm': 'echo' })
+  for (const args of [[], ['--store', 'rediss://:sesame@localhost/0']]) {
+    const { code, stdout } = await run(['--print-config', ...args], {}, { cwd: folder })
+    expect([code, stdout]).toEqual([0, expect.not.stringContaining('sesame')])
+    expect(JSON.parse(stdout).options.store).toMatch(/^rediss?:\/\/\(secret\)@localhost/)
+  }
+})
+
+test('check ends with 2 when a folder has no plug-in', async () => {
+  const folder = folderOf({ 'empty/readme.txt': 'text' })
+  const { code, stderr } = await run(['check', 'empty'], {}, { cwd: folder })
+  expect([code, stderr]).toEqual([2, expect.stringContaining('no .wasm file')])
+})
+
 test('a value of the environment is in no error and in no line of the log', async () => {
   const secret = 'sesame"\\1'
   const missing = folderOf({ 'c.yaml': `plugins: {a: {source: "${variable('KEY')}.wasm"}}` })
@@ -120,7 +136,7 @@ test.each([
   ['two of them', { 'wasm-serve.json': '{}', 'wasm-serve.yaml': '' }, [], 'wasm-serve.yaml', '--config-file'],
   ['one that does not exist', {}, ['-c', 'none.yaml'], 'no such file'],
   ['one that is wrong', { 'c.toml': 'prot = 1' }, ['-c', 'c.toml'], 'c.toml:1:1', 'did you mean "port"'],
-  ['one without plug-ins', { 'c.yaml': 'port: 0' }, ['-c', 'c.yaml'], 'name a plug-in'],
+  ['one without plug-ins', { 'c.yaml': 'port: 0' }, ['-c', 'c.yaml'], 'c.yaml has no plug-in'],
   [
     'one with plug-ins, and words',
     { 'c.yaml': 'routes: [{plugin: a.wasm}]' },
@@ -233,6 +249,7 @@ test('several plug-ins are mounted at their names, and their functions below', a
 
 test('a folder is mounted as it is, without what is hidden, and ends where links go round', async () => {
   const folder = folderOf({
+    'p/node_modules/some/inside.wasm': 'echo',
     'p/echo.wasm': 'echo',
     'p/deep/er/echo.wasm': 'echo',
     'p/a:b.wasm': 'echo',

@@ -70,6 +70,11 @@ test('a plug-in that needs WASI says so when WASI is off', async () => {
 test.each([
   ['a folder that does not exist', ['--allow-path', '/no/such/folder'], '/no/such/folder', '--allow-path'],
   ['a folder that is a file', ['--allow-path', echo], 'not a folder', '--allow-path'],
+  [
+    'host functions that are in no file',
+    ['--functions', '/no/such.mjs'],
+    '/no/such.mjs: there is no such file',
+  ],
   ['an environment without WASI', ['--no-wasi', '--env', 'A=b'], 'WASI', '--no-wasi'],
   ['an environment on the sdk', ['--runtime', 'sdk', '--env', 'A=b'], 'environment', '--runtime'],
 ])('%s is refused, not ignored', async (_, flags, ...said) => {
@@ -115,6 +120,9 @@ test('an address that this machine does not have is named', async () => {
 const badCalls: readonly [name: string, args: string[], env: Record<string, string>, ...said: string[]][] = [
   ['no plug-in', [], {}, 'name a plug-in', '--help'],
   ['an unknown flag', [echo, '--prot', '80'], {}, '--prot', 'did you mean "--port"'],
+  ['an option of config files', [echo, '--cors'], {}, '--cors is no flag', 'config file'],
+  ['the admin token', [echo, '--admin-token', 'x'], {}, 'no flag', 'WASM_SERVE_ADMIN_TOKEN'],
+  ['a certificate without its key', [echo, '--tls-cert', 'a.pem'], {}, 'tls.key: is missing'],
   ['a flag without its value', [echo, '--port'], {}, '--port: needs a value'],
   ['a flag where a value belongs', [echo, '--host', '--port', '1'], {}, '--host: needs a value'],
   ['a port that is no number', [echo, '--port', '80a'], {}, '--port', '"80a"'],

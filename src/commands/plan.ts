@@ -66,6 +66,7 @@ export async function planServer(
     const notTold = (error: unknown) => {
       if (!(isWrong && error instanceof OptionsError)) failed(error)
     }
+    if (path !== undefined) refuseEmpty(path, config, merged)
     const loader = openLoader(loading, host, watcher)
     const commands = Object.keys(host.commands)
     const found = await planRoutes(config, merged, loader, notTold, commands, watcher)
@@ -101,6 +102,14 @@ export async function planServer(
     if (!(isFileWrong && error instanceof UsageError)) tell(error) // of a file that is wrong little may be left
     return undefined
   }
+}
+
+/** @throws {@link UsageError} if neither the file nor a word names a plug-in. */
+function refuseEmpty(path: string, { words }: Config, { routes = [], plugins }: Merged): void {
+  if (words.length > 0 || routes.length > 0 || plugins.size > 0) return
+  throw new UsageError(
+    `${path} has no plug-in: give it "plugins" or "routes", or name one, such as hello.wasm`,
+  )
 }
 
 const NO_OPTIONS = mapOf([], COMMAND_LINE)

@@ -133,10 +133,19 @@ class Planning {
     this.#check([this.#routeOf(words[0] ?? '')])
     const { sources, named } = await this.#splitWords(words)
     for (const source of sources) if (isFolder(source)) this.#onFile?.(source)
-    const { items, leftOut } = await mountsOf(sources)
+    const { items, leftOut } = await this.#mountsOf(sources)
     this.leftOut.push(...leftOut)
     if (items.length > 1) this.#refuseSingle()
     return this.#each(items, (mount) => this.#ofMount(mount, mergeMaps(this.#routeOf(mount.source), named)))
+  }
+
+  async #mountsOf(sources: readonly string[]): ReturnType<typeof mountsOf> {
+    try {
+      return await mountsOf(sources)
+    } catch (error) {
+      this.#failed(error)
+      return { items: [], leftOut: [] }
+    }
   }
 
   /** After a single plug-in a word that is one of its exports is the function, even if there is a file of this name. */

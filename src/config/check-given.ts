@@ -1,5 +1,5 @@
 import { OptionsError } from '../errors.ts'
-import { type GivenMap, mapOf, originAt, renderOrigin, toData } from './given.ts'
+import { type GivenMap, mapOf, type Origin, originAt, renderOrigin, toData } from './given.ts'
 import { type CheckedServerOptions, checkServerOptions, problemsOf } from './options.ts'
 
 /** The server's options and the routes', as one map. */
@@ -28,10 +28,15 @@ export function locate<Checked>(given: GivenMap, check: () => Checked): Checked 
     if (!(error instanceof OptionsError)) throw error
     const lines = problemsOf(error).map(({ option, path, ofKey, message }) => {
       const origin = originAt(given, path, ofKey)
-      const what = origin.kind === 'file' ? `${option.replace(/^routes\[\d+\]\./, '')}: ` : ''
+      const what = namesOption(origin) ? '' : `${option.replace(/^routes\[\d+\]\./, '')}: `
       return `  ${renderOrigin(origin)}: ${what}${message}`
     })
     // What is given once for all routes is wrong in each of them.
     throw new OptionsError([...new Set(lines)].join('\n'), { cause: error })
   }
+}
+
+/** As a flag and a variable do; a line of a file, a word and the admin API have several. */
+function namesOption(origin: Origin): boolean {
+  return origin.kind !== 'file' && /^(?:--|[A-Z])/.test(origin.name)
 }

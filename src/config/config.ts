@@ -3,6 +3,7 @@ import { UsageError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
 import {
   type Flag,
+  fileOptions,
   flagName,
   flags,
   isEntryKind,
@@ -199,6 +200,13 @@ function addEntries(
 }
 
 function unknownFlag(rawName: string): string {
+  const name = rawName.replace(/^-+/, '')
+  const option = fileOptions.get(name)
+  if (option !== undefined) {
+    const variable = variables.find((each) => each.option === option)?.variable
+    const besides = variable === undefined ? '' : `, or for the variable ${variable}`
+    return `${rawName} is no flag: ${option} is for a config file${besides}`
+  }
   const names = Object.entries(PARSED_FLAGS).flatMap(([name, { type }]) =>
     type === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`],
   )

@@ -77,6 +77,13 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   ],
 }
 
+/** What only a config file can say, by the names that the flags would have. */
+export const fileOptions: ReadonlyMap<string, string> = new Map(
+  [...NO_FLAGS.route, ...NO_FLAGS.server]
+    .filter((option) => option !== 'trial' && !HOOKS.includes(option))
+    .map((option) => [flagName(option), option]),
+)
+
 /** Options that are no flags, for the same reason, but variables: there is one of them, and it is no list. */
 const VARIABLES_ONLY = ['adminToken']
 
