@@ -4,7 +4,7 @@ import { addRoutes } from './add-routes.ts'
 import type { CheckedServerOptions } from './config/options.ts'
 import { RouteNotFoundError } from './errors.ts'
 import { createHttpServer } from './http/http-server.ts'
-import { openAccessLog } from './log/access-log.ts'
+import { keepAddress, openAccessLog } from './log/access-log.ts'
 import { requestId } from './log/request-id.ts'
 import { openRequestLog } from './log/request-log.ts'
 import { sendAnyError } from './route/error-response.ts'
@@ -46,6 +46,10 @@ export async function createApp(
   addMethods(app)
   app.setErrorHandler(sendAnyError)
   if (logAccess) {
+    app.addHook('onRequest', (request, _reply, done) => {
+      keepAddress(request)
+      done()
+    })
     app.addHook('onResponse', (request, reply, done) => {
       logAccess(request, reply)
       done()

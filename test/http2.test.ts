@@ -53,6 +53,17 @@ test('the command speaks HTTP/2 and HTTP/1.1 on one port, and ends in good order
   expect(await running.ended).toMatchObject({ code: 0, stderr: expect.not.stringContaining('Warning') })
 })
 
+test('the access log knows the address of a client of either', async () => {
+  const flags = ['--tls-cert', tls.cert, '--tls-key', tls.key, '--http2', '--access-log']
+  const running = start([guest('echo'), '0', ...flags])
+  const port = Number(new URL(await running.listening()).port)
+  await ask(await openHttp2(port, ca), 'hi')
+  await overHttp1(port, 'hi')
+  running.child.kill('SIGTERM')
+  const lines = (await running.ended).stderr.split('\n').filter((line) => line.includes('"request"'))
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ ip: '127.0.0.1' }, { ip: '127.0.0.1' }])
+})
+
 test('without TLS it is refused, with what is served instead', async () => {
   const { code, stderr } = await run([guest('echo'), '0', '--http2'])
   expect(code).toBe(2)

@@ -36,7 +36,23 @@ function isEnabled(log: FastifyBaseLogger, level: string): boolean {
   return 'isLevelEnabled' in log ? (log as Logger).isLevelEnabled(level) : true
 }
 
-function fieldsOf({ method, url, ip, routeOptions }: FastifyRequest, reply: FastifyReply): object {
+const addresses = new WeakMap<FastifyRequest, string>()
+
+/**
+ * Keeps the address of a client for its line, as long as there is one: when it has been answered over HTTP/2, or has gone away,
+ * Node knows it no more.
+ */
+export function keepAddress(request: FastifyRequest): void {
+  addresses.set(request, request.ip)
+}
+
+function addressOf(request: FastifyRequest): string {
+  return addresses.get(request) ?? request.ip
+}
+
+function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
+  const { method, url, routeOptions } = request
+  const ip = addressOf(request)
   const { plugin, function: name } = routeOptions.config?.wasmServe ?? {}
   const ms = Math.round(reply.elapsedTime * 1_000) / 1_000
   return {
@@ -70,7 +86,8 @@ function openText(format: 'common' | 'combined', redacted: ReadonlySet<string>):
   const shown = ({ headers }: FastifyRequest, name: 'referer' | 'user-agent') =>
     redacted.has(name) ? REDACTED : quotable(headers[name] ?? '-')
   return (request, reply) => {
-    const { method, url, ip, raw } = request
+    const { method, url, raw } = request
+    const ip = addressOf(request)
     const what = quotable(`${method} ${url} HTTP/${raw.httpVersion}`)
     const line = `${ip || '-'} - - [${renderTime(new Date())}] "${what}" ${reply.statusCode} ${bytesOf(reply) ?? '-'}`
     const more =
