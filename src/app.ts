@@ -4,7 +4,7 @@ import { addRoutes } from './add-routes.ts'
 import type { CheckedServerOptions } from './config/options.ts'
 import { RouteNotFoundError } from './errors.ts'
 import { createHttpServer } from './http/http-server.ts'
-import { keepAddress, openAccessLog } from './log/access-log.ts'
+import { noteArrival, openAccessLog } from './log/access-log.ts'
 import { requestId } from './log/request-id.ts'
 import { openRequestLog } from './log/request-log.ts'
 import { sendAnyError } from './route/error-response.ts'
@@ -46,12 +46,10 @@ export async function createApp(
   addMethods(app)
   app.setErrorHandler(sendAnyError)
   if (logAccess) {
-    app.addHook('onRequest', (request, _reply, done) => {
-      keepAddress(request)
-      done()
-    })
-    app.addHook('onResponse', (request, reply, done) => {
-      logAccess(request, reply)
+    app.addHook('onRequest', (request, reply, done) => {
+      noteArrival(request)
+      // Not onResponse: it is not run if the client goes away, and those who wait too long are whom one looks for.
+      reply.raw.once('close', () => logAccess(request, reply))
       done()
     })
   }

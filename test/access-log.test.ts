@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer, type RouteOptions, type ServerOptions } from '../src/index.ts'
@@ -51,6 +53,21 @@ test('a line has what was asked, by whom, who answered, and how long it took; no
       msg: 'request',
     },
   ])
+  expect(requests()[0]?.ms).toBeGreaterThan(0)
+})
+
+test('a client that goes away while the guest runs leaves a line too', async () => {
+  const { port, requests } = await listenAndLog(
+    { plugin: guest('loop'), timeoutMs: 1_000 },
+    { accessLog: true },
+  )
+  const client = connect(port, '127.0.0.1')
+  client.write(post('hi', LEAKY), () => client.destroy())
+  await once(client, 'close')
+  await expect
+    .poll(requests, { timeout: 10_000 })
+    .toMatchObject([{ reqId: 'mine', status: 499, ip: '127.0.0.1', plugin: 'loop.wasm' }])
+  expect(requests()[0]?.ms).toBeGreaterThan(0)
 })
 
 test('what should not be in a log is not, also if headers are', async () => {

@@ -36,29 +36,42 @@ function isEnabled(log: FastifyBaseLogger, level: string): boolean {
   return 'isLevelEnabled' in log ? (log as Logger).isLevelEnabled(level) : true
 }
 
-const addresses = new WeakMap<FastifyRequest, string>()
-
-/**
- * Keeps the address of a client for its line, as long as there is one: when it has been answered over HTTP/2, or has gone away,
- * Node knows it no more.
- */
-export function keepAddress(request: FastifyRequest): void {
-  addresses.set(request, request.ip)
+/** What is not known any more when a request is over. */
+interface Arrival {
+  readonly ip: string
+  /** In ms, of `performance.now()`. */
+  readonly at: number
 }
 
-function addressOf(request: FastifyRequest): string {
-  return addresses.get(request) ?? request.ip
+const arrivals = new WeakMap<FastifyRequest, Arrival>()
+
+/**
+ * To be told of each request when it comes: when it has been answered over HTTP/2, or its client has gone away, Node
+ * does not know the client's address any more.
+ */
+export function noteArrival(request: FastifyRequest): void {
+  arrivals.set(request, { ip: request.ip, at: performance.now() })
+}
+
+/** Of a request that came with a URL that cannot be read, nobody was told. */
+function arrivalOf(request: FastifyRequest): Arrival {
+  return arrivals.get(request) ?? { ip: request.ip, at: performance.now() }
 }
 
 function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
   const { method, url, routeOptions } = request
-  const ip = addressOf(request)
+  const { ip, at } = arrivalOf(request)
   const { plugin, function: name } = routeOptions.config?.wasmServe ?? {}
-  const ms = Math.round(reply.elapsedTime * 1_000) / 1_000
+  const ms = Math.round((performance.now() - at) * 1_000) / 1_000
   return {
-    ...{ method, url, status: reply.statusCode, bytes: bytesOf(reply), ms, ip },
+    ...{ method, url, status: statusOf(reply), bytes: bytesOf(reply), ms, ip },
     ...(plugin !== undefined && { route: routeOptions.url, plugin, function: name }),
   }
+}
+
+/** What the client was told; 499, as nginx has it, if it went away before. */
+function statusOf({ raw, statusCode }: FastifyReply): number {
+  return raw.headersSent ? statusCode : 499
 }
 
 /** Of the body; undefined if they were not known before it was sent. */
@@ -87,9 +100,9 @@ function openText(format: 'common' | 'combined', redacted: ReadonlySet<string>):
     redacted.has(name) ? REDACTED : quotable(headers[name] ?? '-')
   return (request, reply) => {
     const { method, url, raw } = request
-    const ip = addressOf(request)
+    const { ip } = arrivalOf(request)
     const what = quotable(`${method} ${url} HTTP/${raw.httpVersion}`)
-    const line = `${ip || '-'} - - [${renderTime(new Date())}] "${what}" ${reply.statusCode} ${bytesOf(reply) ?? '-'}`
+    const line = `${ip || '-'} - - [${renderTime(new Date())}] "${what}" ${statusOf(reply)} ${bytesOf(reply) ?? '-'}`
     const more =
       format === 'combined' ? ` "${shown(request, 'referer')}" "${shown(request, 'user-agent')}"` : ''
     destination.write(`${line}${more}\n`)
