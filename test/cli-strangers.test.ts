@@ -22,6 +22,8 @@ test.runIf(process.platform === 'linux')(
     expect(store.code).toBe(1)
     expect(store.stderr).toContain('/proc/nowhere')
     expect(store.stderr).not.toMatch(STACK)
+    const state = await run([guest('echo'), '0', '--admin', '127.0.0.1:0', '--state', '/proc/nowhere/x'])
+    expect(state).toMatchObject({ code: 1, stderr: expect.stringContaining('/proc/nowhere') })
     expect(() => makeFolder('/proc/nowhere/a/b')).toThrow('ENOENT')
   },
 )

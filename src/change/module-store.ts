@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StateInvalidError } from '../errors.ts'
+import { makeFolder } from '../make-folder.ts'
 import { sha256 } from '../source/download-cache.ts'
 
 /** The bytes of modules, by their digests. */
@@ -57,7 +58,7 @@ const OURS = /^(?:[\da-f]{64}|\.[\da-f]{64}\.[\da-f-]+)$/
 
 /** Writes a file so that after a crash of the process or the machine it is there as it was, or as it is now. */
 export async function writeWhole(folder: string, name: string, content: Uint8Array | string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder, 0o700)
   const temporary = join(folder, `.${name}.${randomUUID()}`)
   try {
     const file = await open(temporary, 'wx', 0o600)
