@@ -148,6 +148,7 @@ test('what cannot be served is refused, and everything stays', { timeout: 60_000
   await refused('PUT', '/api/plugins/echo', half, 422, 'PLUGIN_INVALID')
   await refused('PUT', '/api/plugins/echo?live=false', half, 422, 'PLUGIN_INVALID')
   await refused('PUT', '/api/plugins/new', half, 422, 'PLUGIN_INVALID')
+  expect((await api('GET', '/api/changes')).body[0]).toMatchObject({ reason: 'put plug-in new', ok: false })
   await refused('PUT', '/api/plugins/echo', new Uint8Array(0), 400, 'ADMIN_REQUEST_INVALID')
   await refused('PUT', '/api/plugins/echo', new Uint8Array(1025), 413, 'BODY_TOO_LARGE')
   await refused('PUT', '/api/plugins/echo', guestBytes('bad-import'), 422, 'PLUGIN_IMPORT_MISSING')

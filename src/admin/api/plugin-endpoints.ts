@@ -66,13 +66,17 @@ export const pluginEndpoints: readonly Endpoint[] = [
         )
       const { source, from } = await readBody(body, control)
       // No route may try it now, and the version is kept: how much memory it may have is up to the routes that come.
-      await compilePlugin({ ...source, name }, { memoryMax: MOST_PAGES })
+      const unfit = await compilePlugin({ ...source, name }, { memoryMax: MOST_PAGES }).then(
+        () => undefined,
+        (error: unknown) => error,
+      )
       const made = toVersion(
         { ...source, name: control.book.changes.plugins.get(name)?.versions[0]?.name ?? name },
         from,
       )
       const edit = (changes: Changes): Changes => {
         expectRevision()
+        if (unfit) throw unfit // here, where it is logged and counted
         const before = changes.plugins.get(name)
         const plugin = withVersion(before ?? { added: true, versions: [], traffic: [] }, made.version)
         const traffic = query.live === 'false' && before ? before.traffic : toShares(made.version.digest)
