@@ -21,7 +21,7 @@ import './tick-shape.ts'
 /**
  * Adds the routes to an app, which closes what they need.
  *
- * @param pool - What the server's other apps serve: routes that are there as they should be are taken from it. The
+ * @param given - What the server's other apps serve: routes that are there as they should be are taken from it. The
  * pool belongs to who made it. Default: the app has one of its own.
  * @returns How many were.
  */
