@@ -1,5 +1,6 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import type { CheckedRouteOptions } from './config/options.ts'
+import { openDirect } from './contract/direct.ts'
 import { openContract } from './contract/named.ts'
 import type { Engine } from './engine/engine.ts'
 import { splitCalls } from './engine/split.ts'
@@ -56,15 +57,17 @@ function addRoute(
   versions: OpenVersions,
   pool: RoutePool,
   methods: string[],
-  hooks: CallHooks,
+  given: CallHooks & Pick<VersionedOptions, 'isOwnApp' | 'isUnwatched'>,
 ): void {
   const { options, plugin, exportName, runtime, engine } = versions.live
   const { instances, split } = instancesOf(versions, pool)
   const holder: EngineHolder = { engine: instances }
   const { url, host, bodyLimit, description, timing } = options
-  const named = openContract(options.contract, options)
+  const allHooks = hooksOf(given, options)
+  const isPlain = !timing && !allHooks && Object.keys(options.headers).length === 0
+  const isDirect = given.isUnwatched === true && isPlain && options.contract === 'raw'
+  const named = isDirect ? openDirect(options) : openContract(options.contract, options)
   const contract = pool.shared.meters ? meterContract(named) : named
-  const allHooks = hooksOf(hooks, options)
   const config: ServedRoute = {
     methods: methods.length === app.supportedMethods.length ? ['*'] : methods,
     url: app.prefix + url,
@@ -84,7 +87,7 @@ function addRoute(
     runtime: runtime.name,
     split,
   }
-  const calls = { exportName, contract, holder }
+  const calls = { exportName, contract, holder, isDirect }
   try {
     app.route({
       method: [...methods],
@@ -94,7 +97,7 @@ function addRoute(
       config: { wasmServe: config },
       exposeHeadRoute: false, // it is among the methods
       onRequest: [
-        acceptAnyContentType,
+        ...(given.isOwnApp ? [] : [acceptAnyContentType]),
         ...addHeaders(options.headers),
         ...(timing ? [timingHooks.onRequest] : []),
       ],

@@ -60,6 +60,7 @@ export async function createApp(
   })
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
   const { meters } = options
+  const isUnwatched = !hasEdge(options) && !options.otel && logAccess === undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
   const own = { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError, meters, tracing }
   try {
@@ -70,7 +71,7 @@ export async function createApp(
     }
     app.register(answerNotFound)
     app.register(async (scope) => {
-      kept = await addRoutes(scope, { routes: options.routes, ...own }, pool)
+      kept = await addRoutes(scope, { routes: options.routes, ...own, isOwnApp: true, isUnwatched }, pool)
     })
     await app.ready()
   } catch (error) {

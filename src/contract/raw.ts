@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { Contract } from './contract.ts'
+import type { ContractOptions } from './named.ts'
 
 const EMPTY = new Uint8Array()
 
@@ -8,7 +9,7 @@ const EMPTY = new Uint8Array()
  *
  * @param contentType - Of the answers. Default: text if the output is valid UTF-8, else bytes.
  */
-export function openRaw({ contentType }: { readonly contentType?: string | undefined }): Contract {
+export function openRaw({ contentType }: ContractOptions): Contract {
   return {
     name: 'raw',
 
@@ -21,6 +22,6 @@ export function openRaw({ contentType }: { readonly contentType?: string | undef
   }
 }
 
-function guessType(output: Uint8Array): string {
+export function guessType(output: Uint8Array): string {
   return isUtf8(output) ? 'text/plain; charset=utf-8' : 'application/octet-stream'
 }

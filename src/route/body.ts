@@ -48,8 +48,10 @@ export function readBody(
   let first: Buffer | undefined
   let chunks: Buffer[] | undefined
   let length = 0
+  let isOver = false
 
   const onData = (chunk: Buffer) => {
+    if (isOver) return
     length += chunk.length
     if (length > limit) end(tooLarge(limit))
     else if (!first) first = chunk
@@ -66,7 +68,8 @@ export function readBody(
     end(error.statusCode === undefined ? new BadRequestError(error.message) : error)
   }
   const end = (error: Error | undefined) => {
-    request.off('data', onData).off('end', onEnd).off('error', onError)
+    if (isOver) return
+    isOver = true // the listeners stay: to take them off costs more than what they still hear
     if (error) done(error, NOTHING)
     else done(undefined, chunks ? Buffer.concat(chunks, length) : (first ?? NOTHING))
   }

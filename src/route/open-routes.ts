@@ -27,6 +27,10 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly meters?: Meters | undefined
   /** What makes spans of calls, if anything does. */
   readonly tracing?: Tracing | undefined
+  /** Whether the app is ours: Fastify reads no bodies there. */
+  readonly isOwnApp?: boolean
+  /** Whether nobody but us sees an answer: no hook of the app, no access log. */
+  readonly isUnwatched?: boolean
 }
 
 /** What runs the guests of a route. */

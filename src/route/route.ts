@@ -17,6 +17,8 @@ export interface Calls {
   readonly exportName: string
   readonly contract: Contract
   readonly holder: EngineHolder
+  /** Whether the contract says what every answer carries: see {@link openDirect}. */
+  readonly isDirect?: boolean
 }
 
 /** Answers a request whose body was read. Nothing is thrown: a failure is an answer. */
@@ -47,7 +49,7 @@ export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod 
 }
 
 /** Takes a request through the contract to the guest, and its output back. */
-export function runCalls({ exportName, contract, holder }: Calls): RunCall {
+export function runCalls({ exportName, contract, holder, isDirect = false }: Calls): RunCall {
   const answer = (output: Uint8Array, reply: FastifyReply): void => {
     try {
       contract.answer(output, reply)
@@ -56,7 +58,7 @@ export function runCalls({ exportName, contract, holder }: Calls): RunCall {
     }
   }
   return (request, reply) => {
-    setCommonHeaders(reply)
+    if (!isDirect) setCommonHeaders(reply)
     try {
       const output = holder.engine.call(exportName, contract.input(request), request)
       if (output instanceof Promise) {
