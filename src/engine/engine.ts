@@ -1,6 +1,7 @@
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Caller, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Isolation } from './isolation.ts'
+import type { PendingCall } from './pending-call.ts'
 import type { EngineStats } from './stats.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
@@ -27,7 +28,7 @@ export interface Engine {
    * can be opened. With threads also {@link DeadlineError}, {@link WorkerLostError}, {@link QueueSlowError},
    * {@link BreakerOpenError} and {@link ClientGoneError}.
    */
-  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
+  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> | PendingCall
 
   /** Takes no more calls, lets those that wait or run end, and closes the instances. */
   close(): Promise<void>

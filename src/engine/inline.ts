@@ -12,6 +12,7 @@ export function openInline(options: EngineOptions): InlineEngine {
 
 export interface InlineEngine extends Engine {
   readonly name: 'inline'
+  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
   /** Goes up when its stats change in something else than the calls that wait and run. */
   readonly changes: number
 }

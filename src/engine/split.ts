@@ -43,7 +43,7 @@ function callCounted(
   { engine, exportName, counts }: SplitVersion,
   input: Uint8Array,
   caller: Caller,
-): Uint8Array | Promise<Uint8Array> {
+): ReturnType<Engine['call']> {
   counts.calls++
   const failed = (error: unknown): never => {
     if (!(error instanceof GuestError)) counts.failures++
@@ -51,7 +51,7 @@ function callCounted(
   }
   try {
     const output = engine.call(exportName, input, caller)
-    return output instanceof Promise ? output.catch(failed) : output
+    return output instanceof Uint8Array ? output : output.then((bytes) => bytes, failed)
   } catch (error) {
     return failed(error)
   }

@@ -8,6 +8,7 @@ import {
 import type { Caller } from '../runtime/runtime.ts'
 import { type Endable, trackEndable } from './end-calls.ts'
 import type { Engine } from './engine.ts'
+import { PendingCall } from './pending-call.ts'
 import type { EngineStats } from './stats.ts'
 import { Roster, type RosterOptions } from './workers/roster.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall } from './workers/stamp.ts'
@@ -50,8 +51,11 @@ class WorkersEngine implements Engine, Endable {
   readonly #options: WorkersOptions
   readonly #roster: Roster
   readonly #waiting: WaitingCalls
-  /** Those that were given calls since the last look. */
-  readonly #given: WorkerThread[] = []
+  /** Those that were given calls in this turn of the event loop. */
+  readonly #given = new Set<WorkerThread>()
+  /** Those whose answers are looked for at each turn: that costs less than a message. */
+  readonly #watched = new Set<WorkerThread>()
+  #isTurnPlanned = false
   /** Those whose guests take long: they are given nothing ahead. */
   readonly #slow = new WeakSet<WorkerThread>()
   #guestMs = AHEAD_MS
@@ -92,17 +96,16 @@ class WorkersEngine implements Engine, Endable {
     return { ...this.#roster.stats, waiting: this.#waiting.length, running, timeouts: this.#timeouts }
   }
 
-  call(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
+  call(exportName: string, input: Uint8Array, caller: Caller): PendingCall {
     if (this.#isClosed) throw new EngineClosedError()
     const { refusal } = this.#roster
     caller.callTiming?.asked()
     if (refusal) throw refusal
-    return new Promise((resolve, reject) => {
-      const call = { exportName, input, caller, madeAt: performance.now(), tries: 0, resolve, reject }
-      this.#waiting.push(call, this.#expectedMs())
-      if (this.#waiting.length === 1) this.#feed()
-      this.#watch()
-    })
+    const call = new PendingCall(exportName, input, caller)
+    this.#waiting.push(call, this.#expectedMs())
+    if (this.#waiting.length === 1) this.#feed()
+    this.#watch()
+    return call
   }
 
   close(): Promise<void> {
@@ -137,14 +140,31 @@ class WorkersEngine implements Engine, Endable {
       const thread = this.#chooseThread()
       if (!thread?.give(call)) return
       this.#waiting.shift()
-      if (this.#given.length === 0) setImmediate(() => this.#wake())
-      if (!this.#given.includes(thread)) this.#given.push(thread)
+      this.#given.add(thread)
+      this.#planTurn()
     }
   }
 
-  /** Those of one turn of the event loop are woken together, once. */
-  #wake(): void {
-    for (const thread of this.#given.splice(0)) thread.wake()
+  #planTurn(): void {
+    if (this.#isTurnPlanned) return
+    this.#isTurnPlanned = true
+    setImmediate(() => this.#turn())
+  }
+
+  /** Those that were given calls are woken together. One that has answered nothing since the last turn has to ring. */
+  #turn(): void {
+    this.#isTurnPlanned = false
+    for (const thread of this.#watched) {
+      if (thread.collect()) continue
+      this.#watched.delete(thread)
+      thread.rest()
+    }
+    for (const thread of this.#given) {
+      thread.wake()
+      this.#watched.add(thread)
+    }
+    this.#given.clear()
+    if (this.#watched.size > 0) this.#planTurn()
   }
 
   /** The one with the least to do; none if all have enough. */
@@ -184,8 +204,9 @@ class WorkersEngine implements Engine, Endable {
   }
 
   #lookAt(thread: WorkerThread): void {
-    thread.dropGone()
-    if (thread.load > 0 && thread.silentMs() >= SILENT_MS) this.#lookAtSilent(thread)
+    const silentMs = thread.load > 0 ? thread.silentMs() : 0
+    if (silentMs > 0) thread.dropGone()
+    if (silentMs >= SILENT_MS) this.#lookAtSilent(thread)
     const running = thread.running()
     const ms = running ? monotonicMs() - running.since : 0
     if (!running || ms < TAKE_BACK_MS) return

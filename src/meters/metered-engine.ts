@@ -37,7 +37,7 @@ class MeteredEngine implements Engine {
     return this.#engine.stats
   }
 
-  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
+  call(exportName: string, input: Uint8Array, caller: Caller): ReturnType<Engine['call']> {
     caller.callTiming = new MeteredCall(this.#meter)
     return this.#engine.call(exportName, input, caller)
   }

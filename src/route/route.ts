@@ -3,6 +3,7 @@ import { isNativeError } from 'node:util/types'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import type { Contract } from '../contract/contract.ts'
 import type { Engine } from '../engine/engine.ts'
+import { PendingCall } from '../engine/pending-call.ts'
 import { InternalError } from '../errors.ts'
 import { hasBody, isTooLarge, readBody } from './body.ts'
 import { setCommonHeaders } from './common-headers.ts'
@@ -61,16 +62,14 @@ export function runCalls({ exportName, contract, holder, isDirect = false }: Cal
     if (!isDirect) setCommonHeaders(reply)
     try {
       const output = holder.engine.call(exportName, contract.input(request), request)
-      if (output instanceof Promise) {
-        output.then(
-          (bytes) => answer(bytes, reply),
-          (thrown) => {
-            sendFailure(thrown, reply)
-          },
-        )
-      } else {
+      if (output instanceof Uint8Array) {
         contract.answer(output, reply)
+        return
       }
+      const answerLater = (bytes: Uint8Array) => answer(bytes, reply)
+      const fail = (thrown: unknown) => void sendFailure(thrown, reply)
+      if (output instanceof PendingCall) output.tell(answerLater, fail)
+      else output.then(answerLater, fail)
     } catch (thrown) {
       sendFailure(thrown, reply)
     }

@@ -58,13 +58,13 @@ class TracedEngine implements Engine {
 
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
     const span = this.#begin(exportName, caller)
-    let output: Uint8Array | Promise<Uint8Array>
+    let output: ReturnType<Engine['call']>
     try {
       output = this.#engine.call(exportName, input, caller)
     } catch (error) {
       throw this.#failed(span, caller, error)
     }
-    if (!(output instanceof Promise)) {
+    if (output instanceof Uint8Array) {
       this.#ended(span, caller, 'ok')
       return output
     }

@@ -145,7 +145,12 @@ export class Stamp {
     return Atomics.exchange(this.#words, MAIN_RUNG, 1) === 0
   }
 
-  /** The main thread's, before it looks for answers. */
+  /** The main thread's: it is going to look for answers by itself, and has to be sent no message. */
+  listen(): void {
+    Atomics.store(this.#words, MAIN_RUNG, 1)
+  }
+
+  /** The main thread's, before it looks for answers for the last time. */
   heard(): void {
     Atomics.store(this.#words, MAIN_RUNG, 0)
   }

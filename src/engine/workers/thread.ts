@@ -1,6 +1,7 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { ClientGoneError, InstanceStartError } from '../../errors.ts'
 import type { Log } from '../../log/guest-log.ts'
+import type { PendingCall } from '../pending-call.ts'
 import { terminateOrWriteOff, trackThread } from '../stuck-threads.ts'
 import { workerFile } from '../worker-file.ts'
 import { fromFailure } from './call-failure.ts'
@@ -17,7 +18,7 @@ import {
 } from './protocol.ts'
 import { Ring } from './ring.ts'
 import { MAX_AHEAD, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
-import { isGone, type WaitingCall } from './waiting-calls.ts'
+import { isGone } from './waiting-calls.ts'
 
 /** What every thread of a route is given. */
 export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {
@@ -43,9 +44,9 @@ export interface ThreadOwner {
 /** What becomes of the calls of a thread that ended. */
 export interface Unanswered {
   /** Their guests never started. */
-  readonly unbegun: readonly WaitingCall[]
+  readonly unbegun: readonly PendingCall[]
   /** Their guests started. */
-  readonly lost: readonly WaitingCall[]
+  readonly lost: readonly PendingCall[]
 }
 
 /**
@@ -57,7 +58,7 @@ const HEAP_MIB = 256
 /** A call that was handed over. */
 interface GivenCall {
   readonly number: number
-  readonly call: WaitingCall
+  readonly call: PendingCall
 }
 
 /** The main thread's side of one worker thread. */
@@ -145,7 +146,7 @@ export class WorkerThread {
    *
    * @returns false if there is no room now, or the thread ends.
    */
-  give(call: WaitingCall): boolean {
+  give(call: PendingCall): boolean {
     if (this.#ended.signal.aborted) return false
     const { exportName, input } = call
     const isPosted = input.length > RING_PAYLOAD
@@ -169,15 +170,16 @@ export class WorkerThread {
     return true
   }
 
-  /** Wakes the thread, if it sleeps. */
+  /** Wakes the thread, if it sleeps. From now on it does not ring: who has woken it collects, until {@link rest}. */
   wake(): void {
     this.#silentSince ??= performance.now()
+    this.#stamp.listen()
     if (this.#stamp.wake()) this.#worker.postMessage(0)
   }
 
   /** Takes back what its guest has not begun. @returns the oldest first. */
-  takeBack(): WaitingCall[] {
-    const taken: WaitingCall[] = []
+  takeBack(): PendingCall[] {
+    const taken: PendingCall[] = []
     const inOrder = this.#given.filter((given) => given !== undefined).sort((a, b) => a.number - b.number)
     for (const given of inOrder) {
       if (!this.#stamp.claim(given.number)) continue
@@ -197,7 +199,7 @@ export class WorkerThread {
   }
 
   /** Takes the call that runs out of the thread's hands, to be told something else than its answer. */
-  drop({ call: number }: RunningCall): WaitingCall | undefined {
+  drop({ call: number }: RunningCall): PendingCall | undefined {
     this.collect()
     const given = this.#find(number)
     if (given) this.#forget(given)
@@ -217,17 +219,24 @@ export class WorkerThread {
     this.#failure ??= reason
   }
 
-  /** Takes the answers that are there. */
-  collect(): void {
-    this.#stamp.heard()
+  /** Takes the answers that are there. @returns whether there were any. */
+  collect(): boolean {
+    if (this.#answers.isEmpty) return false
     for (let record = this.#answers.peek(); record; record = this.#answers.peek()) {
       this.#take(record, Buffer.from(record.payload))
       this.#answers.release(record)
     }
+    return true
+  }
+
+  /** Nobody collects any more until the thread rings. */
+  rest(): void {
+    this.#stamp.heard()
+    this.collect() // what was written when nobody had to ring
   }
 
   #onMessage(message: FromWorker): void {
-    this.collect() // what was written before
+    this.rest() // what was written before
     if (message === 'ready') this.#becomeReady()
     else if (message === 'answers' || !isOurs(message)) return
     else if ('startFailure' in message) {
@@ -259,7 +268,7 @@ export class WorkerThread {
     this.#owner.answered(this, ms)
   }
 
-  #fail(call: WaitingCall, error: Error): void {
+  #fail(call: PendingCall, error: Error): void {
     call.reject(error)
     if (error instanceof InstanceStartError) this.#owner.broken(this, error)
   }

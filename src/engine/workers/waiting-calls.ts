@@ -1,18 +1,5 @@
 import { ClientGoneError, QueueFullError, QueueSlowError } from '../../errors.ts'
-import type { Caller } from '../../runtime/runtime.ts'
-
-/** A call that was not answered yet. */
-export interface WaitingCall {
-  readonly exportName: string
-  readonly input: Uint8Array
-  readonly caller: Caller
-  /** When it was made, on the main thread's `performance.now()`. */
-  readonly madeAt: number
-  /** How often its guest was begun and did not end. */
-  tries: number
-  readonly resolve: (output: Uint8Array) => void
-  readonly reject: (error: unknown) => void
-}
+import type { PendingCall } from '../pending-call.ts'
 
 /** How much may wait. */
 export interface QueueLimits {
@@ -24,7 +11,7 @@ export interface QueueLimits {
 /** The calls for which no thread was free yet, in their order. */
 export class WaitingCalls {
   readonly #limits: QueueLimits
-  #calls: WaitingCall[] = []
+  #calls: PendingCall[] = []
   #bytes = 0
 
   constructor(limits: QueueLimits) {
@@ -35,7 +22,7 @@ export class WaitingCalls {
     return this.#calls.length
   }
 
-  get first(): WaitingCall | undefined {
+  get first(): PendingCall | undefined {
     return this.#calls[0]
   }
 
@@ -43,7 +30,7 @@ export class WaitingCalls {
    * @param expectedMs - How long it is going to wait.
    * @throws {@link QueueFullError} or {@link QueueSlowError} if it may not wait.
    */
-  push(call: WaitingCall, expectedMs: number): void {
+  push(call: PendingCall, expectedMs: number): void {
     const { maxQueue, maxQueueBytes, maxWaitMs } = this.#limits
     if (this.#isFull(call)) this.dropGone()
     if (this.#calls.length >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
@@ -53,14 +40,14 @@ export class WaitingCalls {
     this.#bytes += call.input.length
   }
 
-  shift(): WaitingCall | undefined {
+  shift(): PendingCall | undefined {
     const call = this.#calls.shift()
     if (call) this.#bytes -= call.input.length
     return call
   }
 
   /** Takes calls again that had left; whatever the limits say, for they had been let in. */
-  unshift(calls: readonly WaitingCall[]): void {
+  unshift(calls: readonly PendingCall[]): void {
     this.#calls.unshift(...calls)
     for (const { input } of calls) this.#bytes += input.length
   }
@@ -85,13 +72,13 @@ export class WaitingCalls {
     this.#bytes = 0
   }
 
-  #isFull({ input }: WaitingCall): boolean {
+  #isFull({ input }: PendingCall): boolean {
     const { maxQueue, maxQueueBytes } = this.#limits
     return this.#calls.length >= maxQueue || (this.#bytes > 0 && this.#bytes + input.length > maxQueueBytes)
   }
 }
 
 /** Whether there is nobody left to tell. */
-export function isGone({ caller }: WaitingCall): boolean {
+export function isGone({ caller }: PendingCall): boolean {
   return caller.raw?.socket.destroyed === true
 }
