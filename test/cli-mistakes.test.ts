@@ -121,6 +121,7 @@ const badCalls: readonly [name: string, args: string[], env: Record<string, stri
   ['no plug-in', [], {}, 'name a plug-in', '--help'],
   ['an unknown flag', [echo, '--prot', '80'], {}, '--prot', 'did you mean "--port"'],
   ['an option of config files', [echo, '--cors'], {}, '--cors is no flag', 'config file'],
+  ['an admin port that is too large', [echo, '--admin', 'abc:99999'], {}, '--admin', '65535'],
   ['the admin token', [echo, '--admin-token', 'x'], {}, 'no flag', 'WASM_SERVE_ADMIN_TOKEN'],
   ['a certificate without its key', [echo, '--tls-cert', 'a.pem'], {}, 'tls.key: is missing'],
   ['a flag without its value', [echo, '--port'], {}, '--port: needs a value'],

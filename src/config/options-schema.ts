@@ -315,7 +315,8 @@ export const loadSchema = only({
 })
 
 /** A host and port, a port of the loopback interface, or what has a slash in it. */
-const ADMIN_ADDRESS = '^(?:(?:\\[[A-Fa-f0-9:.]+\\]|[A-Za-z0-9_.-]+):)?\\d{1,5}$|/'
+const TCP_PORT = '(?:[0-5]?\\d{1,4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])'
+const ADMIN_ADDRESS = `^(?:(?:\\[[A-Fa-f0-9:.]+\\]|[A-Za-z0-9_.-]+):)?${TCP_PORT}$|/`
 
 const stallMs = (value: number) =>
   ms('Longest that a guest may hold the event loop; then the process is killed. 0: off.', value, 0)
@@ -508,7 +509,7 @@ export const serverSchema = only({
   admin: Type.Optional(
     Type.String({
       pattern: ADMIN_ADDRESS,
-      hint: 'must be HOST:PORT, PORT, or the path of a Unix socket with a slash in it',
+      hint: 'must be HOST:PORT, PORT (at most 65535), or the path of a Unix socket with a slash in it',
       holds: 'address',
       description: 'Address of the admin listener: `HOST:PORT`, `PORT` or the path of a Unix socket.',
     }),

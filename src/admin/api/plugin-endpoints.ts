@@ -17,6 +17,7 @@ import { readSource, type Source } from '../../source/source.ts'
 import { isUrl } from '../../source/url.ts'
 import type { Control } from './control.ts'
 import type { Endpoint } from './endpoint.ts'
+import { refuseLast } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 import { routesOf, viewPlugin, viewPlugins } from './views.ts'
 
@@ -105,6 +106,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
           throw new AdminConflictError(
             `The plug-in has routes (${routes.map(({ served }) => served.url).join(', ')}): remove them, or ask with routes=true`,
           )
+        refuseLast(routesOf(control).length - routes.length)
         const without = routes.reduce((all, { id }) => withRoute(all, id, { options: undefined }), changes)
         return added ? withoutPlugin(without, name) : without
       }

@@ -93,12 +93,19 @@ export const routeEndpoints: readonly Endpoint[] = [
       const edit = (changes: Changes): Changes => {
         expectRevision()
         if (!routesOf(control).some((route) => route.id === id)) throw new AdminUnknownError('route', id)
+        refuseLast(routesOf(control).length - 1)
         return withRoute(changes, id, { options: undefined })
       }
       return { change: await control.change(`delete route ${id}`, edit) }
     },
   },
 ]
+
+/** @param left - Routes that there would be. @throws {@link AdminConflictError} if there would be none. */
+export function refuseLast(left: number): void {
+  if (left === 0)
+    throw new AdminConflictError('A server has one route at least: add another before the last one goes')
+}
 
 /** Where a route answers, as its options say it. */
 function placeOf(
