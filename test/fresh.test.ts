@@ -2,6 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { openInline } from '../src/engine/inline.ts'
 import { loadPlugin, type Plugin } from '../src/plugin/plugin.ts'
 import { kernel } from '../src/runtime/kernel.ts'
+import { Worth } from '../src/runtime/recycled-memory.ts'
 import type { InstanceSettings, Runtime } from '../src/runtime/runtime.ts'
 import { sdk } from '../src/runtime/sdk.ts'
 import { guestBytes } from './support/guest.ts'
@@ -97,27 +98,25 @@ test('a call that made the kernel grow leaves nothing: blocks begin where they b
   const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
   const first = kernel.open(plugin, settingsOf())
   const before = numbers((await first.call('stain', input, caller)) as Uint8Array)
-  const bytes = first.memoryBytes
   await first.close()
   const large = kernel.open(plugin, settingsOf())
   large.call('stain', new Uint8Array(1_000_000).fill(0xaa), caller)
   expect(large.memoryBytes).toBeGreaterThan(1_000_000)
   await large.close()
   const second = kernel.open(plugin, settingsOf())
-  expect(second.memoryBytes).toBe(bytes)
+  expect(second.memoryBytes).toBeGreaterThan(1_000_000)
   expect(numbers((await second.call('stain', input, caller)) as Uint8Array)).toBe(before)
   await second.close()
 })
 
-test('the memories are used again, unless they have grown or a call was stopped half-way', async () => {
+test('the memories are used again, also those that have grown, unless a call was stopped half-way', async () => {
   const made = countMemories()
   const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
   await callFresh(kernel, plugin, Array(50).fill('stain'))
+  await callFresh(kernel, plugin, ['grow', 'stain', 'grow', 'grow', 'stain'])
   expect(made()).toBe(1)
-  await callFresh(kernel, plugin, ['grow', 'stain', 'stain'])
-  expect(made()).toBe(2)
   await callFresh(kernel, plugin, ['trap', 'stain', 'stain'])
-  expect(made()).toBe(3)
+  expect(made()).toBe(2)
 })
 
 /** How many memories were made by name, not by a module that defines its own. */
@@ -135,6 +134,44 @@ function countMemories(): () => number {
   })
   return () => made
 }
+
+test('a guest that grows finds the sizes that it would have alone, and zeros, in a memory that was made once', async () => {
+  const made = countMemories()
+  const plugin = await loadPlugin(guestBytes('sizes'), { isolation: 'fresh', memoryMax: 12 })
+  const answers = await callFresh(kernel, plugin, ['large', 'sizes', 'sizes', 'large', 'sizes'])
+  // Size, growth by 3, size, growth beyond the maximum, size, what it found behind the first pages.
+  const large = '2 2 12 -1 12 0'
+  const small = '2 2 5 -1 5 0'
+  expect(answers).toEqual([large, small, small, large, small])
+  expect(made()).toBe(1)
+})
+
+test('a guest finds nothing of an earlier one behind the end of its memory', async () => {
+  const plugin = await loadPlugin(guestBytes('sizes'), { isolation: 'fresh', memoryMax: 12 })
+  expect(await callFresh(kernel, plugin, ['behind'])).toEqual(['WASM_SERVE_GUEST_TRAP'])
+  const answers = await callFresh(kernel, plugin, ['large', 'behind', 'behind'])
+  expect(answers.slice(1)).toEqual(['2 2 5 -1 5 0', '2 2 5 -1 5 0'])
+})
+
+test('what is reported as the memory of a guest is what it takes, though the guest has less', async () => {
+  const plugin = await loadPlugin(guestBytes('sizes'), { isolation: 'fresh', memoryMax: 12 })
+  await callFresh(kernel, plugin, ['large'])
+  const instance = kernel.open(plugin, settingsOf())
+  expect(instance.memoryBytes - instance.kernelBytes).toBe(12 * 65_536)
+  await instance.close()
+})
+
+test('a memory that has grown is not kept for ever: the larger it is, the sooner there is a new one', () => {
+  const uses = (initial: number, bytes: number) => {
+    const worth = new Worth(initial)
+    let count = 0
+    while (count < 100_000 && worth.isKept(bytes)) count++
+    return count
+  }
+  const MiB = 2 ** 20
+  expect(uses(MiB, MiB)).toBe(100_000)
+  expect([2, 65, 128, 129].map((size) => uses(MiB, size * MiB))).toEqual([1024, 16, 8, 0])
+})
 
 test('two routes that share a plug-in never share memories', async () => {
   const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
@@ -204,6 +241,23 @@ test('linked modules have memories of their own, which are as new', async () => 
   const linked = [{ ...(await load(`(module ${counts})`)), name: 'other' }]
   const plugin = { ...(await load(main)), linked }
   expect(await callFresh(kernel, plugin, ['count', 'count', 'count'])).toEqual(['', '', ''])
+})
+
+test('modules that share a memory see each other make it grow', async () => {
+  const other = `(module (memory (export "memory") 2 9)
+    (func (export "size") (result i32) (memory.size))
+    (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0))))`
+  const main = `(module (import "other" "memory" (memory 2 9))
+    (import "other" "size" (func $size (result i32)))
+    (import "other" "grow" (func $grow (param i32) (result i32)))
+    (func (export "grow") (result i32)
+      (if (i32.ne (memory.grow (i32.const 3)) (i32.const 2)) (then (return (i32.const 1))))
+      (if (i32.ne (call $size) (i32.const 5)) (then (return (i32.const 2))))
+      (if (i32.ne (call $grow (i32.const 1)) (i32.const 5)) (then (return (i32.const 3))))
+      (i32.sub (memory.size) (i32.const 6))))`
+  const load = (text: string) => loadPlugin(guestBytes(text), { isolation: 'fresh' })
+  const plugin = { ...(await load(main)), linked: [{ ...(await load(other)), name: 'other' }] }
+  expect(await callFresh(kernel, plugin, ['grow', 'grow', 'grow'])).toEqual(['', '', ''])
 })
 
 test.each([

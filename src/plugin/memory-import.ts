@@ -1,4 +1,6 @@
 import { concat, HEADER_BYTES, leb, Reader } from './binary.ts'
+import { SECTION } from './module-reader.ts'
+import { readSections, renderSection } from './sections.ts'
 
 /** What a module whose memory is imported imports it by. */
 export const MEMORY_IMPORT = { namespace: 'wasm-serve:fresh', name: 'memory' }
@@ -12,11 +14,10 @@ export interface MemoryLimits {
 /** A module that imports the memory that it used to define. */
 export interface MemoryImporter {
   readonly bytes: Uint8Array
-  /** The memory must have exactly these, or the module could tell that it is not its own. */
+  /** The memory must have exactly these, or the module could tell that it is not its own, unless it counts its pages. */
   readonly limits: MemoryLimits
 }
 
-const SECTION = { custom: 0, type: 1, import: 2, memory: 5 }
 const WITH_MAXIMUM = 1
 const MEMORY = 2
 
@@ -43,28 +44,6 @@ export function importMemory(bytes: Uint8Array, name: string): MemoryImporter | 
     ...(each === memory || each === imports ? [] : [each.whole]),
   ])
   return { bytes: concat([bytes.subarray(0, HEADER_BYTES), ...parts]), limits }
-}
-
-interface Section {
-  readonly id: number
-  /** With its id and size. */
-  readonly whole: Uint8Array
-  readonly content: Uint8Array
-}
-
-function readSections(bytes: Uint8Array, name: string): Section[] {
-  const reader = new Reader(bytes, name)
-  const sections: Section[] = []
-  reader.at = HEADER_BYTES
-  while (reader.at < bytes.length) {
-    const start = reader.at
-    const id = reader.byte()
-    const size = Number(reader.leb())
-    const content = bytes.subarray(reader.at, reader.at + size)
-    reader.at += size
-    sections.push({ id, whole: reader.since(start), content })
-  }
-  return sections
 }
 
 function readLimits(content: Uint8Array, name: string): MemoryLimits | undefined {
@@ -95,8 +74,4 @@ function addImport(
 function renderName(text: string): Uint8Array {
   const utf8 = Buffer.from(text)
   return concat([leb(utf8.length), utf8])
-}
-
-function renderSection(id: number, content: Uint8Array): Uint8Array {
-  return concat([Uint8Array.of(id), leb(content.length), content])
 }

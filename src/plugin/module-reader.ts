@@ -1,5 +1,16 @@
 /** Ids of sections. */
-export const SECTION = { type: 1, import: 2, function: 3, memory: 5, export: 7 }
+export const SECTION = {
+  custom: 0,
+  type: 1,
+  import: 2,
+  function: 3,
+  table: 4,
+  memory: 5,
+  global: 6,
+  export: 7,
+  code: 10,
+  tag: 13,
+}
 
 /** What is imported or exported. */
 export const KIND = { function: 0, table: 1, memory: 2, global: 3, tag: 4 }
@@ -56,7 +67,13 @@ export class Reader {
 
   /** An LEB128 number of up to 32 bits. */
   u32(): number {
-    return Number(this.u64() & 0xffff_ffffn)
+    let value = 0
+    for (let shift = 0; shift < 35; shift += 7) {
+      const byte = this.byte()
+      value |= (byte & 0x7f) << shift
+      if (byte < 0x80) break
+    }
+    return value >>> 0
   }
 
   /** An LEB128 number of up to 64 bits. */
@@ -70,6 +87,11 @@ export class Reader {
     return value
   }
 
+  /** Goes past an LEB128 number, however it is meant. */
+  skipNumber(): void {
+    while (this.byte() >= 0x80);
+  }
+
   name(): string {
     const length = this.u32()
     this.at += length
@@ -78,7 +100,7 @@ export class Reader {
 
   list<Item>(read: () => Item): Item[] {
     const items: Item[] = []
-    for (let left = this.u32(); left > 0; left--) items.push(read())
+    for (let left = this.u32(); left > 0 && !this.done; left--) items.push(read())
     return items
   }
 }

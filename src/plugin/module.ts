@@ -32,7 +32,9 @@ export function exportedFunctions(bytes: Uint8Array): FunctionExport[] {
   const sections = readSections(bytes)
   const types = readTypes(sections.get(SECTION.type))
   const functions = [
-    ...readImportedFunctions(sections.get(SECTION.import)),
+    ...readImports(sections.get(SECTION.import))
+      .filter(({ kind }) => kind === KIND.function)
+      .map(({ type }) => type),
     ...readFunctions(sections.get(SECTION.function)),
   ]
   return readFunctionExports(sections.get(SECTION.export)).map(({ name, index }) => ({
@@ -49,6 +51,16 @@ export function exportedFunctions(bytes: Uint8Array): FunctionExport[] {
 export function definedMemories(bytes: Uint8Array): Limits[] {
   const memories = readSections(bytes).get(SECTION.memory)
   return memories?.list(() => readLimits(memories)) ?? []
+}
+
+/**
+ * How many globals a module imports: the first that it defines has this number.
+ *
+ * @param bytes - As for {@link exportedFunctions}.
+ */
+export function importedGlobals(bytes: Uint8Array): number {
+  const imports = readImports(readSections(bytes).get(SECTION.import))
+  return imports.filter(({ kind }) => kind === KIND.global).length
 }
 
 /**
@@ -112,28 +124,33 @@ function readValueType(reader: Reader): string {
   return TYPE_NAMES.get(code) ?? 'ref'
 }
 
-/** Type indices of the imported functions: they come first in the index space. */
-function readImportedFunctions(reader: Reader | undefined): number[] {
-  const typeIndices: number[] = []
-  reader?.list(() => {
-    reader.name()
-    reader.name()
-    const kind = reader.byte()
-    if (kind === KIND.function) {
-      typeIndices.push(reader.u32())
-    } else if (kind === KIND.table) {
-      readValueType(reader)
-      readLimits(reader)
-    } else if (kind === KIND.memory) {
-      readLimits(reader)
-    } else if (kind === KIND.global) {
-      readFieldType(reader)
-    } else if (kind === KIND.tag) {
-      reader.byte() // attribute
-      reader.u32()
-    }
-  })
-  return typeIndices
+/** What is imported, in order: it comes first in the index space of its kind. */
+function readImports(reader: Reader | undefined): { kind: number; type: number }[] {
+  return (
+    reader?.list(() => {
+      reader.name()
+      reader.name()
+      const kind = reader.byte()
+      return { kind, type: readImportType(reader, kind) }
+    }) ?? []
+  )
+}
+
+/** The type's index, if it is a function's. */
+function readImportType(reader: Reader, kind: number): number {
+  if (kind === KIND.function) return reader.u32()
+  if (kind === KIND.table) {
+    readValueType(reader)
+    readLimits(reader)
+  } else if (kind === KIND.memory) {
+    readLimits(reader)
+  } else if (kind === KIND.global) {
+    readFieldType(reader)
+  } else if (kind === KIND.tag) {
+    reader.byte() // attribute
+    reader.u32()
+  }
+  return -1
 }
 
 function readFunctions(reader: Reader | undefined): number[] {

@@ -11,6 +11,7 @@ import { whyNotAModule } from './file-kind.ts'
 import { capMemory } from './memory-cap.ts'
 import { importMemory, type MemoryLimits } from './memory-import.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
+import { countPages } from './page-count.ts'
 
 declare global {
   /** So that who uses the types needs no DOM in his `lib`; where there is one, this adds nothing to it. */
@@ -49,6 +50,8 @@ export interface LinkedModule {
 export interface RecyclableModule {
   readonly module: WebAssembly.Module
   readonly memory: MemoryLimits
+  /** It may be given a memory that has grown: it cannot tell, but see {@link countPages}. */
+  readonly countsPages: boolean
 }
 
 export interface LoadOptions extends SourceOptions {
@@ -121,8 +124,13 @@ async function compileOnce(
   const module = await compile(key, capped, name)
   const importer = isFresh ? importMemory(capped, name) : undefined
   if (!importer) return { ...source, module }
-  const recyclable = await compile(`${key}:importing`, importer.bytes, name)
-  return { ...source, module, recyclable: { module: recyclable, memory: importer.limits } }
+  const counting = countPages(importer, name)
+  const recyclable = {
+    module: await compile(`${key}:importing`, counting ?? importer.bytes, name),
+    memory: importer.limits,
+    countsPages: counting !== undefined,
+  }
+  return { ...source, module, recyclable }
 }
 
 function cap(bytes: Uint8Array, memoryMax: number, name: string): Uint8Array {

@@ -85,7 +85,7 @@ class Linker {
     const wasi = hasWasi ? this.#openWasi() : undefined
     const given = this.#importsOf(imports, wasi)
     if (recyclable) {
-      const memory = this.#host.memories.ofModule(name, recyclable.memory)
+      const memory = this.#host.memories.ofModule(name, recyclable)
       given[MEMORY_IMPORT.namespace] = { ...given[MEMORY_IMPORT.namespace], [MEMORY_IMPORT.name]: memory }
     }
     const { exports } = new WebAssembly.Instance(recyclable?.module ?? module, given)

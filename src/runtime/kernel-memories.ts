@@ -1,6 +1,7 @@
-import type { MemoryLimits } from '../plugin/memory-import.ts'
+import type { RecyclableModule } from '../plugin/plugin.ts'
 import { type KernelMemory, openKernelMemory } from './kernel-memory.ts'
 import type { LinkPlan } from './link-plan.ts'
+import { RecycledMemory, Worth } from './recycled-memory.ts'
 
 /**
  * The memories of an instance: the kernel's, and those of modules that import theirs. They are the dear part of it:
@@ -8,8 +9,8 @@ import type { LinkPlan } from './link-plan.ts'
  */
 export interface InstanceMemories {
   readonly kernel: KernelMemory
-  /** The memory of a module: zero, and of its initial size. */
-  ofModule(name: string, limits: MemoryLimits): WebAssembly.Memory
+  /** The memory of a module: zero, and of its initial size, or larger if it cannot tell. */
+  ofModule(name: string, module: RecyclableModule): WebAssembly.Memory
   /** Wipes them and leaves them to the next instance. No guest may run on them again, or have been stopped half-way. */
   leave(): void
 }
@@ -24,36 +25,30 @@ export function takeMemories(plan: LinkPlan, blockLimit: number): InstanceMemori
 /** One for each plan: the engine on the event loop opens an instance after it has closed the last one. */
 const spares = new WeakMap<LinkPlan, RenewableMemories>()
 
-/** Beyond so many bytes a new memory costs less than to wipe one. */
-const MOST_WIPED = 4_194_304
-
-/** Bytes of a page of WebAssembly memory. */
-const PAGE = 65_536
-
 class RenewableMemories implements InstanceMemories {
   readonly blockLimit: number
   readonly #plan: LinkPlan
-  readonly #modules = new Map<string, { readonly memory: WebAssembly.Memory; readonly bytes: number }>()
+  readonly #modules = new Map<string, RecycledMemory>()
   #kernel: KernelMemory
-  readonly #kernelBytes: number
+  #kernelWorth: Worth
 
   constructor(plan: LinkPlan, blockLimit: number) {
     this.#plan = plan
     this.blockLimit = blockLimit
     this.#kernel = openKernelMemory(blockLimit)
-    this.#kernelBytes = this.#kernel.size
+    this.#kernelWorth = new Worth(this.#kernel.size)
   }
 
   get kernel(): KernelMemory {
     return this.#kernel
   }
 
-  ofModule(name: string, limits: MemoryLimits): WebAssembly.Memory {
+  ofModule(name: string, module: RecyclableModule): WebAssembly.Memory {
     const known = this.#modules.get(name)
     if (known) return known.memory
-    const memory = new WebAssembly.Memory(limits)
-    this.#modules.set(name, { memory, bytes: limits.initial * PAGE })
-    return memory
+    const made = new RecycledMemory(module)
+    this.#modules.set(name, made)
+    return made.memory
   }
 
   leave(): void {
@@ -63,15 +58,11 @@ class RenewableMemories implements InstanceMemories {
     spares.set(this.#plan, this)
   }
 
-  /**
-   * A memory cannot shrink, so one that has grown is dropped. What is left is zero again, as when it was new; each call
-   * has wiped the kernel's already.
-   */
+  /** What is left is zero again, as when it was new; each call has wiped the kernel's already. */
   #renew(): void {
-    for (const [name, { memory, bytes }] of this.#modules) {
-      if (memory.buffer.byteLength === bytes && bytes <= MOST_WIPED) new Uint8Array(memory.buffer).fill(0)
-      else this.#modules.delete(name)
-    }
-    if (this.#kernel.size !== this.#kernelBytes) this.#kernel = openKernelMemory(this.blockLimit)
+    for (const [name, memory] of this.#modules) if (!memory.renew()) this.#modules.delete(name)
+    if (this.#kernelWorth.isKept(this.#kernel.size)) return
+    this.#kernel = openKernelMemory(this.blockLimit)
+    this.#kernelWorth = new Worth(this.#kernel.size)
   }
 }

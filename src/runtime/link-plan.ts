@@ -121,12 +121,15 @@ interface Described {
 }
 
 function describeModules({ module, recyclable, linked }: Plugin): Map<string, Described> {
-  const all = [...linked, { name: MAIN, module, recyclable }]
+  const all = [...linked, { name: MAIN, module, recyclable }].map((each) => {
+    const imports = WebAssembly.Module.imports(each.module)
+    return { ...each, imports, exports: WebAssembly.Module.exports(each.module) }
+  })
+  // Another module could grow it, and its own would not know.
+  const isLent = (name: string) =>
+    all.some(({ imports }) => imports.some(({ kind, module }) => kind === 'memory' && module === name))
   return new Map(
-    all.map(({ name, module, recyclable }) => {
-      const [imports, exports] = [WebAssembly.Module.imports(module), WebAssembly.Module.exports(module)]
-      return [name, { name, module, recyclable, imports, exports }]
-    }),
+    all.map((each) => [each.name, { ...each, recyclable: isLent(each.name) ? undefined : each.recyclable }]),
   )
 }
 
