@@ -5,12 +5,19 @@ import type { StallWatch } from './watchdog.ts'
 /** A runtime whose guests are watched while they hold the event loop: when they start, and when they are called. */
 export function watchRuntime(runtime: Runtime, watch: StallWatch): Runtime {
   const watchInstance = (instance: Instance) => new WatchedInstance(instance, watch)
+  const onResume = () => watch.watchTurn()
+  let last: { readonly settings: InstanceSettings; readonly watched: InstanceSettings } | undefined
+  /** Made once: to copy them for each instance of a `fresh` route takes 2 us. */
+  const watchSettings = (settings: InstanceSettings) => {
+    if (last?.settings !== settings) last = { settings, watched: { ...settings, onResume } }
+    return last.watched
+  }
   return {
     name: runtime.name,
     open(plugin: Plugin, settings: InstanceSettings) {
       watch.beginStart()
       try {
-        const opened = runtime.open(plugin, { ...settings, onResume: () => watch.watchTurn() })
+        const opened = runtime.open(plugin, watchSettings(settings))
         return opened instanceof Promise ? opened.then(watchInstance) : watchInstance(opened)
       } finally {
         watch.end()

@@ -85,8 +85,8 @@ class Linker {
     const wasi = hasWasi ? this.#openWasi() : undefined
     const given = this.#importsOf(imports, wasi)
     if (recyclable) {
-      const memory = this.#host.memories.ofModule(name, recyclable)
-      given[MEMORY_IMPORT.namespace] = { ...given[MEMORY_IMPORT.namespace], [MEMORY_IMPORT.name]: memory }
+      const namespace = namespaceOf(given, MEMORY_IMPORT.namespace)
+      namespace[MEMORY_IMPORT.name] = this.#host.memories.ofModule(name, recyclable)
     }
     const { exports } = new WebAssembly.Instance(recyclable?.module ?? module, given)
     this.#exports.set(name, exports)
@@ -113,12 +113,11 @@ class Linker {
   }
 
   /** Only what is imported: on Node 20 to spread all that there is takes as long as to link a small guest. */
-  #importsOf(imports: readonly PlannedImport[], wasi: Wasi | undefined): WebAssembly.Imports {
-    const given: Record<string, Record<string, Imported>> = Object.create(null)
+  #importsOf(imports: readonly PlannedImport[], wasi: Wasi | undefined): Given {
+    const given: Given = Object.create(null)
     for (const { namespace, name, provider } of imports) {
-      given[namespace] ??= Object.create(null) as Record<string, Imported>
       const value = this.#find(name, provider, wasi)
-      given[namespace][name] = value
+      namespaceOf(given, namespace)[name] = value
       // A module that defines no memory has this one, also while its start function runs.
       if (value instanceof WebAssembly.Memory) wasi?.attach(value)
     }
@@ -161,6 +160,14 @@ class Linker {
       return target(...args)
     }
   }
+}
+
+/** What a module is given for its imports. */
+type Given = Record<string, Record<string, Imported>>
+
+function namespaceOf(given: Given, name: string): Record<string, Imported> {
+  given[name] ??= Object.create(null) as Record<string, Imported>
+  return given[name]
 }
 
 function lineWriter(log: GuestLog): WasiOptions['writeLine'] {
