@@ -10,12 +10,12 @@ import type { Settings } from './settings.ts'
 import { measureUnlocked, renderUnlocked } from './unlocked.ts'
 
 /** The same plug-in, body and connections on other servers. */
-export const peers: Bench = { name: 'peers', minutes: 6, run }
+export const peers: Bench = { name: 'peers', minutes: 9, run }
 
 async function run(settings: Settings, progress: (line: string) => void): Promise<Report> {
   const built = await buildPeers(progress)
   const set = peersSet(built)
-  const { effort, args } = effortOf(settings, { runs: set.runs, seconds: 2, warmUpSeconds: 1 })
+  const { effort, args } = effortOf(settings, { runs: set.runs, seconds: 2, warmUpSeconds: 2 })
   const connections = settings.connections ?? set.connections
   const measurements = await measure(set.scenarios, { ...effort, connections }, progress)
 

@@ -36,7 +36,7 @@ export function peersSet({ programs }: Pick<BuiltPeers, 'programs'>): ScenarioSe
   return {
     name: 'peers',
     connections: [100],
-    runs: 5,
+    runs: 7,
     scenarios,
     compared: scenarios
       .filter((scenario) => scenario.name.includes('Extism'))
