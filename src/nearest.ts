@@ -1,14 +1,16 @@
 /**
  * The candidate that was probably meant: the one that the fewest edits turn `word` into.
  *
- * @returns undefined if none is close (more than a third of the letters, or two in short words, differ).
+ * @returns undefined if none is close (more than a third of the letters, or two in short words, differ), or shares a
+ * letter.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined
   let least = Math.max(2, Math.floor(word.length / 3)) + 1
   for (const candidate of candidates) {
     const distance = edits(word.toLowerCase(), candidate.toLowerCase())
-    if (distance < least) {
+    const shareLetters = distance < Math.max(word.length, candidate.length)
+    if (distance < least && shareLetters) {
       best = candidate
       least = distance
     }
