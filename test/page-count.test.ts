@@ -122,6 +122,12 @@ test('a module with an instruction that is not known is left alone', () => {
   expect(counting(moduleOf([0x41, ...SIZE, 0x44]))).toBeUndefined()
 })
 
+test('a function that claims to have 4 GiB is not looked for', () => {
+  const code = [10, 7, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]
+  const bytes = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 5, 3, 1, 0, 1, ...code)
+  expect(counting(bytes)).toBeUndefined()
+})
+
 test('functions keep their names in a stack', () => {
   const text = `(module (memory 1) (func $first (drop (memory.grow (i32.const 1))))
     (func $breaks (drop (memory.grow (i32.const 1))) (unreachable))

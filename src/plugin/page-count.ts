@@ -119,6 +119,7 @@ function rewriteCode(code: Uint8Array, size: Uint8Array, grow: Uint8Array): Uint
   const parts = [leb(reader.u32())]
   while (!reader.done) {
     const end = reader.u32() + reader.at
+    if (end > code.length) return undefined
     const body = rewriteBody(code, reader, end, size, grow)
     if (!body) return undefined
     parts.push(leb(body.length), body)
