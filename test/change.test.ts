@@ -120,6 +120,10 @@ test('instances that are kept have to answer a smoke request that is new, or ask
   expect(await attempt({ smoke: { body: 'abc', answer: 'ABC' } })).toMatchObject(refused)
   const smoke = { body: 'abc', answer: 'abc' }
   expect(await attempt({ smoke })).toMatchObject({ ok: true, kept: 1 })
+  for (const type of ['', ';;', 'text', 'text/plain; charset'])
+    expect(await attempt({ smoke: { ...smoke, headers: { 'content-type': type } } })).toMatchObject({
+      ok: true,
+    })
   expect(await attempt({ smoke, contract: 'http' })).toMatchObject(refused)
   expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
 })

@@ -33,6 +33,7 @@ test('a module that is given its memory has what it would have made: its size, i
 test.each([
   ['no memory', [5, 1, 0]],
   ['two memories', [5, 7, 2, 1, 1, 2, 1, 1, 2]],
+  ['a memory of its own and an imported one', [2, 7, 1, 1, 0x61, 1, 0x62, 2, 0, 1, 5, 4, 1, 1, 1, 2]],
   ['a shared memory', [5, 4, 1, 3, 1, 2]],
   ['a memory with 64-bit addresses', [5, 4, 1, 5, 1, 2]],
 ])('a module with %s is left alone', (_kind, section) => {

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { capMemory } from '../src/plugin/memory-cap.ts'
 import { importMemory, MEMORY_IMPORT } from '../src/plugin/memory-import.ts'
 import { countPages } from '../src/plugin/page-count.ts'
+import { loadPlugin } from '../src/plugin/plugin.ts'
 import { guestBytes } from './support/guest.ts'
 
 const CAP = 60_000
@@ -183,4 +184,22 @@ test('a mutant is rewritten or refused, and what the engine accepted before it a
     { numRuns: 5_000 },
   )
   expect(accepted).toBeGreaterThan(100)
+})
+
+test.each([
+  ['in one function', (body: string) => `(func ${body.repeat(3_000)})`],
+  ['in many', (body: string) => `(func ${body})`.repeat(3_000)],
+])('a module that asks for its memory in thousands of places does not count, and is served fresh all the same: %s', async (_kind, functions) => {
+  const bytes = guestBytes(`(module (memory 1 9) ${functions('(drop (memory.grow (memory.size)))')}
+    (func (export "run") (result i32) (i32.const 0)))`)
+  expect(counting(bytes)).toBeUndefined()
+  const { recyclable } = await loadPlugin(bytes, { isolation: 'fresh' })
+  expect(recyclable?.countsPages).toBe(false)
+})
+
+test('a module whose counting form is more than V8 accepts is served fresh all the same', async () => {
+  const bytes = guestBytes(`(module (memory 1 9) ${'(global i32 (i32.const 0))'.repeat(1_000_000)} ${USES})`)
+  expect(isValid(bytes)).toBe(true)
+  const { recyclable } = await loadPlugin(bytes, { isolation: 'fresh' })
+  expect(recyclable?.countsPages).toBe(false)
 })

@@ -32,6 +32,16 @@ describe('a call that is answered later', () => {
     expect([listen(good), listen(bad)]).toEqual([[output], [error]])
   })
 
+  test('tells the first of them only', () => {
+    const [good, bad] = [open(), open()]
+    const told = [listen(good)]
+    for (const call of [good, bad]) {
+      call.resolve(output)
+      call.reject(error)
+    }
+    expect([...told, listen(bad)]).toEqual([[output], [output]])
+  })
+
   test('can be awaited, also more than once', async () => {
     const [good, bad] = [open(), open()]
     good.resolve(output)

@@ -7,8 +7,8 @@ import { guessType, openRaw } from './raw.ts'
 
 /**
  * The contract `raw` for a route where nothing looks at an answer or adds to it: no hook of the app, no header of the
- * route. Over HTTP/1 it answers through Node's response; what Fastify's reply asks of each payload costs 8 % of the
- * CPU of a request. It also says what {@link setCommonHeaders} says of an answer.
+ * route. Over HTTP/1 it answers through Node's response: Fastify's reply asks much of each payload to which the answer
+ * is known here. It also says what {@link setCommonHeaders} says of an answer.
  */
 export function openDirect(options: ContractOptions): Contract {
   const raw = openRaw(options)

@@ -22,6 +22,7 @@ export function openRaw({ contentType }: ContractOptions): Contract {
   }
 }
 
+/** The content type of an output of which nobody has said it. */
 export function guessType(output: Uint8Array): string {
   return isUtf8(output) ? 'text/plain; charset=utf-8' : 'application/octet-stream'
 }

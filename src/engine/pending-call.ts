@@ -17,7 +17,7 @@ export class PendingCall implements PromiseLike<Uint8Array> {
   tries = 0
   #onOutput: OnOutput | undefined
   #onError: OnError | undefined
-  /** There if it was settled before anybody asked. */
+  /** There once it is settled. */
   #settled: (() => void) | undefined
   #promise: Promise<Uint8Array> | undefined
 
@@ -31,7 +31,7 @@ export class PendingCall implements PromiseLike<Uint8Array> {
   tell(onOutput: OnOutput, onError: OnError): void {
     this.#onOutput = onOutput
     this.#onError = onError
-    this.#settled?.()
+    if (this.#settled) throwLater(this.#settled)
   }
 
   // biome-ignore lint/suspicious/noThenProperty: it is there to be awaited
@@ -44,20 +44,25 @@ export class PendingCall implements PromiseLike<Uint8Array> {
   }
 
   resolve(output: Uint8Array): void {
-    if (this.#onOutput) throwLater(this.#onOutput, output)
-    else this.#settled = () => this.resolve(output)
+    this.#settle(() => this.#onOutput?.(output))
   }
 
   reject(error: unknown): void {
-    if (this.#onError) throwLater(this.#onError, error)
-    else this.#settled = () => this.reject(error)
+    this.#settle(() => this.#onError?.(error))
+  }
+
+  /** The first time counts. */
+  #settle(tell: () => void): void {
+    if (this.#settled) return
+    this.#settled = tell
+    if (this.#onOutput) throwLater(tell)
   }
 }
 
 /** The one who settles a call has others to settle. */
-function throwLater<Value>(listener: (value: Value) => void, value: Value): void {
+function throwLater(tell: () => void): void {
   try {
-    listener(value)
+    tell()
   } catch (error) {
     queueMicrotask(() => {
       throw error

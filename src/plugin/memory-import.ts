@@ -1,5 +1,6 @@
 import { concat, HEADER_BYTES, leb, Reader } from './binary.ts'
-import { SECTION } from './module-reader.ts'
+import { countImports } from './module.ts'
+import { KIND, SECTION } from './module-reader.ts'
 import { readSections, renderSection } from './sections.ts'
 
 /** What a module whose memory is imported imports it by. */
@@ -27,13 +28,13 @@ const MEMORY = 2
  *
  * @param bytes - A valid module whose memory was capped: it has a maximum.
  * @param name - The plug-in's, for messages.
- * @returns undefined if it does not define exactly one memory, or one that is shared or has 64-bit addresses.
+ * @returns undefined if it does not have exactly one memory, or one that it imports, is shared or has 64-bit addresses.
  */
 export function importMemory(bytes: Uint8Array, name: string): MemoryImporter | undefined {
   const sections = readSections(bytes, name)
   const memory = sections.find(({ id }) => id === SECTION.memory)
   const limits = memory && readLimits(memory.content, name)
-  if (!limits) return undefined
+  if (!limits || countImports(bytes, KIND.memory) > 0) return undefined
 
   const imports = sections.find(({ id }) => id === SECTION.import)
   const section = renderSection(SECTION.import, addImport(imports?.content, limits, name))

@@ -54,13 +54,13 @@ export function definedMemories(bytes: Uint8Array): Limits[] {
 }
 
 /**
- * How many globals a module imports: the first that it defines has this number.
+ * How many things of a kind a module imports: the first that it defines has this number.
  *
  * @param bytes - As for {@link exportedFunctions}.
+ * @param kind - One of {@link KIND}.
  */
-export function importedGlobals(bytes: Uint8Array): number {
-  const imports = readImports(readSections(bytes).get(SECTION.import))
-  return imports.filter(({ kind }) => kind === KIND.global).length
+export function countImports(bytes: Uint8Array, kind: number): number {
+  return readImports(readSections(bytes).get(SECTION.import)).filter((each) => each.kind === kind).length
 }
 
 /**

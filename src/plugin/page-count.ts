@@ -1,8 +1,8 @@
 import { concat, HEADER_BYTES, leb } from './binary.ts'
 import { skipImmediates, skipLocals } from './instructions.ts'
 import type { MemoryImporter } from './memory-import.ts'
-import { importedGlobals } from './module.ts'
-import { Reader, SECTION } from './module-reader.ts'
+import { countImports } from './module.ts'
+import { KIND, Reader, SECTION } from './module-reader.ts'
 import { readSections, renderSection } from './sections.ts'
 
 /**
@@ -14,7 +14,8 @@ import { readSections, renderSection } from './sections.ts'
  *
  * @param module - One that the engine accepts.
  * @param name - The plug-in's, for messages.
- * @returns undefined if its code has an instruction that is not known.
+ * @returns undefined if its code has an instruction that is not known, or asks for its memory in too many places. It may
+ * be more than V8 accepts.
  */
 export function countPages({ bytes, limits }: MemoryImporter, name: string): Uint8Array | undefined {
   const sections = readSections(bytes, name)
@@ -24,7 +25,7 @@ export function countPages({ bytes, limits }: MemoryImporter, name: string): Uin
 
   const known = new Reader(globals?.content ?? Uint8Array.of(0))
   const count = known.u32()
-  const pages = importedGlobals(bytes) + count
+  const pages = countImports(bytes, KIND.global) + count
   const counting = rewriteCode(code.content, sizeCode(pages), growCode(pages, limits.maximum))
   if (!counting) return undefined
   const global = renderSection(
@@ -113,15 +114,23 @@ function growCode(pages: number, maximum: number): Uint8Array {
   ])
 }
 
-/** @returns undefined if there is an instruction that is not known. */
+/** Allocators have a handful; whoever has more wants to see what a module can be blown up to. */
+const MOST_PLACES = 1_000
+
+/** @returns undefined if there is an instruction that is not known, or too many are to be replaced. */
 function rewriteCode(code: Uint8Array, size: Uint8Array, grow: Uint8Array): Uint8Array | undefined {
   const reader = new Reader(code)
   const parts = [leb(reader.u32())]
+  let places = 0
   while (!reader.done) {
     const end = reader.u32() + reader.at
     if (end > code.length) return undefined
-    const body = rewriteBody(code, reader, end, size, grow)
-    if (!body) return undefined
+    const body = rewriteBody(code, reader, end, (opcode) => {
+      if (opcode !== OPCODE.memorySize && opcode !== OPCODE.memoryGrow) return undefined
+      places++
+      return opcode === OPCODE.memorySize ? size : grow
+    })
+    if (!body || places > MOST_PLACES) return undefined
     parts.push(leb(body.length), body)
   }
   return concat(parts)
@@ -131,8 +140,7 @@ function rewriteBody(
   code: Uint8Array,
   reader: Reader,
   end: number,
-  size: Uint8Array,
-  grow: Uint8Array,
+  replacement: (opcode: number) => Uint8Array | undefined,
 ): Uint8Array | undefined {
   const parts: Uint8Array[] = []
   let copied = reader.at
@@ -141,10 +149,11 @@ function rewriteBody(
     const start = reader.at
     const opcode = reader.byte()
     if (!skipImmediates(reader, opcode)) return undefined
-    if (opcode === OPCODE.memorySize || opcode === OPCODE.memoryGrow) {
-      parts.push(code.subarray(copied, start), opcode === OPCODE.memorySize ? size : grow)
-      copied = reader.at
-    }
+    const other = replacement(opcode)
+    if (!other) continue
+    if (parts.length > 2 * MOST_PLACES) return undefined
+    parts.push(code.subarray(copied, start), other)
+    copied = reader.at
   }
   if (reader.at !== end) return undefined
   return parts.length === 0 ? code.subarray(copied, end) : concat([...parts, code.subarray(copied, end)])

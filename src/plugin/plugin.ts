@@ -122,15 +122,24 @@ async function compileOnce(
   const name = source.name === 'main' ? plugin : `${plugin} (module "${source.name}")`
   const capped = cap(source.bytes, memoryMax, name)
   const module = await compile(key, capped, name)
-  const importer = isFresh ? importMemory(capped, name) : undefined
-  if (!importer) return { ...source, module }
+  const recyclable = isFresh ? await makeRecyclable(key, capped, name) : undefined
+  return { ...source, module, ...(recyclable && { recyclable }) }
+}
+
+/** In the best form that V8 accepts: a longer one may be beyond its limits. */
+async function makeRecyclable(
+  key: string,
+  capped: Uint8Array,
+  name: string,
+): Promise<RecyclableModule | undefined> {
+  const importer = importMemory(capped, name)
+  if (!importer) return undefined
+  const { bytes, limits: memory } = importer
   const counting = countPages(importer, name)
-  const recyclable = {
-    module: await compile(`${key}:importing`, counting ?? importer.bytes, name),
-    memory: importer.limits,
-    countsPages: counting !== undefined,
-  }
-  return { ...source, module, recyclable }
+  const compiled = counting && (await compile(`${key}:counting`, counting, name).catch(() => undefined))
+  if (compiled) return { module: compiled, memory, countsPages: true }
+  const module = await compile(`${key}:importing`, bytes, name).catch(() => undefined)
+  return module && { module, memory, countsPages: false }
 }
 
 function cap(bytes: Uint8Array, memoryMax: number, name: string): Uint8Array {

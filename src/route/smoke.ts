@@ -23,7 +23,10 @@ export async function trySmoke(
   const app = Fastify({ pluginTimeout: 0, exposeHeadRoutes: false })
   try {
     app.register(async (scope) => {
-      const own = { store: 'memory:', stallMs: 0, trial: false, meters: undefined }
+      const own = {
+        ...{ store: 'memory:', stallMs: 0, trial: false, meters: undefined },
+        ...{ isOwnApp: false, isUnwatched: false },
+      }
       const alone = { ...options, ...own, routes: [inThread(route)] }
       await addRoutes(scope, alone)
     })

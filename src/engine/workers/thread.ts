@@ -170,7 +170,7 @@ export class WorkerThread {
     return true
   }
 
-  /** Wakes the thread, if it sleeps. From now on it does not ring: who has woken it collects, until {@link rest}. */
+  /** Wakes the thread, if it sleeps. It need not ring now: who has woken it collects, until {@link rest}. */
   wake(): void {
     this.#silentSince ??= performance.now()
     this.#stamp.listen()
@@ -223,8 +223,9 @@ export class WorkerThread {
   collect(): boolean {
     if (this.#answers.isEmpty) return false
     for (let record = this.#answers.peek(); record; record = this.#answers.peek()) {
-      this.#take(record, Buffer.from(record.payload))
-      this.#answers.release(record)
+      const payload = Buffer.from(record.payload)
+      this.#answers.release(record) // first: who is told may come back here
+      this.#take(record, payload)
     }
     return true
   }
