@@ -10,7 +10,7 @@ import type { Settings } from './settings.ts'
 import { measureUnlocked, renderUnlocked } from './unlocked.ts'
 
 /** The same plug-in, body and connections on other servers. */
-export const peers: Bench = { name: 'peers', minutes: 9, run }
+export const peers: Bench = { name: 'peers', minutes: 12, run }
 
 async function run(settings: Settings, progress: (line: string) => void): Promise<Report> {
   const built = await buildPeers(progress)

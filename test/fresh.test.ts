@@ -170,7 +170,7 @@ test('a memory that has grown is not kept for ever: the larger it is, the sooner
   }
   const MiB = 2 ** 20
   expect(uses(MiB, MiB)).toBe(100_000)
-  expect([2, 65, 128, 129].map((size) => uses(MiB, size * MiB))).toEqual([1024, 16, 8, 0])
+  expect([2, 17, 32, 33].map((size) => uses(MiB, size * MiB))).toEqual([1024, 64, 33, 0])
 })
 
 test('two routes that share a plug-in never share memories', async () => {
