@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import { setCommonHeaders } from '../route/common-headers.ts'
+import { setCommonHeaders } from './common-headers.ts'
 import type { Contract } from './contract.ts'
 import type { ContractOptions } from './named.ts'
 import { guessType, openRaw } from './raw.ts'

@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { FastifyInstance } from 'fastify'
+import { setCommonHeaders } from '../contract/common-headers.ts'
 import { StaticFolderError } from '../errors.ts'
 import { loadPackage } from '../optional-package.ts'
-import { setCommonHeaders } from '../route/common-headers.ts'
 
 /**
  * Serves the files of folders, by GET and HEAD: no hidden ones, no lists. A route at the URL of a file wins.

@@ -5,7 +5,7 @@ type OnError = (error: unknown) => void
 
 /**
  * A call that is answered later. It can be awaited as a promise; who {@link tell | asks to be told} is told at once,
- * not in a turn of the microtask queue of its own, which with what a promise has to remember is 3 % of a request's CPU.
+ * not in a turn of the microtask queue of its own.
  */
 export class PendingCall implements PromiseLike<Uint8Array> {
   readonly exportName: string

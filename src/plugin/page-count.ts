@@ -26,7 +26,11 @@ export function countPages({ bytes, limits }: MemoryImporter, name: string): Uin
   const known = new Reader(globals?.content ?? Uint8Array.of(0))
   const count = known.u32()
   const pages = countImports(bytes, KIND.global) + count
-  const counting = rewriteCode(code.content, sizeCode(pages), growCode(pages, limits.maximum))
+  const counting = rewriteCode(code.content, {
+    size: sizeCode(pages),
+    grow: growCode(pages, limits.maximum),
+    left: MOST_PLACES,
+  })
   if (!counting) return undefined
   const global = renderSection(
     SECTION.global,
@@ -117,20 +121,24 @@ function growCode(pages: number, maximum: number): Uint8Array {
 /** Allocators have a handful; whoever has more wants to see what a module can be blown up to. */
 const MOST_PLACES = 1_000
 
+interface Replacements {
+  /** For `memory.size`. */
+  readonly size: Uint8Array
+  /** For `memory.grow`. */
+  readonly grow: Uint8Array
+  /** How many more there may be. */
+  left: number
+}
+
 /** @returns undefined if there is an instruction that is not known, or too many are to be replaced. */
-function rewriteCode(code: Uint8Array, size: Uint8Array, grow: Uint8Array): Uint8Array | undefined {
+function rewriteCode(code: Uint8Array, replacements: Replacements): Uint8Array | undefined {
   const reader = new Reader(code)
   const parts = [leb(reader.u32())]
-  let places = 0
   while (!reader.done) {
     const end = reader.u32() + reader.at
     if (end > code.length) return undefined
-    const body = rewriteBody(code, reader, end, (opcode) => {
-      if (opcode !== OPCODE.memorySize && opcode !== OPCODE.memoryGrow) return undefined
-      places++
-      return opcode === OPCODE.memorySize ? size : grow
-    })
-    if (!body || places > MOST_PLACES) return undefined
+    const body = rewriteBody(code, reader, end, replacements)
+    if (!body) return undefined
     parts.push(leb(body.length), body)
   }
   return concat(parts)
@@ -140,7 +148,7 @@ function rewriteBody(
   code: Uint8Array,
   reader: Reader,
   end: number,
-  replacement: (opcode: number) => Uint8Array | undefined,
+  replacements: Replacements,
 ): Uint8Array | undefined {
   const parts: Uint8Array[] = []
   let copied = reader.at
@@ -149,10 +157,12 @@ function rewriteBody(
     const start = reader.at
     const opcode = reader.byte()
     if (!skipImmediates(reader, opcode)) return undefined
-    const other = replacement(opcode)
-    if (!other) continue
-    if (parts.length > 2 * MOST_PLACES) return undefined
-    parts.push(code.subarray(copied, start), other)
+    if (opcode !== OPCODE.memorySize && opcode !== OPCODE.memoryGrow) continue
+    if (replacements.left-- === 0) return undefined
+    parts.push(
+      code.subarray(copied, start),
+      opcode === OPCODE.memorySize ? replacements.size : replacements.grow,
+    )
     copied = reader.at
   }
   if (reader.at !== end) return undefined

@@ -1,5 +1,6 @@
 import { type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { setCommonHeaders } from '../contract/common-headers.ts'
 import {
   BadRequestError,
   CallRefusedError,
@@ -8,7 +9,6 @@ import {
   SimplismBrokenError,
 } from '../errors.ts'
 import { tooLarge } from './body.ts'
-import { setCommonHeaders } from './common-headers.ts'
 
 /** What a client is told of a failure. (RFC 9457) */
 export interface ProblemDetails {

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { setCommonHeaders } from '../contract/common-headers.ts'
 import type { CallHooks, FailedCall, GuestResult } from './call-hooks.ts'
-import { setCommonHeaders } from './common-headers.ts'
 import { type Calls, type RunCall, sendFailure } from './route.ts'
 import type { ServedRoute } from './served-route.ts'
 

@@ -1,12 +1,12 @@
 import { inspect } from 'node:util'
 import { isNativeError } from 'node:util/types'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import { setCommonHeaders } from '../contract/common-headers.ts'
 import type { Contract } from '../contract/contract.ts'
 import type { Engine } from '../engine/engine.ts'
 import { PendingCall } from '../engine/pending-call.ts'
 import { InternalError } from '../errors.ts'
 import { hasBody, isTooLarge, readBody } from './body.ts'
-import { setCommonHeaders } from './common-headers.ts'
 
 /** Holds a route's engine, so that a reload is one assignment. */
 export interface EngineHolder {
