@@ -18,10 +18,17 @@ export function skipImmediates(reader: Reader, opcode: number): boolean {
 /**
  * Goes past the locals that a function declares before its instructions.
  *
- * @returns false if it does not know a type.
+ * @returns how many they are; undefined if it does not know a type.
  */
-export function skipLocals(reader: Reader): boolean {
-  return locals(reader)
+export function skipLocals(reader: Reader): number | undefined {
+  const counts = reader.list(() => {
+    const count = reader.u32()
+    return type(reader) ? count : undefined
+  })
+  return counts.reduce<number | undefined>(
+    (sum, count) => (sum === undefined || count === undefined ? undefined : sum + count),
+    0,
+  )
 }
 
 /** Goes past one; false if it does not know it. */
@@ -64,8 +71,6 @@ const type: Immediate = (reader) => {
   if (isWithoutMore || isReference) reader.at++
   return isWithoutMore || heapType(reader)
 }
-
-const locals = list((reader) => number(reader) && type(reader))
 
 const HAS_MEMORY_INDEX = 0x40
 

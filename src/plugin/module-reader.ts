@@ -8,7 +8,11 @@ export const SECTION = {
   memory: 5,
   global: 6,
   export: 7,
+  start: 8,
+  element: 9,
   code: 10,
+  data: 11,
+  dataCount: 12,
   tag: 13,
 }
 

@@ -44,6 +44,20 @@ export function exportedFunctions(bytes: Uint8Array): FunctionExport[] {
 }
 
 /**
+ * The types of the functions that a module defines: it may import others.
+ *
+ * @param bytes - As for {@link exportedFunctions}.
+ * @returns undefined if it has a type that is no function, or a function that takes or returns what is no number.
+ */
+export function numericFunctions(bytes: Uint8Array): Signature[] | undefined {
+  const sections = readSections(bytes)
+  const types = readTypes(sections.get(SECTION.type))
+  const isNumeric = types.every((type) => type && [...type.params, ...type.results].every(isNumber))
+  if (!isNumeric) return undefined
+  return readFunctions(sections.get(SECTION.function)).map((index) => types[index] as Signature)
+}
+
+/**
  * The limits, in pages of 64 KiB, of the memories that a module defines: it may import others.
  *
  * @param bytes - As for {@link exportedFunctions}.
@@ -123,6 +137,12 @@ function readValueType(reader: Reader): string {
   }
   return TYPE_NAMES.get(code) ?? 'ref'
 }
+
+function isNumber(type: string): boolean {
+  return NUMBERS.has(type)
+}
+
+const NUMBERS: ReadonlySet<string> = new Set(['i32', 'i64', 'f32', 'f64', 'v128'])
 
 /** What is imported, in order: it comes first in the index space of its kind. */
 function readImports(reader: Reader | undefined): { kind: number; type: number }[] {

@@ -9,9 +9,8 @@ import {
 } from '../source/source.ts'
 import { whyNotAModule } from './file-kind.ts'
 import { capMemory } from './memory-cap.ts'
-import { importMemory, type MemoryLimits } from './memory-import.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
-import { countPages } from './page-count.ts'
+import { makeRenewable, type Renewable } from './renewable.ts'
 
 declare global {
   /** So that who uses the types needs no DOM in his `lib`; where there is one, this adds nothing to it. */
@@ -29,7 +28,7 @@ export interface Plugin {
   /** The main module. */
   readonly module: WebAssembly.Module
   /** None unless it was asked for, and can be had. */
-  readonly recyclable?: RecyclableModule | undefined
+  readonly renewable?: RenewableModule | undefined
   /** The modules that it, and they, import from by these names. */
   readonly linked: readonly LinkedModule[]
   /** What the main module exports as a function. */
@@ -43,15 +42,12 @@ export interface Plugin {
 export interface LinkedModule {
   readonly name: string
   readonly module: WebAssembly.Module
-  readonly recyclable?: RecyclableModule | undefined
+  readonly renewable?: RenewableModule | undefined
 }
 
-/** The same module, but for its memory: it imports it, so that instances can use one after the other. */
-export interface RecyclableModule {
+/** The same module, but for what it exports: the host can make an instance as new. */
+export interface RenewableModule extends Omit<Renewable, 'bytes'> {
   readonly module: WebAssembly.Module
-  readonly memory: MemoryLimits
-  /** It may be given a memory that has grown: it cannot tell, but see {@link countPages}. */
-  readonly countsPages: boolean
 }
 
 export interface LoadOptions extends SourceOptions {
@@ -89,15 +85,16 @@ export async function compilePlugin(
   options: LoadOptions = {},
 ): Promise<Plugin> {
   const memoryMax = options.memoryMax ?? settings?.memory.maxPages ?? MEMORY_MAX
-  const isFresh = options.isolation === 'fresh'
+  // What several modules share cannot be put back.
+  const isFresh = options.isolation === 'fresh' && modules.length === 1
   const compiled = await Promise.all(modules.map((module) => compileOnce(module, memoryMax, isFresh, name)))
   const main = compiled.find((module) => module.name === 'main')
   if (!main) throw new PluginInvalidError(name, 'it has no main module')
 
   const linked = compiled.filter((module) => module !== main)
   const functions = exportedFunctions(main.bytes)
-  const { digest, module, recyclable } = main
-  const plugin = { name, digest, module, recyclable, linked, functions, settings, warnings }
+  const { digest, module, renewable } = main
+  const plugin = { name, digest, module, renewable, linked, functions, settings, warnings }
   loaded.add(plugin)
   return plugin
 }
@@ -122,24 +119,26 @@ async function compileOnce(
   const name = source.name === 'main' ? plugin : `${plugin} (module "${source.name}")`
   const capped = cap(source.bytes, memoryMax, name)
   const module = await compile(key, capped, name)
-  const recyclable = isFresh ? await makeRecyclable(key, capped, name) : undefined
-  return { ...source, module, ...(recyclable && { recyclable }) }
+  const renewable = isFresh ? await compileRenewable(key, capped, name) : undefined
+  return { ...source, module, ...(renewable && { renewable }) }
 }
 
 /** In the best form that V8 accepts: a longer one may be beyond its limits. */
-async function makeRecyclable(
+async function compileRenewable(
   key: string,
   capped: Uint8Array,
   name: string,
-): Promise<RecyclableModule | undefined> {
-  const importer = importMemory(capped, name)
-  if (!importer) return undefined
-  const { bytes, limits: memory } = importer
-  const counting = countPages(importer, name)
-  const compiled = counting && (await compile(`${key}:counting`, counting, name).catch(() => undefined))
-  if (compiled) return { module: compiled, memory, countsPages: true }
-  const module = await compile(`${key}:importing`, bytes, name).catch(() => undefined)
-  return module && { module, memory, countsPages: false }
+): Promise<RenewableModule | undefined> {
+  for (const tracks of [true, false]) {
+    const form = makeRenewable(capped, name, tracks)
+    if (!form) continue
+    const { bytes, ...rest } = form
+    const module = await compile(`${key}:${tracks ? 'tracking' : 'renewable'}`, bytes, name).catch(
+      () => undefined,
+    )
+    if (module) return { module, ...rest }
+  }
+  return undefined
 }
 
 function cap(bytes: Uint8Array, memoryMax: number, name: string): Uint8Array {

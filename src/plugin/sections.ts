@@ -1,4 +1,5 @@
 import { concat, HEADER_BYTES, leb, Reader } from './binary.ts'
+import { SECTION } from './module-reader.ts'
 
 /** A section of a module, of which another module can be made. */
 export interface Section {
@@ -29,7 +30,39 @@ export function readSections(bytes: Uint8Array, name: string): Section[] {
   return sections
 }
 
-/** @returns a section with this content, with its id and size. */
-export function renderSection(id: number, content: Uint8Array): Uint8Array {
+/** @returns the module with other contents for some sections, by their ids; those that it does not have are added. */
+export function withSections(
+  header: Uint8Array,
+  sections: readonly Section[],
+  contents: ReadonlyMap<number, Uint8Array>,
+): Uint8Array {
+  const left = new Map(contents)
+  const parts = sections.flatMap(({ id, whole }) => {
+    const before = id === SECTION.custom ? [] : takeBefore(left, id)
+    const content = left.get(id)
+    left.delete(id)
+    return [...before, content ? renderSection(id, content) : whole]
+  })
+  return concat([header, ...parts, ...takeBefore(left, undefined)])
+}
+
+/** The order of sections, which is not that of their ids. Custom ones may be anywhere. */
+const ORDER: readonly number[] = [
+  ...[SECTION.type, SECTION.import, SECTION.function, SECTION.table, SECTION.memory, SECTION.tag],
+  ...[SECTION.global, SECTION.export, SECTION.start, SECTION.element, SECTION.dataCount],
+  ...[SECTION.code, SECTION.data],
+]
+
+/** Takes out those that come before the section of this id, rendered. */
+function takeBefore(contents: Map<number, Uint8Array>, id: number | undefined): Uint8Array[] {
+  const ids = ORDER.slice(0, id === undefined ? ORDER.length : ORDER.indexOf(id))
+  return ids.flatMap((each) => {
+    const content = contents.get(each)
+    contents.delete(each)
+    return content ? [renderSection(each, content)] : []
+  })
+}
+
+function renderSection(id: number, content: Uint8Array): Uint8Array {
   return concat([Uint8Array.of(id), leb(content.length), content])
 }

@@ -16,7 +16,7 @@ const BACKOFF_MS = 1_000
 /** How the threads of a route are to be. */
 export function workersOptions(
   options: CheckedRouteOptions,
-  { name, digest, module, recyclable, linked }: Plugin,
+  { name, digest, module, renewable, linked }: Plugin,
   { workers, timeoutMs }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
   isolation: Isolation,
@@ -25,7 +25,7 @@ export function workersOptions(
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
   const { functions: _functions, log, ...settings } = instances
   return {
-    plugin: { name, digest, module, recyclable, linked },
+    plugin: { name, digest, module, renewable, linked },
     runtime,
     settings,
     functions: typeof options.functions === 'string' ? options.functions : undefined,

@@ -10,9 +10,10 @@ import type { GuestLog } from '../log/guest-log.ts'
 import { brokenCall } from './host-functions.ts'
 import type { HttpCalls } from './kernel-http.ts'
 import type { Linked } from './kernel-link.ts'
-import type { InstanceMemories } from './kernel-memories.ts'
 import type { KernelMemory } from './kernel-memory.ts'
+import type { OwnVars } from './kernel-vars.ts'
 import type { CallContexts } from './linked-call-context.ts'
+import type { MemoryWorth } from './memory-worth.ts'
 import type { Caller, Instance } from './runtime.ts'
 import type { Suspending } from './suspending.ts'
 import { ProcExit, type Wasi } from './wasi.ts'
@@ -23,6 +24,11 @@ export interface InstanceParts {
   readonly name: string
   readonly outputLimit: number
   readonly linked: Linked
+  readonly memory: KernelMemory
+  /** Whether that is worth keeping. */
+  readonly memoryWorth: MemoryWorth
+  /** Not used if others share theirs. */
+  readonly ownVars: OwnVars
   readonly log: GuestLog
   /** None if it is not imported. */
   readonly http: HttpCalls | undefined
@@ -30,7 +36,8 @@ export interface InstanceParts {
   readonly contexts: CallContexts | undefined
   /** How the guest waits for the host; none if it need not. */
   readonly suspending: Suspending | undefined
-  readonly memories: InstanceMemories
+  /** The functions of the guest that were called. */
+  readonly functions: Map<string, GuestFunction>
 }
 
 type GuestFunction = () => unknown
@@ -44,21 +51,23 @@ export class LinkedInstance implements Instance {
   readonly #contexts: CallContexts | undefined
   readonly #wasis: readonly Wasi[]
   readonly #isAsync: boolean
-  /** Those that were called. */
-  readonly #functions = new Map<string, GuestFunction>()
+  readonly #leave: () => void
   /** Also when it is closed: nobody calls it any more. */
   #isRunning = false
+  #isClosed = false
   /** No call was stopped half-way. */
   #isWhole = true
 
-  constructor(parts: InstanceParts) {
+  /** @param leave - Told when it is closed, unless a call of it runs or was stopped half-way: its parts are left then. */
+  constructor(parts: InstanceParts, leave: () => void) {
     this.#parts = parts
-    this.#memory = parts.memories.kernel
+    this.#memory = parts.memory
     this.#log = parts.log
     this.#http = parts.http
     this.#contexts = parts.contexts
     this.#wasis = parts.linked.wasis
     this.#isAsync = parts.suspending !== undefined
+    this.#leave = leave
   }
 
   get memoryBytes(): number {
@@ -71,7 +80,7 @@ export class LinkedInstance implements Instance {
   }
 
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
-    const run = this.#functions.get(exportName) ?? this.#find(exportName)
+    const run = this.#parts.functions.get(exportName) ?? this.#find(exportName)
     if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)
     if (!this.#memory.input(input))
       throw new BodyTooLargeError('what guest and host may exchange in a call (blockLimit)')
@@ -90,10 +99,12 @@ export class LinkedInstance implements Instance {
   }
 
   async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
     for (const wasi of this.#wasis) wasi.close()
     if (this.#isRunning) return
     this.#isRunning = true
-    if (this.#isWhole) this.#parts.memories.leave()
+    if (this.#isWhole) this.#leave()
   }
 
   async #answerLater(exportName: string, run: GuestFunction): Promise<Uint8Array> {
@@ -135,12 +146,12 @@ export class LinkedInstance implements Instance {
   }
 
   #find(exportName: string): GuestFunction {
-    const { name, linked, suspending } = this.#parts
+    const { name, linked, suspending, functions } = this.#parts
     const found = linked.exports[exportName]
     if (typeof found !== 'function')
       throw new FunctionUnknownError(name, `it has no function "${exportName}"`)
     const run = suspending ? suspending.promising(found as GuestFunction) : (found as GuestFunction)
-    this.#functions.set(exportName, run)
+    functions.set(exportName, run)
     return run
   }
 

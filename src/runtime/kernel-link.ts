@@ -1,9 +1,9 @@
 import type { GuestLog } from '../log/guest-log.ts'
-import { MEMORY_IMPORT } from '../plugin/memory-import.ts'
+import type { RenewableModule } from '../plugin/plugin.ts'
 import type { NamedHostFunction } from './host-functions.ts'
+import { type HostCall, HostWatch } from './host-watch.ts'
 import { HTTP_REQUEST } from './imports.ts'
 import { type Host, hostFunctions } from './kernel-host.ts'
-import type { InstanceMemories } from './kernel-memories.ts'
 import { startGuest } from './kernel-start.ts'
 import {
   type LinkPlan,
@@ -13,6 +13,7 @@ import {
   type PlannedModule,
 } from './link-plan.ts'
 import type { CallContexts } from './linked-call-context.ts'
+import { openRenewal, type Renewal } from './renewal.ts'
 import type { Suspending } from './suspending.ts'
 import { describeTrap } from './trap.ts'
 import { openWasi, type Wasi, type WasiOptions } from './wasi.ts'
@@ -22,7 +23,6 @@ export interface LinkHost extends Host {
   /** None if no module imports WASI. */
   readonly wasi: Omit<WasiOptions, 'writeLine'> | undefined
   readonly contexts: CallContexts
-  readonly memories: InstanceMemories
   /** Called before a guest that waited for an async host function runs on. */
   readonly onResume: (() => void) | undefined
 }
@@ -35,6 +35,8 @@ export interface Linked {
   readonly memories: readonly WebAssembly.Memory[]
   /** One for each module that imports it. */
   readonly wasis: readonly Wasi[]
+  /** How to make it as new; none if it cannot be. */
+  readonly renewal: Renewal | undefined
 }
 
 /**
@@ -43,13 +45,14 @@ export interface Linked {
  * @throws what V8 or a guest throws; WASI is closed then.
  */
 export function linkModules(plan: LinkPlan, host: LinkHost): Linked {
-  const linker = new Linker(host, plan.suspending)
+  const linker = new Linker(host, plan)
   try {
     for (const { linkOrder, startOrder } of plan.groups) {
       for (const module of linkOrder) linker.run(module, () => linker.instantiate(module))
       for (const module of startOrder) linker.run(module, () => linker.start(module))
     }
-    return { exports: linker.exportsOf(MAIN), memories: [...linker.memories], wasis: linker.wasis }
+    const { memories, wasis, renewal } = linker
+    return { exports: linker.exportsOf(MAIN), memories: [...memories], wasis, renewal }
   } catch (error) {
     for (const wasi of linker.wasis) wasi.close()
     throw error
@@ -61,14 +64,18 @@ type Imported = WebAssembly.ImportValue
 class Linker {
   readonly memories = new Set<WebAssembly.Memory>()
   readonly wasis: Wasi[] = []
+  renewal: Renewal | undefined
   readonly #host: LinkHost
   readonly #suspending: Suspending | undefined
+  readonly #renewable: RenewableModule | undefined
+  readonly #watch = new HostWatch()
   readonly #exports = new Map<string, WebAssembly.Exports>()
   #functions: Readonly<Record<string, Imported>> | undefined
 
-  constructor(host: LinkHost, suspending: Suspending | undefined) {
+  constructor(host: LinkHost, { suspending, renewable }: LinkPlan) {
     this.#host = host
     this.#suspending = suspending
+    this.#renewable = renewable
   }
 
   /** Names the module, unless it is the plug-in itself, if something fails. */
@@ -81,22 +88,21 @@ class Linker {
     }
   }
 
-  instantiate({ name, module, recyclable, imports, hasWasi, memories }: PlannedModule): void {
+  instantiate({ name, module, imports, hasWasi, memories }: PlannedModule): void {
     const wasi = hasWasi ? this.#openWasi() : undefined
+    const renewable = this.#renewable
     const given = this.#importsOf(imports, wasi)
-    if (recyclable) {
-      const namespace = namespaceOf(given, MEMORY_IMPORT.namespace)
-      namespace[MEMORY_IMPORT.name] = this.#host.memories.ofModule(name, recyclable)
-    }
-    const { exports } = new WebAssembly.Instance(recyclable?.module ?? module, given)
+    const { exports } = new WebAssembly.Instance(renewable?.module ?? module, given)
     this.#exports.set(name, exports)
     for (const memory of memories) this.memories.add(exports[memory] as WebAssembly.Memory)
+    if (renewable) this.renewal = openRenewal(renewable, exports, this.#watch)
     const memory = exports.memory ?? exports[memories[0] ?? '']
     if (memory instanceof WebAssembly.Memory) wasi?.attach(memory)
   }
 
   start({ name }: PlannedModule): void {
     startGuest(this.exportsOf(name))
+    this.renewal?.started()
   }
 
   exportsOf(name: string): WebAssembly.Exports {
@@ -130,19 +136,24 @@ class Linker {
         return this.#host.memory.functions[name] as Imported
       case 'host':
         this.#functions ??= hostFunctions(this.#host)
-        return this.#waitFor(name, this.#functions[name] as (...args: unknown[]) => unknown)
+        return this.#waitFor(name, this.#watched(this.#functions[name]))
       case 'wasi':
-        return wasi?.function(name) as Imported
+        return this.#watched(wasi?.function(name), 'writes')
       default:
-        if ('call' in provider) return toImport(provider, this.#host, this.#suspending)
+        if ('call' in provider) return this.#watched(toImport(provider, this.#host, this.#suspending))
         return provider.isLate ? this.#callLater(name, provider) : this.#exported(name, provider)
     }
   }
 
   /** Only an HTTP request can take time. */
-  #waitFor(name: string, run: (...args: unknown[]) => unknown): Imported {
+  #waitFor(name: string, run: Imported): Imported {
     const waits = name === HTTP_REQUEST && this.#host.http.isAsync && this.#suspending
-    return waits ? new waits.Suspending(run) : (run as Imported)
+    return waits ? new waits.Suspending(run as (...args: unknown[]) => unknown) : run
+  }
+
+  /** @param writes - Whether it writes into the guest's memory. */
+  #watched(run: Imported | undefined, writes?: 'writes'): Imported {
+    return this.#renewable ? this.#watch.watched(run as HostCall, writes !== undefined) : (run as Imported)
   }
 
   #exported(name: string, { module }: ModuleExport): Imported {

@@ -7,15 +7,20 @@ export interface Vars {
   delete(name: string): void
 }
 
+/** Those of one instance. */
+export interface OwnVars extends Vars {
+  clear(): void
+}
+
 /** @param limit - Most bytes of names and values together; each variable counts 48 more, as in Extism. */
-export function openVars(limit: number): Vars {
+export function openVars(limit: number): OwnVars {
   return new LimitedVars(limit)
 }
 
 /** What Extism counts for a variable besides its bytes. Without it a guest could keep a million empty ones. */
 const OVERHEAD = 48
 
-class LimitedVars implements Vars {
+class LimitedVars implements OwnVars {
   readonly #values = new Map<string, Uint8Array>()
   readonly #limit: number
   #size = 0
@@ -40,6 +45,11 @@ class LimitedVars implements Vars {
   delete(name: string): void {
     this.#size -= sizeOf(name, this.#values.get(name))
     this.#values.delete(name)
+  }
+
+  clear(): void {
+    if (this.#values.size > 0) this.#values.clear()
+    this.#size = 0
   }
 }
 

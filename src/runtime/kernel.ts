@@ -2,12 +2,14 @@ import { InstanceStartError } from '../errors.ts'
 import { GuestLog } from '../log/guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { HttpCalls, refuseHttp } from './kernel-http.ts'
-import { LinkedInstance } from './kernel-instance.ts'
+import { type InstanceParts, LinkedInstance } from './kernel-instance.ts'
 import { linkModules } from './kernel-link.ts'
-import { takeMemories } from './kernel-memories.ts'
+import { openKernelMemory } from './kernel-memory.ts'
+import { startGuest } from './kernel-start.ts'
 import { openVars } from './kernel-vars.ts'
-import { planLinks } from './link-plan.ts'
+import { type LinkPlan, planLinks } from './link-plan.ts'
 import { CallContexts } from './linked-call-context.ts'
+import { MemoryWorth } from './memory-worth.ts'
 import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
 import { describeTrap } from './trap.ts'
 
@@ -18,43 +20,95 @@ import { describeTrap } from './trap.ts'
 export const kernel = { name: 'kernel', open: openInstance } as const satisfies Runtime
 
 function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
-  const { config, blockLimit, varMax, wasi, onResume } = settings
   const plan = planLinks(plugin, settings)
+  const parts = takeSpare(plan, settings) ?? linkParts(plugin, plan, settings)
+  return new LinkedInstance(parts, () => leaveSpare(plan, settings, parts))
+}
+
+function linkParts(plugin: Plugin, plan: LinkPlan, settings: InstanceSettings): InstanceParts {
+  const { config, blockLimit, varMax, wasi, onResume } = settings
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
-  try {
-    const memories = takeMemories(plan, blockLimit)
-    const memory = memories.kernel
-    const vars = settings.vars ?? openVars(varMax)
+  return starting(plugin.name, log, () => {
+    const memory = openKernelMemory(blockLimit)
+    const ownVars = openVars(varMax)
+    const vars = settings.vars ?? ownVars
     const http = new HttpCalls(settings.http ?? refuseHttp, memory, log)
     const contexts = new CallContexts({ memory, vars })
-    const linked = linkModules(plan, {
-      memory,
-      config,
-      vars,
-      log,
-      http,
-      wasi,
-      contexts,
-      memories,
-      onResume,
-    })
-    for (const each of linked.wasis) each.flush()
-    log.end()
-    contexts.end()
-    http.end()
-    memory.reset()
-    return new LinkedInstance({
+    const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts, onResume })
+    const parts = {
       name: plugin.name,
       outputLimit: settings.outputLimit,
       linked,
-      memories,
+      memory,
+      memoryWorth: new MemoryWorth(memory.size),
+      ownVars,
       log,
       http: plan.usesHttp ? http : undefined,
       contexts: plan.hostFunctions.length > 0 ? contexts : undefined,
       suspending: plan.suspending,
-    })
+      functions: new Map(),
+    }
+    endStart(parts)
+    return parts
+  })
+}
+
+/** @throws {@link InstanceStartError} */
+function starting<Result>(name: string, log: GuestLog, start: () => Result): Result {
+  try {
+    return start()
   } catch (error) {
     log.end()
-    throw new InstanceStartError(plugin.name, describeTrap(error).reason, { cause: error })
+    throw new InstanceStartError(name, describeTrap(error).reason, { cause: error })
   }
+}
+
+function endStart({ linked, log, contexts, http, memory }: InstanceParts): void {
+  for (const wasi of linked.wasis) wasi.flush()
+  log.end()
+  contexts?.end()
+  http?.end()
+  memory.reset()
+}
+
+/** What the last instance with the same settings has left: the engine on the event loop opens one after the other. */
+const spares = new WeakMap<InstanceSettings, { readonly plan: LinkPlan; parts: InstanceParts | undefined }>()
+
+/** Makes it as new, if that can be done. No guest may run in it again, or have been stopped half-way. */
+function leaveSpare(plan: LinkPlan, settings: InstanceSettings, parts: InstanceParts): void {
+  if (!parts.linked.renewal || !parts.memoryWorth.isKept(parts.memory.size)) return
+  if (!parts.linked.renewal.renew()) return
+  parts.ownVars.clear()
+  const place = spares.get(settings)
+  if (place?.plan === plan) place.parts = parts
+  else spares.set(settings, { plan, parts })
+}
+
+/**
+ * What is as new as if it were linked now, and started.
+ *
+ * @throws {@link InstanceStartError}
+ */
+function takeSpare(plan: LinkPlan, settings: InstanceSettings): InstanceParts | undefined {
+  const place = spares.get(settings)
+  const parts = place?.plan === plan ? place.parts : undefined
+  if (!place || !parts) return undefined
+  place.parts = undefined
+  if (parts.linked.wasis.length > 0 || parts.linked.renewal?.needsStart) startAgain(parts)
+  return parts
+}
+
+function startAgain(parts: InstanceParts): void {
+  const { exports, wasis, renewal } = parts.linked
+  starting(parts.name, parts.log, () => {
+    try {
+      for (const wasi of wasis) wasi.reopen()
+      if (!renewal?.needsStart) return
+      startGuest(exports)
+      endStart(parts)
+    } catch (error) {
+      for (const wasi of wasis) wasi.close()
+      throw error
+    }
+  })
 }

@@ -1,5 +1,5 @@
 import { HostFunctionAsyncError, PluginImportError, WasiDisabledError } from '../errors.ts'
-import type { Plugin, RecyclableModule } from '../plugin/plugin.ts'
+import type { Plugin, RenewableModule } from '../plugin/plugin.ts'
 import {
   checkHostFunctions,
   findHostFunction,
@@ -24,13 +24,13 @@ export interface LinkPlan {
   readonly usesHttp: boolean
   /** How the guest waits for them, and for HTTP; undefined if it need not. */
   readonly suspending: Suspending | undefined
+  /** What is instantiated in place of the main module; none if that is not alone, or has to wait. */
+  readonly renewable: RenewableModule | undefined
 }
 
 export interface PlannedModule {
   readonly name: string
   readonly module: WebAssembly.Module
-  /** What is instantiated in its place, if there is one. */
-  readonly recyclable: RecyclableModule | undefined
   readonly imports: readonly PlannedImport[]
   readonly hasWasi: boolean
   /** Names of the memories that it exports. */
@@ -109,27 +109,25 @@ function makePlan(plugin: Plugin, { wasi, functions = {}, http }: LinkSettings):
   )
   const asyncHttp = usesHttp && http?.isAsync ? HTTP_REQUEST : undefined
   const waits = hostFunctions.find(({ isAsync }) => isAsync)?.label ?? asyncHttp
-  return { groups, hostFunctions, usesHttp, suspending: waits ? checkAsync(waits, groups) : undefined }
+  const suspending = waits ? checkAsync(waits, groups) : undefined
+  const renewable = inOrder.length === 1 && !suspending ? plugin.renewable : undefined
+  return { groups, hostFunctions, usesHttp, suspending, renewable }
 }
 
 interface Described {
   readonly name: string
   readonly module: WebAssembly.Module
-  readonly recyclable: RecyclableModule | undefined
   readonly imports: readonly WebAssembly.ModuleImportDescriptor[]
   readonly exports: readonly WebAssembly.ModuleExportDescriptor[]
 }
 
-function describeModules({ module, recyclable, linked }: Plugin): Map<string, Described> {
-  const all = [...linked, { name: MAIN, module, recyclable }].map((each) => {
-    const imports = WebAssembly.Module.imports(each.module)
-    return { ...each, imports, exports: WebAssembly.Module.exports(each.module) }
-  })
-  // Another module could grow it, and its own would not know.
-  const isLent = (name: string) =>
-    all.some(({ imports }) => imports.some(({ kind, module }) => kind === 'memory' && module === name))
+function describeModules({ module, linked }: Plugin): Map<string, Described> {
+  const all = [...linked, { name: MAIN, module }]
   return new Map(
-    all.map((each) => [each.name, { ...each, recyclable: isLent(each.name) ? undefined : each.recyclable }]),
+    all.map(({ name, module }) => {
+      const imports = WebAssembly.Module.imports(module)
+      return [name, { name, module, imports, exports: WebAssembly.Module.exports(module) }]
+    }),
   )
 }
 
@@ -168,13 +166,10 @@ function findInHost(
   return provider && kind === 'function' ? { provider } : { problem: '' }
 }
 
-function planModule(
-  { name, module, recyclable, exports }: Described,
-  imports: readonly PlannedImport[],
-): PlannedModule {
+function planModule({ name, module, exports }: Described, imports: readonly PlannedImport[]): PlannedModule {
   const hasWasi = imports.some(({ provider }) => provider === 'wasi')
   const memories = exports.filter(({ kind }) => kind === 'memory').map((memory) => memory.name)
-  return { name, module, recyclable, imports, hasWasi, memories }
+  return { name, module, imports, hasWasi, memories }
 }
 
 function refuseWasi(plugin: Plugin, modules: readonly PlannedModule[]): void {

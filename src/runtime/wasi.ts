@@ -53,6 +53,9 @@ export interface Wasi {
 
   /** Flushes, and closes what the guest has open. */
   close(): void
+
+  /** After {@link close}: as if it were opened now. @throws as {@link openWasi} does. */
+  reopen(): void
 }
 
 /**
@@ -69,11 +72,14 @@ export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
   const table = new DescriptorTable()
   const stdout = new LineBuffer((line) => options.writeLine('stdout', line))
   const stderr = new LineBuffer((line) => options.writeLine('stderr', line))
-  table.add(new EmptyInput())
-  table.add(new LineOutput(stdout))
-  table.add(new LineOutput(stderr))
-  addFolders(table, options.allowedPaths ?? [], fdFolder)
+  fillTable()
 
+  function fillTable(): void {
+    table.add(new EmptyInput())
+    table.add(new LineOutput(stdout))
+    table.add(new LineOutput(stderr))
+    addFolders(table, options.allowedPaths ?? [], fdFolder)
+  }
   function flush(): void {
     stdout.flush()
     stderr.flush()
@@ -94,6 +100,7 @@ export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
       table.closeAll()
       flush()
     },
+    reopen: fillTable,
   }
 }
 

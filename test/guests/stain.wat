@@ -10,19 +10,13 @@
   (import "extism:host/env" "var_set" (func $var_set (param i64 i64)))
   (memory (export "memory") 2 8)
   (data (i32.const 64) "as declared")
-  (data $passive "passive")
   (global $calls (mut i64) (i64.const 0))
   (global $at_start (mut i64) (i64.const 0))
-  (table $table 2 funcref)
-  (elem (table $table) (i32.const 0) func $first)
+  (global $rate (mut f64) (f64.const 0.5))
   (start $start)
 
   (func $start
     (global.set $at_start (call $sum)))
-
-  (func $first (result i64) (i64.const 1))
-  (func $second (result i64) (i64.const 2))
-  (elem declare func $second)
 
   ;; Of all words of the memory: 0 but for the data, if nobody has written into it.
   (func $sum (result i64)
@@ -53,7 +47,7 @@
     (call $store_u64 (i64.add (local.get $output) (i64.const 8)) (global.get $at_start))
     (call $store_u64 (i64.add (local.get $output) (i64.const 16)) (global.get $calls))
     (call $store_u64 (i64.add (local.get $output) (i64.const 24)) (i64.extend_i32_u (memory.size)))
-    (call $store_u64 (i64.add (local.get $output) (i64.const 32)) (call_indirect $table (result i64) (i32.const 0)))
+    (call $store_u64 (i64.add (local.get $output) (i64.const 32)) (i64.reinterpret_f64 (global.get $rate)))
     (call $store_u64 (i64.add (local.get $output) (i64.const 40)) (call $sum_block (local.get $block) (i64.const 65536)))
     (call $store_u64 (i64.add (local.get $output) (i64.const 48)) (local.get $output))
     (call $store_u64 (i64.add (local.get $output) (i64.const 56)) (local.get $block))
@@ -61,10 +55,8 @@
     (call $store_u64 (i64.add (local.get $output) (i64.const 72)) (call $var_get (local.get $name)))
     (call $output_set (local.get $output) (i64.const 80))
 
-    (memory.init $passive (i32.const 96) (i32.const 0) (i32.const 7)) ;; traps if it was dropped before
-    (data.drop $passive)
     (memory.fill (i32.const 0) (i32.const 0xaa) (i32.mul (memory.size) (i32.const 65536)))
-    (table.set $table (i32.const 0) (ref.func $second))
+    (global.set $rate (f64.const 2.5))
     (global.set $calls (i64.add (global.get $calls) (i64.const 1)))
     (call $var_set (local.get $name) (local.get $block)))
 

@@ -1,0 +1,137 @@
+import type { RenewableModule } from '../plugin/plugin.ts'
+import { RENEWABLE_EXPORT } from '../plugin/renewable.ts'
+import type { HostWatch } from './host-watch.ts'
+import { MemoryWorth } from './memory-worth.ts'
+
+/**
+ * Makes an instance as new: to put back what its calls have changed costs a fraction of a new one, and leaves V8 no
+ * garbage. What they can change is known, since the module exports it all (`plugin/renewable.ts`).
+ */
+export interface Renewal {
+  /** Whether the guest has to be started after {@link renew}. */
+  readonly needsStart: boolean
+  /** To be told when the guest was started. */
+  started(): void
+  /** Puts everything back. @returns false if a new instance is cheaper. */
+  renew(): boolean
+}
+
+/**
+ * @param exports - Of an instance that was not started yet.
+ * @param watch - Of what it imports, since it was made.
+ * @returns undefined if its module's start function called the host: only a new instance runs it again.
+ */
+export function openRenewal(
+  module: RenewableModule,
+  exports: WebAssembly.Exports,
+  watch: HostWatch,
+): Renewal | undefined {
+  return watch.wasCalled ? undefined : new InstanceRenewal(module, exports, watch)
+}
+
+/** What an instance was when it was new. */
+interface Origin {
+  readonly globals: readonly unknown[]
+  /** What is not zero, in order. */
+  readonly bytes: readonly Placed[]
+}
+
+/** Bytes and where they are. */
+interface Placed {
+  readonly at: number
+  readonly bytes: Uint8Array
+}
+
+class InstanceRenewal implements Renewal {
+  /** Not if that called nothing of the host: it would leave the same again. */
+  needsStart = true
+  readonly #watch: HostWatch
+  readonly #untrackedFrom: number
+  /** None if the module has none. */
+  readonly #memory: WebAssembly.Memory | undefined
+  readonly #globals: readonly WebAssembly.Global[]
+  readonly #lowest: WebAssembly.Global | undefined
+  #bytes: Uint8Array
+  #origin: Origin
+  #worth: MemoryWorth
+
+  constructor(module: RenewableModule, exports: WebAssembly.Exports, watch: HostWatch) {
+    this.#watch = watch
+    this.#untrackedFrom = module.untrackedFrom
+    this.#memory = exports[RENEWABLE_EXPORT.memory] as WebAssembly.Memory | undefined
+    this.#globals = Array.from(
+      { length: module.globals },
+      (_, index) => exports[RENEWABLE_EXPORT.global(index)] as WebAssembly.Global,
+    )
+    this.#lowest = exports[RENEWABLE_EXPORT.lowest] as WebAssembly.Global | undefined
+    this.#bytes = new Uint8Array(this.#memory?.buffer ?? new ArrayBuffer(0))
+    this.#origin = this.#remember()
+    this.#worth = new MemoryWorth(this.#bytes.length)
+  }
+
+  started(): void {
+    if (this.#watch.wasCalled) return
+    this.needsStart = false
+    this.#lookAgain()
+    this.#origin = this.#remember()
+    this.#worth = new MemoryWorth(this.#bytes.length)
+  }
+
+  renew(): boolean {
+    this.#lookAgain()
+    if (!this.#worth.isKept(this.#bytes.length)) return false
+    const from = this.#firstWritten()
+    this.#bytes.fill(0, from)
+    for (const { at, bytes } of this.#origin.bytes) {
+      if (at + bytes.length > from) this.#bytes.set(bytes, at)
+    }
+    for (let index = 0; index < this.#globals.length; index++) {
+      const global = this.#globals[index]
+      if (global) global.value = this.#origin.globals[index]
+    }
+    this.#forgetWrites()
+    return true
+  }
+
+  /** A memory that has grown has a new buffer. */
+  #lookAgain(): void {
+    if (this.#bytes.length === 0) this.#bytes = new Uint8Array(this.#memory?.buffer ?? new ArrayBuffer(0))
+  }
+
+  #remember(): Origin {
+    const origin = {
+      globals: this.#globals.map(({ value }) => value),
+      bytes: copyOfWritten(this.#bytes),
+    }
+    this.#forgetWrites()
+    return origin
+  }
+
+  #firstWritten(): number {
+    if (!this.#lowest || this.#watch.hasWritten) return 0
+    return Math.min(this.#lowest.value >>> 0, this.#untrackedFrom)
+  }
+
+  #forgetWrites(): void {
+    this.#watch.wasCalled = false
+    this.#watch.hasWritten = false
+    if (this.#lowest) this.#lowest.value = this.#untrackedFrom
+  }
+}
+
+/** The unit in which memory is searched for what is not zero. */
+const CHUNK = 1_024
+
+/** Copies of what is not zero. */
+function copyOfWritten(memory: Uint8Array): Placed[] {
+  const zeros = Buffer.alloc(CHUNK)
+  const isZero = (at: number) => zeros.compare(memory, at, at + CHUNK) === 0
+  const placed: Placed[] = []
+  for (let at = 0; at < memory.length; ) {
+    const start = at
+    while (at < memory.length && !isZero(at)) at += CHUNK
+    if (at > start) placed.push({ at: start, bytes: memory.slice(start, at) })
+    else at += CHUNK
+  }
+  return placed
+}
