@@ -56,7 +56,9 @@ export async function measureCalls(
   const names = (await cases()).map(({ name }) => name)
   const calls = await measureRuntimes(names, rounds, progress)
   const openings: OpeningMeasurement[] = []
-  for (const path of OPENED) openings.push(await measureOpening(path))
+  for (const path of OPENED) {
+    for (const isolation of ['reuse', 'fresh'] as const) openings.push(await measureOpening(path, isolation))
+  }
   return { calls, openings }
 }
 
@@ -148,8 +150,8 @@ async function callMany(instance: Instance, exportName: string, input: Uint8Arra
   return { micros: ((performance.now() - start) * 1_000) / count, output }
 }
 
-async function measureOpening(path: string): Promise<OpeningMeasurement> {
-  const plugin = await loadPlugin(path, { isolation: 'fresh' })
+async function measureOpening(path: string, isolation: 'reuse' | 'fresh'): Promise<OpeningMeasurement> {
+  const plugin = await loadPlugin(path, { isolation })
   const times: number[] = []
   let cpu = process.cpuUsage()
   for (let i = -WARM_UP_OPENINGS; i < OPENINGS; i++) {
@@ -162,7 +164,7 @@ async function measureOpening(path: string): Promise<OpeningMeasurement> {
   }
   const { user, system } = process.cpuUsage(cpu)
   return {
-    plugin: path.replace('plugins/', ''),
+    plugin: `${path.replace('plugins/', '')}, ${isolation === 'fresh' ? 'put back' : 'new'}`,
     p50Ms: percentile(times, 50),
     p99Ms: percentile(times, 99),
     cpuMicros: (user + system) / OPENINGS,
@@ -192,7 +194,7 @@ export function renderCalls({ calls, openings }: CallsMeasurements): string {
     '| --- | ---: | ---: | ---: | ---: | --- |',
     ...rows,
     '',
-    '| fresh instance | opened in p50 ms | p99 ms | CPU µs, with a call | promised p50 ms | |',
+    '| instance | opened in p50 ms | p99 ms | CPU µs, with a call | promised p50 ms | |',
     '| --- | ---: | ---: | ---: | ---: | --- |',
     ...opened,
   ].join('\n')

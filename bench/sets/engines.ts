@@ -25,6 +25,21 @@ export const smallCalls: ScenarioSet = {
   ],
 }
 
+/** Whose calls are worth the way to a thread: a guest that computes for 50 us. @param plugin - As {@link longCalls}. */
+export function middleCalls(plugin: string): ScenarioSet {
+  return {
+    name: 'engines',
+    connections: [100],
+    runs: 5,
+    scenarios: [moods('inline, 50 us', plugin, 'w'), moods('1 worker, 50 us', plugin, 'w', '--workers', '1')],
+    compared: [],
+    floors: [
+      { scenario: '1 worker, 50 us', to: 'inline, 50 us', maxCpu: 1.2 },
+      { scenario: '1 worker, 50 us', to: 'inline, 50 us', minRate: 1 },
+    ],
+  }
+}
+
 /** What threads are for: a guest that computes for 2 ms. @param plugin - Path of `guests/moods.wat`, assembled. */
 export function longCalls(plugin: string): ScenarioSet {
   return {
