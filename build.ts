@@ -1,41 +1,72 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
 import type { Ajv } from 'ajv'
 import standaloneCode from 'ajv/dist/standalone/index.js'
+import { build } from 'rolldown'
 import * as configFile from './src/config/config-file-check.ts'
 import { configFileSchema, type Schema } from './src/config/config-file-schema.ts'
 import * as options from './src/config/options-check.ts'
 import * as schemas from './src/config/options-schema.ts'
 
 /*
- * Makes `dist/`: tsc, then the options schemas are turned into what is cheap to load. Ajv and TypeBox take 100 ms
- * to load, more than Fastify itself; what they produce takes none.
+ * Makes `lib/` and then `dist/`.
+ *
+ * `lib/` has a module for each source file, as tsc makes it; tests and benches of parts load from there. In it the
+ * options schemas are turned into what is cheap to load: Ajv and TypeBox take 100 ms to load, more than Fastify itself;
+ * what they produce takes none.
+ *
+ * `dist/` is what is published: the modules of `lib/` in few files, for hundreds take a while to find and to link, and
+ * the types. Packages stay outside, and what is loaded only if it is needed stays so.
  */
 
 const VARIABLE = '\\$\\{'
 const SIZE_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
 
-const dist = (name: string) => new URL(`dist/${name}`, import.meta.url)
+const file = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
-rmSync(dist(''), { recursive: true, force: true })
+rmSync(file('lib'), { recursive: true, force: true })
+rmSync(file('dist'), { recursive: true, force: true })
 const tsc = createRequire(import.meta.url)
   .resolve('typescript/package.json')
   .replace('package.json', 'bin/tsc')
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inherit' })
 
-copyFileSync(new URL('src/runtime/kernel.wasm', import.meta.url), dist('runtime/kernel.wasm'))
-for (const name of ['index.html', 'console.css', 'icon.svg']) {
-  copyFileSync(new URL(`src/admin/console/${name}`, import.meta.url), dist(`admin/console/${name}`))
-}
-writeFileSync(dist('config/options-schema.js'), schemasAsData())
+writeFileSync(file('lib/config/options-schema.js'), schemasAsData())
 writeFileSync(
-  dist('config/options-check.js'),
+  file('lib/config/options-check.js'),
   checksAsCode(options.ajv, ['isLoadOptions', 'isServerOptions', 'isWasmServeOptions']),
 )
-writeFileSync(dist('config/config-file-check.js'), checksAsCode(configFile.ajv, ['isConfigFile']))
-writeFileSync(dist('schema.json'), `${JSON.stringify(publishedSchema(), null, 2)}\n`)
-chmodSync(dist('cli.js'), 0o755)
+writeFileSync(file('lib/config/config-file-check.js'), checksAsCode(configFile.ajv, ['isConfigFile']))
+
+await bundle('dist', {
+  cli: './lib/cli.js',
+  index: './lib/index.js',
+  testing: './lib/testing.js',
+  probe: './lib/commands/bench/probe.js',
+  'watchdog-thread': './lib/engine/watchdog-thread.js',
+  'worker-thread': './lib/engine/workers/worker-thread.js',
+})
+await bundle('dist/console', { main: './lib/admin/console/main.js' })
+
+for (const folder of ['lib/runtime', 'dist'])
+  copyFileSync(file('src/runtime/kernel.wasm'), file(`${folder}/kernel.wasm`))
+for (const name of ['index.html', 'console.css', 'icon.svg'])
+  copyFileSync(file(`src/admin/console/${name}`), file(`dist/console/${name}`))
+writeFileSync(file('dist/schema.json'), `${JSON.stringify(publishedSchema(), null, 2)}\n`)
+chmodSync(file('dist/cli.js'), 0o755)
+
+/** All into one folder: modules find what is beside them, and the package's root one folder up. */
+async function bundle(folder: string, input: Record<string, string>): Promise<void> {
+  await build({
+    input,
+    cwd: file('.'),
+    platform: 'node',
+    external: (id, _importer, isResolved) => !isResolved && !id.startsWith('.'),
+    output: { dir: folder, chunkFileNames: '[name].js', comments: { jsdoc: false } },
+  })
+}
 
 function schemasAsData(): string {
   return Object.entries(schemas)

@@ -12,8 +12,8 @@ export interface MeteringMeasurement {
   readonly leastAddedNanos: number
 }
 
-/** What is shipped, not its source: what runs TypeScript wraps each function. */
-const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url).href)
+/** What is shipped, before it is bundled; not its source: what runs TypeScript wraps each function. */
+const load = (path: string) => import(new URL(`../lib/${path}`, import.meta.url).href)
 const { Meters } = (await load('meters/meters.js')) as typeof import('../src/meters/meters.ts')
 const { meterContract } = (await load(
   'meters/metered-contract.js',

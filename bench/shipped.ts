@@ -1,13 +1,13 @@
 /*
- * What is shipped, for benches that make calls in their own process: not the source, because what runs TypeScript
- * wraps each function.
+ * What is shipped, before it is bundled, for benches that make calls in their own process: not the source, because what
+ * runs TypeScript wraps each function.
  */
 
 type InstanceSettings = import('../src/runtime/runtime.ts').InstanceSettings
 type Caller = import('../src/runtime/runtime.ts').Caller
 
-/** Imports a module of `dist`, by its path there. */
-export const load = (path: string) => import(new URL(`../dist/${path}`, import.meta.url).href)
+/** Imports a module of `lib`, by its path there. */
+export const load = (path: string) => import(new URL(`../lib/${path}`, import.meta.url).href)
 
 export const { loadPlugin } = (await load('plugin/plugin.js')) as typeof import('../src/plugin/plugin.ts')
 export const { kernel } = (await load('runtime/kernel.js')) as typeof import('../src/runtime/kernel.ts')

@@ -156,7 +156,7 @@ test('the published schema describes the same options, as a config file has them
 })
 
 test('the check that is built answers as the source does', async () => {
-  const built = await import(new URL('../dist/config/options.js', import.meta.url).href)
+  const built = await import(new URL('../dist/index.js', import.meta.url).href)
   const wrong = { prot: 80, routes: [{ plugin: 1, url: 'x' }] }
   const right = { routes: [{ plugin }] }
   expect(built.checkServerOptions(right)).toEqual(checkServerOptions(right))

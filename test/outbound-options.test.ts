@@ -81,7 +81,7 @@ test('each wrong host is listed with what is wrong', () => {
 })
 
 test('the check that is built says the same of a host', async () => {
-  const built = await import(new URL('../dist/config/options.js', import.meta.url).href)
+  const built = await import(new URL('../dist/index.js', import.meta.url).href)
   const options = { routes: [{ plugin, allowedHosts: ['a.com/path'] }] }
   expect(() => built.checkWasmServeOptions(options)).toThrowError(/"a\.com\/path" is no host/)
   expect(built.checkWasmServeOptions({ routes: [{ plugin, allowedHosts: ['a.com'] }] })).toMatchObject({

@@ -75,7 +75,7 @@ const END_MS = 1_000 + 500
 
 /** A server in a process of its own, with a thread; its drain ends at once, or never. */
 async function startServer(thread: string, drain: 'ends' | 'hangs', through: readonly string[] = []) {
-  const module = (path: string) => JSON.stringify(new URL(`../dist/${path}`, import.meta.url).href)
+  const module = (path: string) => JSON.stringify(new URL(`../lib/${path}`, import.meta.url).href)
   const script = file(
     'server.mjs',
     `import { Worker } from 'node:worker_threads'

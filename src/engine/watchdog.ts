@@ -54,7 +54,7 @@ class Watchdog {
   #last = 0
 
   constructor(onFailure: (error: unknown) => void) {
-    this.#worker = new Worker(workerFile('watchdog-thread', import.meta.url), {
+    this.#worker = new Worker(workerFile('watchdog-thread'), {
       name: 'wasm-serve watchdog',
       workerData: this.state,
       // Nothing of what the process was told to load first.

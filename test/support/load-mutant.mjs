@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads'
-import { callableExports } from '../../dist/plugin/callable.js'
-import { loadPlugin } from '../../dist/plugin/plugin.js'
-import { kernel } from '../../dist/runtime/kernel.js'
+import { callableExports } from '../../lib/plugin/callable.js'
+import { loadPlugin } from '../../lib/plugin/plugin.js'
+import { kernel } from '../../lib/runtime/kernel.js'
 
 /** Loads, opens and calls a module; tells how that ended. Built code: a thread runs no TypeScript on Node 20. */
 parentPort.on('message', async (bytes) => {

@@ -1,9 +1,9 @@
-import { createApp } from '../../dist/app.js'
-import { Changer } from '../../dist/change/changer.js'
-import { checkServerOptions } from '../../dist/config/options.js'
-import { openLog } from '../../dist/log/log.js'
-import { startServer } from '../../dist/server.js'
-import { endWithSignals } from '../../dist/shutdown.js'
+import { createApp } from '../../lib/app.js'
+import { Changer } from '../../lib/change/changer.js'
+import { checkServerOptions } from '../../lib/config/options.js'
+import { openLog } from '../../lib/log/log.js'
+import { startServer } from '../../lib/server.js'
+import { endWithSignals } from '../../lib/shutdown.js'
 
 /*
  * A server in a process of its own, which does what its parent says: puts another app in its place, tells what it holds.

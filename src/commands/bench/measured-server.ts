@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { extname } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BenchServerError } from '../../errors.ts'
@@ -27,7 +28,7 @@ export async function startMeasuredServer(
   words: readonly string[],
   { program: [node, ...script], environment }: Host,
 ): Promise<MeasuredServer> {
-  const probe = new URL(import.meta.url.replace(/measured-server(\.[jt]s)$/, 'probe$1'))
+  const probe = new URL(`probe${extname(import.meta.url)}`, import.meta.url)
   // npm's variable would make the server look for an npm that runs it, and a bench reads no config file.
   const env = { ...environment, npm_command: undefined, WASM_SERVE_CONFIG_FILE: undefined }
   const child = spawn(node, ['--import', probe.href, ...script, 'serve', ...words, '--port', '0'], {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { UsageError } from '../../errors.ts'
+import { PACKAGE_ROOT } from '../../package-root.ts'
 import type { Language } from './languages.ts'
 
 /** A file of a project that is to be made. */
@@ -9,8 +10,8 @@ export interface ProjectFile {
   readonly content: string
 }
 
-/** Where plug-ins have their sources: beside `src` in a checkout, beside `dist` in the package. */
-const PLUGINS = new URL('../../../plugins/', import.meta.url)
+/** Where plug-ins have their sources. */
+const PLUGINS = new URL('plugins/', PACKAGE_ROOT)
 
 /**
  * The files of a project: the template's under the project's name, and those that every project has.

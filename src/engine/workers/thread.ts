@@ -95,7 +95,7 @@ export class WorkerThread {
     this.#owner = owner
     this.#calls = new Ring(calls)
     this.#answers = new Ring(answers)
-    this.#worker = new Worker(workerFile('worker-thread', import.meta.url), {
+    this.#worker = new Worker(workerFile('worker-thread'), {
       name: `wasm-serve ${options.plugin.name}`,
       workerData: { ...start, stamp: this.#stamp.buffer, calls, answers, inputs, host } satisfies WorkerStart,
       transferList: [inputs, host],
