@@ -45,10 +45,11 @@ await bundle('dist', {
   index: './lib/index.js',
   testing: './lib/testing.js',
   probe: './lib/commands/bench/probe.js',
-  'watchdog-thread': './lib/engine/watchdog-thread.js',
-  'worker-thread': './lib/engine/workers/worker-thread.js',
+  'sdk-thread': './lib/engine/workers/sdk-thread.js',
 })
 await bundle('dist/console', { main: './lib/admin/console/main.js' })
+await bundle('dist', { 'kernel-thread': './lib/engine/workers/kernel-thread.js' }, 'cjs')
+await bundle('dist', { 'watchdog-thread': './lib/engine/watchdog-thread.js' }, 'cjs')
 
 for (const folder of ['lib/runtime', 'dist'])
   copyFileSync(file('src/runtime/kernel.wasm'), file(`${folder}/kernel.wasm`))
@@ -58,13 +59,23 @@ writeFileSync(file('dist/schema.json'), `${JSON.stringify(publishedSchema(), nul
 chmodSync(file('dist/cli.js'), 0o755)
 
 /** All into one folder: modules find what is beside them, and the package's root one folder up. */
-async function bundle(folder: string, input: Record<string, string>): Promise<void> {
+async function bundle(
+  folder: string,
+  input: Record<string, string>,
+  format: 'es' | 'cjs' = 'es',
+): Promise<void> {
   await build({
     input,
     cwd: file('.'),
     platform: 'node',
     external: (id, _importer, isResolved) => !isResolved && !id.startsWith('.'),
-    output: { dir: folder, chunkFileNames: '[name].js', comments: { jsdoc: false } },
+    output: {
+      dir: folder,
+      format,
+      entryFileNames: format === 'cjs' ? '[name].cjs' : '[name].js',
+      chunkFileNames: '[name].js',
+      comments: { jsdoc: false },
+    },
   })
 }
 

@@ -1,7 +1,7 @@
 import type { MessagePort } from 'node:worker_threads'
 import type { GuestLogLevel } from '../../log/guest-log.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
-import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
+import type { InstanceSettings } from '../../runtime/runtime.ts'
 import type { Isolation } from '../isolation.ts'
 
 /*
@@ -18,7 +18,6 @@ export const RING_PAYLOAD = 16_384
 /** What a worker is given when it starts. */
 export interface WorkerStart {
   readonly plugin: InstantiablePlugin
-  readonly runtime: Runtime['name']
   readonly settings: Omit<InstanceSettings, 'log' | 'functions' | 'http' | 'vars'>
   /** Module of the user's host functions. */
   readonly functions: string | undefined

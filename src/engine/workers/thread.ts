@@ -1,6 +1,7 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { ClientGoneError, InstanceStartError } from '../../errors.ts'
 import type { Log } from '../../log/guest-log.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
 import type { PendingCall } from '../pending-call.ts'
 import { terminateOrWriteOff, trackThread } from '../stuck-threads.ts'
 import { workerFile } from '../worker-file.ts'
@@ -22,6 +23,7 @@ import { isGone } from './waiting-calls.ts'
 
 /** What every thread of a route is given. */
 export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {
+  readonly runtime: Runtime['name']
   /** Takes what the guest logs while no call runs. */
   readonly log: Log
   readonly bridge: HostBridge
@@ -88,14 +90,14 @@ export class WorkerThread {
   #hasRun = false
 
   constructor(options: ThreadOptions, owner: ThreadOwner) {
-    const { bridge, log: _log, ...start } = options
+    const { runtime, bridge, log: _log, ...start } = options
     const [calls, answers] = [Ring.allocate(RING_BYTES), Ring.allocate(RING_BYTES)]
     const [inputs, host] = [this.#inputs.port2, this.#host.port2]
     this.#options = options
     this.#owner = owner
     this.#calls = new Ring(calls)
     this.#answers = new Ring(answers)
-    this.#worker = new Worker(workerFile('worker-thread'), {
+    this.#worker = new Worker(workerFile(`${runtime}-thread`), {
       name: `wasm-serve ${options.plugin.name}`,
       workerData: { ...start, stamp: this.#stamp.buffer, calls, answers, inputs, host } satisfies WorkerStart,
       transferList: [inputs, host],

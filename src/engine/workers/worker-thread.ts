@@ -14,19 +14,23 @@ import type { FromWorker, WorkerStart } from './protocol.ts'
 import { Reporter } from './reporter.ts'
 import { Stamp } from './stamp.ts'
 
-/*
- * A worker thread: an inline engine of its own, whose calls come from the main thread and whose answers go there.
- */
-
 const start = workerData as WorkerStart
 const stamp = new Stamp(start.stamp)
 const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => parentPort?.postMessage(message, transfer)
 const reporter = new Reporter(start.answers, stamp, post)
 
-try {
+/**
+ * What a worker thread does: it has an inline engine of its own, whose calls come from the main thread and whose answers
+ * go there.
+ */
+export function runThread(runtime: Runtime): void {
+  open(runtime).catch((error) => post({ startFailure: toFailure(error) }))
+}
+
+async function open(runtime: Runtime): Promise<void> {
   const engine = openInline({
     plugin: start.plugin as Plugin,
-    runtime: await loadRuntime(start.runtime),
+    runtime,
     settings: await settingsOf(start),
     maxQueue: 1,
     ...start.isolation,
@@ -35,14 +39,6 @@ try {
   const loop = new CallLoop(start, engine, stamp, reporter)
   parentPort?.on('message', () => loop.run())
   post('ready')
-} catch (error) {
-  post({ startFailure: toFailure(error) })
-}
-
-async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
-  return name === 'sdk'
-    ? (await import('../../runtime/sdk.ts')).sdk
-    : (await import('../../runtime/kernel.ts')).kernel
 }
 
 async function settingsOf({
