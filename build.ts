@@ -31,7 +31,8 @@ rmSync(file('dist'), { recursive: true, force: true })
 const tsc = createRequire(import.meta.url)
   .resolve('typescript/package.json')
   .replace('package.json', 'bin/tsc')
-execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inherit' })
+for (const project of ['tsconfig.build.json', 'tsconfig.types.json'])
+  execFileSync(process.execPath, [tsc, '-p', project], { stdio: 'inherit' })
 
 writeFileSync(file('lib/config/options-schema.js'), schemasAsData())
 writeFileSync(
