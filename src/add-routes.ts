@@ -7,6 +7,7 @@ import { splitCalls } from './engine/split.ts'
 import { RouteInvalidError } from './errors.ts'
 import { meterContract } from './meters/metered-contract.ts'
 import type { CallHooks } from './route/call-hooks.ts'
+import { atEndOfTurn } from './route/end-of-turn.ts'
 import { sendRouteError } from './route/error-response.ts'
 import { hooksOf, runHookedCalls } from './route/hooked-calls.ts'
 import { addMethodGuards } from './route/method-guard.ts'
@@ -88,6 +89,7 @@ function addRoute(
     split,
   }
   const calls = { exportName, contract, holder, isDirect }
+  const run = allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls)
   try {
     app.route({
       method: [...methods],
@@ -102,7 +104,7 @@ function addRoute(
         ...(timing ? [timingHooks.onRequest] : []),
       ],
       ...(timing && { onSend: timingHooks.onSend }),
-      handler: serveRoute(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), bodyLimit),
+      handler: serveRoute(atEndOfTurn(run, holder), bodyLimit),
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })
