@@ -274,6 +274,37 @@ test('a guest that fails as it is started again fails that call, and no other', 
   expect(answers).toEqual(['', '', 'WASM_SERVE_INSTANCE_START_FAILED', '', ''])
 })
 
+test('a guest whose module start makes a block finds it as it starts again', async () => {
+  const plugin = await loadPlugin(
+    guestBytes(`(module
+      (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+      (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+      (import "extism:host/env" "log_info" (func $log (param i64)))
+      (global $line (mut i64) (i64.const 0))
+      (func $start (global.set $line (call $alloc (i64.const 1))) (call $store_u8 (global.get $line) (i32.const 97)))
+      (start $start)
+      (func (export "_initialize") (call $log (global.get $line)))
+      (func (export "run")))`),
+    { isolation: 'fresh' },
+  )
+  const log = keepLog()
+  expect(await callFresh(kernel, plugin, ['run', 'run', 'run'], { log })).toEqual(['', '', ''])
+  expect(log.lines.map(({ message }) => message)).toEqual(['a', 'a', 'a'])
+})
+
+test('a global that is no number is for each call the same one', async () => {
+  const plugin = await loadPlugin(
+    guestBytes(`(module
+      (global $single (mut f32) (f32.const nan:0x200001))
+      (global $double (mut f64) (f64.const nan:0x4000000000001))
+      (func (export "run")
+        (if (i32.ne (i32.reinterpret_f32 (global.get $single)) (i32.const 0x7fa00001)) (then (unreachable)))
+        (if (i64.ne (i64.reinterpret_f64 (global.get $double)) (i64.const 0x7ff4000000000001)) (then (unreachable)))))`),
+    { isolation: 'fresh' },
+  )
+  expect(await callFresh(kernel, plugin, ['run', 'run', 'run'])).toEqual(['', '', ''])
+})
+
 test('what the host has written for a guest is gone, wherever that was', async () => {
   // A large room below the data: what the guest itself writes there would be known.
   const plugin = await loadPlugin(

@@ -5,7 +5,7 @@ import { capMemory } from '../src/plugin/memory-cap.ts'
 import { loadPlugin } from '../src/plugin/plugin.ts'
 import { makeRenewable, RENEWABLE_EXPORT, type Renewable } from '../src/plugin/renewable.ts'
 import { HostWatch } from '../src/runtime/host-watch.ts'
-import { openRenewal, type Renewal } from '../src/runtime/renewal.ts'
+import { type Origins, openRenewal, type Renewal } from '../src/runtime/renewal.ts'
 import { guestBytes } from './support/guest.ts'
 
 const CAP = 60_000
@@ -44,6 +44,26 @@ function open(bytes: Uint8Array): Opened {
     lowest: exports[RENEWABLE_EXPORT.lowest] as WebAssembly.Global | undefined,
   }
 }
+
+test('what a module was when it was new is looked for once, and not in a memory too large to be kept', () => {
+  const openings = (pages: number) => {
+    const form = renewable(guestBytes(`(module (memory ${pages}) (data (i32.const 8) "data"))`))
+    if (!form) throw new Error('not renewable')
+    const module = compile(form.bytes)
+    const origins: Origins = {}
+    return [1, 2].map(() => {
+      const { exports } = new WebAssembly.Instance(module)
+      const renewal = openRenewal({ ...form, module }, exports, new HostWatch(), origins)
+      renewal?.started()
+      return { renewal, ...origins }
+    })
+  }
+  const [first, second] = openings(512)
+  expect(first?.started?.bytes).toHaveLength(1)
+  expect([second?.linked === first?.linked, second?.started === first?.started]).toEqual([true, true])
+  expect(second?.renewal?.renew()).toBe(true)
+  expect(openings(513).map(({ renewal }) => renewal)).toEqual([undefined, undefined])
+})
 
 const USES = `(func (export "size") (result i32) (memory.size))
   (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))`

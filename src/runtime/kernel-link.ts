@@ -13,7 +13,7 @@ import {
   type PlannedModule,
 } from './link-plan.ts'
 import type { CallContexts } from './linked-call-context.ts'
-import { openRenewal, type Renewal } from './renewal.ts'
+import { type Origins, openRenewal, type Renewal } from './renewal.ts'
 import type { Suspending } from './suspending.ts'
 import { describeTrap } from './trap.ts'
 import { openWasi, type Wasi, type WasiOptions } from './wasi.ts'
@@ -23,6 +23,8 @@ export interface LinkHost extends Host {
   /** None if no module imports WASI. */
   readonly wasi: Omit<WasiOptions, 'writeLine'> | undefined
   readonly contexts: CallContexts
+  /** Of the instances that were linked to the like. */
+  readonly origins: Origins
   /** Called before a guest that waited for an async host function runs on. */
   readonly onResume: (() => void) | undefined
 }
@@ -95,7 +97,7 @@ class Linker {
     const { exports } = new WebAssembly.Instance(renewable?.module ?? module, given)
     this.#exports.set(name, exports)
     for (const memory of memories) this.memories.add(exports[memory] as WebAssembly.Memory)
-    if (renewable) this.renewal = openRenewal(renewable, exports, this.#watch)
+    if (renewable) this.renewal = this.#openRenewal(renewable, exports)
     const memory = exports.memory ?? exports[memories[0] ?? '']
     if (memory instanceof WebAssembly.Memory) wasi?.attach(memory)
   }
@@ -109,6 +111,12 @@ class Linker {
     const exports = this.#exports.get(name)
     if (exports) return exports
     throw new Error(`a function of module "${name}" was called before the module was there`)
+  }
+
+  /** None if the module's start function made blocks, which the rest of the start may use: they end with it. */
+  #openRenewal(module: RenewableModule, exports: WebAssembly.Exports): Renewal | undefined {
+    const { memory, origins } = this.#host
+    return memory.isUsed ? undefined : openRenewal(module, exports, this.#watch, origins)
   }
 
   #openWasi(): Wasi {

@@ -7,6 +7,9 @@ export interface KernelMemory {
   /** Bytes that it has grown to; it never shrinks. */
   readonly size: number
 
+  /** Whether there was a block since it was wiped. */
+  readonly isUsed: boolean
+
   /** Copies the input of a call. @returns false if the blocks of a call may not have that much. */
   input(bytes: Uint8Array): boolean
 
@@ -63,7 +66,7 @@ interface KernelExports {
 }
 
 /** Where the root of `kernel.wat` keeps what the host reads and writes, in words of 4 bytes. */
-const ROOT = { outputAt: 9, output: 10, errorAt: 11, error: 12, most: 15 }
+const ROOT = { span: 0, outputAt: 9, output: 10, errorAt: 11, error: 12, most: 15 }
 
 class LinkedKernelMemory implements KernelMemory {
   readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
@@ -83,6 +86,10 @@ class LinkedKernelMemory implements KernelMemory {
 
   get size(): number {
     return this.#view().length
+  }
+
+  get isUsed(): boolean {
+    return this.#word(ROOT.span) > 0
   }
 
   input(bytes: Uint8Array): boolean {

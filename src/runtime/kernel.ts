@@ -10,6 +10,7 @@ import { openVars } from './kernel-vars.ts'
 import { type LinkPlan, planLinks } from './link-plan.ts'
 import { CallContexts } from './linked-call-context.ts'
 import { MemoryWorth } from './memory-worth.ts'
+import type { Origins } from './renewal.ts'
 import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
 import { describeTrap } from './trap.ts'
 
@@ -21,11 +22,17 @@ export const kernel = { name: 'kernel', open: openInstance } as const satisfies 
 
 function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
   const plan = planLinks(plugin, settings)
-  const parts = takeSpare(plan, settings) ?? linkParts(plugin, plan, settings)
-  return new LinkedInstance(parts, () => leaveSpare(plan, settings, parts))
+  const place = placeFor(plan, settings)
+  const parts = takeSpare(place) ?? linkParts(plugin, plan, settings, place.origins)
+  return new LinkedInstance(parts, () => leaveSpare(place, parts))
 }
 
-function linkParts(plugin: Plugin, plan: LinkPlan, settings: InstanceSettings): InstanceParts {
+function linkParts(
+  plugin: Plugin,
+  plan: LinkPlan,
+  settings: InstanceSettings,
+  origins: Origins,
+): InstanceParts {
   const { config, blockLimit, varMax, wasi, onResume } = settings
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
   return starting(plugin.name, log, () => {
@@ -34,7 +41,7 @@ function linkParts(plugin: Plugin, plan: LinkPlan, settings: InstanceSettings): 
     const vars = settings.vars ?? ownVars
     const http = new HttpCalls(settings.http ?? refuseHttp, memory, log)
     const contexts = new CallContexts({ memory, vars })
-    const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts, onResume })
+    const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts, origins, onResume })
     const parts = {
       name: plugin.name,
       outputLimit: settings.outputLimit,
@@ -71,17 +78,30 @@ function endStart({ linked, log, contexts, http, memory }: InstanceParts): void 
   memory.reset()
 }
 
-/** What the last instance with the same settings has left: the engine on the event loop opens one after the other. */
-const spares = new WeakMap<InstanceSettings, { readonly plan: LinkPlan; parts: InstanceParts | undefined }>()
+/** What the instances with the same settings share. */
+interface Place {
+  readonly plan: LinkPlan
+  readonly origins: Origins
+  /** What the last one has left: the engine on the event loop opens one after the other. */
+  spare: InstanceParts | undefined
+}
+
+const places = new WeakMap<InstanceSettings, Place>()
+
+function placeFor(plan: LinkPlan, settings: InstanceSettings): Place {
+  const known = places.get(settings)
+  if (known?.plan === plan) return known
+  const place = { plan, origins: {}, spare: undefined }
+  places.set(settings, place)
+  return place
+}
 
 /** Makes it as new, if that can be done. No guest may run in it again, or have been stopped half-way. */
-function leaveSpare(plan: LinkPlan, settings: InstanceSettings, parts: InstanceParts): void {
+function leaveSpare(place: Place, parts: InstanceParts): void {
   if (!parts.linked.renewal || !parts.memoryWorth.isKept(parts.memory.size)) return
   if (!parts.linked.renewal.renew()) return
   parts.ownVars.clear()
-  const place = spares.get(settings)
-  if (place?.plan === plan) place.parts = parts
-  else spares.set(settings, { plan, parts })
+  place.spare = parts
 }
 
 /**
@@ -89,11 +109,10 @@ function leaveSpare(plan: LinkPlan, settings: InstanceSettings, parts: InstanceP
  *
  * @throws {@link InstanceStartError}
  */
-function takeSpare(plan: LinkPlan, settings: InstanceSettings): InstanceParts | undefined {
-  const place = spares.get(settings)
-  const parts = place?.plan === plan ? place.parts : undefined
-  if (!place || !parts) return undefined
-  place.parts = undefined
+function takeSpare(place: Place): InstanceParts | undefined {
+  const parts = place.spare
+  if (!parts) return undefined
+  place.spare = undefined
   if (parts.linked.wasis.length > 0 || parts.linked.renewal?.needsStart) startAgain(parts)
   return parts
 }

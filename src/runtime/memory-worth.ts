@@ -2,7 +2,7 @@
  * Most bytes of a memory that is kept. A new one costs more, also if the guest touches little of it; and what is kept is
  * there while nobody calls.
  */
-const MOST_KEPT = 33_554_432
+export const MOST_KEPT = 33_554_432
 
 /** To wipe so many bytes costs about as much as a new memory of that size, with the garbage collection that it brings. */
 const MOST_EXCESS = 1_073_741_824

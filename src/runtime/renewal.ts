@@ -1,7 +1,7 @@
 import type { RenewableModule } from '../plugin/plugin.ts'
 import { RENEWABLE_EXPORT } from '../plugin/renewable.ts'
 import type { HostWatch } from './host-watch.ts'
-import { MemoryWorth } from './memory-worth.ts'
+import { MemoryWorth, MOST_KEPT } from './memory-worth.ts'
 
 /**
  * Makes an instance as new: to put back what its calls have changed costs a fraction of a new one, and leaves V8 no
@@ -17,21 +17,37 @@ export interface Renewal {
 }
 
 /**
+ * What instances were when they were new, which is the same for all with the same module and settings: to look for it
+ * means to read a whole memory, of which a new instance has touched little.
+ */
+export interface Origins {
+  linked?: Origin
+  started?: Origin
+}
+
+/**
  * @param exports - Of an instance that was not started yet.
  * @param watch - Of what it imports, since it was made.
- * @returns undefined if its module's start function called the host: only a new instance runs it again.
+ * @param origins - Of others like it; what is not known yet is put in.
+ * @returns undefined if its module's start function called the host: only a new instance runs it again. Also if its
+ * memory is too large to be kept.
  */
 export function openRenewal(
   module: RenewableModule,
   exports: WebAssembly.Exports,
   watch: HostWatch,
+  origins: Origins = {},
 ): Renewal | undefined {
-  return watch.wasCalled ? undefined : new InstanceRenewal(module, exports, watch)
+  const memory = exports[RENEWABLE_EXPORT.memory] as WebAssembly.Memory | undefined
+  if (watch.wasCalled || (memory && memory.buffer.byteLength > MOST_KEPT)) return undefined
+  return new InstanceRenewal(module, exports, watch, origins)
 }
 
 /** What an instance was when it was new. */
 interface Origin {
   readonly globals: readonly unknown[]
+  /** JavaScript knows one NaN, WebAssembly many: which it was is lost. */
+  readonly hasNaN: boolean
   /** What is not zero, in order. */
   readonly bytes: readonly Placed[]
 }
@@ -46,6 +62,7 @@ class InstanceRenewal implements Renewal {
   /** Not if that called nothing of the host: it would leave the same again. */
   needsStart = true
   readonly #watch: HostWatch
+  readonly #origins: Origins
   readonly #untrackedFrom: number
   /** None if the module has none. */
   readonly #memory: WebAssembly.Memory | undefined
@@ -55,8 +72,9 @@ class InstanceRenewal implements Renewal {
   #origin: Origin
   #worth: MemoryWorth
 
-  constructor(module: RenewableModule, exports: WebAssembly.Exports, watch: HostWatch) {
+  constructor(module: RenewableModule, exports: WebAssembly.Exports, watch: HostWatch, origins: Origins) {
     this.#watch = watch
+    this.#origins = origins
     this.#untrackedFrom = module.untrackedFrom
     this.#memory = exports[RENEWABLE_EXPORT.memory] as WebAssembly.Memory | undefined
     this.#globals = Array.from(
@@ -65,21 +83,25 @@ class InstanceRenewal implements Renewal {
     )
     this.#lowest = exports[RENEWABLE_EXPORT.lowest] as WebAssembly.Global | undefined
     this.#bytes = new Uint8Array(this.#memory?.buffer ?? new ArrayBuffer(0))
-    this.#origin = this.#remember()
+    origins.linked ??= this.#look()
+    this.#origin = origins.linked
     this.#worth = new MemoryWorth(this.#bytes.length)
+    this.#forgetWrites()
   }
 
   started(): void {
     if (this.#watch.wasCalled) return
     this.needsStart = false
     this.#lookAgain()
-    this.#origin = this.#remember()
+    this.#origins.started ??= this.#look()
+    this.#origin = this.#origins.started
     this.#worth = new MemoryWorth(this.#bytes.length)
+    this.#forgetWrites()
   }
 
   renew(): boolean {
     this.#lookAgain()
-    if (!this.#worth.isKept(this.#bytes.length)) return false
+    if (this.#origin.hasNaN || !this.#worth.isKept(this.#bytes.length)) return false
     const from = this.#firstWritten()
     this.#bytes.fill(0, from)
     for (const { at, bytes } of this.#origin.bytes) {
@@ -98,13 +120,9 @@ class InstanceRenewal implements Renewal {
     if (this.#bytes.length === 0) this.#bytes = new Uint8Array(this.#memory?.buffer ?? new ArrayBuffer(0))
   }
 
-  #remember(): Origin {
-    const origin = {
-      globals: this.#globals.map(({ value }) => value),
-      bytes: copyOfWritten(this.#bytes),
-    }
-    this.#forgetWrites()
-    return origin
+  #look(): Origin {
+    const globals = this.#globals.map(({ value }) => value)
+    return { globals, hasNaN: globals.some(Number.isNaN), bytes: copyOfWritten(this.#bytes) }
   }
 
   #firstWritten(): number {
