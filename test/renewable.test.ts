@@ -290,6 +290,13 @@ test('a module whose renewable form is more than V8 accepts is served fresh all 
   expect(renewable).toBeUndefined()
 })
 
+test('routes with the same plug-in share its renewable form', async () => {
+  const load = () => loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
+  const { renewable } = await load()
+  expect(renewable).toBeDefined()
+  expect((await load()).renewable).toBe(renewable)
+})
+
 /** Where the data of these modules begin: what lies below is what they say they wrote. */
 const DATA = 524_288
 const PAGES = 10

@@ -38,6 +38,7 @@ export class Reader {
 
 /** @returns a number as LEB128. */
 export function leb(value: number | bigint): Uint8Array {
+  if (value < 0x80) return Uint8Array.of(Number(value))
   const bytes: number[] = []
   let rest = BigInt(value)
   do {

@@ -2,7 +2,7 @@ import { concat, leb } from './binary.ts'
 import { skipImmediates, skipLocals } from './instructions.ts'
 import { Reader } from './module-reader.ts'
 
-/** An instruction of a module's code. */
+/** An instruction of a module's code; the same object is the next one then: a module has millions. */
 export interface Instruction {
   readonly opcode: number
   /** What follows the opcode if that is a prefix; else 0. */
@@ -10,7 +10,7 @@ export interface Instruction {
   /** All of it. */
   readonly bytes: Uint8Array
   /** Stands behind the opcode and the operation. */
-  readonly immediates: () => Reader
+  immediates(): Reader
 }
 
 /** Gives locals to the code that is put into a function. */
@@ -42,10 +42,12 @@ export function rewriteCode(
   rewrite: Rewrite,
 ): Uint8Array | undefined {
   const reader = new Reader(code)
+  const instruction = new CodeInstruction(code)
   const parts = [leb(reader.u32())]
   for (let index = 0; !reader.done; index++) {
     const end = reader.u32() + reader.at
-    const body = end <= code.length && rewriteBody(code, reader, end, params[index] ?? 0, rewrite)
+    const body =
+      end <= code.length && rewriteBody(code, reader, end, params[index] ?? 0, instruction, rewrite)
     if (!body) return undefined
     parts.push(leb(body.length), body)
   }
@@ -58,6 +60,7 @@ function rewriteBody(
   reader: Reader,
   end: number,
   params: number,
+  instruction: CodeInstruction,
   rewrite: Rewrite,
 ): Uint8Array | undefined {
   const start = reader.at
@@ -70,10 +73,9 @@ function rewriteBody(
   while (reader.at < end) {
     const at = reader.at
     const opcode = reader.byte()
-    const operation = opcode >= FIRST_PREFIX ? new Reader(code, reader.at).u32() : 0
     if (!skipImmediates(reader, opcode)) return undefined
-    const bytes = code.subarray(at, reader.at)
-    const other = rewrite({ opcode, operation, bytes, immediates: () => behindOpcode(bytes) }, added)
+    instruction.become(opcode, at, reader.at)
+    const other = rewrite(instruction, added)
     if (other === null) return undefined
     if (!other) continue
     parts.push(code.subarray(copied, at), Uint8Array.from(other))
@@ -95,10 +97,33 @@ function rewriteBody(
 /** Opcodes from here on are followed by the number of an operation. */
 const FIRST_PREFIX = 0xfb
 
-function behindOpcode(bytes: Uint8Array): Reader {
-  const reader = new Reader(bytes)
-  if (reader.byte() >= FIRST_PREFIX) reader.skipNumber()
-  return reader
+class CodeInstruction implements Instruction {
+  opcode = 0
+  operation = 0
+  readonly #code: Uint8Array
+  #at = 0
+  #end = 0
+
+  constructor(code: Uint8Array) {
+    this.#code = code
+  }
+
+  become(opcode: number, at: number, end: number): void {
+    this.opcode = opcode
+    this.#at = at
+    this.#end = end
+    this.operation = opcode >= FIRST_PREFIX ? new Reader(this.#code, at + 1).u32() : 0
+  }
+
+  get bytes(): Uint8Array {
+    return this.#code.subarray(this.#at, this.#end)
+  }
+
+  immediates(): Reader {
+    const reader = new Reader(this.#code, this.#at + 1)
+    if (this.opcode >= FIRST_PREFIX) reader.skipNumber()
+    return reader
+  }
 }
 
 class AddedLocals implements Temporaries {

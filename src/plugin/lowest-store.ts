@@ -44,14 +44,15 @@ function writesAtomically({ operation }: Instruction): boolean {
   return operation >= FIRST_ATOMIC_WRITE
 }
 
-function operandsOf({ opcode, operation, immediates }: Instruction): Operands | undefined {
-  const store = STORES[opcode - FIRST_STORE]
-  if (store !== undefined) return { types: [store], offset: offsetOf(immediates) }
+function operandsOf(instruction: Instruction): Operands | undefined {
+  const { opcode, operation } = instruction
+  const store = opcode >= FIRST_STORE ? STORES[opcode - FIRST_STORE] : undefined
+  if (store !== undefined) return { types: [store], offset: offsetOf(instruction) }
   if (opcode === PREFIX.bulk && FILLS.has(operation)) return { types: [I32, I32], offset: 0 }
   const isVectorStore =
     operation === VECTOR_STORE || (operation >= FIRST_LANE_STORE && operation <= LAST_LANE_STORE)
   return opcode === PREFIX.vectors && isVectorStore
-    ? { types: [V128], offset: offsetOf(immediates) }
+    ? { types: [V128], offset: offsetOf(instruction) }
     : undefined
 }
 
@@ -59,8 +60,8 @@ function operandsOf({ opcode, operation, immediates }: Instruction): Operands | 
 const FILLS: ReadonlySet<number> = new Set([BULK.memoryInit, BULK.memoryCopy, BULK.memoryFill])
 
 /** Of the only memory, though its number may be written. */
-function offsetOf(immediates: Instruction['immediates']): number {
-  const reader = immediates()
+function offsetOf(instruction: Instruction): number {
+  const reader = instruction.immediates()
   if (reader.u32() & HAS_MEMORY_INDEX) reader.skipNumber()
   return reader.u32()
 }

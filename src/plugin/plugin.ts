@@ -119,23 +119,32 @@ async function compileOnce(
   const name = source.name === 'main' ? plugin : `${plugin} (module "${source.name}")`
   const capped = cap(source.bytes, memoryMax, name)
   const module = await compile(key, capped, name)
-  const renewable = isFresh ? await compileRenewable(key, capped, name) : undefined
+  const renewable = isFresh ? await renewableOf(module, capped, name) : undefined
   return { ...source, module, ...(renewable && { renewable }) }
 }
 
-/** In the best form that V8 accepts: a longer one may be beyond its limits. */
-async function compileRenewable(
-  key: string,
+/** The renewable forms of compiled modules: a large one takes tenths of a second, and each route asks for its own. */
+const renewables = new WeakMap<WebAssembly.Module, Promise<RenewableModule | undefined>>()
+
+function renewableOf(
+  module: WebAssembly.Module,
   capped: Uint8Array,
   name: string,
 ): Promise<RenewableModule | undefined> {
+  const known = renewables.get(module)
+  if (known) return known
+  const renewable = compileRenewable(capped, name)
+  renewables.set(module, renewable)
+  return renewable
+}
+
+/** In the best form that V8 accepts: a longer one may be beyond its limits. */
+async function compileRenewable(capped: Uint8Array, name: string): Promise<RenewableModule | undefined> {
   for (const tracks of [true, false]) {
     const form = makeRenewable(capped, name, tracks)
     if (!form) continue
     const { bytes, ...rest } = form
-    const module = await compile(`${key}:${tracks ? 'tracking' : 'renewable'}`, bytes, name).catch(
-      () => undefined,
-    )
+    const module = await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>).catch(() => undefined)
     if (module) return { module, ...rest }
   }
   return undefined
