@@ -206,6 +206,11 @@ test.each([
   ['gets a reference from the host', '(import "a" "b" (func (result funcref))) (memory 1)'],
   ['has 1,000 globals that change', `(memory 1) ${'(global (mut i32) (i32.const 1))'.repeat(1_000)}`],
   ['exports something by our name', `(memory (export "${RENEWABLE_EXPORT.memory}") 1)`],
+  ['exports a function by that name, and has no memory', `(func (export "${RENEWABLE_EXPORT.memory}"))`],
+  [
+    'exports by our name what its form would not',
+    `(memory 1) (global (export "${RENEWABLE_EXPORT.lowest}") i32 (i32.const 1))`,
+  ],
 ])('a module that %s is served fresh all the same, by new instances', async (_kind, text) => {
   const plugin = await loadPlugin(guestBytes(`(module ${text} (func (export "run")))`), {
     isolation: 'fresh',

@@ -17,12 +17,14 @@ export interface Renewable {
   readonly untrackedFrom: number
 }
 
+const OURS = 'wasm-serve:'
+
 /** Names of what a renewable module exports besides its own. */
 export const RENEWABLE_EXPORT = {
-  memory: 'wasm-serve:memory',
+  memory: `${OURS}memory`,
   /** The lowest address that was written; of those from `untrackedFrom` on it says nothing. */
-  lowest: 'wasm-serve:lowest',
-  global: (index: number) => `wasm-serve:global ${index}`,
+  lowest: `${OURS}lowest`,
+  global: (index: number) => `${OURS}global ${index}`,
 } as const
 
 /**
@@ -33,7 +35,8 @@ export const RENEWABLE_EXPORT = {
  * @param name - The plug-in's, for messages.
  * @param tracks - Whether it may be made to say what it wrote, if that is worth it.
  * @returns undefined if it has several memories, or one that it imports, or can change what cannot be put back: tables,
- * data that it drops, references, vectors in globals. It may be more than V8 accepts.
+ * data that it drops, references, vectors in globals; or if it exports something by names of ours. It may be more than
+ * V8 accepts.
  */
 export function makeRenewable(bytes: Uint8Array, name: string, tracks = true): Renewable | undefined {
   const sections = readSections(bytes, name)
@@ -42,6 +45,7 @@ export function makeRenewable(bytes: Uint8Array, name: string, tracks = true): R
   const globals = readGlobals(content(SECTION.global), countImports(bytes, KIND.global))
   const functions = numericFunctions(bytes)
   if (!limits || !globals || !functions || countImports(bytes, KIND.memory) > 0) return undefined
+  if (exportsOurs(content(SECTION.export))) return undefined
 
   const untrackedFrom = tracks ? firstData(content(SECTION.data)) : 0
   const isTracked = untrackedFrom >= LEAST_TRACKED
@@ -115,6 +119,17 @@ function readLimits(content: Uint8Array | undefined): MemoryLimits | undefined {
   if (count === 0) return { initial: 0, maximum: 0 }
   if (count > 1 || reader.byte() !== WITH_MAXIMUM) return undefined
   return { initial: reader.u32(), maximum: reader.u32() }
+}
+
+function exportsOurs(content: Uint8Array | undefined): boolean {
+  const reader = new Reader(content ?? Uint8Array.of(0))
+  const names = reader.list(() => {
+    const name = reader.name()
+    reader.byte() // kind
+    reader.u32() // index
+    return name
+  })
+  return names.some((name) => name.startsWith(OURS))
 }
 
 interface Globals {
