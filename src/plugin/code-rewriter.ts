@@ -2,7 +2,7 @@ import { concat, leb } from './binary.ts'
 import { skipImmediates, skipLocals } from './instructions.ts'
 import { Reader } from './module-reader.ts'
 
-/** An instruction of a module's code; the same object is the next one then: a module has millions. */
+/** An instruction of a module's code. Good until the next one: a module has millions, so the object is used again. */
 export interface Instruction {
   readonly opcode: number
   /** What follows the opcode if that is a prefix; else 0. */
