@@ -27,8 +27,9 @@ const quiet = () => undefined
 const GUARDS: readonly Guard[] = [
   {
     checks: [
-      { name: 'CPU per request: inline to an echo of Fastify', limit: 1.5 },
+      { name: 'CPU per request: inline to an echo of Fastify', limit: 1.3 },
       { name: 'CPU per request: 1 worker to inline', limit: 2.5 },
+      { name: 'CPU per request: fresh to inline', limit: 2 },
     ],
     measure: measureRequests,
   },
@@ -40,7 +41,7 @@ const GUARDS: readonly Guard[] = [
     measure: measureCallTimes,
   },
   {
-    checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 2 }],
+    checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 1.8 }],
     measure: measureStartTimes,
   },
 ]
@@ -71,7 +72,8 @@ async function measureRequests(): Promise<number[]> {
   const echo = await cpuPerRequest(noPlugin(HELLO_BODY))
   const inline = await cpuPerRequest(ours('inline'))
   const workers = await cpuPerRequest(ours('1 worker', '--workers', '1'))
-  return [inline / echo, workers / inline]
+  const fresh = await cpuPerRequest(ours('fresh', '--isolation', 'fresh'))
+  return [inline / echo, workers / inline, fresh / inline]
 }
 
 async function cpuPerRequest(scenario: Scenario): Promise<number> {
