@@ -29,6 +29,15 @@ test('the calls of a turn run together at its end, in their order, those of all 
   expect([a.ran, b.ran]).toEqual([['1', '2', '3'], ['4']])
 })
 
+test('a test with a clock of its own gets its answers', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const { call, ran } = open('inline')
+  call(1)
+  await nextTurn()
+  expect(ran).toEqual(['1'])
+})
+
 test('calls for threads are handed over at once', () => {
   const { call, ran } = open('workers')
   call(1)

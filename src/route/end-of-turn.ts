@@ -1,3 +1,5 @@
+// Not the global one: tests put a simulated clock in its place.
+import { setImmediate } from 'node:timers'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { EngineHolder, RunCall } from './route.ts'
 
