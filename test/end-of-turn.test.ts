@@ -29,6 +29,16 @@ test('the calls of a turn run together at its end, in their order, those of all 
   expect([a.ran, b.ran]).toEqual([['1', '2', '3'], ['4']])
 })
 
+test('many calls do not wait for the end of the turn, and each runs once, in its order', async () => {
+  const { call, ran } = open('inline')
+  const all = Array.from({ length: 1_000 }, (_, id) => id)
+  for (const id of all) call(id)
+  expect(ran.length).toBeGreaterThan(900)
+  expect(ran.length).toBeLessThan(1_000)
+  await nextTurn()
+  expect(ran).toEqual(all.map(String))
+})
+
 test('a test with a clock of its own gets its answers', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())

@@ -4,8 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { EngineHolder, RunCall } from './route.ts'
 
 /**
- * Runs the calls that came in one turn of the event loop together at its end, those of all routes: first all that has
- * come is read, then the guests run and their answers are written, one after the other. To go back and forth between the
+ * Runs the calls that came in one turn of the event loop together at its end, those of all routes: first what has come
+ * is read, then the guests run and their answers are written, one after the other. To go back and forth between the
  * two for each request costs a quarter of its CPU: each has the processor's caches for itself, and a client that
  * sleeps is woken for each answer, not for the first one of many.
  *
@@ -33,6 +33,9 @@ const ALONE = 16
 /** as many as this, before it is tried again. */
 const AT_ONCE = 500
 
+/** Many more than this and their requests are no longer in the processor's caches when they run. */
+const MOST = 64
+
 class Turns {
   #due: DueCall[] = []
   /** Turns without a crowd, since the last one that had one. */
@@ -46,7 +49,9 @@ class Turns {
       run(request, reply)
       return
     }
-    if (this.#due.push({ run, request, reply }) === 1) setImmediate(this.#end)
+    const waiting = this.#due.push({ run, request, reply })
+    if (waiting === 1) setImmediate(this.#end)
+    if (waiting === MOST) runAll(this.#due.splice(0))
   }
 
   readonly #end = (): void => {
