@@ -8,6 +8,6 @@ export type ThreadModule = 'kernel-thread' | 'sdk-thread' | 'watchdog-thread'
  * build made of them, too: Node 20 starts no thread from TypeScript.
  */
 export function workerFile(name: ThreadModule): URL {
-  // CommonJS starts 10 ms sooner on Node 20; the SDK is loaded by an `await`, which it does not have.
+  // CommonJS starts some milliseconds sooner on Node 20; the SDK is loaded by an `await`, which it does not have.
   return new URL(`dist/${name}.${name === 'sdk-thread' ? 'js' : 'cjs'}`, PACKAGE_ROOT)
 }

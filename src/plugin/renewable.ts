@@ -173,12 +173,11 @@ function firstData(content: Uint8Array | undefined): number {
     const address = reader.u32()
     return reader.byte() === OPCODE.end ? skipData(reader, address) : 0
   })
-  const first = Math.min(...places.slice(0, MOST_PLACES))
-  return places.length <= MOST_PLACES && Number.isFinite(first) ? first : 0
+  const first = places.reduce((lowest, place) => Math.min(lowest, place), Number.POSITIVE_INFINITY)
+  return Number.isFinite(first) ? first : 0
 }
 
 const PASSIVE = 1
-const MOST_PLACES = 10_000
 
 function skipData<Result>(reader: Reader, result: Result): Result {
   reader.at += reader.u32()
