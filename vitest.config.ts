@@ -1,12 +1,27 @@
-import { configDefaults, defineConfig } from 'vitest/config'
+import { defineConfig } from 'vitest/config'
 
 const { VITEST_RESULTS } = process.env
 
+/*
+ * unit         a part in this process; files share modules, which halves the time
+ * integration  parts together, with sockets and threads; commands by `main(argv, host)`
+ * system       processes, signals, and what needs more than Node.js: redis-server, nginx, Chromium, shells, toolchains
+ */
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: [...configDefaults.exclude, 'test/system/**'],
-    testTimeout: 30_000,
+    globalSetup: 'test/support/global-setup.ts',
+    maxWorkers: 2,
     reporters: VITEST_RESULTS ? ['default', ['json', { outputFile: VITEST_RESULTS }]] : ['default'],
+    projects: [
+      {
+        extends: true,
+        test: { name: 'unit', include: ['test/unit/*.test.ts'], isolate: false, testTimeout: 30_000 },
+      },
+      {
+        extends: true,
+        test: { name: 'integration', include: ['test/integration/*.test.ts'], testTimeout: 30_000 },
+      },
+      { extends: true, test: { name: 'system', include: ['test/system/*.test.ts'], testTimeout: 120_000 } },
+    ],
   },
 })

@@ -37,13 +37,33 @@ const PARENT_CHECK_MS = 250
  */
 const SAME_WISH_MS = 250
 
+/** What the process is sent that concerns its server. */
+export interface ProcessSignals {
+  /**
+   * Keeps a SIGHUP from ending a process that starts, where it means "reload".
+   *
+   * @returns Ends that, and tells whether there was one. To be called when the process has its handler.
+   */
+  holdReload(): () => boolean
+  /** Drains the server when the process is asked to end. @param reload - Called when it is asked to reload. */
+  endWith(server: RunningServer, options: DrainOptions, log: FastifyBaseLogger, reload: () => void): void
+}
+
+/** @param parentId - See {@link endWithSignals}. */
+export function openProcessSignals(parentId?: () => number): ProcessSignals {
+  return {
+    holdReload,
+    endWith: (server, options, log, reload) => endWithSignals(server, options, log, parentId, reload),
+  }
+}
+
 /**
  * Keeps a SIGHUP from ending a process that starts, where it means "reload": where there is no terminal that could hang
  * up.
  *
  * @returns Ends that, and tells whether there was one. To be called when the process has its handler.
  */
-export function holdReload(): () => boolean {
+function holdReload(): () => boolean {
   if (hasTerminal()) return () => false
   let isAsked = false
   const note = () => {

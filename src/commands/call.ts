@@ -43,7 +43,7 @@ export const call: Command = {
     const input = await readInput(values, host)
     const plugin = await loadPlugin(source, load)
     chooseEngineOf(config, plugin)
-    const log = openLog(server.logLevel, host.logTerminal)
+    const log = openLog(server.logLevel, { terminal: host.logTerminal, lines: host.logLines })
     const shared = openShared(server, log)
     let opened: OpenRoute | undefined
     try {

@@ -1,6 +1,7 @@
 import type { Environment } from '../config/config.ts'
-import type { Terminal } from '../log/log.ts'
+import type { LineStream, Terminal } from '../log/log.ts'
 import type { Secrets } from '../log/secrets.ts'
+import type { ProcessSignals } from '../shutdown.ts'
 
 /** Something that the command line can do. */
 export interface Command {
@@ -26,12 +27,14 @@ export interface Host {
   readInput(): Promise<Uint8Array>
   /** Where the log is read by a person; undefined if it is not. */
   readonly logTerminal: Terminal | undefined
+  /** Where the log goes otherwise; undefined for standard error. */
+  readonly logLines: LineStream | undefined
   /** Values that are never shown; commands add to them. */
   readonly secrets: Secrets
   /** The commands that there are, by name, with what they do. */
   readonly commands: Readonly<Record<string, { readonly summary: string }>>
   /** What starts this program again: a path and the words that come before its own. */
   readonly program: readonly [path: string, ...words: string[]]
-  /** Process id of the parent. */
-  parentId(): number
+  /** What ends and reloads a server. */
+  readonly signals: ProcessSignals
 }

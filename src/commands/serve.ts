@@ -9,7 +9,6 @@ import { printable } from '../log/printable.ts'
 import type { RecentLines } from '../log/recent-lines.ts'
 import { packageVersion } from '../package-version.ts'
 import { type RunningServer, startServer } from '../server.ts'
-import { endWithSignals, holdReload } from '../shutdown.ts'
 import type { TracingSdk } from '../tracing/sdk.ts'
 import type { Command, Host } from './command.ts'
 import { renderHelp } from './help.ts'
@@ -31,12 +30,12 @@ export const serve: Command = {
 }
 
 async function start(config: Config, host: Host): Promise<void> {
-  const wasReloadAsked = holdReload()
+  const wasReloadAsked = host.signals.holdReload()
   const { control, server, log } = await open(config, host)
   const { wanted, routes } = control.changer.live
   for (const warning of wanted.warnings) log.warn(warning)
   const reload = () => void control.change('SIGHUP').catch(() => undefined) // it was reported
-  endWithSignals(server, wanted.options, log, isNpmRun(host) ? host.parentId : undefined, reload)
+  host.signals.endWith(server, wanted.options, log, reload)
   if (wasReloadAsked()) reload()
   if (wanted.file !== undefined) host.out.write(`Configured by ${printable(resolve(wanted.file))}\n`)
   const [listens = '', ...rest] = renderBanner(server.url, routes, host.out.colours).split('\n')
@@ -56,7 +55,12 @@ async function open(config: Config, host: Host): Promise<Opened> {
   try {
     const control = await openControl(config, host, async (options) => {
       const lines = options.admin === undefined ? undefined : await keepLines()
-      log = openLog(options.logLevel, host.logTerminal, host.secrets, lines)
+      log = openLog(options.logLevel, {
+        terminal: host.logTerminal,
+        lines: host.logLines,
+        secrets: host.secrets,
+        recent: lines,
+      })
       if (options.otel) sdk = await startSdk(host)
       // Before the routes, so that it can tell that they are being loaded.
       if (options.admin !== undefined) admin = await openAdmin(options.admin, options, { log, lines }, host)
@@ -140,9 +144,4 @@ async function serveChanging(control: ServeControl, log: FastifyBaseLogger): Pro
 async function watch({ changer, make }: ServeControl): Promise<() => void> {
   const { watchFiles } = await import('../change/watch.ts')
   return watchFiles(changer, make())
-}
-
-/** npm and npx say so in the environment of what they run. */
-function isNpmRun({ environment }: Host): boolean {
-  return environment.npm_command !== undefined
 }

@@ -5,23 +5,31 @@ import { renderLine } from './readable-line.ts'
 import type { RecentLines } from './recent-lines.ts'
 import type { Secrets } from './secrets.ts'
 
+/** Takes lines of JSON, each with its end. */
+export type LineStream = DestinationStream
+
 /** Where a person reads along. */
 export interface Terminal {
   write(text: string): void
   readonly colours: boolean
 }
 
-/**
- * Opens the log: readable lines on a terminal, else JSON lines on standard error.
- *
- * @param secrets - What no line shows; a reload may add to them.
- * @param recent - Keeps the last lines.
- */
+/** Where a log goes, and what it leaves out. */
+export interface LogOptions {
+  /** Takes readable lines. */
+  readonly terminal?: Terminal | undefined
+  /** Takes lines of JSON where there is no terminal. Default: standard error. */
+  readonly lines?: LineStream | undefined
+  /** Values that no line shows; a reload may add to them. */
+  readonly secrets?: Secrets
+  /** Keeps the last lines. */
+  readonly recent?: RecentLines | undefined
+}
+
+/** Opens the log: readable lines on a terminal, else lines of JSON. */
 export function openLog(
   level: string,
-  terminal?: Terminal,
-  secrets?: Secrets,
-  recent?: RecentLines,
+  { terminal, lines, secrets, recent }: LogOptions = {},
 ): FastifyBaseLogger {
   const options = {
     level,
@@ -29,7 +37,7 @@ export function openLog(
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   }
-  const shown = terminal ? readableLines(terminal) : openLines(2)
+  const shown = terminal ? readableLines(terminal) : (lines ?? openLines(2))
   const destination = recent ? withCopy(shown, recent) : shown
   return pino(options, secrets ? withoutSecrets(destination, secrets) : destination)
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { type Running, start } from './cli.ts'
+import { start } from './cli.ts'
 
 export const TOKEN = 'a-token-of-32-characters-or-so-12'
 
@@ -21,7 +21,7 @@ export interface ApiAnswer {
   readonly body: any
 }
 
-export interface ApiServer extends Running {
+export interface Api {
   readonly url: string
   readonly adminUrl: string
   /** Sends bytes as they are, anything else as JSON. */
@@ -35,7 +35,23 @@ export async function startWithAdmin(
   args: readonly string[],
   cwd = temporaryFolder(),
   env: NodeJS.ProcessEnv = {},
-): Promise<ApiServer> {
+) {
+  return startApi(start, args, cwd, env)
+}
+
+/** What both the command in this process and the command in one of its own have. */
+interface Started {
+  stderr(): string
+  listening(): Promise<string>
+}
+
+/** @param start - In this process, or in one of its own. */
+export async function startApi<S extends Started>(
+  start: (args: readonly string[], env: NodeJS.ProcessEnv, surroundings: { cwd: string }) => S,
+  args: readonly string[],
+  cwd = temporaryFolder(),
+  env: NodeJS.ProcessEnv = {},
+): Promise<S & Api> {
   const flags = ['--port', '0', '--admin', '127.0.0.1:0', '--drain-ms', '0']
   const running = start([...args, ...flags], { WASM_SERVE_ADMIN_TOKEN: TOKEN, ...env }, { cwd })
   const url = await running.listening()

@@ -1,7 +1,18 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import type { Host } from '../../src/commands/command.ts'
+import { COMMANDS } from '../../src/commands/commands.ts'
+import { main } from '../../src/commands/main.ts'
+import { Secrets } from '../../src/log/secrets.ts'
+import { raiseMemoryCeiling } from '../../src/memory-ceiling.ts'
+import type { RunningServer } from '../../src/server.ts'
+
+/*
+ * The command in this process: a tenth of the time of a process of its own. What a process adds, signals, exit codes,
+ * closed pipes, has its tests with `cli-process.ts`.
+ */
 
 /** The built command. */
 export const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
@@ -21,11 +32,27 @@ export interface Surroundings {
   readonly cwd?: string
   /** What comes on standard input; default: nothing. */
   readonly input?: string | Uint8Array
-  /** What runs the command, and words for it. Default: this Node.js. */
-  readonly program?: readonly [string, ...string[]]
 }
 
-/** Runs the built command until it ends. */
+/** A command that runs. */
+export interface Running {
+  readonly ended: Promise<Run>
+  /** Everything printed so far on standard error. */
+  stderr(): string
+  /** Waits until a text has appeared on standard output. */
+  printed(text: string | RegExp): Promise<string>
+  /** Waits until a text has appeared on standard error, so many times. */
+  logged(text: string | RegExp, times?: number): Promise<string>
+  /** Waits until it listens; resolves to the URL. */
+  listening(): Promise<string>
+  /** Asks it to end, or to reload. */
+  kill(signal: 'SIGTERM' | 'SIGHUP'): void
+}
+
+// The first ceiling of a process would hold for all tests that share it.
+raiseMemoryCeiling(65_536)
+
+/** Runs the command until it ends. */
 export async function run(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
@@ -34,60 +61,109 @@ export async function run(
   return start(args, env, surroundings).ended
 }
 
-/** A command that runs. */
-export interface Running {
-  readonly child: ChildProcess
-  readonly ended: Promise<Run>
-  /** Everything printed so far on standard error. */
-  stderr(): string
-  /** Waits until a text has appeared on standard output. */
-  printed(text: string | RegExp): Promise<string>
-  /** Waits until it listens; resolves to the URL. */
-  listening(): Promise<string>
-}
-
-/** Starts the built command; ended when the test ends. */
+/** Starts the command. A server is drained when the test ends, without the time that load balancers are given. */
 export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  { cwd, input, program = [process.execPath] }: Surroundings = {},
+  { cwd, input = '' }: Surroundings = {},
 ): Running {
+  const output = new Output()
+  const server = new EventEmitter<{ begun: [RunningServer]; reload: []; drained: [] }>()
   const { npm_command: _, ...inherited } = process.env
-  const [file, ...words] = program
-  const child = spawn(file, [...words, CLI, ...args], {
-    env: { ...inherited, ...env },
-    stdio: ['pipe', 'pipe', 'pipe'],
-    cwd,
-  })
-  child.stdin.on('error', () => undefined) // it may end without reading
-  child.stdin.end(input)
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
-
-  const output = { stdout: '', stderr: '' }
-  const chunks: Buffer[] = []
-  const decoder = new TextDecoder()
-  child.stdout.on('data', (bytes: Buffer) => {
-    chunks.push(bytes)
-    output.stdout += decoder.decode(bytes, { stream: true })
-  })
-  child.stderr.setEncoding('utf8').on('data', (text) => (output.stderr += text))
-  const ended = once(child, 'close').then(([code, signal]) => ({
-    code,
-    signal,
-    ...output,
-    bytes: Buffer.concat(chunks),
-  }))
-
-  const printed = async (text: string | RegExp): Promise<string> => {
-    while (!output.stdout.match(text)) {
-      const over = await Promise.race([once(child.stdout, 'data').then(() => false), ended.then(() => true)])
-      if (over && !output.stdout.match(text))
-        throw new Error(`ended without printing ${text}: ${output.stderr}`)
-    }
-    return output.stdout
+  const host: Host = {
+    environment: { ...inherited, ...env },
+    out: { write: (text) => output.add('stdout', Buffer.from(text)), colours: false },
+    isOutTerminal: false,
+    writeBytes: (bytes) => output.add('stdout', Buffer.from(bytes)),
+    writeError: (text) => output.add('stderr', Buffer.from(text)),
+    readInput: async () => Buffer.from(input),
+    program: [process.execPath, CLI],
+    logTerminal: undefined,
+    logLines: { write: (line) => output.add('stderr', Buffer.from(line)) },
+    secrets: new Secrets(),
+    commands: COMMANDS,
+    signals: {
+      holdReload: () => () => false,
+      endWith(running, _options, _log, reload) {
+        server.on('reload', reload)
+        server.emit('begun', running)
+      },
+    },
   }
-  const listening = async () => /listens on (\S+)/.exec(await printed(/listens on \S+\n/))?.[1] ?? ''
-  return { child, ended, printed, listening, stderr: () => output.stderr }
+  const before = process.cwd()
+  if (cwd !== undefined) process.chdir(cwd)
+
+  let running: RunningServer | undefined
+  const drain = async () => {
+    await running?.drain()
+    server.emit('drained')
+  }
+  server.on('begun', (begun) => {
+    running = begun
+  })
+  const drained = once(server, 'drained')
+  const code = main(args, host)
+  const ended = code.then(async (code) => {
+    if (running) await drained
+    else process.chdir(before)
+    return { code, signal: null, ...output.texts(), bytes: output.bytes() }
+  })
+  onTestFinished(async () => {
+    await code
+    await drain()
+    process.chdir(before)
+  })
+  return {
+    ended,
+    stderr: () => output.texts().stderr,
+    printed: (text) => output.shown('stdout', text, 1, ended),
+    logged: (text, times = 1) => output.shown('stderr', text, times, ended),
+    async listening() {
+      const shown = await output.shown('stdout', /listens on \S+\n/, 1, ended)
+      return /listens on (\S+)/.exec(shown)?.[1] ?? ''
+    },
+    kill(signal) {
+      if (signal === 'SIGHUP') server.emit('reload')
+      else void drain()
+    },
+  }
+}
+
+/** What was printed. */
+export class Output extends EventEmitter<{ added: [] }> {
+  readonly #chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
+
+  add(stream: 'stdout' | 'stderr', bytes: Buffer): void {
+    this.#chunks[stream].push(bytes)
+    this.emit('added')
+  }
+
+  texts() {
+    return { stdout: this.bytes().toString(), stderr: Buffer.concat(this.#chunks.stderr).toString() }
+  }
+
+  /** Of standard output. */
+  bytes(): Buffer {
+    return Buffer.concat(this.#chunks.stdout)
+  }
+
+  /** Waits until a text was printed so many times. */
+  async shown(
+    stream: 'stdout' | 'stderr',
+    text: string | RegExp,
+    times: number,
+    ended: Promise<unknown>,
+  ): Promise<string> {
+    const count = (all: string) =>
+      typeof text === 'string'
+        ? all.split(text).length - 1
+        : [...all.matchAll(new RegExp(text, `${text.flags}g`))].length
+    const isShown = () => count(this.texts()[stream]) >= times
+    let over = false
+    while (!isShown()) {
+      if (over) throw new Error(`ended without printing ${text}: ${this.texts().stderr}`)
+      over = await Promise.race([once(this, 'added').then(() => false), ended.then(() => sleep(0, true))])
+    }
+    return this.texts()[stream]
+  }
 }

@@ -1,12 +1,10 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll } from 'vitest'
 import loadWabt from 'wabt'
 
 const wabt = await loadWabt()
 const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** The bytes of a guest of `test/guests`, or of WebAssembly text. */
 export function guestBytes(nameOrText: string): Uint8Array {

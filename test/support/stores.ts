@@ -14,21 +14,17 @@ export interface StoreKind {
   readonly open: (now?: () => number) => Promise<Store>
 }
 
-/** @param redisPort - Of the server that all tests of a file share, each with a database that it empties. */
-export function storeKinds(redisPort: () => number): readonly StoreKind[] {
-  return [
-    {
-      kind: 'memory',
-      open: async (now = Date.now) => closedAfter(openMemoryStore({ maxBytes: 67_108_864, now })),
-    },
-    {
-      kind: 'lmdb',
-      open: async (now = Date.now) => closedAfter(await openLmdbStore({ folder: newFolder(), now })),
-    },
-    { kind: 'redis', open: () => openRedis(redisPort()) },
-  ]
+export const memoryStores: StoreKind = {
+  kind: 'memory',
+  open: async (now = Date.now) => closedAfter(openMemoryStore({ maxBytes: 67_108_864, now })),
 }
 
+export const lmdbStores: StoreKind = {
+  kind: 'lmdb',
+  open: async (now = Date.now) => closedAfter(await openLmdbStore({ folder: newFolder(), now })),
+}
+
+/** In one server, which tests share. */
 export async function openRedis(port: number, timeoutMs = 2_000): Promise<Store> {
   return closedAfter(await openRedisStore({ url: new URL(`redis://127.0.0.1:${port}`), timeoutMs }))
 }

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { COMPLETIONS, completionFolder } from '../support/completion.ts'
+import { describeWith } from '../support/tools.ts'
 
 const { cwd, env } = completionFolder()
 
@@ -14,22 +15,26 @@ function shell(program: string, args: readonly string[]): string[] {
 
 afterEach(() => expect(existsSync(join(cwd, 'pwned')), 'a name was run').toBe(false))
 
-test.each(COMPLETIONS)('fish completes %j to %j', (words, completed) => {
-  const script = 'wasm-serve completion fish | source; complete -C "$argv"'
-  const line = ['wasm-serve', ...words].join(' ')
-  const offered = shell('fish', ['--no-config', '-c', script, '--', line])
-  // A description follows a tab.
-  expect(offered.map((each) => each.split('\t')[0])).toEqual(completed)
+describeWith(['fish'], () => {
+  test.each(COMPLETIONS)('fish completes %j to %j', (words, completed) => {
+    const script = 'wasm-serve completion fish | source; complete -C "$argv"'
+    const line = ['wasm-serve', ...words].join(' ')
+    const offered = shell('fish', ['--no-config', '-c', script, '--', line])
+    // A description follows a tab.
+    expect(offered.map((each) => each.split('\t')[0])).toEqual(completed)
+  })
 })
 
-test.each(COMPLETIONS)('zsh completes %j to %j', (words, completed) => {
-  // Outside of its line editor zsh offers nothing: what does it there is replaced by what prints.
-  const script = `
+describeWith(['zsh'], () => {
+  test.each(COMPLETIONS)('zsh completes %j to %j', (words, completed) => {
+    // Outside of its line editor zsh offers nothing: what does it there is replaced by what prints.
+    const script = `
     compdef() { : }
     compadd() { shift; print -l -- "\${(M)@:#$words[CURRENT]*}" }
     _files() { [[ $1 == -g ]] && print -l -- $words[CURRENT]*.wasm(N) || print -l -- $words[CURRENT]*(N) }
     source <(wasm-serve completion zsh)
     words=(wasm-serve "$@") CURRENT=$(($# + 1))
     _wasm_serve`
-  expect(shell('zsh', ['-f', '-c', script, 'zsh', ...words])).toEqual(completed)
+    expect(shell('zsh', ['-f', '-c', script, 'zsh', ...words])).toEqual(completed)
+  })
 })

@@ -6,7 +6,8 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
-import { canJail, jail, NODE_FOLDER } from '../support/jail.ts'
+import { jail, NODE_FOLDER } from '../support/jail.ts'
+import { describeWith } from '../support/tools.ts'
 import { ROOT } from '../support/user-package.ts'
 
 /*
@@ -34,9 +35,8 @@ function stagesOf(text: string): Line[][] {
   return stages
 }
 
-test.runIf(canJail)(
-  'what the Dockerfile makes serves as nobody, on a read-only root, and is healthy',
-  async () => {
+describeWith(['mounts'], () => {
+  test('what the Dockerfile makes serves as nobody, on a read-only root, and is healthy', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-image-'))
     onTestFinished(() => rmSync(folder, { recursive: true }), 60_000) // there is a node_modules in it
     const [modules, build, image] = STAGES
@@ -82,11 +82,11 @@ test.runIf(canJail)(
     server.kill('SIGTERM')
     expect(await ended).toEqual([0, null])
     expect(await isHealthy()).toBe(false)
-  },
-  300_000, // npm and tsc take their time on a busy machine
-)
+  }, 300_000) // npm and tsc take their time on a busy machine
 
-/** Does the lines of a stage in a folder, which is its root. */
+  /** Does the lines of a stage in a folder, which is its root. */
+})
+
 async function make(root: string, lines: readonly Line[], stages: string): Promise<void> {
   let folder = root
   for (const { word, rest } of lines) {

@@ -8,7 +8,7 @@ import { plugins } from '../../plugins/plugins.ts'
 import { TINYGO } from '../../plugins/rebuild.ts'
 import { findToolchain } from '../../plugins/toolchains.ts'
 import { LANGUAGES } from '../../src/commands/new/languages.ts'
-import { run, start } from '../support/cli.ts'
+import { run, start } from '../support/cli-process.ts'
 
 for (const [name, { folder }] of Object.entries(LANGUAGES)) {
   const template = plugins.find((plugin) => plugin.folder === folder)

@@ -1,4 +1,4 @@
-import { execFile, spawn, spawnSync } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
@@ -7,12 +7,11 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
-import { CLI } from '../support/cli.ts'
+import { CLI } from '../support/cli-process.ts'
+import { describeWith } from '../support/tools.ts'
 import { ROOT } from '../support/user-package.ts'
 
 const UNIT = readFileSync(join(ROOT, 'deploy/systemd/wasm-serve@.service'), 'utf8')
-const hasSystemd = !spawnSync('systemd-analyze', ['--version']).error
-const hasStrace = !spawnSync('strace', ['--version']).error
 
 /** System calls that the unit refuses, that Node.js tries, and can do without. */
 const REFUSED = ['pkey_alloc']
@@ -30,12 +29,14 @@ function values(name: string): string[] {
   return [...UNIT.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value)
 }
 
-test.runIf(hasSystemd)('systemd knows each directive of the unit, and finds little exposed', async () => {
-  const path = join(folder(), 'wasm-serve@blue.service')
-  writeFileSync(path, UNIT.replace('/usr/bin/node', process.execPath))
-  const { stdout, stderr } = await run('systemd-analyze', ['verify', path])
-  expect(stdout + stderr).toBe('')
-  await run('systemd-analyze', ['security', '--offline=true', '--threshold=15', path]) // of 100; rejects if it is more
+describeWith(['systemd-analyze'], () => {
+  test('systemd knows each directive of the unit, and finds little exposed', async () => {
+    const path = join(folder(), 'wasm-serve@blue.service')
+    writeFileSync(path, UNIT.replace('/usr/bin/node', process.execPath))
+    const { stdout, stderr } = await run('systemd-analyze', ['verify', path])
+    expect(stdout + stderr).toBe('')
+    await run('systemd-analyze', ['security', '--offline=true', '--threshold=15', path]) // of 100; rejects if it is more
+  })
 })
 
 test('the line of the unit serves on the socket, and what waits for it ends', async () => {
@@ -48,23 +49,25 @@ test('the line of the unit serves on the socket, and what waits for it ends', as
   expect(await ended).toEqual([0, null])
 })
 
-test.runIf(hasSystemd && hasStrace)('the system calls that the unit refuses are not needed', async () => {
-  const root = folder()
-  const { socket, start } = unitIn(root)
-  const log = join(root, 'calls')
-  const refuse = REFUSED.map((name) => `--inject=${name}:error=EPERM`)
-  const server = start(['strace', '-f', '-qq', '-o', log, ...refuse])
-  const ended = once(server, 'exit')
-  await run('sh', ['-c', waitFor(socket)])
-  expect(await post(socket)).toBe('{"message":"🦀 Hello Bob"}')
-  process.kill(Number(readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8')), 'SIGTERM')
-  expect(await ended).toEqual([0, null])
+describeWith(['systemd-analyze', 'strace'], () => {
+  test('the system calls that the unit refuses are not needed', async () => {
+    const root = folder()
+    const { socket, start } = unitIn(root)
+    const log = join(root, 'calls')
+    const refuse = REFUSED.map((name) => `--inject=${name}:error=EPERM`)
+    const server = start(['strace', '-f', '-qq', '-o', log, ...refuse])
+    const ended = once(server, 'exit')
+    await run('sh', ['-c', waitFor(socket)])
+    expect(await post(socket)).toBe('{"message":"🦀 Hello Bob"}')
+    process.kill(Number(readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8')), 'SIGTERM')
+    expect(await ended).toEqual([0, null])
 
-  const names = readFileSync(log, 'utf8').matchAll(/^\d+ +([a-z]\w*)\(/gm)
-  const allowed = await allowedCalls()
-  const used = new Set([...names].map(([, name = '']) => name))
-  expect(used.size).toBeGreaterThan(30)
-  expect([...used].filter((name) => !allowed.has(name) && !REFUSED.includes(name))).toEqual([])
+    const names = readFileSync(log, 'utf8').matchAll(/^\d+ +([a-z]\w*)\(/gm)
+    const allowed = await allowedCalls()
+    const used = new Set([...names].map(([, name = '']) => name))
+    expect(used.size).toBeGreaterThan(30)
+    expect([...used].filter((name) => !allowed.has(name) && !REFUSED.includes(name))).toEqual([])
+  })
 })
 
 /** The places of the unit, in a folder. */

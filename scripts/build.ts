@@ -1,0 +1,128 @@
+import { execFile } from 'node:child_process'
+import { chmodSync, copyFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { promisify } from 'node:util'
+import type { Ajv } from 'ajv'
+import standaloneCode from 'ajv/dist/standalone/index.js'
+import * as configFile from '../src/config/config-file-check.ts'
+import { configFileSchema, type Schema } from '../src/config/config-file-schema.ts'
+import * as options from '../src/config/options-check.ts'
+import * as schemas from '../src/config/options-schema.ts'
+import { bundle, bundleThreads, file, type Replacements } from './bundle.ts'
+
+/*
+ * Makes `dist/`, which is published, and `lib/`, which is not.
+ *
+ * `dist/` has few files, for hundreds take a while to find and to link. Packages stay outside, and what is loaded only
+ * if it is needed stays so. In both the options schemas are turned into what is cheap to load: Ajv and TypeBox take
+ * 100 ms to load, more than Fastify itself; what they produce takes none.
+ *
+ * `lib/` has a module for each source file: benches, and tests with a process of their own, load parts from there.
+ */
+
+const VARIABLE = '\\$\\{'
+const SIZE_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
+
+/** What stands in for modules that take long to load, by path. */
+const FROZEN: Replacements = {
+  [file('src/config/options-schema.ts')]: schemasAsData,
+  [file('src/config/options-check.ts')]: () =>
+    checksAsCode(options.ajv, ['isLoadOptions', 'isServerOptions', 'isWasmServeOptions']),
+  [file('src/config/config-file-check.ts')]: () => checksAsCode(configFile.ajv, ['isConfigFile']),
+}
+
+/** What users of the package load or run. */
+const DOORS = {
+  cli: 'src/cli.ts',
+  index: 'src/index.ts',
+  testing: 'src/testing.ts',
+  probe: 'src/commands/bench/probe.ts',
+}
+
+for (const folder of ['lib', 'dist']) rmSync(file(folder), { recursive: true, force: true })
+await Promise.all([
+  writeTypes(),
+  bundleThreads(),
+  bundle('dist', DOORS, {}, FROZEN),
+  bundle('dist/console', { main: 'src/admin/console/main.ts' }),
+  bundle('lib', allSources(), { preserveModules: true, preserveModulesRoot: 'src' }, FROZEN),
+])
+copyFileSync(file('src/runtime/kernel.wasm'), file('lib/runtime/kernel.wasm'))
+for (const name of ['index.html', 'console.css', 'icon.svg'])
+  copyFileSync(file(`src/admin/console/${name}`), file(`dist/console/${name}`))
+writeFileSync(file('dist/schema.json'), `${JSON.stringify(publishedSchema(), null, 2)}\n`)
+chmodSync(file('dist/cli.js'), 0o755)
+
+async function writeTypes(): Promise<void> {
+  const tsc = createRequire(import.meta.url)
+    .resolve('typescript/package.json')
+    .replace('package.json', 'bin/tsc')
+  await promisify(execFile)(process.execPath, [tsc, '-p', 'tsconfig.types.json'], { cwd: file('.') })
+}
+
+/** Every source file by its path without the ending. */
+function allSources(): Record<string, string> {
+  const paths = readdirSync(file('src'), { recursive: true, encoding: 'utf8' })
+  const names = paths.filter((path) => path.endsWith('.ts')).map((path) => path.slice(0, -'.ts'.length))
+  return Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]))
+}
+
+function schemasAsData(): string {
+  return Object.entries(schemas)
+    .map(([name, schema]) => `export const ${name} = ${JSON.stringify(schema)}\n`)
+    .join('')
+}
+
+function checksAsCode(ajv: Ajv, names: readonly string[]): string {
+  const ids = Object.fromEntries(names.map((name) => [name, name]))
+  // Ajv's standalone code is an ES module that still calls `require` for its run-time helpers.
+  return `import { createRequire } from 'node:module'
+import { hostProblem } from '../outbound/allowed-hosts.ts'
+const require = createRequire(import.meta.url)
+${standaloneCode.default(ajv, ids)}
+`
+}
+
+/** The schema of config files for editors: plain JSON Schema, where what is not any text may be text with a variable. */
+function publishedSchema(): object {
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'Configuration of wasm-serve',
+    ...publish(configFileSchema),
+  }
+}
+
+function publish({
+  holds: _holds,
+  hint: _hint,
+  secret: _secret,
+  allowedHost: _host,
+  ...schema
+}: Schema): object {
+  const { description, properties, patternProperties, additionalProperties, items } = schema
+  const choices = choicesOf(schema)
+  if (choices) {
+    const { default: value } = schema
+    const pattern = schema.type === 'integer' ? SIZE_OR_VARIABLE : VARIABLE
+    return { description, default: value, anyOf: [...choices, { type: 'string', pattern }] }
+  }
+  return {
+    ...schema,
+    ...(properties && { properties: publishEach(properties) }),
+    ...(patternProperties && { patternProperties: publishEach(patternProperties) }),
+    ...(typeof additionalProperties === 'object' && { additionalProperties: publish(additionalProperties) }),
+    ...(items && { items: publish(items) }),
+  }
+}
+
+/** Of what is not any text; undefined if it is. */
+function choicesOf({ description: _, default: _default, ...schema }: Schema): readonly object[] | undefined {
+  if (schema.threadCount) return [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }]
+  if (schema.anyOf) return schema.anyOf
+  const isNarrow = schema.type === 'integer' || schema.type === 'boolean' || schema.enum || schema.pattern
+  return isNarrow ? [schema] : undefined
+}
+
+function publishEach(schemas: Readonly<Record<string, Schema>>): object {
+  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, publish(schema)]))
+}

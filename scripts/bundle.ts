@@ -1,0 +1,62 @@
+import { copyFileSync, mkdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { build, type OutputOptions } from 'rolldown'
+
+/** A path of the package. */
+export const file = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
+
+/** What stands in for modules, by path. */
+export type Replacements = Readonly<Record<string, () => string>>
+
+/**
+ * Makes the files from which worker threads and the watchdog are started: Node 20 starts no thread from TypeScript.
+ * Tests that run the sources need these only.
+ *
+ * One file each. CommonJS starts some milliseconds sooner on Node 20; the SDK is loaded by an `await`, which CommonJS
+ * does not have.
+ */
+export async function bundleThreads(): Promise<void> {
+  mkdirSync(file('dist'), { recursive: true })
+  copyFileSync(file('src/runtime/kernel.wasm'), file('dist/kernel.wasm'))
+  const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
+  await Promise.all([
+    bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),
+    bundle('dist', { 'watchdog-thread': 'src/engine/watchdog-thread.ts' }, cjs),
+    bundle('dist', { 'sdk-thread': 'src/engine/workers/sdk-thread.ts' }, { codeSplitting: false }),
+  ])
+}
+
+/**
+ * Bundles modules of `src/` into one folder, where they find what is beside them, and the package's root one folder up.
+ * Packages stay outside.
+ */
+export async function bundle(
+  folder: string,
+  input: Record<string, string>,
+  output: OutputOptions = {},
+  replacements: Replacements = {},
+): Promise<void> {
+  await build({
+    input,
+    cwd: file('.'),
+    platform: 'node',
+    external: (id, _importer, isResolved) => !isResolved && !id.startsWith('.') && !id.startsWith('src/'),
+    plugins: [
+      {
+        name: 'replacements',
+        load: (id) => {
+          const code = replacements[id]?.()
+          return code === undefined ? null : { code, moduleType: 'js' }
+        },
+      },
+    ],
+    output: {
+      dir: folder,
+      format: 'es',
+      entryFileNames: '[name].js',
+      chunkFileNames: '[name].js',
+      comments: { jsdoc: false },
+      ...output,
+    },
+  })
+}

@@ -1,0 +1,65 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { METRICS } from '../src/admin/metric-table.ts'
+import { flags } from '../src/config/flags.ts'
+import { routeSchema, serverSchema } from '../src/config/options-schema.ts'
+
+/* npm run readme: writes the README's tables from the options schema, and that of docs/operations.md from the metrics. */
+
+const README = new URL('../README.md', import.meta.url)
+const OPERATIONS = new URL('../docs/operations.md', import.meta.url)
+
+/** A README with its tables as the schema has them. */
+export function renderReadme(readme: string): string {
+  const tables = {
+    flags: table(
+      'flag',
+      'what it does',
+      flags.map((flag) => row(`--${flag.name}`, flag)),
+    ),
+    options: table('option', 'what it is', [...rows('', serverSchema), ...rows('routes[].', routeSchema)]),
+  }
+  return withTables(readme, tables)
+}
+
+/** The page of operations with its table as the metrics are. */
+export function renderOperations(page: string): string {
+  const rows = METRICS.map(({ name, type, labels, help }) => {
+    const labelled = labels.length === 0 ? '' : labels.map((label) => `\`${label}\``).join(', ')
+    return `| \`${name}\` | ${type} | ${labelled} | ${help}. |`
+  })
+  const metrics = ['| metric | type | labels | what it is |', '| --- | --- | --- | --- |', ...rows].join('\n')
+  return withTables(page, { metrics: `${metrics}\n` })
+}
+
+function withTables(page: string, tables: Readonly<Record<string, string>>): string {
+  return Object.entries(tables).reduce(
+    (text, [name, lines]) =>
+      text.replace(new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`), `$1${lines}$2`),
+    page,
+  )
+}
+
+interface Described {
+  readonly description?: string
+  readonly default?: unknown
+}
+
+function table(name: string, what: string, rows: readonly string[]): string {
+  return `${[`| ${name} | ${what} | default |`, '| --- | --- | --- |', ...rows].join('\n')}\n`
+}
+
+function rows(prefix: string, { properties }: { properties: object }): string[] {
+  return Object.entries<Described>(properties as Record<string, Described>).map(([name, schema]) =>
+    row(prefix + name, schema),
+  )
+}
+
+function row(name: string, { description, default: value }: Described): string {
+  return `| \`${name}\` | ${description} | ${value === undefined ? '' : `\`${JSON.stringify(value)}\``} |`
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeFileSync(README, renderReadme(readFileSync(README, 'utf8')))
+  writeFileSync(OPERATIONS, renderOperations(readFileSync(OPERATIONS, 'utf8')))
+}

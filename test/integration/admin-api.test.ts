@@ -1,0 +1,448 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
+import { run } from '../support/cli.ts'
+import { guest, guestBytes } from '../support/guest.ts'
+import { startLoad } from '../support/load.ts'
+import { open } from '../support/socket.ts'
+
+const ECHO = guestBytes('echo')
+const UPPER = guestBytes('upper')
+const sha = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
+
+test('it shows what is served', async () => {
+  const { api, url } = await startWithAdmin([guest('echo')])
+  const overview = { revision: 1, url, state: 'serving', routes: 1, plugins: 1, changed: false }
+  expect((await api('GET', '/api')).body).toMatchObject(overview)
+  const { body: routes } = await api('GET', '/api/routes')
+  expect(routes).toMatchObject([
+    {
+      url: '/',
+      methods: ['POST'],
+      plugin: 'echo',
+      function: 'echo',
+      engine: 'inline',
+      from: 'configuration',
+    },
+  ])
+  expect((await api('GET', `/api/routes/${routes[0].id}`)).body).toEqual(routes[0])
+  const { body: plugins } = await api('GET', '/api/plugins')
+  expect(plugins).toMatchObject([{ name: 'echo', added: false, routes: [routes[0].id], exports: ['echo'] }])
+  expect(plugins[0].versions).toMatchObject([
+    { digest: sha(ECHO), from: 'file', configured: true, percent: 100, bytes: ECHO.length },
+  ])
+  expect(plugins[0].imports).toContainEqual({ module: 'extism:host/env', name: 'input_offset' })
+})
+
+test('a plug-in that is added gets routes, and loses them', async () => {
+  const { api, post } = await startWithAdmin([guest('echo')])
+  expect(await api('PUT', '/api/plugins/shout', UPPER)).toMatchObject({
+    status: 201,
+    body: { change: { ok: true, revision: 2 }, plugin: { name: 'shout', added: true, routes: [] } },
+  })
+  const { status, body } = await api('POST', '/api/routes', {
+    plugin: 'shout',
+    url: '/shout',
+    timeoutMs: 500,
+  })
+  expect([status, body.route]).toMatchObject([201, { plugin: 'shout', engine: 'workers', from: 'api' }])
+  expect(await post('/shout', 'abc')).toEqual([200, 'ABC'])
+  expect((await api('DELETE', '/api/plugins/shout')).body).toMatchObject({
+    code: 'WASM_SERVE_ADMIN_CONFLICT',
+  })
+  const { id } = body.route
+  const put = await api('PUT', `/api/routes/${id}`, { plugin: 'shout', description: 'loud' })
+  expect(put.body.route).toMatchObject({ id, engine: 'inline', description: 'loud', url: '/shout' })
+  expect((await api('DELETE', `/api/routes/${id}`)).status).toBe(200)
+  expect((await post('/shout', 'abc'))[0]).toBe(404)
+  expect((await api('DELETE', '/api/plugins/shout')).status).toBe(200)
+  expect((await api('GET', '/api/plugins/shout')).status).toBe(404)
+})
+
+test('a plug-in is replaced, rolled back and split, and goes back to what the configuration says', async () => {
+  const { api, post } = await startWithAdmin([guest('echo')])
+  const put = await api('PUT', '/api/plugins/echo', UPPER)
+  expect([put.status, put.body.plugin.versions]).toMatchObject([
+    200,
+    [
+      { digest: sha(UPPER), from: 'upload', percent: 100, configured: false },
+      { digest: sha(ECHO), from: 'file', percent: 0, configured: true },
+    ],
+  ])
+  expect(await post('/', 'abc')).toEqual([200, 'ABC'])
+  expect((await api('POST', '/api/plugins/echo/rollback')).status).toBe(200)
+  expect(await post('/', 'abc')).toEqual([200, 'abc'])
+  expect((await api('POST', '/api/plugins/echo/rollback')).body).toMatchObject({
+    code: 'WASM_SERVE_ADMIN_CONFLICT', // there is no earlier one
+  })
+  await api('POST', '/api/plugins/echo/rollback', { digest: sha(UPPER) })
+  expect(await post('/', 'abc')).toEqual([200, 'ABC'])
+  expect((await api('DELETE', '/api/changes')).status).toBe(200)
+  expect(await post('/', 'abc')).toEqual([200, 'abc'])
+  expect((await api('GET', '/api')).body).toMatchObject({ changed: false })
+})
+
+test('of 100 calls exactly so many as asked for go to the second version, and both are counted', async () => {
+  const { api, post } = await startWithAdmin([guest('echo')])
+  const staged = await api('PUT', '/api/plugins/echo?live=false', UPPER)
+  expect(staged.body.plugin.versions).toMatchObject([{ percent: 0 }, { percent: 100 }])
+  expect(await post('/', 'abc')).toEqual([200, 'abc'])
+  const traffic = [
+    { digest: sha(ECHO), percent: 93 },
+    { digest: sha(UPPER), percent: 7 },
+  ]
+  const split = await api('PUT', '/api/plugins/echo/traffic', traffic)
+  expect(split.body.plugin.versions).toMatchObject([{ percent: 7 }, { percent: 93 }])
+  const answers: string[] = []
+  for (let call = 0; call < 200; call++) answers.push((await post('/', 'abc'))[1])
+  expect(answers.filter((answer) => answer === 'ABC')).toHaveLength(14)
+  expect(answers.slice(0, 100).filter((answer) => answer === 'ABC')).toHaveLength(7)
+  expect((await api('GET', '/api/plugins/echo')).body.versions).toMatchObject([
+    { digest: sha(UPPER), calls: 14, failures: 0 },
+    { digest: sha(ECHO), calls: 186, failures: 0 },
+  ])
+  // The instances of both stay when another share is asked for, and so do the counts.
+  const more = [
+    { digest: sha(ECHO), percent: 50 },
+    { digest: sha(UPPER), percent: 50 },
+  ]
+  const { body } = await api('PUT', '/api/plugins/echo/traffic', more)
+  expect(body).toMatchObject({ change: { kept: 2 }, plugin: { versions: [{ calls: 14 }, { calls: 186 }] } })
+  await api('PUT', '/api/plugins/echo/traffic', [{ digest: sha(UPPER), percent: 100 }])
+  expect(await post('/', 'abc')).toEqual([200, 'ABC'])
+})
+
+test.each([
+  ['no percents that make 100', [{ digest: sha(ECHO), percent: 99 }], 400],
+  ['none', [], 400],
+  ['three', Array.from({ length: 3 }, () => ({ digest: sha(ECHO), percent: 50 })), 400],
+  ['the same twice', Array.from({ length: 2 }, () => ({ digest: sha(ECHO), percent: 50 })), 400],
+  ['half a percent', [{ digest: sha(ECHO), percent: 99.5 }], 400],
+  ['a negative one', [{ digest: sha(ECHO), percent: -100 }], 400],
+  ['an unknown digest', [{ digest: 'a'.repeat(64), percent: 100 }], 404],
+  ['no digest', [{ digest: '../../x', percent: 100 }], 400],
+])('traffic that is shared by %s is refused', async (_, traffic, status) => {
+  const { api, post } = await startWithAdmin([guest('echo')])
+  expect((await api('PUT', '/api/plugins/echo/traffic', traffic)).status).toBe(status)
+  expect(await post('/', 'abc')).toEqual([200, 'abc'])
+})
+
+test('what cannot be served is refused, and everything stays', { timeout: 60_000 }, async () => {
+  const { api, post, adminUrl } = await startWithAdmin([guest('echo'), '--upload-limit', '1KiB'])
+  const refused = async (method: string, path: string, body: unknown, status: number, code: string) => {
+    const answer = await api(method, path, body)
+    expect([method, path, answer.status, answer.body.code]).toEqual([
+      method,
+      path,
+      status,
+      `WASM_SERVE_${code}`,
+    ])
+    expect(answer.headers.get('content-type')).toBe('application/problem+json')
+  }
+  const half = UPPER.slice(0, 60)
+  await refused('PUT', '/api/plugins/echo', half, 422, 'PLUGIN_INVALID')
+  await refused('PUT', '/api/plugins/echo?live=false', half, 422, 'PLUGIN_INVALID')
+  await refused('PUT', '/api/plugins/new', half, 422, 'PLUGIN_INVALID')
+  expect((await api('GET', '/api/changes')).body[0]).toMatchObject({ reason: 'put plug-in new', ok: false })
+  await refused('PUT', '/api/plugins/echo', new Uint8Array(0), 400, 'ADMIN_REQUEST_INVALID')
+  await refused('PUT', '/api/plugins/echo', new Uint8Array(1025), 413, 'BODY_TOO_LARGE')
+  await refused('PUT', '/api/plugins/echo', guestBytes('bad-import'), 422, 'PLUGIN_IMPORT_MISSING')
+  await refused('PUT', '/api/plugins/echo', guestBytes('bad-start'), 422, 'INSTANCE_START_FAILED')
+  await refused('PUT', '/api/plugins/echo', guestBytes('several'), 422, 'FUNCTION_UNKNOWN')
+  await refused('PUT', '/api/plugins/echo', { source: '/etc/passwd' }, 403, 'ADMIN_FORBIDDEN')
+  await refused('PUT', '/api/plugins/echo', { source: 'file:///etc/passwd' }, 403, 'ADMIN_FORBIDDEN')
+  await refused('PUT', '/api/plugins/echo', { source: 'http://example.com/a.wasm' }, 422, 'SOURCE_INVALID')
+  await refused('PUT', '/api/plugins/echo', { path: 'x' }, 400, 'ADMIN_REQUEST_INVALID')
+  await refused('PUT', '/api/plugins/echo?live=maybe', UPPER, 400, 'ADMIN_REQUEST_INVALID')
+  await refused('PUT', '/api/plugins/echo?constructor=x', UPPER, 400, 'ADMIN_REQUEST_INVALID')
+  for (const name of ['..%2F..%2Fetc', '.hidden', 'a%00b', '%20', 'a'.repeat(65), '__proto__'])
+    await refused('PUT', `/api/plugins/${name}`, UPPER, 400, 'ADMIN_REQUEST_INVALID')
+  await refused('POST', '/api/routes', { plugin: 'echo', url: '/' }, 409, 'ADMIN_CONFLICT')
+  await refused('POST', '/api/routes', { plugin: 'nobody', url: '/a' }, 404, 'ADMIN_UNKNOWN')
+  await refused('POST', '/api/routes', { plugin: 'constructor', url: '/a' }, 404, 'ADMIN_UNKNOWN')
+  await refused('POST', '/api/routes', { url: '/a' }, 400, 'ADMIN_REQUEST_INVALID')
+  await refused('POST', '/api/routes', [], 400, 'ADMIN_REQUEST_INVALID')
+  await refused('POST', '/api/routes', { plugin: 'echo', url: 'a' }, 422, 'OPTIONS_INVALID')
+  await refused('POST', '/api/routes', { plugin: 'echo', url: '/a', timout: 1 }, 422, 'OPTIONS_INVALID')
+  await refused('POST', '/api/routes', { plugin: 'echo', url: '/a', function: 'b' }, 422, 'FUNCTION_UNKNOWN')
+  await refused(
+    'POST',
+    '/api/routes',
+    { plugin: 'echo', url: '/', method: ['POST', 'PUT'] },
+    409,
+    'MOUNT_CONFLICT',
+  )
+  await refused(
+    'POST',
+    '/api/routes',
+    { plugin: 'echo', url: '/a', functions: './x.mjs' },
+    403,
+    'ADMIN_FORBIDDEN',
+  )
+  await refused(
+    'POST',
+    '/api/routes',
+    { plugin: 'echo', url: '/a', allowedPaths: { '/': '/' } },
+    403,
+    'ADMIN_FORBIDDEN',
+  )
+  await refused(
+    'POST',
+    '/api/routes',
+    { plugin: 'echo', url: '/a', links: { a: 'https://example.com/b.wasm' } },
+    403,
+    'ADMIN_FORBIDDEN',
+  )
+  await refused('PUT', '/api/plugins/nobody', half, 422, 'PLUGIN_INVALID')
+  await refused('PUT', '/api/plugins/echo?live=false', half, 422, 'PLUGIN_INVALID')
+  await refused('PUT', '/api/routes/nothing', { plugin: 'echo' }, 404, 'ADMIN_UNKNOWN')
+  await refused('DELETE', '/api/routes/nothing', undefined, 404, 'ADMIN_UNKNOWN')
+  await refused('DELETE', '/api/plugins/nobody', undefined, 404, 'ADMIN_UNKNOWN')
+  await refused('POST', '/api/plugins/echo/rollback', { digest: 'f'.repeat(64) }, 404, 'ADMIN_UNKNOWN')
+  await refused('DELETE', `/api/plugins/echo/versions/${sha(ECHO)}`, undefined, 409, 'ADMIN_CONFLICT')
+  await refused('DELETE', `/api/plugins/echo/versions/..%2F..`, undefined, 404, 'ADMIN_UNKNOWN')
+  const [only] = (await api('GET', '/api/routes')).body
+  const last = await api('DELETE', `/api/routes/${only.id}`)
+  expect([last.status, last.body.detail]).toEqual([409, expect.stringContaining('one route at least')])
+  await refused('DELETE', '/api/plugins/echo?routes=true', undefined, 409, 'ADMIN_CONFLICT')
+  const form = await api('PUT', '/api/plugins/echo', UPPER, {
+    'content-type': 'application/x-www-form-urlencoded',
+  })
+  expect([form.status, form.body.detail]).toEqual([400, expect.stringContaining('application/wasm')])
+  for (const authorization of ['', 'Bearer wrong-token-wrong-token', 'Basic abc'])
+    expect((await fetch(`${adminUrl}/api`, { headers: { authorization } })).status).toBe(401)
+  expect((await api('GET', '/api')).body).toMatchObject({
+    revision: 1,
+    routes: 1,
+    plugins: 1,
+    changed: false,
+  })
+  expect(await post('/', 'abc')).toEqual([200, 'abc'])
+})
+
+test('If-Match refuses what was not meant for what is served now', async () => {
+  const { api } = await startWithAdmin([guest('echo')])
+  const tag = (await api('GET', '/api/plugins/echo')).headers.get('etag') ?? ''
+  const put = (etag: string, bytes: Uint8Array) =>
+    api('PUT', '/api/plugins/echo', bytes, { 'if-match': etag })
+  expect((await put(tag, UPPER)).status).toBe(200)
+  expect(await put(tag, ECHO)).toMatchObject({ status: 412, body: { code: 'WASM_SERVE_REVISION_MISMATCH' } })
+  expect((await put('*', ECHO)).status).toBe(200)
+  expect((await put('"other", W/"x"', UPPER)).status).toBe(412)
+})
+
+test('of changes that come at once, none is lost, and of those for one revision, one is made', async () => {
+  const { api, post } = await startWithAdmin([guest('echo')])
+  const added = await Promise.all(
+    Array.from({ length: 8 }, (_, n) => api('POST', '/api/routes', { plugin: 'echo', url: `/r${n}` })),
+  )
+  expect(added.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 201))
+  const revisions = added.map(({ body }) => body.change.revision)
+  expect([...revisions].sort((a, b) => a - b)).toEqual([2, 3, 4, 5, 6, 7, 8, 9])
+  for (let n = 0; n < 8; n++) expect(await post(`/r${n}`, 'abc')).toEqual([200, 'abc'])
+  const tag = (await api('GET', '/api')).headers.get('etag') ?? ''
+  const raced = await Promise.all(
+    Array.from({ length: 5 }, (_, n) =>
+      api('POST', '/api/routes', { plugin: 'echo', url: `/s${n}` }, { 'if-match': tag }),
+    ),
+  )
+  expect(raced.map(({ status }) => status).sort()).toEqual([201, 412, 412, 412, 412])
+})
+
+test('a plug-in that is removed ends the call that has begun', async () => {
+  const { api, url, post } = await startWithAdmin([guest('echo')])
+  await api('PUT', '/api/plugins/shout', UPPER)
+  await api('POST', '/api/routes', { plugin: 'shout', url: '/shout' })
+  const client = await open(Number(new URL(url).port))
+  client.send('POST /shout HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n')
+  expect((await client.answer())?.status).toBe(100)
+  client.send('abc')
+  expect((await api('DELETE', '/api/plugins/shout?routes=true')).status).toBe(200)
+  expect((await post('/shout', 'abc'))[0]).toBe(404)
+  client.send('def')
+  expect(await client.answer()).toMatchObject({ status: 200, body: Buffer.from('ABCDEF') })
+})
+
+test('replacing and rolling back under load costs no request', { timeout: 60_000 }, async () => {
+  const { api, url } = await startWithAdmin([guest('echo')])
+  const load = startLoad({
+    url: `${url}/`,
+    connections: 20,
+    body: (id) => `id ${id}`,
+    isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
+  })
+  for (let time = 0; time < 10; time++) {
+    expect((await api('PUT', '/api/plugins/echo', UPPER)).status).toBe(200)
+    await load.answered(20)
+    expect((await api('POST', '/api/plugins/echo/rollback')).status).toBe(200)
+    await load.answered(20)
+  }
+  expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0, closing: 0 })
+})
+
+test('a file that changes in the configuration wins over what the API said before', async () => {
+  const cwd = temporaryFolder()
+  cpSync(guest('echo'), join(cwd, 'plugin.wasm'))
+  const { api, post, kill } = await startWithAdmin(['plugin.wasm'], cwd)
+  await api('PUT', '/api/plugins/plugin', UPPER)
+  await api('POST', '/api/reload')
+  expect(await post('/', 'abc')).toEqual([200, 'ABC']) // the file is what it was
+  writeFileSync(join(cwd, 'plugin.wasm'), guestBytes('bad-import'))
+  kill('SIGHUP')
+  const records = async () => (await api('GET', '/api/changes')).body
+  await expect.poll(async () => (await records())[0].reason).toBe('SIGHUP')
+  expect((await records())[0]).toMatchObject({
+    ok: false,
+    error: { code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING' },
+  })
+  expect(await post('/', 'abc')).toEqual([200, 'ABC'])
+  writeFileSync(join(cwd, 'plugin.wasm'), guestBytes('silent'))
+  const { body } = await api('POST', '/api/reload')
+  expect(body.change).toMatchObject({
+    ok: true,
+    warnings: [expect.stringContaining('wins over the admin API')],
+  })
+  const { versions } = (await api('GET', '/api/plugins/plugin')).body
+  expect(versions).toMatchObject([
+    { from: 'file', percent: 100 },
+    { digest: sha(UPPER) },
+    { digest: sha(ECHO) },
+  ])
+})
+
+test.each([
+  ['no JSON', (state: string) => writeFileSync(join(state, 'state.json'), '{')],
+  ['another format', (state: string) => writeFileSync(join(state, 'state.json'), '{"format":99}')],
+  ['something else', (state: string) => writeFileSync(join(state, 'state.json'), '{"format":1,"plugins":7}')],
+  [
+    'a digest that leads elsewhere',
+    (state: string) => {
+      const path = join(state, 'state.json')
+      writeFileSync(path, readFileSync(path, 'utf8').replaceAll(sha(UPPER), '../../../etc/passwd'))
+    },
+  ],
+  ['other bytes', (state: string) => writeFileSync(join(state, 'modules', sha(UPPER)), 'x')],
+])('a state folder that has %s keeps the server from starting, which says how to go on', async (_, spoil) => {
+  const cwd = temporaryFolder()
+  const args = [guest('echo'), '--state', 'state']
+  const server = await startWithAdmin(args, cwd)
+  await server.api('PUT', '/api/plugins/echo', UPPER)
+  server.kill('SIGTERM')
+  await server.ended
+  spoil(join(cwd, 'state'))
+  const { code, stderr } = await run([...args, '0'], {}, { cwd })
+  expect(code).toBe(1)
+  expect(stderr).toContain('move it away')
+})
+
+test('a state folder that cannot be written refuses the change, and what is served stays', async () => {
+  const cwd = temporaryFolder()
+  const { api, post } = await startWithAdmin([guest('echo'), '--state', 'state'], cwd)
+  const path = join(cwd, 'state', 'state.json')
+  writeFileSync(path, readFileSync(path, 'utf8').replace('"format": 1', '"format": 1 ')) // somebody else's hand
+  expect(await api('PUT', '/api/plugins/echo', UPPER)).toMatchObject({
+    status: 507,
+    body: { code: 'WASM_SERVE_STATE_UNWRITABLE' },
+  })
+  expect(await post('/', 'abc')).toEqual([200, 'abc'])
+})
+
+test('modules that no version has any more are removed', async () => {
+  const cwd = temporaryFolder()
+  const { api } = await startWithAdmin([guest('echo'), '--state', 'state'], cwd)
+  await api('PUT', '/api/plugins/echo', UPPER)
+  await api('POST', '/api/plugins/echo/rollback')
+  const modules = () => readdirSync(join(cwd, 'state', 'modules')).sort()
+  expect(modules()).toEqual([sha(ECHO), sha(UPPER)].sort())
+  expect((await api('DELETE', `/api/plugins/echo/versions/${sha(UPPER)}`)).status).toBe(200)
+  expect(modules()).toEqual([sha(ECHO)])
+})
+
+test('a route that is added gets its place from the defaults, and keeps it', async () => {
+  const folder = temporaryFolder()
+  const configure = (defaults: string) =>
+    writeFileSync(
+      join(folder, 'wasm-serve.yaml'),
+      `defaults: ${defaults}\nroutes: [{ plugin: ${guest('echo')}, url: /echo, method: POST }]\n`,
+    )
+  configure('{ method: PUT, host: one.example }')
+  const { api } = await startWithAdmin([], folder)
+  await api('PUT', '/api/plugins/shout', UPPER)
+  const added = await api('POST', '/api/routes', { plugin: 'shout', url: '/shout' })
+  const { id } = added.body.route
+  expect([added.status, added.body.route]).toMatchObject([201, { methods: ['PUT'], host: 'one.example' }])
+  configure('{ method: DELETE, host: two.example }')
+  expect((await api('POST', '/api/reload')).status).toBe(200)
+  const put = await api('PUT', `/api/routes/${id}`, { plugin: 'shout', description: 'loud' })
+  expect([put.status, put.body.route]).toMatchObject([200, { id, methods: ['PUT'], host: 'one.example' }])
+  expect((await api('DELETE', `/api/routes/${id}`)).status).toBe(200)
+  const { body: routes } = await api('GET', '/api/routes')
+  expect(routes).toMatchObject([{ url: '/echo' }])
+})
+
+test('routes that meet are refused with an admin listener too', async () => {
+  const folder = temporaryFolder()
+  mkdirSync(join(folder, 'other'))
+  const paths = [join(folder, 'one.wasm'), join(folder, 'other', 'one.wasm')]
+  for (const path of paths) writeFileSync(path, ECHO)
+  const { code, stderr } = await run([...paths, '--port', '0', '--admin', '127.0.0.1:0'])
+  expect([code, stderr]).toEqual([2, expect.stringContaining('Several routes have the same URL')])
+})
+
+test('a download is told who asks only where the configuration has plug-ins from, and has the limit of an upload', async () => {
+  const told: unknown[] = []
+  const origins = await Promise.all(
+    [1, 2].map(async () => {
+      const server = createServer(({ url, headers }, response) => {
+        if (url === '/more.wasm') told.push(headers.authorization)
+        response.end(ECHO)
+      })
+      onTestFinished(() => void server.close())
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    }),
+  )
+  const [own = '', other = ''] = origins
+  const start = (args: string[]) =>
+    startWithAdmin([`${own}/echo.wasm`, '--cache-folder', temporaryFolder(), ...args], undefined, {
+      WASM_SERVE_SOURCE_AUTH: 'Bearer secret-of-the-registry',
+    })
+  const { api } = await start([])
+  for (const origin of [own, other])
+    expect((await api('PUT', '/api/plugins/more', { source: `${origin}/more.wasm` })).body.plugin.name).toBe(
+      'more',
+    )
+  expect(told).toEqual(['Bearer secret-of-the-registry', undefined])
+
+  const small = await start(['--upload-limit', `${ECHO.length - 1}`])
+  const answer = await small.api('PUT', '/api/plugins/more', { source: `${own}/more.wasm` })
+  expect([answer.status, answer.body.code]).toEqual([422, 'WASM_SERVE_DOWNLOAD_TOO_LARGE'])
+})
+
+test('a change that was written is live, whatever else is in the state folder', async () => {
+  const state = temporaryFolder()
+  const { api, post } = await startWithAdmin([guest('echo'), '--state', state])
+  mkdirSync(join(state, 'modules', 'lost+found'), { recursive: true })
+  expect((await api('PUT', '/api/plugins/echo', UPPER)).status).toBe(200)
+  expect(await post('/', 'abc')).toEqual([200, 'ABC'])
+  expect(readdirSync(join(state, 'modules')).sort()).toEqual([sha(ECHO), sha(UPPER), 'lost+found'].sort())
+})
+
+test('plug-ins that come and go in a folder are forgotten, but for the last ones', async () => {
+  const folder = temporaryFolder()
+  const paths = Array.from({ length: 12 }, (_, n) => join(folder, `p${n}.wasm`))
+  for (const path of [...paths, join(folder, 'stays.wasm')]) writeFileSync(path, ECHO)
+  const { api } = await startWithAdmin([folder])
+  expect((await api('GET', '/api/plugins')).body.length).toBe(13)
+  for (const path of paths) rmSync(path)
+  expect((await api('POST', '/api/reload')).status).toBe(200)
+  const { body } = await api('GET', '/api/plugins')
+  expect(body.map(({ name }: { name: string }) => name)).toContain('stays')
+  expect(body.length).toBe(11)
+})

@@ -1,0 +1,131 @@
+import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { run, start } from '../support/cli.ts'
+import { guest, guestBytes } from '../support/guest.ts'
+import { startLoad } from '../support/load.ts'
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'wasm-serve-change-'))
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+async function ask(url: string, body = 'abc') {
+  const answer = await fetch(url, { method: 'POST', body })
+  return [answer.status, await answer.text()]
+}
+
+test(
+  'SIGHUP reads the config file and the plug-ins again, under load, 20 times',
+  { timeout: 120_000 },
+  async () => {
+    const cwd = folder()
+    const config = (name: string) => `port: 0\nroutes:\n  - { url: /, plugin: ${name}.wasm }\n`
+    for (const name of ['echo', 'upper']) cpSync(guest(name), join(cwd, `${name}.wasm`))
+    writeFileSync(join(cwd, 'wasm-serve.yaml'), config('echo'))
+    const server = start([], {}, { cwd })
+    const url = await server.listening()
+    const load = startLoad({
+      url: `${url}/`,
+      connections: 20,
+      body: (id) => `id ${id}`,
+      isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
+    })
+    for (let time = 1; time <= 20; time++) {
+      const name = time % 2 ? 'upper' : 'echo'
+      writeFileSync(join(cwd, 'next.yaml'), config(name))
+      renameSync(join(cwd, 'next.yaml'), join(cwd, 'wasm-serve.yaml'))
+      server.kill('SIGHUP')
+      await Promise.all([server.logged('"changed"', time), load.answered(20)])
+      expect(await ask(url)).toEqual([200, time % 2 ? 'ABC' : 'abc'])
+    }
+    expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0, closing: 0 })
+    server.kill('SIGTERM')
+    expect(await server.ended).toMatchObject({ code: 0 })
+  },
+)
+
+test('a config file that is wrong changes nothing, and the log says what is wrong with it', async () => {
+  const cwd = folder()
+  cpSync(guest('echo'), join(cwd, 'echo.wasm'))
+  writeFileSync(join(cwd, 'wasm-serve.yaml'), 'port: 0\nroutes:\n  - { url: /, plugin: echo.wasm }\n')
+  const server = start([], {}, { cwd })
+  const url = await server.listening()
+  writeFileSync(join(cwd, 'wasm-serve.yaml'), 'port: 0\nroutes:\n  - { url: /, plugn: echo.wasm }\n')
+  server.kill('SIGHUP')
+  const log = await server.logged('not changed')
+  expect(log).toContain('WASM_SERVE_CONFIG_INVALID')
+  expect(log).toContain('wasm-serve.yaml:3:15')
+  expect(await ask(url)).toEqual([200, 'abc'])
+})
+
+test('a secret that comes with a reload is hidden in the log as one of the start is', async () => {
+  const cwd = folder()
+  cpSync(guest('echo'), join(cwd, 'echo.wasm'))
+  const config = (name: string) => `port: 0\nroutes:\n  - url: /\n    plugin: ${name}.wasm\n`
+  writeFileSync(join(cwd, 'wasm-serve.yaml'), config('echo'))
+  const server = start([], { PLACE: 'very-secret-place' }, { cwd })
+  await server.listening()
+  writeFileSync(join(cwd, 'wasm-serve.yaml'), config(`\${PLACE}/absent`))
+  server.kill('SIGHUP')
+  const log = await server.logged('not changed')
+  expect(log).toContain('PLUGIN_UNREADABLE')
+  expect(log).not.toContain('very-secret-place')
+})
+
+test(
+  '--watch serves what changes in a folder: plug-ins that change, come and go',
+  { timeout: 60_000 },
+  async () => {
+    const cwd = folder()
+    mkdirSync(join(cwd, 'plugins'))
+    const put = (name: string, bytes: Uint8Array) => {
+      writeFileSync(join(cwd, 'new'), bytes)
+      renameSync(join(cwd, 'new'), join(cwd, 'plugins', `${name}.wasm`))
+    }
+    put('one', guestBytes('echo'))
+    const server = start(['plugins', '0', '--watch'], {}, { cwd })
+    const url = await server.listening()
+    expect(await ask(`${url}/one`)).toEqual([200, 'abc'])
+    put('one', guestBytes('upper'))
+    await server.logged('"changed"', 1)
+    expect(await ask(`${url}/one`)).toEqual([200, 'ABC'])
+    put('two', guestBytes('echo'))
+    await server.logged('"changed"', 2)
+    expect(await ask(`${url}/two`)).toEqual([200, 'abc'])
+    rmSync(join(cwd, 'plugins', 'one.wasm'))
+    await server.logged('"changed"', 3)
+    expect((await ask(`${url}/one`))[0]).toBe(404)
+    rmSync(join(cwd, 'plugins', 'two.wasm'))
+    await server.logged('not changed')
+    expect(await ask(`${url}/two`)).toEqual([200, 'abc'])
+  },
+)
+
+test('--watch sees the modules that a manifest names', async () => {
+  const cwd = folder()
+  cpSync(guest('echo'), join(cwd, 'main.wasm'))
+  writeFileSync(join(cwd, 'manifest.json'), JSON.stringify({ wasm: [{ path: 'main.wasm' }] }))
+  const server = start(['manifest.json', '0', '--watch'], {}, { cwd })
+  const url = await server.listening()
+  cpSync(guest('upper'), join(cwd, 'main.wasm'))
+  await server.logged('"changed"')
+  expect(await ask(url)).toEqual([200, 'ABC'])
+})
+
+test('check sends the smoke requests too', async () => {
+  const cwd = folder()
+  cpSync(guest('echo'), join(cwd, 'echo.wasm'))
+  const config = (answer: string) =>
+    `routes:\n  - { url: /, plugin: echo.wasm, smoke: { body: abc, answer: ${answer} } }\n`
+  writeFileSync(join(cwd, 'wasm-serve.yaml'), config('abc'))
+  expect(await run(['check'], {}, { cwd })).toMatchObject({ code: 0 })
+  writeFileSync(join(cwd, 'wasm-serve.yaml'), config('abd'))
+  expect(await run(['check'], {}, { cwd })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('smoke request of route /'),
+  })
+  expect(await run([], {}, { cwd })).toMatchObject({ code: 1 })
+})

@@ -1,0 +1,351 @@
+import Fastify from 'fastify'
+import { expect, test } from 'vitest'
+import type { MakeWanted, Wanted } from '../../src/change/changer.ts'
+import { watchFiles } from '../../src/change/watch.ts'
+import { checkServerOptions, type RouteOptions } from '../../src/config/options.ts'
+import { openLog } from '../../src/log/log.ts'
+import { Meters } from '../../src/meters/meters.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
+import { openRoutes } from '../../src/route/open-routes.ts'
+import { RoutePool } from '../../src/route/route-pool.ts'
+import { changing, wanted } from '../support/change.ts'
+import { file, guest, guestBytes } from '../support/guest.ts'
+import { startLoad } from '../support/load.ts'
+import { startServerProcess } from '../support/serve-process.ts'
+import { open, post } from '../support/socket.ts'
+
+const ECHO: RouteOptions = { plugin: guest('echo') }
+const UPPER: RouteOptions = { plugin: guest('upper') }
+
+describeEngines()
+
+function describeEngines() {
+  for (const [name, engine] of [
+    ['inline', {}],
+    ['workers', { workers: 1, spareWorkers: 0 }],
+  ] as const) {
+    test(
+      `50 changes under load cost no request, and no answer is wrong (${name})`,
+      { timeout: 120_000 },
+      async () => {
+        const { changer, url } = await changing([{ ...ECHO, ...engine }])
+        const load = startLoad({
+          url: `${url}/`,
+          connections: 30,
+          body: (id) => `id ${id}`,
+          isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
+        })
+        for (let change = 0; change < 50; change++) {
+          const next = change % 2 === 0 ? UPPER : ECHO
+          const [record] = await Promise.all([
+            changer.tryChange('test', wanted([{ ...next, ...engine }])),
+            load.answered(30),
+          ])
+          expect(record).toMatchObject({ ok: true, revision: change + 2, routes: 1 })
+        }
+        await load.answered(100)
+        expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0, closing: 0 })
+      },
+    )
+  }
+}
+
+test('50 changes leave nothing behind: no memory, no thread, no handle', { timeout: 120_000 }, async () => {
+  const routes = (change: number) => [
+    { plugin: guest(change % 2 ? 'echo' : 'upper'), url: '/inline' },
+    { plugin: guest(change % 2 ? 'upper' : 'echo'), url: '/thread', workers: 1, spareWorkers: 0 },
+  ]
+  const server = await startServerProcess({ routes: routes(1) })
+  const changes = async (from: number, to: number) => {
+    for (let change = from; change < to; change++) {
+      expect(await server.change({ routes: routes(change) })).toMatchObject({ ok: true })
+      const answer = await fetch(`${server.url}/inline`, { method: 'POST', body: 'abc' })
+      expect(await answer.text()).toBe(change % 2 ? 'abc' : 'ABC')
+    }
+  }
+  await changes(0, 50) // what is compiled and cached once
+  const before = await server.measure()
+  await changes(50, 100)
+  const after = await server.measure()
+  expect(after.warnings).toEqual([])
+  expect(after.handles).toEqual(before.handles)
+  expect(after.memory.heapUsed / before.memory.heapUsed).toBeLessThan(1.25)
+  expect(after.memory.rss / before.memory.rss).toBeLessThan(1.25)
+})
+
+test('what does not change keeps its instance, with its memory and variables; what does begins anew', async () => {
+  const count = { plugin: guest('count'), function: 'count' }
+  const { changer, post } = await changing([
+    { ...count, url: '/a' },
+    { ...count, url: '/b' },
+  ])
+  expect((await post('/a', '')).body).toBe('1')
+  expect((await post('/b', '')).body).toBe('1')
+  const next = [
+    { ...count, url: '/a', description: 'says how often', headers: { 'x-a': 'b' } },
+    { ...count, url: '/b', config: { changed: 'yes' } },
+    { ...ECHO, url: '/new' },
+  ]
+  expect(await changer.tryChange('test', wanted(next))).toMatchObject({ ok: true, routes: 3, kept: 1 })
+  expect((await post('/a', '')).body).toBe('2')
+  expect((await post('/b', '')).body).toBe('1')
+  expect((await post('/new', 'x')).body).toBe('x')
+  expect((await changer.tryChange('test', wanted([{ ...count, url: '/a' }]))).kept).toBe(1)
+  expect((await post('/a', '')).body).toBe('3')
+  expect((await post('/b', '')).status).toBe(404)
+})
+
+test('instances that are kept answer by the new options of HTTP', async () => {
+  const route = { ...ECHO, headers: { 'x-version': 'one' }, bodyLimit: 1_000 }
+  const { changer, url } = await changing([route])
+  const next = {
+    ...route,
+    headers: { 'x-version': 'two' },
+    description: 'two',
+    bodyLimit: 3,
+    contract: 'http',
+  }
+  expect(await changer.tryChange('test', wanted([next as RouteOptions]))).toMatchObject({ ok: true, kept: 1 })
+  expect(changer.live.routes).toMatchObject([{ description: 'two', contract: 'http' }])
+  const ask = (body: string) => fetch(url, { method: 'POST', body })
+  const answers = [await ask('abc'), await ask('abcd')]
+  expect(answers.map(({ status }) => status)).toEqual([502, 413]) // what it says back is no answer of this contract
+  expect(answers.map(({ headers }) => headers.get('x-version'))).toEqual(['two', 'two'])
+})
+
+test('instances that are kept have to answer a smoke request that is new, or asked in another way', async () => {
+  const { changer, post } = await changing([ECHO])
+  const attempt = (route: Partial<RouteOptions>) => changer.tryChange('test', wanted([{ ...ECHO, ...route }]))
+  const refused = { ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } }
+  expect(await attempt({ smoke: { body: 'abc', answer: 'ABC' } })).toMatchObject(refused)
+  const smoke = { body: 'abc', answer: 'abc' }
+  expect(await attempt({ smoke })).toMatchObject({ ok: true, kept: 1 })
+  for (const type of ['', ';;', 'text', 'text/plain; charset'])
+    expect(await attempt({ smoke: { ...smoke, headers: { 'content-type': type } } })).toMatchObject({
+      ok: true,
+    })
+  expect(await attempt({ smoke, contract: 'http' })).toMatchObject(refused)
+  expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
+})
+
+test('variables that a plug-in shares outlive a change', async () => {
+  const zoo = { plugin: guest('hostile-host'), vars: 'shared' } as const
+  const get = { ...zoo, url: '/get', function: 'var' }
+  const { changer, post } = await changing([get, { ...zoo, url: '/set', function: 'set' }])
+  await post('/set', 'name')
+  const route = { ...get, config: { makes: 'another instance' } }
+  expect(await changer.tryChange('test', wanted([route]))).toMatchObject({ ok: true, kept: 0 })
+  expect((await post('/get', 'name')).body).toBe('name')
+})
+
+test('variables that a plug-in shares end with the last route that has them, also if it is never served', async () => {
+  const plugin = await loadPlugin(guest('hostile-host'))
+  const zoo = { plugin, function: 'var', vars: 'shared' } as const
+  const checked = (...routes: RouteOptions[]) => ({ ...checkServerOptions({ routes }), trial: true })
+  const log = openLog('silent')
+  const pool = new RoutePool(checked(zoo), log)
+  const app = Object.assign(Fastify(), { log })
+  const noSmoke = async () => undefined
+  const meters = new Meters()
+  const areHeld = () => {
+    const [first, second] = [1, 2].map(() => {
+      const used = pool.shared.vars.open(plugin, 1)
+      used.close()
+      return used.vars
+    })
+    return first === second
+  }
+
+  const both = [zoo, { ...zoo, url: '/b' }].map((route) => openRoutes(checked(route), app, noSmoke, pool))
+  const [a, b] = await Promise.all(both)
+  await a?.close()
+  expect(areHeld()).toBe(true)
+  await b?.close()
+  expect(areHeld()).toBe(false)
+
+  const bad = { url: '/bad', plugin: guest('bad-start') }
+  await expect(openRoutes({ ...checked(zoo, bad), meters }, app, noSmoke, pool)).rejects.toThrow()
+  expect(areHeld()).toBe(false)
+  expect(meters.all).toEqual([]) // nor is there a count of it
+  await pool.close()
+})
+
+test.each([
+  ['is not there', { plugin: 'absent.wasm' }, 'WASM_SERVE_PLUGIN_UNREADABLE'],
+  [
+    'is no module',
+    { plugin: file('half.wasm', guestBytes('echo').slice(0, 40)) },
+    'WASM_SERVE_PLUGIN_INVALID',
+  ],
+  ['imports what nobody has', { plugin: guest('bad-import') }, 'WASM_SERVE_PLUGIN_IMPORT_MISSING'],
+  ['does not start', { plugin: guest('bad-start') }, 'WASM_SERVE_INSTANCE_START_FAILED'],
+  [
+    'never ends its start',
+    { plugin: guest('start-loop'), startTimeoutMs: 500 },
+    'WASM_SERVE_INSTANCE_START_FAILED',
+  ],
+])('a plug-in that %s changes nothing', async (_, route, code) => {
+  const { changer, post } = await changing([ECHO])
+  const record = await changer.tryChange(
+    'test',
+    wanted([
+      { ...UPPER, url: '/b' },
+      { url: '/a', ...route },
+    ]),
+  )
+  expect(record).toMatchObject({ ok: false, revision: 1, routes: 1, error: { code } })
+  expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
+  expect((await post('/b', 'abc')).status).toBe(404)
+})
+
+test('a change is told on to who asked, and to the operator', async () => {
+  const { changer } = await changing([ECHO])
+  await expect(changer.change('test', wanted([{ plugin: 'absent.wasm' }]))).rejects.toMatchObject({
+    code: 'WASM_SERVE_PLUGIN_UNREADABLE',
+  })
+  await changer.change('again', wanted([UPPER]))
+  expect(changer.log).toMatchObject({ applied: 1, refused: 1 })
+  expect(changer.log.records).toMatchObject([
+    { reason: 'again', ok: true, revision: 2 },
+    { reason: 'test', ok: false, revision: 1 },
+  ])
+})
+
+test('changes come one after the other, in the order in which they were asked for', async () => {
+  const { changer, post } = await changing([ECHO])
+  const plugins = ['upper', 'echo', 'absent', 'upper', 'echo', 'upper']
+  const all = plugins.map((name) =>
+    changer.tryChange(name, wanted([{ plugin: name === 'absent' ? 'absent.wasm' : guest(name) }])),
+  )
+  expect((await Promise.all(all)).map(({ revision, ok }) => [revision, ok])).toEqual([
+    [2, true],
+    [3, true],
+    [3, false],
+    [4, true],
+    [5, true],
+    [6, true],
+  ])
+  expect((await post('/', 'abc')).body).toBe('ABC')
+})
+
+test('a request that has begun ends on what was there, which is closed afterwards', async () => {
+  const { changer, port } = await changing([UPPER])
+  const client = await open(port)
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n')
+  expect((await client.answer())?.status).toBe(100)
+  client.send('abc')
+  expect(await changer.tryChange('test', wanted([ECHO]))).toMatchObject({ ok: true })
+  expect(await changer.tryChange('test', wanted([{ ...ECHO, url: '/elsewhere' }]))).toMatchObject({
+    ok: true,
+  })
+  client.send('def')
+  expect(await client.answer()).toMatchObject({ status: 200, body: Buffer.from('ABCDEF') })
+  client.send(post('abc'))
+  expect((await client.answer())?.status).toBe(404)
+})
+
+test('a change while the server ends is refused, and holds nothing up', async () => {
+  const { changer, server } = await changing([ECHO])
+  const late = changer.tryChange('late', async (onFile) => {
+    await server.drain()
+    return wanted([UPPER])(onFile)
+  })
+  const after = changer.tryChange('after', wanted([UPPER]))
+  changer.refuse()
+  const refused = { ok: false, error: { code: 'WASM_SERVE_CHANGE_REFUSED' } }
+  expect([await late, await after]).toMatchObject([refused, refused])
+})
+
+test('an app that is put in the place of another while the server ends is closed', async () => {
+  const { changer, server } = await changing([ECHO])
+  const ended = server.drain()
+  const { app } = changer.live
+  await server.replace(app)
+  await ended
+  await expect(app.inject('/')).rejects.toThrow()
+})
+
+test('options of the sockets stay as they were, and the record says so', async () => {
+  const { changer, post } = await changing([ECHO])
+  const record = await changer.tryChange(
+    'test',
+    wanted([UPPER], { maxConnections: 7, keepAliveTimeoutMs: 9 }),
+  )
+  expect(record.warnings).toEqual([
+    'changed options that count from the next start: maxConnections, keepAliveTimeoutMs',
+  ])
+  expect(changer.live.wanted.options.maxConnections).toBe(7)
+  expect((await post('/', 'abc')).body).toBe('ABC')
+})
+
+test('a plug-in may have more memory than any had at the start', async () => {
+  const { changer } = await changing([{ ...ECHO, memoryMax: 16 }])
+  expect(await changer.tryChange('test', wanted([{ ...ECHO, memoryMax: 4_000 }]))).toMatchObject({ ok: true })
+})
+
+test.each([
+  ['inline', {}],
+  ['workers', { workers: 1 }],
+] as const)('a smoke request decides whether a plug-in goes live (%s)', async (_, engine) => {
+  const { changer, post } = await changing([ECHO])
+  const change = (
+    name: string,
+    smoke: NonNullable<RouteOptions['smoke']>,
+    more: Partial<RouteOptions> = {},
+  ) => changer.tryChange('test', wanted([{ plugin: guest(name), ...engine, ...more, smoke }]))
+  const refused = { ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } }
+  expect(await change('upper', { body: 'abc', answer: 'abc' })).toMatchObject(refused)
+  expect(await change('upper', { body: 'abc', status: 409 })).toMatchObject(refused)
+  expect(await change('trap', {})).toMatchObject(refused)
+  expect((await post('/', 'abc')).body).toBe('abc')
+  const more = { method: 'PUT', url: '/a/:b' } as const
+  expect(await change('upper', { url: '/a/b', body: 'abc', answer: 'ABC' }, more)).toMatchObject({ ok: true })
+})
+
+test('a plug-in that never answers its smoke request costs nobody else anything', async () => {
+  const { changer, post } = await changing([ECHO])
+  const loop = { plugin: guest('loop'), timeoutMs: 300, smoke: {} }
+  let isOver = false
+  const stuck = changer.tryChange('test', wanted([loop])).finally(() => (isOver = true))
+  while (!isOver) expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
+  expect(await stuck).toMatchObject({ ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } })
+})
+
+test('a file that has changed is not taken for tried when a change fails that has nothing to do with it', async () => {
+  const { changer } = await changing([ECHO])
+  const path = file('watched.wasm', guestBytes('echo'))
+  const reads = (more: MakeWanted<Wanted>): MakeWanted<Wanted> => {
+    return async (onFile) => {
+      onFile(path)
+      return more(onFile)
+    }
+  }
+  await changer.tryChange('files', reads(wanted([ECHO])))
+  expect(changer.files.changed()).toEqual([])
+  file('watched.wasm', guestBytes('upper'))
+  expect(changer.files.changed()).toEqual([path])
+  const failing = reads(wanted([{ plugin: 'absent.wasm' }]))
+  await expect(changer.change('API', failing)).rejects.toThrow()
+  expect(changer.files.changed()).toEqual([path])
+  expect(await changer.tryChange('files', failing)).toMatchObject({ ok: false })
+  expect(changer.files.changed()).toEqual([]) // else it would be tried again and again
+})
+
+test('watched files are served when they have changed, and not before they are whole', async () => {
+  const whole = guestBytes('upper')
+  const path = file('watched.wasm', guestBytes('echo'))
+  const make = async (onFile: (path: string) => void) => {
+    onFile(path)
+    return wanted([{ plugin: path }])(onFile)
+  }
+  const { changer, post } = await changing([{ plugin: path }])
+  await changer.tryChange('test', make)
+  const stop = watchFiles(changer, make)
+  file('watched.wasm', whole.slice(0, 60))
+  await expect.poll(() => changer.log.refused, { timeout: 10_000 }).toBe(1)
+  expect((await post('/', 'abc')).body).toBe('abc')
+  file('watched.wasm', whole)
+  await expect.poll(() => changer.log.applied, { timeout: 10_000 }).toBe(1)
+  expect((await post('/', 'abc')).body).toBe('ABC')
+  stop()
+})

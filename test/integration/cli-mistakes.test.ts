@@ -1,0 +1,176 @@
+import { once } from 'node:events'
+import { mkdirSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { expect, onTestFinished, test } from 'vitest'
+import { run } from '../support/cli.ts'
+import { file, guest, guestBytes } from '../support/guest.ts'
+
+const echo = guest('echo')
+const folder = join(dirname(echo), 'folder.wasm')
+mkdirSync(folder)
+
+/** A mistake in what the plug-in is: one message that names the file and the reason, exit 1. */
+const badPlugins: readonly [name: string, path: string, ...said: (string | RegExp)[]][] = [
+  ['a missing file', join(dirname(echo), 'ecko.wasm'), 'no such file', '"echo.wasm"'],
+  ['a directory', folder, 'directory'],
+  ['a device', '/dev/zero', 'not a regular file'],
+  ['an empty file', file('empty.wasm', ''), 'empty'],
+  ['an HTML page', file('page.wasm', '<!DOCTYPE html><html></html>'), 'HTML'],
+  ['a gzip archive', file('zipped.wasm', gzipSync(guestBytes('echo'))), 'gzip'],
+  ['a native program', file('elf.wasm', '\x7fELF\x02\x01\x01'), 'ELF'],
+  ['WebAssembly text', file('text.wasm', '(module)'), 'wat2wasm'],
+  ['plain text', file('plain.wasm', 'hällo'), 'it is text'],
+  ['unknown bytes', file('noise.wasm', Uint8Array.of(1, 2, 0, 255)), '010200ff'],
+  ['a component', file('component.wasm', '\0asm\x0d\0\x01\0'), 'component', 'core module'],
+  ['another version', file('version.wasm', '\0asm\x02\0\0\0'), 'version 2'],
+  [
+    'a module that is cut off',
+    file('cut.wasm', guestBytes('upper').subarray(0, 200)),
+    'cut off',
+    /\d+ bytes are missing/,
+  ],
+  ['a header that is cut off', file('head.wasm', '\0asm\x01'), 'cut off'],
+  ['a module that is invalid', file('invalid.wasm', invalidModule()), 'not a valid module'],
+  ['a start function that traps', guest('bad-start'), 'cannot be started', 'unreachable'],
+  [
+    'no export that can be called',
+    guest('no-export'),
+    'no function can be called',
+    'add (i32, i32) -> (i32)',
+  ],
+]
+
+test.each(badPlugins)('%s ends with a message and exit 1', async (_, path, ...said) => {
+  const { code, stdout, stderr } = await run([path, '0'])
+  expect(code).toBe(1)
+  expect(stdout).toBe('')
+  expect(stderr).toMatch(/^wasm-serve: /)
+  for (const text of said) expect(stderr).toMatch(text)
+  expectNoStack(stderr)
+})
+
+test('imports that nobody provides are all listed', async () => {
+  const { code, stderr } = await run([guest('bad-import'), '0'])
+  expect(code).toBe(1)
+  expect(stderr).toContain('extism:host/env teleport (function)')
+  expect(stderr).toContain('env abort (function)')
+  expect(stderr).toContain('env memory (memory)')
+  expect(stderr).not.toContain('input_length')
+})
+
+test('a plug-in that needs WASI says so when WASI is off', async () => {
+  const { code, stderr } = await run([guest('wasi'), '0', '--no-wasi'])
+  expect(code).toBe(1)
+  expect(stderr).toContain('--no-wasi')
+  expect(stderr).toContain('fd_write')
+})
+
+test.each([
+  ['a folder that does not exist', ['--allow-path', '/no/such/folder'], '/no/such/folder', '--allow-path'],
+  ['a folder that is a file', ['--allow-path', echo], 'not a folder', '--allow-path'],
+  [
+    'host functions that are in no file',
+    ['--functions', '/no/such.mjs'],
+    '/no/such.mjs: there is no such file',
+  ],
+  ['an environment without WASI', ['--no-wasi', '--env', 'A=b'], 'WASI', '--no-wasi'],
+  ['an environment on the sdk', ['--runtime', 'sdk', '--env', 'A=b'], 'environment', '--runtime'],
+])('%s is refused, not ignored', async (_, flags, ...said) => {
+  const { code, stderr } = await run([echo, '0', ...flags])
+  expect(code).toBe(1)
+  for (const text of said) expect(stderr).toContain(text)
+  expectNoStack(stderr)
+})
+
+test('an unknown function is answered with the nearest one and the list', async () => {
+  const { code, stderr } = await run([guest('several'), 'alhpa', '0'])
+  expect(code).toBe(1)
+  expect(stderr).toContain('did you mean "alpha"')
+  expect(stderr).toContain('alpha, b:ta, several')
+})
+
+test('a function with parameters is refused with its signature', async () => {
+  const { code, stderr } = await run([guest('several'), 'add', '0'])
+  expect(code).toBe(1)
+  expect(stderr).toContain('(i32, i32) -> (i32)')
+})
+
+test('a port that is taken is named, with a way out', async () => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    taken.close()
+  })
+  await once(taken, 'listening')
+  const port = String((taken.address() as AddressInfo).port)
+  const { code, stderr } = await run([echo, port])
+  expect(code).toBe(1)
+  expect(stderr).toContain(port)
+  expect(stderr).toContain('--port')
+})
+
+test('an address that this machine does not have is named', async () => {
+  const { code, stderr } = await run([echo, '0', '--host', '192.0.2.1'])
+  expect(code).toBe(1)
+  expect(stderr).toContain('192.0.2.1')
+})
+
+/** A mistake in how the command was called: exit 2. */
+const badCalls: readonly [name: string, args: string[], env: Record<string, string>, ...said: string[]][] = [
+  ['no plug-in', [], {}, 'name a plug-in', '--help'],
+  ['an unknown flag', [echo, '--prot', '80'], {}, '--prot', 'did you mean "--port"'],
+  ['an option of config files', [echo, '--cors'], {}, '--cors is no flag', 'config file'],
+  ['an admin port that is too large', [echo, '--admin', 'abc:99999'], {}, '--admin', '65535'],
+  ['the admin token', [echo, '--admin-token', 'x'], {}, 'no flag', 'WASM_SERVE_ADMIN_TOKEN'],
+  ['a certificate without its key', [echo, '--tls-cert', 'a.pem'], {}, 'tls.key: is missing'],
+  ['a flag without its value', [echo, '--port'], {}, '--port: needs a value'],
+  ['a flag where a value belongs', [echo, '--host', '--port', '1'], {}, '--host: needs a value'],
+  ['a port that is no number', [echo, '--port', '80a'], {}, '--port', '"80a"'],
+  ['a port that is too large', [echo, '--port', '65536'], {}, '--port', '65535'],
+  ['a plug-in given twice', [echo, '-m', echo], {}, 'plug-in', 'twice'],
+  ['more memory than there is', [echo, '--memory-max', '65537'], {}, '--memory-max', '65536'],
+  ['more bytes than a call can have', [echo, '--block-limit', '10GiB'], {}, '--block-limit'],
+  ['an isolation that does not exist', [echo, '--isolation', 'total'], {}, '--isolation', 'reuse, fresh'],
+  ['config that is no JSON', [echo, '--set-config', '{'], {}, '--set-config'],
+  ['a config variable that is no JSON', [echo], { WASM_SERVE_SET_CONFIG: '{' }, 'WASM_SERVE_SET_CONFIG'],
+  ['a word too many', [echo, 'echo', '80', '81'], {}, 'unexpected "80"'],
+  ['a port given twice', [echo, '80', '--port=81'], {}, 'port', 'twice'],
+  ['a function given twice', [echo, 'echo', '--function', 'echo'], {}, 'function', 'twice'],
+  ['config without a value', [echo, '--config', 'key'], {}, '--config', 'KEY=VALUE'],
+  ['a level that does not exist', [echo, '--log-level', 'loud'], {}, '--log-level', 'trace, debug, info'],
+  ['a size that is none', [echo, '--body-limit', '10XB'], {}, '--body-limit', '64KiB'],
+  ['a size of nothing', [echo, '--body-limit', '0'], {}, '--body-limit'],
+  ['a negation of what is no switch', [echo, '--no-port'], {}, '--no-port'],
+  ['a content type with a line break', [echo, '--content-type', 'a\nb'], {}, '--content-type'],
+  ['a variable of the wrong kind', [echo], { WASM_SERVE_PORT: 'tcp://10.0.0.1:80' }, 'WASM_SERVE_PORT'],
+  ['a variable that is no JSON', [echo], { WASM_SERVE_CONFIG: '{' }, 'WASM_SERVE_CONFIG', 'JSON'],
+  [
+    'a switch variable of the wrong kind',
+    [echo],
+    { WASM_SERVE_WASI: 'maybe' },
+    'WASM_SERVE_WASI',
+    'true or false',
+  ],
+]
+
+test.each(badCalls)('%s ends with a message and exit 2', async (_, args, env, ...said) => {
+  const { code, stdout, stderr } = await run(args, env)
+  expect(code).toBe(2)
+  expect(stdout).toBe('')
+  for (const text of said) expect(stderr).toContain(text)
+  expectNoStack(stderr)
+})
+
+function expectNoStack(stderr: string): void {
+  expect(stderr).not.toMatch(/^\s+at /m)
+  expect(stderr).not.toContain('this is a bug')
+}
+
+/** Its first instruction does not exist. */
+function invalidModule(): Uint8Array {
+  const bytes = guestBytes('(module (func (export "go") (result i32) (i32.const 77)))')
+  const at = bytes.lastIndexOf(77) // 77 is one LEB128 byte of two: 0xcd 0x00
+  bytes[at === -1 ? bytes.indexOf(0xcd) - 1 : at] = 0xff
+  return bytes
+}

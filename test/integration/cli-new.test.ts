@@ -1,0 +1,173 @@
+import { execFile } from 'node:child_process'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { LANGUAGES } from '../../src/commands/new/languages.ts'
+import { run } from '../support/cli.ts'
+
+const NAMES = Object.keys(LANGUAGES)
+
+/** An empty folder to work in. */
+function emptyFolder(): string {
+  const cwd = mkdtempSync(join(tmpdir(), 'wasm-serve-new-'))
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }))
+  return cwd
+}
+
+/** What is in a folder, with what is in the folders in it. */
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((path) => statSync(join(folder, path)).isFile())
+    .sort()
+}
+
+test('without words new lists the languages, what builds each, and where to get it', async () => {
+  const { code, stdout } = await run(['new'])
+  expect(code).toBe(0)
+  for (const [name, { toolchain }] of Object.entries(LANGUAGES)) {
+    expect(stdout).toMatch(new RegExp(`^ {2}${name} +${toolchain.name.replaceAll('+', '\\+')} `, 'm'))
+    expect(stdout).toContain(toolchain.get)
+  }
+})
+
+test.each(
+  NAMES,
+)('a project in %s has its source, its build, a README, and a config that can be served', async (name) => {
+  const cwd = emptyFolder()
+  const { code, stdout, stderr } = await run(['new', name, 'my-greeter'], {}, { cwd })
+  expect([code, stderr]).toEqual([0, ''])
+  const language = LANGUAGES[name as keyof typeof LANGUAGES]
+  const folder = join(cwd, 'my-greeter')
+  const expected = [...language.files, '.gitignore', 'README.md', 'wasm-serve.yaml'].sort()
+  expect(filesIn(folder)).toEqual(expected)
+  for (const file of expected) expect(stdout).toContain(file)
+  expect(statSync(join(folder, 'build.sh')).mode & 0o777).toBe(0o755)
+  expect(expected).toContain(language.source)
+  expect(readFileSync(join(folder, 'README.md'), 'utf8')).toContain(language.toolchain.get)
+
+  // Nothing is left of where it came from.
+  for (const file of ['build.sh', 'README.md', 'wasm-serve.yaml']) {
+    const text = readFileSync(join(folder, file), 'utf8')
+    expect(text).toContain('my-greeter.wasm')
+    expect(text).not.toMatch(/hello\.wasm|target\/my|\.\.\//)
+  }
+  const named = expected.filter((file) => /^(?:Cargo|go\.mod|package)/.test(file))
+  for (const file of named) {
+    const text = readFileSync(join(folder, file), 'utf8')
+    expect(text).toMatch(/^module example.com\/my-greeter$|name"? ?[=:] "my-greeter"/m)
+    expect(text).not.toMatch(/"hello|hello-/)
+    if (!file.includes('lock')) expect(text).not.toContain('MIT')
+  }
+
+  // As if it were built.
+  const hello = fileURLToPath(new URL('../../plugins/hello/hello.wasm', import.meta.url))
+  copyFileSync(hello, join(folder, 'my-greeter.wasm'))
+  const checked = await run(['check'], {}, { cwd: folder })
+  expect([checked.code, checked.stderr]).toEqual([0, ''])
+  expect(checked.stdout).toMatch(/POST +\/ +my-greeter.wasm +hello/)
+})
+
+test('a language can be named by its title', async () => {
+  const cwd = emptyFolder()
+  expect((await run(['new', 'C++', 'a'], {}, { cwd })).code).toBe(0)
+  expect((await run(['new', 'JavaScript', 'b'], {}, { cwd })).code).toBe(0)
+  expect([existsSync(join(cwd, 'a/hello.cc')), existsSync(join(cwd, 'b/hello.js'))]).toEqual([true, true])
+})
+
+test('an empty folder that is there will do', async () => {
+  const cwd = emptyFolder()
+  mkdirSync(join(cwd, 'greeter'))
+  expect((await run(['new', 'zig', 'greeter'], {}, { cwd })).code).toBe(0)
+  expect(existsSync(join(cwd, 'greeter/hello.zig'))).toBe(true)
+})
+
+test('a folder with anything in it is left as it is', async () => {
+  const cwd = emptyFolder()
+  mkdirSync(join(cwd, 'greeter'))
+  writeFileSync(join(cwd, 'greeter/.hidden'), 'mine')
+  const { code, stderr } = await run(['new', 'zig', 'greeter'], {}, { cwd })
+  expect([code, stderr]).toEqual([1, 'wasm-serve: No project was made in greeter: the folder is not empty\n'])
+  expect(filesIn(cwd)).toEqual(['greeter/.hidden'])
+})
+
+test.each([
+  ['a file', (path: string) => writeFileSync(path, 'mine')],
+  ['a link to nowhere', (path: string) => symlinkSync('nowhere', path)],
+])('where %s has the name, nothing is made', async (_what, put) => {
+  const cwd = emptyFolder()
+  put(join(cwd, 'greeter'))
+  const { code, stderr } = await run(['new', 'zig', 'greeter'], {}, { cwd })
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^wasm-serve: No project was made in greeter: .*\n$/)
+  expect(readdirSync(cwd)).toEqual(['greeter'])
+})
+
+test.each([
+  ['..'],
+  ['../a'],
+  ['a/b'],
+  ['/tmp/a'],
+  ['A'],
+  ['1a'],
+  ['a b'],
+  ['a-'],
+  ['a--b'],
+  ['a_b'],
+  ['é'],
+  ['a.b'],
+  [''],
+  ['a\nb'],
+  ['a\n'],
+  ['a'.repeat(65)],
+])('%j is no name for a project', async (name) => {
+  const cwd = emptyFolder()
+  const { code, stderr } = await run(['new', 'wat', name], {}, { cwd })
+  expect(code).toBe(2)
+  expect(stderr).toContain('small letters, digits and hyphens')
+  expect(readdirSync(cwd)).toEqual([])
+})
+
+test.each([
+  [['rst', 'a'], /no language "rst"; did you mean "rust"\?/],
+  [['cobol', 'a'], /There are: rust, go, /],
+  [['__proto__', 'a'], /no language/],
+  [['rust', 'serde'], /called serde already/],
+  [['rust'], /name the project/],
+  [['rust', 'a', 'b'], /not also b/],
+  [['rust', 'a', '--force'], /no flag --force/],
+])('new %j is refused with exit 2, and makes nothing', async (words, said) => {
+  const cwd = emptyFolder()
+  const { code, stdout, stderr } = await run(['new', ...words], {}, { cwd })
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toMatch(said)
+  expect(readdirSync(cwd)).toEqual([])
+})
+
+test('the package has all that projects are made of', async () => {
+  const { stdout } = await promisify(execFile)('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
+  })
+  const [packed] = JSON.parse(stdout) as { files: { path: string }[] }[]
+  const packedPaths = packed?.files.map(({ path }) => path) ?? []
+  const templates = Object.values(LANGUAGES).flatMap(({ folder, files }) =>
+    files.map((file) => `plugins/${folder}/${file}`),
+  )
+  // And the plug-in that the README serves: nothing that was built besides.
+  expect(packedPaths.filter((path) => path.startsWith('plugins/')).sort()).toEqual(
+    [...templates, 'plugins/hello/hello.wasm'].sort(),
+  )
+})

@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { run, start } from '../support/cli-process.ts'
+import { file, guest } from '../support/guest.ts'
+
+/* What only a process has: the words that Node gives it, its exit code, its pipes, its signals. */
+
+const post = (url: string, body = '') => fetch(url, { method: 'POST', body })
+
+test('the built command serves, and SIGTERM ends it with 0', async () => {
+  const server = start([guest('echo'), '0'])
+  expect(await (await post(await server.listening(), 'abc')).text()).toBe('abc')
+  server.kill('SIGTERM')
+  expect(await server.ended).toMatchObject({ code: 0, signal: null })
+})
+
+test('a mistake ends it with 2, a failure with 1, and neither shows a stack', async () => {
+  const [mistake, failure] = await Promise.all([run([guest('echo'), '--prot', '0']), run(['absent.wasm'])])
+  expect([mistake.code, failure.code]).toEqual([2, 1])
+  expect(mistake.stderr + failure.stderr).not.toMatch(/^\s+at /m)
+})
+
+test('standard input and output carry any bytes', async () => {
+  const input = Uint8Array.from({ length: 100_000 }, (_, index) => index)
+  const { code, bytes } = await run(['call', guest('echo'), '--stdin'], {}, { input })
+  expect([code, bytes.equals(input)]).toEqual([0, true])
+})
+
+test('a reader of the output that goes away does not end the server', async () => {
+  const server = start([guest('echo'), '0'])
+  const url = await server.listening()
+  server.child.stdout?.destroy()
+  server.child.stderr?.destroy()
+  expect(await (await post(url, 'still here')).text()).toBe('still here')
+})
+
+test('neither YAML nor TOML is loaded to serve a plug-in', async () => {
+  const config = file('c.json', '{"port": 0}')
+  const loaded = `data:text/javascript,${encodeURIComponent(`
+    import { register } from 'node:module'
+    register('data:text/javascript,' + encodeURIComponent(
+      'import { writeSync } from "node:fs"; export async function resolve(s, c, next) { const r = await next(s, c); writeSync(2, r.url + "\\\\n"); return r }'))`)}`
+  const env = { NODE_OPTIONS: `--import ${loaded}` }
+  const plain = await modulesOf(start([guest('echo'), '0'], env))
+  expect(plain).toContain('dist/serve.js')
+  expect(plain).not.toMatch(/\/yaml\/|toml|config-file|dist\/check|\/ajv\//)
+  expect(await modulesOf(start([guest('echo'), '-c', config], env))).not.toMatch(/\/yaml\/|toml-eslint/)
+})
+
+async function modulesOf(server: ReturnType<typeof start>): Promise<string> {
+  await server.listening()
+  server.kill('SIGTERM')
+  return (await server.ended).stderr
+}

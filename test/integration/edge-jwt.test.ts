@@ -1,0 +1,162 @@
+import { createHmac, createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import type { ServerOptions } from '../../src/config/options.ts'
+import { selfSigned } from '../support/certificate.ts'
+import { run } from '../support/cli.ts'
+import { guest } from '../support/guest.ts'
+import { listen, serve } from '../support/serve.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-jwt-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const file = (name: string, content: string | object) => {
+  writeFileSync(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content))
+  return join(folder, name)
+}
+
+const SECRET = 'a secret of thirty-two characters'
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+const ed = generateKeyPairSync('ed25519')
+const pem = (key: KeyObject) => String(key.export({ type: 'spki', format: 'pem' }))
+const rsaPem = file('rsa.pem', pem(rsa.publicKey))
+const jwk = (key: KeyObject, kid: string) => ({ ...key.export({ format: 'jwk' }), kid })
+const jwks = file('jwks.json', {
+  keys: [jwk(rsa.publicKey, 'one'), jwk(ec.publicKey, 'two'), jwk(ed.publicKey, 'three')],
+})
+
+/** A token, whatever one wants to have in it. */
+function token(alg: string, key: string | KeyObject, claims: object = {}, header: object = {}): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const text = `${part({ alg, typ: 'JWT', ...header })}.${part({ sub: 'Bob', ...claims })}`
+  return `${text}.${signed(alg, key, text)}`
+}
+
+function signed(alg: string, key: string | KeyObject, text: string): string {
+  if (alg === 'none') return ''
+  if (alg.startsWith('HS')) return createHmac('sha256', key).update(text).digest('base64url')
+  const privateKey = typeof key === 'string' ? createPrivateKey(key) : key
+  const options = alg.startsWith('ES') ? { key: privateKey, dsaEncoding: 'ieee-p1363' as const } : privateKey
+  return sign(alg === 'EdDSA' ? null : 'sha256', Buffer.from(text), options).toString('base64url')
+}
+
+async function ask(jwt: NonNullable<ServerOptions['jwt']>, bearer: string | undefined, url = '/') {
+  const app = await serve({ plugin: guest('echo') }, { jwt })
+  const headers = bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }
+  return app.inject({ method: 'POST', url, body: 'hi', headers })
+}
+
+test.each([
+  ['a secret', { secret: SECRET }, token('HS256', SECRET)],
+  ['a public key', { publicKey: rsaPem }, token('RS256', rsa.privateKey)],
+  ['a certificate', { publicKey: file('cert.pem', selfSigned('a').cert) }, undefined],
+  ['a key of a set, by its id', { jwks }, token('ES256', ec.privateKey, {}, { kid: 'two' })],
+  ['another key of the set', { jwks }, token('EdDSA', ed.privateKey, {}, { kid: 'three' })],
+  [
+    'the only key of a set',
+    { jwks: file('one.json', { keys: [jwk(ec.publicKey, 'two')] }) },
+    token('ES256', ec.privateKey),
+  ],
+])('a token is verified with %s', async (_, jwt, bearer) => {
+  if (bearer !== undefined) expect((await ask(jwt, bearer)).body).toBe('hi')
+  const refused = await ask(jwt, undefined)
+  expect(refused.json()).toMatchObject({ status: 401, code: 'WASM_SERVE_TOKEN_REFUSED' })
+  expect(refused.headers).toMatchObject({
+    'www-authenticate': 'Bearer',
+    'content-type': 'application/problem+json',
+  })
+})
+
+const VARIABLE = `\${S}`
+const inPast = Math.floor(Date.now() / 1000) - 60
+test.each([
+  ['of another secret', { secret: SECRET }, token('HS256', `${SECRET}!`)],
+  ['that is not signed', { secret: SECRET }, token('none', '')],
+  ['that is not signed, to a public key', { publicKey: rsaPem }, token('none', '')],
+  ['that has expired', { secret: SECRET }, token('HS256', SECRET, { exp: inPast })],
+  ['that is for later', { secret: SECRET }, token('HS256', SECRET, { nbf: inPast + 3_600 })],
+  [
+    'signed with the public key as if that were a secret',
+    { publicKey: rsaPem },
+    token('HS256', pem(rsa.publicKey)),
+  ],
+  [
+    'of an algorithm that is not allowed',
+    { publicKey: rsaPem, algorithms: ['PS256' as const] },
+    token('RS256', rsa.privateKey),
+  ],
+  ['for another audience', { secret: SECRET, audience: ['us'] }, token('HS256', SECRET, { aud: 'them' })],
+  ['for nobody', { secret: SECRET, audience: ['us'] }, token('HS256', SECRET)],
+  ['of nobody', { secret: SECRET, issuer: ['us'] }, token('HS256', SECRET)],
+  ['of another issuer', { secret: SECRET, issuer: ['us'] }, token('HS256', SECRET, { iss: 'them' })],
+  ['of a key that is not in the set', { jwks }, token('ES256', ec.privateKey, {}, { kid: 'four' })],
+  ['of another key of the set', { jwks }, token('ES256', ec.privateKey, {}, { kid: 'one' })],
+  ['that names no key of several', { jwks }, token('ES256', ec.privateKey)],
+  ['that is none', { secret: SECRET }, 'hello'],
+  ['with more behind it', { secret: SECRET }, `${token('HS256', SECRET)} x`],
+  ['that is empty', { secret: SECRET }, ' '],
+])('a token %s is told 401', async (_, jwt, bearer) => {
+  const refused = await ask(jwt, bearer)
+  expect(refused.json()).toMatchObject({ status: 401, code: 'WASM_SERVE_TOKEN_REFUSED' })
+  expect(refused.body).not.toContain(SECRET)
+})
+
+test('a token that has expired is told so, and audience and issuer may be right', async () => {
+  const expired = await ask({ secret: SECRET }, token('HS256', SECRET, { exp: inPast }))
+  expect(expired.json().detail).toMatch(/expired/)
+  const jwt = { secret: SECRET, audience: ['us', 'them'], issuer: ['me'] }
+  expect((await ask(jwt, token('HS256', SECRET, { aud: ['them'], iss: 'me' }))).statusCode).toBe(200)
+})
+
+test('who has no token is refused before the body is read, at any URL; and a key may be asked for besides', async () => {
+  const apiKeys = ['first-key-0123456789']
+  const { url } = await listen({ plugin: guest('echo') }, { jwt: { secret: SECRET }, apiKeys })
+  const authorization = `Bearer ${token('HS256', SECRET)}`
+  const status = async (headers: Record<string, string>, path = '/') =>
+    (await fetch(url + path, { method: 'POST', body: 'hi', headers })).status
+  expect(await status({ authorization, 'x-api-key': 'first-key-0123456789' })).toBe(200)
+  expect(await status({ authorization })).toBe(401)
+  expect(await status({ 'x-api-key': 'first-key-0123456789' }, '/nowhere')).toBe(401)
+})
+
+test.each([
+  ['no key', {}, 'WASM_SERVE_OPTIONS_INVALID'],
+  ['two keys', { secret: SECRET, jwks }, 'WASM_SERVE_OPTIONS_INVALID'],
+  ['a short secret', { secret: 'too short' }, 'WASM_SERVE_OPTIONS_INVALID'],
+  [
+    'a public key as a secret',
+    { publicKey: rsaPem, algorithms: ['HS256' as const] },
+    'WASM_SERVE_OPTIONS_INVALID',
+  ],
+  [
+    'an algorithm of other keys',
+    { publicKey: rsaPem, algorithms: ['ES256' as const] },
+    'WASM_SERVE_JWT_KEY_INVALID',
+  ],
+  ['a file that is not there', { publicKey: join(folder, 'none.pem') }, 'WASM_SERVE_JWT_KEY_INVALID'],
+  ['a file that is no key', { publicKey: file('no.pem', 'hello') }, 'WASM_SERVE_JWT_KEY_INVALID'],
+  ['a set that is none', { jwks: file('no.json', '{}') }, 'WASM_SERVE_JWT_KEY_INVALID'],
+  ['a set that is no JSON', { jwks: file('text.json', 'hello') }, 'WASM_SERVE_JWT_KEY_INVALID'],
+  [
+    'a set of secrets',
+    { jwks: file('oct.json', { keys: [{ kty: 'oct', k: 'AAAA' }] }) },
+    'WASM_SERVE_JWT_KEY_INVALID',
+  ],
+])('%s is refused at the start', async (_, jwt, code) => {
+  await expect(ask(jwt, undefined)).rejects.toMatchObject({ code })
+})
+
+test('the secret is shown nowhere', async () => {
+  const config = (secret: string) =>
+    file('c.json', { jwt: { secret }, plugins: { a: { source: guest('echo') } } })
+  const printed = await run(['-c', config(SECRET), '--print-config'])
+  expect(JSON.parse(printed.stdout).options.jwt.secret).toBe('(secret)')
+  const variable = await run(['-c', config(VARIABLE), '--print-config'], { S: SECRET })
+  expect(JSON.parse(variable.stdout).options.jwt.secret).toBe(VARIABLE)
+  const short = await run(['check', '-c', config('only-20-characters-..')])
+  expect(short.code).toBe(2)
+  expect(short.stderr).toContain('32 characters')
+  expect(short.stderr).not.toContain('only-20')
+})

@@ -1,0 +1,75 @@
+import { EventEmitter } from 'node:events'
+import type { Worker } from 'node:worker_threads'
+import { expect, test } from 'vitest'
+import { terminateOrWriteOff, trackThread } from '../../src/engine/stuck-threads.ts'
+import type { ServedRoute } from '../../src/route/served-route.ts'
+import { listenAdmin, listenBoth } from '../support/admin.ts'
+import { start } from '../support/cli.ts'
+import { guest } from '../support/guest.ts'
+import { keepLog } from '../support/instance.ts'
+
+async function ask(url: string): Promise<[status: number, body: unknown]> {
+  const answer = await fetch(url)
+  return [answer.status, await answer.json()]
+}
+
+test('a server is not ready before its routes are loaded, while one of them is in trouble, and when it ends', async () => {
+  const well = { url: '/well' } as ServedRoute
+  const ill = { url: '/ill', host: 'a.example', trouble: '5 starts in a row failed' } as ServedRoute
+  const expected = [
+    [{ state: 'starting' }, 503, ['the routes are being loaded']],
+    [{ routes: [well] }, 200, []],
+    [{ routes: [well, ill] }, 503, ['route a.example/ill: 5 starts in a row failed']],
+    [{ state: 'draining', routes: [well] }, 503, ['the server is ending']],
+  ] as const
+  for (const [served, status, reasons] of expected) {
+    const { url } = await listenAdmin(served)
+    expect(await ask(`${url}/readyz`)).toEqual([status, { ready: status === 200, reasons }])
+    expect(await ask(`${url}/healthz`)).toEqual([200, { healthy: true, reasons: [] }])
+  }
+})
+
+test('it is not ready from the moment that it is told to end, while clients are still answered', async () => {
+  const server = await listenBoth([{ plugin: guest('echo') }], { drainMs: 1_000 })
+  const drained = server.drain()
+  expect(await ask(`${server.adminUrl}/readyz`)).toEqual([
+    503,
+    { ready: false, reasons: ['the server is ending'] },
+  ])
+  expect(await (await fetch(server.url, { method: 'POST', body: 'still' })).text()).toBe('still')
+  await drained
+  await expect(fetch(`${server.adminUrl}/readyz`)).rejects.toThrow()
+})
+
+test('it is not healthy while a thread cannot be ended', async () => {
+  const { url } = await listenAdmin()
+  const thread = Object.assign(new EventEmitter(), {
+    threadId: 7,
+    terminate: () => new Promise(() => undefined),
+  })
+  trackThread(thread as unknown as Worker)
+  await terminateOrWriteOff(thread as unknown as Worker, keepLog(), 1)
+  expect(await ask(`${url}/healthz`)).toEqual([
+    503,
+    { healthy: false, reasons: ['threads that cannot be ended: 1'] },
+  ])
+  thread.emit('exit', 1)
+  expect(await ask(`${url}/healthz`)).toMatchObject([200, { healthy: true }])
+})
+
+test('nobody is told that it is healthy while a guest holds the event loop', async () => {
+  const server = start([guest('loop'), '0', '--stall-ms', '0', '--admin', '127.0.0.1:0'])
+  const url = await server.listening()
+  while (!server.stderr().includes('token')) await new Promise(setImmediate)
+  const adminUrl = /listener is on (\S+),/.exec(server.stderr())?.[1]
+  expect(await ask(`${adminUrl}/healthz`)).toMatchObject([200, { healthy: true }])
+  fetch(url, { method: 'POST', body: 'a' }).catch(() => undefined)
+  const isSilent = async () => {
+    const signal = AbortSignal.timeout(1_000)
+    return fetch(`${adminUrl}/healthz`, { signal }).then(
+      () => false,
+      () => true,
+    )
+  }
+  while (!(await isSilent())) await new Promise(setImmediate) // the call may not have begun yet
+})

@@ -1,0 +1,224 @@
+import { expect, test } from 'vitest'
+import { METRICS } from '../../src/admin/metric-table.ts'
+import type { Engine } from '../../src/engine/engine.ts'
+import { type EngineStats, NO_STATS } from '../../src/engine/stats.ts'
+import { Histogram } from '../../src/meters/histogram.ts'
+import { Meters } from '../../src/meters/meters.ts'
+import { listenBoth } from '../support/admin.ts'
+import { file, guest } from '../support/guest.ts'
+import { kvGuest } from '../support/kv-guest.ts'
+import { open, post } from '../support/socket.ts'
+
+/** Values by name and labels, as Prometheus reads them. */
+async function scrape(adminUrl: string): Promise<Map<string, number>> {
+  const answer = await fetch(`${adminUrl}/metrics`)
+  expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+  const lines = (await answer.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
+}
+
+/** The only value of a metric with these labels, besides those of the route. */
+function valueIn(metrics: Map<string, number>, name: string, labels = ''): number | undefined {
+  const found = [...metrics].filter(([key]) => key.startsWith(`${name}{`) && key.endsWith(`${labels}}`))
+  expect(found.length).toBeLessThanOrEqual(1)
+  return found[0]?.[1]
+}
+
+/** An engine that says so of itself. */
+function fakeEngine(stats: Partial<EngineStats> = {}): { engine: Engine } {
+  const engine: Engine = {
+    name: 'inline',
+    trouble: undefined,
+    ready: Promise.resolve(),
+    stats: { ...NO_STATS, ...stats },
+    call: () => new Uint8Array(),
+    close: async () => undefined,
+  }
+  return { engine }
+}
+
+async function send(url: string, bodies: readonly string[]): Promise<number[]> {
+  return Promise.all(bodies.map(async (body) => (await fetch(url, { method: 'POST', body })).status))
+}
+
+test.each([
+  ['on the event loop', {}],
+  ['in threads', { workers: 1 }],
+])('calls are counted by outcome, with how long they waited and ran: %s', async (_, options) => {
+  const server = await listenBoth([{ plugin: guest('moody'), url: '/moods', ...options }])
+  expect(await send(`${server.url}/moods`, ['a', 'b', 'E', 'T'])).toEqual([200, 200, 409, 500])
+  const metrics = await scrape(server.adminUrl)
+  const outcomes = ['ok', 'guest_error', 'trap', 'timeout', 'error']
+  expect(outcomes.map((each) => valueIn(metrics, 'wasm_serve_calls_total', `,outcome="${each}"`))).toEqual([
+    2, 1, 1, 0, 0,
+  ])
+  expect(valueIn(metrics, 'wasm_serve_guest_seconds_count')).toBe(4)
+  expect(valueIn(metrics, 'wasm_serve_guest_seconds_bucket', ',le="+Inf"')).toBe(4)
+  expect(valueIn(metrics, 'wasm_serve_queue_wait_seconds_count')).toBe(4)
+  expect(valueIn(metrics, 'wasm_serve_restarts_total')).toBe(1)
+  expect(valueIn(metrics, 'wasm_serve_queue_length')).toBe(0)
+  expect(valueIn(metrics, 'wasm_serve_guest_memory_bytes')).toBeGreaterThanOrEqual(65_536)
+  expect(valueIn(metrics, 'wasm_serve_kernel_memory_bytes')).toBeGreaterThan(0)
+  expect([...metrics.keys()].find((key) => key.startsWith('wasm_serve_instances'))).toMatch(
+    /^wasm_serve_instances\{route="\/moods",plugin="moody\.wasm",digest="[\da-f]{12}"\}$/,
+  )
+  expect(metrics.get('wasm_serve_ready')).toBe(1)
+  expect(metrics.get('wasm_serve_routes')).toBe(1)
+  expect(metrics.has('nodejs_eventloop_lag_p99_seconds')).toBe(true)
+})
+
+test('guests that run too long are counted, and their time with them', async () => {
+  const server = await listenBoth([{ plugin: guest('moody'), timeoutMs: 50 }])
+  expect(await send(server.url, ['L'])).toEqual([504])
+  const metrics = await scrape(server.adminUrl)
+  expect(valueIn(metrics, 'wasm_serve_calls_total', ',outcome="timeout"')).toBe(1)
+  expect(valueIn(metrics, 'wasm_serve_timeouts_total')).toBe(1)
+  expect(valueIn(metrics, 'wasm_serve_restarts_total')).toBe(1)
+  expect(valueIn(metrics, 'wasm_serve_guest_seconds_sum')).toBeGreaterThan(0.049)
+})
+
+test('calls that wait and calls that are refused are told while that is so', async () => {
+  const server = await listenBoth([
+    { plugin: guest('moody'), workers: 1, spareWorkers: 0, maxQueue: 1, timeoutMs: 1_000 },
+  ])
+  const port = Number(new URL(server.url).port)
+  const looping = await open(port)
+  looping.send(post('L'))
+  for (let running = 0; running === 0; ) {
+    running = valueIn(await scrape(server.adminUrl), 'wasm_serve_running_calls') ?? 0
+  }
+  const waiting = await open(port)
+  waiting.send(post('a'))
+  for (let length = 0; length === 0; ) {
+    const metrics = await scrape(server.adminUrl)
+    length = valueIn(metrics, 'wasm_serve_queue_length') ?? 0
+    if (valueIn(metrics, 'wasm_serve_timeouts_total') === 1) break // it had its turn
+  }
+  expect(await waiting.answer()).toMatchObject({ status: 200 })
+})
+
+test('requests that reach no guest are no calls', async () => {
+  const server = await listenBoth([{ plugin: guest('echo'), bodyLimit: 4 }])
+  expect(await send(server.url, ['12345'])).toEqual([413])
+  expect((await fetch(`${server.url}/nowhere`)).status).toBe(404)
+  const metrics = await scrape(server.adminUrl)
+  const all = [...metrics].filter(([key]) => key.startsWith('wasm_serve_calls_total'))
+  expect(all.map(([, value]) => value)).toEqual(all.map(() => 0))
+})
+
+test('calls with hooks and answers that break the contract are counted too', async () => {
+  const broken = {
+    name: 'broken',
+    input: () => new Uint8Array(),
+    answer: () => {
+      throw new Error('no')
+    },
+  }
+  const server = await listenBoth([
+    { plugin: guest('echo'), url: '/hooked', onResult: () => undefined },
+    { plugin: guest('echo'), url: '/http', contract: 'http' },
+    { plugin: guest('echo'), url: '/broken', contract: broken },
+  ])
+  expect(await send(`${server.url}/hooked`, ['a'])).toEqual([200])
+  expect(await send(`${server.url}/http`, ['a'])).toEqual([502])
+  expect(await send(`${server.url}/broken`, ['a'])).toEqual([500])
+  const metrics = await scrape(server.adminUrl)
+  const counted = [...metrics].filter(([key, value]) => key.startsWith('wasm_serve_calls_total') && value > 0)
+  expect(
+    counted.map(([key]) => /route="([^"]+)".*outcome="(\w+)"/.exec(key)?.slice(1).join(' ')).sort(),
+  ).toEqual(['/broken error', '/hooked ok', '/http contract_broken'])
+})
+
+test('what guests send to other servers is counted', async () => {
+  const server = await listenBoth([
+    { plugin: guest('fetch'), function: 'fetch', url: '/fetch', allowedHosts: ['127.0.0.1'] },
+    { plugin: guest('fetch'), function: 'fetch', url: '/refused', allowedHosts: ['other.example'] },
+  ])
+  const request = JSON.stringify({ url: `${server.adminUrl}/readyz` })
+  await send(`${server.url}/fetch`, [request])
+  await send(`${server.url}/refused`, [request])
+  const metrics = await scrape(server.adminUrl)
+  expect(countedIn(metrics, 'wasm_serve_outbound_requests_total', 'result')).toEqual([
+    '/fetch 2xx 1',
+    '/refused refused 1',
+  ])
+})
+
+test.each([
+  ['on the event loop', {}],
+  ['in threads', { workers: 1 }],
+])('what guests do with the store is counted: %s', async (_, options) => {
+  const kv = file('kv.wasm', kvGuest('get', 'set'))
+  const server = await listenBoth([
+    { plugin: kv, function: 'get', url: '/get', ...options },
+    { plugin: kv, function: 'set', url: '/set', kv: { access: 'read' }, ...options },
+  ])
+  await send(`${server.url}/get`, ['some-key'])
+  await send(`${server.url}/get`, ['some-key'])
+  await send(`${server.url}/set`, ['some-keyvalue'])
+  const metrics = await scrape(server.adminUrl)
+  expect(countedIn(metrics, 'wasm_serve_kv_operations_total', 'operation', 'result')).toEqual([
+    '/get get ok 2',
+    '/set set forbidden 1',
+  ])
+})
+
+/** Route, other labels and values of a metric. */
+function countedIn(metrics: Map<string, number>, name: string, ...labels: string[]): string[] {
+  const valueOfLabel = (key: string, label: string) => new RegExp(`\\b${label}="([^"]*)"`).exec(key)?.[1]
+  return [...metrics]
+    .filter(([key]) => key.startsWith(`${name}{`))
+    .map(([key, value]) =>
+      [...['route', ...labels].map((label) => valueOfLabel(key, label)), value].join(' '),
+    )
+    .sort()
+}
+
+test('each metric of the table is there, once there is something to tell', async () => {
+  const server = await listenBoth([{ plugin: guest('echo') }])
+  const text = await (await fetch(`${server.adminUrl}/metrics`)).text()
+  for (const { name, type } of METRICS) expect(text).toContain(`# TYPE ${name} ${type}\n`)
+})
+
+test('a client chooses no label', async () => {
+  const server = await listenBoth([{ plugin: guest('echo'), url: '/a/:id', method: '*' }])
+  const before = await scrape(server.adminUrl)
+  for (let id = 0; id < 20; id++) await fetch(`${server.url}/a/${id}?x=${id}`, { method: 'PUT', body: 'x' })
+  const own = (metrics: Map<string, number>) =>
+    [...metrics.keys()].filter((key) => key.startsWith('wasm_serve'))
+  expect(own(await scrape(server.adminUrl))).toEqual(own(before))
+})
+
+test('a histogram puts a value into the bucket whose bound is not below it', () => {
+  const histogram = new Histogram([1, 2])
+  for (const value of [0, 1, 1.5, 2, 3]) histogram.observe(value)
+  expect([...histogram.counts]).toEqual([2, 2, 1])
+  expect(histogram.sum).toBe(7.5)
+})
+
+test('a server that is reloaded for ever does not tell more and more', async () => {
+  const meters = new Meters()
+  const { engine } = fakeEngine()
+  for (let version = 0; version < 500; version++) {
+    const meter = meters.of({ route: '/', plugin: 'p', digest: String(version) })
+    const metered = meters.engine(engine, meter)
+    meter.outcomes.count('ok')
+    await metered.close()
+  }
+  expect(meters.all.length).toBeLessThanOrEqual(101)
+  expect(meters.all.reduce((sum, { outcomes }) => sum + outcomes.of('ok'), 0)).toBe(500)
+  expect(meters.all.find(({ labels }) => labels.digest === 'other')?.outcomes.of('ok')).toBe(400)
+})
+
+test('a version that comes back counts on, and what a closed one did is kept', async () => {
+  const meters = new Meters()
+  const labels = { route: '/', plugin: 'p', digest: 'a' }
+  const first = fakeEngine({ restarted: 2, waiting: 3 })
+  const metered = meters.engine(first.engine, meters.of(labels))
+  expect(meters.of(labels).stats).toMatchObject({ restarted: 2, waiting: 3 })
+  await metered.close()
+  expect(meters.of(labels).stats).toMatchObject({ restarted: 2, waiting: 0 })
+  meters.engine(fakeEngine({ restarted: 1, waiting: 1 }).engine, meters.of({ ...labels }))
+  expect(meters.of(labels).stats).toMatchObject({ restarted: 3, waiting: 1 })
+  expect(meters.all.length).toBe(1)
+})

@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest'
+import { createApp } from '../../src/app.ts'
+import { checkServerOptions } from '../../src/config/options.ts'
+import { openLog } from '../../src/log/log.ts'
+import { guest } from '../support/guest.ts'
+import { startLoad } from '../support/load.ts'
+import { listen } from '../support/serve.ts'
+import { open } from '../support/socket.ts'
+
+/** An app to put in the place of another. */
+async function appOf(name: string) {
+  const options = checkServerOptions({ logLevel: 'silent', routes: [{ plugin: guest(name) }] })
+  const { app } = await createApp(options, openLog('silent'))
+  return app
+}
+
+test('while apps are swapped under load, every request gets its own answer', async () => {
+  const server = await listen({ plugin: guest('echo') })
+  const load = startLoad({
+    url: server.url,
+    body: (id) => `id ${id}`,
+    isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
+  })
+  for (let swap = 0; swap < 20; swap++) {
+    const [next] = await Promise.all([appOf(swap % 2 === 0 ? 'upper' : 'echo'), load.answered(100)])
+    await server.replace(next)
+  }
+  await load.answered(100)
+  expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0, closing: 0 })
+})
+
+test('from the moment of a swap, new requests go to the new app', async () => {
+  const server = await listen({ plugin: guest('echo') })
+  const client = await open(server.port)
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc')
+  expect(String((await client.answer())?.body)).toBe('abc')
+  const replaced = server.replace(await appOf('upper'))
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc')
+  expect(String((await client.answer())?.body)).toBe('ABC')
+  await replaced
+})
+
+test('a request whose body is still arriving at the swap is answered by the old app', async () => {
+  const server = await listen({ plugin: guest('upper') })
+  const client = await open(server.port)
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n')
+  expect((await client.answer())?.status).toBe(100) // so it has begun
+  client.send('abc')
+  const replaced = server.replace(await appOf('echo'))
+  client.send('def')
+  expect(await client.answer()).toMatchObject({ status: 200, body: Buffer.from('ABCDEF') })
+  await replaced
+})
+
+test('a client that goes away in the middle of its body does not hold up the swap', async () => {
+  const server = await listen({ plugin: guest('upper') })
+  const client = await open(server.port)
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n')
+  expect((await client.answer())?.status).toBe(100)
+  const replaced = server.replace(await appOf('echo'))
+  client.socket.destroy()
+  await replaced
+})
+
+test('the engines of an app that was replaced are closed', async () => {
+  const server = await listen({ plugin: guest('echo') })
+  const app = await appOf('echo')
+  await server.replace(app)
+  await server.replace(await appOf('echo'))
+  await server.replace(app)
+  const answer = await fetch(server.url, { method: 'POST', body: 'abc' })
+  expect([answer.status, (await answer.json()).code]).toEqual([503, 'WASM_SERVE_ENGINE_CLOSED'])
+})

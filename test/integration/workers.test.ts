@@ -1,0 +1,338 @@
+import { execFileSync } from 'node:child_process'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import type { Engine } from '../../src/engine/engine.ts'
+import type { WorkersOptions } from '../../src/engine/workers.ts'
+import { kernel } from '../../src/runtime/kernel.ts'
+import { callText, openEngine } from '../support/engine.ts'
+import { file } from '../support/guest.ts'
+import { keepLog } from '../support/instance.ts'
+
+const open = (guest: string, options: Partial<WorkersOptions> = {}) =>
+  openEngine({ name: 'workers', runtime: kernel }, guest, options)
+
+test('of 50 calls one never returns: it alone is lost', async () => {
+  const engine = await open('moody', { timeoutMs: 100 })
+  await engine.ready
+  const calls = Array.from({ length: 50 }, (_, i) => callText(engine, 'answer', i === 30 ? 'L' : `call ${i}`))
+  const settled = await Promise.allSettled(calls)
+  expect(settled.filter(({ status }) => status === 'rejected')).toHaveLength(1)
+  expect(settled[30]).toMatchObject({ reason: { code: 'WASM_SERVE_DEADLINE_EXCEEDED', statusCode: 504 } })
+  for (const [i, result] of settled.entries()) {
+    if (i !== 30) expect(result).toMatchObject({ value: `call ${i}` })
+  }
+})
+
+test('of 300 calls on two threads every tenth never returns: they alone are lost', async () => {
+  const engine = await open('moody', { timeoutMs: 200, workers: 2 })
+  const calls = Array.from({ length: 300 }, (_, i) =>
+    callText(engine, 'answer', i % 10 === 5 ? `L${i}` : `call ${i}`),
+  )
+  for (const [i, result] of (await Promise.allSettled(calls)).entries()) {
+    if (i % 10 === 5) expect(result).toMatchObject({ reason: { code: 'WASM_SERVE_DEADLINE_EXCEEDED' } })
+    else expect(result).toMatchObject({ value: `call ${i}` })
+  }
+})
+
+test('a large call is answered before and after one that never returns', async () => {
+  const engine = await open('moody', { timeoutMs: 50 })
+  const large = 'x'.repeat(500_000)
+  const calls = [large, 'L', large, `L${large}`, large].map((text) => callText(engine, 'answer', text))
+  expect((await Promise.allSettled(calls)).map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'rejected',
+    'fulfilled',
+    'rejected',
+    'fulfilled',
+  ])
+})
+
+test('what a guest logged before it was ended is in the log of its call', async () => {
+  const engine = await open('moody', { timeoutMs: 50 })
+  const log = keepLog()
+  await expect(callText(engine, 'answer', 'G: hear me', { log })).rejects.toMatchObject({
+    code: 'WASM_SERVE_DEADLINE_EXCEEDED',
+  })
+  expect(log.lines).toMatchObject([{ level: 'info', message: 'G: hear me' }])
+})
+
+test.each([0, 1])('a guest is ended in time, for ever, with %i spare threads', async (spareWorkers) => {
+  const engine = await open('moody', { timeoutMs: 100, spareWorkers })
+  await engine.ready
+  for (let i = 0; i < 5; i++) {
+    await expect(callText(engine, 'answer', 'L')).rejects.toMatchObject({ statusCode: 504 })
+    expect(await callText(engine, 'answer', `well ${i}`)).toBe(`well ${i}`)
+  }
+})
+
+test('two threads run two guests at a time', async () => {
+  const engine = await open('moody', { timeoutMs: 300, workers: 2, spareWorkers: 0 })
+  await engine.ready
+  const begun = performance.now()
+  const looping = callText(engine, 'answer', 'L')
+  expect(await callText(engine, 'answer', 'beside')).toBe('beside')
+  expect(performance.now() - begun).toBeLessThan(300)
+  await expect(looping).rejects.toMatchObject({ statusCode: 504 })
+})
+
+test('while the event loop is held no guest is taken for one that does not return', async () => {
+  const engine = await open('moody', { timeoutMs: 400 })
+  await engine.ready
+  for (let i = 0; i < 3; i++) {
+    const answer = callText(engine, 'answer', 'W')
+    await new Promise((resolve) => setImmediate(resolve)) // it is handed over
+    hold(1_000)
+    expect(await answer).toBe('W')
+  }
+})
+
+test('a call is refused at once when as many calls or bytes wait as may', async () => {
+  const engine = await open('moody', { timeoutMs: 300, maxQueue: 2, maxQueueBytes: 100 })
+  await engine.ready
+  const running = await hang(engine)
+  const waiting = [callText(engine, 'answer', 'a')]
+  await expect(callText(engine, 'answer', 'x'.repeat(100))).rejects.toMatchObject({
+    code: 'WASM_SERVE_QUEUE_FULL',
+  })
+  waiting.push(callText(engine, 'answer', 'b'))
+  await expect(callText(engine, 'answer', 'c')).rejects.toMatchObject({
+    code: 'WASM_SERVE_QUEUE_FULL',
+    statusCode: 503,
+  })
+  expect(await Promise.all(waiting)).toEqual(['a', 'b'])
+  await running.ended
+})
+
+test('a call that has waited for too long is refused, and its guest does not run', async () => {
+  const engine = await open('moody', { timeoutMs: 1_500, maxWaitMs: 400 })
+  await engine.ready
+  const running = await hang(engine)
+  const log = keepLog()
+  await expect(callText(engine, 'answer', 'G', { log })).rejects.toMatchObject({
+    code: 'WASM_SERVE_QUEUE_SLOW',
+  })
+  await running.ended
+  expect(await callText(engine, 'answer', 'well')).toBe('well')
+  expect(log.lines).toEqual([])
+})
+
+test('the call of a client that went away while it waited is not run', async () => {
+  const engine = await open('moody', { timeoutMs: 200 })
+  await engine.ready
+  const running = await hang(engine)
+  const [log, socket] = [keepLog(), { destroyed: false }]
+  const abandoned = callText(engine, 'answer', 'G', { log, raw: { socket } })
+  socket.destroyed = true
+  await expect(abandoned).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
+  await running.ended
+  expect(log.lines).toEqual([])
+})
+
+test('those that went away make room for others', async () => {
+  const engine = await open('moody', { timeoutMs: 200, maxQueue: 1 })
+  await engine.ready
+  const running = await hang(engine)
+  const abandoned = callText(engine, 'answer', 'a', { log: keepLog(), raw: { socket: { destroyed: true } } })
+  const other = callText(engine, 'answer', 'b')
+  await expect(abandoned).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
+  expect(await other).toBe('b')
+  await running.ended
+})
+
+/** The path of a module with the host function of the guest `relay`. */
+const relay = (body: string) =>
+  file(
+    `relay-${serial++}.mjs`,
+    `import fs from 'node:fs'; export default { env: { relay(context, input) { ${body} } } }`,
+  )
+let serial = 0
+
+test('a host function runs in the thread, and its guest gets what it returns', async () => {
+  const path = relay('return context.store(context.read(input).text() + "!")')
+  const engine = await open('relay', { functions: path, workers: 2 })
+  expect(await Promise.all(['a', 'b', 'c'].map((text) => callText(engine, 'relay', text)))).toEqual([
+    'a!',
+    'b!',
+    'c!',
+  ])
+})
+
+test('a thread that ends in the middle of a call costs that call, and is replaced', async () => {
+  const path = relay('if (context.read(input).text() === "die") process.exit(3); return input')
+  const engine = await open('relay', { functions: path })
+  const calls = ['a', 'die', 'b', 'die', 'c'].map((text) => callText(engine, 'relay', text))
+  expect(await Promise.allSettled(calls)).toMatchObject([
+    { value: 'a' },
+    { reason: { code: 'WASM_SERVE_WORKER_LOST', statusCode: 500 } },
+    { value: 'b' },
+    { reason: { code: 'WASM_SERVE_WORKER_LOST' } },
+    { value: 'c' },
+  ])
+})
+
+test('a thread that runs out of memory costs its call, and is replaced', async () => {
+  const path = relay(
+    'if (context.read(input).text() === "eat") for (const all = []; ;) all.push(new Array(1e4).fill(0.5)); return input',
+  )
+  const engine = await open('relay', { functions: path, timeoutMs: 20_000 })
+  const calls = ['a', 'eat', 'b'].map((text) => callText(engine, 'relay', text))
+  expect(await Promise.allSettled(calls)).toMatchObject([
+    { value: 'a' },
+    { reason: { code: 'WASM_SERVE_WORKER_LOST' } },
+    { value: 'b' },
+  ])
+})
+
+test('a call is run twice only where the route says that it may be', async () => {
+  const runs = file('runs', '')
+  const path = relay(`fs.appendFileSync(${JSON.stringify(runs)}, 'x'); process.exit(1)`)
+  const once = await open('relay', { functions: path })
+  await expect(callText(once, 'relay', 'a')).rejects.toMatchObject({ code: 'WASM_SERVE_WORKER_LOST' })
+  expect(readFileSync(runs, 'utf8')).toBe('x')
+  const again = await open('relay', { functions: path, idempotent: true })
+  await expect(callText(again, 'relay', 'b')).rejects.toMatchObject({ code: 'WASM_SERVE_WORKER_LOST' })
+  expect(readFileSync(runs, 'utf8')).toBe('xxx')
+})
+
+test('after five failed starts calls are refused at once, until a thread can be started again', async () => {
+  const isBroken = file('broken', '')
+  rmSync(isBroken)
+  const path = file(
+    'breakable.mjs',
+    `import fs from 'node:fs'
+    if (fs.existsSync(${JSON.stringify(isBroken)})) throw new Error('out of order')
+    export default { env: { relay(context, input) { if (context.read(input).text() === 'die') process.exit(1); return input } } }`,
+  )
+  const engine = await open('relay', { functions: path, spareWorkers: 0, backoffMs: 5 })
+  expect(await callText(engine, 'relay', 'a')).toBe('a')
+  expect(engine.trouble).toBeUndefined()
+
+  writeFileSync(isBroken, '')
+  await expect(callText(engine, 'relay', 'die')).rejects.toMatchObject({ code: 'WASM_SERVE_WORKER_LOST' })
+  await expect(callText(engine, 'relay', 'waits')).rejects.toMatchObject({
+    code: 'WASM_SERVE_BREAKER_OPEN',
+    statusCode: 503,
+  })
+  await expect(callText(engine, 'relay', 'b')).rejects.toMatchObject({ code: 'WASM_SERVE_BREAKER_OPEN' })
+  expect(engine.trouble).toContain('out of order')
+
+  rmSync(isBroken)
+  await expect.poll(() => engine.trouble, { timeout: 20_000 }).toBeUndefined()
+  expect(await callText(engine, 'relay', 'c')).toBe('c')
+})
+
+test('neither deadlines nor traps open the breaker', async () => {
+  const engine = await open('moody', { timeoutMs: 100 })
+  for (let i = 0; i < 6; i++) {
+    await expect(callText(engine, 'answer', 'L')).rejects.toMatchObject({ statusCode: 504 })
+    await expect(callText(engine, 'answer', 'T')).rejects.toMatchObject({ code: 'WASM_SERVE_GUEST_TRAP' })
+  }
+  expect(await callText(engine, 'answer', 'well')).toBe('well')
+})
+
+test('a plug-in whose start does not return is refused in time', async () => {
+  const engine = await open('start-loop', { startTimeoutMs: 200 })
+  await expect(engine.ready).rejects.toMatchObject({
+    code: 'WASM_SERVE_INSTANCE_START_FAILED',
+    message: expect.stringContaining('200 ms'),
+  })
+})
+
+test('a thread that waits in a native call is written off: its call is answered, and the operator is told', async () => {
+  const fifo = join(mkdtempSync(join(tmpdir(), 'wasm-serve-fifo-')), 'fifo')
+  execFileSync('mkfifo', [fifo])
+  onTestFinished(() => rmSync(fifo))
+  const path = relay(
+    `if (context.read(input).text() === 'stick') fs.readFileSync(${JSON.stringify(fifo)}); return input`,
+  )
+  const engine = await open('relay', { functions: path, timeoutMs: 200 })
+  await engine.ready
+  await expect(callText(engine, 'relay', 'stick')).rejects.toMatchObject({ statusCode: 504 })
+  expect(await callText(engine, 'relay', 'well')).toBe('well')
+  await expect.poll(() => engine.trouble, { timeout: 10_000 }).toContain('do not end')
+
+  closeSync(openSync(fifo, 'r+')) // a writer comes and goes: the thread reads on, and ends
+  await expect.poll(() => engine.trouble, { timeout: 10_000 }).toBeUndefined()
+})
+
+/** A guest that runs until its deadline; it has begun. */
+async function hang(engine: Engine): Promise<{ readonly ended: Promise<void> }> {
+  let begun: () => void = () => undefined
+  const hasBegun = new Promise<void>((resolve) => (begun = resolve))
+  const call = callText(engine, 'answer', 'G', { log: { ...keepLog(), info: begun } })
+  const ended = expect(call).rejects.toMatchObject({ statusCode: 504 })
+  await hasBegun
+  return { ended }
+}
+
+function hold(ms: number): void {
+  const until = performance.now() + ms
+  while (performance.now() < until) void 0
+}
+
+test('a thread that throws what is no error costs nothing but itself', async () => {
+  const path = file(
+    'throws.mjs',
+    `setTimeout(() => { throw 'boom' }, 100); export default { env: { relay: (context, input) => input } }`,
+  )
+  const engine = await open('relay', { functions: path, spareWorkers: 0, backoffMs: 5 })
+  await engine.ready
+  for (let i = 0; i < 3; i++) {
+    await expect.poll(() => engine.trouble, { timeout: 10_000 }).toBeDefined()
+    expect(await callText(engine, 'relay', `${i}`)).toBe(`${i}`)
+  }
+})
+
+test('threads that end in their first call are replaced at once', async () => {
+  const engine = await open('relay', {
+    functions: relay('process.exit(1)'),
+    spareWorkers: 0,
+    backoffMs: 60_000,
+  })
+  for (let i = 0; i < 3; i++) {
+    await expect(callText(engine, 'relay', '')).rejects.toMatchObject({ code: 'WASM_SERVE_WORKER_LOST' })
+  }
+})
+
+test('one slow call does not make the route refuse quick ones', async () => {
+  const path = relay(
+    'const until = performance.now() + 900; while (context.read(input).text() === "slow" && performance.now() < until); return input',
+  )
+  const engine = await open('relay', { functions: path, timeoutMs: 5_000, maxWaitMs: 2_000 })
+  const quick = () => Promise.all(Array.from({ length: 300 }, () => callText(engine, 'relay', 'quick')))
+  await quick()
+  await callText(engine, 'relay', 'slow')
+  expect(await quick()).toHaveLength(300)
+})
+
+test('calls do not wait for a thread that something else holds', async () => {
+  const state = file('state', '')
+  const path = file(
+    'holds.mjs',
+    `import fs from 'node:fs'
+    const state = ${JSON.stringify(state)}
+    if (fs.readFileSync(state, 'utf8') === '') {
+      fs.writeFileSync(state, 'first')
+      setTimeout(() => { fs.writeFileSync(state, 'held'); for (;;); }, 50)
+    }
+    export default { env: { relay: (context, input) => input } }`,
+  )
+  const engine = await open('relay', { functions: path, timeoutMs: 300 })
+  await engine.ready
+  await expect.poll(() => readFileSync(state, 'utf8'), { timeout: 10_000 }).toBe('held')
+  for (let i = 0; i < 5; i++) expect(await callText(engine, 'relay', `${i}`)).toBe(`${i}`)
+})
+
+test('the call of a client that goes away is not run, though it was handed over ahead', async () => {
+  const engine = await open('moody', { timeoutMs: 300 })
+  await Promise.all(Array.from({ length: 300 }, (_, i) => callText(engine, 'answer', `${i}`)))
+  const [log, socket] = [keepLog(), { destroyed: false }]
+  const looping = callText(engine, 'answer', 'L')
+  const abandoned = callText(engine, 'answer', 'G', { log, raw: { socket } })
+  socket.destroyed = true
+  await expect(abandoned).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
+  await expect(looping).rejects.toMatchObject({ statusCode: 504 })
+  expect(log.lines).toEqual([])
+})

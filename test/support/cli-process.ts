@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { onTestFinished } from 'vitest'
+import { CLI, type Surroundings as Given, Output, type Run, type Running as RunningHere } from './cli.ts'
+
+export { CLI } from './cli.ts'
+
+/** What a process is given besides words and variables. */
+export interface Surroundings extends Given {
+  /** What runs the command, and words for it. Default: this Node.js. */
+  readonly program?: readonly [string, ...string[]]
+}
+
+/** A process that runs the command. */
+export interface Running extends Omit<RunningHere, 'kill'> {
+  readonly child: ChildProcess
+  kill(signal: NodeJS.Signals): void
+}
+
+/** Runs the built command in a process of its own until it ends. */
+export async function run(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  surroundings: Surroundings = {},
+): Promise<Run> {
+  return start(args, env, surroundings).ended
+}
+
+/** Starts the built command in a process of its own; killed when the test ends. */
+export function start(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  { cwd, input, program = [process.execPath] }: Surroundings = {},
+): Running {
+  const { npm_command: _, ...inherited } = process.env
+  const [file, ...words] = program
+  const child = spawn(file, [...words, CLI, ...args], {
+    env: { ...inherited, ...env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+    cwd,
+  })
+  child.stdin.on('error', () => undefined) // it may end without reading
+  child.stdin.end(input)
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+
+  const output = new Output()
+  child.stdout.on('data', (bytes: Buffer) => output.add('stdout', bytes))
+  child.stderr.on('data', (bytes: Buffer) => output.add('stderr', bytes))
+  const ended = once(child, 'close').then(([code, signal]) => ({
+    code,
+    signal,
+    ...output.texts(),
+    bytes: output.bytes(),
+  }))
+  return {
+    child,
+    ended,
+    stderr: () => output.texts().stderr,
+    printed: (text) => output.shown('stdout', text, 1, ended),
+    logged: (text, times = 1) => output.shown('stderr', text, times, ended),
+    async listening() {
+      const shown = await output.shown('stdout', /listens on \S+\n/, 1, ended)
+      return /listens on (\S+)/.exec(shown)?.[1] ?? ''
+    },
+    kill: (signal) => void child.kill(signal),
+  }
+}

@@ -1,0 +1,39 @@
+import { spawnSync } from 'node:child_process'
+import { describe, expect, test } from 'vitest'
+import { canContain } from './container.ts'
+import { canJail } from './jail.ts'
+
+/** What system tests need besides Node.js: how it is found, and how to get it. */
+const TOOLS = {
+  chromium: { isHere: () => isInstalled('chromium'), get: 'apt-get install chromium' },
+  fish: { isHere: () => isInstalled('fish'), get: 'apt-get install fish' },
+  nginx: { isHere: () => isInstalled('nginx', '-v'), get: 'apt-get install nginx-light' },
+  promtool: { isHere: () => isInstalled('promtool'), get: 'apt-get install prometheus' },
+  'redis-server': { isHere: () => isInstalled('redis-server'), get: 'apt-get install redis-server' },
+  strace: { isHere: () => isInstalled('strace'), get: 'apt-get install strace' },
+  'systemd-analyze': { isHere: () => isInstalled('systemd-analyze'), get: 'apt-get install systemd' },
+  zsh: { isHere: () => isInstalled('zsh'), get: 'apt-get install zsh' },
+  /** A process as another user, on a root of its own. */
+  mounts: { isHere: () => canJail, get: 'run the tests as root, where mounts are allowed' },
+  /** A process that is number 1. */
+  'process namespaces': { isHere: () => canContain, get: 'allow unshare --pid' },
+} as const
+
+/** Set where all tools are installed: what is missing fails there. */
+const { WASM_SERVE_ALL_TOOLS } = process.env
+
+/** Tests that need tools. Where one is missing they are skipped, and the name of the group says why. */
+export function describeWith(tools: readonly (keyof typeof TOOLS)[], body: () => void): void {
+  const missing = tools.filter((tool) => !TOOLS[tool].isHere())
+  if (missing.length === 0) {
+    describe(`with ${tools.join(' and ')}`, body)
+    return
+  }
+  const reason = missing.map((tool) => `${tool} is missing: ${TOOLS[tool].get}`).join('; ')
+  if (WASM_SERVE_ALL_TOOLS) test(reason, () => expect(missing).toEqual([]))
+  describe.skip(reason, body)
+}
+
+function isInstalled(program: string, flag = '--version'): boolean {
+  return !spawnSync(program, [flag]).error
+}

@@ -1,0 +1,159 @@
+import { propagation, SpanKind, trace } from '@opentelemetry/api'
+import { core, tracing } from '@opentelemetry/sdk-node'
+import { expect, onTestFinished, test } from 'vitest'
+import { openHttp } from '../../src/contract/http.ts'
+import { start } from '../support/cli-process.ts'
+import { openCollector, type SentSpan } from '../support/collector.ts'
+import { inputOf } from '../support/contract.ts'
+import { file, guest } from '../support/guest.ts'
+import { serve } from '../support/serve.ts'
+
+/** What OTLP has for `SpanKind.SERVER`. */
+const SERVER_IN_OTLP = 2
+
+/** A trace that somebody else has begun. */
+const TRACE = '0af7651916cd43dd8448eb211c80319c'
+const PARENT = 'b7ad6b7169203331'
+const TRACEPARENT = `00-${TRACE}-${PARENT}-01`
+
+/** The command with these routes and a collector of its spans; `ended` has them all. */
+async function startTraced(config: object, env: NodeJS.ProcessEnv = {}) {
+  const collector = await openCollector()
+  const path = file('traced.json', JSON.stringify({ port: 0, otel: true, ...config }))
+  const server = start(['-c', path], {
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+    ...env,
+  })
+  const url = await server.listening()
+  const ended = async () => {
+    server.child.kill('SIGTERM')
+    expect(await server.ended).toMatchObject({ code: 0 })
+    return collector.spans
+  }
+  return { collector, url, ended }
+}
+
+test.each([
+  ['on the event loop', 'inline', {}],
+  ['in threads', 'workers', { workers: 1 }],
+])('a request has a span, and the call below it another, in the trace of the client: %s', async (_, engine, options) => {
+  const { url, ended } = await startTraced({
+    routes: [{ plugin: guest('moody'), url: '/moods/:id', ...options }],
+  })
+  const ask = async (body: string, headers = {}) =>
+    (await fetch(`${url}/moods/7`, { method: 'POST', body, headers })).status
+  expect(await ask('a', { traceparent: TRACEPARENT, 'x-request-id': 'mine' })).toBe(200)
+  const [request, call, ...others] = inOrder(await ended())
+  expect(others).toEqual([])
+  expect(request).toMatchObject({
+    name: 'POST /moods/:id',
+    kind: SERVER_IN_OTLP,
+    traceId: TRACE,
+    parentSpanId: PARENT,
+    isError: false,
+    service: 'wasm-serve',
+    attributes: {
+      'http.route': '/moods/:id',
+      'http.request.method': 'POST',
+      'http.response.status_code': 200,
+      'wasm_serve.plugin': 'moody.wasm',
+      'wasm_serve.request_id': 'mine',
+    },
+  })
+  expect(call).toMatchObject({
+    name: 'moody.wasm answer',
+    traceId: TRACE,
+    parentSpanId: request?.spanId,
+    isError: false,
+    attributes: {
+      'http.route': '/moods/:id',
+      'wasm_serve.plugin': 'moody.wasm',
+      'wasm_serve.digest': expect.stringMatching(/^[\da-f]{12}$/),
+      'wasm_serve.function': 'answer',
+      'wasm_serve.engine': engine,
+      'wasm_serve.outcome': 'ok',
+    },
+  })
+})
+
+test('calls that fail say how; what the guest says itself is no error of the call', async () => {
+  const { url, ended } = await startTraced({ routes: [{ plugin: guest('moody'), timeoutMs: 50 }] })
+  for (const body of ['E', 'T', 'L']) await fetch(url, { method: 'POST', body })
+  const calls = (await ended()).filter(({ name }) => name === 'moody.wasm answer')
+  expect(calls.map(({ isError, attributes }) => [attributes['wasm_serve.outcome'], isError])).toEqual([
+    ['guest_error', false],
+    ['trap', true],
+    ['timeout', true],
+  ])
+})
+
+test('what a guest asks other servers is part of its call', async () => {
+  const upstream = await openCollector()
+  const { url, ended } = await startTraced({
+    routes: [{ plugin: guest('fetch'), function: 'fetch', allowedHosts: ['127.0.0.1'] }],
+  })
+  const ask = async (headers: object) =>
+    fetch(url, { method: 'POST', body: JSON.stringify({ url: upstream.url, headers }) })
+  await ask({})
+  await ask({ TraceParent: TRACEPARENT })
+  const spans = await ended()
+  const calls = spans.filter(({ name }) => name === 'fetch.wasm fetch')
+  expect(upstream.asked.map(({ traceparent }) => traceparent)).toEqual([
+    `00-${calls[0]?.traceId}-${calls[0]?.spanId}-01`,
+    TRACEPARENT,
+  ])
+})
+
+test('a guest reads the context of its request, whose span is the parent of what it does', async () => {
+  const exporter = new tracing.InMemorySpanExporter()
+  const spanProcessors = [new tracing.SimpleSpanProcessor(exporter)]
+  trace.setGlobalTracerProvider(new tracing.BasicTracerProvider({ spanProcessors }))
+  propagation.setGlobalPropagator(new core.W3CTraceContextPropagator())
+  onTestFinished(() => {
+    trace.disable()
+    propagation.disable()
+  })
+  const app = await serve(inputOf(openHttp({})), { otel: true })
+  const headersOf = async (headers = {}) => {
+    exporter.reset()
+    const reply = await app.inject({ method: 'POST', url: '/', headers, payload: 'a' })
+    const request = exporter.getFinishedSpans().find(({ kind }) => kind === SpanKind.SERVER)
+    return { ...reply.json().headers, spanContext: request?.spanContext() }
+  }
+  const continued = await headersOf({ traceparent: TRACEPARENT, tracestate: 'a=1' })
+  expect(continued.traceparent).toBe(`00-${TRACE}-${continued.spanContext?.spanId}-01`)
+  expect(continued.tracestate).toBe('a=1')
+  const begun = await headersOf()
+  expect(begun.traceparent).toBe(`00-${begun.spanContext?.traceId}-${begun.spanContext?.spanId}-01`)
+  expect(begun.spanContext?.traceId).not.toBe(TRACE)
+})
+
+test('a URL that no route has is a span too, and what is not sampled is not sent', async () => {
+  const { url, ended } = await startTraced(
+    { routes: [{ plugin: guest('echo') }] },
+    { OTEL_SERVICE_NAME: 'mine' },
+  )
+  await fetch(`${url}/nowhere`)
+  const unsampled = { traceparent: `00-${TRACE}-${PARENT}-00` }
+  expect((await fetch(url, { method: 'POST', body: 'a', headers: unsampled })).status).toBe(200)
+  const spans = await ended()
+  expect(
+    spans.map(({ name, service, attributes }) => [name, service, attributes['http.response.status_code']]),
+  ).toEqual([['GET', 'mine', 404]])
+})
+
+test('a collector that is not there changes no answer, and does not keep the server from ending', async () => {
+  const { url, ended } = await startTraced(
+    { routes: [{ plugin: guest('echo') }] },
+    { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' },
+  )
+  expect(await (await fetch(url, { method: 'POST', body: 'a' })).text()).toBe('a')
+  expect(await ended()).toEqual([])
+})
+
+/** Parents before their children. */
+function inOrder(spans: readonly SentSpan[]): SentSpan[] {
+  const isRoot = ({ parentSpanId }: SentSpan) => !spans.some(({ spanId }) => spanId === parentSpanId)
+  return [...spans].sort((a, b) => Number(isRoot(b)) - Number(isRoot(a)))
+}

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process'
+import { copyFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { readmeSnippets } from '../support/readme-snippets.ts'
+import { ROOT, userPackage } from '../support/user-package.ts'
+
+const STRICT = {
+  target: 'es2022',
+  lib: ['es2023'], // no DOM
+  module: 'nodenext',
+  types: ['node'],
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
+  skipLibCheck: false,
+  checkJs: true,
+  allowJs: true,
+  noEmit: true,
+}
+
+const folder = userPackage()
+
+const TIMEOUT_MS = 120_000 // TypeScript reads all of Fastify
+
+test(
+  'strict TypeScript takes the types of the package, the README and the examples',
+  { timeout: TIMEOUT_MS },
+  async () => {
+    const examples = readdirSync(join(ROOT, 'examples')).filter((name) => name.endsWith('.mjs'))
+    expect(examples.length).toBeGreaterThan(3)
+    for (const name of examples) copyFileSync(join(ROOT, 'examples', name), join(folder, name))
+    copyFileSync(join(ROOT, 'test/user/typed.ts'), join(folder, 'typed.ts'))
+    for (const [i, code] of readmeSnippets('In your own app').entries()) {
+      writeFileSync(join(folder, `readme-${i}.ts`), code)
+    }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: STRICT }))
+    expect(await compile()).toBe('')
+  },
+)
+
+/** @returns what the compiler says. */
+async function compile(): Promise<string> {
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc')
+  const run = promisify(execFile)(process.execPath, [tsc, '-p', '.'], { cwd: folder })
+  return run.then(
+    ({ stdout }) => stdout,
+    ({ stdout, message }) => stdout || message,
+  )
+}

@@ -1,0 +1,107 @@
+import { availableParallelism } from 'node:os'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createApp } from '../../src/app.ts'
+import { checkServerOptions, problemsOf, type RouteOptions } from '../../src/config/options.ts'
+import { createServer, OptionsError } from '../../src/index.ts'
+import { openLog } from '../../src/log/log.ts'
+import { file, guest } from '../support/guest.ts'
+import { serve } from '../support/serve.ts'
+
+/** What answers at the only route of an app. */
+async function chosen(route: Partial<RouteOptions>) {
+  const options = checkServerOptions({ logLevel: 'silent', routes: [{ plugin: guest('echo'), ...route }] })
+  const { app, routes } = await createApp(options, openLog('silent'))
+  onTestFinished(() => app.close())
+  return routes[0]
+}
+
+async function problems(route: Partial<RouteOptions>) {
+  const error = await chosen(route).catch((error: unknown) => error)
+  if (!(error instanceof OptionsError)) throw error
+  return problemsOf(error).map(({ option }) => option)
+}
+
+const manifest = (settings: object, plugin = 'echo') =>
+  file('manifest.json', JSON.stringify({ wasm: [{ path: guest(plugin) }], ...settings }))
+
+describe('a route', () => {
+  test('is inline unless something asks for threads', async () => {
+    expect(await chosen({})).toMatchObject({ engine: 'inline', workers: 0, engineReason: undefined })
+    expect(await chosen({ workers: 0 })).toMatchObject({ engine: 'inline' })
+    expect(await chosen({ engine: 'inline' })).toMatchObject({ engine: 'inline' })
+  })
+
+  test.each([
+    [{ workers: 2 }, 2, '--workers 2'],
+    [{ engine: 'workers' }, 1, '--engine workers'],
+    [{ timeoutMs: 500 }, 1, '--timeout'],
+    [{ timeoutMs: 500, workers: 3 }, 3, '--workers 3'],
+    [{ workers: 'auto' }, availableParallelism(), '--workers auto'],
+  ] as const)('%j has threads, and says why', async (route, workers, engineReason) => {
+    expect(await chosen(route)).toMatchObject({ engine: 'workers', workers, engineReason })
+  })
+
+  test('whose manifest has a deadline has a thread', async () => {
+    const plugin = manifest({ timeout_ms: 500 })
+    expect(await chosen({ plugin })).toMatchObject({ workers: 1, engineReason: "the manifest's timeout_ms" })
+  })
+
+  test('that may call out has a thread if its plug-in does', async () => {
+    const allowedHosts = ['example.com']
+    expect(await chosen({ plugin: guest('fetch'), function: 'fetch', allowedHosts })).toMatchObject({
+      workers: 1,
+      engineReason: 'outbound HTTP',
+    })
+    expect(await chosen({ allowedHosts })).toMatchObject({ engine: 'inline' })
+    const plugin = manifest({ allowed_hosts: allowedHosts }, 'fetch')
+    expect(await chosen({ plugin, function: 'fetch' })).toMatchObject({ workers: 1 })
+  })
+
+  test('cannot have a deadline on the event loop', async () => {
+    expect(await problems({ engine: 'inline', timeoutMs: 500 })).toEqual(['routes[0].timeoutMs'])
+    expect(await problems({ engine: 'inline', workers: 2 })).toEqual(['routes[0].workers'])
+    const plugin = manifest({ timeout_ms: 500 })
+    expect(await problems({ plugin, engine: 'inline' })).toEqual(['routes[0].engine'])
+  })
+
+  test('with threads cannot be given host functions as objects', async () => {
+    const functions = { env: { relay: () => 0n } }
+    expect(await problems({ plugin: guest('relay'), functions, workers: 1 })).toEqual(['routes[0].functions'])
+  })
+
+  test.each([-1, 1.5, 257, 'many', null])('does not take %j for a number of threads', (workers) => {
+    expect(() => checkServerOptions({ routes: [{ plugin: 'a.wasm', workers }] })).toThrow(OptionsError)
+  })
+})
+
+test.each([
+  'inline',
+  'workers',
+] as const)('with shared variables a route sees what another has set (%s)', async (engine) => {
+  const route = { plugin: guest('hostile-host'), engine, workers: engine === 'workers' ? 2 : 0 }
+  const ask = async (vars: 'own' | 'shared') => {
+    const app = await createServer({
+      logLevel: 'silent',
+      routes: [
+        { ...route, vars, url: '/set', function: 'set' },
+        { ...route, vars, url: '/get', function: 'var' },
+      ],
+    })
+    onTestFinished(() => app.close())
+    await app.inject({ method: 'POST', url: '/set', payload: 'name' })
+    return (await app.inject({ method: 'POST', url: '/get', payload: 'name' })).body
+  }
+  expect(await ask('shared')).toBe('name')
+  expect(await ask('own')).toBe('')
+})
+
+test('a plug-in whose start does not return is refused in a trial, where nothing else would end it', async () => {
+  const plugin = guest('start-loop')
+  const trial = serve({ plugin, startTimeoutMs: 300 }, { trial: true })
+  await expect(trial).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
+})
+
+test('a plug-in that passes its trial is served', async () => {
+  const app = await serve({ plugin: guest('echo') }, { trial: true })
+  expect((await app.inject({ method: 'POST', url: '/', payload: 'well' })).body).toBe('well')
+})

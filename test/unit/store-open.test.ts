@@ -1,0 +1,70 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { checkServerOptions, checkWasmServeOptions } from '../../src/config/options.ts'
+import { loadPackage } from '../../src/optional-package.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import { syncOf } from '../../src/store/store.ts'
+import { newFolder } from '../support/stores.ts'
+
+const settings = { maxBytes: 1_000_000, timeoutMs: 500 }
+const route = { plugin: 'any.wasm' }
+
+describe('a store', () => {
+  test('is in memory unless its URL says otherwise', async () => {
+    expect(checkWasmServeOptions({ routes: [route] }).store).toBe('memory:')
+    const store = await openStore('memory:', settings)
+    expect([store.kind, store.sync, syncOf(`${store.kind}:`)]).toEqual(['memory', 'all', 'all'])
+  })
+
+  test('is in a folder, even one with a dot or spaces in its name', async () => {
+    const folder = `${newFolder()} and more.d`
+    const store = await openStore(`lmdb:${folder}`, settings)
+    onTestFinished(() => store.close())
+    await store.set('n', 'k', Buffer.from('x'))
+    expect([store.kind, store.sync, syncOf(`${store.kind}:`)]).toEqual(['lmdb', 'reads', 'reads'])
+  })
+
+  test.each([
+    '',
+    'memory',
+    'memory:64MiB',
+    'lmdb:',
+    'mysql://user:secret@host',
+    'redis:',
+    'redis://',
+    'redis:secret@host:6379',
+    'redis://user:secret@host:port',
+    'redis://user:secret@host/notanumber',
+    'REDIS',
+  ])('is not what %j names, and the message keeps its secrets', async (url) => {
+    const error: unknown = await openStore(url, settings).catch((error) => error)
+    expect(error).toMatchObject({ code: 'WASM_SERVE_STORE_INVALID' })
+    expect(`${(error as Error).stack}`).not.toContain('secret')
+  })
+
+  test.each([
+    '',
+    'memory',
+    'memory:64MiB',
+    'lmdb:',
+    'mysql://user:secret@host',
+  ])('is refused as the option %j', (store) => {
+    const check = () => checkServerOptions({ routes: [route], store })
+    expect(check).toThrow(
+      expect.objectContaining({
+        code: 'WASM_SERVE_OPTIONS_INVALID',
+        message: expect.stringMatching(/store: must be memory:, lmdb:FOLDER, redis:\/\/HOST/),
+      }),
+    )
+    expect(check).not.toThrow(/secret/)
+  })
+
+  test('whose package is not installed says how to install it', async () => {
+    const load = () => import('wasm-serve-no-such-package' as string)
+    await expect(loadPackage('lmdb:data', 'wasm-serve-no-such-package', load)).rejects.toMatchObject({
+      code: 'WASM_SERVE_PACKAGE_MISSING',
+      message: expect.stringContaining('npm install wasm-serve-no-such-package'),
+    })
+    const broken = () => Promise.reject(Object.assign(new Error('broken'), { code: 'ERR_DLOPEN_FAILED' }))
+    await expect(loadPackage('lmdb:data', 'lmdb', broken)).rejects.toThrow('broken')
+  })
+})
