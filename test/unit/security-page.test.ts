@@ -32,7 +32,7 @@ test('each promise has a section with claims', () => {
 
 test.each(rows)('$claim', ({ tests }) => {
   for (const named of tests) {
-    const [, file = '', title = ''] = /^`(test\/[\w/-]+\.ts)`: (.+)$/.exec(named) ?? []
+    const [, file = '', title = ''] = /^`(test\/[\w./-]+\.ts)`: (.+)$/.exec(named) ?? []
     expect([named, file !== '' && existsSync(new URL(`../../${file}`, import.meta.url))]).toEqual([
       named,
       true,
