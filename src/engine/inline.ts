@@ -55,7 +55,8 @@ class OneInstance implements InlineEngine {
     }
     const { logRate } = options.settings
     const lineRate = logRate === undefined ? undefined : new LineRate(logRate)
-    this.#options = { ...options, settings: { ...options.settings, onDroppedLines, lineRate } }
+    const isolation = options.settings.command ? 'fresh' : options.isolation // a program runs once
+    this.#options = { ...options, isolation, settings: { ...options.settings, onDroppedLines, lineRate } }
     this.ready = this.#open()
     this.ready.catch(() => undefined) // those who wait for it and those who call are told
   }

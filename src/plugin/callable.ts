@@ -2,13 +2,17 @@ import { FunctionUnknownError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
 import type { FunctionExport, Signature } from './module.ts'
 import type { Plugin } from './plugin.ts'
+import { START } from './start.ts'
 
 /**
  * Names of the exports that can be served: no parameters, no result or one i32 (Extism's return code), and not one
- * that a toolchain adds for itself.
+ * that a toolchain adds for itself. The program of a WASI command (`_start`) is one if there is no other: a toolchain
+ * adds one to modules that are made for their functions, too.
  */
-export function callableExports(plugin: Plugin): string[] {
-  return plugin.functions.filter((each) => whyNotCallable(each) === undefined).map(({ name }) => name)
+export function callableExports({ functions }: Pick<Plugin, 'functions'>): string[] {
+  const callable = functions.filter((each) => whyNotCallable(each) === undefined).map(({ name }) => name)
+  const others = callable.filter((name) => name !== START)
+  return others.length > 0 ? others : callable
 }
 
 /**
@@ -68,11 +72,11 @@ function hasCallSignature({ params, results }: Signature): boolean {
 }
 
 /**
- * What toolchains export for themselves with a signature that could be called: start functions, C and C++ runtimes,
+ * What toolchains export for themselves with a signature that could be called: initialisers, C and C++ runtimes,
  * allocators and collectors, Emscripten's and Asyncify's hooks, Go's and Nim's schedulers.
  */
 const TOOLCHAIN =
-  /^(?:__|_start$|_initialize$|hs_(?:init|exit)|asyncify_|emscripten_|stack(?:Save|Alloc|Restore)$|malloc$|calloc$|realloc$|free$|NimMain|go_scheduler$|resume$)/
+  /^(?:__|_initialize$|hs_(?:init|exit)|asyncify_|emscripten_|stack(?:Save|Alloc|Restore)$|malloc$|calloc$|realloc$|free$|NimMain|go_scheduler$|resume$)/
 
 function render({ params, results }: Signature): string {
   return `(${params.join(', ')}) -> (${results.join(', ')})`

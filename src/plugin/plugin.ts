@@ -7,10 +7,12 @@ import {
   type SourceModule,
   type SourceOptions,
 } from '../source/source.ts'
+import { callableExports } from './callable.ts'
 import { whyNotAModule } from './file-kind.ts'
 import { capMemory } from './memory-cap.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
 import { makeRenewable, type Renewable } from './renewable.ts'
+import { START } from './start.ts'
 
 declare global {
   /** So that who uses the types needs no DOM in his `lib`; where there is one, this adds nothing to it. */
@@ -86,7 +88,8 @@ export async function compilePlugin(
 ): Promise<Plugin> {
   const memoryMax = options.memoryMax ?? settings?.memory.maxPages ?? MEMORY_MAX
   // What several modules share cannot be put back.
-  const isFresh = options.isolation === 'fresh' && modules.length === 1
+  const isFresh = (module: SourceModule) =>
+    modules.length === 1 && (options.isolation === 'fresh' || isOnlyProgram(module))
   const compiled = await Promise.all(modules.map((module) => compileOnce(module, memoryMax, isFresh, name)))
   const main = compiled.find((module) => module.name === 'main')
   if (!main) throw new PluginInvalidError(name, 'it has no main module')
@@ -106,20 +109,25 @@ export function isPlugin(value: object): value is Plugin {
 
 const loaded = new WeakSet<object>()
 
+/** Whether each call needs a new instance, whatever the route says: only its program can be called. */
+function isOnlyProgram({ bytes }: SourceModule): boolean {
+  return callableExports({ functions: exportedFunctions(bytes) }).join() === START
+}
+
 /** Compiled modules by digest, limit and form, for as long as somebody uses them. */
 const compiled = new Map<string, WeakRef<WebAssembly.Module>>()
 
 async function compileOnce(
   source: SourceModule,
   memoryMax: number,
-  isFresh: boolean,
+  isFresh: (module: SourceModule) => boolean,
   plugin: string,
 ): Promise<SourceModule & LinkedModule> {
   const key = `${source.digest}:${memoryMax}`
   const name = source.name === 'main' ? plugin : `${plugin} (module "${source.name}")`
   const capped = cap(source.bytes, memoryMax, name)
   const module = await compile(key, capped, name)
-  const renewable = isFresh ? await renewableOf(module, capped, name) : undefined
+  const renewable = isFresh(source) ? await renewableOf(module, capped, name) : undefined
   return { ...source, module, ...(renewable && { renewable }) }
 }
 

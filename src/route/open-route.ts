@@ -11,6 +11,7 @@ import { loadFunctions } from '../functions-module.ts'
 import type { MeterLabels } from '../meters/route-meter.ts'
 import { chooseExport } from '../plugin/callable.ts'
 import { isPlugin, loadPlugin, type Plugin } from '../plugin/plugin.ts'
+import { START } from '../plugin/start.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
 import { kernel } from '../runtime/kernel.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -50,8 +51,8 @@ export async function chooseRoute(
   shared: Shared,
 ): Promise<ChosenRoute> {
   const plugin = await loadRoutePlugin(options)
-  refuseUnfit(options, plugin)
   const exportName = chooseExport(plugin, options.function)
+  refuseUnfit(options, plugin, exportName)
   const runtime = await loadRuntime(options.runtime)
   const users = await loadFunctions(options.functions)
   const { meters, tracing } = shared
@@ -100,14 +101,18 @@ export async function loadRoutePlugin(
   })
 }
 
-/** The SDK's WASI is Node's, which has no environment of ours and lets links lead out of a folder. */
-function refuseUnfit(options: CheckedRouteOptions, plugin: Plugin): void {
+/**
+ * The SDK's WASI is Node's, which has no environment of ours, lets links lead out of a folder, and does not say with
+ * which status a program exits.
+ */
+function refuseUnfit(options: CheckedRouteOptions, plugin: Plugin, exportName: string): void {
   const { runtime, wasi, env, allowedPaths, vars } = options
   const { name, settings } = plugin
   if (!wasi && Object.keys({ ...env, ...allowedPaths }).length > 0) {
     throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
   }
   if (runtime !== 'sdk') return
+  if (exportName === START) throw new RuntimeUnfitError(name, runtime, `way to run a program (${START})`)
   if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
   if (outboundOptions(options, plugin)) throw new RuntimeUnfitError(name, runtime, 'outbound HTTP')
   if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
@@ -128,7 +133,7 @@ async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
  * @throws what the start throws, or that it took too long.
  */
 export async function tryRoute(
-  { options, plugin, engine, parts }: ChosenRoute,
+  { options, plugin, exportName, engine, parts }: ChosenRoute,
   log: FastifyBaseLogger,
 ): Promise<void> {
   if (engine.name === 'workers') return
@@ -136,7 +141,7 @@ export async function tryRoute(
     log.warn({ plugin: plugin.name }, 'not tried in a thread: its host functions are objects')
     return
   }
-  const settings = instanceSettings(options, plugin, undefined, log)
+  const settings = instanceSettings(options, plugin, exportName, undefined, log)
   const isolation = isolationOf(options, plugin)
   const bridged = await trialParts(options, parts)
   const thread = workersOptions(options, plugin, TRIAL, settings, isolation, bridged)
@@ -183,8 +188,8 @@ export function openRoute(
 }
 
 function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: FastifyBaseLogger): Engine {
-  const { options, plugin, functions, engine, parts } = route
-  const settings = instanceSettings(options, plugin, functions, log)
+  const { options, plugin, exportName, functions, engine, parts } = route
+  const settings = instanceSettings(options, plugin, exportName, functions, log)
   const isolation = isolationOf(options, plugin)
   if (engine.name === 'workers') {
     return openWorkers(workersOptions(options, plugin, engine, settings, isolation, parts.bridged))

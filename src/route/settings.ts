@@ -5,6 +5,7 @@ import { AllowedPathError } from '../errors.ts'
 import type { Log } from '../log/guest-log.ts'
 import type { OutboundOptions } from '../outbound/outbound.ts'
 import { MEMORY_MAX, type Plugin } from '../plugin/plugin.ts'
+import { START } from '../plugin/start.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
 import type { AllowedPath } from '../runtime/wasi.ts'
@@ -22,6 +23,7 @@ const PAGE = 65_536
 export function instanceSettings(
   options: CheckedRouteOptions,
   plugin: Plugin,
+  exportName: string,
   functions: HostFunctions | undefined,
   log: Log,
 ): InstanceSettings {
@@ -38,6 +40,7 @@ export function instanceSettings(
     blockLimit,
     functions,
     varMax: varMaxOf(options, plugin),
+    command: exportName === START,
     log,
     logRate,
   }

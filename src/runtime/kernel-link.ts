@@ -1,5 +1,6 @@
 import type { GuestLog } from '../log/guest-log.ts'
 import type { RenewableModule } from '../plugin/plugin.ts'
+import { START } from '../plugin/start.ts'
 import type { NamedHostFunction } from './host-functions.ts'
 import { type HostCall, HostWatch } from './host-watch.ts'
 import { HTTP_REQUEST } from './imports.ts'
@@ -16,12 +17,14 @@ import type { CallContexts } from './linked-call-context.ts'
 import { type Origins, openRenewal, type Renewal } from './renewal.ts'
 import type { Suspending } from './suspending.ts'
 import { describeTrap } from './trap.ts'
-import { openWasi, type Wasi, type WasiOptions } from './wasi.ts'
+import { openWasi, ProcExit, type ProgramStreams, type Wasi, type WasiOptions } from './wasi.ts'
 
 /** What the modules of an instance are linked to. */
 export interface LinkHost extends Host {
   /** None if no module imports WASI. */
-  readonly wasi: Omit<WasiOptions, 'writeLine'> | undefined
+  readonly wasi: Omit<WasiOptions, 'writeLine' | 'streams'> | undefined
+  /** Standard input and output, if the call is a program. */
+  readonly streams: ProgramStreams | undefined
   readonly contexts: CallContexts
   /** Of the instances that were linked to the like. */
   readonly origins: Origins
@@ -72,6 +75,7 @@ class Linker {
   readonly #renewable: RenewableModule | undefined
   readonly #watch = new HostWatch()
   readonly #exports = new Map<string, WebAssembly.Exports>()
+  readonly #commands = new Map<string, PlannedModule>()
   #functions: Readonly<Record<string, Imported>> | undefined
 
   constructor(host: LinkHost, { suspending, renewable }: LinkPlan) {
@@ -90,27 +94,39 @@ class Linker {
     }
   }
 
-  instantiate({ name, module, imports, hasWasi, memories }: PlannedModule): void {
-    const wasi = hasWasi ? this.#openWasi() : undefined
-    const renewable = this.#renewable
-    const given = this.#importsOf(imports, wasi)
-    const { exports } = new WebAssembly.Instance(renewable?.module ?? module, given)
+  /** A command is only remembered: each call of it makes an instance. */
+  instantiate(planned: PlannedModule): void {
+    const { name, memories, isCommand } = planned
+    if (isCommand) {
+      this.#commands.set(name, planned)
+      return
+    }
+    const wasi = this.#openWasi(planned)
+    if (wasi) this.wasis.push(wasi)
+    const exports = this.#open(planned, wasi)
     this.#exports.set(name, exports)
     for (const memory of memories) this.memories.add(exports[memory] as WebAssembly.Memory)
-    if (renewable) this.renewal = this.#openRenewal(renewable, exports)
-    const memory = exports.memory ?? exports[memories[0] ?? '']
-    if (memory instanceof WebAssembly.Memory) wasi?.attach(memory)
+    if (this.#renewable) this.renewal = this.#openRenewal(this.#renewable, exports)
   }
 
-  start({ name }: PlannedModule): void {
-    startGuest(this.exportsOf(name))
+  start({ name, initialisers, isCommand }: PlannedModule): void {
+    if (isCommand) return
+    startGuest(this.exportsOf(name), initialisers)
     this.renewal?.started()
   }
 
   exportsOf(name: string): WebAssembly.Exports {
     const exports = this.#exports.get(name)
     if (exports) return exports
-    throw new Error(`a function of module "${name}" was called before the module was there`)
+    throw new Error(calledTooEarly(name))
+  }
+
+  #open({ module, imports, memories }: PlannedModule, wasi: Wasi | undefined): WebAssembly.Exports {
+    const given = this.#importsOf(imports, wasi)
+    const { exports } = new WebAssembly.Instance(this.#renewable?.module ?? module, given)
+    const memory = exports.memory ?? exports[memories[0] ?? '']
+    if (memory instanceof WebAssembly.Memory) wasi?.attach(memory)
+    return exports
   }
 
   /** None if the module's start function made blocks, which the rest of the start may use: they end with it. */
@@ -119,11 +135,9 @@ class Linker {
     return memory.isUsed ? undefined : openRenewal(module, exports, this.#watch, origins)
   }
 
-  #openWasi(): Wasi {
-    const { log, wasi: options } = this.#host
-    const wasi = openWasi({ ...options, writeLine: lineWriter(log) })
-    this.wasis.push(wasi)
-    return wasi
+  #openWasi({ hasWasi }: PlannedModule): Wasi | undefined {
+    const { log, wasi: options, streams } = this.#host
+    return hasWasi ? openWasi({ ...options, writeLine: lineWriter(log), streams }) : undefined
   }
 
   /** Only what is imported: on Node 20 to spread all that there is takes as long as to link a small guest. */
@@ -148,6 +162,7 @@ class Linker {
       case 'wasi':
         return this.#watched(wasi?.function(name), 'writes')
       default:
+        if ('command' in provider) return this.#callAnew(name, provider.command)
         if ('call' in provider) return this.#watched(toImport(provider, this.#host, this.#suspending))
         return provider.isLate ? this.#callLater(name, provider) : this.#exported(name, provider)
     }
@@ -168,6 +183,25 @@ class Linker {
     return this.exportsOf(module)[name] as Imported
   }
 
+  /** A function of a command, which is made for each call, as in Extism's Rust SDK: nothing of it lasts. */
+  #callAnew(name: string, command: string): Imported {
+    return (...args: unknown[]) => {
+      const planned = this.#commands.get(command)
+      if (!planned) throw new Error(calledTooEarly(command))
+      const wasi = this.#openWasi(planned)
+      try {
+        const exports = this.#open(planned, wasi)
+        if (name !== START) startGuest(exports, planned.initialisers)
+        return (exports[name] as (...args: unknown[]) => unknown)(...args)
+      } catch (thrown) {
+        if (name === START && thrown instanceof ProcExit && thrown.code === 0) return undefined
+        throw thrown
+      } finally {
+        wasi?.close()
+      }
+    }
+  }
+
   /**
    * A function of a module that will be there when it is called. Wasm to JavaScript to Wasm: 15 ns a call instead of
    * 3, and 40 with 64-bit integers.
@@ -179,6 +213,10 @@ class Linker {
       return target(...args)
     }
   }
+}
+
+function calledTooEarly(module: string): string {
+  return `a function of module "${module}" was called before the module was there`
 }
 
 /** What a module is given for its imports. */

@@ -1,17 +1,21 @@
+import type { Initialiser } from '../plugin/start.ts'
 import { ProcExit } from './wasi.ts'
 
 /**
- * Runs what a toolchain wants to run first: the initialisation of a reactor, the whole program of a command, the
- * run-time system of Haskell. A command that ends itself with `proc_exit(0)` has started.
+ * Calls what makes a module ready for its first call. What has parameters is no initialiser, but a function that has the
+ * name of one; what ends itself with `proc_exit(0)` has started.
  *
  * @throws what the guest throws, and what its exit with another code throws.
  */
-export function startGuest(exports: WebAssembly.Exports): void {
-  const { _initialize: initialize, _start: start, hs_init: haskell } = exports
+export function startGuest(exports: WebAssembly.Exports, initialisers: readonly Initialiser[]): void {
   try {
-    if (isFunction(initialize)) initialize()
-    else if (isFunction(start) && !haskell) start()
-    if (isFunction(haskell)) haskell(0, 0) // argc, argv
+    for (const name of initialisers) {
+      const run = exports[name]
+      if (!isFunction(run)) continue
+      if (name === 'hs_init')
+        run(0, 0) // argc, argv
+      else if (run.length === 0) run()
+    }
   } catch (thrown) {
     if (!(thrown instanceof ProcExit && thrown.code === 0)) throw thrown
   }

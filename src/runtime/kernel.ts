@@ -13,6 +13,7 @@ import { MemoryWorth } from './memory-worth.ts'
 import type { Origins } from './renewal.ts'
 import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
 import { describeTrap } from './trap.ts'
+import { ProgramStreams } from './wasi.ts'
 
 /**
  * Our own Extism host: the guest is linked to `kernel.wasm`, and a call is over when `call` returns. Only where the
@@ -33,7 +34,7 @@ function linkParts(
   settings: InstanceSettings,
   origins: Origins,
 ): InstanceParts {
-  const { config, blockLimit, varMax, wasi, onResume } = settings
+  const { config, blockLimit, varMax, wasi, onResume, outputLimit, command } = settings
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
   return starting(plugin.name, log, () => {
     const memory = openKernelMemory(blockLimit)
@@ -41,10 +42,12 @@ function linkParts(
     const vars = settings.vars ?? ownVars
     const http = new HttpCalls(settings.http ?? refuseHttp, memory, log)
     const contexts = new CallContexts({ memory, vars })
-    const linked = linkModules(plan, { memory, config, vars, log, http, wasi, contexts, origins, onResume })
+    const streams = command ? new ProgramStreams(outputLimit, (line) => log.write('info', line)) : undefined
+    const host = { memory, config, vars, log, http, wasi, streams, contexts, origins, onResume }
+    const linked = linkModules(plan, host)
     const parts = {
       name: plugin.name,
-      outputLimit: settings.outputLimit,
+      outputLimit,
       linked,
       memory,
       memoryWorth: new MemoryWorth(memory.size),
@@ -53,6 +56,7 @@ function linkParts(
       http: plan.usesHttp ? http : undefined,
       contexts: plan.hostFunctions.length > 0 ? contexts : undefined,
       suspending: plan.suspending,
+      streams,
       functions: new Map(),
     }
     endStart(parts)
@@ -113,17 +117,17 @@ function takeSpare(place: Place): InstanceParts | undefined {
   const parts = place.spare
   if (!parts) return undefined
   place.spare = undefined
-  if (parts.linked.wasis.length > 0 || parts.linked.renewal?.needsStart) startAgain(parts)
+  if (parts.linked.wasis.length > 0 || parts.linked.renewal?.needsStart) startAgain(parts, place.plan)
   return parts
 }
 
-function startAgain(parts: InstanceParts): void {
+function startAgain(parts: InstanceParts, { initialisers }: LinkPlan): void {
   const { exports, wasis, renewal } = parts.linked
   starting(parts.name, parts.log, () => {
     try {
       for (const wasi of wasis) wasi.reopen()
       if (!renewal?.needsStart) return
-      startGuest(exports)
+      startGuest(exports, initialisers)
       endStart(parts)
     } catch (error) {
       for (const wasi of wasis) wasi.close()

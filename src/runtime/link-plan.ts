@@ -1,5 +1,6 @@
 import { HostFunctionAsyncError, PluginImportError, WasiDisabledError } from '../errors.ts'
 import type { Plugin, RenewableModule } from '../plugin/plugin.ts'
+import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
 import {
   checkHostFunctions,
   findHostFunction,
@@ -24,6 +25,8 @@ export interface LinkPlan {
   readonly usesHttp: boolean
   /** How the guest waits for them, and for HTTP; undefined if it need not. */
   readonly suspending: Suspending | undefined
+  /** What starts the main module. */
+  readonly initialisers: readonly Initialiser[]
   /** What is instantiated in place of the main module; none if that is not alone, or has to wait. */
   readonly renewable: RenewableModule | undefined
 }
@@ -35,12 +38,16 @@ export interface PlannedModule {
   readonly hasWasi: boolean
   /** Names of the memories that it exports. */
   readonly memories: readonly string[]
+  /** What is called when it was instantiated, in order. */
+  readonly initialisers: readonly Initialiser[]
+  /** Whether each call of its functions has an instance of its own. */
+  readonly isCommand: boolean
 }
 
 export interface PlannedImport {
   readonly namespace: string
   readonly name: string
-  readonly provider: HostPart | NamedHostFunction | ModuleExport
+  readonly provider: HostPart | NamedHostFunction | ModuleExport | CommandExport
 }
 
 /** The export of another module, with the name of the import. */
@@ -50,8 +57,13 @@ export interface ModuleExport {
   readonly isLate: boolean
 }
 
+/** The function, with the name of the import, of a linked command: each call of it is a run of its own. */
+export interface CommandExport {
+  readonly command: string
+}
+
 /** What a plan depends on. */
-type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions' | 'http'>
+type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions' | 'http' | 'command'>
 
 /**
  * Checks that somebody provides each import of a plug-in's modules, and plans how they are linked. Made once: to list
@@ -65,17 +77,26 @@ type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions' | 'http'>
 export function planLinks(plugin: Plugin, settings: LinkSettings): LinkPlan {
   const known = plans.get(plugin)
   const wasi = settings.wasi !== undefined
-  const { functions, http } = settings
-  if (known && known.wasi === wasi && known.functions === functions && known.http === http) return known.plan
+  const { functions, http, command = false } = settings
+  const isKnown = known?.wasi === wasi && known.functions === functions && known.http === http
+  if (isKnown && known.command === command) return known.plan
   const plan = makePlan(plugin, settings)
-  plans.set(plugin, { wasi, functions, http, plan })
+  plans.set(plugin, { wasi, functions, http, command, plan })
   return plan
 }
 
 /** The last plan of each plug-in: its instances nearly always have the same settings. */
-const plans = new WeakMap<Plugin, { wasi: boolean; functions: unknown; http: unknown; plan: LinkPlan }>()
+const plans = new WeakMap<Plugin, KnownPlan>()
 
-function makePlan(plugin: Plugin, { wasi, functions = {}, http }: LinkSettings): LinkPlan {
+interface KnownPlan {
+  readonly wasi: boolean
+  readonly functions: unknown
+  readonly http: unknown
+  readonly command: boolean
+  readonly plan: LinkPlan
+}
+
+function makePlan(plugin: Plugin, { wasi, functions = {}, http, command }: LinkSettings): LinkPlan {
   const modules = describeModules(plugin)
   checkHostFunctions(functions, [...modules.keys()])
   const ordered = orderModules(modules.get(MAIN) as Described, (module) => linksOf(module, modules))
@@ -93,7 +114,7 @@ function makePlan(plugin: Plugin, { wasi, functions = {}, http }: LinkSettings):
       missing.push(`  ${namespace} ${name} (${kind})${where}${found.problem}`)
       return []
     })
-    return planModule(importer, imports)
+    return planModule(importer, imports, command === true)
   })
   if (missing.length > 0) throw new PluginImportError(plugin.name, missing.join('\n'))
   if (!wasi) refuseWasi(plugin, planned)
@@ -109,9 +130,10 @@ function makePlan(plugin: Plugin, { wasi, functions = {}, http }: LinkSettings):
   )
   const asyncHttp = usesHttp && http?.isAsync ? HTTP_REQUEST : undefined
   const waits = hostFunctions.find(({ isAsync }) => isAsync)?.label ?? asyncHttp
-  const suspending = waits ? checkAsync(waits, groups) : undefined
+  const suspending = waits ? checkAsync(waits, groups, asyncHttp) : undefined
   const renewable = inOrder.length === 1 && !suspending ? plugin.renewable : undefined
-  return { groups, hostFunctions, usesHttp, suspending, renewable }
+  const { initialisers } = planOf(modules.get(MAIN) as Described)
+  return { groups, hostFunctions, usesHttp, suspending, initialisers, renewable }
 }
 
 interface Described {
@@ -119,6 +141,10 @@ interface Described {
   readonly module: WebAssembly.Module
   readonly imports: readonly WebAssembly.ModuleImportDescriptor[]
   readonly exports: readonly WebAssembly.ModuleExportDescriptor[]
+  /** Names of the functions among them. */
+  readonly functions: ReadonlySet<string>
+  /** Whether it is linked by others, and starts anew for each call. */
+  readonly isCommand: boolean
 }
 
 function describeModules({ module, linked }: Plugin): Map<string, Described> {
@@ -126,7 +152,12 @@ function describeModules({ module, linked }: Plugin): Map<string, Described> {
   return new Map(
     all.map(({ name, module }) => {
       const imports = WebAssembly.Module.imports(module)
-      return [name, { name, module, imports, exports: WebAssembly.Module.exports(module) }]
+      const exports = WebAssembly.Module.exports(module)
+      const functions = new Set(exports.filter(({ kind }) => kind === 'function').map(({ name }) => name))
+      return [
+        name,
+        { name, module, imports, exports, functions, isCommand: name !== MAIN && isCommand(functions) },
+      ]
     }),
   )
 }
@@ -152,6 +183,12 @@ function findExport(
   if (exported.kind !== kind) {
     return { problem: `: module "${from.name}" exports a ${exported.kind} of that name` }
   }
+  if (from.isCommand) {
+    if (kind === 'function') return { provider: { command: from.name } }
+    return {
+      problem: `: module "${from.name}" is a command (it exports ${START}), and starts anew for each call`,
+    }
+  }
   const isLate = !earlier.has(from)
   if (!isLate || kind === 'function') return { provider: { module: from.name, isLate } }
   const circle = `modules "${importer.name}" and "${from.name}" import from each other in a circle`
@@ -166,10 +203,16 @@ function findInHost(
   return provider && kind === 'function' ? { provider } : { problem: '' }
 }
 
-function planModule({ name, module, exports }: Described, imports: readonly PlannedImport[]): PlannedModule {
+/** @param runsProgram - Whether the call is the program of the main module: that makes itself ready. */
+function planModule(
+  { name, module, exports, functions, isCommand }: Described,
+  imports: readonly PlannedImport[],
+  runsProgram: boolean,
+): PlannedModule {
   const hasWasi = imports.some(({ provider }) => provider === 'wasi')
   const memories = exports.filter(({ kind }) => kind === 'memory').map((memory) => memory.name)
-  return { name, module, imports, hasWasi, memories }
+  const initialisers = name === MAIN && runsProgram ? [] : initialisersOf(functions, hasWasi || isCommand)
+  return { name, module, imports, hasWasi, memories, initialisers, isCommand }
 }
 
 function refuseWasi(plugin: Plugin, modules: readonly PlannedModule[]): void {
@@ -186,8 +229,12 @@ function hostFunctionsOf(modules: readonly PlannedModule[]): NamedHostFunction[]
   return [...new Map(found).values()]
 }
 
-/** V8 can suspend a guest, but no JavaScript between one module of it and another. */
-function checkAsync(label: string, groups: LinkPlan['groups']): Suspending {
+/**
+ * V8 can suspend a guest, but no JavaScript between one module of it and another.
+ *
+ * @param asyncHttp - The function for HTTP requests, if it has to be waited for.
+ */
+function checkAsync(label: string, groups: LinkPlan['groups'], asyncHttp: string | undefined): Suspending {
   if (!suspending) {
     const reason = 'only Node 24 and later can wait for it'
     throw new HostFunctionAsyncError(
@@ -195,11 +242,34 @@ function checkAsync(label: string, groups: LinkPlan['groups']): Suspending {
       label === HTTP_REQUEST ? `${reason}, or a worker (--workers 1)` : reason,
     )
   }
+  const command = waitingCommand(groups, asyncHttp)
+  if (command !== undefined) {
+    const reason = `it cannot be waited for in a command that is linked (module "${command}")`
+    throw new HostFunctionAsyncError(label, reason)
+  }
   const circle = groups.find(({ linkOrder }) => linkOrder.some(isCircular))
   if (!circle) return suspending
   const names = circle.startOrder.map(({ name }) => `"${name}"`).join(', ')
   const reason = `it cannot be waited for where modules import from each other in a circle (${names})`
   throw new HostFunctionAsyncError(label, reason)
+}
+
+/** The name of a command that may wait for the host, itself or in a module that it imports from. */
+function waitingCommand(groups: LinkPlan['groups'], asyncHttp: string | undefined): string | undefined {
+  const modules = groups.flatMap(({ linkOrder }) => linkOrder)
+  const waits = new Set<string>()
+  // Until nothing is found any more: modules may import from each other in a circle.
+  for (let known = -1; known < waits.size; ) {
+    known = waits.size
+    for (const { name, imports } of modules) if (imports.some(isWaiting)) waits.add(name)
+  }
+  return modules.find(({ name, isCommand }) => isCommand && waits.has(name))?.name
+
+  function isWaiting({ name, provider }: PlannedImport): boolean {
+    if (typeof provider === 'string') return provider === 'host' && name === asyncHttp
+    if ('command' in provider) return waits.has(provider.command)
+    return 'module' in provider ? waits.has(provider.module) : provider.isAsync
+  }
 }
 
 function isCircular({ imports }: PlannedModule): boolean {

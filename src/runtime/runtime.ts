@@ -13,7 +13,8 @@ export interface Runtime {
   readonly name: 'kernel' | 'sdk'
 
   /**
-   * Opens one live copy of a plug-in: links it, runs its start function and what initialises its language.
+   * Opens one live copy of a plug-in: links it, runs its start function and what initialises its language, unless it is
+   * a command.
    *
    * @returns at once where nothing has to be waited for.
    * @throws {@link InstanceStartError} if it cannot be linked, or traps while it starts.
@@ -28,7 +29,7 @@ export interface InstanceSettings extends LogLimits {
   /** What the guest reads with `config_get`. */
   readonly config: Readonly<Record<string, string>>
   /** What the guest finds there; none: WASI is off. */
-  readonly wasi: Omit<WasiOptions, 'writeLine'> | undefined
+  readonly wasi: Omit<WasiOptions, 'writeLine' | 'streams'> | undefined
   /** Most bytes that a call may produce. */
   readonly outputLimit: number
   /** Most bytes that guest and host may exchange in a call, the input among them. (`kernel`) */
@@ -47,6 +48,11 @@ export interface InstanceSettings extends LogLimits {
   readonly logRate?: number | undefined
   /** Whether the logs take lines while the guest runs, and nothing is lost if they are stopped half-way. */
   readonly logsAtOnce?: boolean
+  /**
+   * Whether it is opened to run the program of a command, `_start`, as its one call: nothing else starts it, its input
+   * and its output are the standard ones too, and the status that it exits with is what it returns. (`kernel`)
+   */
+  readonly command?: boolean
   /** Called before a guest that waited for an async host function runs on. (`kernel`) */
   readonly onResume?: (() => void) | undefined
 }

@@ -8,8 +8,10 @@ import {
 } from '../errors.ts'
 import { GuestLog } from '../log/guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
+import { initialisersOf } from '../plugin/start.ts'
 import { brokenCall, type NamedHostFunction } from './host-functions.ts'
 import { EXTISM_ENV } from './imports.ts'
+import { startGuest } from './kernel-start.ts'
 import { MAIN, planLinks } from './link-plan.ts'
 import type { Caller, Instance, InstanceSettings, Runtime } from './runtime.ts'
 import { describeTrap } from './trap.ts'
@@ -33,10 +35,17 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
       functions: { ...functionsOf(hostFunctions), [EXTISM_ENV]: { output_set: output.set } },
     })
     const { exports } = await guest.getInstance()
+    construct(exports)
     return new SdkInstance(plugin.name, guest, exports, log, output, settings.outputLimit)
   } catch (error) {
     throw new InstanceStartError(plugin.name, describeTrap(error).reason, { cause: error })
   }
+}
+
+/** The SDK calls no constructors of a module that has no other initialiser; Extism's others do. */
+function construct(exports: WebAssembly.Exports): void {
+  const [first] = initialisersOf(new Set(Object.keys(exports)), true)
+  if (first === '__wasm_call_ctors') startGuest(exports, [first])
 }
 
 function modulesOf({ module, linked }: Plugin): Parameters<typeof createPlugin>[0] {

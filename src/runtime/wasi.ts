@@ -8,12 +8,14 @@ import { GuestMemory } from './wasi/guest-memory.ts'
 import { LineBuffer } from './wasi/line-buffer.ts'
 import { openPoll } from './wasi/poll.ts'
 import { processFunctions } from './wasi/process.ts'
+import type { ProgramStreams } from './wasi/program-streams.ts'
 import { openRandom } from './wasi/random.ts'
 import { socketFunctions } from './wasi/sockets.ts'
 import { EmptyInput, LineOutput } from './wasi/standard-streams.ts'
 import { openStrings } from './wasi/strings.ts'
 
 export { ProcExit } from './wasi/process.ts'
+export { ProgramStreams } from './wasi/program-streams.ts'
 
 /** What a guest gets of WASI. What is not named here, it does not get. */
 export interface WasiOptions {
@@ -23,6 +25,8 @@ export interface WasiOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Folders; none by default, and then there is no file system. */
   readonly allowedPaths?: readonly AllowedPath[]
+  /** Standard input and output, of a program; by default the input is empty, and the output becomes lines. */
+  readonly streams?: ProgramStreams | undefined
   /** Takes what the guest writes to its standard output and error, line by line (of at most 64 KiB). */
   writeLine(stream: 'stdout' | 'stderr', line: string): void
 }
@@ -75,8 +79,8 @@ export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
   fillTable()
 
   function fillTable(): void {
-    table.add(new EmptyInput())
-    table.add(new LineOutput(stdout))
+    table.add(options.streams?.input ?? new EmptyInput())
+    table.add(options.streams?.output ?? new LineOutput(stdout))
     table.add(new LineOutput(stderr))
     addFolders(table, options.allowedPaths ?? [], fdFolder)
   }

@@ -91,10 +91,33 @@ test.each([
   ['_initialize', 'reactor'],
   ['_start', 'command'],
   ['hs_init', 'haskell'],
+  ['__wasm_call_ctors', 'constructors'],
   ['other', 'none'],
 ])('a module that exports %s starts as: %s', async (name, kind) => {
   const path = file(`${name}.wasm`, guestBytes(`(module (func (export "${name}")))`))
   expect((await inspect(path)).kind).toBe(kind)
+})
+
+test('a command is called by its program, and all commands say so', async () => {
+  const command = guest('command')
+  const { functions, notCallable, problems, kind } = await inspect(command)
+  expect([functions, notCallable, problems, kind]).toEqual([['_start'], [], [], 'command'])
+  expect((await run(['inspect', command])).stdout).toMatch(/starts as: a command.*_start: the program/s)
+  expect((await run(['check', command])).stdout).toContain('_start')
+  expect(await run(['call', command, '--input', 'p'])).toMatchObject({ code: 0, stdout: 'printed\n' })
+  expect(await run(['call', command, '--input', 'y'])).toMatchObject({ code: 1, stdout: '' })
+})
+
+test('a program beside other functions is called if it is named', async () => {
+  const both = file(
+    'both.wasm',
+    guestBytes(`(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+      (func (export "_start") (call $exit (i32.const 7))) (func (export "go")))`),
+  )
+  const { functions, notCallable, kind } = await inspect(both)
+  expect([functions, notCallable, kind]).toEqual([['go', '_start'], [], 'none'])
+  expect(await run(['call', both])).toMatchObject({ code: 0, stdout: '' })
+  expect(await run(['call', both, '_start'])).toMatchObject({ code: 1, stdout: '' })
 })
 
 test('WASI is told from what is imported', async () => {

@@ -4,7 +4,7 @@ import { kernel } from '../../src/runtime/kernel.ts'
 import { type Link, orderModules } from '../../src/runtime/link-order.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
-import { keepLog } from '../support/instance.ts'
+import { keepLog, settingsOf } from '../support/instance.ts'
 import { linkedPlugin, openLinked } from '../support/linked.ts'
 
 const runtimes: readonly Runtime[] = [kernel, sdk]
@@ -23,6 +23,13 @@ const ODD = `(module (import "main" "even" (func $even (param i64) (result i32))
   (func (export "odd") (param $n i64) (result i32)
     (if (result i32) (i64.eqz (local.get $n)) (then (i32.const 0))
       (else (call $even (i64.sub (local.get $n) (i64.const 1)))))))`
+
+/** A command whose function says how often something of it ran. */
+const COUNTER = `(module (global $n (mut i32) (i32.const 48))
+  (func $more (global.set $n (i32.add (global.get $n) (i32.const 1))))
+  (func (export "__wasm_call_ctors") (call $more))
+  (func (export "_start") (unreachable))
+  (func (export "next") (param i64) (result i32) (call $more) (global.get $n)))`
 
 async function go(instance: Instance, name = 'go'): Promise<string> {
   return Buffer.from(await instance.call(name, new Uint8Array(), { log: keepLog() })).toString()
@@ -312,6 +319,97 @@ describe('the kernel runtime', () => {
       { speak: 'link-speak' },
     )
     expect(await go(await openLinked(kernel, plugin))).toBe('S')
+  })
+
+  test('a linked command starts anew for each call, and its program is not run for its functions', async () => {
+    const plugin = await linkedPlugin(
+      `(module ${SPEAK} (import "lib" "next" (func $next (param i64) (result i32)))
+        (func (export "go") (drop (call $next (i64.const 1))) (call $speak (call $next (i64.const 1)))))`,
+      { lib: COUNTER, speak: 'link-speak' },
+    )
+    const instance = await openLinked(kernel, plugin)
+    expect([await go(instance), await go(instance)]).toEqual(['2', '2']) // of its constructors, and of the call
+  })
+
+  test('a linked command is a run of its own when its program is called, which ends with its status', async () => {
+    const plugin = await linkedPlugin(
+      `(module ${SPEAK} (import "lib" "_start" (func $start)) (import "lib" "fail" (func $fail))
+        (func (export "go") (call $start) (call $start) (call $speak (i32.const 65)))
+        (func (export "fails") (call $fail)))`,
+      {
+        lib: `(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+          (global $runs (mut i32) (i32.const 0))
+          (func (export "__wasm_call_ctors") (global.set $runs (i32.const 5)))
+          (func (export "_start") (global.set $runs (i32.add (global.get $runs) (i32.const 1)))
+            (if (i32.ne (global.get $runs) (i32.const 1)) (then (unreachable))) (call $exit (i32.const 0)))
+          (func (export "fail") (call $exit (i32.const 0))))`,
+        speak: 'link-speak',
+      },
+    )
+    const instance = await openLinked(kernel, plugin)
+    expect(await go(instance)).toBe('A')
+    expect(await failure(instance, 'fails')).toMatchObject({ code: 'WASM_SERVE_GUEST_EXIT' })
+  })
+
+  test('a command that a command links prints where it prints, and what was open is closed', async () => {
+    const plugin = await linkedPlugin(
+      `(module (import "print" "print" (func $print))
+        (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1) (data (i32.const 0) "\\08\\00\\00\\00\\04\\00\\00\\00main")
+        (func (export "_start") (call $print)
+          (drop (call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 100)))))`,
+      {
+        print: `(module
+          (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+          (memory (export "memory") 1) (data (i32.const 0) "\\08\\00\\00\\00\\07\\00\\00\\00linked\\0a")
+          (func (export "_start"))
+          (func (export "print") (drop (call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 100)))))`,
+      },
+    )
+    const log = keepLog()
+    const instance = await kernel.open(plugin, { ...settingsOf({}, log), command: true })
+    expect(Buffer.from(await instance.call('_start', new Uint8Array(), { log })).toString()).toBe(
+      'linked\nmain',
+    )
+    expect(log.lines).toEqual([])
+    await instance.close()
+  })
+
+  test('of a linked command only functions can be imported', async () => {
+    const plugin = await linkedPlugin('(module (import "lib" "memory" (memory 1)) (func (export "go")))', {
+      lib: '(module (memory (export "memory") 1) (func (export "_start")))',
+    })
+    await expect(openLinked(kernel, plugin)).rejects.toMatchObject({
+      code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING',
+      message: expect.stringContaining('"lib" is a command'),
+    })
+  })
+
+  test('a linked module with _initialize is a reactor, whatever else it exports, and lasts', async () => {
+    const plugin = await linkedPlugin(
+      `(module ${SPEAK} (import "lib" "next" (func $next (param i64) (result i32)))
+        (func (export "go") (drop (call $next (i64.const 1))) (call $speak (call $next (i64.const 1)))))`,
+      { lib: COUNTER.replace('__wasm_call_ctors', '_initialize'), speak: 'link-speak' },
+    )
+    const instance = await openLinked(kernel, plugin)
+    expect([await go(instance), await go(instance)]).toEqual(['3', '5'])
+  })
+
+  test('an async host function cannot be waited for in a linked command, and can be beside one', async () => {
+    const plugin = async (command: string) =>
+      linkedPlugin(
+        `(module (import "lib" "f" (func $f)) (import "host" "wait" (func $wait))
+          (func (export "go") (call $f) (call $wait)))`,
+        { lib: command },
+      )
+    const functions = { host: { wait: async () => undefined } }
+    const waits = '(module (import "host" "wait" (func $f)) (export "f" (func $f)) (func (export "_start")))'
+    await expect(openLinked(kernel, await plugin(waits), { functions })).rejects.toMatchObject({
+      code: 'WASM_SERVE_HOST_FUNCTION_ASYNC',
+    })
+    if (!('Suspending' in WebAssembly)) return
+    const idle = '(module (func (export "f")) (func (export "_start")))'
+    expect(await go(await openLinked(kernel, await plugin(idle), { functions }))).toBe('')
   })
 
   test('names that every object has are names of modules like others', async () => {

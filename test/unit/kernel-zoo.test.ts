@@ -169,7 +169,20 @@ test('without an allowed host an HTTP request is refused: the guest is told, and
 
 test.each([
   ['a reactor', '(func (export "_initialize") (global.set $g (i32.const 5)))', 5],
-  ['a command', '(func (export "_start") (global.set $g (i32.const 6)))', 6],
+  ['a program without WASI', '(func (export "_start") (global.set $g (i32.const 6)))', 6],
+  ['what has constructors', '(func (export "__wasm_call_ctors") (global.set $g (i32.const 8)))', 8],
+  [
+    'what has constructors and a program',
+    `(func (export "__wasm_call_ctors") (global.set $g (i32.add (global.get $g) (i32.const 9))))
+     (func (export "_start") (global.set $g (i32.const 1)))`,
+    9,
+  ],
+  [
+    'a reactor that calls its constructors itself',
+    `(func $construct (export "__wasm_call_ctors") (global.set $g (i32.add (global.get $g) (i32.const 10))))
+     (func (export "_initialize") (call $construct))`,
+    10,
+  ],
   [
     'Haskell',
     `(func (export "_initialize") (global.set $g (i32.const 7)))
@@ -213,15 +226,26 @@ test('what a guest with WASI prints is logged, and a call in which it exits is a
   await expect(open('wasi', { wasi: undefined })).rejects.toMatchObject({ code: 'WASM_SERVE_WASI_DISABLED' })
 })
 
-test.each([0, 3])('a command that exits with %d while it starts', async (code) => {
+test.each([0, 3])('what exits with %d while it starts', async (code) => {
   const opening = open(
     `(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
-      (func (export "_start") (call $exit (i32.const ${code})))
+      (func (export "_initialize") (call $exit (i32.const ${code})))
       (func (export "go") (result i32) (i32.const 9)))`,
     { wasi: {} },
   )
   if (code === 0) expect(failure(await opening, 'go')).toMatchObject(ERROR)
   else await expect(opening).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
+})
+
+test('the program of a WASI command is not run for its other functions, and constructors are no function with parameters', async () => {
+  const instance = await open(
+    `(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+      (func (export "_start") (call $exit (i32.const 3)))
+      (func (export "__wasm_call_ctors") (param i32) (unreachable))
+      (func (export "go") (result i32) (i32.const 9)))`,
+    { wasi: {} },
+  )
+  expect(failure(instance, 'go')).toMatchObject(ERROR)
 })
 
 test('an output stays as it is when the next call begins', async () => {

@@ -77,6 +77,23 @@ describe.each(runtimes)('the $name runtime', (runtime) => {
     }
   })
 
+  test('calls constructors once, where no other function of the toolchain calls them', async () => {
+    const counts = (initialiser: string) =>
+      guestBytes(`(module
+        (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+        (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+        (global $n (mut i64) (i64.const 0))
+        (func $more (global.set $n (i64.add (global.get $n) (i64.const 1))))
+        (func (export "__wasm_call_ctors") (call $more))
+        (func (export "${initialiser}") (call $more))
+        (func (export "go") (call $output_set (call $alloc (i64.const 8)) (global.get $n))))`)
+    for (const initialiser of ['_initialize', 'other']) {
+      const instance = await openInstance(runtime, counts(initialiser))
+      expect(await instance.call('go', bytes(''), caller)).toHaveLength(1)
+      expect(await instance.call('go', bytes(''), caller)).toHaveLength(1)
+    }
+  })
+
   test('names the functions that were running when the guest trapped', async () => {
     const instance = await openInstance(runtime, guest('trap'))
     await expect(call(() => instance.call('trap', bytes('trap!'), caller))).rejects.toMatchObject({

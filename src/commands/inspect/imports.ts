@@ -1,4 +1,5 @@
 import type { Plugin } from '../../plugin/plugin.ts'
+import { isCommand } from '../../plugin/start.ts'
 import { findHostFunction, type HostFunctions } from '../../runtime/host-functions.ts'
 import { hostPartOf, isHostNamespace } from '../../runtime/imports.ts'
 import { MAIN } from '../../runtime/link-plan.ts'
@@ -31,14 +32,18 @@ export function importsOf(plugin: Plugin, functions: HostFunctions = {}): Needed
     WebAssembly.Module.imports(compiled).map(({ module: namespace, name, kind }) => {
       const other = modules.get(namespace)
       if (other) {
-        const isMet = WebAssembly.Module.exports(other).some(
-          (each) => each.name === name && each.kind === kind,
-        )
+        const exports = WebAssembly.Module.exports(other)
+        const isOffered = kind === 'function' || namespace === MAIN || !isCommand(functionsOf(exports))
+        const isMet = isOffered && exports.some((each) => each.name === name && each.kind === kind)
         return { module, namespace, name, kind, metBy: isMet ? 'module' : 'nobody', from: namespace } as const
       }
       return { module, namespace, name, kind, metBy: inHost(namespace, name, kind, functions) }
     }),
   )
+}
+
+function functionsOf(exports: readonly WebAssembly.ModuleExportDescriptor[]): Set<string> {
+  return new Set(exports.filter(({ kind }) => kind === 'function').map(({ name }) => name))
 }
 
 /** Whether functions of the user could meet an import: those of the host cannot be added to. */

@@ -3,6 +3,7 @@ import { callableExports, whyNotCallable } from '../../plugin/callable.ts'
 import { capMemory } from '../../plugin/memory-cap.ts'
 import { definedMemories } from '../../plugin/module.ts'
 import { MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
+import { initialisersOf, START } from '../../plugin/start.ts'
 import type { EngineChoice } from '../../route/engine-choice.ts'
 import { outboundOptions } from '../../route/settings.ts'
 import type { HostFunctions } from '../../runtime/host-functions.ts'
@@ -15,7 +16,7 @@ import { guessToolchain, type Toolchain } from './toolchain.ts'
 export interface Inspection {
   readonly name: string
   readonly modules: readonly ModuleFacts[]
-  /** Names of the functions that can be called. */
+  /** Names of the functions that can be called; the program of a command is the last. */
   readonly functions: readonly string[]
   readonly notCallable: readonly { readonly name: string; readonly reason: string }[]
   readonly imports: readonly NeededImport[]
@@ -53,7 +54,7 @@ export interface Need {
   readonly why: string
 }
 
-export type ModuleKind = 'command' | 'reactor' | 'haskell' | 'none'
+export type ModuleKind = 'command' | 'reactor' | 'haskell' | 'constructors' | 'program' | 'none'
 
 /**
  * @param functions - Those of the user.
@@ -80,14 +81,14 @@ export function inspectPlugin(
       sha256: digest,
       memories: memoriesOf(bytes, memoryMax, source.name),
     })),
-    functions: callableExports(plugin),
+    functions: callableByName(plugin),
     notCallable: plugin.functions.flatMap((each) => {
       const reason = whyNotCallable(each)
       return reason === undefined ? [] : [{ name: each.name, reason }]
     }),
     imports,
     toolchain: main && guessToolchain(plugin.module, main.bytes),
-    kind: kindOf(plugin),
+    kind: kindOf(plugin, imports),
     wasi: needsWasi,
     engine,
     allowedHosts: sendsRequests(imports) ? allowedHosts : undefined,
@@ -109,16 +110,32 @@ function memoriesOf(bytes: Uint8Array, memoryMax: number, name: string): ModuleF
   }))
 }
 
-/**
- * What runs when an instance starts: a command's `_start`, which is a whole program, a reactor's `_initialize`,
- * Haskell's run-time system, or nothing.
- */
-function kindOf({ functions }: Plugin): ModuleKind {
-  const has = (wanted: string) => functions.some(({ name }) => name === wanted)
-  if (has('hs_init')) return 'haskell'
-  if (has('_initialize')) return 'reactor'
-  return has('_start') ? 'command' : 'none'
+/** All that a route may name: a program is not chosen by itself, if there is something else. */
+function callableByName(plugin: Plugin): string[] {
+  const callable = callableExports(plugin)
+  const hasProgram = plugin.functions.some(
+    (each) => each.name === START && whyNotCallable(each) === undefined,
+  )
+  return hasProgram && !callable.includes(START) ? [...callable, START] : callable
 }
+
+/**
+ * What runs when an instance starts for a function: a reactor's `_initialize`, Haskell's run-time system, constructors,
+ * or a program that needs no WASI. What has nothing to call but its program is a command: that runs when it is called.
+ */
+function kindOf(plugin: Plugin, imports: readonly NeededImport[]): ModuleKind {
+  if (callableExports(plugin).join() === START) return 'command'
+  const hasWasi = imports.some(({ module, metBy }) => module === MAIN && metBy === 'wasi')
+  const initialiser = initialisersOf(new Set(plugin.functions.map(({ name }) => name)), hasWasi).at(-1)
+  return initialiser === undefined ? 'none' : KINDS[initialiser]
+}
+
+const KINDS = {
+  _initialize: 'reactor',
+  hs_init: 'haskell',
+  __wasm_call_ctors: 'constructors',
+  _start: 'program',
+} as const
 
 function needsOf(imports: readonly NeededImport[], allowedHosts: readonly string[]): Need[] {
   const missing = imports.filter(couldBeFunction).map(({ namespace, name }) => `${namespace} ${name}`)

@@ -1,4 +1,5 @@
 import { printable } from '../../log/printable.ts'
+import { START } from '../../plugin/start.ts'
 import type { NeededImport } from './imports.ts'
 import type { Inspection, ModuleKind } from './inspection.ts'
 
@@ -18,7 +19,7 @@ export function renderInspection(inspection: Inspection, command: string): strin
     ...(allowedHosts ? [`HTTP requests: ${allowedHosts.join(', ') || 'refused'}`] : []),
     '',
     'Functions:',
-    ...(functions.length === 0 ? ['  none'] : functions.map((each) => `  ${each}`)),
+    ...(functions.length === 0 ? ['  none'] : functions.map(renderFunction)),
     ...notCallable.map((each) => `  not callable: ${each.name}, ${each.reason}`),
     '',
     'Imports:',
@@ -34,10 +35,17 @@ export function renderInspection(inspection: Inspection, command: string): strin
 }
 
 const KINDS: Readonly<Record<ModuleKind, string>> = {
-  command: 'a command: _start runs when an instance is opened',
+  command: 'a command: _start runs as the call, each time in a new instance',
   reactor: 'a reactor: _initialize runs when an instance is opened',
   haskell: 'a Haskell program: hs_init runs when an instance is opened',
+  constructors: 'a library: __wasm_call_ctors runs when an instance is opened',
+  program: 'a program without WASI: _start runs when an instance is opened',
   none: 'a library: nothing runs before the first call',
+}
+
+function renderFunction(name: string, _index: number, all: readonly string[]): string {
+  if (name !== START) return `  ${name}`
+  return `  ${name}: the program, in a new instance for each call${all.length > 1 ? ', if it is named' : ''}`
 }
 
 function renderEngine(engine: Inspection['engine']): string {

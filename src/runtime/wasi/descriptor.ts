@@ -21,6 +21,11 @@ export abstract class Descriptor {
   /** Bits of `rights`: what may be done with descriptors opened through it. */
   readonly inheritedRights: bigint = 0n
 
+  /** How many bytes can be read, where there is no file. */
+  get readable(): number {
+    return 0
+  }
+
   /** Attributes of the file; none, where there is no file. */
   stat(): BigIntStats | undefined {
     return undefined

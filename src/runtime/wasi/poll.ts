@@ -86,8 +86,8 @@ class Poll {
     const fd = view.getUint32(at + 16, true)
     const userdata = view.getBigUint64(at, true)
     const error = type === CLOCK ? clockError(fd) : this.#fdError(fd, type)
-    const isReadable = error === 'SUCCESS' && type === FD_READ
-    const isOver = isReadable && this.#table.get(fd).filetype === FILETYPE.characterDevice
+    const source = error === 'SUCCESS' && type === FD_READ ? this.#table.get(fd) : undefined
+    const isOver = source?.filetype === FILETYPE.characterDevice && source.readable === 0
     view.setBigUint64(event, userdata, true)
     view.setUint16(event + 8, errno(error), true)
     view.setUint32(event + 10, type, true)
@@ -105,7 +105,7 @@ class Poll {
     if (type !== FD_READ) return type === FD_WRITE ? WRITABLE : 0n
     const file = this.#table.get(fd)
     const size = file.stat()?.size
-    if (size === undefined) return 0n
+    if (size === undefined) return BigInt(file.readable)
     const left = size - BigInt(file.seek(0n, 1))
     return left > 0n ? left : 0n
   }

@@ -8,7 +8,7 @@ export class EmptyInput extends Descriptor {
   override readonly filetype = FILETYPE.characterDevice
   override readonly rights = STREAM_INPUT
 
-  override read(): number {
+  override read(_bytes: Buffer, _start: number, _end: number, _position?: number): number {
     return 0
   }
 
