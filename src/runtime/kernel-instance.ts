@@ -131,7 +131,11 @@ export class LinkedInstance implements Instance {
       throw new GuestError(memory.error())
     }
     if (returned !== 0 && returned !== undefined) {
-      throw new GuestError(`The guest function "${exportName}" returned ${returned}`)
+      throw new GuestError(
+        this.#streams
+          ? `The program exited with status ${returned}`
+          : `The guest function "${exportName}" returned ${returned}`,
+      )
     }
     if (this.#streams && memory.outputLength() === 0) return this.#printed(exportName, this.#streams)
     this.#checkLength(exportName, memory.outputLength())

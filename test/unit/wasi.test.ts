@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { openWasi, ProcExit } from '../../src/runtime/wasi.ts'
+import { openWasi, ProcExit, ProgramStreams, type WasiOptions } from '../../src/runtime/wasi.ts'
 import { guestBytes } from '../support/guest.ts'
 import { errnoName, openGuest } from '../support/wasi.ts'
 
@@ -330,8 +330,8 @@ describe('poll_oneoff', () => {
   const READ = 1
   const WRITE = 2
 
-  function openPoller() {
-    const guest = openGuest()
+  function openPoller(options: Partial<WasiOptions> = {}) {
+    const guest = openGuest(options)
     const { imports } = guest.wasi
     return {
       ...guest,
@@ -360,6 +360,22 @@ describe('poll_oneoff', () => {
       },
     }
   }
+
+  test('says how much there is of the input of a program, and when that has ended', () => {
+    const streams = new ProgramStreams(100, () => undefined)
+    const { wasi, bytes, subscribe, poll } = openPoller({ streams })
+    streams.begin(Buffer.from('abcdef'))
+    subscribe(0, READ, 0)
+    const event = { userdata: 1, error: 'SUCCESS', type: READ }
+    expect(poll(1)).toEqual([{ ...event, hangup: 0 }])
+    expect(bytes().readBigUInt64LE(8_192 + 16)).toBe(6n)
+    bytes().writeUInt32LE(256, 64)
+    bytes().writeUInt32LE(100, 68)
+    expect(errnoName(wasi.imports.fd_pread(0, 64, 1, 0n, 0))).toBe('ESPIPE')
+    expect([wasi.imports.fd_read(0, 64, 1, 0), bytes().readUInt32LE(0)]).toEqual([0, 6])
+    expect(bytes().toString('utf8', 256, 262)).toBe('abcdef')
+    expect(poll(1)).toEqual([{ ...event, hangup: 1 }])
+  })
 
   test('without subscriptions is EINVAL', () => {
     expect(errnoName(openGuest().wasi.imports.poll_oneoff(0, 0, 0, 0))).toBe('EINVAL')
