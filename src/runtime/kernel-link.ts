@@ -76,6 +76,8 @@ class Linker {
   readonly #watch = new HostWatch()
   readonly #exports = new Map<string, WebAssembly.Exports>()
   readonly #commands = new Map<string, PlannedModule>()
+  /** How many commands run at this moment: one may have called another. */
+  #runs = 0
   #functions: Readonly<Record<string, Imported>> | undefined
 
   constructor(host: LinkHost, { suspending, renewable }: LinkPlan) {
@@ -188,7 +190,9 @@ class Linker {
     return (...args: unknown[]) => {
       const planned = this.#commands.get(command)
       if (!planned) throw new Error(calledTooEarly(command))
+      if (this.#runs >= MOST_RUNS) throw new Error(`there are ${MOST_RUNS} runs of linked commands at a time`)
       const wasi = this.#openWasi(planned)
+      this.#runs++
       try {
         const exports = this.#open(planned, wasi)
         if (name !== START) startGuest(exports, planned.initialisers)
@@ -197,6 +201,7 @@ class Linker {
         if (name === START && thrown instanceof ProcExit && thrown.code === 0) return undefined
         throw thrown
       } finally {
+        this.#runs--
         wasi?.close()
       }
     }
@@ -214,6 +219,9 @@ class Linker {
     }
   }
 }
+
+/** Each has a memory of its own, up to the limit: a command that came back to itself could have any number. */
+const MOST_RUNS = 16
 
 function calledTooEarly(module: string): string {
   return `a function of module "${module}" was called before the module was there`

@@ -375,6 +375,29 @@ describe('the kernel runtime', () => {
     await instance.close()
   })
 
+  test('a command that calls itself by way of another module has no end of instances, and is stopped', async () => {
+    const plugin = await linkedPlugin(
+      `(module ${SPEAK} (import "lib" "down" (func $down (param i32) (result i32)))
+        (func (export "back") (param i32) (result i32) (call $down (local.get 0)))
+        (func (export "few") (call $speak (call $down (i32.const 70))))
+        (func (export "many") (call $speak (call $down (i32.const 1000)))))`,
+      {
+        lib: `(module (import "main" "back" (func $back (param i32) (result i32))) (func (export "_start"))
+          (func (export "down") (param $n i32) (result i32)
+            (if (result i32) (i32.eq (local.get $n) (i32.const 65)) (then (i32.const 65))
+              (else (call $back (i32.sub (local.get $n) (i32.const 1)))))))`,
+        speak: 'link-speak',
+      },
+    )
+    const instance = await openLinked(kernel, plugin)
+    expect(await go(instance, 'few')).toBe('A')
+    expect(await failure(instance, 'many')).toMatchObject({
+      code: 'WASM_SERVE_GUEST_TRAP',
+      cause: { reason: expect.stringContaining('16 runs') },
+    })
+    expect(await go(await openLinked(kernel, plugin), 'few')).toBe('A')
+  })
+
   test('of a linked command only functions can be imported', async () => {
     const plugin = await linkedPlugin('(module (import "lib" "memory" (memory 1)) (func (export "go")))', {
       lib: '(module (memory (export "memory") 1) (func (export "_start")))',
