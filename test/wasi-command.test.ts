@@ -43,7 +43,7 @@ describe.each([
   { engine: 'inline', isolation: 'fresh' },
   { engine: 'workers', isolation: 'reuse' },
   { engine: 'workers', isolation: 'fresh' },
-] as const)('a command on $engine, isolation $isolation', (options) => {
+] as const)('a command on $engine, isolation $isolation, recycle $recycle', (options) => {
   const route = { plugin: guest('command'), ...options }
 
   test('runs once for each call, in a new instance, and answers with what it printed', async () => {
