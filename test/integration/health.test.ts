@@ -4,7 +4,6 @@ import { expect, test } from 'vitest'
 import { terminateOrWriteOff, trackThread } from '../../src/engine/stuck-threads.ts'
 import type { ServedRoute } from '../../src/route/served-route.ts'
 import { listenAdmin, listenBoth } from '../support/admin.ts'
-import { start } from '../support/cli.ts'
 import { guest } from '../support/guest.ts'
 import { keepLog } from '../support/instance.ts'
 
@@ -55,21 +54,4 @@ test('it is not healthy while a thread cannot be ended', async () => {
   ])
   thread.emit('exit', 1)
   expect(await ask(`${url}/healthz`)).toMatchObject([200, { healthy: true }])
-})
-
-test('nobody is told that it is healthy while a guest holds the event loop', async () => {
-  const server = start([guest('loop'), '0', '--stall-ms', '0', '--admin', '127.0.0.1:0'])
-  const url = await server.listening()
-  while (!server.stderr().includes('token')) await new Promise(setImmediate)
-  const adminUrl = /listener is on (\S+),/.exec(server.stderr())?.[1]
-  expect(await ask(`${adminUrl}/healthz`)).toMatchObject([200, { healthy: true }])
-  fetch(url, { method: 'POST', body: 'a' }).catch(() => undefined)
-  const isSilent = async () => {
-    const signal = AbortSignal.timeout(1_000)
-    return fetch(`${adminUrl}/healthz`, { signal }).then(
-      () => false,
-      () => true,
-    )
-  }
-  while (!(await isSilent())) await new Promise(setImmediate) // the call may not have begun yet
 })

@@ -2,6 +2,7 @@ import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { guest } from '../support/guest.ts'
+import { runs } from '../support/runs.ts'
 import { listen } from '../support/serve.ts'
 import { type Answer, exchange, open, post } from '../support/socket.ts'
 
@@ -241,6 +242,6 @@ test('whatever bytes come, no answer is a 5xx and the next client is served', as
       const [answer] = await exchange(port, post(body, 'Connection: close\r\n'))
       expect(answer).toMatchObject({ status: 200, body: Buffer.from(body) })
     }),
-    { numRuns: 150, interruptAfterTimeLimit: 15_000 },
+    { numRuns: runs(100), interruptAfterTimeLimit: 15_000 },
   )
 })

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { type GuestRequest, parseGuestRequest } from '../../src/outbound/guest-request.ts'
 import { encodeHeaders, joinHeaders } from '../../src/outbound/response-headers.ts'
 import { ask, failureOf, open, serveHttp, serveRaw } from '../support/outbound.ts'
+import { runs } from '../support/runs.ts'
 
 const parse = (request: unknown): GuestRequest => parseGuestRequest(Buffer.from(JSON.stringify(request)))
 const url = 'http://origin.test/'
@@ -120,7 +121,7 @@ test('whatever a guest asks for, the failure is one of ours', async () => {
       const { code } = await failureOf(outbound.fetch(request, body, { timeoutMs: 1_000 }))
       expect(code).toMatch(/^WASM_SERVE_OUTBOUND_/)
     }),
-    { numRuns: 500 },
+    { numRuns: runs(200) },
   )
 })
 
@@ -221,7 +222,7 @@ test('no spelling of an address that is not public is reached under a wildcard',
       const { code, message } = await failureOf(ask(outbound, `http://${host}:${origin.port}/`))
       expect(code, message).toBe('WASM_SERVE_OUTBOUND_REFUSED')
     }),
-    { numRuns: 2_000 },
+    { numRuns: runs(1_000) },
   )
   expect(origin.accepted).toBe(0)
 })

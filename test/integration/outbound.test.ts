@@ -156,12 +156,6 @@ test('a connection is used again, and closed with the route', async () => {
   expect(performance.now() - closing).toBeLessThan(3_000) // an idle one is closed after 4 s in any case
 })
 
-test('an idle connection is closed after a while', async () => {
-  const origin = await serveEcho()
-  await ask(open(), origin.url)
-  await origin.allClosed()
-})
-
 test('closing ends what is in flight, and nothing is sent any more', async () => {
   const news = new EventEmitter()
   const origin = await serveHttp(() => void news.emit('request'))

@@ -3,7 +3,6 @@ import { createApp } from '../../src/app.ts'
 import { checkServerOptions } from '../../src/config/options.ts'
 import { openLog } from '../../src/log/log.ts'
 import { guest } from '../support/guest.ts'
-import { startLoad } from '../support/load.ts'
 import { listen } from '../support/serve.ts'
 import { open } from '../support/socket.ts'
 
@@ -13,21 +12,6 @@ async function appOf(name: string) {
   const { app } = await createApp(options, openLog('silent'))
   return app
 }
-
-test('while apps are swapped under load, every request gets its own answer', async () => {
-  const server = await listen({ plugin: guest('echo') })
-  const load = startLoad({
-    url: server.url,
-    body: (id) => `id ${id}`,
-    isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
-  })
-  for (let swap = 0; swap < 20; swap++) {
-    const [next] = await Promise.all([appOf(swap % 2 === 0 ? 'upper' : 'echo'), load.answered(100)])
-    await server.replace(next)
-  }
-  await load.answered(100)
-  expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0, closing: 0 })
-})
 
 test('from the moment of a swap, new requests go to the new app', async () => {
   const server = await listen({ plugin: guest('echo') })

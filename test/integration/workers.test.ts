@@ -1,8 +1,5 @@
-import { execFileSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
 import type { Engine } from '../../src/engine/engine.ts'
 import type { WorkersOptions } from '../../src/engine/workers.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
@@ -22,17 +19,6 @@ test('of 50 calls one never returns: it alone is lost', async () => {
   expect(settled[30]).toMatchObject({ reason: { code: 'WASM_SERVE_DEADLINE_EXCEEDED', statusCode: 504 } })
   for (const [i, result] of settled.entries()) {
     if (i !== 30) expect(result).toMatchObject({ value: `call ${i}` })
-  }
-})
-
-test('of 300 calls on two threads every tenth never returns: they alone are lost', async () => {
-  const engine = await open('moody', { timeoutMs: 200, workers: 2 })
-  const calls = Array.from({ length: 300 }, (_, i) =>
-    callText(engine, 'answer', i % 10 === 5 ? `L${i}` : `call ${i}`),
-  )
-  for (const [i, result] of (await Promise.allSettled(calls)).entries()) {
-    if (i % 10 === 5) expect(result).toMatchObject({ reason: { code: 'WASM_SERVE_DEADLINE_EXCEEDED' } })
-    else expect(result).toMatchObject({ value: `call ${i}` })
   }
 })
 
@@ -77,17 +63,6 @@ test('two threads run two guests at a time', async () => {
   await expect(looping).rejects.toMatchObject({ statusCode: 504 })
 })
 
-test('while the event loop is held no guest is taken for one that does not return', async () => {
-  const engine = await open('moody', { timeoutMs: 400 })
-  await engine.ready
-  for (let i = 0; i < 3; i++) {
-    const answer = callText(engine, 'answer', 'W')
-    await new Promise((resolve) => setImmediate(resolve)) // it is handed over
-    hold(1_000)
-    expect(await answer).toBe('W')
-  }
-})
-
 test('a call is refused at once when as many calls or bytes wait as may', async () => {
   const engine = await open('moody', { timeoutMs: 300, maxQueue: 2, maxQueueBytes: 100 })
   await engine.ready
@@ -103,19 +78,6 @@ test('a call is refused at once when as many calls or bytes wait as may', async 
   })
   expect(await Promise.all(waiting)).toEqual(['a', 'b'])
   await running.ended
-})
-
-test('a call that has waited for too long is refused, and its guest does not run', async () => {
-  const engine = await open('moody', { timeoutMs: 1_500, maxWaitMs: 400 })
-  await engine.ready
-  const running = await hang(engine)
-  const log = keepLog()
-  await expect(callText(engine, 'answer', 'G', { log })).rejects.toMatchObject({
-    code: 'WASM_SERVE_QUEUE_SLOW',
-  })
-  await running.ended
-  expect(await callText(engine, 'answer', 'well')).toBe('well')
-  expect(log.lines).toEqual([])
 })
 
 test('the call of a client that went away while it waited is not run', async () => {
@@ -240,23 +202,6 @@ test('a plug-in whose start does not return is refused in time', async () => {
   })
 })
 
-test('a thread that waits in a native call is written off: its call is answered, and the operator is told', async () => {
-  const fifo = join(mkdtempSync(join(tmpdir(), 'wasm-serve-fifo-')), 'fifo')
-  execFileSync('mkfifo', [fifo])
-  onTestFinished(() => rmSync(fifo))
-  const path = relay(
-    `if (context.read(input).text() === 'stick') fs.readFileSync(${JSON.stringify(fifo)}); return input`,
-  )
-  const engine = await open('relay', { functions: path, timeoutMs: 200 })
-  await engine.ready
-  await expect(callText(engine, 'relay', 'stick')).rejects.toMatchObject({ statusCode: 504 })
-  expect(await callText(engine, 'relay', 'well')).toBe('well')
-  await expect.poll(() => engine.trouble, { timeout: 10_000 }).toContain('do not end')
-
-  closeSync(openSync(fifo, 'r+')) // a writer comes and goes: the thread reads on, and ends
-  await expect.poll(() => engine.trouble, { timeout: 10_000 }).toBeUndefined()
-})
-
 /** A guest that runs until its deadline; it has begun. */
 async function hang(engine: Engine): Promise<{ readonly ended: Promise<void> }> {
   let begun: () => void = () => undefined
@@ -265,11 +210,6 @@ async function hang(engine: Engine): Promise<{ readonly ended: Promise<void> }> 
   const ended = expect(call).rejects.toMatchObject({ statusCode: 504 })
   await hasBegun
   return { ended }
-}
-
-function hold(ms: number): void {
-  const until = performance.now() + ms
-  while (performance.now() < until) void 0
 }
 
 test('a thread that throws what is no error costs nothing but itself', async () => {

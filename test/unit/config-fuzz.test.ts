@@ -9,6 +9,7 @@ import { mergeConfig } from '../../src/config/merge.ts'
 import { renderConfig } from '../../src/config/print-config.ts'
 import { Secrets } from '../../src/log/secrets.ts'
 import { configOf, type Format, problemsIn } from '../support/config-text.ts'
+import { runs } from '../support/runs.ts'
 
 const formats: readonly Format[] = ['json', 'yaml', 'toml']
 
@@ -84,7 +85,7 @@ test.each(formats)('whatever text a %s file holds, it is read or refused with pl
       }
       expect(Object.keys(Object.prototype)).toEqual([])
     }),
-    { numRuns: 1_500 },
+    { numRuns: runs(500) },
   )
 })
 
@@ -129,7 +130,7 @@ test('what is valid means the same in JSON, YAML and TOML', () => {
       expect(configOf('yaml', JSON.stringify(data))).toEqual(data)
       expect(configOf('toml', tomlOf(data))).toEqual(data)
     }),
-    { numRuns: 300 },
+    { numRuns: runs(100) },
   )
 })
 

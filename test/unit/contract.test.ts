@@ -8,6 +8,7 @@ import { openRaw } from '../../src/contract/raw.ts'
 import { openSimplism } from '../../src/contract/simplism.ts'
 import { type Contract, ContractBrokenError } from '../../src/index.ts'
 import { answerOf, inputOf } from '../support/contract.ts'
+import { runs } from '../support/runs.ts'
 import { listen, serve } from '../support/serve.ts'
 
 /** What a user of the library may write: numbers in the query, numbers out. */
@@ -95,7 +96,7 @@ describe.each(contracts)('the contract $name', (contract) => {
           expect(JSON.parse(body)).toMatchObject({ status, code: 'WASM_SERVE_CONTRACT_BROKEN' })
         }
       }),
-      { numRuns: 500 },
+      { numRuns: runs(150) },
     )
     expect(connections.size).toBe(1)
   })

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RouteOptions } from '../../src/config/options.ts'
 import { guest } from '../support/guest.ts'
+import { runs } from '../support/runs.ts'
 import { listen } from '../support/serve.ts'
 
 /** Around the size up to which an answer is sent as text. */
@@ -51,7 +52,7 @@ describe('an answer that no hook sees', () => {
         expect(answer).toEqual(await send(through.port, 'POST', body))
         expect(answer.body).toEqual(Buffer.from(body))
       }),
-      { numRuns: 200 },
+      { numRuns: runs(40) },
     )
   })
 

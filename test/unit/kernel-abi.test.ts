@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type KernelMemory, openKernelMemory } from '../../src/runtime/kernel-memory.ts'
 import { KernelModel } from '../support/kernel-model.ts'
+import { runs } from '../support/runs.ts'
 
 const LIMIT = 300_000
 
@@ -57,7 +58,7 @@ test('whatever a guest passes, the kernel does what a plain model of it does', (
       for (const { name, place, size } of steps) model.step(name, place, size)
       model.check()
     }),
-    { numRuns: 400 },
+    { numRuns: runs(100) },
   )
 })
 

@@ -6,6 +6,7 @@ import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
 import { linkedPlugin, openLinked } from '../support/linked.ts'
+import { runs } from '../support/runs.ts'
 
 const runtimes: readonly Runtime[] = [kernel, sdk]
 
@@ -493,7 +494,7 @@ describe('the order of modules', () => {
           }
         })
       }),
-      { numRuns: 500 },
+      { numRuns: runs(200) },
     )
   })
 })

@@ -10,6 +10,7 @@ import { openMemoryStore } from '../../src/store/memory.ts'
 import type { Store } from '../../src/store/store.ts'
 import { keepLog } from '../support/instance.ts'
 import { linkedPlugin, openLinked } from '../support/linked.ts'
+import { runs } from '../support/runs.ts'
 import { newFolder } from '../support/stores.ts'
 
 const runtimes: readonly Runtime[] = [kernel, sdk]
@@ -308,7 +309,7 @@ describe('what goes over the bridge to a store', () => {
         const [operation, ...args] = request as Parameters<KvClient['call']>
         expect(bridged.call(operation, ...args)).toEqual(client.call(operation, ...args))
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(500) },
     )
   })
 })

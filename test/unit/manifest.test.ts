@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { ManifestInvalidError } from '../../src/errors.ts'
 import { parseJson } from '../../src/source/json-text.ts'
 import { type Manifest, parseManifest } from '../../src/source/manifest.ts'
+import { runs } from '../support/runs.ts'
 
 const digest = 'ab'.repeat(32)
 const wasm = [{ path: 'a.wasm' }]
@@ -277,7 +278,7 @@ test('a mistake is found in every text that JSON.parse refuses, and where it beg
       const before = [...lines.slice(0, line - 1), (lines[line - 1] ?? '').slice(0, column - 1)].join('\n')
       expect(canContinue(before)).toBe(true)
     }),
-    { numRuns: 1_000 },
+    { numRuns: runs(500) },
   )
 })
 

@@ -7,6 +7,7 @@ import { makeRenewable, RENEWABLE_EXPORT, type Renewable } from '../../src/plugi
 import { HostWatch } from '../../src/runtime/host-watch.ts'
 import { type Origins, openRenewal, type Renewal } from '../../src/runtime/renewal.ts'
 import { guestBytes } from '../support/guest.ts'
+import { runs } from '../support/runs.ts'
 
 const CAP = 60_000
 
@@ -275,7 +276,7 @@ test('a mutant is rewritten or refused, and what the engine accepted before it a
       accepted++
       expect(isValid(form.bytes)).toBe(true)
     }),
-    { numRuns: 5_000 },
+    { numRuns: runs(2_000) },
   )
   expect(accepted).toBeGreaterThan(100)
 })
@@ -406,7 +407,7 @@ test('whatever writes does what it did, and nothing is written below what it say
       reference.set(before)
       new Uint8Array(bytes.buffer).fill(0, before.length)
     }),
-    { numRuns: 1_000 },
+    { numRuns: runs(500) },
   )
   expect(trapped).toBeGreaterThan(100)
   expect(lowered).toBeGreaterThan(100)

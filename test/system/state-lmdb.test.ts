@@ -1,0 +1,30 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { kvPlugin, mount, routesOf } from '../support/state-suite.ts'
+import { newFolder } from '../support/stores.ts'
+
+test('a thread that is ended in the middle of a write leaves the store whole, and open to others', async () => {
+  const folder = newFolder()
+  const options = { engine: 'workers', workers: 2 } as const
+  const { post } = await mount(
+    [
+      ...routesOf(kvPlugin(), ['storm'], { ...options, timeoutMs: 60 }),
+      ...routesOf(kvPlugin(), ['set', 'get'], { ...options, timeoutMs: 10_000 }),
+    ],
+    { store: `lmdb:${folder}` },
+  )
+  const other = await openLmdbStore({ folder })
+  onTestFinished(() => other.close())
+  for (let round = 0; round < 10; round++) {
+    const stormed = await Promise.all([post('/storm', 'key one '), post('/storm', 'key two ')])
+    expect(stormed.map(({ status }) => status)).toEqual([504, 504])
+    for (const key of ['key one ', 'key two ']) {
+      const { body } = await post('/get', key)
+      expect(body).toBe((body[0] ?? '').repeat(50_000))
+      expect(body).toMatch(/^[a-z]/)
+    }
+    expect(await post('/set', `key last${round}`)).toMatchObject({ status: 200 })
+    await other.set('kv.wasm', 'of other', Buffer.from(String(round)))
+    expect(await post('/get', 'of other')).toMatchObject({ body: String(round) })
+  }
+})
