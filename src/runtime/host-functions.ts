@@ -61,18 +61,22 @@ function describeFailure(thrown: unknown): Trap & { readonly hostStack?: string 
 /**
  * Checks the names of host functions.
  *
- * @param modules - Names of the plug-in's modules: what they export is imported by those.
+ * @param isDefined - Whether a module of the plug-in exports something by that name: then the guest would have two.
  * @throws {@link HostFunctionInvalidError} listing all problems.
  */
-export function checkHostFunctions(functions: HostFunctions, modules: readonly string[]): void {
+export function checkHostFunctions(
+  functions: HostFunctions,
+  isDefined: (namespace: string, name: string) => boolean,
+): void {
   const problems = Object.entries(functions).flatMap(([namespace, members]) => {
     if (isHostNamespace(namespace)) return [`  ${namespace}: only wasm-serve itself provides these`]
-    if (modules.includes(namespace)) return [`  ${namespace}: a module of the plug-in has this name`]
     if (typeof members !== 'object' || members === null)
       return [`  ${namespace}: it is not an object of functions`]
-    const entries: [string, unknown][] = Object.entries(members)
-    const wrong = entries.filter(([, member]) => typeof member !== 'function')
-    return wrong.map(([name]) => `  ${namespace} ${name}: it is not a function`)
+    return Object.entries(members).flatMap(([name, member]: [string, unknown]) => {
+      if (typeof member !== 'function') return [`  ${namespace} ${name}: it is not a function`]
+      if (!isDefined(namespace, name)) return []
+      return [`  ${namespace} ${name}: the module "${namespace}" of the plug-in defines it too`]
+    })
   })
   if (problems.length > 0) throw new HostFunctionInvalidError(problems.join('\n'))
 }

@@ -98,7 +98,9 @@ interface KnownPlan {
 
 function makePlan(plugin: Plugin, { wasi, functions = {}, http, command }: LinkSettings): LinkPlan {
   const modules = describeModules(plugin)
-  checkHostFunctions(functions, [...modules.keys()])
+  checkHostFunctions(functions, (namespace, name) =>
+    Boolean(modules.get(namespace)?.exports.some((each) => each.name === name)),
+  )
   const ordered = orderModules(modules.get(MAIN) as Described, (module) => linksOf(module, modules))
   const inOrder = ordered.flatMap(({ linkOrder }) => linkOrder)
 
@@ -108,7 +110,11 @@ function makePlan(plugin: Plugin, { wasi, functions = {}, http, command }: LinkS
     const imports = importer.imports.flatMap((wanted) => {
       const { module: namespace, name, kind } = wanted
       const from = modules.get(namespace)
-      const found = from ? findExport(importer, from, wanted, earlier) : findInHost(wanted, functions)
+      const exported = from?.exports.find((each) => each.name === name)
+      const found =
+        from && exported
+          ? linkExport(importer, from, wanted, exported, earlier)
+          : findInHost(wanted, functions, from)
       if ('provider' in found) return [{ namespace, name, provider: found.provider }]
       const where = importer.name === MAIN ? '' : `, which module "${importer.name}" needs`
       missing.push(`  ${namespace} ${name} (${kind})${where}${found.problem}`)
@@ -163,23 +169,23 @@ function describeModules({ module, linked }: Plugin): Map<string, Described> {
 }
 
 function linksOf({ imports }: Described, modules: ReadonlyMap<string, Described>): Link<Described>[] {
-  return imports.flatMap(({ module, kind }) => {
+  return imports.flatMap(({ module, name, kind }) => {
     const from = modules.get(module)
-    return from ? [{ from, isNeededFirst: kind !== 'function' }] : []
+    const isDefined = from?.exports.some((each) => each.name === name)
+    return from && isDefined ? [{ from, isNeededFirst: kind !== 'function' }] : []
   })
 }
 
 /** What meets an import, or why nothing does. */
 type Found = Pick<PlannedImport, 'provider'> | { readonly problem: string }
 
-function findExport(
+function linkExport(
   importer: Described,
   from: Described,
-  { name, kind }: WebAssembly.ModuleImportDescriptor,
+  { kind }: WebAssembly.ModuleImportDescriptor,
+  exported: WebAssembly.ModuleExportDescriptor,
   earlier: ReadonlySet<Described>,
 ): Found {
-  const exported = from.exports.find((each) => each.name === name)
-  if (!exported) return { problem: `: module "${from.name}" has no such export` }
   if (exported.kind !== kind) {
     return { problem: `: module "${from.name}" exports a ${exported.kind} of that name` }
   }
@@ -195,12 +201,15 @@ function findExport(
   return { problem: `: ${circle}, where only functions can be imported` }
 }
 
+/** @param from - The module with the name of the namespace, which has no such export. */
 function findInHost(
   { module: namespace, name, kind }: WebAssembly.ModuleImportDescriptor,
   functions: HostFunctions,
+  from: Described | undefined,
 ): Found {
   const provider = hostPartOf(namespace, name) ?? findHostFunction(functions, namespace, name)
-  return provider && kind === 'function' ? { provider } : { problem: '' }
+  if (provider && kind === 'function') return { provider }
+  return { problem: from ? `: module "${from.name}" has no such export` : '' }
 }
 
 /** @param runsProgram - Whether the call is the program of the main module: that makes itself ready. */

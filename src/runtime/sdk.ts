@@ -5,6 +5,7 @@ import {
   InstanceBusyError,
   InstanceStartError,
   OutputTooLargeError,
+  RuntimeUnfitError,
 } from '../errors.ts'
 import { GuestLog } from '../log/guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
@@ -23,6 +24,7 @@ export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
 
 async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Promise<Instance> {
   const { hostFunctions } = planLinks(plugin, settings)
+  refuseMixed(plugin, hostFunctions)
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
   const output = new Output()
   try {
@@ -46,6 +48,16 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
 function construct(exports: WebAssembly.Exports): void {
   const [first] = initialisersOf(new Set(Object.keys(exports)), true)
   if (first === '__wasm_call_ctors') startGuest(exports, [first])
+}
+
+/** The SDK looks for all imports of a namespace in the module of that name, if there is one. */
+function refuseMixed({ name, linked }: Plugin, hostFunctions: readonly NamedHostFunction[]): void {
+  const names = new Set([MAIN, ...linked.map((module) => module.name)])
+  const mixed = hostFunctions.find(({ namespace }) => names.has(namespace))
+  if (mixed) {
+    const wanted = `host function ${mixed.label} beside a module of the same name`
+    throw new RuntimeUnfitError(name, 'sdk', wanted)
+  }
 }
 
 function modulesOf({ module, linked }: Plugin): Parameters<typeof createPlugin>[0] {

@@ -9,11 +9,19 @@ export interface Link {
   readonly source: string
 }
 
-/** Reads `[name=]path|url`; without a name it is the file's, without `.wasm`. */
+/**
+ * Reads `[name=]path|url`; without a name it is the file's, without `.wasm`. A name may have slashes and colons, such
+ * as `extism:host/user`, so a relative path with `=` in it has to begin with `./`.
+ */
 export function parseLink(text: string): Link {
-  const match = /^([^=#?/\\]+)=(.+)$/s.exec(text)
+  const match = isPlace(text) ? null : /^([^=#?\\]+)=(.+)$/s.exec(text)
   if (match) return { name: match[1] ?? '', source: match[2] ?? '' }
   return { name: sourceName(text).replace(/\.wasm$/, ''), source: text }
+}
+
+/** Whether a text begins as only paths and URLs do. */
+function isPlace(text: string): boolean {
+  return isUrl(text) || /^(?:\.{0,2}[/\\]|[a-z]:[/\\])/i.test(text)
 }
 
 /** The name of the file that a path or URL leads to; of a URL without one, its host. */

@@ -32,8 +32,8 @@ export interface ManifestBytes {
 
 const MAIN = 'main'
 
-/** Names that guests import the host by; no module can have one. */
-export const HOST_NAMES = new Set(['extism:host/env', 'extism:host/user', 'wasi_snapshot_preview1'])
+/** Names of Extism's own functions and of WASI; no module can have one. */
+export const HOST_NAMES: ReadonlySet<string> = new Set(['extism:host/env', 'wasi_snapshot_preview1'])
 
 const KEYS = ['path', 'url', 'data', 'hash', 'name', 'headers', 'method']
 

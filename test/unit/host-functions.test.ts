@@ -221,12 +221,13 @@ describe.each(runtimes)('a host function on the $name runtime', (runtime) => {
   })
 
   test.each([
-    'extism:host/env',
-    'wasi_snapshot_preview1',
-    'main',
-    'lib',
-  ])('cannot have the namespace %s', async (name) => {
-    const plugin = await linkedPlugin('(module (func (export "relay")))', { lib: '(module)' })
+    ['a name of ours', 'extism:host/env'],
+    ['a name of ours', 'wasi_snapshot_preview1'],
+    ['what the main module defines', 'main'],
+    ['what a linked module defines', 'lib'],
+  ])('cannot be %s (%s)', async (_, name) => {
+    const alloc = '(func (export "alloc"))'
+    const plugin = await linkedPlugin(`(module ${alloc})`, { lib: `(module ${alloc})` })
     const functions = { [name]: { alloc: () => 0n } }
     await expect(openLinked(runtime, plugin, { functions })).rejects.toMatchObject({
       ...INVALID,

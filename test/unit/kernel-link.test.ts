@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { couldBeFunction, importsOf } from '../../src/commands/inspect/imports.ts'
+import { hostImports } from '../../src/plugin/host-imports.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { type Link, orderModules } from '../../src/runtime/link-order.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
-import { keepLog, settingsOf } from '../support/instance.ts'
+import { keepLog } from '../support/instance.ts'
 import { linkedPlugin, openLinked } from '../support/linked.ts'
-import { runs } from '../support/runs.ts'
 
 const runtimes: readonly Runtime[] = [kernel, sdk]
 
@@ -155,16 +156,30 @@ describe.each(runtimes)('the $name runtime', (runtime) => {
       message: expect.stringMatching(
         new RegExp(
           [
+            'extism:host/env reset \\(function\\), which module "lib" needs',
+            'main f \\(global\\), which module "lib" needs: module "main" has no such export',
             'lib gone \\(function\\): module "lib" has no such export',
             'lib memory \\(function\\): module "lib" exports a memory of that name',
             'nowhere f \\(function\\)',
             'toString call \\(function\\)',
-            'extism:host/env reset \\(function\\), which module "lib" needs',
-            'main f \\(global\\), which module "lib" needs: module "main" has no such export',
           ].join('\\n  '),
         ),
       ),
     })
+  })
+
+  test('a linked module can have any name, also that of host functions which it does not define', async () => {
+    const plugin = await linkedPlugin(
+      `(module ${SPEAK} (import "extism:host/user" "next" (func $next (param i32) (result i32)))
+        (func (export "go") (call $speak (call $next (i32.const 65)))))`,
+      {
+        speak: 'link-speak',
+        'extism:host/user': `(module (func (export "next") (param i32) (result i32)
+          (i32.add (local.get 0) (i32.const 1))))`,
+      },
+    )
+    const functions = { 'extism:host/user': { other: () => 0 } }
+    expect(await go(await openLinked(runtime, plugin, { functions }))).toBe('B')
   })
 
   test('WASI that only a linked module needs can be switched off', async () => {
@@ -190,7 +205,51 @@ describe.each(runtimes)('the $name runtime', (runtime) => {
   })
 })
 
+/** A guest that imports two functions by one name, of which a linked module defines `next`. */
+const mixed = () =>
+  linkedPlugin(
+    `(module ${SPEAK} (import "extism:host/user" "next" (func $next (param i32) (result i32)))
+      (import "extism:host/user" "number" (func $number (result i32)))
+      (func (export "go") (call $speak (call $next (call $number)))))`,
+    {
+      speak: 'link-speak',
+      'extism:host/user': `(module (import "extism:host/user" "number" (func $number (result i32)))
+        (func (export "next") (param i32) (result i32) (i32.add (local.get 0) (call $number))))`,
+    },
+  )
+const numbers = { 'extism:host/user': { number: () => 33 } }
+
+test('what the module of a namespace does not define is left to the host, also by the store and by inspect', async () => {
+  const plugin = await mixed()
+  const number = { module: 'extism:host/user', name: 'number', kind: 'function' }
+  expect(hostImports(plugin).filter(({ module }) => module === number.module)).toEqual([number, number])
+  const imports = importsOf(plugin, numbers).filter(({ namespace }) => namespace === number.module)
+  expect(imports.map(({ module, name, metBy }) => `${module} ${name}: ${metBy}`)).toEqual([
+    'main next: module',
+    'main number: functions',
+    'extism:host/user number: functions',
+  ])
+  expect(importsOf(plugin).filter(couldBeFunction)).toHaveLength(2)
+})
+
+test('the sdk runtime refuses a module and host functions of one name if the guest needs both', async () => {
+  await expect(openLinked(sdk, await mixed(), { functions: numbers })).rejects.toMatchObject({
+    code: 'WASM_SERVE_RUNTIME_UNFIT',
+  })
+})
+
 describe('the kernel runtime', () => {
+  test('imports of one name are met by a linked module and by host functions, as each defines them', async () => {
+    expect(await go(await openLinked(kernel, await mixed(), { functions: numbers }))).toBe('B')
+  })
+
+  test('an import that neither the module of that name nor a host function defines is listed', async () => {
+    await expect(openLinked(kernel, await mixed(), { functions: {} })).rejects.toMatchObject({
+      code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING',
+      message: expect.stringContaining('extism:host/user number (function): module'),
+    })
+  })
+
   test('each module that prints does it from its own memory, and lines are not mixed', async () => {
     const log = keepLog()
     const plugin = await linkedPlugin(

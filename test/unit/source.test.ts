@@ -128,6 +128,13 @@ test.each([
   ['https://h.example/a.wasm?b=c', 'a', 'https://h.example/a.wasm?b=c'],
   [`a.wasm#sha256=${digest}`, 'a', `a.wasm#sha256=${digest}`],
   ['lib=https://h.example/?b=c', 'lib', 'https://h.example/?b=c'],
+  ['extism:host/user=upper.wasm', 'extism:host/user', 'upper.wasm'],
+  ['a/b:c=d=e.wasm', 'a/b:c', 'd=e.wasm'],
+  ['a:b=https://h.example/?b=c', 'a:b', 'https://h.example/?b=c'],
+  ['../dir=x/a.wasm', 'a', '../dir=x/a.wasm'],
+  ['/dir=x/a.wasm', 'a', '/dir=x/a.wasm'],
+  ['C:/dir=x/a.wasm', 'a', 'C:/dir=x/a.wasm'],
+  ['file:///dir=x/a.wasm', 'a', 'file:///dir=x/a.wasm'],
 ])('the link %s has a name and a source', (text, name, source) => {
   expect(parseLink(text)).toEqual({ name, source })
 })
@@ -163,6 +170,16 @@ test('a link cannot be a manifest, nor have a name that is taken or of the host'
   await expect(link('lib', manifest)).rejects.toEqual(refusal('SOURCE_INVALID'))
   await expect(link('main')).rejects.toEqual(refusal('SOURCE_INVALID'))
   await expect(link('extism:host/env')).rejects.toEqual(refusal('SOURCE_INVALID'))
+  await expect(link('wasi_snapshot_preview1')).rejects.toEqual(refusal('SOURCE_INVALID'))
+})
+
+test("a link, and a module of a manifest, can have the name of Extism's user functions", async () => {
+  const name = 'extism:host/user'
+  const linked = await readSource(echo, { links: [{ name, source: guest('upper') }] })
+  const listed = await readSource({ wasm: [{ path: guest('upper'), name }, { data: echo }] })
+  for (const { modules } of [linked, listed]) {
+    expect(modules.map((module) => module.name).sort()).toEqual([name, 'main'])
+  }
 })
 
 // Downloads.

@@ -12,7 +12,7 @@ export interface NeededImport {
   readonly name: string
   readonly kind: string
   readonly metBy: ImportProvider
-  /** Which of the modules meets it. */
+  /** Which of the modules has an export of that name. */
   readonly from?: string
 }
 
@@ -31,11 +31,12 @@ export function importsOf(plugin: Plugin, functions: HostFunctions = {}): Needed
   return [...modules].flatMap(([module, compiled]) =>
     WebAssembly.Module.imports(compiled).map(({ module: namespace, name, kind }) => {
       const other = modules.get(namespace)
-      if (other) {
-        const exports = WebAssembly.Module.exports(other)
+      const exports = other ? WebAssembly.Module.exports(other) : []
+      const exported = exports.find((each) => each.name === name)
+      if (exported) {
         const isOffered = kind === 'function' || namespace === MAIN || !isCommand(functionsOf(exports))
-        const isMet = isOffered && exports.some((each) => each.name === name && each.kind === kind)
-        return { module, namespace, name, kind, metBy: isMet ? 'module' : 'nobody', from: namespace } as const
+        const metBy = exported.kind === kind && isOffered ? 'module' : 'nobody'
+        return { module, namespace, name, kind, metBy, from: namespace } as const
       }
       return { module, namespace, name, kind, metBy: inHost(namespace, name, kind, functions) }
     }),
