@@ -1,4 +1,5 @@
 import type { Reader } from './module-reader.ts'
+import { OPCODE } from './opcodes.ts'
 
 /**
  * Goes past what follows the opcode of an instruction. It knows WebAssembly 3.0, with relaxed SIMD, threads and legacy
@@ -13,6 +14,20 @@ export function skipImmediates(reader: Reader, opcode: number): boolean {
   if (!immediates) return false
   for (const skip of immediates) if (!skip(reader)) return false
   return true
+}
+
+/**
+ * Goes past the instructions of a constant expression, up to its `end`.
+ *
+ * @returns false as {@link skipImmediates} does, and if there is no end.
+ */
+export function skipExpression(reader: Reader): boolean {
+  while (!reader.done) {
+    const opcode = reader.byte()
+    if (opcode === OPCODE.end) return true
+    if (!skipImmediates(reader, opcode)) return false
+  }
+  return false
 }
 
 /**

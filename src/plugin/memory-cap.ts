@@ -1,5 +1,8 @@
 import { PluginInvalidError } from '../errors.ts'
 import { concat, HEADER_BYTES, leb, Reader } from './binary.ts'
+import { skipExpression } from './instructions.ts'
+import { Reader as ModuleReader } from './module-reader.ts'
+import { readSections } from './sections.ts'
 
 const TABLE_SECTION = 4
 const MEMORY_SECTION = 5
@@ -33,7 +36,7 @@ export function capMemory(bytes: Uint8Array, maxPages: number, name: string): Ui
     const end = reader.at + size
     if (end > bytes.length) throw new PluginInvalidError(name, 'a section goes beyond its end')
     if (id === MEMORY_SECTION || id === TABLE_SECTION) {
-      const limited = id === MEMORY_SECTION ? memories(reader, end, name) : tables(reader, end, name)
+      const limited = id === MEMORY_SECTION ? memories(reader, end, name) : tables(bytes, reader, end, name)
       const most = id === MEMORY_SECTION ? BigInt(maxPages) : MAX_TABLE_ENTRIES
       const unit = id === MEMORY_SECTION ? 'pages of memory (64 KiB each)' : 'table entries'
       const section = render(limited, most, unit, name)
@@ -46,6 +49,19 @@ export function capMemory(bytes: Uint8Array, maxPages: number, name: string): Ui
   return concat([...parts, bytes.subarray(copied)])
 }
 
+/**
+ * Whether a module has a table with an initial value, which engines before WebAssembly 3.0 do not know.
+ *
+ * @param capped - What {@link capMemory} returned.
+ */
+export function hasTableValue(capped: Uint8Array, name: string): boolean {
+  const section = readSections(capped, name).find(({ id }) => id === TABLE_SECTION)?.content
+  if (!section) return false
+  return tables(section, new Reader(section, name), section.length, name).some(
+    ({ value }) => value.length > 0,
+  )
+}
+
 /** A memory or a table. */
 interface Limited {
   /** What stands before its limits. */
@@ -53,45 +69,61 @@ interface Limited {
   readonly flags: number
   readonly min: bigint
   readonly max: bigint | undefined
+  /** What stands behind its limits. */
+  readonly value: Uint8Array
 }
 
+const NOTHING = new Uint8Array()
+
 function memories(reader: Reader, end: number, name: string): Limited[] {
-  return entries(reader, end, name, 'memory', () => new Uint8Array())
+  return entries(reader, end, name, 'memory', () => ({
+    type: NOTHING,
+    ...readLimits(reader, name, 'memory'),
+    value: NOTHING,
+  }))
 }
 
 const NULLABLE_REFERENCE = 0x63
 const REFERENCE = 0x64
 const WITH_INITIAL_VALUE = 0x40
 
-function tables(reader: Reader, end: number, name: string): Limited[] {
+function tables(bytes: Uint8Array, reader: Reader, end: number, name: string): Limited[] {
   return entries(reader, end, name, 'table', () => {
     const start = reader.at
-    const type = reader.byte()
-    if (type === WITH_INITIAL_VALUE) {
-      throw new PluginInvalidError(name, 'it has a table with an initial value, whose size cannot be limited')
-    }
+    const first = reader.byte()
+    const hasValue = first === WITH_INITIAL_VALUE
+    if (hasValue && reader.byte() !== 0) throw unclear(name, 'table')
+    const type = hasValue ? reader.byte() : first
     if (type === NULLABLE_REFERENCE || type === REFERENCE) reader.leb() // heap type
-    return reader.since(start)
+    const before = reader.since(start)
+    const limits = readLimits(reader, name, 'table')
+    return { type: before, ...limits, value: hasValue ? readValue(bytes, reader, end, name) : NOTHING }
   })
 }
 
+/** A constant expression. The engine reads the same bytes: what it would read otherwise it refuses. */
+function readValue(bytes: Uint8Array, reader: Reader, end: number, name: string): Uint8Array {
+  const start = reader.at
+  const value = new ModuleReader(bytes.subarray(0, end), start)
+  if (!skipExpression(value)) throw unclear(name, 'table')
+  reader.at = value.at
+  return reader.since(start)
+}
+
+function unclear(name: string, kind: string): Error {
+  return new PluginInvalidError(name, `its ${kind} section cannot be understood`)
+}
+
 /** The content of a section of memories or tables. */
-function entries(
-  reader: Reader,
-  end: number,
-  name: string,
-  kind: string,
-  readType: () => Uint8Array,
-): Limited[] {
+function entries(reader: Reader, end: number, name: string, kind: string, read: () => Limited): Limited[] {
   const count = Number(reader.leb())
   const found: Limited[] = []
-  while (reader.at < end) found.push({ type: readType(), ...readLimits(reader, name, kind) })
-  if (reader.at !== end || found.length !== count)
-    throw new PluginInvalidError(name, `its ${kind} section cannot be understood`)
+  while (reader.at < end) found.push(read())
+  if (reader.at !== end || found.length !== count) throw unclear(name, kind)
   return found
 }
 
-function readLimits(reader: Reader, name: string, kind: string): Omit<Limited, 'type'> {
+function readLimits(reader: Reader, name: string, kind: string): Pick<Limited, 'flags' | 'min' | 'max'> {
   const flags = reader.byte()
   if (flags > (LIMITS.max | LIMITS.shared | LIMITS.index64)) {
     throw new PluginInvalidError(name, `it has a ${kind} of an unknown kind (${flags})`)
@@ -104,13 +136,14 @@ function render(limited: readonly Limited[], most: bigint, unit: string, name: s
   const needed = limited.reduce((sum, { min }) => sum + min, 0n)
   if (needed > most) throw new PluginInvalidError(name, `it needs ${needed} ${unit}, and may have ${most}`)
   const share = limited.length > 0 ? (most - needed) / BigInt(limited.length) : 0n
-  const parts = limited.flatMap(({ type, flags, min, max }) => {
+  const parts = limited.flatMap(({ type, flags, min, max, value }) => {
     const cap = min + share
     return [
       type,
       Uint8Array.of(flags | LIMITS.max),
       leb(min),
       leb(max !== undefined && max < cap ? max : cap),
+      value,
     ]
   })
   return concat([leb(limited.length), ...parts])

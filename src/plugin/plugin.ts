@@ -9,7 +9,7 @@ import {
 } from '../source/source.ts'
 import { callableExports } from './callable.ts'
 import { whyNotAModule } from './file-kind.ts'
-import { capMemory } from './memory-cap.ts'
+import { capMemory, hasTableValue } from './memory-cap.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
 import { makeRenewable, type Renewable } from './renewable.ts'
 import { START } from './start.ts'
@@ -173,6 +173,15 @@ async function compile(key: string, bytes: Uint8Array, name: string): Promise<We
     return module
   } catch (error) {
     const reason = (error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')
-    throw new PluginInvalidError(name, `it is not a valid module: ${reason}`, { cause: error })
+    const hint =
+      !WebAssembly.validate(TABLE_WITH_VALUE) && hasTableValue(bytes, name)
+        ? '; it has a table with an initial value (WebAssembly 3.0), which needs Node.js 22 or later'
+        : ''
+    throw new PluginInvalidError(name, `it is not a valid module: ${reason}${hint}`, { cause: error })
   }
 }
+
+/** The least module with a table that has an initial value. */
+const TABLE_WITH_VALUE = Uint8Array.of(
+  ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 4, 9, 1, 0x40, 0, 0x70, 0, 1, 0xd0, 0x70, 0x0b],
+)

@@ -1,6 +1,6 @@
 import { concat, HEADER_BYTES, leb } from './binary.ts'
 import { type Instruction, type Rewrite, rewriteCode } from './code-rewriter.ts'
-import { skipImmediates } from './instructions.ts'
+import { skipExpression } from './instructions.ts'
 import { trackLowest } from './lowest-store.ts'
 import { countImports, numericFunctions } from './module.ts'
 import { KIND, Reader, SECTION } from './module-reader.ts'
@@ -61,7 +61,7 @@ export function makeRenewable(bytes: Uint8Array, name: string, tracks = true): R
   const changing = [...globals.mutable, pages]
   if (changing.length > MOST_GLOBALS) return undefined
   const exported = [
-    ...(content(SECTION.memory) ? [renderExport(RENEWABLE_EXPORT.memory, KIND.memory, 0)] : []),
+    ...(limits.hasMemory ? [renderExport(RENEWABLE_EXPORT.memory, KIND.memory, 0)] : []),
     ...changing.map((index, place) => renderExport(RENEWABLE_EXPORT.global(place), KIND.global, index)),
     ...(isTracked ? [renderExport(RENEWABLE_EXPORT.lowest, KIND.global, lowest)] : []),
   ]
@@ -108,6 +108,7 @@ const LASTING: ReadonlySet<number> = new Set([
 const WITH_MAXIMUM = 1
 
 interface MemoryLimits {
+  readonly hasMemory: boolean
   readonly initial: number
   readonly maximum: number
 }
@@ -116,9 +117,9 @@ interface MemoryLimits {
 function readLimits(content: Uint8Array | undefined): MemoryLimits | undefined {
   const reader = new Reader(content ?? Uint8Array.of(0))
   const count = reader.u32()
-  if (count === 0) return { initial: 0, maximum: 0 }
+  if (count === 0) return { hasMemory: false, initial: 0, maximum: 0 }
   if (count > 1 || reader.byte() !== WITH_MAXIMUM) return undefined
-  return { initial: reader.u32(), maximum: reader.u32() }
+  return { hasMemory: true, initial: reader.u32(), maximum: reader.u32() }
 }
 
 function exportsOurs(content: Uint8Array | undefined): boolean {
@@ -152,14 +153,6 @@ function readGlobals(content: Uint8Array | undefined, imported: number): Globals
     if (!isNumber || !skipExpression(reader)) return undefined
   }
   return { mutable, next: imported + count }
-}
-
-function skipExpression(reader: Reader): boolean {
-  for (;;) {
-    const opcode = reader.byte()
-    if (opcode === OPCODE.end) return true
-    if (reader.done || opcode === PREFIX.references || !skipImmediates(reader, opcode)) return false
-  }
 }
 
 /** The lowest address at which a module is born with data; 0 if that cannot be told. */

@@ -105,6 +105,44 @@ describe.each(loaded)('$runtime.name, loaded for $isolation', ({ runtime, isolat
   })
 })
 
+const MODULE = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]
+const NUMBER_TYPE = [1, 5, 1, 0x60, 0, 1, 0x7f]
+const RUN = [7, 7, 1, 3, ...Buffer.from('run'), 0, 0]
+
+/** Calls the function that its table has from the start. */
+const WITH_TABLE_VALUE = Uint8Array.of(
+  ...[...MODULE, ...NUMBER_TYPE, 3, 3, 2, 0, 0, 4, 9, 1, 0x40, 0, 0x70, 0, 1, 0xd2, 1, 0x0b, ...RUN],
+  ...[10, 14, 2, 7, 0, 0x41, 0, 0x11, 0, 0, 0x0b, 4, 0, 0x41, 0, 0x0b],
+)
+const knowsTableValues = WebAssembly.validate(WITH_TABLE_VALUE)
+
+test.runIf(knowsTableValues)('a module with a table that has an initial value is served', async () => {
+  for (const isolation of ['reuse', 'fresh'] as const) {
+    const plugin = await loadPlugin(WITH_TABLE_VALUE, { isolation })
+    expect(plugin.renewable !== undefined).toBe(isolation === 'fresh')
+    for (const runtime of [kernel, sdk])
+      expect(await callFresh(runtime, plugin, ['run', 'run'])).toEqual(['', ''])
+  }
+})
+
+test.skipIf(knowsTableValues)('a Node.js that has no initial values of tables is named', async () => {
+  await expect(loadPlugin(WITH_TABLE_VALUE)).rejects.toMatchObject({
+    code: 'WASM_SERVE_PLUGIN_INVALID',
+    message: expect.stringContaining('Node.js 22'),
+  })
+})
+
+test('a module with an empty memory section is served, and made as new', async () => {
+  const bytes = Uint8Array.of(
+    ...[...MODULE, ...NUMBER_TYPE, 3, 2, 1, 0, 5, 1, 0, ...RUN],
+    ...[10, 6, 1, 4, 0, 0x41, 0, 0x0b],
+  )
+  const plugin = await loadPlugin(bytes, { isolation: 'fresh' })
+  expect(plugin.renewable).toBeDefined()
+  for (const runtime of [kernel, sdk])
+    expect(await callFresh(runtime, plugin, ['run', 'run'])).toEqual(['', ''])
+})
+
 test('a call that made the kernel grow leaves nothing: blocks begin where they began, and are zero', async () => {
   const plugin = await loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
   const settings = settingsOf()

@@ -60,6 +60,46 @@ test('tables are capped too, and together', async () => {
   expect(() => capMemory(large, 10, 'test')).toThrow(expect.objectContaining(INVALID))
 })
 
+const NULL_FUNCTION = [0xd0, 0x70, 0x0b]
+
+test.each([
+  ['without a maximum', [0x40, 0, 0x70, 0, 2, ...NULL_FUNCTION], [0x40, 0, 0x70, 1, 2, 0xc0, 0x84, 0x3d]],
+  ['with a smaller one', [0x40, 0, 0x70, 1, 2, 5, ...NULL_FUNCTION], [0x40, 0, 0x70, 1, 2, 5]],
+  ['of a type', [0x40, 0, 0x63, 0x70, 1, 2, 5, ...NULL_FUNCTION], [0x40, 0, 0x63, 0x70, 1, 2, 5]],
+])('a table with an initial value %s is capped, and keeps its value', (_kind, entry, capped) => {
+  expect(capMemory(sectionOf(4, [1, ...entry]), 10, 'test')).toEqual(
+    sectionOf(4, [1, ...capped, ...NULL_FUNCTION]),
+  )
+})
+
+test('several tables share the limit, whatever initial values they have', () => {
+  const value = [0x41, 0x0b, 0xfb, 0x1c, 0x0b] // a number, which has the byte of an end, as a reference
+  const tables = (max: number[]) => [
+    ...[3, 0x40, 0, 0x6c, 1, 0, ...max, ...value],
+    ...[0x70, 1, 0, ...max],
+    ...[0x40, 0, 0x63, 0x70, 1, 0, ...max, 0x23, 0, 0x0b],
+  ]
+  const third = [0x95, 0xac, 0x14] // 333,333
+  expect(capMemory(sectionOf(4, tables([0x80, 0x80, 0x80, 1])), 10, 'test')).toEqual(
+    sectionOf(4, tables(third)),
+  )
+})
+
+test.each([
+  ['an initial value that does not end', [1, 0x40, 0, 0x70, 0, 1, 0xd0, 0x70]],
+  ['an initial value of an unknown instruction', [1, 0x40, 0, 0x70, 0, 1, 0xff, 0x0b]],
+  ['another byte than 0 before its type', [1, 0x40, 1, 0x70, 0, 1, ...NULL_FUNCTION]],
+  ['more than the limit', [1, 0x40, 0, 0x70, 0, 0xc1, 0x84, 0x3d, ...NULL_FUNCTION]],
+])('a table with %s is refused', (_kind, content) => {
+  // What stands behind the section could be read as its end.
+  const bytes = Uint8Array.of(...sectionOf(4, content), 0, 2, 1, 0x0b)
+  expect(() => capMemory(bytes, 10, 'test')).toThrow(expect.objectContaining(INVALID))
+})
+
+test('an empty memory section, or an empty table section, stays empty', () => {
+  for (const id of [4, 5]) expect(capMemory(sectionOf(id, [0]), 10, 'test')).toEqual(sectionOf(id, [0]))
+})
+
 test.each([
   ['of an unknown kind', moduleOf(1, [8, 1, 0])],
   ['more than the section has', moduleOf(2, [0, 1])],
@@ -105,7 +145,11 @@ test('bytes that are no module are refused or handed on, in bounded time', () =>
 const HEADER = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]
 
 function moduleOf(count: number, limits: readonly number[]): Uint8Array {
-  return Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 5, limits.length + 1, count, ...limits)
+  return sectionOf(5, [count, ...limits])
+}
+
+function sectionOf(id: number, content: readonly number[]): Uint8Array {
+  return Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, id, content.length, ...content)
 }
 
 function instantiate(bytes: Uint8Array): { grow: (pages: number) => number } {
