@@ -188,12 +188,12 @@ export const routeSchema = only({
       description: "Most memory of the guest, in pages of 64 KiB. Default: the manifest's, else 2048.",
     }),
   ),
-  blockLimit: withDefault(
+  blockLimit: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: 2_147_483_647,
-      default: 67_108_864,
-      description: 'Most bytes that guest and host exchange in a call. (kernel)',
+      description:
+        "Most bytes that guest and host exchange in a call. Default: 67108864, or the manifest's max_pages if less. (kernel)",
     }),
   ),
   varMax: Type.Optional(

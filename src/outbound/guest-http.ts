@@ -41,11 +41,15 @@ function describe(error: unknown): string {
   return 'code' in error ? `${error.code}: ${error.message}` : error.message
 }
 
+/** How long an HTTP request may take where the call has no deadline. */
+export const HTTP_TIMEOUT_MS = 30_000
+
 /** The main thread's answer to guests in threads. */
 export function httpOperations(outbound: Outbound): HostOperations {
   return {
     async http([request, body], { timeLeftMs, signal, caller }) {
-      const limits = { timeoutMs: Math.max(timeLeftMs, 1), signal }
+      const timeoutMs = Number.isFinite(timeLeftMs) ? Math.max(timeLeftMs, 1) : HTTP_TIMEOUT_MS
+      const limits = { timeoutMs, signal }
       return sendForGuest(outbound, request as Uint8Array, body as Uint8Array, limits, caller)
     },
   }

@@ -11,7 +11,8 @@ export type EngineChoice =
   | {
       readonly name: 'workers'
       readonly workers: number
-      readonly timeoutMs: number
+      /** None: its guests may run for ever. */
+      readonly timeoutMs: number | undefined
       /** What it was chosen for. */
       readonly reason: string
     }
@@ -41,7 +42,7 @@ export function chooseEngine(
   if (!reason || options.engine === 'inline') return { name: 'inline' }
   const workers = options.workers === 'auto' ? availableParallelism() : options.workers
   const timeoutMs = options.timeoutMs ?? plugin.settings?.timeoutMs ?? TIMEOUT_MS
-  return { name: 'workers', workers: workers || 1, timeoutMs, reason }
+  return { name: 'workers', workers: workers || 1, timeoutMs: timeoutMs || undefined, reason }
 }
 
 function whyThreads(
@@ -53,7 +54,7 @@ function whyThreads(
   if (workers) return `--workers ${workers}`
   if (engine === 'workers') return '--engine workers'
   if (timeoutMs !== undefined) return '--timeout'
-  if (plugin.settings?.timeoutMs !== undefined) return "the manifest's timeout_ms"
+  if (plugin.settings?.timeoutMs) return "the manifest's timeout_ms"
   if (outboundOptions(options, plugin) && importsHttp(plugin)) return 'outbound HTTP'
   return waitsForStore ? 'key-value store' : undefined
 }
@@ -74,7 +75,7 @@ function conflicts(
     if (workers) problems.push({ option: 'workers', message: 'engine inline has no threads' })
     const deadline = 'nothing can end a guest on the event loop: leave out engine inline, or the deadline'
     if (timeoutMs !== undefined) problems.push({ option: 'timeoutMs', message: deadline })
-    else if (plugin.settings?.timeoutMs !== undefined)
+    else if (plugin.settings?.timeoutMs)
       problems.push({ option: 'engine', message: `the manifest sets timeout_ms, and ${deadline}` })
   } else if (typeof functions === 'object') {
     const message = `threads (${reason}) cannot be given functions: name the module that exports them`

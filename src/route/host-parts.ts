@@ -25,9 +25,6 @@ export interface BridgedParts {
   readonly operations: HostOperations
 }
 
-/** How long an HTTP request may take where the call has no deadline. */
-const HTTP_TIMEOUT_MS = 30_000
-
 /**
  * Opens what the route's options allow.
  *
@@ -79,7 +76,7 @@ const TRIAL_STORE_BYTES = 4_194_304
 async function openHttp(options: CheckedRouteOptions, plugin: Plugin, meter: RouteMeter | undefined) {
   const outboundOf = outboundOptions(options, plugin)
   if (!outboundOf) return undefined
-  const [{ openOutbound }, { httpOperations, sendForGuest }] = await Promise.all([
+  const [{ openOutbound }, { HTTP_TIMEOUT_MS, httpOperations, sendForGuest }] = await Promise.all([
     import('../outbound/outbound.ts'),
     import('../outbound/guest-http.ts'),
   ])

@@ -16,6 +16,9 @@ const VAR_MAX = 1_048_576
 /** Bytes of a response that Extism allows. */
 const HTTP_RESPONSE_MAX = 52_428_800
 
+/** Bytes of blocks that guest and host exchange in a call. */
+const BLOCK_LIMIT = 67_108_864
+
 /** Bytes of a page of WebAssembly memory. */
 const PAGE = 65_536
 
@@ -27,7 +30,7 @@ export function instanceSettings(
   functions: HostFunctions | undefined,
   log: Log,
 ): InstanceSettings {
-  const { wasi, env, outputLimit, blockLimit, logRate } = options
+  const { wasi, env, outputLimit, logRate } = options
   const { settings } = plugin
   const allowedPaths = [
     ...(settings?.allowedPaths ?? []),
@@ -37,13 +40,26 @@ export function instanceSettings(
     config: { ...settings?.config, ...options.config },
     wasi: wasi ? { env, allowedPaths: allowedPaths.map(checkFolder) } : undefined,
     outputLimit,
-    blockLimit,
+    blockLimit: blockLimitOf(options, plugin),
+    blockPages: options.blockLimit === undefined ? settings?.memory.maxPages : undefined,
     functions,
     varMax: varMaxOf(options, plugin),
     command: exportName === START,
     log,
     logRate,
   }
+}
+
+/**
+ * Most bytes of blocks of a call. As in Extism's JavaScript SDK a manifest's `max_pages` is a limit for them too, beside
+ * that of the guest's own memory: an instance may have both.
+ */
+export function blockLimitOf(
+  { blockLimit }: Pick<CheckedRouteOptions, 'blockLimit'>,
+  plugin: Pick<Plugin, 'settings'> | undefined,
+): number {
+  const maxPages = plugin?.settings?.memory.maxPages ?? Number.POSITIVE_INFINITY
+  return blockLimit ?? Math.min(BLOCK_LIMIT, maxPages * PAGE)
 }
 
 /** Most bytes of variables. */

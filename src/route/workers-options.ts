@@ -17,7 +17,7 @@ const BACKOFF_MS = 1_000
 export function workersOptions(
   options: CheckedRouteOptions,
   { name, digest, module, renewable, linked }: Plugin,
-  { workers, timeoutMs }: Extract<EngineChoice, { name: 'workers' }>,
+  { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
   isolation: Isolation,
   parts: BridgedParts,

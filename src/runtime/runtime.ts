@@ -34,6 +34,8 @@ export interface InstanceSettings extends LogLimits {
   readonly outputLimit: number
   /** Most bytes that guest and host may exchange in a call, the input among them. (`kernel`) */
   readonly blockLimit: number
+  /** Most pages of 64 KiB of the same; any number unless told. (`sdk`) */
+  readonly blockPages?: number | undefined
   /** Most bytes of variables that the instance may keep. */
   readonly varMax: number
   /** How the guest reaches other servers; not at all unless told. (`kernel`) */

@@ -30,7 +30,7 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
   try {
     const guest = await createPlugin(modulesOf(plugin), {
       useWasi: settings.wasi !== undefined,
-      memory: { maxVarBytes: settings.varMax },
+      memory: { maxVarBytes: settings.varMax, maxPages: settings.blockPages },
       config: Object.assign(Object.create(null), settings.config), // the SDK asks it with `in`
       logLevel: 'trace',
       logger: consoleOf(log),

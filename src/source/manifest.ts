@@ -21,6 +21,7 @@ export interface ManifestSettings {
     /** 0 switches vars off. */
     readonly maxVarBytes: number | undefined
   }
+  /** 0: calls have no deadline. Extism's Go and JavaScript SDKs read it so; its Rust runtime ends every call at once. */
   readonly timeoutMs: number | undefined
   readonly config: Readonly<Record<string, string>>
   /** Patterns as `allowHosts` takes them; empty: none. */
@@ -78,7 +79,7 @@ export function parseManifest(manifest: string | object, { name, base }: Manifes
       maxHttpResponseBytes: memory.integer('max_http_response_bytes', 0, Number.MAX_SAFE_INTEGER),
       maxVarBytes: memory.integer('max_var_bytes', 0, Number.MAX_SAFE_INTEGER),
     },
-    timeoutMs: root.integer('timeout_ms', 1, 2_147_483_647),
+    timeoutMs: root.integer('timeout_ms', 0, 2_147_483_647),
     config: Object.fromEntries(root.pairs('config')),
     allowedHosts: root.texts('allowed_hosts', hostProblem),
     allowedPaths: readAllowedPaths(root, base),

@@ -29,7 +29,7 @@ export function settingsOf(route: Partial<RouteOptions> = {}, log: Log = keepLog
   const { routes } = checkWasmServeOptions({ routes: [{ plugin: 'any.wasm', ...route }] })
   const [checked] = routes
   if (!checked) throw new Error('no route')
-  const { config, env, wasi, outputLimit, blockLimit, varMax = 1_048_576 } = checked
+  const { config, env, wasi, outputLimit, blockLimit = 67_108_864, varMax = 1_048_576 } = checked
   return { config, wasi: wasi ? { env } : undefined, outputLimit, blockLimit, varMax, log }
 }
 

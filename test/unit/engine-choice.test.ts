@@ -4,7 +4,9 @@ import { createApp } from '../../src/app.ts'
 import { checkServerOptions, problemsOf, type RouteOptions } from '../../src/config/options.ts'
 import { createServer, OptionsError } from '../../src/index.ts'
 import { openLog } from '../../src/log/log.ts'
-import { file, guest } from '../support/guest.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
+import { chooseEngine } from '../../src/route/engine-choice.ts'
+import { file, guest, guestBytes } from '../support/guest.ts'
 import { serve } from '../support/serve.ts'
 
 /** What answers at the only route of an app. */
@@ -44,6 +46,24 @@ describe('a route', () => {
   test('whose manifest has a deadline has a thread', async () => {
     const plugin = manifest({ timeout_ms: 500 })
     expect(await chosen({ plugin })).toMatchObject({ workers: 1, engineReason: "the manifest's timeout_ms" })
+  })
+
+  test('whose manifest has the deadline 0 has none, as with hosts of Extism in Go and JavaScript', async () => {
+    const plugin = manifest({ timeout_ms: 0 })
+    expect(await chosen({ plugin })).toMatchObject({ engine: 'inline' })
+    expect(await chosen({ plugin, engine: 'inline' })).toMatchObject({ engine: 'inline' })
+    const options = checkServerOptions({ routes: [{ plugin, workers: 2 }] }).routes[0]
+    if (!options) throw new Error('no route')
+    const choice = chooseEngine(options, await loadPlugin(plugin), [])
+    expect(choice).toEqual({ name: 'workers', workers: 2, timeoutMs: undefined, reason: '--workers 2' })
+    const own = chooseEngine({ ...options, timeoutMs: 500 }, await loadPlugin(plugin), [])
+    expect(own).toMatchObject({ timeoutMs: 500 })
+  })
+
+  test('whose manifest has the deadline 0 is answered in a thread', async () => {
+    const app = await serve({ plugin: manifest({ timeout_ms: 0 }), workers: 1 })
+    const answer = await app.inject({ method: 'POST', url: '/', payload: 'here' })
+    expect([answer.statusCode, answer.body]).toEqual([200, 'here'])
   })
 
   test('that may call out has a thread if its plug-in does', async () => {
@@ -93,6 +113,33 @@ test.each([
   }
   expect(await ask('shared')).toBe('name')
   expect(await ask('own')).toBe('')
+})
+
+/** Wants blocks of two pages, and of one byte more. */
+const ALLOCATES = `(module (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+  (func (export "fits") (if (i64.eqz (call $alloc (i64.const 131000))) (then (unreachable))))
+  (func (export "exceeds") (if (i64.eqz (call $alloc (i64.const 131073))) (then (unreachable)))))`
+
+test.each([
+  ['kernel', 'inline'],
+  ['kernel', 'workers'],
+  ['sdk', 'inline'],
+  ['sdk', 'workers'],
+] as const)('max_pages of a manifest is a limit of blocks too (%s, %s)', async (runtime, engine) => {
+  const plugin = { wasm: [{ data: guestBytes(ALLOCATES) }], memory: { max_pages: 2 } }
+  const answers = async (route: Partial<RouteOptions>) => {
+    const routes = ['fits', 'exceeds'].map((name) => ({
+      ...{ plugin, runtime, engine, ...(engine === 'workers' && { timeoutMs: 20_000 }) },
+      ...{ url: `/${name}`, function: name, ...route },
+    }))
+    const app = await createServer({ logLevel: 'silent', stallMs: 0, routes })
+    onTestFinished(() => app.close())
+    const all = routes.map(({ url }) => app.inject({ method: 'POST', url }))
+    return (await Promise.all(all)).map(({ statusCode }) => statusCode)
+  }
+  expect(await answers({})).toEqual([200, 500])
+  expect(await answers({ blockLimit: 1_000_000 })).toEqual([200, 200])
+  expect(await answers({ memoryMax: 100 })).toEqual([200, 500])
 })
 
 test('a plug-in whose start does not return is refused in a trial, where nothing else would end it', async () => {

@@ -99,6 +99,12 @@ test('what is null or left out says nothing', () => {
   expect(parse({ wasm }).allowedHosts).toBeUndefined()
 })
 
+test('a deadline of 0 is one that was set: there is none', () => {
+  expect(parse({ wasm, timeout_ms: 0 }).timeoutMs).toBe(0)
+  expect(parse({ wasm }).timeoutMs).toBeUndefined()
+  expect(problemsIn({ wasm, timeout_ms: -1 })).toEqual(['timeout_ms'])
+})
+
 test('data is base64 in text, and may be bytes in an object', () => {
   const bytes = Uint8Array.of(0, 97, 115, 109)
   const text = JSON.stringify({ wasm: [{ data: Buffer.from(bytes).toString('base64') }] })

@@ -51,7 +51,8 @@ function renderFunction(name: string, _index: number, all: readonly string[]): s
 function renderEngine(engine: Inspection['engine']): string {
   if (engine.name === 'inline') return 'on the event loop'
   const { workers, timeoutMs, reason } = engine
-  return `in ${workers === 1 ? 'a thread' : `${workers} threads`}, for up to ${timeoutMs} ms a call (${reason})`
+  const limit = timeoutMs === undefined ? 'without a deadline' : `for up to ${timeoutMs} ms a call`
+  return `in ${workers === 1 ? 'a thread' : `${workers} threads`}, ${limit} (${reason})`
 }
 
 function renderMemory({ initial, max, cap }: Inspection['modules'][number]['memories'][number]): string {

@@ -7,6 +7,7 @@ import type { Config, Environment } from '../../config/config.ts'
 import { givenAt, toData } from '../../config/given.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../../config/options.ts'
 import { MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
+import { blockLimitOf } from '../../route/settings.ts'
 import { readSource, type Source, type SourceOptions } from '../../source/source.ts'
 import { isUrl } from '../../source/url.ts'
 import type { Host } from '../command.ts'
@@ -123,7 +124,7 @@ function toServed(
 }
 
 /** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */
-function pagesOf({ memoryMax, blockLimit }: CheckedRouteOptions, plugin: Plugin | undefined): number {
-  const ofKernel = Math.ceil((blockLimit * 1.25) / 65_536) + 2
-  return Math.max(memoryMax ?? plugin?.settings?.memory.maxPages ?? MEMORY_MAX, ofKernel)
+function pagesOf(options: CheckedRouteOptions, plugin: Plugin | undefined): number {
+  const ofKernel = Math.ceil((blockLimitOf(options, plugin) * 1.25) / 65_536) + 2
+  return Math.max(options.memoryMax ?? plugin?.settings?.memory.maxPages ?? MEMORY_MAX, ofKernel)
 }
