@@ -154,9 +154,10 @@ class OneInstance implements InlineEngine {
     if (this.#waiting.length > 0 || this.#onIdle) this.#next()
   }
 
-  /** A guest that said no goes on; one that was thrown out of half-way is never used again. */
+  /** A guest that said no goes on; one that was thrown out of half-way is never used again: its error has a cause. */
   #failed(instance: Instance, error: unknown): void {
-    if (error instanceof GuestError || error instanceof BodyTooLargeError) {
+    const saidNo = error instanceof GuestError && error.cause === undefined
+    if (saidNo || error instanceof BodyTooLargeError) {
       this.#ended(instance)
       return
     }

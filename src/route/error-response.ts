@@ -74,7 +74,7 @@ function sendError(error: KnownError, request: FastifyRequest, reply: FastifyRep
   setCommonHeaders(reply)
   request.callTiming?.failed(error.code)
   if (error instanceof GuestError) {
-    request.log.debug({ code: error.code }, 'the guest said no')
+    request.log.debug({ code: error.code, ...(error.cause as object | undefined) }, 'the guest said no')
     const { wasmServe } = request.routeOptions.config
     sendText(error.message, reply.code(wasmServe?.errorStatus ?? error.statusCode))
     return

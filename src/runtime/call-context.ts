@@ -31,7 +31,8 @@ export interface CallContext {
   length(at: bigint | number): bigint
 
   /**
-   * Makes this the error of the call, which the client is told: it wins over any output. The guest goes on.
+   * Makes this the error of the call, which the client is told: it wins over any output, and over what the host function
+   * throws then. The guest goes on, unless something is thrown.
    *
    * @param error - Without it, an error that was set before is taken back. (The SDK throws.)
    */

@@ -1,12 +1,13 @@
 import { isAsyncFunction } from 'node:util/types'
-import { GuestTrapError, HostFunctionInvalidError, HostUnavailableError } from '../errors.ts'
+import { GuestError, GuestTrapError, HostFunctionInvalidError, HostUnavailableError } from '../errors.ts'
 import type { CallContext } from './call-context.ts'
 import { isHostNamespace } from './imports.ts'
 import { describeTrap, type Trap } from './trap.ts'
 
 /**
  * A function of the user that guests can import. An `i64` is a BigInt, all other numbers are numbers; what it returns
- * is converted as WebAssembly does. What it throws ends the call, and the instance is replaced.
+ * is converted as WebAssembly does. What it throws ends the call, and the instance is replaced. If it has called
+ * `setError` before it throws, the call is answered with that error.
  *
  * It must be declared `async` if it returns a promise: the guest waits then, where the runtime can wait.
  */
@@ -44,8 +45,15 @@ export class HostTrouble extends Error {
   override readonly name = 'HostTrouble'
 }
 
-/** What a call that ended half-way, by whatever was thrown, is answered with. */
-export function brokenCall(thrown: unknown, exportName: string): Error {
+/**
+ * What a call that ended half-way, by whatever was thrown, is answered with.
+ *
+ * @param hostError - The error of the call that a host function has set. It wins over what a host function throws; the
+ * error has a `cause` then, since its instance cannot go on.
+ */
+export function brokenCall(thrown: unknown, exportName: string, hostError?: string): Error {
+  if (hostError !== undefined && thrown instanceof HostFunctionFailure)
+    return new GuestError(hostError, { cause: describeFailure(thrown) })
   const isTrouble = thrown instanceof HostFunctionFailure && thrown.cause instanceof HostTrouble
   if (isTrouble) return new HostUnavailableError(exportName, { cause: describeTrap(thrown) })
   return new GuestTrapError(exportName, { cause: describeFailure(thrown) })

@@ -189,7 +189,14 @@ export class LinkedInstance implements Instance {
     if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
     this.#isWhole = false
     if (thrown instanceof ProcExit) return new GuestExitError(exportName)
-    return brokenCall(thrown, exportName)
+    return brokenCall(thrown, exportName, this.#hostError(exportName))
+  }
+
+  /** The error of the call, if a host function has set one. */
+  #hostError(exportName: string): string | undefined {
+    const length = this.#contexts?.hasError ? this.#memory.errorLength() : 0
+    this.#checkLength(exportName, length)
+    return length > 0 ? this.#memory.error() : undefined
   }
 }
 

@@ -26,6 +26,11 @@ export class CallContexts {
     return this.#caller === undefined
   }
 
+  /** Whether a host function has made an error of the call. */
+  get hasError(): boolean {
+    return this.#current?.hasError === true
+  }
+
   begin(caller: Caller): void {
     this.#caller = caller
   }
@@ -43,6 +48,7 @@ export class CallContexts {
 }
 
 class LinkedCallContext implements CallContext {
+  hasError = false
   #host: ContextHost | undefined
   #caller: Caller | undefined
   readonly #read = new Map<bigint, BlockCopy>()
@@ -82,11 +88,13 @@ class LinkedCallContext implements CallContext {
     const { memory } = this.#live()
     if (error === undefined || error === null) {
       this.#abi('error_set', 0n)
+      this.hasError = false
       return
     }
     const message = error instanceof Error ? error.message : error
     // An error without bytes would be none.
     this.#abi('error_set', memory.store(encode(message || 'an error without a message')))
+    this.hasError = true
   }
 
   getVariable(name: string): Block | null {

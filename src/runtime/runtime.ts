@@ -76,8 +76,8 @@ export interface Instance {
    * @returns What the guest produced, empty if nothing; at once where the runtime need not wait, as it must for an
    * async host function. It stays as it is when the next call begins.
    * @throws {@link InstanceBusyError} if a call is running, also to a host function that calls the instance it is called
-   * by. {@link GuestError} if the guest said no, {@link BodyTooLargeError} if the input does not fit. After these the
-   * instance goes on; after any other error it must be closed: traps leave guests half-way through what they did.
+   * by. {@link GuestError} if the guest said no, {@link BodyTooLargeError} if the input does not fit. After these, if
+   * they have no `cause`, the instance goes on; after any other error it must be closed: traps leave guests half-way through what they did.
    */
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
 

@@ -27,6 +27,7 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
   refuseMixed(plugin, hostFunctions)
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
   const output = new Output()
+  const hostErrors = new HostErrors()
   try {
     const guest = await createPlugin(modulesOf(plugin), {
       useWasi: settings.wasi !== undefined,
@@ -34,11 +35,11 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
       config: Object.assign(Object.create(null), settings.config), // the SDK asks it with `in`
       logLevel: 'trace',
       logger: consoleOf(log),
-      functions: { ...functionsOf(hostFunctions), [EXTISM_ENV]: { output_set: output.set } },
+      functions: { ...functionsOf(hostFunctions, hostErrors), [EXTISM_ENV]: { output_set: output.set } },
     })
     const { exports } = await guest.getInstance()
     construct(exports)
-    return new SdkInstance(plugin.name, guest, exports, log, output, settings.outputLimit)
+    return new SdkInstance(plugin.name, guest, exports, log, output, hostErrors, settings.outputLimit)
   } catch (error) {
     throw new InstanceStartError(plugin.name, describeTrap(error).reason, { cause: error })
   }
@@ -68,13 +69,46 @@ type SdkFunctions = NonNullable<ExtismPluginOptions['functions']>
 type SdkFunction = SdkFunctions[string][string]
 
 /** Only those that are imported: the SDK refuses an async one on a Node that cannot wait, whoever needs it. */
-function functionsOf(hostFunctions: readonly NamedHostFunction[]): SdkFunctions {
+function functionsOf(hostFunctions: readonly NamedHostFunction[], errors: HostErrors): SdkFunctions {
   const functions: SdkFunctions = {}
-  for (const { namespace, name, call } of hostFunctions) {
+  for (const { namespace, name, isAsync, call } of hostFunctions) {
     // The SDK's context is another class than the kernel's, with the same methods.
-    functions[namespace] = { ...functions[namespace], [name]: call as unknown as SdkFunction }
+    const run = call as unknown as SdkFunction
+    functions[namespace] = { ...functions[namespace], [name]: errors.watched(run, isAsync) }
   }
   return functions
+}
+
+/** The error that a host function has set in a call: the SDK forgets it if one throws. */
+class HostErrors {
+  last: string | undefined
+  #context: SdkCallContext | undefined
+
+  /** The same function; the SDK knows an async one by how it is declared. */
+  watched(run: SdkFunction, isAsync: boolean): SdkFunction {
+    if (isAsync) {
+      return async (context, ...args) => {
+        this.#watch(context)
+        return run(context, ...args)
+      }
+    }
+    return (context, ...args) => {
+      this.#watch(context)
+      return run(context, ...args)
+    }
+  }
+
+  /** An instance has one context for all its calls. */
+  #watch(context: SdkCallContext): void {
+    if (this.#context === context) return
+    this.#context = context
+    const setError = context.setError.bind(context)
+    context.setError = (error) => {
+      this.last = undefined
+      setError(error)
+      this.last = error instanceof Error ? error.message : (error ?? undefined)
+    }
+  }
 }
 
 class SdkInstance implements Instance {
@@ -83,6 +117,7 @@ class SdkInstance implements Instance {
   readonly #memory: WebAssembly.Memory | undefined
   readonly #log: GuestLog
   readonly #output: Output
+  readonly #hostErrors: HostErrors
   readonly #outputLimit: number
   #isRunning = false
 
@@ -92,6 +127,7 @@ class SdkInstance implements Instance {
     { memory }: WebAssembly.Exports,
     log: GuestLog,
     output: Output,
+    hostErrors: HostErrors,
     outputLimit: number,
   ) {
     this.#name = name
@@ -99,6 +135,7 @@ class SdkInstance implements Instance {
     this.#memory = memory instanceof WebAssembly.Memory ? memory : undefined
     this.#log = log
     this.#output = output
+    this.#hostErrors = hostErrors
     this.#outputLimit = outputLimit
   }
 
@@ -114,11 +151,12 @@ class SdkInstance implements Instance {
     this.#isRunning = true
     this.#log.begin(caller.log, exportName)
     this.#output.clear()
+    this.#hostErrors.last = undefined
     try {
       // A copy, because the SDK lets the guest write into an array that fills its buffer.
       await this.#guest.call(exportName, new Uint8Array(input), caller)
     } catch (thrown) {
-      throw toCallError(thrown, exportName)
+      throw toCallError(thrown, exportName, this.#hostErrors.last)
     } finally {
       this.#log.end()
       this.#isRunning = false
@@ -162,13 +200,13 @@ const EMPTY = new Uint8Array()
 
 const GUEST_ERROR = 'Plugin-originated error: '
 
-function toCallError(thrown: unknown, exportName: string): Error {
+function toCallError(thrown: unknown, exportName: string, hostError: string | undefined): Error {
   if (thrown instanceof Error && thrown.message.startsWith(GUEST_ERROR)) {
     return new GuestError(thrown.message.slice(GUEST_ERROR.length))
   }
   // node:wasi ends a program by throwing a bare symbol.
   if (typeof thrown === 'symbol') return new GuestExitError(exportName)
-  return brokenCall(thrown, exportName)
+  return brokenCall(thrown, exportName, hostError)
 }
 
 /** The SDK logs to something like a console. */

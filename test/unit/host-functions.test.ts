@@ -33,6 +33,19 @@ function calling(signature: string, args: string): string {
   return `(module (import "env" "f" (func $f ${signature})) (func (export "relay") (result i32) (call $f ${args})))`
 }
 
+/** Sets an error for some inputs, and throws for all but `fine`. */
+function sayNo(context: CallContext, at: bigint): bigint {
+  const text = context.read(at)?.text()
+  if (text === 'fine') return at
+  if (text !== 'trap') context.setError('no luck')
+  try {
+    if (text === 'taken back') context.setError()
+  } catch {
+    // The SDK throws, and so is the call to fail.
+  }
+  throw new Error('the database is gone')
+}
+
 describe.each(runtimes)('a host function on the $name runtime', (runtime) => {
   test('reads what the guest passes, and stores what it answers', async () => {
     const instance = await openRelay(runtime, (context, at: bigint) => {
@@ -170,6 +183,41 @@ describe.each(runtimes)('a host function on the $name runtime', (runtime) => {
         hostStack: expect.stringContaining('host-functions.test.ts'),
       },
     })
+  })
+
+  test('that sets an error and throws answers with that error, and the instance is replaced', async () => {
+    let opened = 0
+    const counted: Runtime = {
+      name: runtime.name,
+      open(plugin, settings) {
+        opened++
+        return runtime.open(plugin, settings)
+      },
+    }
+    const functions = { env: { relay: sayNo } }
+    const plugin = await linkedPlugin('relay')
+    const engine = openInline({
+      plugin,
+      runtime: counted,
+      settings: { ...settingsOf(), functions },
+      ...reuse,
+    })
+    onTestFinished(() => engine.close())
+    const call = async (text: string) =>
+      Buffer.from(await engine.call('relay', bytes(text), caller)).toString()
+    await engine.ready
+    await expect(call('no')).rejects.toMatchObject({
+      code: 'WASM_SERVE_GUEST_ERROR',
+      message: 'no luck',
+      cause: {
+        reason: 'host function "env" "relay": the database is gone',
+        hostStack: expect.stringContaining('host-functions.test.ts'),
+      },
+    })
+    await expect(call('taken back')).rejects.toMatchObject(TRAP)
+    await expect(call('trap')).rejects.toMatchObject(TRAP)
+    expect(await call('fine')).toBe('fine')
+    expect([opened, engine.stats.restarted]).toEqual([4, 3])
   })
 
   test('ends the call if it throws what is no error', async () => {
@@ -385,6 +433,19 @@ describe.each(runtimes)('an async host function on the $name runtime', (runtime)
     if (!instance) return
     await expect(call(instance, 'x')).rejects.toMatchObject({
       ...TRAP,
+      cause: { reason: 'host function "env" "relay": the database is gone' },
+    })
+  })
+
+  test('that sets an error and rejects answers with that error', async () => {
+    const instance = await openWaiting(runtime, async (context, at: bigint) => {
+      await turn()
+      return sayNo(context, at)
+    })
+    if (!instance) return
+    await expect(call(instance, 'no')).rejects.toMatchObject({
+      code: 'WASM_SERVE_GUEST_ERROR',
+      message: 'no luck',
       cause: { reason: 'host function "env" "relay": the database is gone' },
     })
   })

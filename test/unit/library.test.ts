@@ -174,6 +174,31 @@ test('host functions can come from a module, and know the request', async () => 
 })
 
 test.each([
+  ['kernel', 'inline'],
+  ['kernel', 'workers'],
+  ['sdk', 'inline'],
+  ['sdk', 'workers'],
+] as const)('a host function that sets an error and throws is answered as a guest that says no (%s, %s)', async (runtime, engine) => {
+  const functions = file(
+    'says-no.mjs',
+    `export default { 'extism:host/user': { shout: (context) => {
+      context.setError('the shop is closed')
+      throw new Error('secret')
+    } } }`,
+  )
+  const app = await mount([
+    {
+      ...{ plugin: callsHost, functions, runtime, engine, errorStatus: 422 },
+      ...(engine === 'workers' && { timeoutMs: 20_000 }),
+    },
+  ])
+  for (let calls = 0; calls < 2; calls++) {
+    const answer = await post(app, '/plugins/', 'x')
+    expect([answer.statusCode, answer.body]).toEqual([422, 'the shop is closed'])
+  }
+})
+
+test.each([
   ['no module', 'absent.mjs', 'WASM_SERVE_HOST_FUNCTION_INVALID'],
   [
     'a module without functions',
