@@ -29,7 +29,8 @@ export function defaultCacheFolder(environment: Readonly<Record<string, string |
 
 /**
  * Downloads through a cache on disk. With a digest the cache comes first and the network is asked only for what it
- * lacks; without, the network comes first and the cache helps when it cannot be reached. Entries are checked when they
+ * lacks; without, the network comes first and the cache helps when it cannot be reached: only if the method is GET, for
+ * the answers to others are good once. Entries are checked when they
  * are read; a damaged one is removed.
  *
  * @throws {@link DigestMismatchError} if the server has other bytes than the digest names; they are not kept.
@@ -42,14 +43,16 @@ export async function downloadCached(url: URL, options: CachedDownloadOptions = 
   const pinned = digest === undefined ? undefined : await cache?.read(digest)
   if (pinned) return { bytes: pinned, warnings }
 
-  const known = digest === undefined ? await cache?.lookUp(url, options) : undefined
+  const isRepeatable = (options.method ?? 'GET') === 'GET'
+  const known = digest === undefined && isRepeatable ? await cache?.lookUp(url, options) : undefined
   try {
     const answer = await download(url, { ...options, etag: known?.etag })
     if (!answer && known) return { bytes: known.bytes, warnings }
     if (!answer) throw new DownloadUnreachableError(showUrl(url), 'the server sent no bytes')
     const actual = sha256(answer.bytes)
     if (digest !== undefined && actual !== digest) throw new DigestMismatchError(showUrl(url), digest, actual)
-    await cache?.write(url, options, answer.bytes, { digest: actual, etag: answer.etag })
+    if (isRepeatable || digest !== undefined)
+      await cache?.write(url, options, answer.bytes, { digest: actual, etag: answer.etag })
     return { bytes: answer.bytes, warnings }
   } catch (error) {
     if (!known || !isOffline(error)) throw error

@@ -15,7 +15,8 @@ export interface DownloadOptions {
   readonly authorization?: string | undefined
   /** Sent to the first URL's origin only. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  readonly method?: 'GET' | 'POST' | undefined
+  /** In upper case. Default: GET. */
+  readonly method?: string | undefined
   /** The ETag of a copy that we have. */
   readonly etag?: string | undefined
   /** Default: 256 MiB. */
@@ -90,7 +91,8 @@ async function follow(first: URL, options: DownloadOptions, signal: AbortSignal)
       throw new DownloadRefusedError(showUrl(first), `it is redirected more than ${MAX_REDIRECTS} times`)
     const next = redirectTarget(first, url, location)
     if (next.origin !== url.origin) headers = neutralHeaders()
-    if (response.status < 307) method = 'GET'
+    // As the Fetch standard says.
+    if (response.status === 303 || (response.status < 307 && method === 'POST')) method = 'GET'
     url = next
   }
 }

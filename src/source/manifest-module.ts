@@ -22,7 +22,8 @@ export interface ManifestRequest {
   readonly kind: 'request'
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
-  readonly method: 'GET' | 'POST'
+  /** In upper case. */
+  readonly method: string
 }
 
 export interface ManifestBytes {
@@ -119,8 +120,9 @@ function readPath(entry: Fields, base: string | URL): Pinned<ManifestFile> | und
 function readRequest(entry: Fields, base: string | URL): Pinned<ManifestRequest> | undefined {
   const given = entry.raw('url')
   const text = given instanceof URL ? given.href : entry.text('url')
-  const method = entry.text('method') ?? 'GET'
-  if (method !== 'GET' && method !== 'POST') return entry.refuse('method', 'must be GET or POST')
+  const method = (entry.text('method') ?? 'GET').toUpperCase()
+  if (!/^[A-Z][A-Z-]{0,31}$/.test(method) || REFUSED_METHODS.has(method))
+    return entry.refuse('method', 'must be a method whose answer is a module, such as GET, POST or PUT')
   const headers = entry.pairs('headers')
   if (!headers.every((header) => isHeader(...header)))
     entry.refuse(
@@ -133,6 +135,9 @@ function readRequest(entry: Fields, base: string | URL): Pinned<ManifestRequest>
   const { place: url, digest } = pinned
   return { place: { kind: 'request', url, headers: Object.fromEntries(headers), method }, digest }
 }
+
+/** They have no answer that could be a module, or are not for clients to send. */
+const REFUSED_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'HEAD', 'TRACE', 'TRACK'])
 
 function readData(entry: Fields): Pinned<ManifestBytes> | undefined {
   const given = entry.raw('data')

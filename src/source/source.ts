@@ -117,12 +117,16 @@ class Reading {
 
   async #manifest(manifest: string | object, place: ManifestPlace): Promise<Omit<Source, 'warnings'>> {
     const { modules: wanted, ...settings } = parseManifest(manifest, place)
-    const modules = await Promise.all(wanted.map((module) => this.#module(module)))
+    const modules = await Promise.all(wanted.map((module) => this.#module(module, settings.isRemote)))
     return { name: place.name, modules, settings }
   }
 
-  async #module({ name, digest, from }: ManifestModule): Promise<SourceModule> {
-    if (from.kind === 'request') return toModule(name, await this.#download(from.url, { ...from, digest }))
+  async #module({ name, digest, from }: ManifestModule, isRemote: boolean): Promise<SourceModule> {
+    if (from.kind === 'request') {
+      // With credentials of ours another method could change what the operator, not the manifest's author, may change.
+      const isAuthorized = from.method === 'GET' || !isRemote
+      return toModule(name, await this.#download(from.url, { ...from, digest }, isAuthorized))
+    }
     const bytes = from.kind === 'bytes' ? from.bytes : await this.#read(from.path)
     return toModule(name, checkDigest(bytes, digest, from.kind === 'bytes' ? name : from.path))
   }
@@ -153,6 +157,7 @@ class Reading {
   async #download(
     url: URL,
     { digest, headers, method }: Pick<CachedDownloadOptions, 'digest' | 'headers' | 'method'>,
+    isAuthorized = true,
   ): Promise<Uint8Array> {
     const { authorization, cacheFolder, maxBytes, timeoutMs } = this.#options
     this.#authorizedOrigin ??= url.origin
@@ -164,7 +169,7 @@ class Reading {
       maxBytes,
       timeoutMs,
       signal: this.#ended.signal,
-      authorization: url.origin === this.#authorizedOrigin ? authorization : undefined,
+      authorization: isAuthorized && url.origin === this.#authorizedOrigin ? authorization : undefined,
     })
     this.warnings.push(...warnings)
     return bytes

@@ -180,7 +180,22 @@ test.each([
   ['a module in two places', { wasm: [{ path: 'a', url: 'https://a.example' }] }, ['wasm[0].url']],
   ['an empty path', { wasm: [{ path: '' }] }, ['wasm[0].path']],
   ['headers of a file', { wasm: [{ path: 'a', headers: {} }] }, ['wasm[0].headers']],
-  ['another method', { wasm: [{ url: 'https://a.example', method: 'DELETE' }] }, ['wasm[0].method']],
+  [
+    'a method without an answer',
+    { wasm: [{ url: 'https://a.example', method: 'HEAD' }] },
+    ['wasm[0].method'],
+  ],
+  [
+    'a method that opens tunnels',
+    { wasm: [{ url: 'https://a.example', method: 'connect' }] },
+    ['wasm[0].method'],
+  ],
+  [
+    'a method that cannot be sent',
+    { wasm: [{ url: 'https://a.example', method: 'G T' }] },
+    ['wasm[0].method'],
+  ],
+  ['a method of a file', { wasm: [{ path: 'a.wasm', method: 'GET' }] }, ['wasm[0].method']],
   [
     'a header with a line break',
     { wasm: [{ url: 'https://a.example', headers: { a: 'b\nc' } }] },

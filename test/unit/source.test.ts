@@ -202,6 +202,61 @@ test('the headers and the method of a manifest are sent', async () => {
   expect(requests[0]).toMatchObject({ method: 'POST', headers: { 'x-key': 'k' } })
 })
 
+test.each([
+  'PUT',
+  'patch',
+  'Delete',
+  'OPTIONS',
+  'REPORT',
+])('the method %s of a manifest is sent', async (method) => {
+  const { url, requests } = await origin()
+  await readSource({ wasm: [{ url, method }] })
+  expect(requests.map((request) => request.method)).toEqual([method.toUpperCase()])
+})
+
+test.each([
+  [301, 'POST', 'GET'],
+  [302, 'PUT', 'PUT'],
+  [303, 'PUT', 'GET'],
+  [308, 'POST', 'POST'],
+])('a redirect with status %d turns %s into %s', async (status, method, expected) => {
+  const { url, requests } = await origin(
+    paths({ '/': redirect('/next', status), '/next': (response) => void response.end(echo) }),
+  )
+  await readSource({ wasm: [{ url: `${url}/`, method }] })
+  expect(requests.map((request) => request.method)).toEqual([method, expected])
+})
+
+test('what another method than GET answers is cached by its hash only', async () => {
+  const cacheFolder = folder()
+  const { url, requests, close } = await origin(
+    (_, response) => void response.setHeader('etag', '"e"').end(echo),
+  )
+  const read = (hash?: string) =>
+    readSource({ wasm: [{ url, method: 'PUT', ...(hash && { hash }) }] }, { cacheFolder })
+  await read()
+  await read()
+  expect(requests.map(({ headers }) => headers['if-none-match'])).toEqual([undefined, undefined])
+  await read(digest)
+  await close()
+  await expect(read()).rejects.toEqual(refusal('DOWNLOAD_UNREACHABLE'))
+  expect((await read(digest)).modules[0]?.digest).toBe(digest)
+})
+
+test('credentials of ours do not go with another method that a manifest of the network asks for', async () => {
+  const wasm = ['GET', 'DELETE'].map((method) => ({ url: `/${method}`, method, name: method }))
+  const { url, requests } = await origin((request, response) => {
+    response.end(request.url === '/manifest.json' ? JSON.stringify({ wasm }) : echo)
+  })
+  await readSource(`${url}/manifest.json`, { authorization: 'Bearer s3cret' })
+  const sent = requests.map((request) => [request.url, request.headers.authorization])
+  expect(Object.fromEntries(sent)).toEqual({
+    '/manifest.json': 'Bearer s3cret',
+    '/GET': 'Bearer s3cret',
+    '/DELETE': undefined,
+  })
+})
+
 test('redirects are followed five times, and no further', async () => {
   const { url } = await origin((request, response) => {
     const left = Number(request.url?.slice(1))
