@@ -62,6 +62,12 @@ export const PluginImportError = failure<[source: string, imports: string]>(
   'Plug-in %s needs imports that nobody provides:\n%s',
 )
 
+/** The plug-in was built with an Extism PDK before 1.0, whose imports hosts have not provided since. */
+export const PdkOutdatedError = failure<[source: string, imports: string]>(
+  'WASM_SERVE_PDK_OUTDATED',
+  'Plug-in %s was built with an Extism PDK before version 1.0: it imports %s from "env". Build it again with a PDK of version 1.0 or later, which imports from "extism:host/env"',
+)
+
 /** The plug-in needs WASI and the route has it switched off. */
 export const WasiDisabledError = failure<[source: string, imports: string]>(
   'WASM_SERVE_WASI_DISABLED',

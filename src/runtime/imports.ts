@@ -29,6 +29,14 @@ function of(part: HostPart, ...names: readonly string[]): (readonly [string, Hos
   return names.map((name) => [name, part])
 }
 
+/**
+ * Whether an import is one of Extism's functions as PDKs before 1.0 named them. Host functions of the user may have such
+ * names: ask only for an import that nothing provides.
+ */
+export function isOfOldPdk(namespace: string, name: string): boolean {
+  return namespace === 'env' && name.startsWith('extism_')
+}
+
 /** Whether only the host may provide functions by this name. */
 export function isHostNamespace(namespace: string): boolean {
   return namespace === EXTISM_ENV || namespace === WASI

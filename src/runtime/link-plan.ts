@@ -1,4 +1,4 @@
-import { HostFunctionAsyncError, PluginImportError, WasiDisabledError } from '../errors.ts'
+import { HostFunctionAsyncError, PdkOutdatedError, PluginImportError, WasiDisabledError } from '../errors.ts'
 import type { Plugin, RenewableModule } from '../plugin/plugin.ts'
 import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
 import {
@@ -7,7 +7,7 @@ import {
   type HostFunctions,
   type NamedHostFunction,
 } from './host-functions.ts'
-import { type HostPart, HTTP_REQUEST, hostPartOf, WASI } from './imports.ts'
+import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk, WASI } from './imports.ts'
 import { type Link, type ModuleGroup, orderModules } from './link-order.ts'
 import type { InstanceSettings } from './runtime.ts'
 import { type Suspending, suspending } from './suspending.ts'
@@ -70,6 +70,7 @@ type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions' | 'http' | 'comm
  * the imports of a module takes longer than to link it.
  *
  * @throws {@link PluginImportError} listing all that nobody provides.
+ * @throws {@link PdkOutdatedError} if some of these are functions of an Extism before 1.0.
  * @throws {@link WasiDisabledError} if only WASI is missing.
  * @throws {@link HostFunctionInvalidError} if host functions have a name that they may not have.
  * @throws {@link HostFunctionAsyncError} if a host function cannot be waited for, here or in this plug-in.
@@ -105,6 +106,7 @@ function makePlan(plugin: Plugin, { wasi, functions = {}, http, command }: LinkS
   const inOrder = ordered.flatMap(({ linkOrder }) => linkOrder)
 
   const missing: string[] = []
+  const ofOldPdk = new Set<string>()
   const planned = inOrder.map((importer, index) => {
     const earlier = new Set(inOrder.slice(0, index))
     const imports = importer.imports.flatMap((wanted) => {
@@ -116,12 +118,14 @@ function makePlan(plugin: Plugin, { wasi, functions = {}, http, command }: LinkS
           ? linkExport(importer, from, wanted, exported, earlier)
           : findInHost(wanted, functions, from)
       if ('provider' in found) return [{ namespace, name, provider: found.provider }]
+      if (isOfOldPdk(namespace, name)) ofOldPdk.add(name)
       const where = importer.name === MAIN ? '' : `, which module "${importer.name}" needs`
       missing.push(`  ${namespace} ${name} (${kind})${where}${found.problem}`)
       return []
     })
     return planModule(importer, imports, command === true)
   })
+  if (ofOldPdk.size > 0) throw new PdkOutdatedError(plugin.name, [...ofOldPdk].join(', '))
   if (missing.length > 0) throw new PluginImportError(plugin.name, missing.join('\n'))
   if (!wasi) refuseWasi(plugin, planned)
 

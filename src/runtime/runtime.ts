@@ -18,7 +18,7 @@ export interface Runtime {
    *
    * @returns at once where nothing has to be waited for.
    * @throws {@link InstanceStartError} if it cannot be linked, or traps while it starts.
-   * @throws {@link PluginImportError}, {@link WasiDisabledError}, {@link HostFunctionInvalidError} or
+   * @throws {@link PluginImportError}, {@link PdkOutdatedError}, {@link WasiDisabledError}, {@link HostFunctionInvalidError} or
    * {@link HostFunctionAsyncError} if an import is not met, or not as it would have to be.
    */
   open(plugin: Plugin, settings: InstanceSettings): Instance | Promise<Instance>

@@ -49,6 +49,13 @@ test('it tells who meets each import, and which flags meet the others', async ()
   expect(command).toMatch(/bad-import\.wasm --functions functions\.mjs$/)
 })
 
+test('a plug-in of a PDK before 1.0 is named as such, and no host functions are asked for', async () => {
+  const old = '(module (import "env" "extism_alloc" (func (param i64) (result i64))) (func (export "go")))'
+  const { needs, problems } = await inspect(file('old.wasm', guestBytes(old)))
+  expect(needs).toEqual([])
+  expect(problems).toEqual([expect.stringContaining('PDK before 1.0')])
+})
+
 test('host functions and linked modules that are given meet their imports', async () => {
   const functions = file(
     'relay.mjs',

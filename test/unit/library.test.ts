@@ -273,6 +273,7 @@ test('what the package exports changes only on purpose', () => {
       "OutboundTooLargeError",
       "OutputTooLargeError",
       "PackageMissingError",
+      "PdkOutdatedError",
       "PluginImportError",
       "PluginInvalidError",
       "PluginUnreadableError",

@@ -1,9 +1,10 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import type { Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
 import { guest, guestBytes } from '../support/guest.ts'
-import { keepLog, openInstance } from '../support/instance.ts'
+import { keepLog, openInstance, settingsOf } from '../support/instance.ts'
 
 const runtimes: readonly Runtime[] = [kernel, sdk]
 
@@ -12,6 +13,12 @@ const bytes = (text: string) => new Uint8Array(Buffer.from(text))
 const call = async (run: () => Uint8Array | Promise<Uint8Array>) => run()
 const text = async (output: Uint8Array | Promise<Uint8Array>) => Buffer.from(await output).toString()
 const caller = { log: keepLog() }
+
+/** As PDKs before 1.0 built it. */
+const OLD_PDK = `(module (import "env" "extism_input_length" (func (result i64)))
+  (import "env" "extism_alloc" (func (param i64) (result i64)))
+  (func (export "go") (result i32) (i32.const 0)))`
+const WASI_IMPORT = '(import "wasi_snapshot_preview1" "sched_yield" (func (result i32)))'
 
 /** What every runtime does; one in which the SDK is wrong is named where it is. */
 describe.each(runtimes)('the $name runtime', (runtime) => {
@@ -191,6 +198,25 @@ describe.each(runtimes)('the $name runtime', (runtime) => {
     await expect(openInstance(runtime, guest('bad-import'))).rejects.toMatchObject({
       code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING',
     })
+  })
+
+  test('refuses to open a guest of a PDK before 1.0, and says how to build it again', async () => {
+    await expect(openInstance(runtime, guestBytes(OLD_PDK))).rejects.toMatchObject({
+      code: 'WASM_SERVE_PDK_OUTDATED',
+      message: expect.stringMatching(/extism_input_length, extism_alloc.*build it again/i),
+    })
+    const wasi = OLD_PDK.replace('(func (export', () => `${WASI_IMPORT} (func (export`)
+    await expect(openInstance(runtime, guestBytes(wasi), { wasi: false })).rejects.toMatchObject({
+      code: 'WASM_SERVE_PDK_OUTDATED',
+    })
+  })
+
+  test('opens such a guest where host functions provide what it imports', async () => {
+    const functions = { env: { extism_input_length: () => 0n, extism_alloc: () => 0n } }
+    const plugin = await loadPlugin(guestBytes(OLD_PDK))
+    const instance = await runtime.open(plugin, { ...settingsOf(), functions })
+    onTestFinished(() => instance.close())
+    expect(await text(instance.call('go', bytes(''), caller))).toBe('')
   })
 
   test('refuses to open a guest that needs WASI without it', async () => {

@@ -1,7 +1,7 @@
 import type { Plugin } from '../../plugin/plugin.ts'
 import { isCommand } from '../../plugin/start.ts'
 import { findHostFunction, type HostFunctions } from '../../runtime/host-functions.ts'
-import { hostPartOf, isHostNamespace } from '../../runtime/imports.ts'
+import { hostPartOf, isHostNamespace, isOfOldPdk } from '../../runtime/imports.ts'
 import { MAIN } from '../../runtime/link-plan.ts'
 
 /** What a module of a plug-in needs from outside. */
@@ -48,8 +48,15 @@ function functionsOf(exports: readonly WebAssembly.ModuleExportDescriptor[]): Se
 }
 
 /** Whether functions of the user could meet an import: those of the host cannot be added to. */
-export function couldBeFunction({ metBy, namespace, kind, from }: NeededImport): boolean {
-  return metBy === 'nobody' && kind === 'function' && from === undefined && !isHostNamespace(namespace)
+export function couldBeFunction(needed: NeededImport): boolean {
+  const { metBy, namespace, kind, from } = needed
+  const isFree = metBy === 'nobody' && kind === 'function' && from === undefined
+  return isFree && !isHostNamespace(namespace) && !needsNewPdk(needed)
+}
+
+/** Whether an import is met by nothing, because its plug-in was built with an Extism PDK before 1.0. */
+export function needsNewPdk({ metBy, namespace, name }: NeededImport): boolean {
+  return metBy === 'nobody' && isOfOldPdk(namespace, name)
 }
 
 function inHost(namespace: string, name: string, kind: string, functions: HostFunctions): ImportProvider {

@@ -9,7 +9,7 @@ import { outboundOptions } from '../../route/settings.ts'
 import type { HostFunctions } from '../../runtime/host-functions.ts'
 import { MAIN } from '../../runtime/link-plan.ts'
 import type { Source } from '../../source/source.ts'
-import { couldBeFunction, importsOf, type NeededImport } from './imports.ts'
+import { couldBeFunction, importsOf, type NeededImport, needsNewPdk } from './imports.ts'
 import { guessToolchain, type Toolchain } from './toolchain.ts'
 
 /** What can be told of a plug-in without running any of it. `--json` prints it as it is. */
@@ -152,8 +152,12 @@ function sendsRequests(imports: readonly NeededImport[]): boolean {
 }
 
 function problemsOf(plugin: Plugin, imports: readonly NeededImport[]): string[] {
-  const unmet = imports.filter((each) => each.metBy === 'nobody' && !couldBeFunction(each))
+  const isUnmet = (each: NeededImport) => each.metBy === 'nobody' && !couldBeFunction(each)
+  const unmet = imports.filter((each) => isUnmet(each) && !needsNewPdk(each))
+  const outdated =
+    'it was built with an Extism PDK before 1.0 (it imports "extism_..." from "env"): build it again with a newer one'
   return [
+    ...(imports.some(needsNewPdk) ? [outdated] : []),
     ...unmet.map(({ namespace, name, kind }) => `nobody can provide ${namespace} ${name} (${kind})`),
     ...(callableExports(plugin).length === 0 ? ['no function can be called'] : []),
   ]
