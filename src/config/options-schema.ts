@@ -192,8 +192,7 @@ export const routeSchema = only({
     Type.Integer({
       minimum: 1,
       maximum: 2_147_483_647,
-      description:
-        "Most bytes that guest and host exchange in a call. Default: 67108864, or the manifest's max_pages if less. (kernel)",
+      description: "Most bytes exchanged a call. Default: the manifest's max_pages, up to 67108864. (kernel)",
     }),
   ),
   varMax: Type.Optional(
@@ -206,6 +205,12 @@ export const routeSchema = only({
     Type.Integer({
       minimum: 0,
       description: "Most bytes that answer a guest's HTTP request. Default: the manifest's, else 52428800.",
+    }),
+  ),
+  httpErrors: withDefault(
+    Type.Enum(['status', 'trap'], {
+      default: 'status',
+      description: 'What a failed HTTP request does: gives the guest status 0, or ends the call.',
     }),
   ),
   engine: Type.Optional(

@@ -6,8 +6,8 @@ import type { Outbound, OutboundLimits } from './outbound.ts'
 import { encodeHeaders } from './response-headers.ts'
 
 /**
- * Sends what a guest gave to Extism's `http_request`. What is refused, or fails, is an answer too: the guest is told the
- * reason, and goes on.
+ * Sends what a guest gave to Extism's `http_request`. What is refused, or fails, is an answer with status 0 and the
+ * reason: whether it ends the call is for the runtime to say (`httpErrors`).
  */
 export async function sendForGuest(
   outbound: Outbound,

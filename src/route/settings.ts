@@ -30,7 +30,7 @@ export function instanceSettings(
   functions: HostFunctions | undefined,
   log: Log,
 ): InstanceSettings {
-  const { wasi, env, outputLimit, logRate } = options
+  const { wasi, env, outputLimit, httpErrors, logRate } = options
   const { settings } = plugin
   const allowedPaths = [
     ...(settings?.allowedPaths ?? []),
@@ -45,6 +45,7 @@ export function instanceSettings(
     functions,
     varMax: varMaxOf(options, plugin),
     command: exportName === START,
+    httpErrors,
     log,
     logRate,
   }

@@ -25,15 +25,32 @@ export interface GuestHttp {
   send(request: Uint8Array, body: Uint8Array, caller?: Caller): HttpResponse | Promise<HttpResponse>
 }
 
-/** No host is allowed, so nothing is ever sent. */
+/** Why nothing is ever sent where no host is allowed. */
+export const HTTP_NOT_ALLOWED = 'HTTP requests are not allowed: no host is (--allow-host)'
+
 export const refuseHttp: GuestHttp = {
   isAsync: false,
-  send: () => httpFailure('HTTP requests are not allowed: no host is (--allow-host)'),
+  send: () => httpFailure(HTTP_NOT_ALLOWED),
 }
 
-/** A request that was refused, or failed: the guest finds status 0 and the reason, and goes on. */
+/** A request that was refused, or failed: what becomes of it {@link checkResponse} says. */
 export function httpFailure(reason: string): HttpResponse {
   return { status: 0, headers: undefined, body: Buffer.from(reason) }
+}
+
+/**
+ * What a request that was refused or failed does. `status`: the guest finds status 0 with the reason as body, and goes
+ * on. `trap`: the call ends, as after a refused request in Extism's own hosts, for guests that do not look at the status.
+ */
+export type HttpErrors = 'status' | 'trap'
+
+/** Logs that a request was refused or failed. @throws Error with the reason, if it is to end the call. */
+export function checkResponse({ status, body }: HttpResponse, log: GuestLog, errors: HttpErrors): void {
+  if (status !== 0) return
+  const reason = utf8.decode(body)
+  // What ends the call is logged with it.
+  if (errors === 'trap') throw new Error(`http_request: ${reason}`)
+  log.write('warn', reason)
 }
 
 /** HTTP requests that one call may send. Counted here: from a thread each takes the main thread's time. */
@@ -44,14 +61,16 @@ export class HttpCalls {
   readonly #http: GuestHttp
   readonly #memory: KernelMemory
   readonly #log: GuestLog
+  readonly #errors: HttpErrors
   #last: HttpResponse | undefined
   #requests = 0
   #caller: Caller | undefined
 
-  constructor(http: GuestHttp, memory: KernelMemory, log: GuestLog) {
+  constructor(http: GuestHttp, memory: KernelMemory, log: GuestLog, errors: HttpErrors = 'status') {
     this.#http = http
     this.#memory = memory
     this.#log = log
+    this.#errors = errors
   }
 
   get isAsync(): boolean {
@@ -86,8 +105,8 @@ export class HttpCalls {
   }
 
   #take(response: HttpResponse): bigint {
+    checkResponse(response, this.#log, this.#errors)
     this.#last = response
-    if (response.status === 0) this.#log.write('warn', utf8.decode(response.body))
     return this.#memory.store(response.body)
   }
 }

@@ -40,7 +40,7 @@ function linkParts(
     const memory = openKernelMemory(blockLimit)
     const ownVars = openVars(varMax)
     const vars = settings.vars ?? ownVars
-    const http = new HttpCalls(settings.http ?? refuseHttp, memory, log)
+    const http = new HttpCalls(settings.http ?? refuseHttp, memory, log, settings.httpErrors)
     const contexts = new CallContexts({ memory, vars })
     const streams = command ? new ProgramStreams(outputLimit, (line) => log.write('info', line)) : undefined
     const host = { memory, config, vars, log, http, wasi, streams, contexts, origins, onResume }

@@ -2,7 +2,7 @@ import type { Log, LogLimits } from '../log/guest-log.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Caller } from './caller.ts'
 import type { HostFunctions } from './host-functions.ts'
-import type { GuestHttp } from './kernel-http.ts'
+import type { GuestHttp, HttpErrors } from './kernel-http.ts'
 import type { Vars } from './kernel-vars.ts'
 import type { WasiOptions } from './wasi.ts'
 
@@ -40,6 +40,8 @@ export interface InstanceSettings extends LogLimits {
   readonly varMax: number
   /** How the guest reaches other servers; not at all unless told. (`kernel`) */
   readonly http?: GuestHttp
+  /** What a request of the guest that is refused or fails does. Default: `status`. */
+  readonly httpErrors?: HttpErrors | undefined
   /** Functions of the user that the guest may import. */
   readonly functions?: HostFunctions | undefined
   /** Variables that others share; unless told, each instance has its own. (`kernel`) */

@@ -13,8 +13,10 @@ import { initialisersOf } from '../plugin/start.ts'
 import { brokenCall, type NamedHostFunction } from './host-functions.ts'
 import { EXTISM_ENV } from './imports.ts'
 import { startGuest } from './kernel-start.ts'
+import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-http.ts'
 import { MAIN, planLinks } from './link-plan.ts'
 import type { Caller, Instance, InstanceSettings, Runtime } from './runtime.ts'
+import { suspending } from './suspending.ts'
 import { describeTrap } from './trap.ts'
 
 const { createPlugin } = await importQuietly()
@@ -26,6 +28,7 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
   const { hostFunctions } = planLinks(plugin, settings)
   refuseMixed(plugin, hostFunctions)
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
+  const { httpErrors = 'status' } = settings
   const output = new Output()
   const hostErrors = new HostErrors()
   try {
@@ -35,7 +38,11 @@ async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Prom
       config: Object.assign(Object.create(null), settings.config), // the SDK asks it with `in`
       logLevel: 'trace',
       logger: consoleOf(log),
-      functions: { ...functionsOf(hostFunctions, hostErrors), [EXTISM_ENV]: { output_set: output.set } },
+      functions: {
+        ...functionsOf(hostFunctions, hostErrors),
+        [EXTISM_ENV]: { output_set: output.set, ...(!suspending && refusedHttp(log, httpErrors)) },
+      },
+      ...(suspending && refusedFetch(log, httpErrors)),
     })
     const { exports } = await guest.getInstance()
     construct(exports)
@@ -108,6 +115,46 @@ class HostErrors {
       setError(error)
       this.last = error instanceof Error ? error.message : (error ?? undefined)
     }
+  }
+}
+
+/**
+ * No host can be allowed. Where guests cannot wait, the SDK's own functions answer with nothing at all: these do what the
+ * kernel does.
+ */
+function refusedHttp(log: GuestLog, errors: HttpErrors): SdkFunctions[string] {
+  return {
+    http_request(context: SdkCallContext): bigint {
+      const response = httpFailure(HTTP_NOT_ALLOWED)
+      checkResponse(response, log, errors)
+      return context.store(response.body)
+    },
+    http_status_code: () => 0,
+    http_headers: () => 0n,
+  }
+}
+
+/**
+ * Where guests can wait, the SDK puts its own functions in place of those of {@link refusedHttp}; but what they fetch is
+ * ours to say. A request that is no JSON, or has no URL, ends the call before.
+ */
+function refusedFetch(
+  log: GuestLog,
+  errors: HttpErrors,
+): Pick<ExtismPluginOptions, 'allowedHosts' | 'fetch'> {
+  return {
+    allowedHosts: ['*', '.*', ''], // names, names that begin with a dot, none
+    async fetch() {
+      checkResponse(httpFailure(HTTP_NOT_ALLOWED), log, errors)
+      return new RefusedResponse(HTTP_NOT_ALLOWED)
+    },
+  }
+}
+
+/** A `Response` cannot be made with this status. */
+class RefusedResponse extends Response {
+  override get status(): number {
+    return 0
   }
 }
 

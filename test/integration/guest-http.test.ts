@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RouteOptions } from '../../src/config/options.ts'
 import { createServer, loadPlugin } from '../../src/index.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
+import { sdk } from '../../src/runtime/sdk.ts'
 import { suspending } from '../../src/runtime/suspending.ts'
 import { guest } from '../support/guest.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
@@ -56,6 +57,17 @@ describe.each(engines)('a guest with an allowed host, with engine %s', (engine) 
     expect((await call('fetch', 'no json')).body).toMatch(/^2000WASM_SERVE_OUTBOUND_REQUEST_INVALID: /)
     const url = await origin((_request, response) => response.end('well'))
     expect((await call('fetch', { url })).body).toBe('3200well')
+  })
+
+  test('traps when a request is refused or fails, if the route says so', async () => {
+    const call = await serveFetch({ ...allowed, httpErrors: 'trap' })
+    for (const request of [{ url: 'http://localhost:1/' }, 'no json', { url: 'http://127.0.0.1:1/' }]) {
+      const { statusCode, body } = await call('fetch', request)
+      expect([statusCode, JSON.parse(body).code]).toEqual([500, 'WASM_SERVE_GUEST_TRAP'])
+      expect(body).not.toContain('OUTBOUND')
+    }
+    const url = await origin((_request, response) => response.writeHead(500).end('their fault'))
+    expect((await call('fetch', { url })).body).toBe('1500their fault')
   })
 
   test('is told when the response is too large', async () => {
@@ -125,6 +137,52 @@ test('without an allowed host a request is refused, and no thread is needed', as
   expect((await call('fetch', { url: 'http://127.0.0.1/' })).body).toMatch(
     /^1000HTTP requests are not allowed/,
   )
+})
+
+test.each([
+  ['kernel', 'inline'],
+  ['kernel', 'workers'],
+  ['sdk', 'inline'],
+  ['sdk', 'workers'],
+] as const)('without an allowed host the guest finds status 0, or traps if the route says so (%s, %s)', async (runtime, engine) => {
+  const route = { runtime, engine, ...(engine === 'workers' && { timeoutMs: 20_000 }) }
+  const status = await serveFetch(route)
+  for (const number of [1, 2])
+    expect((await status('fetch', { url: 'http://127.0.0.1/' })).body).toMatch(
+      new RegExp(`^${number}000HTTP requests are not allowed`),
+    )
+  expect((await status('headers', { url: 'http://127.0.0.1/' })).body).toMatch(/^1000/) // to the SDK no block is a byte long
+  const trap = await serveFetch({ ...route, httpErrors: 'trap' })
+  const { statusCode, body } = await trap('fetch', { url: 'http://127.0.0.1/' })
+  expect([statusCode, JSON.parse(body).code]).toEqual([500, 'WASM_SERVE_GUEST_TRAP'])
+  expect((await trap('last')).body).toMatch(/^1000/)
+})
+
+test.each([kernel, sdk])('the log says why a request trapped ($name)', async (runtime) => {
+  const log = keepLog()
+  const settings = { ...settingsOf({}, log), httpErrors: 'trap' } as const
+  const instance = await runtime.open(await loadPlugin(guest('fetch')), settings)
+  onTestFinished(() => instance.close())
+  const request = Buffer.from('{"url":"http://127.0.0.1/"}')
+  const call = async () => instance.call('fetch', new Uint8Array(request), { log })
+  await expect(call()).rejects.toMatchObject({
+    code: 'WASM_SERVE_GUEST_TRAP',
+    cause: {
+      reason: expect.stringContaining('HTTP requests are not allowed'),
+    },
+  })
+  expect(log.lines).toEqual([])
+})
+
+test('a request beyond the 32nd traps too', async () => {
+  const http = { isAsync: false, send: () => ({ status: 200, headers: undefined, body: Buffer.from('x') }) }
+  const settings = { ...settingsOf(), http, httpErrors: 'trap' } as const
+  const instance = await kernel.open(await loadPlugin(guest('fetch')), settings)
+  onTestFinished(() => instance.close())
+  const many = async () => instance.call('many', new Uint8Array(), { log: keepLog() })
+  await expect(many()).rejects.toMatchObject({
+    cause: { reason: expect.stringContaining('32 HTTP requests') },
+  })
 })
 
 test.skipIf(suspending)(
