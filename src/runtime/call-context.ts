@@ -31,7 +31,7 @@ export interface CallContext {
   length(at: bigint | number): bigint
 
   /**
-   * Makes this the error of the call, which the client is told: it wins over any output, and over what the host function
+   * Makes this the error of the call, which is its answer: it wins over any output, and over what the host function
    * throws then. The guest goes on, unless something is thrown.
    *
    * @param error - Without it, an error that was set before is taken back. (The SDK throws.)

@@ -34,7 +34,7 @@ export interface InstanceSettings extends LogLimits {
   readonly outputLimit: number
   /** Most bytes that guest and host may exchange in a call, the input among them. (`kernel`) */
   readonly blockLimit: number
-  /** Most pages of 64 KiB of the same; any number unless told. (`sdk`) */
+  /** Most pages of 64 KiB of the same. Default: any number. (`sdk`) */
   readonly blockPages?: number | undefined
   /** Most bytes of variables that the instance may keep. */
   readonly varMax: number

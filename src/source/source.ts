@@ -123,7 +123,7 @@ class Reading {
 
   async #module({ name, digest, from }: ManifestModule, isRemote: boolean): Promise<SourceModule> {
     if (from.kind === 'request') {
-      // With credentials of ours another method could change what the operator, not the manifest's author, may change.
+      // With the operator's credentials another method could change what the manifest's author may not.
       const isAuthorized = from.method === 'GET' || !isRemote
       return toModule(name, await this.#download(from.url, { ...from, digest }, isAuthorized))
     }

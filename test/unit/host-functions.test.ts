@@ -269,8 +269,8 @@ describe.each(runtimes)('a host function on the $name runtime', (runtime) => {
   })
 
   test.each([
-    ['a name of ours', 'extism:host/env'],
-    ['a name of ours', 'wasi_snapshot_preview1'],
+    ['a name of the host', 'extism:host/env'],
+    ['a name of the host', 'wasi_snapshot_preview1'],
     ['what the main module defines', 'main'],
     ['what a linked module defines', 'lib'],
   ])('cannot be %s (%s)', async (_, name) => {

@@ -243,7 +243,7 @@ test('what another method than GET answers is cached by its hash only', async ()
   expect((await read(digest)).modules[0]?.digest).toBe(digest)
 })
 
-test('credentials of ours do not go with another method that a manifest of the network asks for', async () => {
+test("the operator's credentials do not go with another method that a manifest of the network asks for", async () => {
   const wasm = ['GET', 'DELETE'].map((method) => ({ url: `/${method}`, method, name: method }))
   const { url, requests } = await origin((request, response) => {
     response.end(request.url === '/manifest.json' ? JSON.stringify({ wasm }) : echo)
