@@ -6,8 +6,9 @@ import { kernel } from '../../src/runtime/kernel.ts'
 import { type Link, orderModules } from '../../src/runtime/link-order.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
-import { keepLog } from '../support/instance.ts'
+import { keepLog, settingsOf } from '../support/instance.ts'
 import { linkedPlugin, openLinked } from '../support/linked.ts'
+import { runs } from '../support/runs.ts'
 
 const runtimes: readonly Runtime[] = [kernel, sdk]
 
