@@ -6,6 +6,7 @@ import { payload } from './payload.ts'
 import { peers } from './peers.ts'
 import { setBench } from './set-bench.ts'
 import { article } from './sets/article.ts'
+import { batching } from './sets/batching.ts'
 import { http } from './sets/http.ts'
 import { operations } from './sets/operations.ts'
 import { startup } from './startup.ts'
@@ -69,6 +70,7 @@ export const BENCHES: readonly Bench[] = [
   setBench(article, 'one instance', 8),
   setBench(http, 'kernel', 9),
   setBench(operations, 'off', 6),
+  setBench(batching, 'together', 6),
   metering,
   peers,
   payload,

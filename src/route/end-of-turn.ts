@@ -10,13 +10,27 @@ import type { EngineHolder, RunCall } from './route.ts'
  * sleeps is woken for each answer, not for the first one of many.
  *
  * Calls for threads need not wait: their answers are collected once a turn anyway.
+ *
+ * @param turns - Default: those of the process, because all of its servers share one event loop.
  */
-export function atEndOfTurn(run: RunCall, holder: EngineHolder): RunCall {
+export function atEndOfTurn(run: RunCall, holder: EngineHolder, turns = processTurns): RunCall {
   return (request, reply) => {
     if (holder.engine.name === 'inline') turns.add(run, request, reply)
     else run(request, reply)
   }
 }
+
+/** A turn with fewer calls than this is quiet: to wait for its end costs 1 us a call, and gains nothing. */
+export const MIN_BATCH = 3
+
+/** After this many quiet turns in a row, calls run at once and no longer wait for the end of their turn. */
+export const QUIET_TURNS_BEFORE_BYPASS = 16
+
+/** This many calls run at once before the size of a turn is counted again. */
+export const BYPASSED_CALLS = 500
+
+/** As many calls wait at most: the requests of many more are no longer in the processor's caches when they run. */
+export const MAX_BATCH = 64
 
 interface DueCall {
   readonly run: RunCall
@@ -24,43 +38,37 @@ interface DueCall {
   readonly reply: FastifyReply
 }
 
-/** Turns with fewer calls than this are not worth waiting for: it costs 1 us a call. */
-const CROWD = 3
-
-/** After so many of them in a row, calls run at once, */
-const ALONE = 16
-
-/** as many as this, before it is tried again. */
-const AT_ONCE = 500
-
-/** Many more than this and their requests are no longer in the processor's caches when they run. */
-const MOST = 64
-
-class Turns {
+/** The calls of one event loop, turn by turn. */
+export class Turns {
   #due: DueCall[] = []
-  /** Turns without a crowd, since the last one that had one. */
-  #alone = 0
+  /** How many calls this turn has had, those included that did not have to wait for its end. */
+  #turnSize = 0
+  /** Quiet turns since the last one that was not. */
+  #quietTurns = 0
   /** How many more calls run at once. */
-  #atOnce = 0
+  #bypassed = 0
 
+  /** Runs a call at the end of this turn, or before if there are many or few. */
   add(run: RunCall, request: FastifyRequest, reply: FastifyReply): void {
-    if (this.#atOnce > 0) {
-      this.#atOnce--
+    if (this.#bypassed > 0) {
+      this.#bypassed--
       run(request, reply)
       return
     }
-    const waiting = this.#due.push({ run, request, reply })
-    if (waiting === 1) setImmediate(this.#end)
-    if (waiting === MOST) runAll(this.#due.splice(0))
+    this.#turnSize++
+    if (this.#turnSize === 1) setImmediate(this.#end)
+    if (this.#due.push({ run, request, reply }) === MAX_BATCH) runAll(this.#due.splice(0))
   }
 
   readonly #end = (): void => {
     const due = this.#due
+    const size = this.#turnSize
     this.#due = []
-    this.#alone = due.length < CROWD ? this.#alone + 1 : 0
-    if (this.#alone >= ALONE) {
-      this.#alone = 0
-      this.#atOnce = AT_ONCE
+    this.#turnSize = 0
+    this.#quietTurns = size < MIN_BATCH ? this.#quietTurns + 1 : 0
+    if (this.#quietTurns >= QUIET_TURNS_BEFORE_BYPASS) {
+      this.#quietTurns = 0
+      this.#bypassed = BYPASSED_CALLS
     }
     runAll(due)
   }
@@ -79,4 +87,4 @@ function runAll(calls: readonly DueCall[]): void {
   }
 }
 
-const turns = new Turns()
+const processTurns = new Turns()

@@ -1,27 +1,107 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
-import type { EngineHolder, RunCall } from '../../src/route/route.ts'
-
-/** Each test has turns of its own: they are those of the process. */
-let atEndOfTurn: (run: RunCall, holder: EngineHolder) => RunCall
-beforeEach(async () => {
-  vi.resetModules()
-  atEndOfTurn = (await import('../../src/route/end-of-turn.ts')).atEndOfTurn
-})
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { atEndOfTurn, MAX_BATCH, MIN_BATCH, Turns } from '../../src/route/end-of-turn.ts'
+import type { EngineHolder } from '../../src/route/route.ts'
 
 const reply = {} as FastifyReply
 const request = (id: number) => ({ id: String(id) }) as FastifyRequest
 
-/** A route whose engine has this name; `ran` says which requests ran. */
-function open(name: 'inline' | 'workers'): { call: (id: number) => void; ran: string[] } {
+/** A route whose engine has this name; `ran` says which requests ran. Each test has turns of its own. */
+function open(
+  name: 'inline' | 'workers',
+  turns = new Turns(),
+): { call: (id: number) => void; ran: string[] } {
   const ran: string[] = []
-  const run = atEndOfTurn(({ id }) => void ran.push(id), { engine: { name } } as EngineHolder)
+  const run = atEndOfTurn(({ id }) => void ran.push(id), { engine: { name } } as EngineHolder, turns)
   return { call: (id) => run(request(id), reply), ran }
 }
 
+/** How the calls of many turns ran, as parts of them all. */
+interface Shares {
+  /** At once, as they came. */
+  readonly oneByOne: number
+  /** With others before their turn ended, because as many waited as may. */
+  readonly full: number
+  /** At the end of their turn. */
+  readonly atEnd: number
+}
+
+/** Runs turns with so many calls each. */
+async function sharesOf(callsPerTurn: number, turns: number): Promise<Shares> {
+  const { call, ran } = open('inline')
+  const counts = { oneByOne: 0, full: 0, atEnd: 0 }
+  const sizes = new Set<number>()
+  let id = 0
+  for (let turn = 0; turn < turns; turn++) {
+    for (let i = 0; i < callsPerTurn; i++) {
+      const before = ran.length
+      call(id++)
+      const ranNow = ran.length - before
+      sizes.add(ranNow)
+      if (ranNow === 1) counts.oneByOne++
+      else counts.full += ranNow
+    }
+    const before = ran.length
+    await nextTurn()
+    counts.atEnd += ran.length - before
+  }
+  expect([...sizes].filter((size) => ![0, 1, MAX_BATCH].includes(size))).toEqual([])
+  expect(ran.length).toBe(id)
+  expect(ran.every((each, index) => each === String(index))).toBe(true)
+  return { oneByOne: counts.oneByOne / id, full: counts.full / id, atEnd: counts.atEnd / id }
+}
+
+describe('a hundred turns', () => {
+  test.each([
+    MIN_BATCH,
+    32,
+    63,
+    64,
+    65,
+    66,
+    67,
+    100,
+    128,
+    129,
+    130,
+    131,
+    192,
+    256,
+    1_000,
+  ])('of %d calls run together, all of them', async (calls) => {
+    const full = calls - (calls % MAX_BATCH)
+    expect(await sharesOf(calls, 100)).toEqual({
+      oneByOne: 0,
+      full: full / calls,
+      atEnd: (calls - full) / calls,
+    })
+  })
+
+  test.each([1, 2])('of %d calls, too few to wait for each other, run one by one', async (calls) => {
+    const { oneByOne, full } = await sharesOf(calls, 100)
+    expect(oneByOne).toBeGreaterThan(0.8)
+    expect(full).toBe(0)
+  })
+
+  test('some of which are quiet run together, if there are never many of those in a row', async () => {
+    const { call, ran } = open('inline')
+    let [id, oneByOne] = [0, 0]
+    for (let turn = 0; turn < 100; turn++) {
+      for (let i = 0; i < (turn % 10 === 0 ? MAX_BATCH : 1); i++) {
+        const before = ran.length
+        call(id++)
+        if (ran.length - before === 1) oneByOne++
+      }
+      await nextTurn()
+    }
+    expect([ran.length, oneByOne]).toEqual([id, 0])
+  })
+})
+
 test('the calls of a turn run together at its end, in their order, those of all routes', async () => {
-  const [a, b] = [open('inline'), open('inline')]
+  const turns = new Turns()
+  const [a, b] = [open('inline', turns), open('inline', turns)]
   for (const id of [1, 2, 3]) a.call(id)
   b.call(4)
   expect([a.ran, b.ran]).toEqual([[], []])
@@ -94,6 +174,7 @@ test('one that throws does not take the others with it', async () => {
       if (id === '2') throw bug
     },
     { engine: { name: 'inline' } } as EngineHolder,
+    new Turns(),
   )
   for (const id of [1, 2, 3, 4]) run(request(id), reply)
   await nextTurn()
