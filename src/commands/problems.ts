@@ -93,6 +93,7 @@ function blame(error: unknown, server: GivenMap, route: GivenMap): unknown {
 const SERVER_OPTIONS: Readonly<Record<string, string>> = {
   WASM_SERVE_JWT_KEY_INVALID: 'jwt',
   WASM_SERVE_STATIC_FOLDER_INVALID: 'static',
+  WASM_SERVE_STORE_FULL: 'store',
   WASM_SERVE_STORE_INVALID: 'store',
   WASM_SERVE_STORE_UNAVAILABLE: 'store',
   WASM_SERVE_TLS_INVALID: 'tls',

@@ -1,9 +1,26 @@
-import { resolve } from 'node:path'
+import { randomUUID } from 'node:crypto'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  ftruncateSync,
+  linkSync,
+  openSync,
+  rmSync,
+  type Stats,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { constants as systemConstants } from 'node:os'
+import { join, resolve } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../errors.ts'
 import { makeFolder } from '../make-folder.ts'
 import { loadPackage } from '../optional-package.ts'
 import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
+import { problemWithLmdbFile } from './lmdb-file.ts'
 import type { KeyPage, SetOptions, Store } from './store.ts'
 
 export interface LmdbStoreSettings {
@@ -18,13 +35,17 @@ export interface LmdbStoreSettings {
  * `kill -9` and, if the disk keeps its word, a power cut. Writes of a moment are one transaction, and so one flush.
  *
  * @throws {@link PackageMissingError}
- * @throws {@link StoreInvalidError} if the folder cannot be had.
+ * @throws {@link StoreInvalidError} if the folder cannot be had, or what is in it is damaged or another program's.
+ * @throws {@link StoreFullError} if the disk has no room for a new store.
  */
 export async function openLmdbStore({ folder, now = Date.now }: LmdbStoreSettings): Promise<Store> {
   const name = `lmdb:${folder}`
   const { open } = await loadPackage(name, 'lmdb', () => import('lmdb'))
   try {
     makeFolder(resolve(folder))
+    // The package ends the process with a signal if LMDB does not open, whatever the reason.
+    await checkLmdbFolder(folder, PAGES_AT_START)
+    reserve(folder)
     const environment = open<Buffer, Buffer>({
       path: folder,
       noSubdir: false, // or a folder with a dot in its name would be a file
@@ -33,9 +54,103 @@ export async function openLmdbStore({ folder, now = Date.now }: LmdbStoreSetting
     })
     return new LmdbStore(name, environment, now)
   } catch (error) {
-    throw new StoreInvalidError(name, (error as Error).message, { cause: error })
+    const { errno, message } = error as NodeJS.ErrnoException
+    if (errno !== undefined && NO_ROOM.has(-errno)) {
+      throw new StoreFullError(name, `the disk has no room for a new store (${message})`, { cause: error })
+    }
+    throw new StoreInvalidError(name, message, { cause: error })
   }
 }
+
+/** What LMDB calls its files. */
+const [DATA, LOCK] = ['data.mdb', 'lock.mdb']
+
+/** Pages that are read before LMDB maps a file: all of a small store, in a few milliseconds, and the top of a large one. */
+const PAGES_AT_START = 1_000
+
+/** After this, a file that another process was just making is whole. */
+const AGAIN_MS = 100
+
+/**
+ * Looks at the files of a folder, as LMDB does not.
+ *
+ * @param mostPages - See {@link problemWithLmdbFile}.
+ * @throws Error that says what is wrong.
+ */
+export async function checkLmdbFolder(folder: string, mostPages: number): Promise<void> {
+  const [data, lock] = [join(folder, DATA), join(folder, LOCK)]
+  const find = () => {
+    for (const path of [data, lock]) {
+      const found = statOf(path)
+      if (found && !found.isFile()) return `${path} is no file`
+      // The lock file is never opened here: to close it would take away the locks of this process.
+      if (found) accessSync(path, constants.R_OK | constants.W_OK)
+    }
+    const problem = statOf(data) && problemWithLmdbFile(data, mostPages, [VALUES, EXPIRIES])
+    return problem && `${data}: ${problem}`
+  }
+  if (find() === undefined) return
+  await setTimeout(AGAIN_MS)
+  const problem = find()
+  if (problem !== undefined) throw new Error(problem)
+}
+
+/** Bytes for LMDB's first pages and its locks, and more than both need. */
+const RESERVED = 65_536
+
+/** Bytes of LMDB's lock file, with 126 readers. If a build of it needs more, it adds them. */
+const LOCK_BYTES = 8_272
+
+/**
+ * Sees to it that the disk has room for a new store, and for its locks, which LMDB writes into memory: where a disk is
+ * full that ends the process. So their file is made here, with its bytes on the disk.
+ *
+ * @throws what the system says.
+ */
+function reserve(folder: string): void {
+  const lock = join(folder, LOCK)
+  const found = statOf(lock)
+  const hasLocks = found !== undefined && found.size > 0 && found.blocks * BLOCK >= found.size
+  if (hasLocks && statOf(join(folder, DATA))?.size) return
+  const path = join(folder, `reserved-${randomUUID()}`)
+  try {
+    const file = openSync(path, 'wx')
+    try {
+      for (let written = 0; written < RESERVED; ) written += writeSync(file, Buffer.alloc(RESERVED - written))
+      fsyncSync(file)
+      ftruncateSync(file, LOCK_BYTES)
+    } finally {
+      closeSync(file)
+    }
+    if (!found) linkIfAbsent(path, lock)
+  } finally {
+    rmSync(path, { force: true })
+  }
+}
+
+/** Bytes of what `stat` counts as a block. */
+const BLOCK = 512
+
+/** Another process may have been faster; and where there are no links, the disk has at least been seen to have room. */
+function linkIfAbsent(path: string, name: string): void {
+  try {
+    linkSync(path, name)
+  } catch {
+    // LMDB makes it.
+  }
+}
+
+function statOf(path: string): Stats | undefined {
+  return statSync(path, { throwIfNoEntry: false })
+}
+
+/** Names of databases in the file. */
+const [VALUES, EXPIRIES] = ['values', 'expiries']
+
+/** Of the system, for a disk, a quota or a limit of files' sizes. */
+const NO_ROOM: ReadonlySet<number> = new Set(
+  [systemConstants.errno.ENOSPC, systemConstants.errno.EDQUOT, systemConstants.errno.EFBIG].map(Number),
+)
 
 /** Expiries that each write looks at: more than it can add. */
 const SWEEP = 4
@@ -73,8 +188,8 @@ class LmdbStore implements Store {
     const binary = { keyEncoding: 'binary', encoding: 'binary' } as const
     this.#name = name
     this.#environment = environment
-    this.#values = environment.openDB({ name: 'values', useVersions: true, ...binary })
-    this.#expiries = environment.openDB({ name: 'expiries', ...binary })
+    this.#values = environment.openDB({ name: VALUES, useVersions: true, ...binary })
+    this.#expiries = environment.openDB({ name: EXPIRIES, ...binary })
     this.#putIf = this.#values.put.bind(this.#values) as unknown as ConditionalPut
     this.#now = now
   }

@@ -2,7 +2,10 @@ import { openLmdbStore } from '../../src/store/lmdb.ts'
 
 /* Fills a store until the disk takes no more, and tells what happened; run where files cannot become large. */
 
-const store = await openLmdbStore({ folder: process.argv[2] ?? '' })
+const store = await openLmdbStore({ folder: process.argv[2] ?? '' }).catch((error) => {
+  console.log(error.code)
+  process.exit(1)
+})
 const value = new Uint8Array(1_000_000).fill(7)
 await store.set('n', 'kept', value)
 try {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -176,6 +176,22 @@ describe('the lmdb store', () => {
     createInterface({ input: child.stdout }).on('line', (line) => said.push(line))
     await once(child, 'close')
     expect(said).toEqual(['WASM_SERVE_STORE_FULL', 'kept: true', 'written again: true', 'closed'])
+  })
+
+  test('is refused with its reason where the disk has no room for a new one', async () => {
+    const script = new URL('support/lmdb-full.ts', import.meta.url).pathname
+    const folder = newFolder()
+    const command = `ulimit -f 4 && exec "$@"` // no file may be larger than 4 KiB
+    const args = ['-c', command, 'bash', process.execPath, '--import', 'tsx', script, folder]
+    const child = spawn('bash', args, { stdio: ['ignore', 'pipe', 'ignore'] })
+    const said: string[] = []
+    createInterface({ input: child.stdout }).on('line', (line) => said.push(line))
+    const [code, signal] = await once(child, 'close')
+    expect({ said, code, signal }).toEqual({ said: ['WASM_SERVE_STORE_FULL'], code: 1, signal: null })
+    expect(readdirSync(folder)).toEqual([])
+    const store = await openLmdbStore({ folder })
+    onTestFinished(() => store.close())
+    expect(await store.list('n', '', 1)).toEqual({ keys: [] })
   })
 
   test('says which folder it cannot have', async () => {

@@ -1,0 +1,304 @@
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { arch, endianness } from 'node:os'
+
+/**
+ * Says why LMDB must not map a file. LMDB has no checksums and trusts what it maps: a file that is damaged, or is none
+ * of its own, ends the process with SIGSEGV or SIGBUS. So its header is read first, and then its trees: each page must
+ * be in the file, must know its own number and must keep its entries within its bounds.
+ *
+ * Layout: `MDB_meta`, `MDB_page_header`, `MDB_node`, `MDB_db` and `MDB_ovpage` of `mdb.c`, data version 2, 64 bits.
+ *
+ * @param mostPages - Pages that are read, from the roots of the trees down. Not a limit if the file is shorter
+ * than its header says, which is right if only free pages are missing.
+ * @param databases - Names that the file may have; another one belongs to another program.
+ * @returns undefined if nothing is wrong, or the file is empty: LMDB begins a new one then.
+ * @throws what the system says if the file cannot be read.
+ */
+export function problemWithLmdbFile(
+  path: string,
+  mostPages: number,
+  databases: readonly string[],
+): string | undefined {
+  const file = openSync(path, 'r')
+  try {
+    const { size } = fstatSync(file)
+    // On 32 bits all offsets are others. LMDB has no more than this there.
+    if (size === 0 || NARROW.has(arch())) return undefined
+    return problemWithHeader(file) ?? problemWithTrees(file, mostPages, databases)
+  } finally {
+    closeSync(file)
+  }
+}
+
+const NARROW: ReadonlySet<string> = new Set(['arm', 'ia32', 'mips', 'mipsel'])
+
+/** The file has the byte order of the machine that wrote it. */
+const IS_LITTLE = endianness() === 'LE'
+
+const MAGIC = 0xbeef_c0de
+const VERSION = 2
+const ENCRYPTED = 0x2000
+
+/** Bytes in front of each page's own. */
+const HEADER = 24
+/** Bytes of a page with `MDB_meta` that are read. */
+const META = 168
+
+const IS_BRANCH = 1
+const IS_LEAF = 2
+const IS_OVERFLOW = 4
+const IS_META = 8
+
+/** Flags of entries. */
+const IS_ELSEWHERE = 1
+const IS_DATABASE = 2
+
+/** `MDB_db`, as the value of an entry. */
+const DATABASE = 48
+/** `MDB_ovpage`. */
+const ELSEWHERE = 24
+
+/** The root of an empty tree. */
+const NO_PAGE = 0xffff_ffff_ffff_ffffn
+
+/** LMDB's own limit. */
+const MOST_DEPTH = 32
+
+/** How often trees are looked at again that another process has changed meanwhile. */
+const TRIES = 10
+
+interface Meta {
+  readonly transaction: bigint
+  readonly pageSize: number
+  readonly pages: number
+  /** Bytes that the file was mapped with when this was written: for all of its pages at least. */
+  readonly mapSize: bigint
+  readonly free: Tree
+  readonly main: Tree
+}
+
+interface Tree {
+  readonly name: string
+  readonly root: bigint
+  readonly entries: bigint
+}
+
+function problemWithHeader(file: number): string | undefined {
+  const first = read(file, 0, META)
+  if (!first) return 'it is shorter than the header of an LMDB database'
+  const version = u32(first, 28)
+  if (u32(first, 24) !== MAGIC || (u16(first, 18) & IS_META) === 0) {
+    return u32(first, 16) === MAGIC
+      ? `its LMDB data version is ${u32(first, 20)}, and only ${VERSION} can be read: export it with the program that made it`
+      : 'it is not an LMDB database, or its header is damaged'
+  }
+  if ((version & 0xffff) !== VERSION) {
+    return `its LMDB data version is ${version & 0xffff}, and only ${VERSION} can be read`
+  }
+  const pageSize = u32(first, 48)
+  if (pageSize < 256 || pageSize > 65_536 || (pageSize & (pageSize - 1)) !== 0) {
+    return `its header is damaged: a page size of ${pageSize} bytes`
+  }
+  if ((u16(first, 52) & ENCRYPTED) !== 0) return 'it is encrypted'
+  const second = read(file, pageSize, META)
+  if (!second) return 'it is truncated: its second header is missing'
+  const isWhole =
+    u64(first, 0) === 0n &&
+    u64(second, 0) === 1n &&
+    (u16(second, 18) & IS_META) !== 0 &&
+    u32(second, 24) === MAGIC &&
+    (u32(second, 28) & 0xffff) === VERSION &&
+    u32(second, 48) === pageSize
+  return isWhole ? undefined : 'its second header is damaged'
+}
+
+/** The state after the latest transaction. */
+function readMeta(file: number): Meta {
+  const first = read(file, 0, META) ?? Buffer.alloc(META)
+  const pageSize = u32(first, 48)
+  const second = read(file, pageSize, META) ?? first
+  const latest = u64(second, 152) > u64(first, 152) ? second : first
+  return {
+    transaction: u64(latest, 152),
+    pageSize,
+    pages: Number(u64(latest, 144)) + 1,
+    mapSize: u64(latest, 40),
+    free: { name: 'of free pages', root: u64(latest, 88), entries: u64(latest, 80) },
+    main: { name: 'of databases', root: u64(latest, 136), entries: u64(latest, 128) },
+  }
+}
+
+/** Pages are used again only after another transaction: a problem counts if there was none meanwhile. */
+function problemWithTrees(file: number, mostPages: number, databases: readonly string[]): string | undefined {
+  for (let tries = 0; tries < TRIES; tries++) {
+    const meta = readMeta(file)
+    const problem = new Walk(file, meta, databases).problem(mostPages)
+    if (!problem || readMeta(file).transaction === meta.transaction) return problem
+  }
+  // Its writers have it mapped, and it did not end them.
+  return undefined
+}
+
+interface Place {
+  readonly page: bigint
+  readonly depth: number
+  readonly tree: Tree
+}
+
+/** Looks at the trees from their roots down, all of one depth before the next. */
+class Walk {
+  readonly #file: number
+  readonly #meta: Meta
+  readonly #databases: readonly string[]
+  readonly #size: number
+  readonly #pagesInFile: number
+  /** A bit for each page: it is at one place only. */
+  readonly #seen: Uint8Array
+  #reads = 0
+  /** Entries found, for trees that were seen wholly. */
+  readonly #found = new Map<Tree, bigint>()
+  readonly #due: Place[] = []
+
+  constructor(file: number, meta: Meta, databases: readonly string[]) {
+    this.#file = file
+    this.#meta = meta
+    this.#databases = databases
+    this.#size = fstatSync(file).size
+    this.#pagesInFile = Math.floor(this.#size / meta.pageSize)
+    this.#seen = new Uint8Array(Math.ceil(this.#pagesInFile / 8))
+  }
+
+  problem(mostPages: number): string | undefined {
+    const { free, main, pages, pageSize, mapSize } = this.#meta
+    if (BigInt(pages) * BigInt(pageSize) > mapSize) {
+      return `its header is damaged: ${pages} pages are more than the ${mapSize} bytes that were mapped`
+    }
+    const most = pages > this.#pagesInFile ? Number.POSITIVE_INFINITY : mostPages
+    let problem = this.#add(free, free.root, 1) ?? this.#add(main, main.root, 1)
+    for (const place of this.#due) {
+      if (problem) break
+      if (this.#reads >= most) return undefined
+      problem = this.#problemAt(place)
+    }
+    return problem ?? this.#problemWithCounts()
+  }
+
+  /** Entries that a tree says it has are all there. */
+  #problemWithCounts(): string | undefined {
+    for (const [{ name, entries }, found] of this.#found) {
+      if (entries !== found) return `it is damaged: the tree ${name} has ${found} of its ${entries} entries`
+    }
+    return undefined
+  }
+
+  #add(tree: Tree, page: bigint, depth: number): string | undefined {
+    if (depth === 1) this.#found.set(tree, 0n)
+    if (depth === 1 && page === NO_PAGE) return undefined
+    if (depth > MOST_DEPTH) return `it is damaged: the tree ${tree.name} is deeper than ${MOST_DEPTH} pages`
+    const problem = this.#claim(page, 1n, tree)
+    if (!problem) this.#due.push({ page, depth, tree })
+    return problem
+  }
+
+  /** Some pages in a row, which nothing else may have. */
+  #claim(page: bigint, count: bigint, { name }: Tree): string | undefined {
+    const end = page + count
+    if (page < 2n || count < 1n || end > BigInt(this.#meta.pages)) {
+      return `it is damaged: the tree ${name} names page ${page}, of ${this.#meta.pages}`
+    }
+    if (end > BigInt(this.#pagesInFile)) {
+      const needed = end * BigInt(this.#meta.pageSize)
+      return `it is truncated: it has ${this.#size} bytes, and needs ${needed} at least`
+    }
+    for (let each = Number(page); each < end; each++) {
+      const [byte, bit] = [each >>> 3, 1 << (each & 7)]
+      if (((this.#seen[byte] ?? 0) & bit) !== 0) return `it is damaged: page ${each} is used twice`
+      this.#seen[byte] = (this.#seen[byte] ?? 0) | bit
+    }
+    return undefined
+  }
+
+  #problemAt({ page: number, depth, tree }: Place): string | undefined {
+    const { pageSize } = this.#meta
+    const page = this.#read(number, pageSize)
+    const damaged = `it is damaged: page ${number} of the tree ${tree.name}`
+    if (!page || u64(page, 0) !== number) return `${damaged} is another one`
+    const kind = u16(page, 18) & (IS_BRANCH | IS_LEAF | IS_OVERFLOW | IS_META)
+    if (kind !== IS_BRANCH && kind !== IS_LEAF) return `${damaged} is of no kind that could be there`
+    const [lower, upper] = [u16(page, 20), u16(page, 22)]
+    if (lower % 2 !== 0 || lower > upper || upper > pageSize - HEADER) return `${damaged} has no bounds`
+    for (let slot = 0; slot < lower; slot += 2) {
+      const offset = u16(page, HEADER + slot)
+      const at = HEADER + offset
+      if (offset < upper || at + 8 > pageSize || at + 8 + u16(page, at + 6) > pageSize) {
+        return `${damaged} has entry ${slot / 2} beyond its end`
+      }
+      const problem =
+        kind === IS_BRANCH
+          ? this.#add(tree, BigInt(u32(page, at)) | (BigInt(u16(page, at + 4)) << 32n), depth + 1)
+          : this.#problemWithEntry(page, at, tree, damaged)
+      if (problem) return problem
+    }
+    if (kind === IS_LEAF) this.#found.set(tree, (this.#found.get(tree) ?? 0n) + BigInt(lower / 2))
+    return undefined
+  }
+
+  #problemWithEntry(page: Buffer, at: number, tree: Tree, damaged: string): string | undefined {
+    const [size, flags, keySize] = [u32(page, at), u16(page, at + 4), u16(page, at + 6)]
+    const value = at + 8 + keySize
+    const sizeHere = (flags & IS_ELSEWHERE) !== 0 ? ELSEWHERE : size
+    if (value + sizeHere > page.length) return `${damaged} has a value beyond its end`
+    if (tree !== this.#meta.main) {
+      if ((flags & ~IS_ELSEWHERE) !== 0) return `${damaged} has an entry of no kind that could be there`
+      return flags === IS_ELSEWHERE ? this.#problemElsewhere(page, value, size, tree) : undefined
+    }
+    const name = page.toString('utf8', at + 8, value).replace(/\0$/, '')
+    if (flags !== IS_DATABASE || size !== DATABASE || !this.#databases.includes(name)) {
+      return 'it is the database of another program'
+    }
+    return this.#add(
+      { name, root: u64(page, value + 40), entries: u64(page, value + 32) },
+      u64(page, value + 40),
+      1,
+    )
+  }
+
+  /** A value that has pages of its own. */
+  #problemElsewhere(page: Buffer, at: number, size: number, tree: Tree): string | undefined {
+    const { pageSize } = this.#meta
+    const [number, count] = [u64(page, at), u64(page, at + 16)]
+    const problem = this.#claim(number, count, tree)
+    if (problem) return problem
+    const header = this.#read(number, HEADER)
+    const isRight =
+      header !== undefined &&
+      u64(header, 0) === number &&
+      (u16(header, 18) & IS_OVERFLOW) !== 0 &&
+      BigInt(u32(header, 20)) === count &&
+      HEADER + size <= Number(count) * pageSize
+    return isRight ? undefined : `it is damaged: page ${number} of the tree ${tree.name} is another one`
+  }
+
+  #read(page: bigint, length: number): Buffer | undefined {
+    this.#reads++
+    return read(this.#file, Number(page) * this.#meta.pageSize, length)
+  }
+}
+
+/** @returns undefined if the file ends before. */
+function read(file: number, at: number, length: number): Buffer | undefined {
+  const bytes = Buffer.alloc(length)
+  return readSync(file, bytes, 0, length, at) === length ? bytes : undefined
+}
+
+function u16(bytes: Buffer, at: number): number {
+  return IS_LITTLE ? bytes.readUInt16LE(at) : bytes.readUInt16BE(at)
+}
+
+function u32(bytes: Buffer, at: number): number {
+  return IS_LITTLE ? bytes.readUInt32LE(at) : bytes.readUInt32BE(at)
+}
+
+function u64(bytes: Buffer, at: number): bigint {
+  return IS_LITTLE ? bytes.readBigUInt64LE(at) : bytes.readBigUInt64BE(at)
+}
