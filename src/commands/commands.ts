@@ -37,12 +37,16 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Describe the routes as an OpenAPI document.',
     load: async () => (await import('./openapi.ts')).openapi,
   },
+  store: {
+    summary: 'Check what guests keep, export or import it.',
+    load: async () => (await import('./store.ts')).storeCommand,
+  },
   completion: {
     summary: 'Print a script that completes words in bash, zsh or fish.',
     load: async () => (await import('./completion.ts')).completion,
   },
   help: {
-    summary: 'Explain a command, or list the flags.',
+    summary: 'Explain a command (help call), or list all flags (help flags).',
     load: async () => (await import('./help.ts')).help,
   },
 }

@@ -29,7 +29,6 @@ ${renderRows(others.map(([name, { summary }]) => [name, summary])).join('\n')}
 
 Flags:
 ${renderRows(MAIN_FLAGS).join('\n')}
-All of them: wasm-serve help flags. One command: wasm-serve help call.
 `
 }
 

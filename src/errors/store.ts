@@ -39,3 +39,21 @@ export const KvReadOnlyError = failure<[namespace: string]>(
   'WASM_SERVE_KV_READ_ONLY',
   'The namespace %s may only be read (kv.access, --kv-access readwrite, allows more)',
 )
+
+/** What `wasm-serve store check` found, or `export` had to leave out; the message lists it. */
+export const StoreDamagedError = failure<[store: string, faults: string]>(
+  'WASM_SERVE_STORE_DAMAGED',
+  'Store %s has what no store writes:\n%s',
+)
+
+/** There is something in the store that `wasm-serve store import` is to fill. */
+export const StoreNotEmptyError = failure<[store: string]>(
+  'WASM_SERVE_STORE_NOT_EMPTY',
+  'Store %s is not empty, and was left as it is: --replace removes what is in it',
+)
+
+/** What `wasm-serve store import` reads is no export. Nothing was written. */
+export const StoreExportInvalidError = failure<[name: string, line: number, problem: string]>(
+  'WASM_SERVE_STORE_EXPORT_INVALID',
+  'Cannot import %s, line %d: %s',
+)

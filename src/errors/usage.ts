@@ -41,6 +41,12 @@ export const InputUnreadableError = failure<[path: string, reason: string]>(
   'Cannot read the input %s: %s',
 )
 
+/** The file for the result of a command cannot be written. */
+export const OutputUnwritableError = failure<[path: string, reason: string]>(
+  'WASM_SERVE_OUTPUT_UNWRITABLE',
+  'Cannot write %s: %s',
+)
+
 /** A package that only some need, and that does not come with this one, is not installed. */
 export const PackageMissingError = failure<[name: string, purpose: string, remedy: string]>(
   'WASM_SERVE_PACKAGE_MISSING',

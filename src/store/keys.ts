@@ -26,6 +26,20 @@ export function keySpace(namespace: string): string {
   return `${encodeURIComponent(namespace)}:`
 }
 
+/**
+ * The namespace that a beginning of keys, less its colon, stands for.
+ *
+ * @returns undefined if {@link keySpace} makes no such beginning.
+ */
+export function namespaceOf(encoded: string): string | undefined {
+  try {
+    const namespace = decodeURIComponent(encoded)
+    return keySpace(namespace) === `${encoded}:` ? namespace : undefined
+  } catch {
+    return undefined // no namespace becomes this
+  }
+}
+
 /** @throws {@link KvArgumentInvalidError} */
 export function checkKey(key: string): void {
   checkText('the key', key, 1, KEY_MAX)

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import {
   accessSync,
@@ -19,13 +20,26 @@ import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../errors.ts'
 import { makeFolder } from '../make-folder.ts'
 import { loadPackage } from '../optional-package.ts'
-import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
+import {
+  checkKey,
+  checkList,
+  checkTtl,
+  checkValue,
+  KEY_MAX,
+  keySpace,
+  namespaceOf,
+  VALUE_MAX,
+} from './keys.ts'
 import { problemWithLmdbFile } from './lmdb-file.ts'
-import type { KeyPage, SetOptions, Store } from './store.ts'
+import type { KeyPage, SetOptions, Store, StoreEntry, StoreFault } from './store.ts'
 
 export interface LmdbStoreSettings {
   /** A folder; made if it is not there. On a disk of this machine: LMDB locks do not work across a network. */
   readonly folder: string
+  /** Whether the store has to be there; otherwise it is made. */
+  readonly mustExist?: boolean | undefined
+  /** Whether all of the file is read before it is mapped, and not only its top. */
+  readonly isReadWholly?: boolean | undefined
   /** Milliseconds since 1970. Default: the wall clock, because expiries outlive the process. */
   readonly now?: () => number
 }
@@ -38,13 +52,19 @@ export interface LmdbStoreSettings {
  * @throws {@link StoreInvalidError} if the folder cannot be had, or what is in it is damaged or another program's.
  * @throws {@link StoreFullError} if the disk has no room for a new store.
  */
-export async function openLmdbStore({ folder, now = Date.now }: LmdbStoreSettings): Promise<Store> {
+export async function openLmdbStore({
+  folder,
+  mustExist,
+  isReadWholly,
+  now = Date.now,
+}: LmdbStoreSettings): Promise<Store> {
   const name = `lmdb:${folder}`
   const { open } = await loadPackage(name, 'lmdb', () => import('lmdb'))
   try {
+    if (mustExist && !statOf(join(folder, DATA))?.size) throw new Error(`there is no ${join(folder, DATA)}`)
     makeFolder(resolve(folder))
     // The package ends the process with a signal if LMDB does not open, whatever the reason.
-    await checkLmdbFolder(folder, PAGES_AT_START)
+    await checkFolder(folder, isReadWholly ? Number.POSITIVE_INFINITY : PAGES_AT_START)
     reserve(folder)
     const environment = open<Buffer, Buffer>({
       path: folder,
@@ -77,7 +97,7 @@ const AGAIN_MS = 100
  * @param mostPages - See {@link problemWithLmdbFile}.
  * @throws Error that says what is wrong.
  */
-export async function checkLmdbFolder(folder: string, mostPages: number): Promise<void> {
+async function checkFolder(folder: string, mostPages: number): Promise<void> {
   const [data, lock] = [join(folder, DATA), join(folder, LOCK)]
   const find = () => {
     for (const path of [data, lock]) {
@@ -252,6 +272,57 @@ class LmdbStore implements Store {
     }
   }
 
+  async *entries(): AsyncGenerator<StoreEntry | StoreFault> {
+    this.#checkOpen()
+    const transaction = this.#environment.useReadTransaction()
+    try {
+      for (const { key: at, value: stored } of this.#values.getRange({ start: Buffer.of(0), transaction })) {
+        const entry = entryOf(at, stored)
+        if (!('fault' in entry)) {
+          if (!this.#isLive(stored)) continue
+          const expiry = Buffer.concat([stored.subarray(0, TIME_BYTES), at])
+          if (entry.expiresAt !== undefined && !this.#expiries.get(expiry, { transaction })) {
+            yield { fault: `${shown(at)} is not among what expires, and would stay on the disk` }
+          }
+        }
+        yield entry
+      }
+    } finally {
+      transaction.done()
+    }
+  }
+
+  async restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined> {
+    this.#checkOpen()
+    try {
+      // If anything throws, LMDB forgets all of it.
+      return this.#environment.transactionSync(() => this.#replaceAll(entries, isReplacing))
+    } catch (error) {
+      if (!FULL.has((error as { code?: unknown }).code)) throw error
+      throw new StoreFullError(this.#name, `the disk takes no more (${(error as Error).message})`, {
+        cause: error,
+      })
+    }
+  }
+
+  #replaceAll(entries: Iterable<StoreEntry>, isReplacing: boolean): number | undefined {
+    for (const stored of isReplacing ? [] : this.#values.getRange().map(({ value }) => value)) {
+      if (this.#isLive(stored)) return undefined
+    }
+    this.#values.clearSync()
+    this.#expiries.clearSync()
+    let written = 0
+    for (const { namespace, key, value, expiresAt = 0 } of entries) {
+      if (expiresAt > 0 && expiresAt <= this.#now()) continue
+      const at = place(namespace, key)
+      checkValue(value)
+      this.#values.putSync(at, Buffer.concat([timeBytes(expiresAt), value]), newVersion())
+      if (expiresAt > 0) this.#expiries.putSync(Buffer.concat([timeBytes(expiresAt), at]), NOTHING)
+      written++
+    }
+    return written
+  }
+
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
@@ -332,6 +403,26 @@ const FULL: ReadonlySet<unknown> = new Set([28, 27, 122, -30_792, 5])
 function place(namespace: string, key: string): Buffer {
   checkKey(key)
   return Buffer.from(keySpace(namespace) + key)
+}
+
+/** What is at a key, or why that cannot be. */
+function entryOf(at: Buffer, stored: Buffer): StoreEntry | StoreFault {
+  const colon = at.indexOf(':')
+  const namespace = colon < 0 ? undefined : namespaceOf(at.toString('latin1', 0, colon))
+  const key = at.subarray(colon + 1)
+  if (namespace === undefined) return { fault: `${shown(at)} has no namespace` }
+  if (!isUtf8(key) || key.length === 0 || key.length > KEY_MAX) return { fault: `${shown(at)} has no key` }
+  if (stored.length < TIME_BYTES) return { fault: `${shown(at)} has no time` }
+  const expiresAt = stored.readDoubleBE()
+  if (!Number.isSafeInteger(expiresAt) || expiresAt < 0) return { fault: `${shown(at)} expires at no time` }
+  const value = new Uint8Array(stored.subarray(TIME_BYTES))
+  if (value.length > VALUE_MAX) return { fault: `${shown(at)} has more than ${VALUE_MAX} bytes` }
+  return { namespace, key: key.toString(), value, ...(expiresAt > 0 && { expiresAt }) }
+}
+
+/** Whatever the bytes are. */
+function shown(at: Buffer): string {
+  return JSON.stringify(at.toString())
 }
 
 function timeBytes(time: number): Buffer {

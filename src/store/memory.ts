@@ -1,7 +1,7 @@
 import { StoreFullError } from '../errors.ts'
-import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
+import { checkKey, checkList, checkTtl, checkValue, keySpace, namespaceOf } from './keys.ts'
 import { SortedKeys } from './sorted-keys.ts'
-import type { KeyPage, SetOptions, Store } from './store.ts'
+import type { KeyPage, SetOptions, Store, StoreEntry } from './store.ts'
 
 export interface MemoryStoreSettings {
   /** Most bytes that it holds: keys, values, and 400 an entry for what V8 needs. */
@@ -95,6 +95,31 @@ class MemoryStore implements Store {
     const isExpected = found && expected ? Buffer.compare(found, expected) === 0 : found === expected
     if (isExpected) this.#put(at, value, options)
     return isExpected
+  }
+
+  async *entries(): AsyncGenerator<StoreEntry> {
+    for (const [at, { value, expiresAt }] of this.#entries) {
+      if (!this.#live(at)) continue
+      const text = Buffer.from(at, 'latin1').toString()
+      const colon = text.indexOf(':')
+      const namespace = namespaceOf(text.slice(0, colon)) ?? ''
+      const expiry = expiresAt === Number.POSITIVE_INFINITY ? {} : { expiresAt }
+      yield { namespace, key: text.slice(colon + 1), value: new Uint8Array(value), ...expiry }
+    }
+  }
+
+  async restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined> {
+    const old = [...this.#entries.keys()].filter((at) => this.#live(at))
+    if (old.length > 0 && !isReplacing) return undefined
+    for (const at of old) this.#remove(at)
+    let written = 0
+    for (const { namespace, key, value, expiresAt } of entries) {
+      const ttlMs = expiresAt === undefined ? undefined : expiresAt - this.#now()
+      if (ttlMs !== undefined && ttlMs <= 0) continue
+      this.set(namespace, key, value, { ttlMs })
+      written++
+    }
+    return written
   }
 
   async close(): Promise<void> {

@@ -1,10 +1,11 @@
+import { isUtf8 } from 'node:buffer'
 import { StoreFullError, StoreUnavailableError } from '../errors.ts'
 import type { Log } from '../log/guest-log.ts'
 import { loadPackage } from '../optional-package.ts'
-import { checkKey, checkList, checkTtl, checkValue, keySpace } from './keys.ts'
+import { checkKey, checkList, checkTtl, checkValue, keySpace, namespaceOf } from './keys.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { COMPARE_AND_SWAP, DELETE, LIST, SET } from './redis-scripts.ts'
-import type { KeyPage, SetOptions, Store } from './store.ts'
+import type { KeyPage, SetOptions, Store, StoreEntry, StoreFault } from './store.ts'
 
 export interface RedisStoreSettings {
   /** `redis://` or, for TLS, `rediss://`, with user, password and number of the database if needed. */
@@ -88,8 +89,74 @@ class RedisStore implements Store {
     return (await this.#eval(COMPARE_AND_SWAP, keys, args)) === 1
   }
 
+  async *entries(): AsyncGenerator<StoreEntry | StoreFault> {
+    const namespaces = new Set<string>()
+    for await (const at of this.#scan()) {
+      const { namespace, key } = placeOf(at)
+      if (namespace === undefined) {
+        yield { fault: `${shown(at)} has no namespace` }
+        continue
+      }
+      const type = String(await this.#run(['TYPE', at]))
+      const isRight = type === 'none' || type === (key === undefined ? 'zset' : 'string')
+      if (!isRight) yield { fault: `${shown(at)} is a ${type}` }
+      else if (key === undefined) namespaces.add(namespace)
+      else if (type === 'string' && (await this.#run(['ZSCORE', places(namespace).index, key])) === null) {
+        yield { fault: `${shown(at)} is in no list: write it again` }
+        const entry = await this.#entry(namespace, key)
+        if (entry) yield entry
+      }
+    }
+    for (const namespace of namespaces) yield* this.#entriesOf(namespace)
+  }
+
+  async restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined> {
+    if (!isReplacing) {
+      for await (const at of this.#scan()) if (placeOf(at).key !== undefined) return undefined
+    }
+    for await (const at of this.#scan()) await this.#run(['UNLINK', at])
+    let written = 0
+    for (const { namespace, key, value, expiresAt } of entries) {
+      const ttlMs = expiresAt === undefined ? undefined : expiresAt - Date.now()
+      if (ttlMs !== undefined && ttlMs <= 0) continue
+      await this.set(namespace, key, value, { ttlMs })
+      written++
+    }
+    return written
+  }
+
   close(): Promise<void> {
     return this.#connection.close()
+  }
+
+  /** What is listed, page by page. */
+  async *#entriesOf(namespace: string): AsyncGenerator<StoreEntry | StoreFault> {
+    let cursor: string | undefined
+    do {
+      const page = await this.list(namespace, '', ENTRIES_AT_ONCE, cursor)
+      const entries = await Promise.all(page.keys.map((key) => this.#entry(namespace, key)))
+      for (const entry of entries) if (entry) yield entry
+      cursor = page.cursor
+    } while (cursor !== undefined)
+  }
+
+  /** @returns undefined if it is gone, or no entry: then {@link entries} has said so. */
+  async #entry(namespace: string, key: string): Promise<StoreEntry | undefined> {
+    const at = places(namespace).space + key
+    if (String(await this.#run(['TYPE', at])) !== 'string') return undefined
+    const [value, ttlMs] = [await this.get(namespace, key), Number(await this.#run(['PTTL', at]))]
+    return value && { namespace, key, value, ...(ttlMs >= 0 && { expiresAt: Date.now() + ttlMs }) }
+  }
+
+  /** The keys of the database that are ours; some perhaps twice. */
+  async *#scan(): AsyncGenerator<Buffer> {
+    let cursor = '0'
+    do {
+      const reply = await this.#run(['SCAN', cursor, 'MATCH', `${PREFIX}*`, 'COUNT', '1000'])
+      const [next, keys] = reply as [Buffer, Buffer[]]
+      yield* keys
+      cursor = String(next)
+    } while (cursor !== '0')
   }
 
   #eval(script: string, keys: readonly string[], args: readonly (string | Buffer)[]): Promise<unknown> {
@@ -109,9 +176,30 @@ class RedisStore implements Store {
   }
 }
 
+/** Entries that are read together: each may have a value of a megabyte. */
+const ENTRIES_AT_ONCE = 50
+
+/** What all keys begin with. */
+const PREFIX = 'wasm-serve:{'
+
+/** Of a key of Redis, for a value or, without a key, an index. */
+function placeOf(at: Buffer): { namespace: string | undefined; key?: string } {
+  const text = at.toString()
+  const [, encoded = '', rest = ''] = /^wasm-serve:\{([^}]*)\}:(.*)$/s.exec(text) ?? []
+  const namespace = isUtf8(at) ? namespaceOf(encoded) : undefined
+  if (rest.startsWith('key:') && rest.length > 'key:'.length)
+    return { namespace, key: rest.slice('key:'.length) }
+  return { namespace: rest === 'index' ? namespace : undefined }
+}
+
+/** Whatever the bytes are. */
+function shown(at: Buffer): string {
+  return JSON.stringify(at.toString())
+}
+
 /** What is in braces decides where a cluster keeps a key: all of a namespace is in one place. */
 function places(namespace: string): { space: string; index: string } {
-  const tag = `wasm-serve:{${keySpace(namespace).slice(0, -1)}}`
+  const tag = `${PREFIX}${keySpace(namespace).slice(0, -1)}}`
   return { space: `${tag}:key:`, index: `${tag}:index` }
 }
 

@@ -44,6 +44,24 @@ export interface Store {
     options?: SetOptions,
   ): MaybePromise<boolean>
 
+  /**
+   * All that is live in all namespaces, for a copy or a check; no value is in memory longer than it is looked at. `lmdb`
+   * shows one moment; of `memory` and `redis`, what is written meanwhile may be there or not.
+   *
+   * @returns entries, and in between what is wrong. What can be read all the same is there as an entry too.
+   */
+  entries(): AsyncIterable<StoreEntry | StoreFault>
+
+  /**
+   * Fills an empty store, or one that is emptied for it. `lmdb` does all of it or nothing, in one transaction that holds up
+   * other writers; the others may have a part of it when it fails.
+   *
+   * @param entries - Within the bounds of `keys.ts`. What has expired is left out.
+   * @param isReplacing - Whether what is there is removed, of all namespaces.
+   * @returns how many were written; undefined, and nothing is done, if the store is not empty and may not be emptied.
+   */
+  restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined>
+
   /** Waits for what was begun; no operation may follow. */
   close(): Promise<void>
 }
@@ -60,6 +78,21 @@ export function syncOf(url: string): StoreSync {
 export interface SetOptions {
   /** Milliseconds after which the value is gone. Default: it stays. */
   readonly ttlMs?: number | undefined
+}
+
+/** A key and its value, wherever they are kept. */
+export interface StoreEntry {
+  readonly namespace: string
+  readonly key: string
+  readonly value: Uint8Array
+  /** When it is gone, in milliseconds since 1970; undefined: it stays. */
+  readonly expiresAt?: number | undefined
+}
+
+/** Something in a store that is not as the store writes it. */
+export interface StoreFault {
+  /** Where, and what; a line for people. */
+  readonly fault: string
 }
 
 export interface KeyPage {

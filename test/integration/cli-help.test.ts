@@ -35,6 +35,7 @@ test.each([
   'call',
   'bench',
   'new',
+  'store',
   'completion',
 ])('the page of %s fits a screen, has examples, and is found in two ways', async (name) => {
   const [asked, helped] = await Promise.all([run([name, '--help']), run(['help', name])])

@@ -24,6 +24,7 @@ export function completionFolder(): { readonly cwd: string; readonly env: NodeJS
 export const COMPLETIONS: readonly (readonly [words: readonly string[], completed: readonly string[]])[] = [
   [['insp'], ['inspect']],
   [['sev'], ['several.wasm']],
+  [['store', 'ex'], ['export']],
   [['--max-con'], ['--max-connections']],
   [['several.wasm', '--no-w'], ['--no-wasi']],
   [

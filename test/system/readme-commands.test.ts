@@ -10,8 +10,9 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
-import { CLI, run } from '../support/cli-process.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { CLI, run } from '../support/cli.ts'
 import { pluginFile } from '../support/pdk.ts'
 
 /** A folder that has what the examples name, and the command. */
@@ -22,6 +23,11 @@ symlinkSync(CLI, join(cwd, 'bin/wasm-serve'))
 copyFileSync(pluginFile('hello', 'hello.wasm'), join(cwd, 'hello.wasm'))
 writeFileSync(join(cwd, 'manifest.json'), JSON.stringify({ wasm: [{ path: 'hello.wasm' }] }))
 writeFileSync(join(cwd, 'name.txt'), 'Bob')
+beforeAll(async () => {
+  const store = await openLmdbStore({ folder: join(cwd, 'state') })
+  await store.set('visits', 'Bob', Uint8Array.of(1))
+  await store.close()
+})
 
 /** What takes seconds there is shown here in parts of one. */
 function shortly(line: string): string {
@@ -56,6 +62,7 @@ test.each([
   'call',
   'bench',
   'new',
+  'store',
   'completion',
 ])('the examples of the page of %s work', async (name) => {
   const { stdout } = await run(['help', name])

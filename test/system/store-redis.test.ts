@@ -3,14 +3,12 @@ import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createClient } from '@redis/client'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { openRedisStore } from '../../src/store/redis.ts'
 import type { Store } from '../../src/store/store.ts'
 import { keepLog } from '../support/instance.ts'
 import { type RedisServer, startRedis, startRedisTls, tlsFile } from '../support/redis.ts'
-import { describeStore } from '../support/store-suite.ts'
-import { openRedis } from '../support/stores.ts'
-import { describeWith } from '../support/tools.ts'
 
 const UNAVAILABLE = { code: 'WASM_SERVE_STORE_UNAVAILABLE' }
 
@@ -33,6 +31,14 @@ async function open(port: number, { timeoutMs = 2_000, login = '' }: OpenOptions
   const store = await openRedisStore({ url: new URL(`redis://${login}127.0.0.1:${port}`), timeoutMs, log })
   onTestFinished(() => store.close())
   return { store, log }
+}
+
+/** A client that writes whatever it likes. */
+async function raw(port: number) {
+  const client = createClient({ url: `redis://127.0.0.1:${port}` })
+  await client.connect()
+  onTestFinished(() => client.destroy())
+  return client
 }
 
 /** Asks until there is an answer: when a client connects again is its own affair. */
@@ -231,5 +237,28 @@ describeWith(['redis-server'], () => {
     await store.close()
     await pending
     await expect(store.get('n', 'k')).rejects.toMatchObject(UNAVAILABLE)
+  })
+
+  test('says of its keys which are not as it writes them, and has what can be read', async () => {
+    const server = await start()
+    const { store } = await open(server.port)
+    await store.set('n', 'listed', bytes('x'))
+    const client = await raw(server.port)
+    await client.set('wasm-serve:{n}:key:lost', 'y')
+    await client.set('wasm-serve:{m}:index', 'text')
+    await client.rPush('wasm-serve:{n}:key:list', 'z')
+    await client.set('wasm-serve:{a b}:key:k', 'no such namespace')
+    await client.set('of others', 'z')
+    const found = []
+    for await (const each of store.entries()) found.push(each)
+    expect(found.filter((each) => 'fault' in each)).toHaveLength(4)
+    const entries = found.flatMap((each) => ('fault' in each ? [] : [[each.key, text(each.value)]]))
+    expect(entries.sort()).toEqual([
+      ['listed', 'x'],
+      ['lost', 'y'],
+    ])
+    expect(await store.restore([], false)).toBe(undefined)
+    expect(await store.restore([], true)).toBe(0)
+    expect(await client.keys('*')).toEqual(['of others'])
   })
 })

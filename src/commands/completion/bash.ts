@@ -1,7 +1,15 @@
 import type { Words } from './words.ts'
 
 /** Renders the script for bash 4 or later. Nothing but bash is needed, not even the package `bash-completion`. */
-export function renderBash({ commands, languages, flags, choices, paths, texts }: Words): string {
+export function renderBash({
+  commands,
+  languages,
+  storeActions,
+  flags,
+  choices,
+  paths,
+  texts,
+}: Words): string {
   const cases = choices.map(
     ([flag, values]) => `    ${flag}) COMPREPLY=($(compgen -W '${values.join(' ')}' -- "$cur")); return ;;`,
   )
@@ -36,6 +44,7 @@ ${cases.join('\n')}
   case \${COMP_WORDS[1]} in
     completion) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")); return ;;
     new) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${languages.join(' ')}' -- "$cur")); return ;;
+    store) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${storeActions.join(' ')}' -- "$cur")); return ;;
     help) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${commands.join(' ')} flags' -- "$cur")); return ;;
   esac
   if ((number == 1)); then

@@ -1,7 +1,15 @@
 import type { Words } from './words.ts'
 
 /** Renders the script for fish. */
-export function renderFish({ commands, languages, flags, choices, paths, texts }: Words): string {
+export function renderFish({
+  commands,
+  languages,
+  storeActions,
+  flags,
+  choices,
+  paths,
+  texts,
+}: Words): string {
   const valued = new Map<string, string>([
     ...choices.map(([flag, values]) => [flag, `-x -a '${values.join(' ')}'`] as const),
     ...paths.map((flag) => [flag, '-r -F'] as const),
@@ -50,8 +58,9 @@ complete -c wasm-serve -f
 complete -c wasm-serve -n __wasm_serve_first -a '${commands.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after completion' -a 'bash zsh fish'
 complete -c wasm-serve -n '__wasm_serve_after new' -a '${languages.join(' ')}'
+complete -c wasm-serve -n '__wasm_serve_after store' -a '${storeActions.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after help' -a '${commands.join(' ')} flags'
-complete -c wasm-serve -n 'not contains -- (commandline -opc)[2] completion new help' -a '(__wasm_serve_plugins) (__wasm_serve_names)'
+complete -c wasm-serve -n 'not contains -- (commandline -opc)[2] completion new store help' -a '(__wasm_serve_plugins) (__wasm_serve_names)'
 ${lines.join('\n')}
 `
 }

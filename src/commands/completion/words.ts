@@ -5,12 +5,15 @@ import { CALL_FLAGS } from '../call.ts'
 import { INSPECT_FLAGS } from '../inspect.ts'
 import { LANGUAGES } from '../new/languages.ts'
 import type { OwnFlag } from '../own-flags.ts'
+import { STORE_ACTIONS, STORE_FLAGS } from '../store.ts'
 
 /** What a shell can complete: made of the table of flags and the list of commands. */
 export interface Words {
   readonly commands: readonly string[]
   /** Of which `new` makes projects. */
   readonly languages: readonly string[]
+  /** What `store` can do. */
+  readonly storeActions: readonly string[]
   /** With their dashes. */
   readonly flags: readonly string[]
   /** Flags whose value is one of a few. */
@@ -26,6 +29,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(INSPECT_FLAGS),
   ...Object.entries(CALL_FLAGS),
   ...Object.entries(BENCH_FLAGS),
+  ...Object.entries(STORE_FLAGS),
 ]
 
 const PATH_OPTIONS = new Set(['functions', 'links', 'allowedPaths', 'cacheFolder'])
@@ -45,6 +49,7 @@ export function completionWords(commands: readonly string[]): Words {
   return {
     commands,
     languages: Object.keys(LANGUAGES),
+    storeActions: STORE_ACTIONS,
     flags: [
       ...Object.keys(PARSED_FLAGS).map((name) => `--${name}`),
       ...negations.map(({ name }) => `--no-${name}`),

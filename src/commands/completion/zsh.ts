@@ -1,7 +1,15 @@
 import type { Words } from './words.ts'
 
 /** Renders the script for zsh, where `compinit` has run. */
-export function renderZsh({ commands, languages, flags, choices, paths, texts }: Words): string {
+export function renderZsh({
+  commands,
+  languages,
+  storeActions,
+  flags,
+  choices,
+  paths,
+  texts,
+}: Words): string {
   const cases = choices.map(([flag, values]) => `    ${flag}) compadd -- ${values.join(' ')}; return ;;`)
   return `#compdef wasm-serve
 # Completion of wasm-serve for zsh: source <(wasm-serve completion zsh)
@@ -30,6 +38,7 @@ ${cases.join('\n')}
   case \${words[2]} in
     completion) ((CURRENT == 3)) && compadd -- bash zsh fish; return ;;
     new) ((CURRENT == 3)) && compadd -- ${languages.join(' ')}; return ;;
+    store) ((CURRENT == 3)) && compadd -- ${storeActions.join(' ')}; return ;;
     help) ((CURRENT == 3)) && compadd -- ${commands.join(' ')} flags; return ;;
   esac
   if ((number == 1)); then
