@@ -4,8 +4,6 @@ import {
   accessSync,
   closeSync,
   constants,
-  fsyncSync,
-  ftruncateSync,
   linkSync,
   openSync,
   rmSync,
@@ -132,19 +130,26 @@ function reserve(folder: string): void {
   const found = statOf(lock)
   const hasLocks = found !== undefined && found.size > 0 && found.blocks * BLOCK >= found.size
   if (hasLocks && statOf(join(folder, DATA))?.size) return
-  const path = join(folder, `reserved-${randomUUID()}`)
+  const [own, rest] = [join(folder, `reserved-${randomUUID()}`), join(folder, `reserved-${randomUUID()}`)]
   try {
-    const file = openSync(path, 'wx')
-    try {
-      for (let written = 0; written < RESERVED; ) written += writeSync(file, Buffer.alloc(RESERVED - written))
-      fsyncSync(file)
-      ftruncateSync(file, LOCK_BYTES)
-    } finally {
-      closeSync(file)
-    }
-    if (!found) linkIfAbsent(path, lock)
+    writeToDisk(own, LOCK_BYTES)
+    writeToDisk(rest, RESERVED)
+    if (!found) linkIfAbsent(own, lock)
   } finally {
-    rmSync(path, { force: true })
+    rmSync(own, { force: true })
+    rmSync(rest, { force: true })
+  }
+}
+
+/** Makes a file of zeros. It is not closed before they are on the disk: only then it is sure that they have a place. */
+function writeToDisk(path: string, length: number): void {
+  const { O_WRONLY, O_CREAT, O_EXCL, O_DSYNC = 0 } = constants
+  // Not `fsync`, which Node's permission model does not allow. Windows has no such flag.
+  const file = openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_DSYNC)
+  try {
+    for (let written = 0; written < length; ) written += writeSync(file, Buffer.alloc(length - written))
+  } finally {
+    closeSync(file)
   }
 }
 
