@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { KEY_MAX, LIST_MAX, NAMESPACE_MAX, TTL_MAX, VALUE_MAX } from '../../src/store/keys.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Store, StoreEntry } from '../../src/store/store.ts'
 import { StoreModel } from './store-model.ts'
 import type { StoreKind } from './stores.ts'
 
@@ -25,6 +25,24 @@ async function keysOf(store: Store, namespace: string, prefix = '', limit = LIST
     cursor = page.cursor
   } while (cursor !== undefined)
   return keys
+}
+
+/** A store with nothing in any namespace: the tests of a Redis share it. */
+async function openEmpty(open: () => Promise<Store>): Promise<Store> {
+  const store = await open()
+  await store.restore([], true)
+  return store
+}
+
+/** All that is in a store, in order; nothing in it is wrong. */
+async function entriesOf(store: Store): Promise<StoreEntry[]> {
+  const entries: StoreEntry[] = []
+  for await (const entry of store.entries()) {
+    if ('fault' in entry) throw new Error(entry.fault)
+    entries.push(entry)
+  }
+  const place = ({ namespace, key }: StoreEntry) => `${namespace}\0${key}`
+  return entries.sort((a, b) => (place(a) < place(b) ? -1 : 1))
 }
 
 /** Waits for what cannot be awaited, such as a clock of another process. */
@@ -301,6 +319,60 @@ export const describeStore = ({ kind, open }: StoreKind) =>
         }),
         { numRuns: kind === 'lmdb' ? 30 : 100 },
       )
+    })
+
+    test('shows all entries of all namespaces, with what remains of their time', async () => {
+      const store = await openEmpty(open)
+      await store.set('a:b', 'key', bytes('one'))
+      await store.set('ä}', 'k:ey', new Uint8Array(), { ttlMs: 60_000 })
+      await store.set('a', 'gone', bytes('x'))
+      await store.delete('a', 'gone')
+      const before = Date.now()
+      const entries = await entriesOf(store)
+      expect(entries).toEqual([
+        { namespace: 'a:b', key: 'key', value: bytes('one') },
+        { namespace: 'ä}', key: 'k:ey', value: new Uint8Array(), expiresAt: expect.any(Number) },
+      ])
+      const left = (entries[1]?.expiresAt ?? 0) - before
+      expect([left > 0, left <= 60_000]).toEqual([true, true])
+    })
+
+    test('shows each of many entries once', async () => {
+      const store = await openEmpty(open)
+      const keys = Array.from({ length: 500 }, (_, i) => `key ${i}`).sort()
+      await Promise.all(keys.map((key) => store.set('many', key, bytes(key))))
+      const entries = await entriesOf(store)
+      expect(entries.map(({ key }) => key)).toEqual(keys)
+      expect(entries.every(({ key, value }) => text(value) === key)).toBe(true)
+    })
+
+    test('is filled from entries if it is empty, and emptied for them only if that is asked', async () => {
+      const store = await openEmpty(open)
+      const expiresAt = Date.now() + 60_000
+      const entries = [
+        { namespace: 'n', key: 'stays', value: bytes('x') },
+        { namespace: 'n', key: 'expires', value: bytes('y'), expiresAt },
+        { namespace: 'n', key: 'expired', value: bytes('z'), expiresAt: Date.now() - 1 },
+      ]
+      expect(await store.restore(entries, false)).toBe(2)
+      expect(await store.restore(entries, false)).toBe(undefined)
+      expect(await keysOf(store, 'n')).toEqual(['expires', 'stays'])
+      const [, second] = [...(await entriesOf(store))].sort((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0))
+      expect(Math.abs((second?.expiresAt ?? 0) - expiresAt)).toBeLessThan(1_000)
+      expect(await store.restore([{ namespace: 'm', key: 'k', value: bytes('v') }], true)).toBe(1)
+      expect(await entriesOf(store)).toEqual([{ namespace: 'm', key: 'k', value: bytes('v') }])
+      expect(await keysOf(store, 'n')).toEqual([])
+    })
+
+    test('has all entries or none, or says that it failed, if filling it fails', async () => {
+      const store = await openEmpty(open)
+      await store.set('n', 'before', bytes('x'))
+      function* broken() {
+        yield { namespace: 'n', key: 'after', value: bytes('y') }
+        throw new Error('the file ends')
+      }
+      await expect(store.restore(broken(), true)).rejects.toThrow('the file ends')
+      expect(await keysOf(store, 'n')).toEqual(kind === 'lmdb' ? ['before'] : ['after'])
     })
 
     test('can be closed twice', async () => {

@@ -4,11 +4,14 @@ import { createServer, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { createClient } from '@redis/client'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openRedisStore } from '../../src/store/redis.ts'
 import type { Store } from '../../src/store/store.ts'
 import { keepLog } from '../support/instance.ts'
 import { type RedisServer, startRedis, startRedisTls, tlsFile } from '../support/redis.ts'
+import { describeStore } from '../support/store-suite.ts'
+import { openRedis } from '../support/stores.ts'
+import { describeWith } from '../support/tools.ts'
 
 const UNAVAILABLE = { code: 'WASM_SERVE_STORE_UNAVAILABLE' }
 

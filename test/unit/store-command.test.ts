@@ -4,20 +4,20 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { open } from 'lmdb'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Host } from '../src/commands/command.ts'
-import { COMMANDS, chooseCommand } from '../src/commands/commands.ts'
-import { completionWords } from '../src/commands/completion/words.ts'
+import type { Host } from '../../src/commands/command.ts'
+import { COMMANDS, chooseCommand } from '../../src/commands/commands.ts'
+import { completionWords } from '../../src/commands/completion/words.ts'
 import {
   parseExport,
   renderEntry,
   renderFirstLine,
   renderLastLine,
-} from '../src/commands/store/export-format.ts'
-import { STORE_FLAGS, storeCommand } from '../src/commands/store.ts'
-import { Secrets } from '../src/log/secrets.ts'
-import { openLmdbStore } from '../src/store/lmdb.ts'
-import type { StoreEntry } from '../src/store/store.ts'
-import { newFolder } from './support/stores.ts'
+} from '../../src/commands/store/export-format.ts'
+import { STORE_FLAGS, storeCommand } from '../../src/commands/store.ts'
+import { Secrets } from '../../src/log/secrets.ts'
+import { openLmdbStore } from '../../src/store/lmdb.ts'
+import type { StoreEntry } from '../../src/store/store.ts'
+import { newFolder } from '../support/stores.ts'
 
 interface Ended {
   readonly out: string
@@ -46,7 +46,8 @@ async function run(
     secrets: new Secrets(),
     commands: COMMANDS,
     program: ['node'],
-    parentId: () => 1,
+    logLines: undefined,
+    signals: { holdReload: () => () => false, endWith: () => undefined },
   }
   const error: unknown = await storeCommand.run(words, host).then(
     () => undefined,

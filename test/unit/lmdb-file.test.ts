@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { open } from 'lmdb'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openLmdbStore } from '../src/store/lmdb.ts'
-import { problemWithLmdbFile } from '../src/store/lmdb-file.ts'
-import { newFolder } from './support/stores.ts'
+import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { problemWithLmdbFile } from '../../src/store/lmdb-file.ts'
+import { newFolder } from '../support/stores.ts'
 
 const DATABASES = ['values', 'expiries']
 const PAGE = 4_096
