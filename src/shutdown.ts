@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import process from 'node:process'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyBaseLogger } from 'fastify'
@@ -8,6 +7,7 @@ import { endCalls } from './engine/end-calls.ts'
 import { stuckThreads, terminateThreads } from './engine/stuck-threads.ts'
 import type { DrainOptions } from './http/drain.ts'
 import { killProcess } from './kill-process.ts'
+import { settleLines } from './log/lines.ts'
 import type { RunningServer } from './server.ts'
 
 /** What Node's timers can wait for. */
@@ -16,8 +16,8 @@ const MAX_TIMER_MS = 2_147_483_647
 /** How long threads may take to end: those that can be ended take some milliseconds. */
 const TERMINATE_MS = 300
 
-/** How long the log's last lines may take, where the process is killed. */
-const LAST_LINES_MS = 100
+/** How long the log's last lines may take: a reader that has stopped does not keep the process from ending. */
+const LAST_LINES_MS = 200
 
 /** Signals that have their own handlers here. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -83,7 +83,8 @@ function hasTerminal(): boolean {
 /**
  * Ends the process in good order on SIGTERM, SIGINT and a hang-up of its terminal: exit code 0, also if requests had
  * to be cut off after `graceMs`. Ends it at once on a second signal, with 1. If a thread cannot be ended it is killed,
- * because Node would wait for the thread: within `drainMs`, `graceMs` and a second in all.
+ * because Node would wait for the thread: within `drainMs`, `graceMs` and a second in all. The log gets its last lines
+ * if it takes them in time.
  *
  * @param reload - Called on a SIGHUP that is no hang-up: reads again what is served.
  * @param parentId - Tells the process id of the parent. Given, the server was run by npm, and also ends when npm does.
@@ -104,6 +105,7 @@ export function endWithSignals(
     await server.drain()
     await endThreads(log)
     log.info('closed')
+    await settleLines(LAST_LINES_MS)
   })
   process.on('exit', killIfStuck)
   const begin = (reason: string) => {
@@ -116,7 +118,9 @@ export function endWithSignals(
     if (begun === undefined) return begin(signal)
     if (parentId && performance.now() - begun < SAME_WISH_MS) return
     log.error({ signal }, 'a second signal: ending at once')
-    endThreads(log).then(() => process.exit(1))
+    endThreads(log)
+      .then(() => settleLines(LAST_LINES_MS))
+      .then(() => process.exit(1))
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
@@ -138,9 +142,7 @@ export function endWithSignals(
 async function endThreads(log: FastifyBaseLogger): Promise<void> {
   endCalls() // before their threads: that these end is no failure then
   await terminateThreads(log, TERMINATE_MS)
-  if (stuckThreads() === 0) return
-  log.fatal({ threads: stuckThreads() }, 'threads are stuck: the process is killed')
-  await sleep(LAST_LINES_MS)
+  if (stuckThreads() > 0) log.fatal({ threads: stuckThreads() }, 'threads are stuck: the process is killed')
 }
 
 /** Before Node waits for its threads, by whatever way it came to its end. */

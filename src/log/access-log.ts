@@ -23,7 +23,7 @@ export function openAccessLog(options: AccessLogOptions, log: FastifyBaseLogger)
   const { accessLog, accessLogLevel: level, accessLogFormat: format } = options
   if (!accessLog || !isEnabled(log, level)) return undefined
   const redacted = new Set(options.redactHeaders.map((name) => name.toLowerCase()))
-  if (format !== 'json') return openText(format, redacted)
+  if (format !== 'json') return openText(format, redacted, log)
   return (request, reply) => {
     const headers = options.accessLogHeaders && { headers: redact(request.raw.rawHeaders, redacted) }
     request.log[level]({ ...fieldsOf(request, reply), ...headers }, 'request')
@@ -94,8 +94,14 @@ function redact(raw: readonly string[], redacted: ReadonlySet<string>): Record<s
 }
 
 /** The formats that Apache calls so: `ip - - [time] "request" status bytes`, and who sent it from where. */
-function openText(format: 'common' | 'combined', redacted: ReadonlySet<string>): LogAccess {
-  const destination = openLines(1)
+function openText(
+  format: 'common' | 'combined',
+  redacted: ReadonlySet<string>,
+  log: FastifyBaseLogger,
+): LogAccess {
+  const destination = openLines(1, (dropped, reason) => {
+    log.error({ dropped, reason }, 'the access log could not be written')
+  })
   const shown = ({ headers }: FastifyRequest, name: 'referer' | 'user-agent') =>
     redacted.has(name) ? REDACTED : quotable(headers[name] ?? '-')
   return (request, reply) => {

@@ -37,9 +37,12 @@ export function openLog(
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   }
-  const shown = terminal ? readableLines(terminal) : (lines ?? openLines(2))
+  const report = (dropped: number, reason: string) =>
+    log.error({ dropped, reason }, 'the log could not be written')
+  const shown = terminal ? readableLines(terminal) : (lines ?? openLines(2, report))
   const destination = recent ? withCopy(shown, recent) : shown
-  return pino(options, secrets ? withoutSecrets(destination, secrets) : destination)
+  const log = pino(options, secrets ? withoutSecrets(destination, secrets) : destination)
+  return log
 }
 
 function withoutSecrets(destination: DestinationStream, secrets: Secrets): DestinationStream {
