@@ -10,6 +10,7 @@ import { type Endable, trackEndable } from './end-calls.ts'
 import type { Engine } from './engine.ts'
 import { PendingCall } from './pending-call.ts'
 import type { EngineStats } from './stats.ts'
+import { HeldWatch } from './workers/held-time.ts'
 import { Roster, type RosterOptions } from './workers/roster.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall } from './workers/stamp.ts'
 import type { Unanswered, WorkerThread } from './workers/thread.ts'
@@ -45,6 +46,10 @@ const MOST = 16
 /** How long a thread may do neither before its calls are given to others: it runs what is no guest. */
 const SILENT_MS = 100
 
+/** An event loop that is held for a shorter time is busy, and charged to guests: this part of their deadline, at most so long. */
+const HELD_SHARE = 1 / 10
+const HELD_MS = 100
+
 class WorkersEngine implements Engine, Endable {
   readonly name = 'workers'
   readonly ready: Promise<void>
@@ -56,6 +61,7 @@ class WorkersEngine implements Engine, Endable {
   /** Those whose answers are looked for at each turn: that costs less than a message. */
   readonly #watched = new Set<WorkerThread>()
   #isTurnPlanned = false
+  readonly #held: HeldWatch
   /** Those whose guests take long: they are given nothing ahead. */
   readonly #slow = new WeakSet<WorkerThread>()
   #guestMs = AHEAD_MS
@@ -69,9 +75,11 @@ class WorkersEngine implements Engine, Endable {
 
   constructor(options: WorkersOptions) {
     this.#options = options
+    this.#held = new HeldWatch(Math.max(2 * LOOK_MS, Math.min(HELD_MS, options.timeoutMs * HELD_SHARE)))
     this.#waiting = new WaitingCalls(options)
     this.#roster = new Roster(options, {
       available: () => this.#feed(),
+      asking: () => this.#noticeHeld(),
       answered: (thread, ms) => this.#answered(thread, ms),
       left: (unanswered, reason) => this.#left(unanswered, reason),
       refused: (error) => this.#waiting.rejectAll(error),
@@ -190,12 +198,21 @@ class WorkersEngine implements Engine, Endable {
   }
 
   #watch(): void {
-    this.#timer ??= setTimeout(() => this.#look(), LOOK_MS)
+    if (this.#timer) return
+    this.#held.begin()
+    this.#timer = setTimeout(() => this.#look(), LOOK_MS)
+  }
+
+  /** Before what was held up goes on. */
+  #noticeHeld(): void {
+    const held = this.#held.look()
+    if (held) for (const thread of this.#roster.threads) thread.excuse(held)
   }
 
   /** Looks whether a guest runs for too long, or a call has waited for too long. */
   #look(): void {
     this.#timer = undefined
+    this.#noticeHeld()
     for (const thread of this.#roster.threads) this.#lookAt(thread)
     this.#waiting.dropLate(performance.now())
     this.#feed() // what was taken back; and a thread's ring may have been full when it gave its last answer
@@ -213,7 +230,8 @@ class WorkersEngine implements Engine, Endable {
     this.#slow.add(thread)
     this.#waiting.unshift(thread.takeBack())
     // From here on it begins nothing else: if this call still runs, nothing but this call is lost.
-    if (ms >= this.#options.timeoutMs && thread.running()?.call === running.call) this.#kill(thread, running)
+    if (thread.usedMs(running) < this.#options.timeoutMs) return
+    if (thread.running()?.call === running.call) this.#kill(thread, running)
   }
 
   /** A host function's timer may hold it, or the start of an instance that takes the place of one that failed. */

@@ -44,12 +44,11 @@ function describe(error: unknown): string {
 /** How long an HTTP request may take where the call has no deadline. */
 export const HTTP_TIMEOUT_MS = 30_000
 
-/** The main thread's answer to guests in threads. */
+/** The main thread's answer to guests in threads, whose deadline ends their requests too. */
 export function httpOperations(outbound: Outbound): HostOperations {
   return {
-    async http([request, body], { timeLeftMs, signal, caller }) {
-      const timeoutMs = Number.isFinite(timeLeftMs) ? Math.max(timeLeftMs, 1) : HTTP_TIMEOUT_MS
-      const limits = { timeoutMs, signal }
+    async http([request, body], { hasDeadline, signal, caller }) {
+      const limits = { timeoutMs: hasDeadline ? Number.POSITIVE_INFINITY : HTTP_TIMEOUT_MS, signal }
       return sendForGuest(outbound, request as Uint8Array, body as Uint8Array, limits, caller)
     },
   }

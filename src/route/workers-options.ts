@@ -7,9 +7,6 @@ import type { InstanceSettings } from '../runtime/runtime.ts'
 import type { EngineChoice } from './engine-choice.ts'
 import type { BridgedParts } from './host-parts.ts'
 
-/** How much longer than its deadline a guest waits for the host: the deadline comes first. */
-const HOST_WAIT_MS = 1_000
-
 /** How long to wait after the first failed start of a thread. */
 const BACKOFF_MS = 1_000
 
@@ -31,8 +28,7 @@ export function workersOptions(
     functions: typeof options.functions === 'string' ? options.functions : undefined,
     isolation,
     hostParts: parts.names,
-    hostWaitMs: timeoutMs + HOST_WAIT_MS,
-    bridge: new HostBridge(parts.operations, timeoutMs + HOST_WAIT_MS),
+    bridge: new HostBridge(parts.operations, Number.isFinite(timeoutMs)),
     log,
     workers,
     spareWorkers,

@@ -6,37 +6,28 @@ import { monotonicMs, type Stamp } from './stamp.ts'
 export class HostClient {
   readonly #port: MessagePort
   readonly #stamp: Stamp
-  readonly #waitMs: number
-  #lastId = 0
 
-  /** @param waitMs - Longest time to wait for an answer. */
-  constructor(port: MessagePort, stamp: Stamp, waitMs: number) {
+  constructor(port: MessagePort, stamp: Stamp) {
     this.#port = port
     this.#stamp = stamp
-    this.#waitMs = waitMs
   }
 
-  /** @throws Error with the words of the host if it says no, or if it does not answer. */
+  /**
+   * Waits without a limit of its own: the main thread ends this one at its deadline, and knows for how long it was held
+   * itself.
+   *
+   * @throws Error with the words of the host if it says no.
+   */
   ask(operation: string, ...args: readonly unknown[]): unknown {
-    const id = ++this.#lastId
-    this.#port.postMessage({ id, operation, args } satisfies HostRequest)
-    const until = monotonicMs() + this.#waitMs
-    for (;;) {
-      const answer = this.#receive(id)
-      if (answer) return readAnswer(answer)
-      const left = until - monotonicMs()
-      if (left <= 0) throw new Error(`the host did not answer within ${this.#waitMs} ms (${operation})`)
-      this.#stamp.waitForHost(left)
-    }
-  }
-
-  /** An answer to what was asked earlier, and not waited for any more, is dropped. */
-  #receive(id: number): HostAnswer | undefined {
+    this.#stamp.beginAsking(monotonicMs())
+    this.#port.postMessage({ operation, args } satisfies HostRequest)
     for (;;) {
       const received = receiveMessageOnPort(this.#port)
-      if (!received) return undefined
-      const answer = received.message as HostAnswer
-      if (answer.id === id) return answer
+      if (received) {
+        this.#stamp.endAsking()
+        return readAnswer(received.message)
+      }
+      this.#stamp.waitForHost()
     }
   }
 }

@@ -22,8 +22,6 @@ export interface WorkerStart {
   /** Module of the user's host functions. */
   readonly functions: string | undefined
   readonly isolation: Isolation
-  /** How long the host may take to answer: the deadline of a call, and a little more, because the deadline comes first. */
-  readonly hostWaitMs: number
   /** What the host answers for the guest. */
   readonly hostParts: readonly HostPart[]
   readonly stamp: SharedArrayBuffer
@@ -93,11 +91,8 @@ export interface CallFailure {
 
 /** What a guest asks the host for, while it waits. */
 export interface HostRequest {
-  readonly id: number
   readonly operation: string
   readonly args: readonly unknown[]
 }
 
-export type HostAnswer =
-  | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly failure: string }
+export type HostAnswer = { readonly value: unknown } | { readonly failure: string }

@@ -26,6 +26,8 @@ export interface RosterOptions extends ThreadOptions {
 export interface RosterUser {
   /** There is a thread that can take calls, or more of them. */
   available(): void
+  /** A guest asks the host for something, and has no answer yet. */
+  asking(): void
   /** @param ms - How long the guest ran. */
   answered(thread: WorkerThread, ms: number): void
   /** A thread has ended. */
@@ -126,6 +128,10 @@ export class Roster implements ThreadOwner {
     }
     this.#fill()
     this.#user.available()
+  }
+
+  asking(): void {
+    this.#user.asking()
   }
 
   answered(thread: WorkerThread, ms: number): void {

@@ -18,18 +18,20 @@ const RUNNING = 0
 const WORKER_STATE = 1
 const MAIN_RUNG = 2
 const HOST_ANSWERED = 3
+const WAITS_FOR_HOST = 4
 /** A word for each call that was handed over: its number while nobody has claimed it. */
-const CLAIMS = 4
+const CLAIMS = 5
 const WORDS = CLAIMS + MAX_AHEAD
 
-/** Numbers of 8 bytes: since when the call runs, and what {@link ThreadStats} tells. */
+/** Numbers of 8 bytes: since when the call runs, what {@link ThreadStats} tells, and since when it waits for the host. */
 const SINCE = 0
 const GUEST_BYTES = 1
 const KERNEL_BYTES = 2
 const RECYCLED = 3
 const RESTARTED = 4
 const DROPPED_LINES = 5
-const NUMBERS = 6
+const WAITS_SINCE = 6
+const NUMBERS = 7
 
 /** What a worker does. Asleep, its event loop waits for a message; napping, the thread waits for a word of this memory. */
 const ASLEEP = 0
@@ -155,11 +157,26 @@ export class Stamp {
     Atomics.store(this.#words, MAIN_RUNG, 0)
   }
 
-  /** The worker's: waits until the host has answered. @returns false if that takes longer. */
-  waitForHost(ms: number): boolean {
-    const result = Atomics.wait(this.#words, HOST_ANSWERED, 0, ms)
+  /** The worker's: it asks the host, and is going to wait. */
+  beginAsking(now: number): void {
+    this.#numbers[WAITS_SINCE] = now
+    Atomics.store(this.#words, WAITS_FOR_HOST, 1)
+  }
+
+  /** The worker's: waits until the host has answered, or the thread is ended. */
+  waitForHost(): void {
+    Atomics.wait(this.#words, HOST_ANSWERED, 0)
     Atomics.store(this.#words, HOST_ANSWERED, 0)
-    return result !== 'timed-out'
+  }
+
+  /** The worker's: it has the host's answer. */
+  endAsking(): void {
+    Atomics.store(this.#words, WAITS_FOR_HOST, 0)
+  }
+
+  /** Since when the worker waits for the host; undefined if it does not. */
+  waitsSince(): number | undefined {
+    return Atomics.load(this.#words, WAITS_FOR_HOST) === 1 ? this.#numbers[WAITS_SINCE] : undefined
   }
 
   /** The main thread's: its answer is there. */

@@ -6,6 +6,7 @@ import type { PendingCall } from '../pending-call.ts'
 import { terminateOrWriteOff, trackThread } from '../stuck-threads.ts'
 import { workerFile } from '../worker-file.ts'
 import { fromFailure } from './call-failure.ts'
+import { type HeldTime, unusedMs } from './held-time.ts'
 import type { HostBridge } from './host-bridge.ts'
 import {
   ANSWER,
@@ -18,7 +19,7 @@ import {
   type WorkerStart,
 } from './protocol.ts'
 import { Ring } from './ring.ts'
-import { MAX_AHEAD, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
+import { MAX_AHEAD, monotonicMs, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
 import { isGone } from './waiting-calls.ts'
 
 /** What every thread of a route is given. */
@@ -33,6 +34,8 @@ export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'i
 export interface ThreadOwner {
   /** Its first instance is open. */
   ready(thread: WorkerThread): void
+  /** A guest asks the host for something, and has no answer yet. */
+  asking(): void
   /** A call has ended, well or badly; it has been told. @param ms - How long the guest ran. */
   answered(thread: WorkerThread, ms: number): void
   /** It could not open another instance, and runs no more calls. */
@@ -86,6 +89,8 @@ export class WorkerThread {
   #failure: Error | undefined
   /** When it was woken, or answered last, if there is something that it has not answered. */
   #silentSince: number | undefined
+  /** Of the call that ran last, in ms: what is not charged to its guest. */
+  #excused = { call: 0, ms: 0 }
   #hasLeft = false
   #hasRun = false
 
@@ -113,7 +118,7 @@ export class WorkerThread {
       owner.gone(this)
     })
     const callerOf = (number: number) => this.#find(number)?.call.caller
-    bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal, callerOf)
+    bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal, callerOf, () => owner.asking())
   }
 
   /** Calls that were handed over and not answered. */
@@ -140,6 +145,22 @@ export class WorkerThread {
   /** The call that its guest runs at this moment. */
   running(): RunningCall | undefined {
     return this.#stamp.running()
+  }
+
+  /** How much of its time the guest of a call has used, in ms. */
+  usedMs({ call, since }: RunningCall): number {
+    return monotonicMs() - since - (this.#excused.call === call ? this.#excused.ms : 0)
+  }
+
+  /** Does not charge its guest for the time in which the event loop was held, as far as the guest did not use it. */
+  excuse(held: HeldTime): void {
+    if (this.#silentSince !== undefined)
+      this.#silentSince = Math.min(this.#silentSince + held.to - held.from, performance.now())
+    const running = this.running()
+    if (!running) return
+    const { call } = running
+    const ms = unusedMs(held, running, this.#stamp.waitsSince())
+    this.#excused = { call, ms: ms + (this.#excused.call === call ? this.#excused.ms : 0) }
   }
 
   /**

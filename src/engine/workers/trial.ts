@@ -17,6 +17,7 @@ export async function tryInThread(options: ThreadOptions, startTimeoutMs: number
           resolve()
           void thread.end()
         },
+        asking: () => undefined,
         answered: () => undefined,
         broken: () => undefined,
         gone: () => undefined,

@@ -46,10 +46,9 @@ async function settingsOf({
   settings,
   functions,
   host,
-  hostWaitMs,
   hostParts,
 }: WorkerStart): Promise<InstanceSettings> {
-  const client = new HostClient(host, stamp, hostWaitMs)
+  const client = new HostClient(host, stamp)
   const users = await loadFunctions(functions)
   return {
     ...settings,

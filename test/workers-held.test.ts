@@ -1,0 +1,101 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { HeldWatch, unusedMs } from '../src/engine/workers/held-time.ts'
+import { HostBridge, type HostOperations } from '../src/engine/workers/host-bridge.ts'
+import { kernel } from '../src/runtime/kernel.ts'
+import { callText, openEngine } from './support/engine.ts'
+import { file } from './support/guest.ts'
+
+/** What a guest that has not used its time may meet: a host that is held for much longer. */
+const TIMEOUT_MS = 100
+const HOLD_MS = 4 * TIMEOUT_MS
+
+/** Holds the event loop. */
+function hold(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+}
+
+/** A thread whose guest asks the main thread for a variable, and answers with it. */
+function openAsking(operations: HostOperations) {
+  const functions = file('relay.mjs', 'export default { env: { relay: (_context, input) => input } }')
+  return openEngine({ name: 'workers', runtime: kernel }, 'zoo', {
+    functions,
+    timeoutMs: TIMEOUT_MS,
+    spareWorkers: 0,
+    hostParts: ['vars'],
+    bridge: new HostBridge(operations),
+  })
+}
+
+const value = () => Buffer.from('the value')
+
+test.each<[string, HostOperations[string]]>([
+  [
+    'while it answers',
+    () => {
+      hold(HOLD_MS)
+      return value()
+    },
+  ],
+  [
+    'while the answer is on its way',
+    async () => {
+      await turn()
+      hold(HOLD_MS)
+      await turn()
+      return value()
+    },
+  ],
+])('a guest that waits for a host that is held %s has its answer, and not the end of its time', async (_when, answer) => {
+  const engine = await openAsking({ var_get: answer })
+  expect(await callText(engine, 'run', 'U')).toBe('the value')
+  expect(engine.stats).toMatchObject({ timeouts: 0, restarted: 0 })
+})
+
+test('so has one that asks a host that is held already', async () => {
+  const engine = await openAsking({ var_get: value })
+  await engine.ready
+  const answered = callText(engine, 'run', 'U')
+  await turn() // so that the thread has the call
+  hold(HOLD_MS)
+  expect(await answered).toBe('the value')
+  expect(engine.stats.timeouts).toBe(0)
+})
+
+test('a host that does not answer, and is not held, is the end of its time', async () => {
+  const engine = await openAsking({ var_get: () => new Promise(() => undefined) })
+  await expect(callText(engine, 'run', 'U')).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+})
+
+test('a guest that runs is ended all the same when the host was held', async () => {
+  const engine = await openAsking({})
+  await engine.ready
+  const answered = callText(engine, 'run', 'L')
+  await turn()
+  hold(HOLD_MS)
+  await expect(answered).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+})
+
+const running = { call: 1, since: 100 }
+
+test.each([
+  ['waits for the host all the time', { from: 200, to: 1_200, cpuMs: 5_000 }, 150, 1_000],
+  ['begins to wait in the middle', { from: 200, to: 1_200, cpuMs: 5_000 }, 700, 500],
+  ['runs', { from: 200, to: 1_200, cpuMs: 1_000 }, undefined, 0],
+  ['is stopped with the process', { from: 200, to: 1_200, cpuMs: 3 }, undefined, 997],
+  ['began in the middle and is stopped', { from: 0, to: 1_000, cpuMs: 0 }, undefined, 900],
+])('of a held time, a guest that %s is not charged what it cannot have used', (_what, held, waitsSince, ms) => {
+  expect(unusedMs(held, running, waitsSince)).toBe(ms)
+})
+
+test('what is shorter than the least is no held time, and what was held is told once', () => {
+  let [nowMs, cpuMs] = [0, 0]
+  const watch = new HeldWatch(100, { nowMs: () => nowMs, cpuMs: () => cpuMs })
+  watch.begin()
+  nowMs = 99
+  expect(watch.look()).toBeUndefined()
+  nowMs = 300
+  cpuMs = 7
+  expect(watch.look()).toEqual({ from: 0, to: 300, cpuMs: 7 })
+  expect(watch.look()).toBeUndefined()
+})
