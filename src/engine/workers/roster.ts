@@ -1,6 +1,8 @@
 import { BreakerOpenError, InstanceStartError } from '../../errors.ts'
 import type { EngineStats } from '../stats.ts'
 import type { ThreadStats } from './stamp.ts'
+import { startClock } from './start-clock.ts'
+import { processStarts, type QueuedStart, type StartQueue } from './start-queue.ts'
 import { type ThreadOptions, type ThreadOwner, type Unanswered, WorkerThread } from './thread.ts'
 
 /** Says of a thread that its time is up, and which limit that was. */
@@ -16,8 +18,10 @@ export interface RosterOptions extends ThreadOptions {
   readonly workers: number
   /** Threads that are kept ready to take the place of one that ended. */
   readonly spareWorkers: number
-  /** How long a thread and its instance may take to start. */
+  /** How long a thread and its instance may take to start, from when its turn has come. */
   readonly startTimeoutMs: number
+  /** Decides when a thread is started. Default: that of the process. */
+  readonly starts?: StartQueue | undefined
   /** How long to wait after a failed start; twice as long after each other one in a row, up to 30 times. */
   readonly backoffMs: number
 }
@@ -38,14 +42,22 @@ export interface RosterUser {
 
 export type RosterStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
 
+/** What ends when a thread has started, or failed to. */
+interface StartingThread {
+  stopClock(): void
+  leaveQueue(): void
+}
+
 /** Keeps as many threads of a route ready as there are to be: it replaces those that end. */
 export class Roster implements ThreadOwner {
   /** Settles when all that run calls are ready, or the first has failed to start. */
   readonly opened: Promise<void>
-  readonly #options: RosterOptions
+  readonly #options: Omit<RosterOptions, 'starts'>
+  readonly #starts: StartQueue
   readonly #user: RosterUser
-  /** With the timers that end those which take too long. */
-  readonly #starting = new Map<WorkerThread, NodeJS.Timeout>()
+  readonly #starting = new Map<WorkerThread, StartingThread>()
+  /** Those whose turn has not come, with what gives their place back. */
+  readonly #queued = new Map<QueuedStart, () => void>()
   /** The first of them run calls, the others are spare. */
   #ready: readonly WorkerThread[] = []
   #threads: readonly WorkerThread[] = []
@@ -61,8 +73,9 @@ export class Roster implements ThreadOwner {
   /** What those have done that ended. */
   #past = { recycled: 0, restarted: 0, droppedLines: 0 }
 
-  constructor(options: RosterOptions, user: RosterUser) {
-    this.#options = options
+  constructor({ starts = processStarts, ...options }: RosterOptions, user: RosterUser) {
+    this.#options = options // which go to threads: nothing that cannot cross
+    this.#starts = starts
     this.#user = user
     this.opened = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
     this.#fill()
@@ -113,14 +126,15 @@ export class Roster implements ThreadOwner {
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#retry)
+    for (const leave of this.#queued.values()) leave()
+    this.#queued.clear()
     for (const thread of [...this.#ready, ...this.#starting.keys()]) this.#end(thread)
     await Promise.all(this.#ending)
   }
 
   ready(thread: WorkerThread): void {
-    clearTimeout(this.#starting.get(thread))
-    this.#starting.delete(thread)
-    this.#setReady([...this.#ready, thread])
+    this.#setReady([...this.#ready, thread]) // first: whose turn is next depends on it
+    this.#endStart(thread)
     this.#failedStarts = 0
     if (this.#ready.length >= this.#options.workers) {
       this.#isOpen = true
@@ -146,8 +160,7 @@ export class Roster implements ThreadOwner {
 
   ended(thread: WorkerThread, unanswered: Unanswered, reason: Error): void {
     const hadStarted = !this.#starting.has(thread)
-    clearTimeout(this.#starting.get(thread))
-    this.#starting.delete(thread)
+    this.#endStart(thread)
     const wasReady = this.#remove(thread)
     this.#user.left(unanswered, reason)
     if (this.#isClosed) return
@@ -165,17 +178,46 @@ export class Roster implements ThreadOwner {
     if (this.#isClosed || this.#retry) return
     const { workers, spareWorkers } = this.#options
     const wanted = workers + (this.#isOpen ? spareWorkers : 0)
-    while (this.#ready.length + this.#starting.size < wanted) this.#start()
+    // One that fails at once is tried again later.
+    while (this.#ready.length + this.#starting.size + this.#queued.size < wanted && !this.#retry)
+      this.#queue()
   }
 
-  #start(): void {
-    const { startTimeoutMs, plugin } = this.#options
-    const thread = new WorkerThread(this.#options, this)
-    const late = () => {
-      thread.fail(new InstanceStartError(plugin.name, startedLate(startTimeoutMs)))
-      this.#end(thread)
+  #queue(): void {
+    const { workers } = this.#options
+    const start: QueuedStart = {
+      isUrgent: () => this.#ready.length < workers,
+      begin: (leave) => {
+        this.#queued.delete(start)
+        this.#start(leave)
+        hasBegun = true
+      },
     }
-    this.#starting.set(thread, setTimeout(late, startTimeoutMs))
+    let hasBegun = false
+    const leave = this.#starts.enter(start)
+    if (!hasBegun) this.#queued.set(start, leave)
+  }
+
+  #start(leaveQueue: () => void): void {
+    const { startTimeoutMs, plugin } = this.#options
+    try {
+      const thread = new WorkerThread(this.#options, this)
+      const stopClock = startClock(startTimeoutMs, () => {
+        thread.fail(new InstanceStartError(plugin.name, startedLate(startTimeoutMs)))
+        this.#end(thread)
+      })
+      this.#starting.set(thread, { stopClock, leaveQueue })
+    } catch (error) {
+      this.#startFailed(error instanceof Error ? error : new Error(String(error)))
+      leaveQueue()
+    }
+  }
+
+  #endStart(thread: WorkerThread): void {
+    const starting = this.#starting.get(thread)
+    this.#starting.delete(thread)
+    starting?.stopClock()
+    starting?.leaveQueue()
   }
 
   #startFailed(failure: Error): void {

@@ -1,15 +1,29 @@
 import { InstanceStartError } from '../../errors.ts'
 import { startedLate } from './roster.ts'
+import { startClock } from './start-clock.ts'
+import { processStarts } from './start-queue.ts'
 import { type ThreadOptions, WorkerThread } from './thread.ts'
 
 /**
  * Opens an instance in a thread that is thrown away: on the event loop nothing could end a start that does not return.
  *
- * @param startTimeoutMs - How long that may take.
+ * @param startTimeoutMs - How long that may take, from when its turn has come.
  * @throws what the start throws, and {@link InstanceStartError} if it takes longer.
  */
 export async function tryInThread(options: ThreadOptions, startTimeoutMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
+  let leave: () => void = () => undefined
+  try {
+    await new Promise<void>((resolve) => {
+      leave = processStarts.enter({ isUrgent: () => true, begin: () => resolve() })
+    })
+    await tryNow(options, startTimeoutMs)
+  } finally {
+    leave()
+  }
+}
+
+async function tryNow(options: ThreadOptions, startTimeoutMs: number): Promise<void> {
+  let stopClock: () => void = () => undefined
   try {
     await new Promise<void>((resolve, reject) => {
       const thread = new WorkerThread(options, {
@@ -23,12 +37,12 @@ export async function tryInThread(options: ThreadOptions, startTimeoutMs: number
         gone: () => undefined,
         ended: (_thread, _unanswered, reason) => reject(reason),
       })
-      timer = setTimeout(() => {
+      stopClock = startClock(startTimeoutMs, () => {
         thread.fail(new InstanceStartError(options.plugin.name, startedLate(startTimeoutMs)))
         void thread.end()
-      }, startTimeoutMs)
+      })
     })
   } finally {
-    clearTimeout(timer)
+    stopClock()
   }
 }
