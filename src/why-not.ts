@@ -1,3 +1,5 @@
+import { explainLimit } from './system-limits.ts'
+
 /** What the system has against a file or folder, in words of our own where they say more. */
 export function whyNot(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
@@ -11,6 +13,6 @@ export function whyNot(error: unknown): string {
     case 'EPERM':
       return 'no permission to read it'
     default:
-      return message
+      return explainLimit(error) ?? message
   }
 }

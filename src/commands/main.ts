@@ -7,6 +7,7 @@ import {
   UsageError,
 } from '../errors.ts'
 import { printable } from '../log/printable.ts'
+import { explainLimit } from '../system-limits.ts'
 import type { Host } from './command.ts'
 import { chooseCommand } from './commands.ts'
 
@@ -23,6 +24,9 @@ const MISTAKES = [
 /** What Node.js throws where it was started with `--permission` and without what something takes. */
 const DENIED = ['ERR_ACCESS_DENIED', 'ERR_DLOPEN_DISABLED']
 
+/** What the system says where a user, or the container, lacks a permission. */
+const REFUSED = ['EACCES', 'EPERM', 'EROFS']
+
 /**
  * Runs the command line.
  *
@@ -37,18 +41,25 @@ export async function main(argv: readonly string[], host: Host): Promise<0 | 1 |
     return 0
   } catch (error) {
     host.writeError(`${host.secrets.hide(explain(error)).split('\n').map(printable).join('\n')}\n`)
-    return MISTAKES.some((mistake) => error instanceof mistake) ? 2 : 1
+    const isMistake = MISTAKES.some((mistake) => error instanceof mistake)
+    return isMistake && explainLimit(error) === undefined ? 2 : 1
   }
 }
 
-/** A user's mistake is explained in words; only a bug shows where it happened. */
+/** A user's mistake and a limit of the system are explained in words; only a bug shows where it happened. */
 function explain(error: unknown): string {
+  const limit = explainLimit(error)
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')) {
-    return `wasm-serve: ${error.message}${error instanceof UsageError ? '\nTry wasm-serve --help' : ''}`
+    const more = limit === undefined || error.message.includes(limit) ? '' : `\n${limit}`
+    return `wasm-serve: ${error.message}${more}${error instanceof UsageError ? '\nTry wasm-serve --help' : ''}`
   }
+  if (limit !== undefined) return `wasm-serve: ${limit}\n${error instanceof Error ? error.message : ''}`
   if (error instanceof Error && 'code' in error && DENIED.includes(String(error.code))) {
     const { permission = 'Addons' } = error as { permission?: string }
     return `wasm-serve: Node.js was started with --permission and without ${permission}: ${error.message}`
+  }
+  if (error instanceof Error && 'code' in error && REFUSED.includes(String(error.code))) {
+    return `wasm-serve: the system does not permit it: ${error.message}`
   }
   return `wasm-serve: this is a bug, please report it\n${error instanceof Error ? error.stack : error}`
 }

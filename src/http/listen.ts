@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { resolve } from 'node:path'
 import { versions } from 'node:process'
 import { ListenError } from '../errors.ts'
+import { explainLimit } from '../system-limits.ts'
 import { listenOnSocket } from './unix-socket.ts'
 
 /** An address of the network, or the path of a Unix socket. */
@@ -44,7 +45,8 @@ function canReusePort(): boolean {
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
 }
 
-function whyNot({ code, message }: NodeJS.ErrnoException, flag: string): string {
+function whyNot(error: NodeJS.ErrnoException, flag: string): string {
+  const { code, message } = error
   switch (code) {
     case 'EADDRINUSE':
       return `the port is taken; choose another with ${flag}, or 0 for a free one`
@@ -58,7 +60,7 @@ function whyNot({ code, message }: NodeJS.ErrnoException, flag: string): string 
     case 'EADDRNOTAVAIL':
       return 'this machine has no such address; try 127.0.0.1, or 0.0.0.0 for all'
     default:
-      return message
+      return explainLimit(error) ?? message
   }
 }
 

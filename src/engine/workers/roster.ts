@@ -1,4 +1,5 @@
 import { BreakerOpenError, InstanceStartError } from '../../errors.ts'
+import { explainLimit } from '../../system-limits.ts'
 import type { EngineStats } from '../stats.ts'
 import type { ThreadStats } from './stamp.ts'
 import { startClock } from './start-clock.ts'
@@ -221,8 +222,7 @@ export class Roster implements ThreadOwner {
   }
 
   #startFailed(failure: Error): void {
-    const reason =
-      'code' in failure ? failure : new InstanceStartError(this.#options.plugin.name, failure.message)
+    const reason = toStartFailure(failure, this.#options.plugin.name)
     if (this.#isOpen) this.#logFailure(reason) // else who opened it is told
     this.#lastFailure = reason
     this.#failedStarts++
@@ -270,4 +270,10 @@ export class Roster implements ThreadOwner {
     })
     this.#ending.add(ending)
   }
+}
+
+/** What is ours says all; what is not comes from Node.js or the system. */
+export function toStartFailure(failure: Error, plugin: string): Error {
+  if ('code' in failure && String(failure.code).startsWith('WASM_SERVE_')) return failure
+  return new InstanceStartError(plugin, explainLimit(failure) ?? failure.message, { cause: failure })
 }

@@ -1,5 +1,5 @@
 import { InstanceStartError } from '../../errors.ts'
-import { startedLate } from './roster.ts'
+import { startedLate, toStartFailure } from './roster.ts'
 import { startClock } from './start-clock.ts'
 import { processStarts } from './start-queue.ts'
 import { type ThreadOptions, WorkerThread } from './thread.ts'
@@ -35,7 +35,7 @@ async function tryNow(options: ThreadOptions, startTimeoutMs: number): Promise<v
         answered: () => undefined,
         broken: () => undefined,
         gone: () => undefined,
-        ended: (_thread, _unanswered, reason) => reject(reason),
+        ended: (_thread, _unanswered, reason) => reject(toStartFailure(reason, options.plugin.name)),
       })
       stopClock = startClock(startTimeoutMs, () => {
         thread.fail(new InstanceStartError(options.plugin.name, startedLate(startTimeoutMs)))
