@@ -1,10 +1,15 @@
+import { watchdogTrouble } from '../engine/watchdog.ts'
 import type { Served } from './served.ts'
 
 /** Why the server should get no requests now, in words; nothing: it is ready. */
 export function whyNotReady({ state, routes }: Served): string[] {
   if (state === 'starting') return ['the routes are being loaded']
   if (state === 'draining') return ['the server is ending']
-  return routes.flatMap(({ url, host = '', trouble }) =>
-    trouble === undefined ? [] : [`route ${host}${url}: ${trouble}`],
-  )
+  const watchdog = watchdogTrouble()
+  return [
+    ...(watchdog === undefined ? [] : [watchdog]),
+    ...routes.flatMap(({ url, host = '', trouble }) =>
+      trouble === undefined ? [] : [`route ${host}${url}: ${trouble}`],
+    ),
+  ]
 }

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { GuestStallError } from '../errors.ts'
+import { explainLimit } from '../system-limits.ts'
 import { SLOTS, Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
 import { workerFile } from './worker-file.ts'
 
@@ -28,16 +29,30 @@ export interface StallWatch {
   close(): void
 }
 
+/** Is told when the thread that watches has failed, and with undefined when it is there again. */
+type Report = (failure: Error | undefined) => void
+
+/** What tests have of their own. */
+export interface WatchdogOptions {
+  /** Starts the thread. */
+  readonly start?: (state: Int32Array) => Worker
+  /** How long to wait after a thread has failed; twice as long after each other one in a row, up to 30 times. */
+  readonly backoffMs?: number
+}
+
 /**
  * Watches a guest from a thread, of which there is one in the process. If the guest holds the event loop for
  * `stallMs`, the thread writes one line to standard error and kills the process with SIGKILL. Time during which the
- * whole process stood still does not count.
- *
- * @param onFailure - Told if the thread ends without being asked to: nobody watches then.
+ * whole process stood still does not count. A thread that cannot be started, or that ends, is started again.
  */
-export function watchGuest(guest: WatchedGuest, onFailure: (error: unknown) => void): StallWatch {
-  watchdog ??= new Watchdog(onFailure)
-  return new GuestWatch(watchdog, guest)
+export function watchGuest(guest: WatchedGuest, report: Report, options: WatchdogOptions = {}): StallWatch {
+  watchdog ??= new Watchdog(options)
+  return new GuestWatch(watchdog, guest, report)
+}
+
+/** Why guests that do not return are not noticed at present; undefined if they are, or none is to be. */
+export function watchdogTrouble(): string | undefined {
+  return watchdog?.trouble
 }
 
 /** Whether a debugger may hold the event loop, which is no stall. One that comes later, by SIGUSR1, goes unnoticed. */
@@ -47,33 +62,37 @@ export async function isDebugged(): Promise<boolean> {
 
 let watchdog: Watchdog | undefined
 
+const BACKOFF_MS = 1_000
+const MOST_BACKOFFS = 30
+
 class Watchdog {
   readonly state = new Int32Array(new SharedArrayBuffer(SLOTS * Int32Array.BYTES_PER_ELEMENT))
-  readonly #worker: Worker
-  readonly #watched = new Set<number>()
+  readonly #start: (state: Int32Array) => Worker
+  readonly #backoffMs: number
+  readonly #watched = new Map<number, { readonly run: WatchedRun; readonly report: Report }>()
+  #worker: Worker | undefined
+  #failure: Error | undefined
+  #failures = 0
+  #retry: NodeJS.Timeout | undefined
   #last = 0
 
-  constructor(onFailure: (error: unknown) => void) {
-    this.#worker = new Worker(workerFile('watchdog-thread'), {
-      name: 'wasm-serve watchdog',
-      workerData: this.state,
-      // Nothing of what the process was told to load first.
-      execArgv: [],
-      env: {},
-      resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1, stackSizeMb: 1 },
-    })
-    this.#worker.unref()
-    this.#worker.on('error', (error) => {
-      if (watchdog === this) watchdog = undefined
-      onFailure(error)
-    })
+  constructor({ start = startThread, backoffMs = BACKOFF_MS }: WatchdogOptions) {
+    this.#start = start
+    this.#backoffMs = backoffMs
+  }
+
+  get trouble(): string | undefined {
+    const failure = this.#failure
+    return failure && `the watchdog's thread does not run: ${explainLimit(failure) ?? failure.message}`
   }
 
   /** @returns its number. */
-  watch(run: Omit<WatchedRun, 'number'>): number {
+  watch(run: Omit<WatchedRun, 'number'>, report: Report): number {
     const number = ++this.#last
-    this.#watched.add(number)
-    this.#tell({ watch: { ...run, number } })
+    const watched = { ...run, number }
+    this.#watched.set(number, { run: watched, report })
+    if (this.#worker || this.#retry) this.#tell({ watch: watched })
+    else this.#begin()
     return number
   }
 
@@ -85,13 +104,68 @@ class Watchdog {
       return
     }
     if (watchdog === this) watchdog = undefined
+    clearTimeout(this.#retry)
     Atomics.store(this.state, Slot.end, 1)
     Atomics.notify(this.state, Slot.end)
   }
 
-  #tell(message: WatchdogMessage): void {
-    this.#worker.postMessage(message)
+  #begin(): void {
+    try {
+      const worker = this.#start(this.state)
+      let failure: Error | undefined
+      worker.unref()
+      worker.on('error', (error: Error) => (failure = error))
+      worker.once('online', () => this.#isThere())
+      worker.once('exit', (code) => this.#failed(failure ?? new Error(`it ended with exit code ${code}`)))
+      this.#worker = worker
+      for (const { run } of this.#watched.values()) this.#tell({ watch: run })
+    } catch (error) {
+      this.#failed(error instanceof Error ? error : new Error(String(error)))
+    }
   }
+
+  #isThere(): void {
+    if (!this.#failure) return
+    this.#failure = undefined
+    this.#failures = 0
+    this.#report(undefined)
+  }
+
+  /** Does not keep the process alive. */
+  #failed(failure: Error): void {
+    this.#worker = undefined
+    if (this.#watched.size === 0) return // it was told to end
+    if (!this.#failure) this.#report(failure)
+    this.#failure = failure
+    const again = () => {
+      this.#retry = undefined
+      this.#begin()
+    }
+    const backoffs = Math.min(2 ** this.#failures++, MOST_BACKOFFS)
+    this.#retry = setTimeout(again, this.#backoffMs * backoffs).unref()
+  }
+
+  /** One log is enough. */
+  #report(failure: Error | undefined): void {
+    const [first] = this.#watched.values()
+    first?.report(failure)
+  }
+
+  /** One that is started later is told all. */
+  #tell(message: WatchdogMessage): void {
+    this.#worker?.postMessage(message)
+  }
+}
+
+function startThread(state: Int32Array): Worker {
+  return new Worker(workerFile('watchdog-thread'), {
+    name: 'wasm-serve watchdog',
+    workerData: state,
+    // Nothing of what the process was told to load first.
+    execArgv: [],
+    env: {},
+    resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1, stackSizeMb: 1 },
+  })
 }
 
 class GuestWatch implements StallWatch {
@@ -102,10 +176,10 @@ class GuestWatch implements StallWatch {
   /** What ran when this began: a host function may call another guest. */
   #outer = 0
 
-  constructor(watchdog: Watchdog, { stallMs, ...names }: WatchedGuest) {
+  constructor(watchdog: Watchdog, { stallMs, ...names }: WatchedGuest, report: Report) {
     const run = (what: string) => {
       const { message, code } = new GuestStallError(what, stallMs)
-      return watchdog.watch({ stallMs, line: { code, ...names, stallMs, msg: message } })
+      return watchdog.watch({ stallMs, line: { code, ...names, stallMs, msg: message } }, report)
     }
     this.#watchdog = watchdog
     this.#state = watchdog.state

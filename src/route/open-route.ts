@@ -205,7 +205,9 @@ function openWatch(
   stallMs: number,
   log: FastifyBaseLogger,
 ): StallWatch {
-  return watchGuest({ plugin: plugin.name, function: exportName, route: url, stallMs }, (error) => {
-    log.error({ err: error }, 'the watchdog has failed: a guest that does not return is not noticed')
+  return watchGuest({ plugin: plugin.name, function: exportName, route: url, stallMs }, (failure) => {
+    if (failure)
+      log.error({ err: failure }, 'the watchdog has failed: a guest that does not return is not noticed')
+    else log.info('the watchdog is there again')
   })
 }

@@ -43,7 +43,7 @@ export async function openEngine(
           functions: undefined,
           isolation,
           hostParts: [],
-          bridge: new HostBridge({}),
+          bridge: new HostBridge({}, true),
           log,
           workers: 1,
           spareWorkers: 1,

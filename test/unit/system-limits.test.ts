@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { ConfigUnreadableError, InstanceStartError } from '../src/errors.ts'
-import { kernel } from '../src/runtime/kernel.ts'
-import { explainLimit } from '../src/system-limits.ts'
-import { whyNot } from '../src/why-not.ts'
-import { openEngine } from './support/engine.ts'
+import { ConfigUnreadableError, InstanceStartError } from '../../src/errors.ts'
+import { kernel } from '../../src/runtime/kernel.ts'
+import { explainLimit } from '../../src/system-limits.ts'
+import { whyNot } from '../../src/why-not.ts'
+import { openEngine } from '../support/engine.ts'
 
 const systemError = (code: string, syscall?: string) =>
   Object.assign(new Error(`${code}: no`), { code, syscall })

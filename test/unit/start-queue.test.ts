@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { StartQueue } from '../src/engine/workers/start-queue.ts'
-import { kernel } from '../src/runtime/kernel.ts'
-import { callText, openEngine } from './support/engine.ts'
+import { StartQueue } from '../../src/engine/workers/start-queue.ts'
+import { kernel } from '../../src/runtime/kernel.ts'
+import { callText, openEngine } from '../support/engine.ts'
 
 const NEVER_SLOW = 1_000_000
 

@@ -1,10 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { HeldWatch, unusedMs } from '../src/engine/workers/held-time.ts'
-import { HostBridge, type HostOperations } from '../src/engine/workers/host-bridge.ts'
-import { kernel } from '../src/runtime/kernel.ts'
-import { callText, openEngine } from './support/engine.ts'
-import { file } from './support/guest.ts'
+import { HeldWatch, unusedMs } from '../../src/engine/workers/held-time.ts'
+import { HostBridge, type HostOperations } from '../../src/engine/workers/host-bridge.ts'
+import { kernel } from '../../src/runtime/kernel.ts'
+import { callText, openEngine } from '../support/engine.ts'
+import { file } from '../support/guest.ts'
 
 /** What a guest that has not used its time may meet: a host that is held for much longer. */
 const TIMEOUT_MS = 100
@@ -23,7 +23,7 @@ function openAsking(operations: HostOperations) {
     timeoutMs: TIMEOUT_MS,
     spareWorkers: 0,
     hostParts: ['vars'],
-    bridge: new HostBridge(operations),
+    bridge: new HostBridge(operations, true),
   })
 }
 
