@@ -7,8 +7,8 @@ import { callText, openEngine } from '../support/engine.ts'
 import { file } from '../support/guest.ts'
 
 /** What a guest that has not used its time may meet: a host that is held for much longer. */
-const TIMEOUT_MS = 100
-const HOLD_MS = 4 * TIMEOUT_MS
+const TIMEOUT_MS = 250
+const HOLD_MS = 2 * TIMEOUT_MS
 
 /** Holds the event loop. */
 function hold(ms: number): void {
