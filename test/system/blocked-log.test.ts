@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { CLI } from '../support/cli.ts'
+import { CLI } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
 import { startLoad } from '../support/load.ts'
 

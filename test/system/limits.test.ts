@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Running, start } from '../support/cli.ts'
+import { type Running, start } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
 
 /** Runs the command where the process may have so many files open. */
