@@ -6,6 +6,7 @@ import {
   type ServerHttp2Session,
 } from 'node:http2'
 import type { Server } from 'node:https'
+import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import { RequestTimeoutError } from '../errors.ts'
 import { asHttp1 } from './http2-request.ts'
@@ -40,7 +41,13 @@ const ANY_STREAM = 2 ** 31 - 1
 /** How long a connection that was accepted at the very end may take to begin a request. */
 const SILENT_MS = 100
 
-const { NGHTTP2_NO_ERROR, NGHTTP2_CANCEL } = constants
+/**
+ * Streams of a connection that may be reset: so many at once, and so many more a second. A little less than nghttp2
+ * allows (1,000 and 33), which would stop reading without an event in JavaScript. (CVE-2023-44487, CVE-2025-8671)
+ */
+const RESETS = { burst: 950, perSecond: 30 }
+
+const { NGHTTP2_NO_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = constants
 
 /**
  * Makes a server speak HTTP/2 on the connections that agreed on it; all others stay as they are. Its `ALPNProtocols`
@@ -69,6 +76,7 @@ export function addHttp2(
       if (![...open.keys()].some(({ stream }) => stream?.session === session)) session.close()
     })
     session.once('stream', () => session.setTimeout(limits.keepAliveTimeout))
+    limitResets(session)
     if (isEnding) announce(session)
   })
   http2.on('sessionError', ({ message }) => log.debug({ reason: message }, 'a client was cut off'))
@@ -93,6 +101,7 @@ export function addHttp2(
   })
 
   const sweep = () => {
+    for (const { socket } of sessions) if (socket) keepReading(socket)
     for (const [response, since] of open) {
       const { req, stream } = response
       if (performance.now() - since > limits.requestTimeout && !hasArrived(req)) refuseLate(req)
@@ -124,6 +133,38 @@ export function addHttp2(
     },
   }
 }
+
+/** Cuts a connection off whose streams are reset too often, by either side. */
+function limitResets(session: ServerHttp2Session): void {
+  let left = RESETS.burst
+  let since = performance.now()
+  let isCut = false
+  session.on('stream', (stream) => {
+    stream.once('close', () => {
+      if (!stream.aborted && stream.rstCode === NGHTTP2_NO_ERROR) return
+      const now = performance.now()
+      left = Math.min(RESETS.burst, left + ((now - since) / 1_000) * RESETS.perSecond) - 1
+      since = now
+      if (left >= 0 || isCut || session.destroyed) return
+      isCut = true
+      session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
+      const error = new Error('too many of its requests were reset')
+      setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // at once, GOAWAY would be lost
+    })
+  })
+}
+
+/**
+ * Node stops reading a connection that nghttp2 has ended by itself, such as after 1,000 resets of streams that were over
+ * already. It then does not notice that the client has left, and the connection counts until its timeout. (Node 20:
+ * `MaybeStopReading` in `node_http2.cc`; there is no event and no public method for it.) A connection that has bytes to
+ * send is left alone: Node does not read it so that its client cannot ask for more than it takes.
+ */
+function keepReading(socket: Readable): void {
+  if (socket._handle?.writeQueueSize === 0) socket._handle.readStart()
+}
+
+type Readable = Socket & { readonly _handle?: { readonly writeQueueSize: number; readStart(): void } | null }
 
 function announce(session: ServerHttp2Session): void {
   if (!session.closed && !session.destroyed) session.goaway(NGHTTP2_NO_ERROR, ANY_STREAM)

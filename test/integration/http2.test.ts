@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type ClientHttp2Session, constants } from 'node:http2'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +15,17 @@ import { selfSigned } from '../support/certificate.ts'
 import { run, start } from '../support/cli.ts'
 import { inputOf } from '../support/contract.ts'
 import { guest } from '../support/guest.ts'
-import { answerTo, ask, BROKEN_OFF, begin, openHttp2 } from '../support/http2-client.ts'
+import {
+  answerTo,
+  ask,
+  BROKEN_OFF,
+  begin,
+  goawayCode,
+  openHttp2,
+  PONG,
+  rapidResets,
+  repeatedResets,
+} from '../support/http2-client.ts'
 import { listenAll } from '../support/serve.ts'
 
 const { cert: ca, key: privateKey } = selfSigned('localhost')
@@ -41,6 +52,26 @@ async function overHttp1(port: number, body: string) {
   })
   const [answer] = await once(sending.end(body), 'response')
   return [answer.httpVersion, await text(answer)]
+}
+
+const hasPong = (received: Buffer) => received.includes(PONG)
+const isEnded = (received: Buffer) => goawayCode(received) !== undefined
+
+/** Sends bytes as they are, until the server has sent enough. */
+async function sendFrames(port: number, bytes: Uint8Array, isEnough: (received: Buffer) => boolean) {
+  const socket = connect({ port, host: '127.0.0.1', servername: 'localhost', ca, ALPNProtocols: ['h2'] })
+  onTestFinished(() => void socket.destroy())
+  socket.on('error', () => undefined) // a reset is a way of closing
+  socket.write(bytes)
+  let received = Buffer.alloc(0)
+  await new Promise<void>((resolve, reject) => {
+    socket.on('close', () => reject(new Error('the connection was closed before')))
+    socket.on('data', (chunk) => {
+      received = Buffer.concat([received, chunk])
+      if (isEnough(received)) resolve()
+    })
+  })
+  return { socket, received }
 }
 
 test('the command speaks HTTP/2 and HTTP/1.1 on one port, and ends in good order', async () => {
@@ -120,17 +151,32 @@ test('a body beyond the limit is told 413 while it is sent, and the connection g
 test('a body that breaks off does not reach the guest', async () => {
   let calls = 0
   const { port, session } = await listen({ onCall: () => void calls++ })
-  const socket = connect({ port, host: '127.0.0.1', servername: 'localhost', ca, ALPNProtocols: ['h2'] })
-  onTestFinished(() => void socket.destroy())
-  socket.write(BROKEN_OFF)
-  let received = Buffer.alloc(0)
-  const pong = Buffer.of(0, 0, 8, 6, 1)
-  for await (const chunk of socket) {
-    received = Buffer.concat([received, chunk])
-    if (received.includes(pong)) break
-  }
+  await sendFrames(port, BROKEN_OFF, hasPong)
   expect((await ask(await session(), 'hi')).body).toBe('hi')
   expect(calls).toBe(1)
+})
+
+test('a connection whose requests are reset too often is ended, and another has its place', async () => {
+  const { port, session } = await listen({}, { maxConnections: 1 })
+  const { socket, received } = await sendFrames(port, rapidResets(1_300), isEnded)
+  expect(goawayCode(received)).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM)
+  if (!socket.closed) await once(socket.resume(), 'close')
+  expect((await ask(await session(), 'hi')).body).toBe('hi')
+})
+
+test('a connection may reset many of its requests', async () => {
+  const { port } = await listen()
+  const { received } = await sendFrames(port, rapidResets(900), hasPong)
+  expect(isEnded(received)).toBe(false)
+})
+
+test('a connection that Node has ended by itself has its place until the client leaves, and no longer', async () => {
+  const { port } = await listen({}, { maxConnections: 1, unreadTimeoutMs: 100 })
+  const { socket } = await sendFrames(port, repeatedResets(1_500), isEnded)
+  await once(socket.destroy(), 'close')
+  let client: ClientHttp2Session | undefined
+  while (!client) client = await openHttp2(port, ca).catch(() => undefined) // refused for as long as the place is taken
+  expect((await ask(client, 'hi')).body).toBe('hi')
 })
 
 test('a body that does not come is told 408', async () => {

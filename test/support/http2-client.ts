@@ -51,18 +51,60 @@ export async function ask(
   return answerTo(stream)
 }
 
+/** A ping, whose answer says that all before it has arrived. */
+export const PING = frame(6, 0, 0, Buffer.alloc(8))
+
+/** The head of a `PING`'s answer, with all that is fixed of it. */
+export const PONG = Buffer.of(0, 0, 8, 6, 1)
+
+/** The error code by which the server ended the connection, if these bytes of it say so. (RFC 9113, section 6.8) */
+export function goawayCode(bytes: Buffer): number | undefined {
+  const at = bytes.indexOf(Buffer.of(0, 0, 8, 7, 0, 0, 0, 0, 0))
+  return at >= 0 && bytes.length >= at + 17 ? bytes.readUInt32BE(at + 13) : undefined
+}
+
 /** A client that says what it wants to open a connection, begins `POST /`, sends half a body and cancels. (RFC 9113) */
 export const BROKEN_OFF = Buffer.concat([
-  Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
-  frame(4, 0, 0),
-  // HPACK: POST, https, / and localhost.
-  frame(1, 0x04, 1, Buffer.concat([Buffer.of(0x83, 0x87, 0x84, 0x41, 9), Buffer.from('localhost')])),
+  preface(),
+  beginPost(1),
   frame(0, 0, 1, Buffer.from('half of')),
-  frame(3, 0, 1, Buffer.of(0, 0, 0, 8)),
-  frame(6, 0, 0, Buffer.alloc(8)), // a ping, whose answer says that all has arrived
+  reset(1),
+  PING,
 ])
 
+/** A client that begins `POST /` so many times, and cancels each at once: "rapid reset". (CVE-2023-44487) */
+export function rapidResets(count: number): Buffer {
+  const streams = Array.from({ length: count }, (_, i) => 2 * i + 1)
+  return Buffer.concat([preface(), ...streams.flatMap((id) => [beginPost(id), reset(id)]), PING])
+}
+
+/** A client that cancels one request so many times. */
+export function repeatedResets(count: number): Buffer {
+  return Buffer.concat([preface(), beginPost(1), ...Array.from({ length: count }, () => reset(1))])
+}
+
+function preface(): Buffer {
+  return Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0)])
+}
+
+function beginPost(stream: number): Buffer {
+  // HPACK: POST, https, / and localhost.
+  return frame(
+    1,
+    0x04,
+    stream,
+    Buffer.concat([Buffer.of(0x83, 0x87, 0x84, 0x41, 9), Buffer.from('localhost')]),
+  )
+}
+
+function reset(stream: number): Buffer {
+  return frame(3, 0, stream, Buffer.of(0, 0, 0, 8))
+}
+
 function frame(type: number, flags: number, stream: number, content: Uint8Array = Buffer.alloc(0)): Buffer {
-  const { length } = content
-  return Buffer.concat([Buffer.of(0, length >> 8, length & 255, type, flags, 0, 0, 0, stream), content])
+  const head = Buffer.alloc(9)
+  head.writeUIntBE(content.length, 0, 3)
+  head.set([type, flags], 3)
+  head.writeUInt32BE(stream, 5)
+  return Buffer.concat([head, content])
 }
