@@ -59,5 +59,19 @@ export const BadRequestError = failure<[problem: string]>(
   400,
 )
 
+/** The body has another transfer coding than `chunked`. (RFC 9112, section 6.1) */
+export const TransferCodingError = failure<[codings: string]>(
+  'WASM_SERVE_TRANSFER_CODING_UNSUPPORTED',
+  'The transfer coding %s is not supported, only chunked: send a compressed body with Content-Encoding',
+  501,
+)
+
+/** The request line names a version of HTTP that is not spoken there. (RFC 9110, section 15.6.6) */
+export const HttpVersionError = failure<[version: string]>(
+  'WASM_SERVE_HTTP_VERSION_UNSUPPORTED',
+  'The request line names %s; this server speaks HTTP/1.1 and HTTP/1.0 there, and HTTP/2 where TLS agrees on it',
+  505,
+)
+
 /** Something broke that no other class names: a bug. */
 export const InternalError = failure<[]>('WASM_SERVE_INTERNAL_ERROR', 'Something went wrong on the server')

@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { BadRequestError, BodyTooLargeError, HeadersTooLargeError, RequestTimeoutError } from '../errors.ts'
+import {
+  BadRequestError,
+  BodyTooLargeError,
+  HeadersTooLargeError,
+  HttpVersionError,
+  RequestTimeoutError,
+} from '../errors.ts'
 import { requestId } from '../log/request-id.ts'
 import {
   type KnownError,
@@ -46,6 +52,10 @@ function toKnownError(error: ParserError): KnownError {
       return new HeadersTooLargeError()
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new BodyTooLargeError('16 KiB in the extensions of its chunks')
+    case 'HPE_INVALID_VERSION':
+      // The same code stands for what is no version at all.
+      if (error.reason === 'Invalid HTTP version') return new HttpVersionError('another version of HTTP')
+      return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
     default:
       return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
   }
@@ -64,7 +74,8 @@ function endSocket(socket: Socket, error: KnownError | undefined): void {
 /** Answers a request that goes no further, and closes its connection, if it has one of its own. */
 export function refuse(response: ServerResponse, error: KnownError): void {
   const { headers, body } = answer(error, requestId(response.req))
-  if (response.req.httpVersionMajor === 2) {
+  if ('stream' in response.req) {
+    // Over HTTP/2, whatever a request line of HTTP/1 says.
     const { connection: _, ...allowed } = headers // others use the connection
     response.writeHead(error.statusCode, allowed).end(body)
     return

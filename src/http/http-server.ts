@@ -3,7 +3,13 @@ import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedServerOptions } from '../config/options.ts'
-import { BadRequestError, HeadersTooLargeError, MethodNotAllowedError } from '../errors.ts'
+import {
+  BadRequestError,
+  HeadersTooLargeError,
+  HttpVersionError,
+  MethodNotAllowedError,
+  TransferCodingError,
+} from '../errors.ts'
 import type { KnownError } from '../route/error-response.ts'
 import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
 import { type Connections, trackConnections, trackTlsConnections } from './connections.ts'
@@ -27,8 +33,11 @@ export function createHttpServer(
   const listener: RequestHandler = (request, response) => {
     if (broken.has(request.socket)) return // its client was told that the request came too late
     connections.set(request.socket, response)
-    const problem = hostProblem(request)
-    if (problem) return refuse(response, problem)
+    const problem = framingProblem(request) ?? hostProblem(request)
+    if (problem) {
+      broken.add(request.socket) // its connection ends with this answer
+      return refuse(response, problem)
+    }
     handler(request, response)
   }
   const http2Listener: Http2Handler = (request, response) => {
@@ -101,6 +110,20 @@ function sizeProblem({ rawHeaders, url = '' }: IncomingMessage): KnownError | un
 
 /** Bytes of the request line and headers, as Node limits those of HTTP/1.1. */
 const MAX_HEADERS = 16_384
+
+/**
+ * What Node's parser lets through: HTTP/0.9, HTTP/2.0, and codings before `chunked`, which nothing would decode. A list
+ * that does not end in `chunked` it refuses itself.
+ */
+function framingProblem({ headers, httpVersion }: IncomingMessage): KnownError | undefined {
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') return new HttpVersionError(`HTTP/${httpVersion}`)
+  const codings = headers['transfer-encoding']?.toLowerCase()
+  if (codings === undefined || !/(^|,)\s*chunked$/.test(codings)) return undefined
+  if (httpVersion === '1.0') return new BadRequestError('HTTP/1.0 has no Transfer-Encoding')
+  if (codings === 'chunked') return undefined
+  const isOther = codings.split(',').some((name) => !['', 'chunked'].includes(name.trim()))
+  return isOther ? new TransferCodingError(codings) : new BadRequestError('it is chunked more than once')
+}
 
 /** RFC 9112, section 3.2: exactly one, but HTTP/1.0 knew none. */
 function hostProblem({ rawHeaders, httpVersion }: IncomingMessage): KnownError | undefined {

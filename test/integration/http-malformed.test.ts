@@ -30,7 +30,18 @@ describe('a malformed request is refused, its connection closed and the guest no
   const TOO_LARGE = [413, 'WASM_SERVE_BODY_TOO_LARGE'] as const
   const HEADERS_TOO_LARGE = [431, 'WASM_SERVE_HEADERS_TOO_LARGE'] as const
 
+  const CODING = [501, 'WASM_SERVE_TRANSFER_CODING_UNSUPPORTED'] as const
+  const VERSION = [505, 'WASM_SERVE_HTTP_VERSION_UNSUPPORTED'] as const
+  const coded = (coding: string) => `${HEAD}Transfer-Encoding: ${coding}\r\n\r\n3\r\nabc\r\n0\r\n\r\n`
+
   test.each([
+    ['Transfer-Encoding: gzip, chunked', coded('gzip, chunked'), ...CODING],
+    ['Transfer-Encoding: identity, chunked', coded('identity, chunked'), ...CODING],
+    ['two Transfer-Encodings', coded('gzip\r\nTransfer-Encoding: chunked'), ...CODING],
+    ['a coding before another request', coded('gzip, chunked') + post('abc'), ...CODING],
+    ['Transfer-Encoding: chunked, chunked', coded('chunked, chunked'), ...BAD],
+    ['Transfer-Encoding: gzip', coded('gzip'), ...BAD],
+    ['chunked over HTTP/1.0', coded('chunked').replace('HTTP/1.1', 'HTTP/1.0'), ...BAD],
     [
       'Content-Length and Transfer-Encoding',
       `${HEAD}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
@@ -71,7 +82,15 @@ describe('a malformed request is refused, its connection closed and the guest no
     ['a 17 KiB URL', post('abc', '', `/${'a'.repeat(17 * KIB)}`), ...HEADERS_TOO_LARGE],
     ['an unknown method', 'BREW / HTTP/1.1\r\nHost: a\r\n\r\n', ...BAD],
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', ...BAD],
-    ['HTTP/9.9', 'POST / HTTP/9.9\r\nHost: a\r\n\r\n', ...BAD],
+    ['HTTP/9.9', 'POST / HTTP/9.9\r\nHost: a\r\n\r\n', ...VERSION],
+    ['HTTP/2.0', post('abc').replace('HTTP/1.1', 'HTTP/2.0'), ...VERSION],
+    ['HTTP/2.0 with chunks', coded('chunked').replace('HTTP/1.1', 'HTTP/2.0'), ...VERSION],
+    ['HTTP/2.0 that expects', post('abc', 'Expect: 100-continue\r\n').replace('1.1', '2.0'), ...VERSION],
+    ['HTTP/0.9', post('abc').replace('HTTP/1.1', 'HTTP/0.9'), ...VERSION],
+    ['HTTP/1.2', post('abc').replace('HTTP/1.1', 'HTTP/1.2'), ...VERSION],
+    ['HTTP/1.13', post('abc').replace('HTTP/1.1', 'HTTP/1.13'), ...BAD],
+    ['HTTP/x.y', post('abc').replace('HTTP/1.1', 'HTTP/x.y'), ...BAD],
+    ['garbage after another version', 'GET / HTTP/2.0\r\nHost: a\r\n\r\ngarbage\r\n\r\n', ...VERSION],
     ['a TLS hello', Buffer.from('16030100a5010000a10303', 'hex'), ...BAD],
     ['garbage', 'how do you do?\r\n\r\n', ...BAD],
     ['a declared body over the limit', post('x'.repeat(9)), ...TOO_LARGE],
