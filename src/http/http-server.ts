@@ -13,6 +13,7 @@ import {
 import type { KnownError } from '../route/error-response.ts'
 import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
 import { type Connections, trackConnections, trackTlsConnections } from './connections.ts'
+import { answerHalfClosed } from './half-closed.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
 import { readTls } from './tls.ts'
 import { cutUnread } from './unread.ts'
@@ -70,6 +71,7 @@ export function createHttpServer(
   })
   logDrops(server, options.maxConnections, log)
   cutUnread(server, connections, options.unreadTimeoutMs, log)
+  answerHalfClosed(server, connections, options.unreadTimeoutMs)
   return { server, connections, http2 }
 }
 
@@ -91,7 +93,7 @@ function open(
     const server = createServer(limits, listener)
     return { server, connections: trackConnections(server) }
   }
-  const tls = { ...readTls(options.tls), handshakeTimeout: headersTimeout }
+  const tls = { ...readTls(options.tls), handshakeTimeout: headersTimeout, allowHalfOpen: true } // as without TLS
   if (!options.http2) {
     const server = createTlsServer({ ...limits, ...tls }, listener)
     return { server, connections: trackTlsConnections(server) }

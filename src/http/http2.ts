@@ -96,8 +96,9 @@ export function addHttp2(
   const [http1] = server.listeners('secureConnection')
   server.removeAllListeners('secureConnection')
   server.on('secureConnection', (socket) => {
-    if (socket.alpnProtocol === 'h2') http2.emit('connection', socket)
-    else http1?.call(server, socket)
+    if (socket.alpnProtocol !== 'h2') return http1?.call(server, socket)
+    socket.allowHalfOpen = false // a client of HTTP/2 that ends its side is gone
+    http2.emit('connection', socket)
   })
 
   const sweep = () => {

@@ -59,7 +59,7 @@ test('a line has what was asked, by whom, who answered, and how long it took; no
 test('a client that goes away while the guest runs leaves a line too', async () => {
   const { port, requests } = await listenAndLog(
     { plugin: guest('loop'), timeoutMs: 1_000 },
-    { accessLog: true },
+    { accessLog: true, unreadTimeoutMs: 20 },
   )
   const client = connect(port, '127.0.0.1')
   client.write(post('hi', LEAKY), () => client.destroy())
