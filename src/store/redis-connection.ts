@@ -20,6 +20,9 @@ const CONNECT_MS = 2_000
 /** Most commands that wait for an answer; more fail at once. */
 const MAX_WAITING = 10_000
 
+/** What the server answers to a wrong password, to none where it wants one, and to a user that is disabled. */
+const LOGIN_REFUSED = /^(WRONGPASS|NOAUTH|ERR (AUTH|invalid password|Client sent AUTH))/
+
 /**
  * A connection that is there again when the server is. While there is none, commands fail at once; none waits for it
  * to come back, and none is sent twice.
@@ -38,19 +41,25 @@ export class RedisConnection {
     this.#client = this.#open()
   }
 
-  /** @throws {@link StoreUnavailableError} if there is no connection within {@link CONNECT_MS}. */
+  /**
+   * @throws {@link StoreUnavailableError} if there is no connection within {@link CONNECT_MS}; at once if the server
+   * refuses the login, as it would again.
+   */
   async ready(): Promise<void> {
     const client = this.#client
-    if (client.isReady) return
     let last: unknown
-    const onError = (error: unknown) => {
-      last = error
-    }
+    let onError: (error: unknown) => void = () => undefined
+    const refused = new Promise<never>((_resolve, reject) => {
+      onError = (error) => {
+        last = error
+        if (this.#isRefusal(error)) reject(error)
+      }
+    })
     client.on('error', onError)
     try {
-      await within(CONNECT_MS, new Promise((resolve) => client.once('ready', resolve)))
+      await within(CONNECT_MS, Promise.race([this.#login(client), refused]))
     } catch (error) {
-      throw this.#unavailable(last ?? error)
+      throw this.#unavailable(this.#isRefusal(error) ? error : (last ?? error))
     } finally {
       client.off('error', onError)
     }
@@ -96,6 +105,18 @@ export class RedisConnection {
     return client
   }
 
+  /** A server that wants a password lets in those that give none: a first command shows it. */
+  async #login(client: Client): Promise<void> {
+    if (!client.isReady) await new Promise((resolve) => client.once('ready', resolve))
+    await client.ping().catch((error: unknown) => {
+      if (this.#isRefusal(error) || !(error instanceof this.#redis.ErrorReply)) throw error
+    })
+  }
+
+  #isRefusal(error: unknown): boolean {
+    return error instanceof this.#redis.ErrorReply && LOGIN_REFUSED.test(error.message)
+  }
+
   #lose(reason: string): void {
     if (this.#isLost || this.#isClosed) return
     this.#isLost = true
@@ -109,9 +130,9 @@ export class RedisConnection {
   }
 
   #unavailable(error: unknown): Error {
-    return new StoreUnavailableError(this.#settings.name, (error as Error).message || 'no answer', {
-      cause: error,
-    })
+    const reason = (error as Error).message || 'no answer'
+    const advice = this.#isRefusal(error) ? ' (check the user and password of its URL)' : ''
+    return new StoreUnavailableError(this.#settings.name, reason + advice, { cause: error })
   }
 }
 

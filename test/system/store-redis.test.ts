@@ -160,11 +160,17 @@ describeWith(['redis-server'], () => {
     expect(shown).not.toContain('cret')
   })
 
-  test('is not opened with a wrong password, or when there is no server', async () => {
+  test('is not opened with a wrong password, without one, or when there is no server', async () => {
     const server = await start(['--requirepass', 'right'])
+    const begun = performance.now()
     const wrong: unknown = await open(server.port, { login: ':wrong@' }).catch((error) => error)
+    expect(performance.now() - begun).toBeLessThan(2_000)
     expect(wrong).toMatchObject({ ...UNAVAILABLE, message: expect.stringMatching(/WRONGPASS/) })
     expect((wrong as Error).message).not.toContain('wrong@')
+    await expect(open(server.port)).rejects.toMatchObject({
+      ...UNAVAILABLE,
+      message: expect.stringMatching(/NOAUTH/),
+    })
     await server.stop()
     await expect(open(server.port)).rejects.toMatchObject({
       ...UNAVAILABLE,

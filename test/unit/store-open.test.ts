@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { checkServerOptions, checkWasmServeOptions } from '../../src/config/options.ts'
 import { loadPackage } from '../../src/optional-package.ts'
@@ -8,7 +10,40 @@ import { newFolder } from '../support/stores.ts'
 const settings = { maxBytes: 1_000_000, timeoutMs: 500 }
 const route = { plugin: 'any.wasm' }
 
+/** A server of Redis' protocol that gives one answer to everything; how often it was connected to. */
+async function answering(reply: string) {
+  let connections = 0
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    connections++
+    sockets.add(socket.on('data', () => void socket.write(reply)).on('error', () => undefined))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  const { port } = server.address() as AddressInfo
+  return { port, connections: () => connections }
+}
+
 describe('a store', () => {
+  test.each([
+    ['a wrong password', ':wrong@', '-WRONGPASS invalid username-password pair or user is disabled.\r\n'],
+    ['no password', '', '-NOAUTH Authentication required.\r\n'],
+  ])('in Redis is refused at once with %s, and not tried again', async (_name, login, reply) => {
+    const { port, connections } = await answering(reply)
+    const error: unknown = await openStore(`redis://${login}127.0.0.1:${port}`, settings).catch(
+      (error) => error,
+    )
+    expect(error).toMatchObject({
+      code: 'WASM_SERVE_STORE_UNAVAILABLE',
+      message: expect.stringMatching(/(WRONGPASS|NOAUTH).*check the user and password/),
+    })
+    expect((error as Error).message).not.toContain('wrong@')
+    expect(connections()).toBe(1)
+  })
+
   test('is in memory unless its URL says otherwise', async () => {
     expect(checkWasmServeOptions({ routes: [route] }).store).toBe('memory:')
     const store = await openStore('memory:', settings)
