@@ -10,13 +10,17 @@ import { newFolder } from '../support/stores.ts'
 const settings = { maxBytes: 1_000_000, timeoutMs: 500 }
 const route = { plugin: 'any.wasm' }
 
-/** A server of Redis' protocol that gives one answer to everything; how often it was connected to. */
+/** A server of Redis' protocol that gives each command the same answer; how often it was connected to. */
 async function answering(reply: string) {
   let connections = 0
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     connections++
-    sockets.add(socket.on('data', () => void socket.write(reply)).on('error', () => undefined))
+    sockets.add(socket.on('error', () => undefined))
+    socket.on('data', (bytes) => {
+      const commands = String(bytes).match(/^\*\d/gm)?.length ?? 0
+      socket.write(reply.repeat(commands))
+    })
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => {
