@@ -13,6 +13,7 @@ import { capMemory, hasTableValue } from './memory-cap.ts'
 import { exportedFunctions, type FunctionExport } from './module.ts'
 import { makeRenewable, type Renewable } from './renewable.ts'
 import { START } from './start.ts'
+import { WeakValues } from './weak-values.ts'
 
 declare global {
   /** So that who uses the types needs no DOM in his `lib`; where there is one, this adds nothing to it. */
@@ -114,8 +115,13 @@ function isOnlyProgram({ bytes }: SourceModule): boolean {
   return callableExports({ functions: exportedFunctions(bytes) }).join() === START
 }
 
-/** Compiled modules by digest, limit and form, for as long as somebody uses them. */
-const compiled = new Map<string, WeakRef<WebAssembly.Module>>()
+/** Compiled modules by digest, limit and form, for as long as something uses them. */
+const compiled = new WeakValues<WebAssembly.Module>()
+
+/** How many compiled modules are remembered. One that nothing uses is forgotten once V8 has collected it. */
+export function rememberedModules(): number {
+  return compiled.size
+}
 
 async function compileOnce(
   source: SourceModule,
@@ -165,11 +171,11 @@ function cap(bytes: Uint8Array, memoryMax: number, name: string): Uint8Array {
 }
 
 async function compile(key: string, bytes: Uint8Array, name: string): Promise<WebAssembly.Module> {
-  const known = compiled.get(key)?.deref()
+  const known = compiled.get(key)
   if (known) return known
   try {
     const module = await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
-    compiled.set(key, new WeakRef(module))
+    compiled.set(key, module)
     return module
   } catch (error) {
     const reason = (error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')
