@@ -12,6 +12,13 @@ export const ChangeRefusedError = failure<[reason: string]>(
 /** What was asked of the admin API cannot be understood. */
 export const AdminRequestError = failure<[problem: string]>('WASM_SERVE_ADMIN_REQUEST_INVALID', '%s', 400)
 
+/** Other requests to the admin API hold the memory that there is for bodies and downloads; `Retry-After` says when to try again. */
+export const AdminBusyError = failure<[limit: number]>(
+  'WASM_SERVE_ADMIN_BUSY',
+  'Uploads and downloads of other requests hold the %d bytes that there are for all (4 times uploadLimit): try again',
+  503,
+)
+
 /** The admin API does not do this: it would open this machine to who holds the token. */
 export const AdminForbiddenError = failure<[what: string]>(
   'WASM_SERVE_ADMIN_FORBIDDEN',

@@ -18,6 +18,7 @@ import { type Endpoint, entityTag, matches } from './endpoint.ts'
 import { pluginEndpoints } from './plugin-endpoints.ts'
 import { routeEndpoints } from './route-endpoints.ts'
 import { ref } from './schemas.ts'
+import { bodyBytes, type Held, Uploads } from './uploads.ts'
 
 /** Types of a module's bytes. */
 const BYTES = ['application/wasm', 'application/octet-stream']
@@ -57,7 +58,8 @@ export const addApi: AdminRoom = (app, context) => {
   app.setErrorHandler(errorSender(served))
   app.addHook('preSerialization', async (_request, _reply, payload) => hideSecrets(payload, served))
   const all = endpointsOf(context)
-  for (const endpoint of all) addEndpoint(app, endpoint, served, bodyLimit)
+  const held = holdUploads(app, bodyLimit)
+  for (const endpoint of all) addEndpoint(app, endpoint, served, bodyLimit, held)
   app.get('/openapi.json', () => apiDocument(all))
   app.get('/routes/openapi.json', async () => {
     const { planned } = controlOf(served).changer.live.wanted
@@ -67,7 +69,40 @@ export const addApi: AdminRoom = (app, context) => {
   })
 }
 
-function addEndpoint(app: FastifyInstance, endpoint: Endpoint, served: Served, bodyLimit: number): void {
+/**
+ * Refuses a body, before it is read, that would be too much beside those of other requests.
+ *
+ * @returns what a request holds. It is for its handler to give back: a change goes on when its client has left.
+ */
+function holdUploads(app: FastifyInstance, bodyLimit: number): (request: FastifyRequest) => Held {
+  const uploads = new Uploads(bodyLimit)
+  const all = new WeakMap<FastifyRequest, Held>()
+  const taken = new WeakSet<Held>()
+  app.addHook('onRequest', async (request, reply) => {
+    const held = uploads.open()
+    try {
+      held.add(bodyBytes(request, bodyLimit))
+    } catch (error) {
+      reply.header('connection', 'close') // the client may go on sending
+      throw error
+    }
+    all.set(request, held)
+    reply.raw.once('close', () => taken.has(held) || held.release()) // it came to no handler
+  })
+  return (request) => {
+    const held = all.get(request) ?? uploads.open()
+    taken.add(held)
+    return held
+  }
+}
+
+function addEndpoint(
+  app: FastifyInstance,
+  endpoint: Endpoint,
+  served: Served,
+  bodyLimit: number,
+  heldBy: (request: FastifyRequest) => Held,
+): void {
   const { method, path, body, run } = endpoint
   const check = body && ajv.compile(body)
   app.route({
@@ -75,19 +110,33 @@ function addEndpoint(app: FastifyInstance, endpoint: Endpoint, served: Served, b
     url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
     bodyLimit,
     async handler(request, reply) {
-      const control = controlOf(served)
-      if (check) refuseBody(endpoint, check, request.body)
-      const expectRevision = () => {
-        const tag = entityTag(control)
-        if (!matches(request, tag)) throw new RevisionMismatchError(request.headers['if-match'] ?? '', tag)
+      const held = heldBy(request)
+      try {
+        return await answer(request, reply, held)
+      } finally {
+        held.release()
       }
-      const params = request.params as Record<string, string>
-      const query = queryOf(request, endpoint)
-      const answer = await run({ params, query, body: request.body, expectRevision }, control, reply)
-      reply.header('etag', entityTag(control))
-      return path === '/api' ? { ...(answer as object), url: served.url, state: served.state } : answer
     },
   })
+
+  const answer = async (request: FastifyRequest, reply: FastifyReply, held: Held): Promise<unknown> => {
+    const control = controlOf(served)
+    if (check) refuseBody(endpoint, check, request.body)
+    const expectRevision = () => {
+      const tag = entityTag(control)
+      if (!matches(request, tag)) throw new RevisionMismatchError(request.headers['if-match'] ?? '', tag)
+    }
+    const params = request.params as Record<string, string>
+    const query = queryOf(request, endpoint)
+    const expectDownload = () => {
+      held.release() // the body was a few bytes of JSON
+      held.add(bodyLimit)
+    }
+    const asked = { params, query, body: request.body, expectRevision, expectDownload }
+    const payload = await run(asked, control, reply)
+    reply.header('etag', entityTag(control))
+    return path === '/api' ? { ...(payload as object), url: served.url, state: served.state } : payload
+  }
 }
 
 const ajv = new Ajv({ allErrors: true, strict: false })
@@ -146,6 +195,7 @@ function errorSender(served: Served) {
 const OURS: ReadonlySet<string> = new Set([
   'WASM_SERVE_INTERNAL_ERROR',
   'WASM_SERVE_CHANGE_REFUSED',
+  'WASM_SERVE_ADMIN_BUSY',
   'WASM_SERVE_FILES_UNSETTLED',
   'WASM_SERVE_STATE_INVALID',
   'WASM_SERVE_STATE_UNWRITABLE',

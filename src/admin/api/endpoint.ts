@@ -28,6 +28,8 @@ export interface ApiRequest {
   readonly body: unknown
   /** Refuses, in its turn, what was not meant for what is served now. (`If-Match`) */
   expectRevision(): void
+  /** To be called before a download. @throws {@link AdminBusyError} if other requests hold too much already. */
+  expectDownload(): void
 }
 
 /** The revision that is served, as an entity tag: of this process, so that none of another is taken for it. */

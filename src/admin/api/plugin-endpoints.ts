@@ -59,13 +59,13 @@ export const pluginEndpoints: readonly Endpoint[] = [
     body: bodies.source,
     takesBytes: true,
     answers: { ...changed, 201: { description: 'It was added.', schema: ref('ChangedPlugin') } },
-    async run({ params: { name = '' }, query, body, expectRevision }, control, reply) {
+    async run({ params: { name = '' }, query, body, expectRevision, expectDownload }, control, reply) {
       const isNew = !control.book.changes.plugins.has(name)
       if (isNew && !NAME.test(name))
         throw new AdminRequestError(
           'A plug-in’s name has 64 letters, digits, dots, dashes and underscores at most, and begins with a letter or digit',
         )
-      const { source, from } = await readBody(body, control)
+      const { source, from } = await readBody(body, control, expectDownload)
       // No route may try it now, and the version is kept: how much memory it may have is up to the routes that come.
       const unfit = await compilePlugin({ ...source, name }, { memoryMax: MOST_PAGES }).then(
         () => undefined,
@@ -185,6 +185,7 @@ function toShares(digest: string): Share[] {
 async function readBody(
   body: unknown,
   control: Control,
+  expectDownload: () => void,
 ): Promise<{ source: Source; from: 'upload' | 'url' }> {
   if (body instanceof Uint8Array) {
     if (body.length === 0) throw new AdminRequestError('The body is empty: it has to be a module')
@@ -193,5 +194,6 @@ async function readBody(
   }
   const { source } = body as { readonly source: string }
   if (!isUrl(source) || /^file:/i.test(source)) throw new AdminForbiddenError('A plug-in from a file')
+  expectDownload()
   return { source: await control.download(source), from: 'url' }
 }
