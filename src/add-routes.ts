@@ -3,7 +3,7 @@ import type { CheckedRouteOptions } from './config/options.ts'
 import { openDirect } from './contract/direct.ts'
 import { openContract } from './contract/named.ts'
 import type { Engine } from './engine/engine.ts'
-import { splitCalls } from './engine/split.ts'
+import { chooseVersion, countCalls } from './engine/split.ts'
 import { RouteInvalidError } from './errors.ts'
 import { meterContract } from './meters/metered-contract.ts'
 import type { CallHooks } from './route/call-hooks.ts'
@@ -13,10 +13,10 @@ import { hooksOf, runHookedCalls } from './route/hooked-calls.ts'
 import { addMethodGuards } from './route/method-guard.ts'
 import type { OpenRoute } from './route/open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './route/open-routes.ts'
-import { type EngineHolder, runCalls, serveRoute } from './route/route.ts'
+import { type RunCall, runCalls, serveRoute } from './route/route.ts'
 import type { RoutePool } from './route/route-pool.ts'
 import { constraintsOf, methodsOf, refuseConflicts } from './route/routes-table.ts'
-import type { RouteSplit, ServedRoute } from './route/served-route.ts'
+import type { ServedRoute } from './route/served-route.ts'
 import { timingHooks } from './route/timing.ts'
 import './tick-shape.ts'
 
@@ -60,9 +60,8 @@ function addRoute(
   methods: string[],
   given: CallHooks & Pick<VersionedOptions, 'isOwnApp' | 'isUnwatched'>,
 ): void {
-  const { options, plugin, exportName, runtime, engine } = versions.live
-  const { instances, split } = instancesOf(versions, pool)
-  const holder: EngineHolder = { engine: instances }
+  const { live, next } = versions
+  const { options, plugin, exportName, runtime, engine } = live
   const { url, host, bodyLimit, description, timing } = options
   const allHooks = hooksOf(given, options)
   const isPlain = !timing && !allHooks && Object.keys(options.headers).length === 0
@@ -79,17 +78,31 @@ function addRoute(
     plugin: plugin.name,
     digest: plugin.digest,
     function: exportName,
-    engine: engine.name,
-    workers: engine.name === 'workers' ? engine.workers : 0,
+    ...engineOf(live),
     engineReason: engine.name === 'workers' ? engine.reason : undefined,
     get trouble() {
-      return holder.engine.trouble
+      return live.instances.trouble ?? next?.route.instances.trouble
     },
     runtime: runtime.name,
-    split,
+    split: next && {
+      ...engineOf(next.route),
+      digest: next.route.plugin.digest,
+      percent: next.percent,
+      counts: [pool.countsOf(live), pool.countsOf(next.route)],
+    },
   }
-  const calls = { exportName, contract, holder, isDirect }
-  const run = allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls)
+  const runOf = (exportName: string, engine: Engine): RunCall => {
+    const calls = { exportName, contract, holder: { engine }, isDirect }
+    return atEndOfTurn(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), calls.holder)
+  }
+  // Where calls are not split, nothing stands between a route and its instances.
+  let run = runOf(exportName, live.instances)
+  if (next) {
+    const counted = (version: OpenRoute) =>
+      runOf(version.exportName, countCalls(version.instances, pool.countsOf(version)))
+    const choose = chooseVersion(counted(live), counted(next.route), next.percent)
+    run = (request, reply) => choose()(request, reply)
+  }
   try {
     app.route({
       method: [...methods],
@@ -104,30 +117,16 @@ function addRoute(
         ...(timing ? [timingHooks.onRequest] : []),
       ],
       ...(timing && { onSend: timingHooks.onSend }),
-      handler: serveRoute(atEndOfTurn(run, holder), bodyLimit),
+      handler: serveRoute(run, bodyLimit),
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })
   }
 }
 
-/** Those of the one version, and nothing in between; or of two, between which calls are split. */
-function instancesOf(
-  { live, next }: OpenVersions,
-  pool: RoutePool,
-): { instances: Engine; split?: RouteSplit } {
-  if (!next) return { instances: live.instances }
-  const version = (route: OpenRoute) => {
-    const { instances: engine, exportName } = route
-    return { engine, exportName, counts: pool.countsOf(route) }
-  }
-  const [first, second] = [version(live), version(next.route)]
-  const split = {
-    digest: next.route.plugin.digest,
-    percent: next.percent,
-    counts: [first.counts, second.counts] as const,
-  }
-  return { instances: splitCalls(first, second, next.percent), split }
+/** How the calls of a version are run, in the words of a {@link ServedRoute}. */
+function engineOf({ engine }: OpenRoute): Pick<ServedRoute, 'engine' | 'workers'> {
+  return { engine: engine.name, workers: engine.name === 'workers' ? engine.workers : 0 }
 }
 
 /** A hook for a route that has headers: so that failures have them too. */

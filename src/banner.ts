@@ -29,9 +29,14 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
 }
 
 /** Where a route's guests run; with why it has threads, unless somebody asked for just that. */
-export function renderEngine({ engine, workers, engineReason }: ServedRoute): string {
-  if (workers === 0) return engine
-  return `${workers} ${workers === 1 ? 'worker' : 'workers'}${engineReason ? ` (${engineReason})` : ''}`
+export function renderEngine({ engine, workers, engineReason, split }: ServedRoute): string {
+  const first = renderThreads(engine, workers) + (engineReason ? ` (${engineReason})` : '')
+  const second = split && renderThreads(split.engine, split.workers)
+  return second && (split.engine !== engine || split.workers !== workers) ? `${first}, and ${second}` : first
+}
+
+function renderThreads(engine: string, workers: number): string {
+  return workers === 0 ? engine : `${workers} ${workers === 1 ? 'worker' : 'workers'}`
 }
 
 function renderExample(url: string, route: ServedRoute | undefined): string {

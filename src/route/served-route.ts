@@ -32,6 +32,10 @@ export interface ServedRoute {
 export interface RouteSplit {
   /** SHA-256 of the second one's main module, in hex. */
   readonly digest: string
+  /** What runs the second one, which may be another engine than that of the first. */
+  readonly engine: string
+  /** Threads that run the calls of the second one; 0: the event loop. */
+  readonly workers: number
   /** How many calls of 100 it gets. */
   readonly percent: number
   /** Of the first and the second, since they were opened. */

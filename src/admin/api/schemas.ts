@@ -169,7 +169,12 @@ export const SCHEMAS = {
       description: text('In the words of the configuration.'),
       trouble: text('What is wrong with it at present.'),
       errorStatus: count('Status when the guest says no.'),
-      split: object({ digest, percent }),
+      split: object({
+        digest,
+        percent,
+        engine: { type: 'string', enum: ['inline', 'workers'] },
+        workers: count('Threads that run the calls of the second version.'),
+      }),
       from: { type: 'string', enum: ['configuration', 'api'] },
       options: {
         type: 'object',

@@ -41,7 +41,12 @@ function view({ book }: Control, { id, name, served }: Found): object {
     ...route,
     plugin: name,
     trouble: served.trouble, // a getter, which spreading would call once too
-    split: split && { digest: split.digest, percent: split.percent },
+    split: split && {
+      digest: split.digest,
+      percent: split.percent,
+      engine: split.engine,
+      workers: split.workers,
+    },
     from: options ? 'api' : 'configuration',
     options,
   }

@@ -43,7 +43,12 @@ export interface Route {
   readonly workers: number
   readonly description?: string
   readonly trouble?: string
-  readonly split?: { readonly digest: string; readonly percent: number }
+  readonly split?: {
+    readonly digest: string
+    readonly percent: number
+    readonly engine: string
+    readonly workers: number
+  }
 }
 
 export interface Version {

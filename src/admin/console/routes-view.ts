@@ -111,7 +111,7 @@ class RouteRow {
 
   constructor(route: Route) {
     this.#route = route
-    const { id, methods, plugin, digest, description, trouble, split } = route
+    const { id, methods, plugin, digest, description, trouble, engine, split } = route
     const methodNames = methods.join(', ')
     this.node = element(
       'tr',
@@ -135,7 +135,12 @@ class RouteRow {
         element('a', { href: `#/plugins/${encodeURIComponent(plugin)}` }, plugin),
         element('code', { class: 'note' }, formatDigest(digest)),
         split !== undefined &&
-          element('span', { class: 'badge warn' }, `${split.percent} % to ${formatDigest(split.digest)}`),
+          element(
+            'span',
+            { class: 'badge warn' },
+            `${split.percent} % to ${formatDigest(split.digest)}`,
+            split.engine !== engine && ` (${split.engine})`,
+          ),
       ),
       element('td', { 'data-label': 'Requests/s', class: 'rate' }, this.#rate, this.#chart.node),
       ...this.#cells,
