@@ -1,20 +1,22 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { createApp } from './app.ts'
-import { checkServerOptions, type ServerOptions } from './config/options.ts'
+import { type CreateServerOptions, checkCreateServerOptions } from './config/options.ts'
 import { openLog } from './log/log.ts'
 
 /**
  * Makes a Fastify app that serves plug-ins and nothing else, hardened, with its engines open: ready for `listen` or
  * `inject`. Who calls it closes it.
  *
+ * @param options - Those of the server, without what is for the command alone: where it listens, its admin listener,
+ * `watch`, `drainMs` and `graceMs`.
  * @param log - Default: JSON lines on standard error.
  * @throws {@link OptionsError}, and what {@link loadPlugin} and the opening of instances throw.
  */
 export async function createServer(
-  options: ServerOptions,
+  options: CreateServerOptions,
   log?: FastifyBaseLogger,
 ): Promise<FastifyInstance> {
-  const checked = checkServerOptions(options)
+  const checked = checkCreateServerOptions(options)
   const { app } = await createApp(checked, log ?? openLog(checked.logLevel))
   return app
 }

@@ -1,4 +1,5 @@
 export {
+  type CreateServerOptions,
   checkServerOptions,
   checkWasmServeOptions,
   type Problem,

@@ -21,6 +21,9 @@ export type WasmServeOptions = WithRoutes<Static<typeof wasmServeSchema>, RouteO
 /** Options of the server. */
 export type ServerOptions = WithRoutes<Static<typeof serverSchema>, RouteOptions>
 
+/** Options of {@link createServer}: those of the server, without what is for the command. */
+export type CreateServerOptions = Omit<ServerOptions, keyof typeof FOR_COMMAND>
+
 /** JSON Schema knows no functions. */
 type WithCode<Route> = {
   [Key in keyof Route]: Key extends 'functions'
@@ -79,6 +82,47 @@ export function checkWasmServeOptions(options: unknown): CheckedWasmServeOptions
 export function checkServerOptions(options: unknown): CheckedServerOptions {
   return check<CheckedServerOptions>(isServerOptions, options)
 }
+
+/**
+ * Checks the options of {@link createServer}; the caller's object is not changed.
+ *
+ * @throws {@link OptionsError} listing every problem, also options that only the command has.
+ */
+export function checkCreateServerOptions(options: unknown): CheckedServerOptions {
+  const given = Object.entries({ ...(options as object | undefined) })
+  const found = given.flatMap(([name, value]) =>
+    value !== undefined && Object.hasOwn(FOR_COMMAND, name)
+      ? [{ ...problemAt([name], FOR_COMMAND[name as keyof typeof FOR_COMMAND]), ofKey: true }]
+      : [],
+  )
+  if (found.length === 0) return checkServerOptions(options)
+  try {
+    checkServerOptions(Object.fromEntries(given.filter(([name]) => !Object.hasOwn(FOR_COMMAND, name))))
+  } catch (error) {
+    if (error instanceof OptionsError) found.push(...problemsOf(error))
+  }
+  throw optionsError(found)
+}
+
+const LISTEN = 'has no effect in createServer, which does not listen: give it to app.listen()'
+const ADMIN = 'has no effect in createServer, which opens no admin listener: use the command'
+const DRAIN = 'has no effect in createServer: app.close() waits for the requests in flight'
+
+/** Options that {@link createServer} could only ignore, and what to do instead. */
+const FOR_COMMAND = {
+  host: LISTEN,
+  port: LISTEN,
+  socket: LISTEN,
+  reusePort: LISTEN,
+  admin: ADMIN,
+  adminToken: ADMIN,
+  adminHosts: ADMIN,
+  state: ADMIN,
+  uploadLimit: ADMIN,
+  watch: 'has no effect in createServer, which does not watch files: use the command',
+  drainMs: DRAIN,
+  graceMs: DRAIN,
+} as const satisfies Partial<Record<keyof ServerOptions, string>>
 
 /**
  * Checks how plug-ins are to be loaded.

@@ -1,12 +1,17 @@
 import { onTestFinished } from 'vitest'
 import { createApp } from '../../src/app.ts'
-import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/config/options.ts'
+import {
+  type CreateServerOptions,
+  checkServerOptions,
+  type RouteOptions,
+  type ServerOptions,
+} from '../../src/config/options.ts'
 import { createServer } from '../../src/index.ts'
 import { openLog } from '../../src/log/log.ts'
 import { type RunningServer, startServer } from '../../src/server.ts'
 
 /** An app that serves one route, for `inject`; closed when the test ends. */
-export async function serve(route: RouteOptions, server: Partial<ServerOptions> = {}) {
+export async function serve(route: RouteOptions, server: Partial<CreateServerOptions> = {}) {
   const app = await createServer({ logLevel: 'silent', stallMs: 0, ...server, routes: [route] })
   onTestFinished(() => app.close())
   return app

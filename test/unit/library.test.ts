@@ -126,6 +126,38 @@ test.each([
   await expect(createServer({ logLevel: 'silent', ...options } as never)).rejects.toMatchObject({ code })
 })
 
+test('options of the command that createServer could only ignore are refused, each by its name', async () => {
+  const ofCommand = {
+    host: '127.0.0.1',
+    port: 0,
+    socket: '/tmp/a.sock',
+    reusePort: true,
+    admin: '9090',
+    adminToken: 'a-token-of-32-characters-or-so-12',
+    adminHosts: ['a.example'],
+    state: 'state',
+    uploadLimit: 1,
+    watch: true,
+    drainMs: 0,
+    graceMs: 0,
+  }
+  const routes = [{ plugin: guest('echo'), url: 1 }]
+  const refused: unknown = await createServer({ ...ofCommand, routes } as never).catch((error) => error)
+  expect(refused).toMatchObject({ code: 'WASM_SERVE_OPTIONS_INVALID' })
+  const problems = library.problemsOf(refused as InstanceType<typeof library.OptionsError>)
+  expect(problems.map(({ option }) => option)).toEqual([...Object.keys(ofCommand), 'routes[0].url'])
+})
+
+test('an option of the command that is undefined is none', async () => {
+  const app = await createServer({
+    logLevel: 'silent',
+    port: undefined,
+    routes: [{ plugin: guest('echo') }],
+  } as never)
+  expect((await app.inject({ method: 'POST', url: '/', payload: 'hi' })).body).toBe('hi')
+  await app.close()
+})
+
 test('a server can be listened to as any Fastify app', async () => {
   const app = await createServer({ logLevel: 'silent', routes: [{ plugin: guest('upper') }] })
   onTestFinished(() => app.close())
@@ -216,6 +248,7 @@ test.each([
 test('what the package exports changes only on purpose', () => {
   expect(Object.keys(library).sort()).toMatchInlineSnapshot(`
     [
+      "AdminBusyError",
       "AdminConflictError",
       "AdminForbiddenError",
       "AdminOriginRefusedError",
@@ -253,6 +286,7 @@ test('what the package exports changes only on purpose', () => {
       "HostFunctionAsyncError",
       "HostFunctionInvalidError",
       "HostUnavailableError",
+      "HttpVersionError",
       "InputUnreadableError",
       "InstanceBusyError",
       "InstanceStartError",
@@ -299,6 +333,7 @@ test('what the package exports changes only on purpose', () => {
       "StoreUnavailableError",
       "TlsInvalidError",
       "TokenRefusedError",
+      "TransferCodingError",
       "UsageError",
       "WasiDisabledError",
       "WorkerLostError",

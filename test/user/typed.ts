@@ -70,8 +70,10 @@ app.addHook('onRoute', ({ config }) => {
 
 try {
   const plugin = await loadPlugin('hello.wasm', { isolation: 'fresh' })
-  const server = await createServer({ ...hooks, port: 0, routes: [{ plugin, isolation: 'fresh' }] })
+  const server = await createServer({ ...hooks, routes: [{ plugin, isolation: 'fresh' }] })
   await server.close()
+  // @ts-expect-error: the app is listened with; only the command listens by itself
+  await createServer({ port: 0, routes: [{ plugin }] })
 } catch (error) {
   if (error instanceof OptionsError) console.log(problemsOf(error).map(({ option }) => option))
 }
