@@ -1,11 +1,11 @@
 import Fastify from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
-import { addRoutes } from '../src/add-routes.ts'
-import { checkWasmServeOptions } from '../src/config/options.ts'
-import { loadPlugin, type Plugin } from '../src/plugin/plugin.ts'
-import type { CallHooks } from '../src/route/call-hooks.ts'
-import type { ServedRoute } from '../src/route/served-route.ts'
-import { guest, guestBytes } from './support/guest.ts'
+import { addRoutes } from '../../src/add-routes.ts'
+import { checkWasmServeOptions } from '../../src/config/options.ts'
+import { loadPlugin, type Plugin } from '../../src/plugin/plugin.ts'
+import type { CallHooks } from '../../src/route/call-hooks.ts'
+import type { ServedRoute } from '../../src/route/served-route.ts'
+import { guest, guestBytes } from '../support/guest.ts'
 
 /** A version of a guest that needs threads, for its manifest has a deadline. */
 async function withDeadline(name: string): Promise<Plugin> {
