@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { run, start } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
-import { startLoad } from '../support/load.ts'
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'wasm-serve-change-'))
@@ -16,36 +15,6 @@ async function ask(url: string, body = 'abc') {
   const answer = await fetch(url, { method: 'POST', body })
   return [answer.status, await answer.text()]
 }
-
-test(
-  'SIGHUP reads the config file and the plug-ins again, under load, 20 times',
-  { timeout: 120_000 },
-  async () => {
-    const cwd = folder()
-    const config = (name: string) => `port: 0\nroutes:\n  - { url: /, plugin: ${name}.wasm }\n`
-    for (const name of ['echo', 'upper']) cpSync(guest(name), join(cwd, `${name}.wasm`))
-    writeFileSync(join(cwd, 'wasm-serve.yaml'), config('echo'))
-    const server = start([], {}, { cwd })
-    const url = await server.listening()
-    const load = startLoad({
-      url: `${url}/`,
-      connections: 20,
-      body: (id) => `id ${id}`,
-      isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
-    })
-    for (let time = 1; time <= 20; time++) {
-      const name = time % 2 ? 'upper' : 'echo'
-      writeFileSync(join(cwd, 'next.yaml'), config(name))
-      renameSync(join(cwd, 'next.yaml'), join(cwd, 'wasm-serve.yaml'))
-      server.kill('SIGHUP')
-      await Promise.all([server.logged('"changed"', time), load.answered(20)])
-      expect(await ask(url)).toEqual([200, time % 2 ? 'ABC' : 'abc'])
-    }
-    expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0, closing: 0 })
-    server.kill('SIGTERM')
-    expect(await server.ended).toMatchObject({ code: 0 })
-  },
-)
 
 test('a config file that is wrong changes nothing, and the log says what is wrong with it', async () => {
   const cwd = folder()

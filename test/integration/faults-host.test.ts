@@ -171,30 +171,3 @@ test('a guest that asks where it may not is told no, also by a way round, and go
   }
   expect(forbidden.accepted).toBe(0)
 })
-
-test('a guest that waits for a server that never answers is ended at its deadline, and its request with it', async () => {
-  const origin = await serveHttp((request, response) => {
-    if (request.url === '/well') response.writeHead(200, { connection: 'close' }).end('well')
-  })
-  const { url } = await listening({
-    url: '/ask',
-    plugin: guest('fetch'),
-    function: 'fetch',
-    allowedHosts: ['127.0.0.1'],
-    timeoutMs: 200,
-    workers: 2,
-  })
-  const send = (path: string) =>
-    ask(
-      `${url}/ask`,
-      JSON.stringify({ url: `http://127.0.0.1:${origin.port}${path}`, method: 'GET', headers: {} }),
-    )
-  for (let i = 0; i < 5; i++) {
-    const [silent, other] = await Promise.all([send('/silent'), send('/silent')])
-    for (const each of [silent, other]) {
-      expect(each).toMatchObject({ status: 504, code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
-    }
-    expect(await send('/well')).toMatchObject({ status: 200, body: expect.stringMatching(/^.200well$/) })
-  }
-  await origin.allClosed()
-})

@@ -76,16 +76,6 @@ describe('a store', () => {
     await mount([{ plugin: guest('echo') }], { store: 'redis://127.0.0.1:1' })
   })
 
-  test('that cannot be opened is an error at the start', async () => {
-    const routes = routesOf(kvPlugin(), ['get', 'set'])
-    await expect(mount(routes, { store: 'redis://127.0.0.1:1' })).rejects.toMatchObject({
-      code: 'WASM_SERVE_STORE_UNAVAILABLE',
-    })
-    await expect(mount(routes, { store: `lmdb:${guest('echo')}` })).rejects.toMatchObject({
-      code: 'WASM_SERVE_STORE_INVALID',
-    })
-  })
-
   test('goes on when another app of the process that had it too is closed', async () => {
     const store = await storeOf.lmdb()
     const [old, next] = [

@@ -39,7 +39,7 @@ export async function listenBoth(
   server: Partial<ServerOptions> = {},
   log = openLog('silent'),
 ): Promise<RunningServer & { adminUrl: string }> {
-  const own = { stallMs: 0, drainMs: 0, graceMs: 1_000, port: 0, adminToken: TOKEN }
+  const own = { stallMs: 0, drainMs: 0, graceMs: 100, port: 0, adminToken: TOKEN }
   const options = checkServerOptions({ ...own, ...server, routes })
   const admin = await startAdmin('127.0.0.1:0', options, log)
   const { app, routes: served } = await createApp({ ...options, meters: admin.meters }, log)

@@ -7,7 +7,7 @@ import { startServer } from '../../src/server.ts'
 /** What a change makes: these routes. */
 export function wanted(routes: RouteOptions[], server: Partial<ServerOptions> = {}): MakeWanted<Wanted> {
   return async () => {
-    const quick = { stallMs: 0, drainMs: 0, graceMs: 1_000, port: 0, logLevel: 'silent' } as const
+    const quick = { stallMs: 0, drainMs: 0, graceMs: 100, port: 0, logLevel: 'silent' } as const
     return { options: checkServerOptions({ ...quick, ...server, routes }), pages: 0 }
   }
 }

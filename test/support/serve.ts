@@ -33,7 +33,7 @@ export async function listenAll(
   server: Partial<ServerOptions> = {},
   log = openLog('silent'),
 ): Promise<RunningServer & { port: number }> {
-  const options = checkServerOptions({ stallMs: 0, drainMs: 0, graceMs: 1_000, port: 0, ...server, routes })
+  const options = checkServerOptions({ stallMs: 0, drainMs: 0, graceMs: 100, port: 0, ...server, routes })
   const { app } = await createApp(options, log)
   const running = await startServer(options, app, log)
   return { ...running, port: Number(new URL(running.url).port) }

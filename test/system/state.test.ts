@@ -28,3 +28,13 @@ test('a thread that is ended in the middle of a write leaves the store whole, an
     expect(await post('/get', 'of other')).toMatchObject({ body: String(round) })
   }
 })
+
+test('a store that cannot be opened is an error at the start', async () => {
+  const routes = routesOf(kvPlugin(), ['get', 'set'])
+  await expect(mount(routes, { store: 'redis://127.0.0.1:1' })).rejects.toMatchObject({
+    code: 'WASM_SERVE_STORE_UNAVAILABLE',
+  })
+  await expect(mount(routes, { store: `lmdb:${guest('echo')}` })).rejects.toMatchObject({
+    code: 'WASM_SERVE_STORE_INVALID',
+  })
+})
