@@ -1,5 +1,12 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { chaosRoutes, rage, randomOf } from '../test/support/chaos.ts'
+import { forkServer } from '../test/support/fork-server.ts'
 import { measureRuntimes } from './calls.ts'
+import { assembleGuestFile } from './guest.ts'
 import { autocannon } from './load/autocannon.ts'
+import { measureNeighbours, NEIGHBOURS } from './neighbours.ts'
 import { renderNumber } from './origin.ts'
 import { runUnderLoad } from './run.ts'
 import { HELLO_BODY, noPlugin, ours, type Scenario } from './scenario.ts'
@@ -43,6 +50,27 @@ const GUARDS: readonly Guard[] = [
   {
     checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 1.8 }],
     measure: measureStartTimes,
+  },
+  {
+    checks: [
+      { name: 'time of a tick after V8 has collected: with src/tick-shape.ts to without', limit: 0.5 },
+    ],
+    measure: measureTickTimes,
+  },
+  {
+    // A guest that held the event loop until its deadline would make it a hundred times.
+    checks: NEIGHBOURS.map((does) => ({
+      name: `p99 of other routes: beside guests that ${does} to beside guests that work`,
+      limit: 8,
+    })),
+    measure: measureNeighbours,
+  },
+  {
+    checks: [
+      { name: 'resident memory of the process: after three times as much chaos to after once', limit: 1.4 },
+      { name: "V8's heap: after three times as much chaos to after once", limit: 1.4 },
+    ],
+    measure: measureGrowth,
   },
 ]
 
@@ -113,3 +141,43 @@ async function measureStartTimes(): Promise<number[]> {
 }
 
 const STARTS = 5
+
+/** If Node.js cures what `src/tick-shape.ts` is for, the ratio is 1, and the module can go. */
+async function measureTickTimes(): Promise<number[]> {
+  const without = await tickNs()
+  return [(await tickNs(fileOf('../lib/tick-shape.js'))) / without]
+}
+
+async function tickNs(...modules: string[]): Promise<number> {
+  const args = ['--expose-gc', fileOf('ticks.mjs'), ...modules]
+  return Number((await promisify(execFile)(process.execPath, args)).stdout)
+}
+
+function fileOf(path: string): string {
+  return fileURLToPath(new URL(path, import.meta.url))
+}
+
+/** Of a process whose guests fail in all ways while its app is replaced. @throws when an answer was wrong. */
+async function measureGrowth(): Promise<number[]> {
+  const routes = chaosRoutes(await assembleGuestFile('zoo', '../test/guests'))
+  const { child, started } = forkServer({ routes })
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
+  try {
+    const server = await started
+    const random = randomOf(1)
+    const memoryAfter = async (rounds: number) => {
+      const problems = await rage(server, routes, random, rounds)
+      if (problems.length > 0) throw new Error(`in chaos: ${problems.slice(0, 10).join(', ')}`)
+      return (await server.measure()).memory
+    }
+    const before = await memoryAfter(CHAOS_ROUNDS)
+    const after = await memoryAfter(2 * CHAOS_ROUNDS)
+    return [after.rss / before.rss, after.heapUsed / before.heapUsed]
+  } finally {
+    kill()
+    process.off('exit', kill)
+  }
+}
+
+const CHAOS_ROUNDS = 3

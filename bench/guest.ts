@@ -3,18 +3,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import loadWabt from 'wabt'
 
-/** The bytes of a guest of `bench/guests`, assembled. */
-export async function assembleGuest(name: string): Promise<Uint8Array> {
+/** The bytes of a guest of `bench/guests`, assembled; or of another folder, named from `bench`. */
+export async function assembleGuest(name: string, folder = 'guests'): Promise<Uint8Array> {
   const wabt = await loadWabt()
-  const text = readFileSync(new URL(`guests/${name}.wat`, import.meta.url), 'latin1') // wabt wants bytes
+  const text = readFileSync(new URL(`${folder}/${name}.wat`, import.meta.url), 'latin1') // wabt wants bytes
   return wabt.parseWat(`${name}.wat`, text).toBinary({}).buffer
 }
 
 /** The same as a file, which is there until the bench ends. @returns its path. */
-export async function assembleGuestFile(name: string): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-guest-'))
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-  const path = join(folder, `${name}.wasm`)
-  writeFileSync(path, await assembleGuest(name))
+export async function assembleGuestFile(name: string, folder?: string): Promise<string> {
+  const target = mkdtempSync(join(tmpdir(), 'wasm-serve-guest-'))
+  process.once('exit', () => rmSync(target, { recursive: true, force: true }))
+  const path = join(target, `${name}.wasm`)
+  writeFileSync(path, await assembleGuest(name, folder))
   return path
 }

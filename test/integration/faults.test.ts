@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ask, bystanderRoutes, expectWell } from '../support/faults.ts'
+import { CHAOS_FUNCTIONS } from '../support/chaos.ts'
+import { ask, BYSTANDERS, bystanderRoutes, expectWell } from '../support/faults.ts'
 import { file, guest } from '../support/guest.ts'
+import { startLoad } from '../support/load.ts'
 import { listenAll } from '../support/serve.ts'
 
 let server: Awaited<ReturnType<typeof listenAll>>
@@ -12,6 +14,7 @@ beforeAll(async () => {
   server = await listenAll([
     { url: '/zoo', ...zoo, timeoutMs: 20_000 },
     { url: '/deadline', ...zoo, timeoutMs: 200 },
+    { url: '/ends', ...zoo, functions: CHAOS_FUNCTIONS, workers: 1, timeoutMs: 20_000 },
     { url: '/wasi', ...wasi, timeoutMs: 20_000 },
     { url: '/wasi-deadline', ...wasi, timeoutMs: 200 },
     ...bystanderRoutes(),
@@ -73,4 +76,25 @@ test('100 faults of all kinds at a time cost their own calls only', async () => 
     if (!expected) expect(body).toBe(sent)
   }
   await expectWell(server.url, '/zoo')
+})
+
+test.each([
+  ['never return', '/deadline', 'L', ...DEADLINE],
+  ['fill all memory and trap', '/zoo', 'M', ...TRAP],
+  ['end their thread', '/ends', 'H die', 500, 'WASM_SERVE_WORKER_LOST'],
+])('while guests %s, the other routes answer every request', async (_what, path, body, status, code) => {
+  let isOver = false
+  const failures = Array.from({ length: 2 }, async () => {
+    do expect(await ask(server.url + path, body)).toMatchObject({ status, code })
+    while (!isOver)
+  })
+  const others = BYSTANDERS.map(async (other) => {
+    const load = startLoad({ url: server.url + other, connections: 4, body: (id) => `${other} ${id}` })
+    await load.answered(200)
+    expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0 })
+  })
+  const answered = Promise.all(others).finally(() => {
+    isOver = true
+  })
+  await Promise.all([answered, ...failures])
 })

@@ -1,60 +1,12 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
-import type { ChangeRecord } from '../../src/change/change-record.ts'
 import type { ServerOptions } from '../../src/config/options.ts'
+import { forkServer, type ServerProcess } from './fork-server.ts'
 
-/** A server in a process of its own. */
-export interface ServerProcess {
-  readonly url: string
-  readonly child: ChildProcess
-  /** Resolves when it has ended. */
-  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** Puts another app in the place of the present one. @returns the code of the failure, if there is one. */
-  replace(options: ServerOptions): Promise<string | undefined>
-  /** Serves other routes, as a reload does. */
-  change(options: Pick<ServerOptions, 'routes'>): Promise<ChangeRecord>
-  /** What it holds when there is nothing to do. */
-  measure(): Promise<Held>
-}
+export type { Held, ServerProcess } from './fork-server.ts'
 
-/** What a process holds. */
-export interface Held {
-  readonly memory: NodeJS.MemoryUsage
-  /** What keeps its event loop alive, by kind. */
-  readonly handles: Readonly<Record<string, number>>
-  /** What Node has warned of. */
-  readonly warnings: readonly string[]
-}
-
-const SCRIPT = new URL('serve-process.mjs', import.meta.url)
-
-/** Starts a server; killed when the test ends. */
-export async function startServerProcess(options: ServerOptions): Promise<ServerProcess> {
-  const child = fork(SCRIPT, [JSON.stringify({ stallMs: 0, port: 0, ...options })], {
-    execArgv: ['--expose-gc'],
-  })
+/** Starts a server in a process of its own; killed when the test ends. */
+export function startServerProcess(options: ServerOptions): Promise<ServerProcess> {
+  const { child, started } = forkServer(options)
   onTestFinished(() => void child.kill('SIGKILL'))
-  const ended = once(child, 'exit').then(([code, signal]) => ({ code, signal }))
-  const over = ended.then(({ code, signal }) => Promise.reject(new Error(`it ended with ${signal ?? code}`)))
-  over.catch(() => undefined) // those who ask are told
-  const [{ url }] = await Promise.race([once(child, 'message'), over])
-
-  const answers = new Map<number, (answer: unknown) => void>()
-  let lastId = 0
-  child.on('message', (answer: { id: number }) => answers.get(answer.id)?.(answer))
-  const ask = <Answer>(question: object): Promise<Answer> => {
-    const id = ++lastId
-    const answer = new Promise<Answer>((resolve) => answers.set(id, (given) => resolve(given as Answer)))
-    child.send({ id, ...question })
-    return Promise.race([answer, over])
-  }
-  return {
-    url,
-    child,
-    ended,
-    replace: async (next) => (await ask<{ code?: string }>({ replace: { stallMs: 0, ...next } })).code,
-    change: (change) => ask<ChangeRecord>({ change }),
-    measure: () => ask<Held>({}),
-  }
+  return started
 }

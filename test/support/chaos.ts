@@ -1,0 +1,123 @@
+import { fileURLToPath } from 'node:url'
+import type { RouteOptions } from '../../src/config/options.ts'
+import type { ServerProcess } from './fork-server.ts'
+import { type LoadAnswer, startLoad } from './load.ts'
+
+/*
+ * All that can go wrong, at once and at random. For tests and for the bench: this file imports nothing of Vitest.
+ */
+
+/** No request may take so long: all limits of the server together are far less. */
+export const HANG_MS = 60_000
+
+/** What a request asks of zoo.wat, how many of 1,000 do so on the event loop and in threads, and how they may end. */
+const MOODS = [
+  { begin: 'x', inline: 950, threads: 930, ends: ['200'] },
+  { begin: `x${'x'.repeat(40_000)}`, inline: 10, threads: 10, ends: ['200'] },
+  { begin: 'L', inline: 0, threads: 20, ends: ['504 DEADLINE_EXCEEDED'] },
+  { begin: 'T', inline: 20, threads: 20, ends: ['500 GUEST_TRAP'] },
+  { begin: 'M', inline: 5, threads: 5, ends: ['500 GUEST_TRAP'] },
+  { begin: 'E', inline: 10, threads: 5, ends: ['409'] },
+  { begin: 'P', inline: 5, threads: 2, ends: ['502 OUTPUT_TOO_LARGE'] },
+  { begin: 'H die ', inline: 0, threads: 7, ends: ['500 WORKER_LOST', '504 DEADLINE_EXCEEDED'] },
+  { begin: 'H eat ', inline: 0, threads: 1, ends: ['500 WORKER_LOST', '504 DEADLINE_EXCEEDED'] },
+] as const
+
+/** How every call in a thread may end. */
+const BUSY = ['503 QUEUE_FULL', '503 QUEUE_SLOW']
+
+/** The path of a module of host functions for zoo.wat: an input that begins with `H die` ends the thread. */
+export const CHAOS_FUNCTIONS = fileURLToPath(new URL('chaos-functions.mjs', import.meta.url))
+
+/** @param plugin - Path of zoo.wat, assembled. */
+export function chaosRoutes(plugin: string): RouteOptions[] {
+  const zoo = { plugin, functions: CHAOS_FUNCTIONS, memoryMax: 256 }
+  return [
+    { ...zoo, url: '/inline' },
+    { ...zoo, url: '/threads', workers: 1, timeoutMs: 500 },
+    { ...zoo, url: '/two', workers: 2, timeoutMs: 500 },
+  ]
+}
+
+/** Answers that each route gives in a round. */
+const ANSWERS = 30
+
+/**
+ * Has 100 clients on the three routes. Each round replaces the app, and then waits until each route has given some
+ * more answers.
+ *
+ * @param server - Serves `routes`.
+ * @param random - Decides what the clients send.
+ * @returns what should not be, in words: wrong answers, broken connections, failures that are not those of the requests.
+ * @throws if a request hangs.
+ */
+export async function rage(
+  server: ServerProcess,
+  routes: RouteOptions[],
+  random: () => number,
+  rounds: number,
+): Promise<string[]> {
+  const problems: string[] = []
+  const note = ({ status, body }: LoadAnswer, sent: string) => {
+    const code =
+      status !== 409 && status >= 400 ? ` ${JSON.parse(body).code.slice('WASM_SERVE_'.length)}` : ''
+    const mood = MOODS.findLast(({ begin }) => sent.startsWith(begin))
+    const ends: readonly string[] = mood?.ends ?? []
+    const end = `${status}${code}`
+    if (!ends.includes(end) && !BUSY.includes(end)) problems.push(`${sent.slice(0, 6)}: ${end}`)
+  }
+  const clients = [
+    { path: '/inline', where: 'inline', connections: 34 },
+    { path: '/threads', where: 'threads', connections: 33 },
+    { path: '/two', where: 'threads', connections: 33 },
+  ] as const
+  const loads = clients.map(({ path, where, connections }) => {
+    const body = (id: string) => `${choose(random, where)}${id}`
+    return startLoad({ url: server.url + path, connections, body, onAnswer: note })
+  })
+  for (let round = 0; round < rounds; round++) {
+    const failure = await server.replace({ routes })
+    if (failure !== undefined) problems.push(`the app was not replaced: ${failure}`)
+    await Promise.all(loads.map((load) => inTime(load.answered(ANSWERS))))
+  }
+  for (const load of loads) {
+    const { wrong, resets, refused, closing } = await inTime(load.stop())
+    for (const [name, count] of Object.entries({ wrong, resets, refused, closing })) {
+      if (count > 0) problems.push(`${name}: ${count}`)
+    }
+  }
+  return problems
+}
+
+function choose(random: () => number, where: 'inline' | 'threads'): string {
+  let rest = random() * MOODS.reduce((sum, mood) => sum + mood[where], 0)
+  for (const mood of MOODS) {
+    rest -= mood[where]
+    if (rest < 0) return mood.begin
+  }
+  return 'x'
+}
+
+/** The same numbers for the same seed, from 0 to 1. (mulberry32) */
+export function randomOf(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** @throws if it takes so long that a request must hang. */
+async function inTime<Value>(promise: Promise<Value>): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('a request hangs')), HANG_MS)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
