@@ -19,7 +19,12 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'integration', include: ['test/integration/*.test.ts'], isolate: false, testTimeout: 30_000 },
+        test: {
+          name: 'integration',
+          include: ['test/integration/*.test.ts'],
+          isolate: false,
+          testTimeout: 30_000,
+        },
       },
       { extends: true, test: { name: 'system', include: ['test/system/*.test.ts'], testTimeout: 120_000 } },
     ],

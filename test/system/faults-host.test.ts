@@ -45,11 +45,6 @@ beforeAll(async () => {
 
 afterAll(() => server.drain())
 
-const _TRAP = [500, 'WASM_SERVE_GUEST_TRAP'] as const
-const _LOST = [500, 'WASM_SERVE_WORKER_LOST'] as const
-const _DEADLINE = [504, 'WASM_SERVE_DEADLINE_EXCEEDED'] as const
-const _WELL = [200, undefined] as const
-
 async function listening(route: RouteOptions, log = openLog('silent')) {
   const running = await listenAll([route, ...bystanderRoutes()], {}, log)
   onTestFinished(() => running.drain())

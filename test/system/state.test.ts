@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { guest } from '../support/guest.ts'
 import { kvPlugin, mount, routesOf } from '../support/state-suite.ts'
 import { newFolder } from '../support/stores.ts'
 

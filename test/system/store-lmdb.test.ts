@@ -179,7 +179,7 @@ describe('the lmdb store', () => {
   })
 
   test('is refused with its reason where the disk has no room for a new one', async () => {
-    const script = new URL('support/lmdb-full.ts', import.meta.url).pathname
+    const script = new URL('../support/lmdb-full.ts', import.meta.url).pathname
     const folder = newFolder()
     const command = `ulimit -f 4 && exec "$@"` // no file may be larger than 4 KiB
     const args = ['-c', command, 'bash', process.execPath, '--import', 'tsx', script, folder]
