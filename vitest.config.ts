@@ -14,11 +14,9 @@ export default defineConfig({
     reporters: VITEST_RESULTS ? ['default', ['json', { outputFile: VITEST_RESULTS }]] : ['default'],
     projects: [
       {
-        extends: true,
         test: { name: 'unit', include: ['test/unit/*.test.ts'], isolate: false, testTimeout: 30_000 },
       },
       {
-        extends: true,
         test: {
           name: 'integration',
           include: ['test/integration/*.test.ts'],
@@ -26,7 +24,7 @@ export default defineConfig({
           testTimeout: 30_000,
         },
       },
-      { extends: true, test: { name: 'system', include: ['test/system/*.test.ts'], testTimeout: 120_000 } },
+      { test: { name: 'system', include: ['test/system/*.test.ts'], testTimeout: 120_000 } },
     ],
   },
 })

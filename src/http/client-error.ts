@@ -64,7 +64,8 @@ function toKnownError(error: ParserError): KnownError {
 /** @param error - Left out if the client has its answer. */
 function endSocket(socket: Socket, error: KnownError | undefined): void {
   if (!socket.writable) return // the client is gone, or the last answer closes
-  // Not destroyed at once, see `sendAndClose`.
+  // Not destroyed at once, see `sendAndClose`; but read, so that the client's end is noticed.
+  socket.resume()
   socket.end(error ? renderAnswer(error) : '', () => {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS)
     socket.once('close', () => clearTimeout(timer))

@@ -8,7 +8,6 @@ import { expect, onTestFinished, test } from 'vitest'
 import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
 import { run } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
-import { startLoad } from '../support/load.ts'
 import { open } from '../support/socket.ts'
 
 const ECHO = guestBytes('echo')
@@ -266,23 +265,6 @@ test('a plug-in that is removed ends the call that has begun', async () => {
   expect((await post('/shout', 'abc'))[0]).toBe(404)
   client.send('def')
   expect(await client.answer()).toMatchObject({ status: 200, body: Buffer.from('ABCDEF') })
-})
-
-test('replacing and rolling back under load costs no request', { timeout: 60_000 }, async () => {
-  const { api, url } = await startWithAdmin([guest('echo')])
-  const load = startLoad({
-    url: `${url}/`,
-    connections: 20,
-    body: (id) => `id ${id}`,
-    isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
-  })
-  for (let time = 0; time < 10; time++) {
-    expect((await api('PUT', '/api/plugins/echo', UPPER)).status).toBe(200)
-    await load.answered(20)
-    expect((await api('POST', '/api/plugins/echo/rollback')).status).toBe(200)
-    await load.answered(20)
-  }
-  expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0, closing: 0 })
 })
 
 test('a file that changes in the configuration wins over what the API said before', async () => {

@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process'
 import {
   copyFileSync,
   existsSync,
@@ -14,7 +13,6 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { LANGUAGES } from '../../src/commands/new/languages.ts'
 import { run } from '../support/cli.ts'
@@ -155,19 +153,4 @@ test.each([
   expect([code, stdout]).toEqual([2, ''])
   expect(stderr).toMatch(said)
   expect(readdirSync(cwd)).toEqual([])
-})
-
-test('the package has all that projects are made of', async () => {
-  const { stdout } = await promisify(execFile)('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
-    cwd: fileURLToPath(new URL('../..', import.meta.url)),
-  })
-  const [packed] = JSON.parse(stdout) as { files: { path: string }[] }[]
-  const packedPaths = packed?.files.map(({ path }) => path) ?? []
-  const templates = Object.values(LANGUAGES).flatMap(({ folder, files }) =>
-    files.map((file) => `plugins/${folder}/${file}`),
-  )
-  // And the plug-in that the README serves: nothing that was built besides.
-  expect(packedPaths.filter((path) => path.startsWith('plugins/')).sort()).toEqual(
-    [...templates, 'plugins/hello/hello.wasm'].sort(),
-  )
 })

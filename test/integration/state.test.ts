@@ -13,10 +13,7 @@ const storeOf = {
 }
 
 describeState('memory, with guests inline', storeOf.memory, {})
-describeState('memory, with guests of the sdk inline', storeOf.memory, { runtime: 'sdk' })
-describeState('memory, with guests in workers', storeOf.memory, inWorkers)
 describeState('lmdb, with guests in workers', storeOf.lmdb, inWorkers)
-describeState('lmdb, with fresh instances in workers', storeOf.lmdb, { isolation: 'fresh', ...inWorkers })
 if (canWait) describeState('lmdb, with guests that wait inline', storeOf.lmdb, { engine: 'inline' })
 
 describe('where guests run that have state', () => {

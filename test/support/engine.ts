@@ -4,9 +4,7 @@ import { openInline } from '../../src/engine/inline.ts'
 import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import { openWorkers, type WorkersOptions } from '../../src/engine/workers.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
-import { kernel } from '../../src/runtime/kernel.ts'
 import type { Caller, Runtime } from '../../src/runtime/runtime.ts'
-import { sdk } from '../../src/runtime/sdk.ts'
 import { guest } from './guest.ts'
 import { keepLog, settingsOf } from './instance.ts'
 
@@ -16,12 +14,10 @@ export interface EngineKind {
   readonly runtime: Runtime
 }
 
-export const ENGINES: readonly EngineKind[] = [
-  { name: 'inline', runtime: kernel },
-  { name: 'inline', runtime: sdk },
-  { name: 'workers', runtime: kernel },
-  { name: 'workers', runtime: sdk },
-]
+/** Each engine with a runtime. */
+export function enginesOf(runtime: Runtime): readonly EngineKind[] {
+  return (['inline', 'workers'] as const).map((name) => ({ name, runtime }))
+}
 
 /** An engine whose opening is not waited for; closed when the test ends. */
 export async function openEngine(

@@ -1,9 +1,10 @@
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { startApi, temporaryFolder } from '../support/admin-api.ts'
+import { startApi, startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
 import { start } from '../support/cli-process.ts'
 import { guest, guestBytes } from '../support/guest.ts'
+import { startLoad } from '../support/load.ts'
 
 const ECHO = guestBytes('echo')
 const UPPER = guestBytes('upper')
@@ -44,4 +45,21 @@ test('what is changed outlives kill -9, and all of it', { timeout: 60_000 }, asy
   const { body } = await third.api('GET', '/api/routes')
   expect(body.length - answered - (before[1] as unknown[]).length).toBeLessThanOrEqual(1)
   expect((await third.api('GET', '/api/plugins')).body).toMatchObject([{ name: 'echo' }, { name: 'more' }])
+})
+
+test('replacing and rolling back under load costs no request', { timeout: 60_000 }, async () => {
+  const { api, url } = await startWithAdmin([guest('echo')])
+  const load = startLoad({
+    url: `${url}/`,
+    connections: 20,
+    body: (id) => `id ${id}`,
+    isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
+  })
+  for (let time = 0; time < 10; time++) {
+    expect((await api('PUT', '/api/plugins/echo', UPPER)).status).toBe(200)
+    await load.answered(20)
+    expect((await api('POST', '/api/plugins/echo/rollback')).status).toBe(200)
+    await load.answered(20)
+  }
+  expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, resets: 0, refused: 0, closing: 0 })
 })

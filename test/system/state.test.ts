@@ -1,8 +1,15 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { openLmdbStore } from '../../src/store/lmdb.ts'
 import { guest } from '../support/guest.ts'
-import { kvPlugin, mount, routesOf } from '../support/state-suite.ts'
+import { describeState, inWorkers, kvPlugin, mount, routesOf } from '../support/state-suite.ts'
 import { newFolder } from '../support/stores.ts'
+
+const memory = async () => 'memory:'
+const lmdb = async () => `lmdb:${newFolder()}`
+
+describeState('memory, with guests of the sdk inline', memory, { runtime: 'sdk' })
+describeState('memory, with guests in workers', memory, inWorkers)
+describeState('lmdb, with fresh instances in workers', lmdb, { isolation: 'fresh', ...inWorkers })
 
 test('a thread that is ended in the middle of a write leaves the store whole, and open to others', async () => {
   const folder = newFolder()

@@ -289,13 +289,6 @@ test.each([
   expect(renewable(bytes)).toBeUndefined()
 })
 
-test('a module whose renewable form is more than V8 accepts is served fresh all the same', async () => {
-  const bytes = guestBytes(`(module (memory 1 9) ${'(global i32 (i32.const 0))'.repeat(1_000_000)} ${USES})`)
-  expect(isValid(bytes)).toBe(true)
-  const { renewable } = await loadPlugin(bytes, { isolation: 'fresh' })
-  expect(renewable).toBeUndefined()
-})
-
 test('routes with the same plug-in share its renewable form', async () => {
   const load = () => loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
   const { renewable } = await load()
@@ -309,15 +302,10 @@ const PAGES = 10
 const withData = (rest: string) =>
   guestBytes(`(module (memory ${PAGES}) (data (i32.const ${DATA}) "d") ${rest})`)
 
-test('a module with atomic writes, or with writes in too many places, can be renewed, but does not say what it wrote', async () => {
-  const many = withData(`(func ${'(i32.store (i32.const 0) (i32.const 0))'.repeat(200_000)})`)
+test('a module with atomic writes can be renewed, but does not say what it wrote', () => {
   const atomic = moduleOf([0x41, 0, 0x41, 1, 0xfe, 0x17, 2, 0, ...SIZE])
   expect(renewable(atomic)?.untrackedFrom).toBe(0)
   expect(renewable(withData(''))?.untrackedFrom).toBe(DATA)
-  expect(renewable(many)).toBeUndefined()
-  expect(renewable(many, false)?.untrackedFrom).toBe(0)
-  const { renewable: loaded } = await loadPlugin(many, { isolation: 'fresh' })
-  expect(loaded?.untrackedFrom).toBe(0)
 })
 
 /** Every instruction that writes, as a function of an address and a value. */

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { capMemory } from '../../src/plugin/memory-cap.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
+import { makeRenewable } from '../../src/plugin/renewable.ts'
+import { guestBytes } from '../support/guest.ts'
+
+/* Modules of megabytes. */
+
+test('a module whose renewable form is more than V8 accepts is served fresh all the same', async () => {
+  const globals = '(global i32 (i32.const 0))'.repeat(1_000_000)
+  const bytes = guestBytes(
+    `(module (memory 1 9) ${globals} (func (export "size") (result i32) (memory.size)))`,
+  )
+  expect(WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)).toBe(true)
+  const { renewable } = await loadPlugin(bytes, { isolation: 'fresh' })
+  expect(renewable).toBeUndefined()
+})
+
+test('a module with writes in too many places can be renewed, but does not say what it wrote', async () => {
+  const writes = '(i32.store (i32.const 0) (i32.const 0))'.repeat(200_000)
+  const bytes = guestBytes(`(module (memory 10) (data (i32.const 524288) "d") (func ${writes}))`)
+  const capped = capMemory(bytes, 60_000, 'test')
+  expect(makeRenewable(capped, 'test', true)).toBeUndefined()
+  expect(makeRenewable(capped, 'test', false)?.untrackedFrom).toBe(0)
+  const { renewable } = await loadPlugin(bytes, { isolation: 'fresh' })
+  expect(renewable?.untrackedFrom).toBe(0)
+})
