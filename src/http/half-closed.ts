@@ -2,7 +2,7 @@ import type { Server } from 'node:http'
 import type { Connections } from './connections.ts'
 
 /** How often clients that sent FIN are looked for. */
-const PROBE_MS = 500
+const PROBE_MS = 2_000
 
 /**
  * Answers clients that end their side of the connection after their request, such as `nc -N`, also when the answer

@@ -13,6 +13,8 @@ test('the package has all that projects are made of', async () => {
   const templates = Object.values(LANGUAGES).flatMap(({ folder, files }) =>
     files.map((file) => `plugins/${folder}/${file}`),
   )
+  const others = packedPaths.filter((path) => !/^(plugins|dist)\//.test(path))
+  expect(others.sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'])
   // And the plug-in that the README serves: nothing that was built besides.
   expect(packedPaths.filter((path) => path.startsWith('plugins/')).sort()).toEqual(
     [...templates, 'plugins/hello/hello.wasm'].sort(),
