@@ -62,6 +62,11 @@ export async function isDebugged(): Promise<boolean> {
 
 let watchdog: Watchdog | undefined
 
+/** Node.js was started with `--permission`, and without threads. */
+function isDenied(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_ACCESS_DENIED'
+}
+
 const BACKOFF_MS = 1_000
 const MOST_BACKOFFS = 30
 
@@ -120,6 +125,7 @@ class Watchdog {
       this.#worker = worker
       for (const { run } of this.#watched.values()) this.#tell({ watch: run })
     } catch (error) {
+      if (isDenied(error)) throw error // for as long as the process lives
       this.#failed(error instanceof Error ? error : new Error(String(error)))
     }
   }

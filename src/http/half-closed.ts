@@ -1,8 +1,8 @@
 import type { Server } from 'node:http'
 import type { Connections } from './connections.ts'
 
-/** How often clients that sent FIN are looked for. */
-const PROBE_MS = 2_000
+/** How often clients that sent FIN are looked for. It takes two probes: the system refuses what follows the first. */
+const PROBE_MS = 1_000
 
 /**
  * Answers clients that end their side of the connection after their request, such as `nc -N`, also when the answer
