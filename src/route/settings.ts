@@ -72,7 +72,10 @@ export function varMaxOf({ varMax }: CheckedRouteOptions, { settings }: Plugin):
  * How long a route's instances are used. Unless told, one is replaced when it has three quarters of the memory that
  * the guest may have; a quarter of it is growth, so that a guest which begins with nearly all is not replaced each time.
  */
-export function isolationOf(options: CheckedRouteOptions, plugin: Plugin): Isolation {
+export function isolationOf(
+  options: Pick<CheckedRouteOptions, 'isolation' | 'recycle' | 'recycleMemory' | 'memoryMax'>,
+  plugin: Pick<Plugin, 'settings'>,
+): Isolation {
   const { isolation, recycle, recycleMemory } = options
   const memoryMax = (options.memoryMax ?? plugin.settings?.memory.maxPages ?? MEMORY_MAX) * PAGE
   return recycleMemory === undefined

@@ -74,9 +74,9 @@ export const describeEngine = (kind: EngineKind) =>
         isolation: { isolation: 'reuse', recycleMemory: 40 * 65_536 },
       })
       const answers: string[] = []
-      for (let i = 0; i < 100; i++) answers.push(await callText(engine, 'grow', ''))
-      expect(answers.filter((answer) => answer === '1').length).toBeGreaterThan(2)
-      expect(answers.every((answer) => answer !== '!')).toBe(true)
+      for (let i = 0; i < 10; i++) answers.push(await callText(engine, 'grow', ''))
+      // A page when it is opened, 16 more for each call.
+      expect(answers.join('')).toBe('1231231231')
     })
 
     test('tells what it has, and what it has done, also when it is closed', async () => {
