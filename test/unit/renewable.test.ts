@@ -400,3 +400,14 @@ test('whatever writes does what it did, and nothing is written below what it say
   expect(trapped).toBeGreaterThan(100)
   expect(lowered).toBeGreaterThan(100)
 })
+
+test.each([
+  ['grows and measures its memory at 1,000 places', 1_000, 0, true],
+  ['does so at one more', 1_001, 0, false],
+  ['has 199 globals that change, and its pages', 0, 199, true],
+  ['has one more', 0, 200, false],
+])('a module that %s (%d, %d) can be renewed: %s', (_, places, globals, isRenewable) => {
+  const changing = '(global (mut i32) (i32.const 1))'.repeat(globals)
+  const bytes = guestBytes(`(module (memory 1) ${changing} (func ${'(drop (memory.size))'.repeat(places)}))`)
+  expect(renewable(bytes, false) !== undefined).toBe(isRenewable)
+})
