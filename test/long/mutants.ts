@@ -1,0 +1,171 @@
+import { type ESTree, parseSync } from 'rolldown/utils'
+
+/** A change of a source that some test should notice. */
+export interface Mutant {
+  readonly file: string
+  /** From 1. */
+  readonly line: number
+  readonly start: number
+  readonly end: number
+  /** What stands between `start` and `end` instead. */
+  readonly code: string
+}
+
+/** Operators of which each becomes the other one, or the next one. */
+const OPERATORS: Readonly<Record<string, string>> = {
+  '<': '<=',
+  '<=': '<',
+  '>': '>=',
+  '>=': '>',
+  '===': '!==',
+  '!==': '===',
+  '+': '-',
+  '-': '+',
+  '*': '/',
+  '/': '*',
+  '%': '*',
+  '&': '|',
+  '|': '&',
+  '<<': '>>',
+  '>>': '<<',
+  '>>>': '<<',
+  '&&': '||',
+  '||': '&&',
+  '+=': '-=',
+  '-=': '+=',
+  '++': '--',
+  '--': '++',
+}
+
+const LIMIT = /^[<>]=?$/
+
+const LOG_LEVEL = /^(trace|debug|info|warn|error)$/
+
+/**
+ * All mutants of a source in TypeScript, in the order of their places. Types, imports, keys and the texts of messages
+ * have none.
+ *
+ * @throws if the source has a syntax error.
+ */
+export function mutantsOf(file: string, source: string): Mutant[] {
+  const { program, errors } = parseSync(file, source)
+  if (errors[0]) throw new Error(`${file}: ${errors[0].message}`)
+  const mutants: Mutant[] = []
+  const add = ({ start, end }: { readonly start: number; readonly end: number }, code: string) => {
+    if (source.slice(start, end) === code) return
+    mutants.push({ file, line: source.slice(0, start).split('\n').length, start, end, code })
+  }
+  visit(program, (node) => mutate(node, source, add))
+  return mutants.sort((a, b) => a.start - b.start)
+}
+
+/** The source with the mutant in it. */
+export function apply(source: string, { start, end, code }: Mutant): string {
+  return source.slice(0, start) + code + source.slice(end)
+}
+
+type Add = (place: { readonly start: number; readonly end: number }, code: string) => void
+
+function mutate(node: ESTree.Node, source: string, add: Add): void {
+  const text = ({ start, end }: ESTree.Node) => source.slice(start, end)
+  switch (node.type) {
+    case 'Literal':
+      for (const code of otherValues(node.value)) add(node, code)
+      break
+    case 'BinaryExpression':
+      if (LIMIT.test(node.operator)) add(node.right, `(${text(node.right)}) * 4`)
+      otherOperator(node.left.end, node.right.start, node.operator)
+      break
+    case 'LogicalExpression':
+      if (node.operator === '??') add(node, `(${text(node.right)})`)
+      else otherOperator(node.left.end, node.right.start, node.operator)
+      break
+    case 'AssignmentExpression':
+      otherOperator(node.left.end, node.right.start, node.operator)
+      break
+    case 'UpdateExpression':
+      otherOperator(node.start, node.end, node.operator)
+      break
+    case 'UnaryExpression':
+      if (node.operator === '!') add(node, `(${text(node.argument)})`)
+      break
+    case 'IfStatement':
+    case 'WhileStatement':
+    case 'ConditionalExpression':
+      add(node.test, `!(${text(node.test)})`)
+      break
+    case 'ExpressionStatement':
+      if (isCall(node.expression)) add(node, ';')
+      break
+  }
+
+  function otherOperator(from: number, to: number, operator: string): void {
+    const other = OPERATORS[operator]
+    const start = source.indexOf(operator, from)
+    if (other !== undefined && start < to) add({ start, end: start + operator.length }, other)
+  }
+}
+
+/** A string with a space is a message. */
+function otherValues(value: unknown): readonly string[] {
+  switch (typeof value) {
+    case 'number':
+      return [...new Set([value * 4, value + 1, value - 1, 0])].filter((n) => n !== value).map(inBrackets)
+    case 'bigint':
+      return [`${value + 1n}n`]
+    case 'boolean':
+      return [String(!value)]
+    case 'string':
+      return value.includes(' ') ? [] : [value === '' ? "'mutant'" : "''"]
+    default:
+      return []
+  }
+}
+
+/** `-1` after a minus would be `--1`. */
+const inBrackets = (n: number) => (n < 0 ? `(${n})` : `${n}`)
+
+/** A statement that only calls, and can be left out. */
+function isCall(node: ESTree.Expression): boolean {
+  if (node.type === 'AwaitExpression') return isCall(node.argument)
+  return node.type === 'CallExpression' && node.callee.type !== 'Super'
+}
+
+/** Goes through what runs. The texts of errors and of logged lines are left out: tests assert codes. */
+function visit(node: ESTree.Node, take: (node: ESTree.Node) => void): void {
+  if (isLeftOut(node)) return
+  take(node)
+  for (const [name, value] of Object.entries(node)) {
+    if (name === 'key' && !('computed' in node && node.computed)) continue
+    for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) visit(child, take)
+  }
+}
+
+function isLeftOut(node: ESTree.Node): boolean {
+  switch (node.type) {
+    case 'TSAsExpression':
+    case 'TSSatisfiesExpression':
+      return false
+    case 'ImportDeclaration':
+    case 'ExportAllDeclaration':
+    case 'ImportExpression':
+    case 'ThrowStatement':
+      return true
+    case 'NewExpression':
+      return node.callee.type === 'Identifier' && node.callee.name.endsWith('Error')
+    case 'CallExpression': {
+      const { callee } = node
+      return (
+        callee.type === 'MemberExpression' &&
+        callee.property.type === 'Identifier' &&
+        LOG_LEVEL.test(callee.property.name)
+      )
+    }
+    default:
+      return node.type.startsWith('TS')
+  }
+}
+
+function isNode(value: unknown): value is ESTree.Node {
+  return typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string'
+}
