@@ -105,7 +105,7 @@ function sendText(text: string, reply: FastifyReply): void {
 
 /**
  * Sends all of an answer whose head is written and says `Connection: close`. Ends it, on which Node closes, only when
- * the client has sent its body, or after {@link LINGER_MS}: a connection that is closed while bytes arrive is reset,
+ * the client has sent its body or ended its side, or after {@link LINGER_MS}: a connection that is closed while bytes arrive is reset,
  * and the answer lost. (RFC 9112, section 9.6. Without this, of clients that send 8 MB to be told 413, Python's
  * `http.client` never saw the answer and Node's own one time in five.)
  */
@@ -119,6 +119,7 @@ export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
   const timer = setTimeout(end, LINGER_MS)
   response.once('close', () => clearTimeout(timer))
   response.req.once('end', end).resume()
+  response.socket?.once('end', end)
 }
 
 function logFailure(error: KnownError, request: FastifyRequest): void {

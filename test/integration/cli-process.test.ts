@@ -40,10 +40,13 @@ test('neither YAML nor TOML is loaded to serve a plug-in', async () => {
     register('data:text/javascript,' + encodeURIComponent(
       'import { writeSync } from "node:fs"; export async function resolve(s, c, next) { const r = await next(s, c); writeSync(2, r.url + "\\\\n"); return r }'))`)}`
   const env = { NODE_OPTIONS: `--import ${loaded}` }
-  const plain = await modulesOf(start([guest('echo'), '0'], env))
+  const [plain, configured] = await Promise.all([
+    modulesOf(start([guest('echo'), '0'], env)),
+    modulesOf(start([guest('echo'), '-c', config], env)),
+  ])
   expect(plain).toContain('dist/serve.js')
   expect(plain).not.toMatch(/\/yaml\/|toml|config-file|dist\/check|\/ajv\//)
-  expect(await modulesOf(start([guest('echo'), '-c', config], env))).not.toMatch(/\/yaml\/|toml-eslint/)
+  expect(configured).not.toMatch(/\/yaml\/|toml-eslint/)
 })
 
 async function modulesOf(server: ReturnType<typeof start>): Promise<string> {

@@ -58,15 +58,19 @@ export async function run(
   env: NodeJS.ProcessEnv = {},
   surroundings: Surroundings = {},
 ): Promise<Run> {
-  return start(args, env, surroundings).ended
+  return launch(args, env, surroundings).ended
 }
 
-/** Starts the command. A server is drained when the test ends, without the time that load balancers are given. */
+/** Starts a server, which is drained when the test ends, without the time that load balancers are given. */
 export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  { cwd, input = '' }: Surroundings = {},
+  surroundings: Surroundings = {},
 ): Running {
+  return launch(args, { WASM_SERVE_DRAIN_MS: '0', WASM_SERVE_GRACE_MS: '1000', ...env }, surroundings)
+}
+
+function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = '' }: Surroundings): Running {
   const output = new Output()
   const server = new EventEmitter<{ begun: [RunningServer]; reload: []; drained: [] }>()
   const { npm_command: _, ...inherited } = process.env

@@ -17,7 +17,7 @@ export interface Client {
   send(bytes: string | Uint8Array): void
   /** Waits for the next answer, interim ones (1xx) included; undefined once the server has closed. */
   answer(): Promise<Answer | undefined>
-  /** All answers until the server closes. */
+  /** All answers until the server closes; this side is closed after one that says so. */
   answers(): Promise<Answer[]>
 }
 
@@ -58,7 +58,10 @@ export async function open(port: number): Promise<Client> {
   }
   const answers = async () => {
     const all: Answer[] = []
-    for (let next = await answer(); next; next = await answer()) all.push(next)
+    for (let next = await answer(); next; next = await answer()) {
+      all.push(next)
+      if (next.headers.connection === 'close') socket.end() // as clients do; else the server waits for a second
+    }
     return all
   }
   return { socket, send: (bytes) => void socket.write(bytes), answer, answers }
