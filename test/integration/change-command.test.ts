@@ -1,9 +1,9 @@
-import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { run, start } from '../support/cli.ts'
-import { guest, guestBytes } from '../support/guest.ts'
+import { guest } from '../support/guest.ts'
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'wasm-serve-change-'))
@@ -43,35 +43,6 @@ test('a secret that comes with a reload is hidden in the log as one of the start
   expect(log).toContain('PLUGIN_UNREADABLE')
   expect(log).not.toContain('very-secret-place')
 })
-
-test(
-  '--watch serves what changes in a folder: plug-ins that change, come and go',
-  { timeout: 60_000 },
-  async () => {
-    const cwd = folder()
-    mkdirSync(join(cwd, 'plugins'))
-    const put = (name: string, bytes: Uint8Array) => {
-      writeFileSync(join(cwd, 'new'), bytes)
-      renameSync(join(cwd, 'new'), join(cwd, 'plugins', `${name}.wasm`))
-    }
-    put('one', guestBytes('echo'))
-    const server = start(['plugins', '0', '--watch'], {}, { cwd })
-    const url = await server.listening()
-    expect(await ask(`${url}/one`)).toEqual([200, 'abc'])
-    put('one', guestBytes('upper'))
-    await server.logged('"changed"', 1)
-    expect(await ask(`${url}/one`)).toEqual([200, 'ABC'])
-    put('two', guestBytes('echo'))
-    await server.logged('"changed"', 2)
-    expect(await ask(`${url}/two`)).toEqual([200, 'abc'])
-    rmSync(join(cwd, 'plugins', 'one.wasm'))
-    await server.logged('"changed"', 3)
-    expect((await ask(`${url}/one`))[0]).toBe(404)
-    rmSync(join(cwd, 'plugins', 'two.wasm'))
-    await server.logged('not changed')
-    expect(await ask(`${url}/two`)).toEqual([200, 'abc'])
-  },
-)
 
 test('--watch sees the modules that a manifest names', async () => {
   const cwd = folder()

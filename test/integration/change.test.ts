@@ -1,7 +1,6 @@
 import Fastify from 'fastify'
 import { expect, test } from 'vitest'
 import type { MakeWanted, Wanted } from '../../src/change/changer.ts'
-import { watchFiles } from '../../src/change/watch.ts'
 import { checkServerOptions, type RouteOptions } from '../../src/config/options.ts'
 import { openLog } from '../../src/log/log.ts'
 import { Meters } from '../../src/meters/meters.ts'
@@ -271,23 +270,4 @@ test('a file that has changed is not taken for tried when a change fails that ha
   expect(changer.files.changed()).toEqual([path])
   expect(await changer.tryChange('files', failing)).toMatchObject({ ok: false })
   expect(changer.files.changed()).toEqual([]) // else it would be tried again and again
-})
-
-test('watched files are served when they have changed, and not before they are whole', async () => {
-  const whole = guestBytes('upper')
-  const path = file('watched.wasm', guestBytes('echo'))
-  const make = async (onFile: (path: string) => void) => {
-    onFile(path)
-    return wanted([{ plugin: path }])(onFile)
-  }
-  const { changer, post } = await changing([{ plugin: path }])
-  await changer.tryChange('test', make)
-  const stop = watchFiles(changer, make)
-  file('watched.wasm', whole.slice(0, 60))
-  await expect.poll(() => changer.log.refused, { timeout: 10_000 }).toBe(1)
-  expect((await post('/', 'abc')).body).toBe('abc')
-  file('watched.wasm', whole)
-  await expect.poll(() => changer.log.applied, { timeout: 10_000 }).toBe(1)
-  expect((await post('/', 'abc')).body).toBe('ABC')
-  stop()
 })
