@@ -1,8 +1,7 @@
 import { EventEmitter } from 'node:events'
-import { Worker } from 'node:worker_threads'
-import { expect, onTestFinished, test } from 'vitest'
+import type { Worker } from 'node:worker_threads'
+import { expect, test } from 'vitest'
 import { terminateOrWriteOff, trackThread } from '../../src/engine/stuck-threads.ts'
-import { watchGuest } from '../../src/engine/watchdog.ts'
 import type { ServedRoute } from '../../src/route/served-route.ts'
 import { listenAdmin, listenBoth } from '../support/admin.ts'
 import { guest } from '../support/guest.ts'
@@ -55,59 +54,4 @@ test('it is not healthy while a thread cannot be ended', async () => {
   ])
   thread.emit('exit', 1)
   expect(await ask(`${url}/healthz`)).toMatchObject([200, { healthy: true }])
-})
-
-test("it is not ready while the watchdog's thread is missing, which is started again until it runs", async () => {
-  const { url } = await listenAdmin()
-  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000 }
-  const reports: boolean[] = []
-  const told: unknown[] = []
-  let [starts, mayStart] = [0, false]
-  let isBack: () => void = () => undefined
-  const back = new Promise<void>((resolve) => (isBack = resolve))
-  const report = (failure: Error | undefined) => {
-    reports.push(failure === undefined)
-    if (!failure) isBack()
-  }
-  const start = () => {
-    starts++
-    if (!mayStart) throw Object.assign(new Error('EMFILE: too many'), { code: 'EMFILE' })
-    const worker = new Worker('require("node:worker_threads").parentPort.on("message", () => {})', {
-      eval: true,
-    })
-    const post = worker.postMessage.bind(worker)
-    worker.postMessage = (message) => {
-      told.push(message)
-      post(message)
-    }
-    onTestFinished(async () => void (await worker.terminate()))
-    return worker
-  }
-  const watches = [watchGuest(guest, report, { start, backoffMs: 1 }), watchGuest(guest, report)]
-  expect(await ask(`${url}/readyz`)).toEqual([
-    503,
-    { ready: false, reasons: [expect.stringMatching(/watchdog.* \(ulimit -n/)] },
-  ])
-  expect(await ask(`${url}/healthz`)).toMatchObject([200, { healthy: true }])
-  while (starts < 4) await new Promise(setImmediate)
-  expect(reports).toEqual([false])
-  mayStart = true
-  await back
-  expect(reports).toEqual([false, true])
-  expect(told).toHaveLength(4) // the start and the call of both
-  expect(await ask(`${url}/readyz`)).toMatchObject([200, { ready: true }])
-  for (const watch of watches) watch.close()
-})
-
-test('one that ended by itself is missed as well, and none that is not needed any more', async () => {
-  const { url } = await listenAdmin()
-  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000 }
-  const failed = new Promise<Error | undefined>((resolve) => {
-    const start = () => new Worker('process.exit(3)', { eval: true })
-    const watch = watchGuest(guest, resolve, { start, backoffMs: 1_000_000 })
-    onTestFinished(() => watch.close())
-  })
-  expect((await failed)?.message).toContain('3')
-  await new Promise(setImmediate)
-  expect(await ask(`${url}/readyz`)).toMatchObject([503, { ready: false }])
 })
