@@ -138,10 +138,12 @@ test('a server ends with the request that has begun, whatever silent connections
 test('a handshake that does not end is cut off after graceMs', async () => {
   const { port, drain } = await listen({ graceMs: 50 })
   const raw = connectTcp(port, '127.0.0.1').on('error', () => undefined)
+  const closed = new Promise((resolve) => raw.once('close', resolve))
   raw.write(Buffer.of(0x16, 0x03, 0x01))
   await post(port, 'so that it has arrived')
   await drain()
-  raw.destroy()
+  await closed
+  expect(raw.bytesRead).toBe(0)
 })
 
 test('a Unix socket needs no TLS, and gets none', async () => {

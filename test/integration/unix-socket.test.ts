@@ -95,4 +95,5 @@ test('a connection that never says anything does not hold up the end', async () 
   await new Promise((resolve) => silent.on('connect', resolve))
   await server.drain()
   await closed
+  expect(silent.bytesRead).toBe(0)
 })

@@ -40,6 +40,7 @@ describeWith(['chromium'], () => {
     const { page } = await openPage(new URL(url).origin)
     await page.goto(url)
     await page.getByRole('heading', { level: 1, name: 'Routes' }).waitFor()
+    expect(new URL(page.url()).origin).toBe(new URL(url).origin)
   })
 
   test('it shows the numbers of each route, live', async () => {

@@ -78,6 +78,7 @@ test('a call that ends about when its time is up is answered or ended, and those
 test('an engine is closed at once while it starts', async () => {
   const engine = await open('start-loop', { startTimeoutMs: 60_000, workers: 2 })
   await engine.close()
+  await expect(callText(engine, 'run', '')).rejects.toMatchObject({ code: 'WASM_SERVE_ENGINE_CLOSED' })
 })
 
 test('an engine that is closed while it starts answers the calls that wait', async () => {

@@ -46,15 +46,18 @@ describe('the memory store', () => {
       store.set('n', 'key', new Uint8Array(9_000), { ttlMs: 1 })
       time += i % 3
     }
+    expect(store.get('n', 'key')).toHaveLength(9_000)
   })
 
-  test('forgets what has expired though nobody asks for it', () => {
+  test('forgets what has expired though nobody asks for it', async () => {
     let time = 0
     const store = openMemoryStore({ maxBytes: 1_000_000, now: () => time })
     for (let i = 0; i < 100_000; i++) {
       store.set('n', `key ${i}`, new Uint8Array(), { ttlMs: 100 })
       time++
     }
+    const { keys } = await store.list('n', '', 1_000)
+    expect(keys.length).toBeLessThanOrEqual(100)
   })
 })
 
