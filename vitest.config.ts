@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-const { VITEST_RESULTS } = process.env
+const { VITEST_RESULTS, FUZZ = '1' } = process.env
 
 /*
  * unit         a part in this process; files share modules, which halves the time
@@ -14,7 +14,12 @@ export default defineConfig({
     reporters: VITEST_RESULTS ? ['default', ['json', { outputFile: VITEST_RESULTS }]] : ['default'],
     projects: [
       {
-        test: { name: 'unit', include: ['test/unit/*.test.ts'], isolate: false, testTimeout: 30_000 },
+        test: {
+          name: 'unit',
+          include: ['test/unit/*.test.ts'],
+          isolate: false,
+          testTimeout: 30_000 * Number(FUZZ),
+        },
       },
       {
         test: {
