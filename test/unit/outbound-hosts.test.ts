@@ -23,6 +23,7 @@ test.each([
   ['*.example.com', 'http://example.com/', 'nowhere'],
   ['*.example.com', 'http://a.example.com.evil.test/', 'nowhere'],
   ['api-*.example.*', 'http://api-1.example.org/', 'public'],
+  ['*api*.example.org', 'http://api.example.org/', 'public'],
   ['*', 'http://93.184.216.34/', 'public'],
   ['*', 'https://[2606:2800::1]/', 'public'],
   ['example.com:8080', 'http://example.com:8080/', 'anywhere'],
