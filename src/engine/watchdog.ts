@@ -29,7 +29,7 @@ export interface StallWatch {
   close(): void
 }
 
-/** Is told when the thread that watches has failed, and with undefined when it is there again. */
+/** Called with the failure of the watchdog's thread, and with undefined when it runs again. */
 type Report = (failure: Error | undefined) => void
 
 /** What tests have of their own. */
@@ -140,7 +140,7 @@ class Watchdog {
   /** Does not keep the process alive. */
   #failed(failure: Error): void {
     this.#worker = undefined
-    if (this.#watched.size === 0) return // it was told to end
+    if (this.#watched.size === 0) return // it ended because nothing is watched any more
     if (!this.#failure) this.#report(failure)
     this.#failure = failure
     const again = () => {
@@ -157,7 +157,7 @@ class Watchdog {
     first?.report(failure)
   }
 
-  /** One that is started later is told all. */
+  /** A thread that is started later gets all guests at its start. */
   #tell(message: WatchdogMessage): void {
     this.#worker?.postMessage(message)
   }
