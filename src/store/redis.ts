@@ -144,8 +144,11 @@ class RedisStore implements Store {
   async #entry(namespace: string, key: string): Promise<StoreEntry | undefined> {
     const at = places(namespace).space + key
     if (String(await this.#run(['TYPE', at])) !== 'string') return undefined
-    const [value, ttlMs] = [await this.get(namespace, key), Number(await this.#run(['PTTL', at]))]
-    return value && { namespace, key, value, ...(ttlMs >= 0 && { expiresAt: Date.now() + ttlMs }) }
+    const value = await this.get(namespace, key)
+    const asked = Date.now() // before the answer is on its way: an entry lives no longer for being read
+    const ttlMs = Number(await this.#run(['PTTL', at]))
+    if (!value || ttlMs === EXPIRED) return undefined
+    return { namespace, key, value, ...(ttlMs >= 0 && { expiresAt: asked + ttlMs }) }
   }
 
   /** The keys of the database that are ours; some perhaps twice. */
@@ -178,6 +181,9 @@ class RedisStore implements Store {
 
 /** Entries that are read together: each may have a value of a megabyte. */
 const ENTRIES_AT_ONCE = 50
+
+/** What `PTTL` answers for a key that is no longer there. */
+const EXPIRED = -2
 
 /** What all keys begin with. */
 const PREFIX = 'wasm-serve:{'
