@@ -43,7 +43,7 @@ export function readLimits(reader: Reader): Limits {
   return { min: reader.u64(), max: flags & 1 ? reader.u64() : undefined }
 }
 
-const utf8 = new TextDecoder()
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true }) // a name may begin with U+FEFF
 
 /** Reads a module that the engine has accepted: it does not validate, and never reads beyond the end. */
 export class Reader {

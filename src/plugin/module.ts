@@ -12,6 +12,24 @@ export interface FunctionExport {
   readonly signature: Signature
 }
 
+/** What a module needs from outside, as `WebAssembly.Module.imports` tells it. */
+export interface ImportedItem {
+  readonly module: string
+  readonly name: string
+  readonly kind: ExternKind
+}
+
+/** What a module gives, as `WebAssembly.Module.exports` tells it. */
+export interface ExportedItem {
+  readonly name: string
+  readonly kind: ExternKind
+}
+
+/** In the order of their numbers in a module: see {@link KIND}. */
+const EXTERN_KINDS = ['function', 'table', 'memory', 'global', 'tag'] as const
+
+export type ExternKind = (typeof EXTERN_KINDS)[number]
+
 const TYPE_NAMES = new Map([
   [0x7f, 'i32'],
   [0x7e, 'i64'],
@@ -37,9 +55,36 @@ export function exportedFunctions(bytes: Uint8Array): FunctionExport[] {
       .map(({ type }) => type),
     ...readFunctions(sections.get(SECTION.function)),
   ]
-  return readFunctionExports(sections.get(SECTION.export)).map(({ name, index }) => ({
+  return readExports(sections.get(SECTION.export))
+    .filter(({ kind }) => kind === KIND.function)
+    .map(({ name, index }) => ({
+      name,
+      signature: types[functions[index] ?? -1] ?? { params: ['unknown'], results: [] },
+    }))
+}
+
+/**
+ * What a module imports, in order. It needs no compiled module.
+ *
+ * @param bytes - As for {@link exportedFunctions}.
+ */
+export function moduleImports(bytes: Uint8Array): ImportedItem[] {
+  return readImports(readSections(bytes).get(SECTION.import)).map(({ module, name, kind }) => ({
+    module,
     name,
-    signature: types[functions[index] ?? -1] ?? { params: ['unknown'], results: [] },
+    kind: externKind(kind),
+  }))
+}
+
+/**
+ * What a module exports, in order. It needs no compiled module.
+ *
+ * @param bytes - As for {@link exportedFunctions}.
+ */
+export function moduleExports(bytes: Uint8Array): ExportedItem[] {
+  return readExports(readSections(bytes).get(SECTION.export)).map(({ name, kind }) => ({
+    name,
+    kind: externKind(kind),
   }))
 }
 
@@ -145,15 +190,21 @@ function isNumber(type: string): boolean {
 const NUMBERS: ReadonlySet<string> = new Set(['i32', 'i64', 'f32', 'f64', 'v128'])
 
 /** What is imported, in order: it comes first in the index space of its kind. */
-function readImports(reader: Reader | undefined): { kind: number; type: number }[] {
+function readImports(reader: Reader | undefined): ReadImport[] {
   return (
     reader?.list(() => {
-      reader.name()
-      reader.name()
-      const kind = reader.byte()
-      return { kind, type: readImportType(reader, kind) }
+      const [module, name, kind] = [reader.name(), reader.name(), reader.byte()]
+      return { module, name, kind, type: readImportType(reader, kind) }
     }) ?? []
   )
+}
+
+interface ReadImport {
+  readonly module: string
+  readonly name: string
+  readonly kind: number
+  /** The type's index, if it is a function's. */
+  readonly type: number
 }
 
 /** The type's index, if it is a function's. */
@@ -177,8 +228,12 @@ function readFunctions(reader: Reader | undefined): number[] {
   return reader?.list(() => reader.u32()) ?? []
 }
 
-function readFunctionExports(reader: Reader | undefined): { name: string; index: number }[] {
-  const exports =
-    reader?.list(() => ({ name: reader.name(), kind: reader.byte(), index: reader.u32() })) ?? []
-  return exports.filter(({ kind }) => kind === KIND.function)
+function readExports(reader: Reader | undefined): { name: string; kind: number; index: number }[] {
+  return reader?.list(() => ({ name: reader.name(), kind: reader.byte(), index: reader.u32() })) ?? []
+}
+
+function externKind(kind: number): ExternKind {
+  const name = EXTERN_KINDS[kind]
+  if (!name) throw new Error(`unknown kind ${kind}`)
+  return name
 }

@@ -10,7 +10,14 @@ import {
 import { callableExports } from './callable.ts'
 import { whyNotAModule } from './file-kind.ts'
 import { capMemory, hasTableValue } from './memory-cap.ts'
-import { exportedFunctions, type FunctionExport } from './module.ts'
+import {
+  type ExportedItem,
+  exportedFunctions,
+  type FunctionExport,
+  type ImportedItem,
+  moduleExports,
+  moduleImports,
+} from './module.ts'
 import { makeRenewable, type Renewable } from './renewable.ts'
 import { START } from './start.ts'
 import { WeakValues } from './weak-values.ts'
@@ -32,6 +39,10 @@ export interface Plugin {
   readonly module: WebAssembly.Module
   /** None unless it was asked for, and can be had. */
   readonly renewable?: RenewableModule | undefined
+  /** Of the main module. */
+  readonly imports: readonly ImportedItem[]
+  /** Of the main module. */
+  readonly exports: readonly ExportedItem[]
   /** The modules that it, and they, import from by these names. */
   readonly linked: readonly LinkedModule[]
   /** What the main module exports as a function. */
@@ -46,6 +57,8 @@ export interface LinkedModule {
   readonly name: string
   readonly module: WebAssembly.Module
   readonly renewable?: RenewableModule | undefined
+  readonly imports: readonly ImportedItem[]
+  readonly exports: readonly ExportedItem[]
 }
 
 /** The same module, but for what it exports: the host can make an instance as new. */
@@ -97,8 +110,8 @@ export async function compilePlugin(
 
   const linked = compiled.filter((module) => module !== main)
   const functions = exportedFunctions(main.bytes)
-  const { digest, module, renewable } = main
-  const plugin = { name, digest, module, renewable, linked, functions, settings, warnings }
+  const { digest, module, renewable, imports, exports } = main
+  const plugin = { name, digest, module, renewable, imports, exports, linked, functions, settings, warnings }
   loaded.add(plugin)
   return plugin
 }
@@ -134,7 +147,8 @@ async function compileOnce(
   const capped = cap(source.bytes, memoryMax, name)
   const module = await compile(key, capped, name)
   const renewable = isFresh(source) ? await renewableOf(module, capped, name) : undefined
-  return { ...source, module, ...(renewable && { renewable }) }
+  const [imports, exports] = [moduleImports(source.bytes), moduleExports(source.bytes)]
+  return { ...source, module, imports, exports, ...(renewable && { renewable }) }
 }
 
 /** The renewable forms of compiled modules: a large one takes tenths of a second, and each route asks for its own. */

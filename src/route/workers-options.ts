@@ -13,7 +13,7 @@ const BACKOFF_MS = 1_000
 /** How the threads of a route are to be. */
 export function workersOptions(
   options: CheckedRouteOptions,
-  { name, digest, module, renewable, linked }: Plugin,
+  { name, digest, module, renewable, imports, exports, linked }: Plugin,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
   isolation: Isolation,
@@ -22,7 +22,7 @@ export function workersOptions(
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
   const { functions: _functions, log, ...settings } = instances
   return {
-    plugin: { name, digest, module, renewable, linked },
+    plugin: { name, digest, module, renewable, imports, exports, linked },
     runtime,
     settings,
     functions: typeof options.functions === 'string' ? options.functions : undefined,

@@ -1,4 +1,5 @@
 import { HostFunctionAsyncError, PdkOutdatedError, PluginImportError, WasiDisabledError } from '../errors.ts'
+import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
 import type { Plugin, RenewableModule } from '../plugin/plugin.ts'
 import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
 import {
@@ -149,20 +150,18 @@ function makePlan(plugin: Plugin, { wasi, functions = {}, http, command }: LinkS
 interface Described {
   readonly name: string
   readonly module: WebAssembly.Module
-  readonly imports: readonly WebAssembly.ModuleImportDescriptor[]
-  readonly exports: readonly WebAssembly.ModuleExportDescriptor[]
+  readonly imports: readonly ImportedItem[]
+  readonly exports: readonly ExportedItem[]
   /** Names of the functions among them. */
   readonly functions: ReadonlySet<string>
   /** Whether it is linked by others, and starts anew for each call. */
   readonly isCommand: boolean
 }
 
-function describeModules({ module, linked }: Plugin): Map<string, Described> {
-  const all = [...linked, { name: MAIN, module }]
+function describeModules({ module, imports, exports, linked }: Plugin): Map<string, Described> {
+  const all = [...linked, { name: MAIN, module, imports, exports }]
   return new Map(
-    all.map(({ name, module }) => {
-      const imports = WebAssembly.Module.imports(module)
-      const exports = WebAssembly.Module.exports(module)
+    all.map(({ name, module, imports, exports }) => {
       const functions = new Set(exports.filter(({ kind }) => kind === 'function').map(({ name }) => name))
       return [
         name,
@@ -186,8 +185,8 @@ type Found = Pick<PlannedImport, 'provider'> | { readonly problem: string }
 function linkExport(
   importer: Described,
   from: Described,
-  { kind }: WebAssembly.ModuleImportDescriptor,
-  exported: WebAssembly.ModuleExportDescriptor,
+  { kind }: ImportedItem,
+  exported: ExportedItem,
   earlier: ReadonlySet<Described>,
 ): Found {
   if (exported.kind !== kind) {
@@ -207,7 +206,7 @@ function linkExport(
 
 /** @param from - The module with the name of the namespace, which has no such export. */
 function findInHost(
-  { module: namespace, name, kind }: WebAssembly.ModuleImportDescriptor,
+  { module: namespace, name, kind }: ImportedItem,
   functions: HostFunctions,
   from: Described | undefined,
 ): Found {

@@ -11,7 +11,7 @@ export interface KvImport {
 }
 
 /** Those that a plug-in imports, and that are not among the host functions of the user: his win. */
-export function kvImports(plugin: Pick<Plugin, 'module' | 'linked'>, users: HostFunctions = {}): KvImport[] {
+export function kvImports(plugin: Pick<Plugin, 'imports' | 'linked'>, users: HostFunctions = {}): KvImport[] {
   return hostImports(plugin)
     .map(({ module: namespace, name }) => ({ namespace, name }))
     .filter(({ namespace, name }) => isKvName(namespace, name) && !findHostFunction(users, namespace, name))

@@ -29,11 +29,12 @@ export async function openEngine(
   const { log = keepLog() } = options
   const { isolation = { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY } } = options
   const plugin = await loadPlugin(guest(guestName))
+  const { digest, module, imports, exports, linked } = plugin
   const engine =
     name === 'inline'
       ? openInline({ plugin, runtime, settings: { ...settings, log }, maxQueue: 1_000, ...isolation })
       : openWorkers({
-          plugin: { name: plugin.name, digest: plugin.digest, module: plugin.module, linked: plugin.linked },
+          plugin: { name: plugin.name, digest, module, imports, exports, linked },
           runtime: runtime.name,
           settings,
           functions: undefined,

@@ -12,10 +12,10 @@ export async function linkedPlugin(
   main: string,
   others: Readonly<Record<string, string>> = {},
 ): Promise<Plugin> {
-  const linked = Object.entries(others).map(async ([name, text]) => ({
-    name,
-    module: (await loadPlugin(guestBytes(text))).module,
-  }))
+  const linked = Object.entries(others).map(async ([name, text]) => {
+    const { module, imports, exports } = await loadPlugin(guestBytes(text))
+    return { name, module, imports, exports }
+  })
   return { ...(await loadPlugin(guestBytes(main))), linked: await Promise.all(linked) }
 }
 

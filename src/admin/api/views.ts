@@ -65,9 +65,7 @@ export function viewPlugin(control: Control, name: string): object {
     versions: viewVersions(plugin, routes),
     routes: routes.map(({ id }) => id),
     exports: loaded ? callableExports(loaded) : [],
-    imports: loaded
-      ? WebAssembly.Module.imports(loaded.module).map(({ module, name }) => ({ module, name }))
-      : [],
+    imports: loaded?.imports.map(({ module, name }) => ({ module, name })) ?? [],
   }
 }
 

@@ -1,3 +1,4 @@
+import type { ExportedItem } from '../../plugin/module.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import { isCommand } from '../../plugin/start.ts'
 import { findHostFunction, type HostFunctions } from '../../runtime/host-functions.ts'
@@ -24,14 +25,12 @@ export type ImportProvider = 'kernel' | 'host' | 'wasi' | 'module' | 'functions'
 
 /** Lists the imports of all modules of a plug-in, also of those that nothing meets. */
 export function importsOf(plugin: Plugin, functions: HostFunctions = {}): NeededImport[] {
-  const modules = new Map([
-    [MAIN, plugin.module],
-    ...plugin.linked.map(({ name, module }) => [name, module]),
-  ] as [string, WebAssembly.Module][])
-  return [...modules].flatMap(([module, compiled]) =>
-    WebAssembly.Module.imports(compiled).map(({ module: namespace, name, kind }) => {
-      const other = modules.get(namespace)
-      const exports = other ? WebAssembly.Module.exports(other) : []
+  const modules = new Map(
+    [plugin, ...plugin.linked].map((each) => [each === plugin ? MAIN : each.name, each]),
+  )
+  return [...modules].flatMap(([module, { imports }]) =>
+    imports.map(({ module: namespace, name, kind }) => {
+      const exports = modules.get(namespace)?.exports ?? []
       const exported = exports.find((each) => each.name === name)
       if (exported) {
         const isOffered = kind === 'function' || namespace === MAIN || !isCommand(functionsOf(exports))
@@ -43,7 +42,7 @@ export function importsOf(plugin: Plugin, functions: HostFunctions = {}): Needed
   )
 }
 
-function functionsOf(exports: readonly WebAssembly.ModuleExportDescriptor[]): Set<string> {
+function functionsOf(exports: readonly ExportedItem[]): Set<string> {
   return new Set(exports.filter(({ kind }) => kind === 'function').map(({ name }) => name))
 }
 

@@ -87,7 +87,7 @@ export function inspectPlugin(
       return reason === undefined ? [] : [{ name: each.name, reason }]
     }),
     imports,
-    toolchain: main && guessToolchain(plugin.module, main.bytes),
+    toolchain: main && guessToolchain(plugin, main.bytes),
     kind: kindOf(plugin, imports),
     wasi: needsWasi,
     engine,

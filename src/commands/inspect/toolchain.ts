@@ -1,4 +1,5 @@
 import { Reader } from '../../plugin/module-reader.ts'
+import type { Plugin } from '../../plugin/plugin.ts'
 
 /** What a module was probably made with. */
 export interface Toolchain {
@@ -14,11 +15,14 @@ export interface Toolchain {
  * @returns undefined if nothing gives it away.
  * @see {@link https://github.com/WebAssembly/tool-conventions/blob/main/ProducersSection.md}
  */
-export function guessToolchain(module: WebAssembly.Module, bytes: Uint8Array): Toolchain | undefined {
+export function guessToolchain(
+  plugin: Pick<Plugin, 'module' | 'imports' | 'exports'>,
+  bytes: Uint8Array,
+): Toolchain | undefined {
   // The interpreter is in a Rust program, and says more than that.
   if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('quickjs'))
     return { name: 'JavaScript (QuickJS)', because: 'it contains the word "quickjs"' }
-  return fromProducers(module) ?? fromNames(module)
+  return fromProducers(plugin.module) ?? fromNames(plugin)
 }
 
 /** Tools that give a language away, the more telling ones first: TinyGo and Rust use LLVM, and C libraries. */
@@ -70,14 +74,16 @@ const EXPORTS: readonly [names: readonly string[], name: string][] = [
   [['emscripten_stack_get_current'], 'C or C++ (Emscripten)'],
 ]
 
-function fromNames(module: WebAssembly.Module): Toolchain | undefined {
+function fromNames({
+  module,
+  imports,
+  exports,
+}: Pick<Plugin, 'module' | 'imports' | 'exports'>): Toolchain | undefined {
   if (WebAssembly.Module.customSections(module, 'go:buildid').length > 0)
     return { name: 'Go', because: 'it has a go:buildid section' }
-  const exported = WebAssembly.Module.exports(module).map(({ name }) => name)
+  const exported = exports.map(({ name }) => name)
   const found = EXPORTS.find(([names]) => names.every((name) => exported.includes(name)))
   if (found) return { name: found[1], because: `it exports ${found[0].join(', ')}` }
-  const aborts = WebAssembly.Module.imports(module).some(
-    (each) => each.module === 'env' && each.name === 'abort',
-  )
+  const aborts = imports.some((each) => each.module === 'env' && each.name === 'abort')
   return aborts ? { name: 'AssemblyScript', because: 'it imports env abort' } : undefined
 }

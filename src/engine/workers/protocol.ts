@@ -34,7 +34,10 @@ export interface WorkerStart {
 }
 
 /** What instances are opened from. */
-export type InstantiablePlugin = Pick<Plugin, 'name' | 'digest' | 'module' | 'renewable' | 'linked'>
+export type InstantiablePlugin = Pick<
+  Plugin,
+  'name' | 'digest' | 'module' | 'renewable' | 'imports' | 'exports' | 'linked'
+>
 
 /** What is asked for over the bridge, in place of the thread's own. */
 export type HostPart = 'http' | 'vars' | 'kv'
