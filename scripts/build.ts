@@ -9,6 +9,7 @@ import { configFileSchema, type Schema } from '../src/config/config-file-schema.
 import * as options from '../src/config/options-check.ts'
 import * as schemas from '../src/config/options-schema.ts'
 import { bundle, bundleThreads, file, type Replacements } from './bundle.ts'
+import { optionTypes } from './option-types.ts'
 
 /*
  * Makes `dist/`, which is published, and `lib/`, which is not.
@@ -50,6 +51,15 @@ await Promise.all([
 copyFileSync(file('src/runtime/kernel.wasm'), file('lib/runtime/kernel.wasm'))
 for (const name of ['index.html', 'console.css', 'icon.svg'])
   copyFileSync(file(`src/admin/console/${name}`), file(`dist/console/${name}`))
+writeFileSync(
+  file('dist/config/options-schema.d.ts'),
+  optionTypes({
+    Route: schemas.routeSchema,
+    WasmServe: schemas.wasmServeSchema,
+    Server: schemas.serverSchema,
+    Load: schemas.loadSchema,
+  }),
+)
 writeFileSync(file('dist/schema.json'), `${JSON.stringify(publishedSchema(), null, 2)}\n`)
 chmodSync(file('dist/cli.js'), 0o755)
 

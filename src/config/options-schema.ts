@@ -1,14 +1,23 @@
-import { type TOptional, type TProperties, type TSchema, type TUnsafe, Type } from 'typebox'
+import {
+  type Static,
+  type TObject,
+  type TOptional,
+  type TProperties,
+  type TSchema,
+  type TUnsafe,
+  Type,
+} from 'typebox'
 
 /*
  * The only description of the options: types, defaults, checks, the published JSON schema, the flags and the
- * README's tables come from here. The build turns this module into plain data, so TypeBox is not loaded to serve.
+ * README's tables come from here. The build turns this module into plain data and plain types, so TypeBox is needed
+ * neither to serve nor to use the types of the package.
  */
 
 declare const defaulted: unique symbol
 
 /** Marks an option that may be left out and then has its schema's `default`. */
-export interface Defaulted {
+interface Defaulted {
   readonly [defaulted]: true
 }
 
@@ -579,3 +588,19 @@ export const serverSchema = only({
   unreadTimeoutMs: ms('How long a client may leave its answer unread; then it is cut off.', 30_000),
   maxConnections: count('Connections at a time; more are closed at once.', 10_000),
 })
+
+/** Options after the check: what has a default is there. */
+type Checked<Schema extends TObject> = Static<Schema> & {
+  [Key in keyof Schema['properties'] as Schema['properties'][Key] extends Defaulted
+    ? Key
+    : never]-?: Schema['properties'][Key] extends TSchema ? Static<Schema['properties'][Key]> : never
+}
+
+export type RouteData = Static<typeof routeSchema>
+export type CheckedRouteData = Checked<typeof routeSchema>
+export type WasmServeData = Static<typeof wasmServeSchema>
+export type CheckedWasmServeData = Checked<typeof wasmServeSchema>
+export type ServerData = Static<typeof serverSchema>
+export type CheckedServerData = Checked<typeof serverSchema>
+export type LoadData = Static<typeof loadSchema>
+export type CheckedLoadData = Checked<typeof loadSchema>

@@ -1,7 +1,6 @@
 import { METHODS } from 'node:http'
 import { isIP } from 'node:net'
 import type { ErrorObject, ValidateFunction } from 'ajv'
-import type { Static, TObject, TSchema } from 'typebox'
 import { headerProblem } from '../contract/answer-headers.ts'
 import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors.ts'
@@ -10,16 +9,24 @@ import type { CallHooks } from '../route/call-hooks.ts'
 import { methodsOf } from '../route/routes-table.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
 import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
-import type { Defaulted, loadSchema, routeSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
+import type {
+  CheckedLoadData,
+  CheckedRouteData,
+  CheckedServerData,
+  CheckedWasmServeData,
+  RouteData,
+  ServerData,
+  WasmServeData,
+} from './options-schema.ts'
 
 /** A route: a URL bound to one export of a plug-in. */
-export type RouteOptions = WithCode<Static<typeof routeSchema>>
+export type RouteOptions = WithCode<RouteData>
 
 /** Options of the Fastify plugin. */
-export type WasmServeOptions = WithRoutes<Static<typeof wasmServeSchema>, RouteOptions>
+export type WasmServeOptions = WithRoutes<WasmServeData, RouteOptions>
 
 /** Options of the server. */
-export type ServerOptions = WithRoutes<Static<typeof serverSchema>, RouteOptions>
+export type ServerOptions = WithRoutes<ServerData, RouteOptions>
 
 /** Options of {@link createServer}: those of the server, without what is for the command. */
 export type CreateServerOptions = Omit<ServerOptions, keyof typeof FOR_COMMAND>
@@ -37,17 +44,10 @@ type WithCode<Route> = {
 
 type WithRoutes<Options, Route> = Omit<Options, 'routes' | keyof CallHooks> & CallHooks & { routes: Route[] }
 
-/** Options after the check: what has a default is there. */
-type Checked<Schema extends TObject> = Static<Schema> & {
-  [Key in keyof Schema['properties'] as Schema['properties'][Key] extends Defaulted
-    ? Key
-    : never]-?: Schema['properties'][Key] extends TSchema ? Static<Schema['properties'][Key]> : never
-}
-
-export type CheckedRouteOptions = WithCode<Checked<typeof routeSchema>>
-export type CheckedWasmServeOptions = WithRoutes<Checked<typeof wasmServeSchema>, CheckedRouteOptions>
-export type CheckedServerOptions = WithRoutes<Checked<typeof serverSchema>, CheckedRouteOptions>
-export type CheckedLoadOptions = Checked<typeof loadSchema>
+export type CheckedRouteOptions = WithCode<CheckedRouteData>
+export type CheckedWasmServeOptions = WithRoutes<CheckedWasmServeData, CheckedRouteOptions>
+export type CheckedServerOptions = WithRoutes<CheckedServerData, CheckedRouteOptions>
+export type CheckedLoadOptions = CheckedLoadData
 
 /** One thing that is wrong with the options. */
 export interface Problem {

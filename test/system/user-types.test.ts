@@ -40,6 +40,25 @@ test(
   },
 )
 
+test('the published types of options are those of the schemas', { timeout: TIMEOUT_MS }, async () => {
+  const names = ['RouteData', 'WasmServeData', 'ServerData', 'LoadData'].flatMap((name) => [
+    name,
+    `Checked${name}`,
+  ])
+  const lines = names.map((name) => `export const ${name}: Same<Source.${name}, Published.${name}> = true`)
+  writeFileSync(
+    join(folder, 'options.ts'),
+    `import type * as Source from '${join(ROOT, 'src/config/options-schema.ts')}'
+import type * as Published from '${join(folder, 'node_modules/wasm-serve/dist/config/options-schema.d.ts')}'
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : 'the source lacks something') : 'the source has more'
+${lines.join('\n')}
+`,
+  )
+  const compilerOptions = { ...STRICT, allowImportingTsExtensions: true, skipLibCheck: true }
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['options.ts'] }))
+  expect(await compile()).toBe('')
+})
+
 /** @returns what the compiler says. */
 async function compile(): Promise<string> {
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc')
