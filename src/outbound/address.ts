@@ -4,25 +4,32 @@ import { BlockList, isIP } from 'node:net'
  * Why an address is no public one.
  *
  * @param address - As a resolver gives it or a URL has it, without brackets; a zone (`%eth0`) may follow.
+ * @param own - Addresses of this machine, as {@link addressList} makes them. Default: none.
  * @returns what it is, such as "a private address"; undefined if it is public.
  * @see {@link https://www.iana.org/assignments/iana-ipv4-special-registry}
  * @see {@link https://www.iana.org/assignments/iana-ipv6-special-registry}
  */
-export function whyNotPublic(address: string): string | undefined {
+export function whyNotPublic(address: string, own?: BlockList): string | undefined {
   const [plain = ''] = address.split('%')
-  switch (isIP(plain)) {
-    case 4:
-      return kindOf(plain, 'ipv4')
-    case 6:
-      return kindOf(plain, 'ipv6') ?? (PUBLIC_IPV6.check(plain, 'ipv6') ? undefined : 'a reserved address')
-    default:
-      return 'no address'
-  }
+  const family = FAMILIES[isIP(plain)]
+  if (family === undefined) return 'no address'
+  const kind = KINDS.find(({ ranges }) => ranges.check(plain, family))?.kind
+  if (kind !== undefined) return kind
+  if (family === 'ipv6' && !PUBLIC_IPV6.check(plain, family)) return 'a reserved address'
+  return own?.check(plain, family) ? 'an address of this machine' : undefined
 }
 
-function kindOf(address: string, family: 'ipv4' | 'ipv6'): string | undefined {
-  return KINDS.find(({ ranges }) => ranges.check(address, family))?.kind
+/** Single addresses; those of IPv4 also as IPv6 has them, mapped and behind NAT64. What is no address is left out. */
+export function addressList(addresses: readonly string[]): BlockList {
+  const plain = addresses.map((address) => address.split('%')[0] ?? '')
+  return blockList(
+    plain.filter((address) => isIP(address) === 4).map((address) => `${address}/32`),
+    plain.filter((address) => isIP(address) === 6).map((address) => `${address}/128`),
+  )
 }
+
+/** By what `isIP` says. */
+const FAMILIES: Readonly<Record<number, 'ipv4' | 'ipv6'>> = { 4: 'ipv4', 6: 'ipv6' }
 
 const KINDS = [
   kind('an unspecified address', ['0.0.0.0/8'], ['::/128']),
@@ -30,6 +37,9 @@ const KINDS = [
   kind('a link-local address', ['169.254.0.0/16'], ['fe80::/10']),
   kind('a private address', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'], ['fc00::/7', 'fec0::/10']),
   kind('an address of a shared (carrier) network', ['100.64.0.0/10'], []),
+  // Metadata of other clouds is at link-local, private or shared addresses. Azure's wire server is at a public one, and
+  // hands machines their certificates and extensions: https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+  kind('an address of a cloud for its own machines', ['168.63.129.16/32'], []),
   kind('a multicast address', ['224.0.0.0/4'], ['ff00::/8']),
   kind(
     'an address for documentation or benchmarks',

@@ -3,8 +3,9 @@ import { allowHosts, type Reach } from './allowed-hosts.ts'
 import { type Client, type OutboundResponse, openClient } from './client.ts'
 import { toFailure } from './failure.ts'
 import { checkRequest, type GuestRequest, type SendableRequest } from './guest-request.ts'
+import { ownAddresses } from './own-addresses.ts'
 import { redirected } from './redirect.ts'
-import { checkTarget, type Resolve, resolveBySystem, showTarget } from './target.ts'
+import { checkTarget, type Resolve, resolveBySystem, type Surroundings, showTarget } from './target.ts'
 
 export interface OutboundOptions {
   /** As `allowHosts` takes them. Empty: nothing can be reached. */
@@ -22,6 +23,8 @@ export interface Network {
   readonly resolve: Resolve
   /** Certificates to trust instead of Node's. */
   readonly ca?: string
+  /** Addresses of this machine. Default: those of its network interfaces. */
+  readonly addresses?: () => readonly string[]
 }
 
 export interface OutboundLimits {
@@ -67,14 +70,17 @@ const MAX_TIMER = 2_147_483_647
 
 class HttpOutbound implements Outbound {
   readonly #reachOf: (url: URL) => Reach
-  readonly #resolve: Resolve
+  readonly #surroundings: Surroundings
   readonly #client: Client
   readonly #running = new Map<AbortController, Promise<unknown>>()
   #closed = false
 
   constructor({ allowedHosts, opensPrivate, responseMax, network }: OutboundOptions) {
     this.#reachOf = allowHosts(allowedHosts, opensPrivate)
-    this.#resolve = network?.resolve ?? resolveBySystem
+    this.#surroundings = {
+      resolve: network?.resolve ?? resolveBySystem,
+      own: ownAddresses(network?.addresses),
+    }
     this.#client = openClient(responseMax, network?.ca)
   }
 
@@ -137,7 +143,7 @@ class HttpOutbound implements Outbound {
   }
 
   async #exchange(request: SendableRequest, name: string, ended: AbortSignal): Promise<OutboundResponse> {
-    const target = checkTarget(request.url, name, this.#reachOf, this.#resolve)
+    const target = checkTarget(request.url, name, this.#reachOf, this.#surroundings)
     try {
       return await this.#client.exchange(request, target, ended)
     } catch (error) {

@@ -1,5 +1,5 @@
 import { lookup as resolve } from 'node:dns/promises'
-import { isIP, type LookupFunction } from 'node:net'
+import { type BlockList, isIP, type LookupFunction } from 'node:net'
 import { OutboundRefusedError } from '../errors.ts'
 import { whyNotPublic } from './address.ts'
 import type { Reach } from './allowed-hosts.ts'
@@ -10,6 +10,13 @@ export type Resolve = (name: string) => Promise<readonly string[]>
 /** Asks as every other program of this machine does, `/etc/hosts` included. */
 export const resolveBySystem: Resolve = async (name) =>
   (await resolve(name, { all: true })).map(({ address }) => address)
+
+/** What a check of a target asks of this machine. */
+export interface Surroundings {
+  readonly resolve: Resolve
+  /** Addresses of this machine at present. */
+  readonly own: () => BlockList
+}
 
 /** Where one request goes: a URL that has been checked, and the check of the addresses behind its name. */
 export interface Target {
@@ -31,7 +38,12 @@ export interface Target {
  * @param name - For messages.
  * @throws {@link OutboundRefusedError}
  */
-export function checkTarget(from: URL, name: string, reachOf: (url: URL) => Reach, resolve: Resolve): Target {
+export function checkTarget(
+  from: URL,
+  name: string,
+  reachOf: (url: URL) => Reach,
+  { resolve, own }: Surroundings,
+): Target {
   const url = plainUrl(from)
   const refuse = (reason: string) => new OutboundRefusedError(name, reason)
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
@@ -44,7 +56,7 @@ export function checkTarget(from: URL, name: string, reachOf: (url: URL) => Reac
 
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const refusalOf = (address: string): Error | undefined => {
-    const kind = reach === 'public' ? whyNotPublic(address) : undefined
+    const kind = reach === 'public' ? whyNotPublic(address, own()) : undefined
     if (kind === undefined) return undefined
     const what = address === host ? `${host} is ${kind}` : `${host} resolves to ${address}, ${kind}`
     return refuse(`${what}: only --allow-host ${url.host}, which has no "*", opens it`)

@@ -3,6 +3,8 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
+import { redirected } from '../../src/outbound/redirect.ts'
+import type { Resolve } from '../../src/outbound/target.ts'
 import { selfSigned } from '../support/certificate.ts'
 import {
   ask,
@@ -238,13 +240,75 @@ test.each([
   expect(seen.headers).toMatchObject({ authorization: 'a', cookie: 'b', 'x-own': 'c' })
 })
 
-test('credentials do not follow to another origin', async () => {
+const SECRETS = {
+  authorization: 'a',
+  Cookie: 'b',
+  'X-API-Key': 'c',
+  'x-own': 'd',
+  'x-amz-security-token': 'e',
+  'private-token': 'f',
+  'Proxy-Authorization': 'g',
+  referer: 'http://origin.test/?key=h',
+  origin: 'http://origin.test',
+  'if-none-match': '"i"',
+  forwarded: 'for=j',
+}
+const HARMLESS = { accept: 'text/x', 'accept-language': 'de', 'user-agent': 'guest', range: 'bytes=0-1' }
+
+test.each([
+  ['another host', 'http://other.test:PORT/end'],
+  ['a subdomain', 'http://sub.origin.test:PORT/end'],
+  ['its parent domain', 'http://test:PORT/end'],
+  ['another port', 'http://origin.test:OTHER/end'],
+  ['another host, without a scheme', '//other.test:PORT/end'],
+  ['the address of the host', 'http://127.0.0.1:PORT/end'],
+])('credentials do not follow to another origin: %s', async (_, location) => {
   const { url, port } = await serveRedirects()
-  const headers = { authorization: 'a', Cookie: 'b', 'x-own': 'c' }
-  const seen = json(await ask(open(), `${url}/307/http://other.test:${port}/end`, { headers }))
-  expect(seen.headers).toMatchObject({ host: `other.test:${port}`, 'x-own': 'c' })
-  expect(seen.headers).not.toHaveProperty('authorization')
-  expect(seen.headers).not.toHaveProperty('cookie')
+  const other = await serveRedirects()
+  const to = location.replace('PORT', String(port)).replace('OTHER', String(other.port))
+  const outbound = open({
+    allowedHosts: ['origin.test', 'other.test', 'sub.origin.test', 'test', '127.0.0.1'],
+  })
+  const headers = { ...SECRETS, ...HARMLESS }
+  const seen = json(await ask(outbound, `${url}/307/${to}`, { headers }))
+  expect(seen.headers).toMatchObject(HARMLESS)
+  const own = ['accept-encoding', 'connection', 'host', ...Object.keys(HARMLESS)]
+  expect(Object.keys(seen.headers).sort()).toEqual(own.sort())
+})
+
+test('what was dropped on the way does not come back with a redirect to the first origin', async () => {
+  const { url, port } = await serveRedirects()
+  const back = `http://other.test:${port}/302/${url}/end`
+  const seen = json(await ask(open(), `${url}/302/${back}`, { headers: SECRETS }))
+  expect(seen.headers.host).toBe(`origin.test:${port}`)
+  for (const name of Object.keys(SECRETS)) expect(seen.headers).not.toHaveProperty(name.toLowerCase())
+})
+
+test('a redirect from https to http is one to another origin', () => {
+  const request = {
+    url: new URL('https://origin.test/'),
+    method: 'GET',
+    headers: new Map([
+      ['x-api-key', 'a'],
+      ['accept', 'b'],
+    ]),
+    body: undefined,
+  }
+  const to = (location: string) =>
+    redirected(request, { status: 302, headers: { location }, body: new Uint8Array() })
+  expect([...(to('http://origin.test/')?.headers ?? [])]).toEqual([['accept', 'b']])
+  expect([...(to('https://origin.test:443/')?.headers ?? [])]).toHaveLength(2)
+  expect([...(to('https://origin.test:80/')?.headers ?? [])]).toHaveLength(1)
+})
+
+test('with 307 and 308 a body goes to another origin, as with fetch and curl, and what describes it', async () => {
+  const { url, port } = await serveRedirects()
+  const headers = { 'content-type': 'text/x', 'content-encoding': 'identity', 'x-signature': 'a' }
+  const asked = { method: 'POST', headers, body: 'abc' }
+  const seen = json(await ask(open(), `${url}/308/http://other.test:${port}/end`, asked))
+  expect(seen).toMatchObject({ method: 'POST', body: 'abc' })
+  expect(seen.headers).toMatchObject({ 'content-type': 'text/x', 'content-encoding': 'identity' })
+  expect(seen.headers).not.toHaveProperty('x-signature')
 })
 
 test('five redirects are followed, a sixth is not', async () => {
@@ -286,6 +350,41 @@ test('a redirect to a name of a private address is refused where a pattern allow
   expect(code).toBe('WASM_SERVE_OUTBOUND_REFUSED')
   expect(message).toContain('inner.test resolves to 127.0.0.1, a loopback address')
   expect(inner.accepted).toBe(0)
+})
+
+// This machine by its own public address.
+
+const OWN = ['198.51.99.7', '2606:4700::7']
+const asThisMachine = (allowedHosts: readonly string[], resolve: Resolve = async () => ['127.0.0.1']) =>
+  open({ allowedHosts, network: { resolve, addresses: () => OWN } })
+
+test.each([
+  'http://198.51.99.7/',
+  'http://3325256455/',
+  'http://0xc6.063.25351/',
+  'http://198.51.99.7./',
+  'http://[2606:4700::7]/',
+  'http://[2606:4700:0:0::0:7]/',
+  'http://[::ffff:198.51.99.7]/',
+  'http://[64:ff9b::c633:6307]/',
+  'http://168.63.129.16/machine?comp=goalstate',
+  'http://0xa83f8110/',
+  'http://[::ffff:a83f:8110]/',
+])('under a pattern this machine is not reached as %s, nor by a name or a redirect', async (url) => {
+  const outbound = asThisMachine(['*', 'origin.test'])
+  expect((await failureOf(ask(outbound, url))).code).toBe('WASM_SERVE_OUTBOUND_REFUSED')
+  const redirects = await serveRedirects()
+  const redirect = await failureOf(ask(outbound, `${redirects.url}/302/${url}`))
+  expect(redirect.code).toBe('WASM_SERVE_OUTBOUND_REFUSED')
+  const address = new URL(url).hostname.replace(/[[\]]|\.$/g, '')
+  const named = asThisMachine(['*'], async () => ['93.184.216.34', address])
+  expect((await failureOf(ask(named, 'http://name.test/'))).code).toBe('WASM_SERVE_OUTBOUND_REFUSED')
+})
+
+test('a host that is named in full is reached by a public address of this machine too', async () => {
+  const { url } = await serveEcho()
+  const network = { resolve: async () => ['127.0.0.1'], addresses: () => ['127.0.0.1', ...OWN] }
+  expect((await ask(open({ network }), url)).status).toBe(200)
 })
 
 // What goes wrong: a named error, and no connection is left.

@@ -1,7 +1,9 @@
+import { networkInterfaces } from 'node:os'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { whyNotPublic } from '../../src/outbound/address.ts'
+import { addressList, whyNotPublic } from '../../src/outbound/address.ts'
 import { allowHosts, hostProblem } from '../../src/outbound/allowed-hosts.ts'
+import { ownAddresses } from '../../src/outbound/own-addresses.ts'
 import { runs } from '../support/runs.ts'
 
 const reach = (pattern: string, url: string) => allowHosts([pattern])(new URL(url))
@@ -170,6 +172,25 @@ test.each([
   ['5f00::1', 'reserved'],
   ['', 'no address'],
   ['localhost', 'no address'],
+  ['168.63.129.16', 'cloud'],
+  ['::ffff:168.63.129.16', 'cloud'],
+  ['::ffff:a83f:8110', 'cloud'],
+  ['64:ff9b::a83f:8110', 'cloud'],
+  ['64:ff9b:1::a83f:8110', 'reserved'],
+  ['2002:a83f:8110::1', 'relay'],
+  ['::168.63.129.16', 'reserved'],
+  ['fd00:ec2::254', 'private'],
+  ['fd20:ce::254', 'private'],
+  ['100.100.100.200', 'shared'],
+  ['169.254.170.2', 'link-local'],
+  ['192.0.0.192', 'reserved'],
+  ['2001:0:a83f:8110::1', 'relay'],
+  ['2001:2::1', 'relay'],
+  ['2001:10::1', 'relay'],
+  ['2001:20::1', 'relay'],
+  ['100:0:0:1::1', 'reserved'],
+  ['64:ff9b:1:fffe::7f00:1', 'reserved'],
+  ['feff::1', 'private'],
 ])('%s is refused: it is %s', (address, kind) => {
   expect(whyNotPublic(address)).toContain(kind)
 })
@@ -192,6 +213,46 @@ test.each([
   '2001:4860:4860::8888',
   '::ffff:8.8.8.8',
   '64:ff9b::808:808',
+  '168.63.129.15',
+  '168.63.129.17',
 ])('%s is public', (address) => {
   expect(whyNotPublic(address)).toBeUndefined()
+})
+
+test.each([
+  '198.51.99.7',
+  '::ffff:198.51.99.7',
+  '::FFFF:c633:6307',
+  '64:ff9b::198.51.99.7',
+  '2606:4700::7',
+  '2606:4700:0:0:0::0007',
+  '2606:4700::7%eth0',
+])('%s is refused where it is an address of this machine, and public elsewhere', (address) => {
+  const own = addressList(['198.51.99.7', '2606:4700::7'])
+  expect(whyNotPublic(address, own)).toContain('this machine')
+  expect(whyNotPublic(address, addressList(['198.51.99.8', '2606:4700::8']))).toBeUndefined()
+})
+
+test('this machine’s own addresses are asked for anew, but not for each request', () => {
+  let now = 0
+  let asked = 0
+  const own = ownAddresses(
+    () => [++asked === 1 ? '198.51.99.7' : '198.51.99.8'],
+    () => now,
+  )
+  expect(whyNotPublic('198.51.99.7', own())).toBeDefined()
+  now = 900
+  expect(whyNotPublic('198.51.99.7', own())).toBeDefined()
+  expect(asked).toBe(1)
+  now = 1_100
+  expect(whyNotPublic('198.51.99.7', own())).toBeUndefined()
+  expect(whyNotPublic('198.51.99.8', own())).toBeDefined()
+})
+
+test('they are those of all its interfaces', () => {
+  const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
+  const own = ownAddresses()()
+  expect(addresses.length).toBeGreaterThan(0)
+  for (const { address, family } of addresses)
+    expect(own.check(address, family === 'IPv6' ? 'ipv6' : 'ipv4')).toBe(true)
 })
