@@ -447,6 +447,9 @@ export const serverSchema = only({
         ),
         audience: Type.Optional(words('What `aud` of a token must be, one of these. Default: anything.')),
         issuer: Type.Optional(words('What `iss` of a token must be, one of these. Default: anything.')),
+        allowNoExpiry: Type.Optional(
+          Type.Boolean({ description: 'Whether tokens without `exp`, which never expire, are accepted.' }),
+        ),
       },
       {
         additionalProperties: false,
@@ -462,7 +465,9 @@ export const serverSchema = only({
         methods: Type.Optional(words('Methods that their pages may use. Default: GET, HEAD and POST.')),
         allowedHeaders: Type.Optional(words('Headers that they may send. Default: those that they ask for.')),
         exposedHeaders: Type.Optional(words('Headers that they may read.')),
-        credentials: Type.Optional(Type.Boolean({ description: 'Whether they may send cookies.' })),
+        credentials: Type.Optional(
+          Type.Boolean({ description: 'Whether they may send cookies; then each origin must be named.' }),
+        ),
         maxAge: Type.Optional(
           Type.Integer({ minimum: 0, description: 'Seconds that browsers may remember this.' }),
         ),

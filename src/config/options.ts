@@ -204,9 +204,10 @@ function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): P
 
 /** Over a Unix socket nobody can listen in. Browsers speak HTTP/2 with TLS only, and so do we. */
 function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
-  const { socket, tls, http2, jwt, reusePort, trustProxy = [] } = options
+  const { socket, tls, http2, jwt, cors, reusePort, trustProxy = [] } = options
   return [
     ...(jwt ? jwtProblems(jwt) : []),
+    ...(cors?.credentials ? corsProblems(cors) : []),
     ...staticProblems(options),
     ...trustProxy.flatMap((proxy, index) =>
       isNetwork(proxy) ? [] : [problemAt(['trustProxy', String(index)], `must be an address, ${NETWORKS}`)],
@@ -226,6 +227,16 @@ function jwtProblems(jwt: NonNullable<CheckedServerOptions['jwt']>): Problem[] {
   const message =
     secret === undefined ? 'is for a secret, not for a public key' : 'is for a public key, not for a secret'
   return [problemAt(['jwt', 'algorithms', String(misfit)], message)]
+}
+
+/** Whoever may read answers to requests with cookies reads them as the user: that is for origins that are named. */
+function corsProblems({ origin }: NonNullable<CheckedServerOptions['cors']>): Problem[] {
+  return origin.flatMap((text, index) => {
+    // Any page can make itself one of origin `null`, by a frame with the attribute `sandbox`.
+    const isAny = text.includes('*') || text.trim().toLowerCase() === 'null'
+    const message = `${text} cannot be had together with credentials: name each origin, or leave out credentials`
+    return isAny ? [problemAt(['cors', 'origin', String(index)], message)] : []
+  })
 }
 
 /** Both would have the same URL; elsewhere routes win. */

@@ -15,7 +15,7 @@ export async function addJwt(
   options: NonNullable<CheckedServerOptions['jwt']>,
 ): Promise<void> {
   const keys = readJwtKeys(options)
-  const { algorithms: allowed = keys.algorithms, audience, issuer } = options
+  const { algorithms: allowed = keys.algorithms, audience, issuer, allowNoExpiry = false } = options
   const algorithms = keys.algorithms.filter((algorithm) => allowed.includes(algorithm))
   if (algorithms.length === 0) {
     const reason = `its keys are for ${keys.algorithms.join(', ')}, and algorithms has none of these`
@@ -39,7 +39,8 @@ export async function addJwt(
   })
   app.addHook('onRequest', async (request, reply) => {
     try {
-      await request.jwtVerify()
+      const claims = await request.jwtVerify<object>()
+      if (!allowNoExpiry && !doesExpire(claims)) throw Object.assign(new Error(NO_EXPIRY), { code: NO_EXPIRY })
     } catch (error) {
       const { code = '', message } = error as { code?: string; message: string }
       request.log.debug({ reason: message }, 'a token was refused')
@@ -54,7 +55,19 @@ export async function addJwt(
 
 type KeyCallback = (error: Error | null, key: string | undefined) => void
 
+/** Whether a token names a moment at which it ends. JSON may have numbers that are none: `1e999` is infinite. */
+function doesExpire(claims: object): boolean {
+  const exp: unknown = Object.hasOwn(claims, 'exp') ? (claims as { readonly exp: unknown }).exp : undefined
+  return typeof exp === 'number' && exp <= MAX_DATE
+}
+
+/** The last moment that dates have, in seconds. */
+const MAX_DATE = 8_640_000_000_000
+
+const NO_EXPIRY = 'NO_EXPIRY'
+
 /** What helps a client, and tells nothing of the keys. */
 const REASONS: Readonly<Record<string, string>> = {
   FST_JWT_AUTHORIZATION_TOKEN_EXPIRED: 'it has expired',
+  [NO_EXPIRY]: 'it never expires: it needs the claim exp, in seconds',
 }

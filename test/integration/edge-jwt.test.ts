@@ -27,10 +27,17 @@ const jwks = file('jwks.json', {
   keys: [jwk(rsa.publicKey, 'one'), jwk(ec.publicKey, 'two'), jwk(ed.publicKey, 'three')],
 })
 
-/** A token, whatever one wants to have in it. */
+const inFuture = Math.floor(Date.now() / 1000) + 3_600
+
+/** A token, whatever one wants to have in it; it expires in an hour. */
 function token(alg: string, key: string | KeyObject, claims: object = {}, header: object = {}): string {
-  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-  const text = `${part({ alg, typ: 'JWT', ...header })}.${part({ sub: 'Bob', ...claims })}`
+  return tokenOf(alg, key, JSON.stringify({ sub: 'Bob', exp: inFuture, ...claims }), header)
+}
+
+/** @param claims - As text, which may say what no value can. */
+function tokenOf(alg: string, key: string | KeyObject, claims: string, header: object = {}): string {
+  const part = (json: string) => Buffer.from(json).toString('base64url')
+  const text = `${part(JSON.stringify({ alg, typ: 'JWT', ...header }))}.${part(claims)}`
   return `${text}.${signed(alg, key, text)}`
 }
 
@@ -71,7 +78,7 @@ test.each([
 
 const VARIABLE = `\${S}`
 const inPast = Math.floor(Date.now() / 1000) - 60
-test.each([
+test.each<[string, NonNullable<ServerOptions['jwt']>, string]>([
   ['of another secret', { secret: SECRET }, token('HS256', `${SECRET}!`)],
   ['that is not signed', { secret: SECRET }, token('none', '')],
   ['that is not signed, to a public key', { publicKey: rsaPem }, token('none', '')],
@@ -84,7 +91,7 @@ test.each([
   ],
   [
     'of an algorithm that is not allowed',
-    { publicKey: rsaPem, algorithms: ['PS256' as const] },
+    { publicKey: rsaPem, algorithms: ['PS256'] },
     token('RS256', rsa.privateKey),
   ],
   ['for another audience', { secret: SECRET, audience: ['us'] }, token('HS256', SECRET, { aud: 'them' })],
@@ -94,6 +101,31 @@ test.each([
   ['of a key that is not in the set', { jwks }, token('ES256', ec.privateKey, {}, { kid: 'four' })],
   ['of another key of the set', { jwks }, token('ES256', ec.privateKey, {}, { kid: 'one' })],
   ['that names no key of several', { jwks }, token('ES256', ec.privateKey)],
+  ['that never expires', { secret: SECRET }, tokenOf('HS256', SECRET, '{"sub":"Bob"}')],
+  [
+    'that never expires, to a public key',
+    { publicKey: rsaPem },
+    tokenOf('RS256', rsa.privateKey, '{"sub":"Bob","iat":1}'),
+  ],
+  [
+    'that never expires, where it need not',
+    { secret: SECRET, allowNoExpiry: false },
+    tokenOf('HS256', SECRET, '{}'),
+  ],
+  ...[
+    ...['null', '"9999999999"', 'true', '{}', '[9999999999]', '1e999', '-1e999', '1e300', '0', '-1', '""'],
+    `${inFuture},"exp":null`,
+  ].map((exp): [string, { secret: string }, string] => [
+    `that expires at ${exp}`,
+    { secret: SECRET },
+    tokenOf('HS256', SECRET, `{"sub":"Bob","exp":${exp}}`),
+  ]),
+  [
+    'whose prototype expires',
+    { secret: SECRET },
+    tokenOf('HS256', SECRET, `{"__proto__":{"exp":${inFuture}}}`),
+  ],
+  ['with another name for it', { secret: SECRET }, tokenOf('HS256', SECRET, `{"EXP":${inFuture}}`)],
   ['that is none', { secret: SECRET }, 'hello'],
   ['with more behind it', { secret: SECRET }, `${token('HS256', SECRET)} x`],
   ['that is empty', { secret: SECRET }, ' '],
@@ -108,6 +140,19 @@ test('a token that has expired is told so, and audience and issuer may be right'
   expect(expired.json().detail).toMatch(/expired/)
   const jwt = { secret: SECRET, audience: ['us', 'them'], issuer: ['me'] }
   expect((await ask(jwt, token('HS256', SECRET, { aud: ['them'], iss: 'me' }))).statusCode).toBe(200)
+})
+
+test('a token that never expires is good where allowNoExpiry says so, and one that has expired is not', async () => {
+  const jwt = { secret: SECRET, allowNoExpiry: true }
+  expect((await ask(jwt, tokenOf('HS256', SECRET, '{"sub":"Bob"}'))).statusCode).toBe(200)
+  expect((await ask(jwt, token('HS256', SECRET))).statusCode).toBe(200)
+  expect((await ask(jwt, token('HS256', SECRET, { exp: inPast }))).statusCode).toBe(401)
+  expect((await ask(jwt, token('HS256', SECRET, { exp: 'never' }))).statusCode).toBe(401)
+})
+
+test('a client is told that its token needs an expiry', async () => {
+  const { detail } = (await ask({ secret: SECRET }, tokenOf('HS256', SECRET, '{}'))).json()
+  expect(detail).toContain('exp')
 })
 
 test('who has no token is refused before the body is read, at any URL; and a key may be asked for besides', async () => {

@@ -1,7 +1,11 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { openHttp } from '../../src/contract/http.ts'
 import { loadPackage } from '../../src/optional-package.ts'
+import { run } from '../support/cli.ts'
 import { inputOf } from '../support/contract.ts'
 import { guest } from '../support/guest.ts'
 import { listen, serve } from '../support/serve.ts'
@@ -31,6 +35,73 @@ test('answers, of failures too, may be read by pages of these origins and no oth
   const refused = await ask('https://a.example', 'none')
   expect([refused.statusCode, refused.headers[name]]).toEqual([401, 'https://a.example'])
   expect((await ask('https://c.example', KEY)).headers[name]).toBeUndefined()
+})
+
+test.each([
+  ['all', ['*']],
+  ['all among others', ['https://a.example', '*']],
+  ['all, with spaces around', [' * ']],
+  ['pages of no origin, such as those in a sandbox of any page', ['null']],
+  ['pages of no origin, in other letters', ['https://a.example', 'NULL']],
+  ['a pattern', ['https://*']],
+  ['a pattern of hosts', ['https://*.example']],
+  ['a pattern in a list', ['https://a.example', '*.example']],
+])('cookies of %s are refused at the start', async (_, origin) => {
+  await expect(
+    serve({ plugin: guest('echo') }, { cors: { origin, credentials: true } }),
+  ).rejects.toMatchObject({
+    code: 'WASM_SERVE_OPTIONS_INVALID',
+    message: expect.stringContaining('cors.origin['),
+  })
+})
+
+test.each<[string, unknown]>([
+  ['true', true],
+  ['a lone *', '*'],
+  ['an expression', /./],
+  ['a list with an expression', [/./]],
+  ['a list with true', [true]],
+  ['a list in a list', [['*']]],
+  ['a function', () => true],
+  ['nothing', []],
+])('an origin that is %s is no option, with cookies or without', async (_, origin) => {
+  for (const credentials of [true, false]) {
+    const options = { cors: { origin, credentials } } as never
+    await expect(serve({ plugin: guest('echo') }, options)).rejects.toMatchObject({
+      code: 'WASM_SERVE_OPTIONS_INVALID',
+    })
+  }
+})
+
+test('a config file that gives cookies to all is a mistake, with its line', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-cors-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'wasm-serve.yaml')
+  const lines = [
+    'plugins:',
+    `  echo: { source: ${guest('echo')} }`,
+    'cors:',
+    '  credentials: true',
+    '  origin:',
+  ]
+  writeFileSync(path, [...lines, '    - https://a.example', "    - '*'", ''].join('\n'))
+  for (const argv of [
+    ['-c', path, '0'],
+    ['check', '-c', path],
+  ]) {
+    const { code, stderr } = await run(argv)
+    expect([code, stderr]).toEqual([2, expect.stringContaining(`${path}:7:7`)])
+  }
+})
+
+test('without credentials all origins may be let in', async () => {
+  for (const credentials of [undefined, false]) {
+    const options = { cors: { origin: ['*'], ...(credentials === false && { credentials }) } }
+    const app = await serve({ plugin: guest('echo') }, options)
+    const { headers } = await app.inject({ ...POST, headers: { origin: 'https://c.example' } })
+    expect(headers['access-control-allow-origin']).toBe('*')
+    expect(headers).not.toHaveProperty('access-control-allow-credentials')
+  }
 })
 
 test('OPTIONS that is no preflight request goes to its route, or is told 405 or 404', async () => {
