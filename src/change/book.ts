@@ -1,8 +1,10 @@
 import { fromData, type GivenMap, mapOf, mergeMaps, type Origin, toData } from '../config/given.ts'
 import type { Merged } from '../config/merge.ts'
+import { AdminForbiddenError, StateInvalidError } from '../errors.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { sha256 } from '../source/download-cache.ts'
+import type { AllowedPath } from '../source/manifest.ts'
 import type { Source } from '../source/source.ts'
 import {
   type Changes,
@@ -86,7 +88,11 @@ export class Book {
     { sources, merged, edit, modules }: Proposed,
   ): Promise<Proposal> {
     const added = new Map(modules)
-    const making = new Making(edit?.(this.#changes, merged) ?? this.#changes, this.#store, added)
+    const making = new Making(edit?.(this.#changes, merged) ?? this.#changes, this.#store, added, (what) =>
+      edit
+        ? new AdminForbiddenError(what)
+        : new StateInvalidError(this.#store.place, `${what} (allowedPaths) is not in the configuration`),
+    )
     return {
       routes: await making.overlay(routes, sources, merged),
       warnings: making.warnings,
@@ -123,11 +129,21 @@ class Making {
   changes: Changes
   readonly #store: ChangeStore
   readonly #added: Map<string, Uint8Array>
+  readonly #refuse: (what: string) => Error
+  /** By name of the plug-in: what its manifest in the configuration opens now. */
+  readonly #folders = new Map<string, readonly AllowedPath[]>()
 
-  constructor(changes: Changes, store: ChangeStore, added: Map<string, Uint8Array>) {
+  /** @param refuse - Makes the error for what only the configuration may say. */
+  constructor(
+    changes: Changes,
+    store: ChangeStore,
+    added: Map<string, Uint8Array>,
+    refuse: (what: string) => Error,
+  ) {
     this.changes = changes
     this.#store = store
     this.#added = added
+    this.#refuse = refuse
   }
 
   async overlay(
@@ -161,6 +177,7 @@ class Making {
       const source = sources.get(plugin)
       if (!source || found.has(name)) continue
       found.add(name)
+      this.#folders.set(name, source.settings?.allowedPaths ?? [])
       this.#takeVersion(name, source)
     }
     for (const [name, plugin] of this.changes.plugins) {
@@ -193,7 +210,7 @@ class Making {
   async #versions(route: BookedRoute): Promise<BookedRoute[]> {
     const change = this.changes.plugins.get(route.name)
     if (!change || change.traffic.length === 0) return [route]
-    return [{ ...route, ...(await this.#load(change, route.given)) }]
+    return [{ ...route, ...(await this.#load(route.name, change, route.given)) }]
   }
 
   /** A route of the admin API. Of a plug-in that is gone, it is left out: the others are to start all the same. */
@@ -205,17 +222,34 @@ class Making {
       return []
     }
     const given = givenOf(options, merged)
-    return [{ given, name, from: 'admin API', ...(await this.#load(change, given)) }]
+    return [{ given, name, from: 'admin API', ...(await this.#load(name, change, given)) }]
   }
 
-  async #load(change: PluginChange, given: GivenMap): Promise<Pick<BookedRoute, 'plugin' | 'next'>> {
+  async #load(
+    name: string,
+    change: PluginChange,
+    given: GivenMap,
+  ): Promise<Pick<BookedRoute, 'plugin' | 'next'>> {
     const [live, second] = trafficOf(change)
-    const plugin = await this.#compile(versionOf(change, live?.digest ?? ''), given)
-    if (!second) return { plugin }
-    return {
-      plugin,
-      next: { plugin: await this.#compile(versionOf(change, second.digest), given), percent: second.percent },
+    const compile = (digest: string) => {
+      const version = versionOf(change, digest)
+      this.#refuseFolders(name, version)
+      return this.#compile(version, given)
     }
+    const plugin = await compile(live?.digest ?? '')
+    if (!second) return { plugin }
+    return { plugin, next: { plugin: await compile(second.digest), percent: second.percent } }
+  }
+
+  /** A version of a manifest that the configuration had earlier opens what that opens now, and nothing else. */
+  #refuseFolders(plugin: string, { digest, settings }: Version): void {
+    const open = this.#folders.get(plugin) ?? []
+    const beyond = settings?.allowedPaths.find(
+      ({ host, guest, readOnly }) =>
+        !open.some((each) => each.host === host && each.guest === guest && (readOnly || !each.readOnly)),
+    )
+    if (beyond)
+      throw this.#refuse(`The folder ${beyond.host} of version ${digest.slice(0, 12)} of plug-in ${plugin}`)
   }
 
   async #compile({ name, modules, settings }: Version, given: GivenMap): Promise<Plugin> {

@@ -31,9 +31,10 @@ export function storeInMemory(): ModuleStore {
 }
 
 /** @param folder - Made when needed. */
-export function storeInFolder(folder: string): ModuleStore {
+export function storeInFolder(folder: string): ModuleStore & { readonly place: string } {
   const place = join(folder, 'modules')
   return {
+    place,
     async get(digest) {
       const bytes = await readFile(join(place, digest)).catch((error) => {
         throw new StateInvalidError(folder, `module ${digest}: ${error.message}`, { cause: error })

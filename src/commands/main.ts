@@ -4,6 +4,8 @@ import {
   ConfigUnreadableError,
   MountConflictError,
   OptionsError,
+  StateInvalidError,
+  StateUntrustedError,
   UsageError,
 } from '../errors.ts'
 import { printable } from '../log/printable.ts'
@@ -18,6 +20,8 @@ const MISTAKES = [
   ConfigUnreadableError,
   MountConflictError,
   OptionsError,
+  StateInvalidError,
+  StateUntrustedError,
   UsageError,
 ]
 

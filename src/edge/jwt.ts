@@ -40,7 +40,8 @@ export async function addJwt(
   app.addHook('onRequest', async (request, reply) => {
     try {
       const claims = await request.jwtVerify<object>()
-      if (!allowNoExpiry && !doesExpire(claims)) throw Object.assign(new Error(NO_EXPIRY), { code: NO_EXPIRY })
+      if (!allowNoExpiry && !doesExpire(claims))
+        throw Object.assign(new Error(NO_EXPIRY), { code: NO_EXPIRY })
     } catch (error) {
       const { code = '', message } = error as { code?: string; message: string }
       request.log.debug({ reason: message }, 'a token was refused')

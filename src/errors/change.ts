@@ -49,6 +49,12 @@ export const StateInvalidError = failure<[folder: string, reason: string]>(
   'State folder %s cannot be used: %s. Put it right, or move it away to start from the configuration alone',
 )
 
+/** Other users could change what the state folder holds. */
+export const StateUntrustedError = failure<[folder: string, reason: string]>(
+  'WASM_SERVE_STATE_UNTRUSTED',
+  'State folder %s is not for this user alone: %s',
+)
+
 /** The state folder cannot be written: the change is not made. */
 export const StateUnwritableError = failure<[folder: string, reason: string]>(
   'WASM_SERVE_STATE_UNWRITABLE',

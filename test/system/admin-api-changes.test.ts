@@ -112,7 +112,7 @@ test.each([
   await server.ended
   spoil(join(cwd, 'state'))
   const { code, stderr } = await run([...args, '0'], {}, { cwd })
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('move it away')
 })
 

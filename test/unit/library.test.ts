@@ -327,6 +327,7 @@ test('what the package exports changes only on purpose', () => {
       "SmokeFailedError",
       "SourceInvalidError",
       "StateInvalidError",
+      "StateUntrustedError",
       "StateUnwritableError",
       "StaticFolderError",
       "StoreDamagedError",

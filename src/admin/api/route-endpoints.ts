@@ -1,5 +1,6 @@
 import { type Edit, idOfOptions, withPlace } from '../../change/book.ts'
 import { type Changes, withRoute } from '../../change/changes.ts'
+import { forbiddenOption } from '../../change/editable-options.ts'
 import {
   AdminConflictError,
   AdminForbiddenError,
@@ -7,7 +8,7 @@ import {
   AdminUnknownError,
 } from '../../errors.ts'
 import type { Endpoint } from './endpoint.ts'
-import { bodies, FORBIDDEN_OPTIONS, ref } from './schemas.ts'
+import { bodies, ref } from './schemas.ts'
 import { routesOf, viewRoute, viewRoutes } from './views.ts'
 
 type RouteBody = Readonly<Record<string, unknown>> & { readonly plugin: string }
@@ -126,7 +127,7 @@ function refuseUnknown(changes: Changes, { plugin }: RouteBody): void {
 
 /** The rest is checked with the options of all routes. */
 function checkOptions(options: RouteBody): RouteBody {
-  for (const name of FORBIDDEN_OPTIONS)
-    if (options[name] !== undefined) throw new AdminForbiddenError(`The option ${name}`)
+  const forbidden = forbiddenOption(options)
+  if (forbidden !== undefined) throw new AdminForbiddenError(`The option ${forbidden}`)
   return options
 }

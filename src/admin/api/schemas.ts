@@ -1,3 +1,4 @@
+import { EDITABLE_OPTIONS } from '../../change/editable-options.ts'
 import type { Schema } from '../../config/config-file-schema.ts'
 import { routeSchema } from '../../config/options-schema.ts'
 import type { JsonSchema } from '../../openapi/json-schema.ts'
@@ -21,18 +22,11 @@ export const ref = (name: keyof typeof SCHEMAS): JsonSchema => ({ $ref: `#/compo
 const digest: JsonSchema = { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'SHA-256, in hex.' }
 const percent: JsonSchema = { type: 'integer', minimum: 0, maximum: 100 }
 
-/**
- * Options that lead to files or code of this machine: who holds the token is not to reach those. What is linked comes
- * with the plug-in, whose versions have all their modules.
- */
-export const FORBIDDEN_OPTIONS: readonly string[] = ['functions', 'allowedPaths', 'links']
-
-/** Functions, and what the API says in its own way. */
-const NO_OPTIONS = [...FORBIDDEN_OPTIONS, 'plugin', 'onCall', 'onResult', 'onError']
+const EDITABLE: ReadonlySet<string> = new Set(EDITABLE_OPTIONS)
 
 const routeOptions = Object.fromEntries(
   Object.entries(routeSchema.properties as unknown as Record<string, Schema>)
-    .filter(([name]) => !NO_OPTIONS.includes(name))
+    .filter(([name]) => EDITABLE.has(name))
     .map(([name, schema]) => [name, plain(schema)]),
 )
 

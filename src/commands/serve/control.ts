@@ -10,6 +10,7 @@ import { MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
 import { blockLimitOf } from '../../route/settings.ts'
 import { readSource, type Source, type SourceOptions } from '../../source/source.ts'
 import { isUrl } from '../../source/url.ts'
+import { isWritableByAll } from '../../trusted-path.ts'
 import type { Host } from '../command.ts'
 import { sourceOptions } from '../loader.ts'
 import type { Plan } from '../plan.ts'
@@ -112,13 +113,18 @@ function toServed(
   { options, plugins, leftOut, planned, file }: Plan,
   proposal: Proposal | undefined,
 ): Served {
+  const openFile = `every user may write to ${file}, and so have any code run here: chmod o-w ${file}`
   const left = `functions and files whose names cannot be routes were left out: ${leftOut.join(', ')}`
   return {
     options,
     file,
     planned,
     pages: Math.max(...options.routes.map((route, index) => pagesOf(route, plugins[index]))),
-    warnings: [...(leftOut.length > 0 ? [left] : []), ...(proposal?.warnings ?? [])],
+    warnings: [
+      ...(file !== undefined && isWritableByAll(file) ? [openFile] : []),
+      ...(leftOut.length > 0 ? [left] : []),
+      ...(proposal?.warnings ?? []),
+    ],
     commit: async () => proposal?.commit(),
   }
 }

@@ -1,0 +1,47 @@
+import type { RouteOptions } from '../config/options.ts'
+import { routeSchema } from '../config/options-schema.ts'
+
+/**
+ * Options of a route that an edit may set: by the admin API, or by a state folder, which keeps such edits. What is not
+ * listed is for the configuration: it leads to code or files of this machine, or lifts what protects the process from
+ * guests. So a new option is refused until it was decided that it does neither. `plugin` is the name of one that there
+ * is, never a path.
+ */
+export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] = [
+  ...(['method', 'url', 'host', 'function', 'contract', 'config', 'wasi', 'env', 'allowedHosts'] as const),
+  ...(['bodyLimit', 'outputLimit', 'contentType', 'headers', 'errorStatus', 'description'] as const),
+  ...(['runtime', 'isolation', 'recycle', 'recycleMemory', 'memoryMax', 'blockLimit', 'varMax'] as const),
+  ...([
+    'httpResponseMax',
+    'httpErrors',
+    'engine',
+    'workers',
+    'spareWorkers',
+    'timeoutMs',
+    'idempotent',
+  ] as const),
+  ...([
+    'vars',
+    'startTimeoutMs',
+    'maxQueue',
+    'maxQueueBytes',
+    'maxWaitMs',
+    'kv',
+    'logRate',
+    'smoke',
+  ] as const),
+  'timing',
+]
+
+const EDITABLE: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])
+
+/**
+ * The first option that an edit may not set; undefined if there is none. Names that are no options are left to the check
+ * of the options, which finds what they were meant to be.
+ */
+export function forbiddenOption(options: object): string | undefined {
+  return Object.entries(options).find(
+    ([name, value]) =>
+      value !== undefined && !EDITABLE.has(name) && Object.hasOwn(routeSchema.properties, name),
+  )?.[0]
+}
