@@ -4,6 +4,7 @@ import { homedir } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import { DigestMismatchError, DownloadTimeoutError, DownloadUnreachableError } from '../errors.ts'
 import { makeFolder } from '../make-folder.ts'
+import { problemWithPath } from '../trusted-path.ts'
 import { type DownloadOptions, download } from './download.ts'
 import { parseDigest, showUrl } from './url.ts'
 
@@ -30,8 +31,8 @@ export function defaultCacheFolder(environment: Readonly<Record<string, string |
 /**
  * Downloads through a cache on disk. With a digest the cache comes first and the network is asked only for what it
  * lacks; without, the network comes first and the cache helps when it cannot be reached: only if the method is GET, for
- * the answers to others are good once. Entries are checked when they
- * are read; a damaged one is removed.
+ * the answers to others are good once. Entries are checked when they are read; a damaged one is removed. Where other users
+ * could write to the cache, only what a digest names is taken from it, and nothing is kept.
  *
  * @throws {@link DigestMismatchError} if the server has other bytes than the digest names; they are not kept.
  * @throws what `download` throws, if the cache cannot help.
@@ -97,6 +98,7 @@ class Cache {
   }
 
   async lookUp(url: URL, request: DownloadOptions): Promise<(Entry & { bytes: Uint8Array }) | undefined> {
+    if (!this.#isTrusted(url, request)) return undefined
     const text = await this.#readFile(this.#entryFile(url, request))
     const entry = text && parseEntry(text)
     const bytes = entry && (await this.read(entry.digest))
@@ -104,12 +106,22 @@ class Cache {
   }
 
   async write(url: URL, request: DownloadOptions, bytes: Uint8Array, entry: Entry): Promise<void> {
+    if (!this.#isTrusted(url, request)) return
     try {
       await replaceFile(this.#folder, 'sha256', this.#bytesFile(entry.digest), bytes)
       await replaceFile(this.#folder, 'requests', this.#entryFile(url, request), JSON.stringify(entry))
     } catch (error) {
       this.#warn(error)
     }
+  }
+
+  /** Who could write there could have the record of a URL lead to a module of his. */
+  #isTrusted(url: URL, request: DownloadOptions): boolean {
+    const problem =
+      problemWithPath(this.#entryFile(url, request)) ?? problemWithPath(join(this.#folder, 'sha256'))
+    const warning = `the download cache is not used: ${problem}`
+    if (problem !== undefined && !this.#warnings.includes(warning)) this.#warnings.push(warning)
+    return problem === undefined
   }
 
   #bytesFile(digest: string): string {

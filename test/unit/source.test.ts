@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import {
   createServer,
   type IncomingMessage,
@@ -317,10 +317,14 @@ test('credentials go to the first origin only, and not with a redirect to anothe
   const authorization = 'Bearer s3cret'
   const sent = ({ requests }: Origin) => requests.map(({ headers }) => headers.authorization)
 
-  await readSource({ wasm: [{ url: `${first.url}/a`, headers: { 'x-key': 'k' } }] }, { authorization })
+  const headers = { 'x-key': 'k', Cookie: 'c', 'Private-Token': 't', 'Proxy-Authorization': 'p' }
+  await readSource({ wasm: [{ url: `${first.url}/a`, headers }] }, { authorization })
   expect(sent(first)).toEqual([authorization, authorization])
   expect(sent(other)).toEqual([undefined])
-  expect(other.requests[0]?.headers['x-key']).toBeUndefined()
+  for (const name of Object.keys(headers)) {
+    expect(first.requests[1]?.headers).toHaveProperty(name.toLowerCase())
+    expect(other.requests[0]?.headers).not.toHaveProperty(name.toLowerCase())
+  }
 
   await readSource(`${first.url}/plugin.json`, { authorization })
   expect(sent(first).slice(2)).toEqual([authorization, authorization])
@@ -510,6 +514,45 @@ test('a cache that cannot be written is a warning', async () => {
   const read = await readSource(url, { cacheFolder: join(file('no-folder', ''), 'cache') })
   expect(read.modules[0]?.digest).toBe(digest)
   expect(read.warnings.length).toBeGreaterThan(0)
+})
+
+test.each([
+  ['the folder', ''],
+  ['the folder of records', 'requests'],
+  ['a record', 'requests/*'],
+])('a copy without a pin is not used where others could write to %s, and a warning says why', async (_, part) => {
+  const cacheFolder = folder()
+  const served = { etag: '"e"', bytes: guestBytes('upper') }
+  const { url, requests, close } = await origin((request, response) => {
+    if (request.headers['if-none-match'] === served.etag) response.writeHead(304).end()
+    else response.setHeader('etag', served.etag).end(served.bytes)
+  })
+  await readSource(url, { cacheFolder })
+  // Another user's: the record of this request leads to bytes of his.
+  const [record = ''] = readdirSync(join(cacheFolder, 'requests'))
+  writeFileSync(join(cacheFolder, 'sha256', digest), echo)
+  writeFileSync(join(cacheFolder, 'requests', record), JSON.stringify({ digest, etag: served.etag }))
+  const opened = join(cacheFolder, part.replace('*', record))
+  chmodSync(opened, part.endsWith('*') ? 0o666 : 0o777)
+  const read = await readSource(url, { cacheFolder })
+  expect(read.modules[0]?.digest).toBe(sha256(served.bytes))
+  expect(requests.at(-1)?.headers['if-none-match']).toBeUndefined()
+  expect(read.warnings).toEqual([expect.stringContaining(`chmod`)])
+  expect(JSON.parse(readFileSync(join(cacheFolder, 'requests', record), 'utf8')).digest).toBe(digest)
+  await close()
+  await expect(readSource(url, { cacheFolder })).rejects.toEqual(refusal('DOWNLOAD_UNREACHABLE'))
+  // With a pin no other bytes can be had.
+  expect((await readSource(`${url}#sha256=${digest}`, { cacheFolder })).modules[0]?.digest).toBe(digest)
+})
+
+test('the cache is for its owner alone', async () => {
+  const cacheFolder = join(folder(), 'new', 'cache')
+  const { url } = await origin()
+  await readSource(url, { cacheFolder })
+  const [record = ''] = readdirSync(join(cacheFolder, 'requests'))
+  const mode = (path: string) => statSync(join(cacheFolder, path)).mode & 0o777
+  expect(['.', 'requests', 'sha256'].map(mode)).toEqual([0o700, 0o700, 0o700])
+  expect([`requests/${record}`, `sha256/${digest}`].map(mode)).toEqual([0o600, 0o600])
 })
 
 test('many readers at once leave one whole entry and no temporary file', async () => {
