@@ -31,9 +31,12 @@ export function addressList(addresses: readonly string[]): BlockList {
 /** By what `isIP` says. */
 const FAMILIES: Readonly<Record<number, 'ipv4' | 'ipv6'>> = { 4: 'ipv4', 6: 'ipv6' }
 
+/** What {@link whyNotPublic} says of this machine's own interface. */
+export const LOOPBACK = 'a loopback address'
+
 const KINDS = [
   kind('an unspecified address', ['0.0.0.0/8'], ['::/128']),
-  kind('a loopback address', ['127.0.0.0/8'], ['::1/128']),
+  kind(LOOPBACK, ['127.0.0.0/8'], ['::1/128']),
   kind('a link-local address', ['169.254.0.0/16'], ['fe80::/10']),
   kind('a private address', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'], ['fc00::/7', 'fec0::/10']),
   kind('an address of a shared (carrier) network', ['100.64.0.0/10'], []),

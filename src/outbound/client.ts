@@ -88,7 +88,8 @@ class NodeClient implements Client {
     this.#https.destroy()
   }
 
-  #send({ method, headers, body }: SendableRequest, { url, host, lookup }: Target): http.ClientRequest {
+  #send({ method, headers, body }: SendableRequest, target: Target): http.ClientRequest {
+    const { url, host, lookup } = target
     const isSecure = url.protocol === 'https:'
     const outgoing = (isSecure ? https : http).request({
       method,
@@ -99,6 +100,14 @@ class NodeClient implements Client {
       agent: isSecure ? this.#https : this.#http,
       maxHeaderSize: MAX_HEADER_BYTES,
       insecureHTTPParser: false,
+    })
+    outgoing.on('socket', (socket) => {
+      if (!socket.connecting) return // a kept one, which was looked at
+      // Before the listeners by which the socket sends what waits for the connection.
+      socket.prependOnceListener('connect', () => {
+        const problem = target.problemWithPeer(socket.localAddress, socket.remoteAddress)
+        if (problem) outgoing.destroy(problem)
+      })
     })
     for (const [name, value] of Object.entries(DEFAULT_HEADERS)) outgoing.setHeader(name, value)
     for (const [name, value] of headers) outgoing.setHeader(name, value)

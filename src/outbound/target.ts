@@ -1,7 +1,7 @@
 import { lookup as resolve } from 'node:dns/promises'
 import { type BlockList, isIP, type LookupFunction } from 'node:net'
 import { OutboundRefusedError } from '../errors.ts'
-import { whyNotPublic } from './address.ts'
+import { LOOPBACK, whyNotPublic } from './address.ts'
 import type { Reach } from './allowed-hosts.ts'
 
 /** Finds the addresses of a name. */
@@ -27,6 +27,8 @@ export interface Target {
   readonly host: string
   /** Gives Node.js the addresses that were checked, so that it connects to one of those and to no other. */
   readonly lookup: LookupFunction
+  /** Looks at a connection before anything is sent: what is wrong with where it leads; undefined if nothing is. */
+  problemWithPeer(local: string | undefined, remote: string | undefined): Error | undefined
 }
 
 /**
@@ -63,7 +65,21 @@ export function checkTarget(
   }
   const refusal = isIP(host) === 0 ? undefined : refusalOf(host)
   if (refusal) throw refusal
-  return { url, name, host, lookup: checkedLookup(resolve, refusalOf) }
+  return {
+    url,
+    name,
+    host,
+    lookup: checkedLookup(resolve, refusalOf),
+    problemWithPeer(local, remote) {
+      // A route may make addresses this machine's that no interface has, as load balancers do. Linux then connects from
+      // that address; with IPv6, where no interface has a global one, from ::1.
+      if (reach !== 'public' || local === undefined || remote === undefined) return undefined
+      if (local !== remote && whyNotPublic(local) !== LOOPBACK) return undefined
+      return refuse(
+        `${remote} is an address of this machine: only --allow-host ${url.host}, which has no "*", opens it`,
+      )
+    },
+  }
 }
 
 /**

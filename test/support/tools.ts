@@ -15,6 +15,11 @@ const TOOLS = {
   zsh: { isHere: () => isInstalled('zsh'), get: 'apt-get install zsh' },
   /** A process as another user, on a root of its own. */
   mounts: { isHere: () => canJail, get: 'run the tests as root, where mounts are allowed' },
+  /** A network of a process' own. */
+  'network namespaces': {
+    isHere: () => spawnSync('unshare', ['-r', '-n', 'ip', 'link', 'set', 'lo', 'up']).status === 0,
+    get: 'allow unshare --net, and apt-get install iproute2',
+  },
   /** A process that is number 1. */
   'process namespaces': { isHere: () => canContain, get: 'allow unshare --pid' },
 } as const
