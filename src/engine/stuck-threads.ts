@@ -1,15 +1,25 @@
 import type { Worker } from 'node:worker_threads'
 import type { Log } from '../log/guest-log.ts'
 
+/** Whose work a thread does: for the log, and for the limits of stuck threads. */
+export interface ThreadLabel {
+  /** Host and URL of the route. */
+  readonly route?: string | undefined
+  /** Name of the plug-in. */
+  readonly plugin?: string | undefined
+  /** SHA-256 of the plug-in's main module, in hex. */
+  readonly digest?: string | undefined
+}
+
 /** Threads that have not ended. */
-const threads = new Set<Worker>()
+const threads = new Map<Worker, ThreadLabel>()
 
 /** Those of them that were told to, in vain. */
 const stuck = new Set<Worker>()
 
 /** To be told of each thread that runs what is not ours: the process ends without it if need be. */
-export function trackThread(worker: Worker): void {
-  threads.add(worker)
+export function trackThread(worker: Worker, label: ThreadLabel = {}): void {
+  threads.set(worker, label)
   worker.once('exit', () => {
     threads.delete(worker)
     stuck.delete(worker)
@@ -32,14 +42,17 @@ export async function terminateOrWriteOff(worker: Worker, log: Log, limitMs = 2_
   clearTimeout(timer)
   if (!hasEnded && threads.has(worker) && !stuck.has(worker)) {
     stuck.add(worker)
-    log.error({ thread: worker.threadId, limitMs }, 'a thread cannot be ended: it waits in a native call')
+    log.error(
+      { thread: worker.threadId, ...threads.get(worker), limitMs },
+      'a thread cannot be ended: it waits in a native call',
+    )
   }
   return hasEnded
 }
 
 /** {@link terminateOrWriteOff} for all that are left. */
 export async function terminateThreads(log: Log, limitMs: number): Promise<void> {
-  await Promise.all([...threads].map((worker) => terminateOrWriteOff(worker, log, limitMs)))
+  await Promise.all([...threads.keys()].map((worker) => terminateOrWriteOff(worker, log, limitMs)))
 }
 
 /** How many threads were written off and have not ended since. */
