@@ -4,9 +4,9 @@ import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyBaseLogger } from 'fastify'
 import { endCalls } from './engine/end-calls.ts'
-import { stuckThreads, terminateThreads } from './engine/stuck-threads.ts'
+import { processThreads, stuckThreads, terminateThreads } from './engine/stuck-threads.ts'
 import type { DrainOptions } from './http/drain.ts'
-import { killProcess } from './kill-process.ts'
+import { exitProcess, killProcess } from './kill-process.ts'
 import { settleLines } from './log/lines.ts'
 import type { RunningServer } from './server.ts'
 
@@ -15,6 +15,9 @@ const MAX_TIMER_MS = 2_147_483_647
 
 /** How long threads may take to end: those that can be ended take some milliseconds. */
 const TERMINATE_MS = 300
+
+/** Exit code where too many threads are stuck: the process is to be started again. (EX_TEMPFAIL of sysexits.h) */
+const STUCK_EXIT_CODE = 75
 
 /** How long the log's last lines may take: a reader that has stopped does not keep the process from ending. */
 const LAST_LINES_MS = 200
@@ -86,6 +89,8 @@ function hasTerminal(): boolean {
  * because Node would wait for the thread: within `drainMs`, `graceMs` and a second in all. The log gets its last lines
  * if it takes them in time.
  *
+ * Ends it the same way, with {@link STUCK_EXIT_CODE}, when too many threads are stuck.
+ *
  * @param reload - Called on a SIGHUP that is no hang-up: reads again what is served.
  * @param parentId - Tells the process id of the parent. Given, the server was run by npm, and also ends when npm does.
  */
@@ -107,12 +112,22 @@ export function endWithSignals(
     log.info('closed')
     await settleLines(LAST_LINES_MS)
   })
-  process.on('exit', killIfStuck)
+  let isStuck = false
+  process.on('exit', () => {
+    if (isStuck) exitProcess(STUCK_EXIT_CODE)
+    killIfStuck()
+  })
   const begin = (reason: string) => {
     begun = performance.now()
     log.info({ reason, drainMs, graceMs }, 'closing')
     close()
   }
+
+  processThreads.onProcessStuck(() => {
+    if (begun !== undefined) return
+    isStuck = true
+    begin('threads are stuck')
+  })
 
   const onSignal = (signal: NodeJS.Signals) => {
     if (begun === undefined) return begin(signal)
@@ -142,7 +157,8 @@ export function endWithSignals(
 async function endThreads(log: FastifyBaseLogger): Promise<void> {
   endCalls() // before their threads: that these end is no failure then
   await terminateThreads(log, TERMINATE_MS)
-  if (stuckThreads() > 0) log.fatal({ threads: stuckThreads() }, 'threads are stuck: the process is killed')
+  if (stuckThreads() > 0)
+    log.fatal({ threads: stuckThreads() }, 'threads are stuck: the process ends without them')
 }
 
 /** Before Node waits for its threads, by whatever way it came to its end. */

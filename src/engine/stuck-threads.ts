@@ -1,5 +1,21 @@
-import type { Worker } from 'node:worker_threads'
+import { ProcessStuckError, ThreadsStuckError } from '../errors.ts'
 import type { Log } from '../log/guest-log.ts'
+
+/** Stuck threads with which a route, or the trial of a plug-in, starts no others: each takes memory, and may take a core. */
+export const MAX_STUCK_THREADS_OF_OWNER = 2
+
+/** Stuck threads with which the process is to end and be started again: that alone ends them. */
+export const MAX_STUCK_THREADS = 4
+
+/** How long a thread may take to end before it counts as stuck. Those that can be ended take some milliseconds. */
+const WRITE_OFF_MS = 2_000
+
+/** A `Worker`, as far as it is needed here. */
+export interface RunningThread {
+  readonly threadId: number
+  terminate(): Promise<number>
+  once(event: 'exit', listener: () => void): unknown
+}
 
 /** Whose work a thread does: for the log, and for the limits of stuck threads. */
 export interface ThreadLabel {
@@ -11,51 +27,232 @@ export interface ThreadLabel {
   readonly digest?: string | undefined
 }
 
-/** Threads that have not ended. */
-const threads = new Map<Worker, ThreadLabel>()
-
-/** Those of them that were told to, in vain. */
-const stuck = new Set<Worker>()
-
-/** To be told of each thread that runs what is not ours: the process ends without it if need be. */
-export function trackThread(worker: Worker, label: ThreadLabel = {}): void {
-  threads.set(worker, label)
-  worker.once('exit', () => {
-    threads.delete(worker)
-    stuck.delete(worker)
-  })
+export interface StuckLimits {
+  /** Default: {@link MAX_STUCK_THREADS_OF_OWNER}. */
+  readonly ofOwner?: number
+  /** Default: {@link MAX_STUCK_THREADS}. */
+  readonly ofProcess?: number
 }
 
 /**
- * Ends a thread, whatever it runs: JavaScript and WebAssembly stop within milliseconds. What cannot be stopped is a
- * native call that waits, such as `fs.readSync` of a pipe: its thread is written off, and logged once.
- *
- * @param worker - One that is tracked.
- * @returns false if it has not ended after `limitMs`.
+ * Knows the threads that run foreign code, and which of them cannot be ended: those in a native call, such as
+ * `fs.readSync` of a pipe in a host function, or a long compilation by V8.
  */
-export async function terminateOrWriteOff(worker: Worker, log: Log, limitMs = 2_000): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), limitMs)
-  })
-  const hasEnded = await Promise.race([worker.terminate().then(() => true), late])
-  clearTimeout(timer)
-  if (!hasEnded && threads.has(worker) && !stuck.has(worker)) {
-    stuck.add(worker)
-    log.error(
-      { thread: worker.threadId, ...threads.get(worker), limitMs },
-      'a thread cannot be ended: it waits in a native call',
-    )
+export class ThreadRegister {
+  readonly #ofOwner: number
+  readonly #ofProcess: number
+  /** Threads that have not ended. */
+  readonly #threads = new Map<RunningThread, ThreadLabel>()
+  /** Those of them that were told to end. */
+  readonly #ending = new Set<RunningThread>()
+  /** Those of them that have not ended in time. */
+  readonly #stuck = new Set<RunningThread>()
+  readonly #gates = new Set<StartGate>()
+  #isProcessStuck = false
+  #onProcessStuck: (() => void) | undefined
+
+  constructor({ ofOwner = MAX_STUCK_THREADS_OF_OWNER, ofProcess = MAX_STUCK_THREADS }: StuckLimits = {}) {
+    this.#ofOwner = ofOwner
+    this.#ofProcess = ofProcess
   }
-  return hasEnded
+
+  /** Must be called with each thread that runs foreign code: the process ends without it if need be. */
+  track(worker: RunningThread, label: ThreadLabel): void {
+    this.#threads.set(worker, label)
+    worker.once('exit', () => {
+      this.#threads.delete(worker)
+      this.#stuck.delete(worker)
+      if (this.#ending.delete(worker)) this.#changed(label)
+    })
+  }
+
+  /** See {@link terminateOrWriteOff}. */
+  async terminate(worker: RunningThread, log: Log, limitMs: number): Promise<boolean> {
+    const label = this.#threads.get(worker)
+    if (!label) return worker.terminate().then(() => true) // it has ended
+    if (this.#stuck.has(worker)) return false
+    if (!this.#ending.has(worker)) {
+      this.#ending.add(worker)
+      this.#changed(label)
+    }
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(() => resolve(false), limitMs)
+    })
+    const hasEnded = await Promise.race([worker.terminate().then(() => true), late])
+    clearTimeout(timer)
+    if (!hasEnded && this.#threads.has(worker) && !this.#stuck.has(worker)) {
+      this.#stuck.add(worker)
+      log.error(
+        { thread: worker.threadId, ...label, limitMs },
+        'a thread cannot be ended: it is in a native call',
+      )
+      this.#changed(label)
+      this.#lookAtProcess(log)
+    }
+    return hasEnded
+  }
+
+  /** Ends all threads. */
+  async terminateAll(log: Log, limitMs: number): Promise<void> {
+    await Promise.all([...this.#threads.keys()].map((worker) => this.terminate(worker, log, limitMs)))
+  }
+
+  /** How many threads are stuck, of all or of an owner. */
+  countStuck(owner?: ThreadLabel): number {
+    return owner ? this.#countOf(this.#stuck, owner) : this.#stuck.size
+  }
+
+  /**
+   * Opens the gate that an owner's threads have to pass before they start.
+   *
+   * @param owner - Its values select the threads that count: those whose labels have all of them.
+   * @param onChange - Called when the gate may have opened or closed.
+   */
+  gate(owner: ThreadLabel, onChange: () => void): StartGate {
+    const gate = new StartGate(owner, onChange, this.#ofOwner, () => void this.#gates.delete(gate))
+    this.#gates.add(gate)
+    this.#count(gate)
+    return gate
+  }
+
+  /** Calls back once too many threads of the process are stuck, at once if they are. */
+  onProcessStuck(callback: () => void): void {
+    this.#onProcessStuck = callback
+    if (this.#isProcessStuck) callback()
+  }
+
+  #changed(label: ThreadLabel): void {
+    const gates = [...this.#gates].filter(({ owner }) => belongs(label, owner))
+    const changed = gates.filter((gate) => this.#count(gate))
+    for (const gate of changed) gate.onChange()
+  }
+
+  #count(gate: StartGate): boolean {
+    return gate.count(this.#countOf(this.#ending, gate.owner), this.#countOf(this.#stuck, gate.owner))
+  }
+
+  #countOf(workers: ReadonlySet<RunningThread>, owner: ThreadLabel): number {
+    let count = 0
+    for (const worker of workers) if (belongs(this.#threads.get(worker), owner)) count++
+    return count
+  }
+
+  /** Logs it once. */
+  #lookAtProcess(log: Log): void {
+    if (this.#isProcessStuck || this.#stuck.size < this.#ofProcess) return
+    this.#isProcessStuck = true
+    const { code, message } = new ProcessStuckError(this.#stuck.size)
+    log.error({ code, threads: [...this.#stuck].map((worker) => this.#threads.get(worker)) }, message)
+    this.#onProcessStuck?.()
+  }
 }
 
-/** {@link terminateOrWriteOff} for all that are left. */
-export async function terminateThreads(log: Log, limitMs: number): Promise<void> {
-  await Promise.all([...threads.keys()].map((worker) => terminateOrWriteOff(worker, log, limitMs)))
+/** Says whether an owner may start threads. */
+export class StartGate {
+  readonly owner: ThreadLabel
+  /** Called when the gate opens, shuts, or begins or ends to refuse. */
+  readonly onChange: () => void
+  /** Its owner starts no more threads. */
+  readonly close: () => void
+  readonly #max: number
+  #stuck = 0
+  #isShut = false
+  #isStuck = false
+
+  constructor(owner: ThreadLabel, onChange: () => void, max: number, close: () => void) {
+    this.owner = owner
+    this.onChange = onChange
+    this.close = close
+    this.#max = max
+  }
+
+  /** Too many threads are stuck, or were told to end and may turn out to be: none is to start or to get a call. */
+  get isShut(): boolean {
+    return this.#isShut
+  }
+
+  /** Too many threads are stuck: calls are refused. */
+  get isStuck(): boolean {
+    return this.#isStuck
+  }
+
+  /** Why calls are refused; undefined if they are not. */
+  get refusal(): Error | undefined {
+    return this.#isStuck ? new ThreadsStuckError(this.#stuck) : undefined
+  }
+
+  /** For the register. @returns whether it has changed. */
+  count(ending: number, stuck: number): boolean {
+    const [wasShut, wasStuck] = [this.#isShut, this.#isStuck]
+    this.#stuck = stuck
+    this.#isShut = ending >= this.#max
+    this.#isStuck = stuck >= this.#max
+    return this.#isShut !== wasShut || this.#isStuck !== wasStuck
+  }
+}
+
+function belongs(label: ThreadLabel | undefined, owner: ThreadLabel): boolean {
+  if (!label || (!owner.route && !owner.plugin && !owner.digest)) return false
+  return (
+    (owner.route === undefined || owner.route === label.route) &&
+    (owner.plugin === undefined || owner.plugin === label.plugin) &&
+    (owner.digest === undefined || owner.digest === label.digest)
+  )
+}
+
+/** Of the process, which has to end without the threads that are stuck. */
+export const processThreads = new ThreadRegister()
+
+/** Must be called with each thread that runs foreign code. @param label - Whose work it does. */
+export function trackThread(worker: RunningThread, label: ThreadLabel = {}): void {
+  processThreads.track(worker, label)
+}
+
+/**
+ * Ends a thread, whatever it runs: JavaScript and WebAssembly stop within milliseconds. A native call cannot be
+ * stopped: its thread is written off, and logged once.
+ *
+ * @param worker - One that is tracked.
+ * @returns false if it has not ended after `limitMs`; at once if it was written off before.
+ */
+export function terminateOrWriteOff(
+  worker: RunningThread,
+  log: Log,
+  limitMs = WRITE_OFF_MS,
+): Promise<boolean> {
+  return processThreads.terminate(worker, log, limitMs)
+}
+
+/** {@link terminateOrWriteOff} for all threads. */
+export function terminateThreads(log: Log, limitMs: number): Promise<void> {
+  return processThreads.terminateAll(log, limitMs)
 }
 
 /** How many threads were written off and have not ended since. */
 export function stuckThreads(): number {
-  return stuck.size
+  return processThreads.countStuck()
+}
+
+/**
+ * Waits until an owner may start a thread, which it has to wait for only while others of its threads end.
+ *
+ * @param owner - Its values select the threads that count, as in {@link ThreadRegister.gate}.
+ * @throws {@link ThreadsStuckError} if as many of its threads as may be are stuck.
+ */
+export async function mayStart(owner: ThreadLabel, register = processThreads): Promise<void> {
+  let gate: StartGate | undefined
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const decide = () => {
+        const refusal = gate?.refusal
+        if (refusal) reject(refusal)
+        else if (!gate?.isShut) resolve()
+      }
+      gate = register.gate(owner, decide)
+      decide()
+    })
+  } finally {
+    gate?.close()
+  }
 }

@@ -92,7 +92,7 @@ class WorkersEngine implements Engine, Endable {
     this.#isClosed = true
     this.#isEnded = true
     this.#waiting.rejectAll(new EngineClosedError())
-    void this.#roster.close()
+    this.#roster.abandon()
   }
 
   get trouble(): string | undefined {
@@ -145,7 +145,7 @@ class WorkersEngine implements Engine, Endable {
         this.#waiting.shift()?.reject(new ClientGoneError())
         continue
       }
-      const thread = this.#chooseThread()
+      const thread = this.#roster.isHeld ? undefined : this.#chooseThread()
       if (!thread?.give(call)) return
       this.#waiting.shift()
       this.#given.add(thread)

@@ -96,6 +96,13 @@ export const BreakerOpenError = failure<[starts: number, reason: string]>(
   503,
 )
 
+/** Threads that ran the route's plug-in are stuck in native calls: no others start, and its calls are refused. */
+export const ThreadsStuckError = failure<[threads: number]>(
+  'WASM_SERVE_THREADS_STUCK',
+  '%d threads that ran this plug-in are in native calls and cannot be ended: no others start until one of them ends',
+  503,
+)
+
 /** The client went away before its call was begun: the guest was not run. Only the log sees this. (499: nginx's) */
 export const ClientGoneError = failure<[]>(
   'WASM_SERVE_CLIENT_GONE',

@@ -20,6 +20,12 @@ export const SmokeFailedError = failure<[route: string, reason: string]>(
   'The smoke request of route %s failed: %s',
 )
 
+/** Many threads are stuck in native calls, which only the end of the process ends. Logged, never thrown. */
+export const ProcessStuckError = failure<[threads: number]>(
+  'WASM_SERVE_PROCESS_STUCK',
+  '%d threads are in native calls and cannot be ended: the process has to be started again',
+)
+
 /** The address cannot be listened on. */
 export const ListenError = failure<[address: string, reason: string]>(
   'WASM_SERVE_LISTEN_FAILED',

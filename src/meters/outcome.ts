@@ -10,6 +10,7 @@ const OUTCOME_OF = {
   WASM_SERVE_QUEUE_FULL: 'queue_full',
   WASM_SERVE_QUEUE_SLOW: 'queue_slow',
   WASM_SERVE_BREAKER_OPEN: 'breaker_open',
+  WASM_SERVE_THREADS_STUCK: 'threads_stuck',
   WASM_SERVE_CLIENT_GONE: 'client_gone',
   WASM_SERVE_WORKER_LOST: 'worker_lost',
   WASM_SERVE_HOST_UNAVAILABLE: 'host_unavailable',

@@ -24,6 +24,7 @@ export function workersOptions(
   return {
     plugin: { name, digest, module, renewable, imports, exports, linked },
     runtime,
+    route: (options.host ?? '') + options.url,
     settings,
     functions: typeof options.functions === 'string' ? options.functions : undefined,
     isolation,

@@ -1,8 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, constants, openSync, rmSync } from 'node:fs'
+import { closeSync, constants, openSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
 import {
@@ -11,13 +12,32 @@ import {
   terminateThreads,
   trackThread,
 } from '../../src/engine/stuck-threads.ts'
+import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
+import type { ThreadOptions } from '../../src/engine/workers/thread.ts'
+import { tryInThread } from '../../src/engine/workers/trial.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { containedBy, IN_A_CONTAINER } from '../support/container.ts'
-import { file } from '../support/guest.ts'
-import { keepLog } from '../support/instance.ts'
+import { openFifo } from '../support/fifo.ts'
+import { file, guest } from '../support/guest.ts'
+import { keepLog, settingsOf } from '../support/instance.ts'
 import { describeWith } from '../support/tools.ts'
 
 /** A thread that waits in one native call until a pipe is closed. */
 const STUCK = `require('node:fs').readFileSync(require('node:worker_threads').workerData, 'utf8')`
+
+/** One that compiles a small function for a minute, at its first call: 40,000 locals that each of 50,000 blocks merges. */
+const COMPILES = `const { closeSync, openSync } = require('node:fs')
+const leb = (n) => (n > 127 ? [(n & 127) | 128, ...leb(n >>> 7)] : [n])
+const section = (id, bytes) => [id, ...leb(bytes.length), ...bytes]
+const body = [1, ...leb(40_000), 0x7e]
+for (let block = 0; block < 50_000; block++) body.push(0x41, 0, 0x04, 0x40, 0x0b)
+body.push(0x0b)
+const code = [1, ...leb(body.length), ...body]
+const bytes = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, ...section(1, [1, 0x60, 0, 0]), ...section(3, [1, 0])]
+bytes.push(...section(7, [1, 1, 0x66, 0, 0]), ...section(10, code))
+const { exports } = new WebAssembly.Instance(new WebAssembly.Module(Uint8Array.from(bytes)))
+closeSync(openSync(require('node:worker_threads').workerData))
+exports.f()`
 
 /** One that can be ended. */
 const LOOPS = `const { closeSync, openSync } = require('node:fs')
@@ -74,30 +94,37 @@ test('a thread that waits in a native call is written off, and counted until it 
 /** How long the end may take beyond drain and grace, and some time for a busy machine. */
 const END_MS = 1_000 + 500
 
-/** A server in a process of its own, with a thread; its drain ends at once, or never. */
-async function startServer(thread: string, drain: 'ends' | 'hangs', through: readonly string[] = []) {
+/** A server in a process of its own, with some threads of a kind; its drain ends at once, or never. */
+async function startServer(
+  thread: string,
+  drain: 'ends' | 'hangs',
+  through: readonly string[] = [],
+  threads = 1,
+) {
   const module = (path: string) => JSON.stringify(new URL(`../../lib/${path}`, import.meta.url).href)
   const script = file(
     'server.mjs',
     `import { Worker } from 'node:worker_threads'
-    import { trackThread } from ${module('engine/stuck-threads.js')}
+    import { terminateOrWriteOff, trackThread } from ${module('engine/stuck-threads.js')}
     import { openLog } from ${module('log/log.js')}
     import { endWithSignals } from ${module('shutdown.js')}
-    const [code, path, drain] = process.argv.slice(2)
-    const worker = new Worker(code, { eval: true, workerData: path })
-    trackThread(worker)
+    const [code, drain, ...paths] = process.argv.slice(2)
+    const workers = paths.map((path) => new Worker(code, { eval: true, workerData: path }))
+    for (const worker of workers) trackThread(worker)
+    const log = openLog('info')
+    process.on('SIGWINCH', () => { for (const worker of workers) terminateOrWriteOff(worker, log, 200) })
     process.on('SIGUSR2', () => { throw new Error('a bug') })
     const server = { drain: () => drain === 'hangs' ? new Promise(() => undefined) : Promise.resolve() }
-    endWithSignals(server, { drainMs: 0, graceMs: 10_000 }, openLog('info'))
+    endWithSignals(server, { drainMs: 0, graceMs: 10_000 }, log)
     console.log('ready')`,
   )
-  const path = makePipe()
-  const [command = '', ...args] = [...through, process.execPath, script, thread, path, drain]
+  const paths = Array.from({ length: threads }, makePipe)
+  const [command = '', ...args] = [...through, process.execPath, script, thread, drain, ...paths]
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
   onTestFinished(() => void child.kill('SIGKILL'))
   let stderr = ''
   child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
-  await Promise.all([once(child.stdout, 'data'), opened(path)])
+  await Promise.all([once(child.stdout, 'data'), ...paths.map(opened)])
   return { child, ended: once(child, 'close'), stderr: () => stderr }
 }
 
@@ -129,12 +156,92 @@ test.each([
   expect(performance.now() - begun).toBeLessThan(END_MS)
 })
 
+test('a server ends itself, with 75, when four threads are stuck that wait for a pipe', async () => {
+  const { child, ended, stderr } = await startServer(STUCK, 'ends', [], 4)
+  child.kill('SIGWINCH')
+  expect(await ended).toEqual([75, null])
+  expect(stderr()).toContain('WASM_SERVE_PROCESS_STUCK')
+})
+
+test('and when they compile', async () => {
+  const { child, ended } = await startServer(COMPILES, 'ends', [], 4)
+  while (busyThreads(child.pid) < 4) await sleep(10)
+  child.kill('SIGWINCH')
+  expect(await ended).toEqual([75, null])
+})
+
+/** How many threads of a process, but for its first, have computed for so long that they are in their compilation. */
+function busyThreads(pid = 0): number {
+  const ids = readdirSync(`/proc/${pid}/task`).filter((id) => id !== String(pid))
+  return ids.filter((id) => {
+    const stat = readFileSync(`/proc/${pid}/task/${id}/stat`, 'latin1')
+    const [ticks = 0] = stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(11, 12)
+      .map(Number)
+    return ticks >= 50 // of 10 ms; to start takes 10 of them
+  }).length
+}
+
+test('three of them are no reason to', async () => {
+  const { child, ended, stderr } = await startServer(STUCK, 'ends', [], 3)
+  child.kill('SIGWINCH')
+  while (stderr().split('cannot be ended').length < 4) await once(child.stderr, 'data')
+  child.kill('SIGTERM')
+  expect(await ended).toEqual([null, 'SIGKILL'])
+  expect(stderr()).not.toContain('WASM_SERVE_PROCESS_STUCK')
+})
+
+test('a trial of a plug-in whose threads are stuck starts no other', async () => {
+  const { path, close } = openFifo()
+  const { plugin, ...options } = await threadOptions('echo')
+  const hangs = {
+    ...options,
+    plugin,
+    functions: file(
+      'hangs.mjs',
+      `import { readFileSync } from 'node:fs'
+readFileSync(${JSON.stringify(path)})`,
+    ),
+  }
+  for (let trial = 0; trial < 2; trial++)
+    await expect(tryInThread(hangs, 100)).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
+  await expect(tryInThread({ ...options, plugin }, 1)).rejects.toMatchObject({
+    code: 'WASM_SERVE_THREADS_STUCK',
+  })
+  await expect(tryInThread({ ...options, plugin, route: '/other' }, 1)).rejects.toMatchObject({
+    code: 'WASM_SERVE_THREADS_STUCK',
+  })
+  await tryInThread(await threadOptions('upper'), 10_000)
+  expect(stuckThreads()).toBe(2)
+  close()
+  while (stuckThreads() > 0) await new Promise(setImmediate)
+  await tryInThread({ plugin, ...options }, 10_000)
+})
+
 test('an error that nothing handles ends a server with a stuck thread, too', async () => {
   const { child, ended, stderr } = await startServer(STUCK, 'ends')
   child.kill('SIGUSR2')
   expect(await ended).toEqual([null, 'SIGKILL'])
   expect(stderr()).toContain('nothing handles')
 })
+
+/** How a trial of a guest is started. */
+async function threadOptions(guestName: string): Promise<ThreadOptions> {
+  const { log: _, ...settings } = settingsOf()
+  const { name, digest, module, linked } = await loadPlugin(guest(guestName))
+  return {
+    plugin: { name, digest, module, linked },
+    runtime: 'kernel',
+    settings,
+    functions: undefined,
+    isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
+    hostParts: [],
+    bridge: new HostBridge({}, true),
+    log: keepLog(),
+  }
+}
 
 describeWith(['process namespaces'], () => {
   test('a server with a stuck thread ends as process 1 of a container, which no signal from inside can kill', async () => {

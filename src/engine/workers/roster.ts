@@ -1,6 +1,7 @@
 import { BreakerOpenError, InstanceStartError } from '../../errors.ts'
 import { explainLimit } from '../../system-limits.ts'
 import type { EngineStats } from '../stats.ts'
+import { processThreads, type StartGate } from '../stuck-threads.ts'
 import type { ThreadStats } from './stamp.ts'
 import { startClock } from './start-clock.ts'
 import { processStarts, type QueuedStart, type StartQueue } from './start-queue.ts'
@@ -69,8 +70,8 @@ export class Roster implements ThreadOwner {
   #failedStarts = 0
   #lastFailure: Error | undefined
   #retry: NodeJS.Timeout | undefined
-  /** Those that were told to end, in vain. */
-  readonly #stuck = new Set<WorkerThread>()
+  /** Stuck threads of other rosters count too, if they were of the same plug-in at the same route. */
+  readonly #gate: StartGate
   /** What those have done that ended. */
   #past = { recycled: 0, restarted: 0, droppedLines: 0 }
 
@@ -79,6 +80,9 @@ export class Roster implements ThreadOwner {
     this.#starts = starts
     this.#user = user
     this.opened = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
+    const { route, plugin } = options
+    this.#gate = processThreads.gate({ route, digest: plugin.digest }, () => this.#gateChanged())
+    if (this.#gate.refusal) this.#settle?.reject(this.#gate.refusal)
     this.#fill()
   }
 
@@ -87,15 +91,23 @@ export class Roster implements ThreadOwner {
     return this.#threads
   }
 
+  /** Whether calls have to wait until threads have ended, or are stuck: they might be stuck too. */
+  get isHeld(): boolean {
+    return this.#gate.isShut
+  }
+
   /** Why calls are refused; undefined if they are not. */
   get refusal(): Error | undefined {
-    if (this.#ready.length > 0 || this.#failedStarts < BREAKER_STARTS) return undefined
+    if (this.#gate.isStuck) return this.#gate.refusal
+    if (!this.#isBreakerOpen) return undefined
     return new BreakerOpenError(this.#failedStarts, this.#lastFailure?.message ?? '')
   }
 
   /** For the operator: what is wrong; undefined if nothing is. */
   get trouble(): string | undefined {
-    if (this.#stuck.size > 0) return `${this.#stuck.size} worker threads do not end`
+    const stuck = this.#countStuck()
+    if (this.#gate.isStuck) return this.refusal?.message
+    if (stuck > 0) return `${stuck} worker threads do not end`
     if (this.#ready.length > 0) return undefined
     return this.refusal?.message ?? 'no worker thread is ready'
   }
@@ -111,8 +123,8 @@ export class Roster implements ThreadOwner {
       recycled: this.#past.recycled + sum(({ recycled }) => recycled),
       restarted: this.#past.restarted + sum(({ restarted }) => restarted),
       droppedLines: this.#past.droppedLines + sum(({ droppedLines }) => droppedLines),
-      stuck: this.#stuck.size,
-      isBreakerOpen: this.refusal !== undefined,
+      stuck: this.#countStuck(),
+      isBreakerOpen: this.#isBreakerOpen,
     }
   }
 
@@ -126,6 +138,7 @@ export class Roster implements ThreadOwner {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#gate.close()
     clearTimeout(this.#retry)
     for (const leave of this.#queued.values()) leave()
     this.#queued.clear()
@@ -171,12 +184,34 @@ export class Roster implements ThreadOwner {
     else this.#fill()
   }
 
-  gone(thread: WorkerThread): void {
-    this.#stuck.delete(thread)
+  /** Closes without waiting for threads: who waits for their calls is told at once. */
+  abandon(): void {
+    const threads = [...this.#ready]
+    void this.close()
+    for (const thread of threads) thread.abandon()
+  }
+
+  get #isBreakerOpen(): boolean {
+    return this.#ready.length === 0 && this.#failedStarts >= BREAKER_STARTS
+  }
+
+  #countStuck(): number {
+    return processThreads.countStuck(this.#gate.owner)
+  }
+
+  #gateChanged(): void {
+    const { refusal } = this.#gate
+    if (refusal) {
+      this.#settle?.reject(refusal)
+      this.#user.refused(refusal)
+    }
+    if (this.#gate.isShut) return
+    this.#fill()
+    this.#user.available()
   }
 
   #fill(): void {
-    if (this.#isClosed || this.#retry) return
+    if (this.#isClosed || this.#retry || this.#gate.isShut) return
     const { workers, spareWorkers } = this.#options
     const wanted = workers + (this.#isOpen ? spareWorkers : 0)
     // One that fails at once is tried again later.
@@ -201,6 +236,10 @@ export class Roster implements ThreadOwner {
 
   #start(leaveQueue: () => void): void {
     const { startTimeoutMs, plugin } = this.#options
+    if (this.#gate.isShut) {
+      leaveQueue() // until it opens
+      return
+    }
     try {
       const thread = new WorkerThread(this.#options, this)
       const stopClock = startClock(startTimeoutMs, () => {
@@ -264,10 +303,7 @@ export class Roster implements ThreadOwner {
   }
 
   #end(thread: WorkerThread): void {
-    const ending = thread.end().then((hasEnded) => {
-      this.#ending.delete(ending)
-      if (!hasEnded) this.#stuck.add(thread)
-    })
+    const ending: Promise<unknown> = thread.end().then(() => this.#ending.delete(ending))
     this.#ending.add(ending)
   }
 }

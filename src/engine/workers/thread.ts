@@ -25,6 +25,8 @@ import { isGone } from './waiting-calls.ts'
 /** What every thread of a route is given. */
 export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {
   readonly runtime: Runtime['name']
+  /** Host and URL of the route that it works for. */
+  readonly route?: string | undefined
   /** Takes what the guest logs while no call runs. */
   readonly log: Log
   readonly bridge: HostBridge
@@ -42,8 +44,6 @@ export interface ThreadOwner {
   broken(thread: WorkerThread, reason: Error): void
   /** The thread has ended, or is written off. @param unanswered - Its calls. @param reason - Why, if it was not told to. */
   ended(thread: WorkerThread, unanswered: Unanswered, reason: Error): void
-  /** It is there no more, though it may have been written off. */
-  gone(thread: WorkerThread): void
 }
 
 /** What becomes of the calls of a thread that ended. */
@@ -95,7 +95,7 @@ export class WorkerThread {
   #hasRun = false
 
   constructor(options: ThreadOptions, owner: ThreadOwner) {
-    const { runtime, bridge, log: _log, ...start } = options
+    const { runtime, route, bridge, log: _log, ...start } = options
     const [calls, answers] = [Ring.allocate(RING_BYTES), Ring.allocate(RING_BYTES)]
     const [inputs, host] = [this.#inputs.port2, this.#host.port2]
     this.#options = options
@@ -108,15 +108,13 @@ export class WorkerThread {
       transferList: [inputs, host],
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB },
     })
-    trackThread(this.#worker)
+    const { name, digest } = options.plugin
+    trackThread(this.#worker, { route, plugin: name, digest })
     this.#worker.on('message', (message: FromWorker) => this.#onMessage(message))
     this.#worker.on('error', (thrown: unknown) => {
       this.#failure = thrown instanceof Error ? thrown : new Error(String(thrown))
     })
-    this.#worker.once('exit', (code) => {
-      this.#leave(new Error(`it ended with exit code ${code}`))
-      owner.gone(this)
-    })
+    this.#worker.once('exit', (code) => this.#leave(new Error(`it ended with exit code ${code}`)))
     const callerOf = (number: number) => this.#find(number)?.call.caller
     bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal, callerOf, () => owner.asking())
   }
@@ -235,6 +233,12 @@ export class WorkerThread {
     const hasEnded = await terminateOrWriteOff(this.#worker, this.#options.log)
     if (!hasEnded) this.#leave(new Error('it does not end'))
     return hasEnded
+  }
+
+  /** Ends the thread, and tells its owner at once that it has: nobody waits for its answers. */
+  abandon(): void {
+    void this.end()
+    this.#leave(new Error('it is not waited for'))
   }
 
   /** Says why it is going to be ended. */

@@ -1,4 +1,5 @@
 import { InstanceStartError } from '../../errors.ts'
+import { mayStart } from '../stuck-threads.ts'
 import { startedLate, toStartFailure } from './roster.ts'
 import { startClock } from './start-clock.ts'
 import { processStarts } from './start-queue.ts'
@@ -8,7 +9,8 @@ import { type ThreadOptions, WorkerThread } from './thread.ts'
  * Opens an instance in a thread that is thrown away: on the event loop nothing could end a start that does not return.
  *
  * @param startTimeoutMs - How long that may take, from when its turn has come.
- * @throws what the start throws, and {@link InstanceStartError} if it takes longer.
+ * @throws what the start throws, {@link InstanceStartError} if it takes longer, and {@link ThreadsStuckError} if threads
+ * of this plug-in are stuck.
  */
 export async function tryInThread(options: ThreadOptions, startTimeoutMs: number): Promise<void> {
   let leave: () => void = () => undefined
@@ -16,6 +18,7 @@ export async function tryInThread(options: ThreadOptions, startTimeoutMs: number
     await new Promise<void>((resolve) => {
       leave = processStarts.enter({ isUrgent: () => true, begin: () => resolve() })
     })
+    await mayStart({ digest: options.plugin.digest })
     await tryNow(options, startTimeoutMs)
   } finally {
     leave()
@@ -34,7 +37,6 @@ async function tryNow(options: ThreadOptions, startTimeoutMs: number): Promise<v
         asking: () => undefined,
         answered: () => undefined,
         broken: () => undefined,
-        gone: () => undefined,
         ended: (_thread, _unanswered, reason) => reject(toStartFailure(reason, options.plugin.name)),
       })
       stopClock = startClock(startTimeoutMs, () => {
