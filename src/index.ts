@@ -11,6 +11,7 @@ export {
 export type { Contract } from './contract/contract.ts'
 export type { RequestEnvelope } from './contract/http.ts'
 export { createServer } from './create-server.ts'
+export { stuckThreads } from './engine/stuck-threads.ts'
 export * from './errors.ts'
 export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'
 export type { CallHooks, FailedCall, GuestCall, GuestResult } from './route/call-hooks.ts'

@@ -107,7 +107,7 @@ export const METRICS: readonly Metric[] = [
   ofEngines(
     'gauge',
     'stuck_threads',
-    'Threads that cannot be ended: they wait in a native call',
+    'Threads that cannot be ended: they are in native calls; those of earlier pools of the same plug-in and of trials too',
     ({ stuck }) => stuck,
   ),
   ofEngines(

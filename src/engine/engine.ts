@@ -26,7 +26,7 @@ export interface Engine {
    * {@link OutputTooLargeError} if it failed (its instance is replaced), {@link QueueFullError} when `maxQueue`
    * calls wait, {@link EngineClosedError} after `close`, {@link InstanceStartError} if there is no instance and none
    * can be opened. With threads also {@link DeadlineError}, {@link WorkerLostError}, {@link QueueSlowError},
-   * {@link BreakerOpenError} and {@link ClientGoneError}.
+   * {@link BreakerOpenError}, {@link ThreadsStuckError} and {@link ClientGoneError}.
    */
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> | PendingCall
 

@@ -16,7 +16,7 @@ export interface EngineStats {
   readonly restarted: number
   /** Guests that were ended because they ran too long. */
   readonly timeouts: number
-  /** Threads that cannot be ended. */
+  /** Threads of this plug-in at this route that cannot be ended, those of earlier engines and of trials too. */
   readonly stuck: number
   /** Lines that guests logged beyond what they may. */
   readonly droppedLines: number

@@ -229,7 +229,7 @@ export function terminateThreads(log: Log, limitMs: number): Promise<void> {
   return processThreads.terminateAll(log, limitMs)
 }
 
-/** How many threads were written off and have not ended since. */
+/** How many threads of the process cannot be ended, because they are in native calls. */
 export function stuckThreads(): number {
   return processThreads.countStuck()
 }

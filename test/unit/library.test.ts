@@ -312,6 +312,7 @@ test('what the package exports changes only on purpose', () => {
       "PluginImportError",
       "PluginInvalidError",
       "PluginUnreadableError",
+      "ProcessStuckError",
       "ProjectNotMadeError",
       "QueueFullError",
       "QueueSlowError",
@@ -336,6 +337,7 @@ test('what the package exports changes only on purpose', () => {
       "StoreInvalidError",
       "StoreNotEmptyError",
       "StoreUnavailableError",
+      "ThreadsStuckError",
       "TlsInvalidError",
       "TokenRefusedError",
       "TransferCodingError",
@@ -347,6 +349,7 @@ test('what the package exports changes only on purpose', () => {
       "createServer",
       "loadPlugin",
       "problemsOf",
+      "stuckThreads",
       "wasmServe",
     ]
   `)
