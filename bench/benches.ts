@@ -2,6 +2,7 @@ import { type Bench, effortOf } from './bench.ts'
 import { scale } from './growth.ts'
 import { guestMemory } from './guest-memory/guest-memory.ts'
 import { longLife } from './guest-memory/long-life.ts'
+import { hostile } from './hostile/hostile.ts'
 import { payload } from './payload.ts'
 import { peers } from './peers.ts'
 import { setBench } from './set-bench.ts'
@@ -82,4 +83,5 @@ export const BENCHES: readonly Bench[] = [
   soak,
   guestMemory,
   longLife,
+  hostile,
 ]

@@ -1,0 +1,177 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { assembleGuest } from '../guest.ts'
+import { COMMAND } from '../scenario.ts'
+import type { Innocents, ToClient } from './innocent-client.ts'
+
+/** A server that hostile modules come to, with a folder that it watches, and a client of routes that are not theirs. */
+export interface Victim {
+  readonly url: string
+  /** Writes a module into the watched folder, and waits for what the log says of it. @returns `ok` or a code. */
+  watched(name: string, bytes: Uint8Array): Promise<string>
+  /** Asks the admin API. */
+  api(
+    method: string,
+    path: string,
+    body: Uint8Array | object,
+    headers?: Record<string, string>,
+  ): Promise<Response>
+  /** Measures what others see while something happens. */
+  during(what: () => Promise<string>, leastMs: number): Promise<Measured>
+  /** Settles when the process has ended. */
+  readonly ended: Promise<string>
+  stop(): void
+}
+
+export interface Measured extends Innocents {
+  /** What came of it: `ok`, a code, or how the server ended. */
+  readonly outcome: string
+  /** How long that took. */
+  readonly tookMs: number
+  /** How long the event loop was held at most. The whole time, if the server did not live to say. */
+  readonly heldMs: number
+  /** The server has ended, or was ended because it did not answer. */
+  readonly isOver: boolean
+}
+
+/** What holds the server for longer is ended, and shown as such. */
+export const LIMIT_MS = 30_000
+
+/** Requests a second, to the innocent routes in turns. */
+const RATE = 200
+
+const TOKEN = 'a-token-for-the-bench-0123456789'
+
+const PROBE = fileURLToPath(new URL('loop-probe.mjs', import.meta.url))
+const CLIENT = fileURLToPath(new URL('innocent-client.ts', import.meta.url))
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Starts a server whose innocent routes, on the event loop and in a thread, are asked at a constant rate. Who starts it stops it. */
+export async function startVictim(): Promise<Victim> {
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-hostile-'))
+  writeFileSync(join(folder, 'echo.wasm'), await assembleGuest('echo', '../test/guests'))
+  const flags = ['--port', '0', '--admin', '127.0.0.1:0', '--watch', '--upload-limit', '134217728']
+  const server = spawn(process.execPath, ['--import', PROBE, ...COMMAND, folder, ...flags], {
+    cwd: ROOT,
+    env: { ...environment(), WASM_SERVE_ADMIN_TOKEN: TOKEN },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  })
+  const client = fork(CLIENT)
+  const stop = () => {
+    server.kill('SIGKILL')
+    client.kill('SIGKILL')
+    rmSync(folder, { recursive: true, force: true })
+  }
+  process.once('exit', stop)
+  const printed = { text: '' }
+  for (const stream of [server.stdout, server.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      printed.text = (printed.text + text).slice(-MAX_PRINTED)
+    })
+  }
+  const ended = once(server, 'close').then(([code, signal]) => `ended: ${signal ?? code}`)
+  const shown = async (pattern: RegExp): Promise<string> => {
+    for (;;) {
+      const found = pattern.exec(printed.text)?.[1]
+      if (found !== undefined) return found
+      if (server.exitCode !== null || server.signalCode)
+        throw new Error(`the server has ended: ${printed.text}`)
+      await sleep(10)
+    }
+  }
+
+  const admin = await shown(/admin listener is on (\S+)/)
+  const url = (await shown(/(?:^|\n)\S.*listens on (\S+)\n/)).replace(/\/$/, '')
+  const api: Victim['api'] = (method, path, body, headers = {}) => {
+    const isBytes = body instanceof Uint8Array
+    return fetch(`${admin}/api/${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${TOKEN}`,
+        'content-type': isBytes ? 'application/wasm' : 'application/json',
+        ...headers,
+      },
+      body: isBytes ? Buffer.from(body) : JSON.stringify(body),
+    })
+  }
+  const added = await api('POST', 'routes', {
+    plugin: 'echo',
+    url: '/threads',
+    workers: 1,
+    timeoutMs: 20_000,
+  })
+  if (!added.ok) throw new Error(`the innocent route was not added: ${await added.text()}`)
+  tell(client, { start: [`${url}/echo`, `${url}/threads`], perSecond: RATE })
+  await sleep(WARM_UP_MS)
+
+  return {
+    url,
+    api,
+    ended,
+    stop() {
+      process.off('exit', stop)
+      stop()
+    },
+    async watched(name, bytes) {
+      printed.text = ''
+      writeFileSync(join(folder, `${name}.wasm`), bytes)
+      const line = await shown(/^(\{.*"reason":"files".*\})$/m)
+      return String(JSON.parse(line).code ?? 'ok')
+    },
+    async during(what, leastMs) {
+      await loopMs(server, ended)
+      const begun = performance.now()
+      tell(client, { begin: true })
+      const limit = new AbortController()
+      const late = sleep(LIMIT_MS, `held for more than ${LIMIT_MS / 1_000} s`, { signal: limit.signal })
+      const failed = (error: Error) => Promise.race([ended, sleep(1_000, `failed: ${error.message}`)])
+      const outcome = await Promise.race([what().catch(failed), ended, late.catch(() => '')])
+      const tookMs = performance.now() - begun
+      limit.abort()
+      await sleep(Math.max(TAIL_MS, leastMs - tookMs))
+      const isLost = /^(ended|held)/.test(outcome)
+      const answered = once(client, 'message')
+      tell(client, { end: true, limitMs: isLost ? 0 : LIMIT_MS })
+      const [innocents] = (await answered) as [Innocents]
+      if (innocents.wrong > 0) throw new Error(`${innocents.wrong} innocent requests had answers of others`)
+      const heldMs = isLost ? undefined : await loopMs(server, ended)
+      return {
+        ...innocents,
+        outcome,
+        tookMs,
+        heldMs: heldMs ?? performance.now() - begun,
+        isOver: heldMs === undefined,
+      }
+    },
+  }
+}
+
+/** After what happened the innocent are watched for so long: the event loop may still have to do with it. */
+const TAIL_MS = 300
+
+const WARM_UP_MS = 1_000
+
+const MAX_PRINTED = 200_000
+
+function tell(client: ChildProcess, message: ToClient): void {
+  client.send(message)
+}
+
+/** How long the event loop was held at most since this was asked last; undefined if nobody answers. */
+async function loopMs(server: ChildProcess, ended: Promise<unknown>): Promise<number | undefined> {
+  if (!server.connected) return undefined
+  const answered = once(server, 'message').then(([message]) => Number(Object(message).maxMs))
+  server.send('loop')
+  return Promise.race([answered, ended.then(() => undefined), sleep(LIMIT_MS, undefined, { ref: false })])
+}
+
+/** Ours, less what would change the command's defaults; npm's variable makes it watch for the end of npm. */
+function environment(): NodeJS.ProcessEnv {
+  const isOurs = ([key]: [string, unknown]) => key !== 'npm_command' && !key.startsWith('WASM_SERVE_')
+  return Object.fromEntries(Object.entries(process.env).filter(isOurs))
+}
