@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bench } from '../bench.ts'
 import { renderNumber } from '../origin.ts'
 import { harmless, KINDS, type Kind, WAYS, type Way } from './kinds.ts'
-import { LIMIT_MS, type Measured, startVictim, type Victim } from './victim.ts'
+import { codeOf, LIMIT_MS, type Measured, startVictim, type Victim } from './victim.ts'
 
 /** What a module did to others, and what a harmless one of its size did. */
 export interface HostileRow {
@@ -90,7 +90,7 @@ function measure(
 async function upload(victim: Victim, name: string, bytes: Uint8Array, kind?: Kind): Promise<string> {
   const headers: Record<string, string> = kind?.encoding ? { 'content-encoding': kind.encoding } : {}
   const put = await victim.api('PUT', `plugins/${name}`, bytes, headers)
-  if (!put.ok) return codeOf(await put.text(), put.status)
+  if (!put.ok) return codeOf(await put.text()) ?? String(put.status)
   const route = {
     plugin: name,
     url: `/${name}`,
@@ -101,7 +101,7 @@ async function upload(victim: Victim, name: string, bytes: Uint8Array, kind?: Ki
   }
   const added = await victim.api('POST', 'routes', route)
   const text = await added.text()
-  return added.ok ? 'ok' : codeOf(text, added.status)
+  return added.ok ? 'ok' : (codeOf(text) ?? String(added.status))
 }
 
 /** Calls at a constant rate. @returns what most of the answers were. */
@@ -109,7 +109,7 @@ async function call(url: string, windowMs: number): Promise<string> {
   const outcomes = new Map<string, number>()
   const one = async () => {
     const answer = await fetch(url, { method: 'POST', body: 'hostile' })
-    const outcome = answer.ok ? 'ok' : codeOf(await answer.text(), answer.status)
+    const outcome = answer.ok ? 'ok' : (codeOf(await answer.text()) ?? String(answer.status))
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
   }
   const calls: Promise<void>[] = []
@@ -122,11 +122,6 @@ async function call(url: string, windowMs: number): Promise<string> {
   if (failed?.status === 'rejected') throw failed.reason
   const [most = ['nothing']] = [...outcomes].sort(([, a], [, b]) => b - a)
   return most[0]
-}
-
-/** @returns the code without what all have in common. */
-function codeOf(text: string, status: number): string {
-  return /"code":"(?:WASM_SERVE_)?(\w+)"/.exec(text)?.[1] ?? String(status)
 }
 
 export function renderHostile(rows: readonly HostileRow[]): string {

@@ -39,8 +39,13 @@ export interface Measured extends Innocents {
   readonly isOver: boolean
 }
 
-/** What holds the server for longer is ended, and shown as such. */
+/** What has not come to an end after so long is ended with its server, and shown as such. */
 export const LIMIT_MS = 30_000
+
+const NO_END = `no end after ${LIMIT_MS / 1_000} s`
+
+/** How long a server that is given up may take to answer what it was asked before. */
+const LAST_WORD_MS = 1_000
 
 /** Requests a second, to the innocent routes in turns. */
 const RATE = 200
@@ -70,8 +75,16 @@ export async function startVictim(): Promise<Victim> {
   process.once('exit', stop)
   const printed = { text: '' }
   for (const stream of [server.stdout, server.stderr]) {
+    let room = MAX_LINE // a line that names what is wrong with a hostile module may have megabytes
     stream?.setEncoding('utf8').on('data', (text: string) => {
-      printed.text = (printed.text + text).slice(-MAX_PRINTED)
+      for (const [i, part] of text.split('\n').entries()) {
+        if (i > 0) {
+          printed.text += '\n'
+          room = MAX_LINE
+        }
+        printed.text += part.slice(0, room)
+        room -= Math.min(room, part.length)
+      }
     })
   }
   const ended = once(server, 'close').then(([code, signal]) => `ended: ${signal ?? code}`)
@@ -120,32 +133,32 @@ export async function startVictim(): Promise<Victim> {
     async watched(name, bytes) {
       printed.text = ''
       writeFileSync(join(folder, `${name}.wasm`), bytes)
-      const line = await shown(/^(\{.*"reason":"files".*\})$/m)
-      return String(JSON.parse(line).code ?? 'ok')
+      const line = await shown(/^(.*"reason":"files".*)\n/m)
+      return codeOf(line) ?? 'ok'
     },
     async during(what, leastMs) {
-      await loopMs(server, ended)
+      await loopMs(server, ended, LIMIT_MS)
       const begun = performance.now()
       tell(client, { begin: true })
       const limit = new AbortController()
-      const late = sleep(LIMIT_MS, `held for more than ${LIMIT_MS / 1_000} s`, { signal: limit.signal })
+      const late = sleep(LIMIT_MS, NO_END, { signal: limit.signal })
       const failed = (error: Error) => Promise.race([ended, sleep(1_000, `failed: ${error.message}`)])
       const outcome = await Promise.race([what().catch(failed), ended, late.catch(() => '')])
       const tookMs = performance.now() - begun
       limit.abort()
       await sleep(Math.max(TAIL_MS, leastMs - tookMs))
-      const isLost = /^(ended|held)/.test(outcome)
+      const isLost = outcome === NO_END || outcome.startsWith('ended')
       const answered = once(client, 'message')
-      tell(client, { end: true, limitMs: isLost ? 0 : LIMIT_MS })
+      tell(client, { end: true, limitMs: isLost ? LAST_WORD_MS : LIMIT_MS })
       const [innocents] = (await answered) as [Innocents]
       if (innocents.wrong > 0) throw new Error(`${innocents.wrong} innocent requests had answers of others`)
-      const heldMs = isLost ? undefined : await loopMs(server, ended)
+      const heldMs = await loopMs(server, ended, isLost ? LAST_WORD_MS : LIMIT_MS)
       return {
         ...innocents,
         outcome,
         tookMs,
         heldMs: heldMs ?? performance.now() - begun,
-        isOver: heldMs === undefined,
+        isOver: isLost || heldMs === undefined,
       }
     },
   }
@@ -156,18 +169,27 @@ const TAIL_MS = 300
 
 const WARM_UP_MS = 1_000
 
-const MAX_PRINTED = 200_000
+const MAX_LINE = 500
+
+/** @returns the code of a failure that a text names, without what all have in common; undefined if it names none. */
+export function codeOf(text: string): string | undefined {
+  return /"code":"(?:WASM_SERVE_)?(\w+)"/.exec(text)?.[1]
+}
 
 function tell(client: ChildProcess, message: ToClient): void {
   client.send(message)
 }
 
 /** How long the event loop was held at most since this was asked last; undefined if nobody answers. */
-async function loopMs(server: ChildProcess, ended: Promise<unknown>): Promise<number | undefined> {
+async function loopMs(
+  server: ChildProcess,
+  ended: Promise<unknown>,
+  limitMs: number,
+): Promise<number | undefined> {
   if (!server.connected) return undefined
   const answered = once(server, 'message').then(([message]) => Number(Object(message).maxMs))
   server.send('loop')
-  return Promise.race([answered, ended.then(() => undefined), sleep(LIMIT_MS, undefined, { ref: false })])
+  return Promise.race([answered, ended.then(() => undefined), sleep(limitMs, undefined, { ref: false })])
 }
 
 /** Ours, less what would change the command's defaults; npm's variable makes it watch for the end of npm. */
