@@ -6,6 +6,8 @@ import type { WriteStream } from 'node:tty'
 import type { Host } from './commands/command.ts'
 import { COMMANDS } from './commands/commands.ts'
 import { main } from './commands/main.ts'
+import { stuckThreads } from './engine/stuck-threads.ts'
+import { exitProcess } from './kill-process.ts'
 import type { Terminal } from './log/log.ts'
 import { printable } from './log/printable.ts'
 import { Secrets } from './log/secrets.ts'
@@ -36,7 +38,10 @@ process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
 process.stderr.on('error', () => undefined)
 
 const code = await main(process.argv.slice(2), host)
-if (code !== 0) process.exitCode = code
+if (code !== 0) {
+  process.exitCode = code
+  if (stuckThreads() > 0) exitProcess(code) // Node would wait for the threads
+}
 
 function terminal(stream: WriteStream): Terminal {
   return {

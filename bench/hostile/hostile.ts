@@ -113,13 +113,16 @@ async function call(url: string, windowMs: number): Promise<string> {
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
   }
   const calls: Promise<void>[] = []
+  let failure: unknown
+  const fail = (error: unknown) => {
+    failure ??= error
+  }
   for (let begun = 0; begun < windowMs; begun += 1_000 / CALLS_PER_SECOND) {
-    calls.push(one())
+    calls.push(one().catch(fail))
     await sleep(1_000 / CALLS_PER_SECOND)
   }
-  const settled = await Promise.allSettled(calls)
-  const failed = settled.find(({ status }) => status === 'rejected')
-  if (failed?.status === 'rejected') throw failed.reason
+  await Promise.all(calls)
+  if (failure) throw failure
   const [most = ['nothing']] = [...outcomes].sort(([, a], [, b]) => b - a)
   return most[0]
 }

@@ -1,5 +1,6 @@
 import { ProcessStuckError, ThreadsStuckError } from '../errors.ts'
 import type { Log } from '../log/guest-log.ts'
+import { startClock } from './workers/start-clock.ts'
 
 /** Stuck threads with which a route, or the trial of a plug-in, starts no others: each takes memory, and may take a core. */
 export const MAX_STUCK_THREADS_OF_OWNER = 2
@@ -75,12 +76,14 @@ export class ThreadRegister {
       this.#ending.add(worker)
       this.#changed(label)
     }
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<false>((resolve) => {
-      timer = setTimeout(() => resolve(false), limitMs)
+    const hasEnded = await new Promise<boolean>((resolve) => {
+      // A process that was stopped, or whose event loop was held, has noticed no end meanwhile.
+      const stopClock = startClock(limitMs, () => resolve(false))
+      void worker.terminate().then(() => {
+        stopClock()
+        resolve(true)
+      })
     })
-    const hasEnded = await Promise.race([worker.terminate().then(() => true), late])
-    clearTimeout(timer)
     if (!hasEnded && this.#threads.has(worker) && !this.#stuck.has(worker)) {
       this.#stuck.add(worker)
       log.error(

@@ -2,7 +2,7 @@ import { appendFileSync, copyFileSync, mkdtempSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { type Running, start } from '../support/cli-process.ts'
+import { type Running, run, start } from '../support/cli-process.ts'
 import { openFifo, readersOf, readingFunctions } from '../support/fifo.ts'
 import { guest } from '../support/guest.ts'
 
@@ -140,6 +140,13 @@ test('and so it does while calls are stuck that have not met their deadline', as
   while (readersOf(server.child.pid, fifo) < 3) await new Promise(setImmediate)
   expect(await endMs(server)).toBeLessThan(200 + 500 + END_MS)
   expect(await Promise.all(calls)).toEqual(Array(3).fill([503, 'WASM_SERVE_SHUTTING_DOWN']))
+})
+
+test('a command whose thread is stuck ends, with 1', async () => {
+  const { path } = openFifo()
+  const flags = ['--functions', readingFunctions(), '--timeout', '100', '-i', path]
+  const { code, signal } = await run(['call', guest('relay'), 'relay', ...flags])
+  expect([code, signal]).toEqual([1, null])
 })
 
 /** A second beyond drain and grace, and some time for a busy machine. */

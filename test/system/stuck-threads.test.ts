@@ -180,7 +180,7 @@ function busyThreads(pid = 0): number {
       .split(' ')
       .slice(11, 12)
       .map(Number)
-    return ticks >= 50 // of 10 ms; to start takes 10 of them
+    return ticks >= 30 // of 10 ms; to start takes 10 of them
   }).length
 }
 
