@@ -1,18 +1,19 @@
-import { stuckThreads } from '../engine/stuck-threads.ts'
+import { MAX_STUCK_THREADS, stuckThreads } from '../engine/stuck-threads.ts'
 import { whyNotReady } from './readiness.ts'
 import type { AdminRoom } from './room.ts'
 
 /**
- * For supervisors, which have no token. `/healthz` fails if the process should be started again: threads cannot be
- * ended, or the event loop is held, and there is no answer at all. `/readyz` fails if it should get no requests now.
+ * For supervisors, which have no token. `/healthz` fails if the process should be started again: as many threads as
+ * may be cannot be ended, or the event loop is held, and there is no answer at all. Fewer cost their own routes only. `/readyz` fails if it should get no requests now.
  */
 export const addHealth: AdminRoom = (app, { served }) => {
   const config = { needsNoToken: true } as const
 
   app.get('/healthz', { config }, (_request, reply) => {
     const stuck = stuckThreads()
-    const reasons = stuck === 0 ? [] : [`threads that cannot be ended: ${stuck}`]
-    reply.code(stuck === 0 ? 200 : 503).send({ healthy: stuck === 0, reasons })
+    const healthy = stuck < MAX_STUCK_THREADS
+    const reasons = healthy ? [] : [`threads that cannot be ended: ${stuck}`]
+    reply.code(healthy ? 200 : 503).send({ healthy, reasons })
   })
 
   app.get('/readyz', { config }, (_request, reply) => {

@@ -1,11 +1,7 @@
-import { EventEmitter } from 'node:events'
-import type { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
-import { terminateOrWriteOff, trackThread } from '../../src/engine/stuck-threads.ts'
 import type { ServedRoute } from '../../src/route/served-route.ts'
 import { listenAdmin, listenBoth } from '../support/admin.ts'
 import { guest } from '../support/guest.ts'
-import { keepLog } from '../support/instance.ts'
 
 async function ask(url: string): Promise<[status: number, body: unknown]> {
   const answer = await fetch(url)
@@ -38,20 +34,4 @@ test('it is not ready from the moment that it is told to end, while clients are 
   expect(await (await fetch(server.url, { method: 'POST', body: 'still' })).text()).toBe('still')
   await drained
   await expect(fetch(`${server.adminUrl}/readyz`)).rejects.toThrow()
-})
-
-test('it is not healthy while a thread cannot be ended', async () => {
-  const { url } = await listenAdmin()
-  const thread = Object.assign(new EventEmitter(), {
-    threadId: 7,
-    terminate: () => new Promise(() => undefined),
-  })
-  trackThread(thread as unknown as Worker)
-  await terminateOrWriteOff(thread as unknown as Worker, keepLog(), 1)
-  expect(await ask(`${url}/healthz`)).toEqual([
-    503,
-    { healthy: false, reasons: ['threads that cannot be ended: 1'] },
-  ])
-  thread.emit('exit', 1)
-  expect(await ask(`${url}/healthz`)).toMatchObject([200, { healthy: true }])
 })

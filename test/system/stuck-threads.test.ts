@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { closeSync, constants, openSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,6 +16,7 @@ import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import type { ThreadOptions } from '../../src/engine/workers/thread.ts'
 import { tryInThread } from '../../src/engine/workers/trial.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
+import { listenAdmin } from '../support/admin.ts'
 import { containedBy, IN_A_CONTAINER } from '../support/container.ts'
 import { openFifo } from '../support/fifo.ts'
 import { file, guest } from '../support/guest.ts'
@@ -228,12 +229,33 @@ test('an error that nothing handles ends a server with a stuck thread, too', asy
   expect(stderr()).toContain('nothing handles')
 })
 
+test('the process is healthy as long as it need not be started again: up to three stuck threads', async () => {
+  const { url } = await listenAdmin()
+  const health = async () => (await fetch(`${url}/healthz`)).status
+  const threads = Array.from({ length: 4 }, (_, index) =>
+    Object.assign(new EventEmitter(), {
+      threadId: 1_000 + index,
+      terminate: () => new Promise<number>(() => undefined),
+    }),
+  )
+  const found: number[] = []
+  for (const thread of threads) {
+    trackThread(thread)
+    expect(await terminateOrWriteOff(thread, keepLog(), 1)).toBe(false)
+    found.push(await health())
+  }
+  expect(found).toEqual([200, 200, 200, 503])
+  threads.at(-1)?.emit('exit', 1)
+  expect(await health()).toBe(200)
+  for (const thread of threads) thread.emit('exit', 1)
+})
+
 /** How a trial of a guest is started. */
 async function threadOptions(guestName: string): Promise<ThreadOptions> {
   const { log: _, ...settings } = settingsOf()
-  const { name, digest, module, linked } = await loadPlugin(guest(guestName))
+  const { name, digest, module, imports, exports, linked } = await loadPlugin(guest(guestName))
   return {
-    plugin: { name, digest, module, linked },
+    plugin: { name, digest, module, imports, exports, linked },
     runtime: 'kernel',
     settings,
     functions: undefined,
