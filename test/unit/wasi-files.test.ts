@@ -7,6 +7,8 @@ import { Worker } from 'node:worker_threads'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { MAX_DESCRIPTORS } from '../../src/runtime/wasi/descriptor-table.ts'
 import { FD_FOLDER } from '../../src/runtime/wasi/directory.ts'
+import { MAX_MOVED_ENTRIES } from '../../src/runtime/wasi/links.ts'
+import { MAX_DEPTH } from '../../src/runtime/wasi/path.ts'
 import { openWasi } from '../../src/runtime/wasi.ts'
 import { errnoName, OPEN, openGuest, RIGHTS } from '../support/wasi.ts'
 
@@ -194,10 +196,13 @@ describe.each([
   })
 
   test('links that stay inside are followed, read and made', () => {
-    const { open, read, symlink, readlink, stat, text } = openBox({ fdFolder })
-    expect(symlink('../file.txt', 'sub/up')).toBe('SUCCESS')
+    const { open, read, symlink, readlink, stat, text, host } = openBox({ fdFolder })
+    fs.symlinkSync('../file.txt', host('sub/up'))
+    expect(symlink('deep/../inner.txt', 'sub/around')).toBe('ENOTCAPABLE')
+    expect(symlink('./deep/', 'sub/down')).toBe('SUCCESS')
+    expect(symlink('..a/b..', 'sub/dots')).toBe('SUCCESS')
     expect(symlink('sub', 'folder')).toBe('SUCCESS')
-    expect(symlink('.', 'here')).toBe('SUCCESS')
+    fs.symlinkSync('.', host('here'))
     expect(read(open('folder/up'))).toBe('hello')
     expect(read(open('here/here/sub/inner.txt'))).toBe('inner')
     expect(stat('sub/up')).toMatchObject({ filetype: 4, size: 5 })
@@ -278,29 +283,105 @@ describe.each([
     })
 
     test('not by a link that the guest makes', () => {
-      const { root, symlink, mkdir, rename, open, wasi, named, otherNamed } = openBox({ fdFolder })
-      for (const target of [
-        '/etc/passwd',
-        '../secret.txt',
-        '..',
-        'sub/../..',
-        'x/../../y',
-        join(root, 'box'),
-      ]) {
-        expect(symlink(target, 'evil')).toBe('ENOTCAPABLE')
+      const { root, symlink, open, wasi, named, otherNamed } = openBox({ fdFolder })
+      const targets = `/etc/passwd ../secret.txt .. sub/../.. x/../../y ../x ./.. sub/deep/.. . ./. ./ ${join(root, 'box')} // /.`
+      for (const target of targets.split(' ')) {
+        for (const name of ['evil', 'sub/evil', 'sub/deep/evil']) {
+          expect([target, symlink(target, name)]).toEqual([target, 'ENOTCAPABLE'])
+        }
       }
-      expect(symlink('../../secret.txt', 'sub/evil')).toBe('ENOTCAPABLE')
-      expect(symlink('../../../secret.txt', 'sub/deep/evil')).toBe('ENOTCAPABLE')
-      expect(symlink('../x', '../evil')).toBe('ENOTCAPABLE')
-      mkdir('sub/nest')
-      expect(symlink('../../secret.txt', 'sub/nest/evil')).toBe('SUCCESS') // inside, until it is moved up
-      expect(rename('sub/nest/evil', 'sub/evil')).toBe('SUCCESS')
-      expect(open('sub/evil')).toBe('ENOTCAPABLE')
+      expect(symlink('x', '../evil')).toBe('ENOTCAPABLE')
       const sub = Number(open('sub', { oflags: directory }))
       expect(open('../file.txt', { from: sub })).toBe('ENOTCAPABLE')
       expect(errnoName(wasi.imports.path_symlink(...named('..'), sub, ...otherNamed('evil2')))).toBe(
         'ENOTCAPABLE',
       )
+    })
+
+    describe('not by a rename', () => {
+      /** Made by the operator. All but the last few stay inside where they are. */
+      function openLinks() {
+        const opened = openBox({ fdFolder })
+        fs.mkdirSync(opened.host('a/b/c/d'), { recursive: true })
+        fs.mkdirSync(opened.host('other'))
+        const links = {
+          ...{ 'a/b/c/one': '../x', 'a/b/c/two': '../../x', 'a/b/c/d/three': '../../../x' },
+          ...{ 'sub/deep/round': 'y/../../../x', 'sub/up': '..' },
+        }
+        for (const [name, target] of Object.entries(links)) fs.symlinkSync(target, opened.host(name))
+        return opened
+      }
+
+      test.each([
+        ['a link', 'a/b/c/one'],
+        ['a link that leads further up', 'a/b/c/two'],
+        ['the folder of a link', 'a/b/c'],
+        ['a folder around it', 'a/b'],
+        ['a folder by another name', 'a/./b/'],
+        ['a folder whose link leads to its own', 'a/b/c/d'],
+        ['a link that goes down first', 'sub/deep/round'],
+        ['the folder around that', 'sub'],
+      ])('of %s: %s', (_name, from) => {
+        const { root, rename, host, open } = openLinks()
+        const before = snapshot(root)
+        for (const to of ['moved', 'other/moved', 'other', `${from.replace(/\/$/, '')}2`]) {
+          expect(rename(from, to)).toBe('ENOTCAPABLE')
+        }
+        const fd = Number(open('a/b', { oflags: directory }))
+        expect(rename('c', 'moved', fd, 3)).toBe('ENOTCAPABLE')
+        expect(snapshot(root)).toEqual(before)
+        expect(fs.existsSync(host('moved'))).toBe(false)
+      })
+
+      test('of an absolute link, and of a folder around it, however deep', () => {
+        const { root, rename, host } = openLinks()
+        fs.symlinkSync(join(root, 'box/file.txt'), host('other/absolute'))
+        fs.mkdirSync(host('p/q/r/s'), { recursive: true })
+        fs.symlinkSync('/proc/self/cwd', host('p/q/r/s/absolute'))
+        for (const from of ['other/absolute', 'other', 'p/q/r/s/absolute', 'p/q/r/s', 'p/q/r', 'p/q', 'p']) {
+          expect([from, rename(from, 'moved')]).toEqual([from, 'ENOTCAPABLE'])
+        }
+      })
+
+      test('into another folder of the guest, whatever its depth', () => {
+        const { box, root } = makeBox()
+        fs.mkdirSync(join(root, 'outside/p/q'), { recursive: true })
+        const allowedPaths = [box, join(root, 'outside/p')].map((host) => ({
+          guest: '/',
+          host,
+          readOnly: false,
+        }))
+        const { rename, link } = openGuest({ allowedPaths }, fdFolder)
+        fs.symlinkSync('../../file.txt', join(box, 'sub/deep/up'))
+        fs.symlinkSync('..', join(root, 'outside/p/q/up'))
+        for (const [from, fd, newFd] of [
+          ['sub/deep/up', 3, 4],
+          ['sub/deep', 3, 4],
+          ['sub', 3, 4],
+          ['q/up', 4, 3],
+          ['q', 4, 3],
+        ] as const) {
+          expect([from, rename(from, 'moved', fd, newFd)]).toEqual([from, 'ENOTCAPABLE'])
+          expect(link(from, 'linked', false, fd, newFd)).toBe('EPERM')
+        }
+      })
+
+      test('but what stays inside is moved: files, and folders whose links do not lead out of them', () => {
+        const { rename, symlink, open, read, mkdir, text, link, host } = openLinks()
+        fs.writeFileSync(host('a/x'), 'beside') // all links below `a` lead here, wherever it is
+        expect(rename('a', 'other/a')).toBe('SUCCESS')
+        expect(read(open('other/a/b/c/d/three'))).toBe('beside')
+        expect(rename('other/a', 'a')).toBe('SUCCESS')
+        expect(mkdir('new')).toBe('SUCCESS')
+        expect(symlink('inner.txt', 'sub/down')).toBe('SUCCESS')
+        expect(link('sub/down', 'linked')).toBe('EPERM')
+        expect(rename('sub/down', 'new/down')).toBe('SUCCESS')
+        expect(rename('sub/inner.txt', 'new/inner.txt')).toBe('SUCCESS')
+        expect(rename('new', 'a/b/c/new')).toBe('SUCCESS')
+        expect(read(open('a/b/c/new/down'))).toBe('inner')
+        expect(rename('file.txt', 'a/b/c/new/inner.txt')).toBe('SUCCESS')
+        expect(text('a/b/c/new/down')).toBe('hello')
+      })
     })
 
     test('not by a link that takes the place of an open folder', () => {
@@ -422,6 +503,22 @@ describe.each([
     expect(mkdir(path)).toBe('ENAMETOOLONG')
     expect(path.length).toBe(131)
   })
+})
+
+test('a folder with more entries, or deeper, than are looked at is not renamed: programs copy it instead', () => {
+  const { rename, host } = openBox()
+  for (const folder of ['full', 'over']) fs.mkdirSync(host(folder))
+  for (let index = 0; index <= MAX_MOVED_ENTRIES; index++) {
+    fs.linkSync(host('file.txt'), host(`over/${index}`))
+    if (index > 0) fs.linkSync(host('file.txt'), host(`full/${index}`))
+  }
+  expect(rename('full', 'moved')).toBe('SUCCESS')
+  expect(rename('over', 'moved2')).toBe('EXDEV')
+  const deep = Array(MAX_DEPTH).fill('d')
+  fs.mkdirSync(host(`least/${deep.slice(1).join('/')}`), { recursive: true })
+  fs.mkdirSync(host(`most/${deep.join('/')}`), { recursive: true })
+  expect(rename('least', 'moved3')).toBe('SUCCESS')
+  expect(rename('most', 'moved4')).toBe('EXDEV')
 })
 
 test.runIf(fs.existsSync(FD_FOLDER))(

@@ -19,7 +19,8 @@ import type { Directory } from './directory.ts'
 import { WasiError } from './errno.ts'
 import { type FileMode, openFile } from './file.ts'
 import { newTimes } from './filestat.ts'
-import { atPath, leadsOut, lstat, type Place } from './path.ts'
+import { checkMovable, leadsDown } from './links.ts'
+import { atPath, lstat, type Place } from './path.ts'
 import { FILE_READING, FILE_WRITING, FOLDER_READING, FOLDER_WRITING } from './rights.ts'
 
 /** What a guest wants of a path that it opens. */
@@ -104,12 +105,14 @@ export class Folder extends Descriptor {
     })
   }
 
+  /** @throws {@link WasiError} `ENOTCAPABLE` for a link that could lead elsewhere then, and for a folder around one. */
   rename(path: string, target: Folder, newPath: string): void {
     target.#checkWritable()
     this.#change(path, (from) =>
       target.#change(newPath, (to) => {
         if (to.wantsDirectory && !statPlace(from).isDirectory()) throw new WasiError('ENOTDIR')
         if (from.wantsDirectory) statPlace(from)
+        checkMovable(from.directory, from.name)
         renameSync(pathOf(from), pathOf(to))
       }),
     )
@@ -127,10 +130,14 @@ export class Folder extends Descriptor {
     )
   }
 
-  /** Makes a symbolic link that stays in this folder: we would not follow others, but programs of the host might. */
+  /**
+   * Makes a symbolic link that leads down: we would not follow one out of the folder, but programs of the host might.
+   *
+   * @throws {@link WasiError} `ENOTCAPABLE` for a target that is absolute, has a `..` or is only `.`.
+   */
   symlink(target: string, path: string): void {
     this.#change(path, (place) => {
-      if (leadsOut(target, place.depth)) throw new WasiError('ENOTCAPABLE')
+      if (!leadsDown(target)) throw new WasiError('ENOTCAPABLE')
       symlinkSync(target, pathOf(place))
     })
   }

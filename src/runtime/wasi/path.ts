@@ -6,15 +6,13 @@ import { WasiError } from './errno.ts'
 const MAX_LINKS = 40
 
 /** Most directories that a path may lead down; all are held open meanwhile. */
-const MAX_DEPTH = 64
+export const MAX_DEPTH = 64
 
 /** Where a path ends: an entry of an open directory. It need not exist. */
 export interface Place {
   readonly directory: Directory
   /** One name and never `..`; or `.`, the directory itself. */
   readonly name: string
-  /** How many directories lie above the entry, up to the one where the walk began. */
-  readonly depth: number
   /** The path ended in `/`, and so means a directory. */
   readonly wantsDirectory: boolean
 }
@@ -80,7 +78,7 @@ class Walk {
   }
 
   #place(name: string, wantsDirectory: boolean): Place {
-    return { directory: this.#here, name, depth: this.#entered.length - 1, wantsDirectory }
+    return { directory: this.#here, name, wantsDirectory }
   }
 
   #enter(name: string): void {
@@ -105,17 +103,6 @@ class Walk {
 /** The attributes of an entry, itself and not what it may link to; undefined if there is none. */
 export function lstat(path: string): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false })
-}
-
-/** Whether a link at `depth` with this target would lead above where the depth is counted from. */
-export function leadsOut(target: string, depth: number): boolean {
-  if (target.startsWith('/')) return true
-  let level = depth
-  return target.split('/').some((name) => {
-    if (name === '..') level--
-    else if (name !== '' && name !== '.') level++
-    return level < 0
-  })
 }
 
 function split(path: string): string[] {
