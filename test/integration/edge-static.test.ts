@@ -1,7 +1,21 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { request } from 'node:http'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { RouteOptions, ServerOptions } from '../../src/config/options.ts'
 import { run } from '../support/cli.ts'
 import { guest } from '../support/guest.ts'
@@ -82,6 +96,142 @@ test('nothing outside of the folder is served', async () => {
     expect([path, answer?.status]).toEqual([path, expect.toSatisfy((status: number) => status >= 400)])
   }
 })
+
+describe('links', () => {
+  const linked = join(folder, 'linked')
+  const outside = join(folder, 'private')
+  const SECRET = 'SECRET of another folder'
+  mkdirSync(join(linked, 'real/deep'), { recursive: true })
+  mkdirSync(join(linked, 'dated/..2026'), { recursive: true })
+  mkdirSync(join(outside, 'deep'), { recursive: true })
+  for (const name of ['index.html', 'secret.txt', 'deep/secret.txt'])
+    writeFileSync(join(outside, name), SECRET)
+  mkdirSync(`${linked}2`) // its name begins as the folder's does
+  writeFileSync(`${linked}2/secret.txt`, SECRET)
+  for (const name of ['index.html', 'real/index.html', 'real/deep/page.txt', 'dated/..2026/page.txt'])
+    writeFileSync(join(linked, name), `inside: ${name}`)
+  const links = {
+    ...{ 'file.txt': '../private/secret.txt', 'absolute.txt': join(outside, 'secret.txt') },
+    ...{ folder: '../private', 'real/up': '../../private', 'real/deep/twice': '../../folder' },
+    ...{ beside: '../linked2', parent: '..', root: '/', proc: '/proc/self', fd: '/proc/self/fd' },
+    ...{ again: 'file.txt', loop: 'loop', dangling: 'nothing' },
+    ...{ 'good.txt': 'real/deep/page.txt', good: 'real', 'real/deep/good': '../..' },
+    ...{
+      'good-absolute.txt': join(linked, 'index.html'),
+      'dated/..data': '..2026',
+      'dated/page.txt': '..data/page.txt',
+    },
+  }
+  for (const [name, target] of Object.entries(links)) symlinkSync(target, join(linked, name))
+  mkdirSync(join(linked, 'indexed'))
+  symlinkSync('../../private/index.html', join(linked, 'indexed/index.html'))
+  const openLinked = (root = linked) => serve(route, { static: { '/': root } })
+
+  test.each([
+    ...['/file.txt', '/absolute.txt', '/again', '/folder/secret.txt', '/folder/deep/secret.txt', '/folder/'],
+    ...['/folder', '/real/up/secret.txt', '/real/deep/twice/secret.txt', '/beside/secret.txt', '/indexed/'],
+    ...[
+      '/indexed',
+      '/indexed/index.html',
+      '/parent/private/secret.txt',
+      `/root${outside}/secret.txt`,
+      '/loop',
+    ],
+    ...['/dangling', `/proc/cwd/package.json`, `/proc/root${outside}/secret.txt`, '/fd/0', '/proc/environ'],
+    ...['/real/deep/good/file.txt', '/good/up/secret.txt'],
+  ])('do not lead out of the folder: %s', async (url) => {
+    const app = await openLinked()
+    const ranges = [
+      {},
+      { range: 'bytes=0-5' },
+      { range: 'bytes=900-' },
+      { 'if-none-match': '*' },
+      { 'if-match': '"x"' },
+    ]
+    for (const method of ['GET', 'HEAD'] as const) {
+      for (const headers of ranges) {
+        const answer = await app.inject({ method, url, headers })
+        expect(answer.body).not.toContain('SECRET')
+        expect(answer.statusCode).toBe(404)
+      }
+    }
+  })
+
+  test.each([
+    ['/good.txt', 'inside: real/deep/page.txt'],
+    ['/good/', 'inside: real/index.html'],
+    ['/good', 'inside: real/index.html'],
+    ['/good/deep/page.txt', 'inside: real/deep/page.txt'],
+    ['/real/deep/good/index.html', 'inside: index.html'],
+    ['/good-absolute.txt', 'inside: index.html'],
+    ['/parent/linked/index.html', 'inside: index.html'],
+    ['/dated/page.txt', 'inside: dated/..2026/page.txt'],
+  ])('that stay inside are followed: %s', async (url, body) => {
+    const app = await openLinked()
+    const answer = await app.inject(url)
+    expect([answer.statusCode, answer.body]).toEqual([200, body])
+    const part = await app.inject({ url, headers: { range: 'bytes=0-5' } })
+    expect([part.statusCode, part.body]).toEqual([206, 'inside'])
+  })
+
+  test('a folder may be a link itself, and lead elsewhere from now on', async () => {
+    const current = join(folder, 'current')
+    symlinkSync('site', current)
+    const app = await openLinked(current)
+    expect((await app.inject('/')).body).toBe('<h1>hello</h1>')
+    symlinkSync('linked', `${current}2`)
+    renameSync(`${current}2`, current)
+    expect((await app.inject('/')).body).toBe('inside: index.html')
+    expect((await app.inject('/file.txt')).statusCode).toBe(404)
+  })
+
+  test('a name is what the folder has, and its type is that of the URL', async () => {
+    const app = await openLinked()
+    symlinkSync('index.html', join(linked, 'page.bin'))
+    const { headers } = await app.inject('/page.bin')
+    expect(headers).toMatchObject({ 'content-type': 'application/octet-stream', 'content-length': '18' })
+  })
+})
+
+test('what is neither a file nor a folder is not there, and holds up nobody', async () => {
+  const special = join(folder, 'special')
+  mkdirSync(special)
+  for (const name of ['1', '2', '3', '4', '5']) execFileSync('mkfifo', [join(special, `fifo${name}`)])
+  symlinkSync('/dev/zero', join(special, 'zero'))
+  const socket = createServer().listen(join(special, 'socket'))
+  onTestFinished(() => void socket.close())
+  await once(socket, 'listening')
+  const app = await serve(route, { static: { '/': special } })
+  for (const name of [...['1', '2', '3', '4', '5'].map((each) => `fifo${each}`), 'socket', 'zero'])
+    expect([name, (await app.inject(`/${name}`)).statusCode]).toEqual([name, 404])
+})
+
+test.runIf(existsSync('/proc/self/fd'))('no answer leaves a file open, read to its end or not', async () => {
+  writeFileSync(join(site, 'large.bin'), Buffer.alloc(8_000_000, 'x'))
+  const { port } = await listen(route, { static: { '/': site } })
+  const url = `http://127.0.0.1:${port}`
+  const whole = await fetch(`${url}/large.bin`)
+  expect((await whole.arrayBuffer()).byteLength).toBe(8_000_000)
+  for (const headers of [{}, { range: 'bytes=9-' }, { 'if-none-match': '*' }, { range: 'bytes=9000000-' }])
+    await (await fetch(`${url}/a%20b.txt`, { headers })).arrayBuffer()
+  await (await fetch(`${url}/a%20b.txt`, { method: 'HEAD' })).arrayBuffer()
+  await (await fetch(`${url}/empty`)).arrayBuffer()
+  const [answer] = await once(request(`${url}/large.bin`).end(), 'response')
+  await once(answer, 'readable')
+  answer.destroy()
+  await expect.poll(() => openIn(site)).toEqual([])
+})
+
+function openIn(root: string): string[] {
+  const links = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`)
+    } catch {
+      return '' // closed meanwhile
+    }
+  })
+  return links.filter((path) => path.startsWith(root))
+}
 
 test('a route wins at its URL, and several folders have URLs of their own', async () => {
   const app = await open(
