@@ -53,6 +53,7 @@ async function during(
   const threads = tasks.map(
     (task) => new Worker(script, { workerData: { task, box, names, secret: SECRET, stop } }),
   )
+  for (const thread of threads) onTestFinished(async () => void (await thread.terminate()))
   await Promise.all(threads.map((thread) => once(thread, 'message')))
   const reports = threads.map(async (thread): Promise<Report> => (await once(thread, 'message'))[0])
   await use()
