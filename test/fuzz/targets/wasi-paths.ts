@@ -8,58 +8,82 @@ import type { FuzzTarget } from '../target.ts'
 
 const SECRET = 'SECRET'
 
-/** A byte below 216 names up to three of these; the bytes above name what is special. */
-const PARTS = ['', 'a', 'b', 'sub', 'deep', '..']
-const SPECIAL = [
+/** A step names a path by its place here. What is outside has the same names, so that a link there finds something. */
+const PATHS = [
   ...[
-    'link/secret',
-    'link',
-    'link/',
-    'link/inner',
-    'abs/secret',
-    'abs',
+    'a',
+    'b',
+    'c',
+    'a/b',
+    'a/a',
+    'b/a',
+    'a/b/c',
+    'sub',
+    'sub/deep',
+    'sub/a',
+    'sub/deep/a',
     'file',
-    'sub/up',
-    'sub/deep/up2',
-    'x',
-  ],
-  ...[
-    'dot/dot/file',
-    'dot',
-    '.',
-    'ro/file',
-    'ro',
-    'ro/a',
-    'a/',
-    'a/.',
-    './a/..',
-    '/etc/passwd',
-    '/',
-    'a/link/secret',
-  ],
-  ...[
     'a/file',
     'b/file',
-    'a/secret',
-    'sub/secret',
-    'sub/deep/file',
-    'a/b/sub/deep/a',
-    '../outside/secret',
-    'ROOT/secret',
   ],
   ...[
-    'ROOT/outside',
-    'a/x',
-    'c',
-    'c/secret',
-    'a/c',
-    '../secret',
-    '../../secret',
-    'sub/deep/',
-    '../../../secret',
-    'sub/deep/..',
+    'a/deep',
+    'a/deep/file',
+    'sub/file',
+    'sub/deep/file',
+    'deep',
+    'deep/file',
+    'sub/up',
+    'sub/deep/up2',
+    'sub/down',
   ],
+  ...[
+    'a/up',
+    'a/up2',
+    'x',
+    'dot',
+    'dot/dot/file',
+    'link',
+    'link/',
+    'link/secret',
+    'link/inner',
+    'abs',
+    'abs/secret',
+  ],
+  ...[
+    'sub/out',
+    'ro',
+    'ro/file',
+    'ro/a',
+    '.',
+    '..',
+    '../a',
+    '../file',
+    '../..',
+    '../../file',
+    '../../../x',
+    '../sub',
+    'a/..',
+  ],
+  ...[
+    'a/../..',
+    'sub/..',
+    './b',
+    'a/',
+    'sub/deep/',
+    'a/.',
+    '/',
+    '/etc/passwd',
+    'ROOT/secret',
+    'ROOT/outside',
+    '../outside',
+  ],
+  ...['../outside/secret', 'sub/secret', 'a/secret', 'secret', 'sub/../file', 'a/b/../../c'],
 ]
+
+const OUTSIDE = ['', 'outside/', 'outside/deep/', 'outside/a/'].flatMap((folder) =>
+  ['secret', 'file'].map((name) => `${folder}${name}`),
+)
 
 const STEP_BYTES = 6
 const MAX_STEPS = 40
@@ -101,40 +125,24 @@ export const target: FuzzTarget = {
   name: 'wasi-paths',
 
   *seeds() {
+    const path = (name: string) => PATHS.indexOf(name)
+    const steps = [
+      [0, 0, path('a'), 0, 255, 0],
+      [0, 0, path('a/b'), 0, 255, 0],
+      [1, 0, path('a/b/c'), path('../../file'), 255, 0],
+      [2, 0, path('a/b'), path('b'), 2, 4],
+      [2, 0, path('sub/deep'), path('a'), 255, 0],
+      [2, 0, path('sub/up'), path('b'), 255, 0],
+      [7, 0, path('sub/file'), path('a'), 3, 0b1101],
+      [7, 0, path('sub/deep/file'), path('sub'), 4, 0b11],
+      [8, 0, path('file'), path('file'), 2, 0b111],
+    ]
     for (const first of [0, 1, 2, 3]) {
+      yield Uint8Array.of(first, ...steps.flat())
+      for (const step of steps) yield Uint8Array.of(first, ...step)
       yield Uint8Array.from({ length: 1 + 30 * STEP_BYTES }, (_, i) =>
         i === 0 ? first : (i * 151 + first) % 256,
       )
-      // A folder in a folder, a link in it that leads up twice, and the folder is moved up.
-      yield Uint8Array.of(
-        first,
-        0,
-        0,
-        1,
-        0,
-        0,
-        0,
-        0,
-        0,
-        13,
-        0,
-        0,
-        0,
-        2,
-        0,
-        13 + 36,
-        252,
-        0,
-        0,
-        3,
-        0,
-        13,
-        2,
-        0,
-        0,
-      )
-      // Somebody swaps a folder for a link while a file in it is opened.
-      yield Uint8Array.of(first, 7, 0, 241, 0, 2, 200, 7, 0, 242, 0, 3, 200, 8, 0, 241, 0, 3, 201)
     }
   },
 
@@ -165,17 +173,16 @@ class Run {
     this.#input = input
     const [first = 0] = input
     this.#hasActor = (first & 1) !== 0
-    for (const folder of ['box/sub/deep', 'box/ro', 'outside/inner'])
+    for (const folder of ['box/sub/deep', 'box/ro', 'outside/inner', 'outside/deep', 'outside/a'])
       fs.mkdirSync(join(root, folder), { recursive: true })
-    for (const name of ['secret', 'outside/secret', 'outside/inner/secret'])
-      fs.writeFileSync(join(root, name), SECRET)
+    for (const name of OUTSIDE) fs.writeFileSync(join(root, name), SECRET)
     for (const name of ['box/file', 'box/ro/file', 'box/sub/deep/file'])
       fs.writeFileSync(join(root, name), 'hello')
     const links =
       (first & 2) !== 0 ? { ...STAYING_IN, ...LEADING_OUT, abs: join(root, 'outside') } : STAYING_IN
     for (const [name, to] of Object.entries(links)) fs.symlinkSync(to, join(root, 'box', name))
     this.#outside = this.#snapshot()
-    const names = ['', 'secret', 'outside', 'outside/secret', 'outside/inner', 'outside/inner/secret']
+    const names = ['', 'outside', 'outside/inner', 'outside/deep', 'outside/a', ...OUTSIDE]
     this.#inodes = new Set(names.map((name) => fs.lstatSync(join(root, name), { bigint: true }).ino))
   }
 
@@ -222,9 +229,9 @@ class Run {
     const otherStep = Uint8Array.of(other >> 2, who >> 2, second, first)
     const interrupt =
       this.#hasActor && other & 1
-        ? () => this.#act(other >> 1, this.#path(other & 2 ? first : second))
+        ? () => this.#act(other >> 2, other & 2 ? this.#path(second) : around(this.#path(first), other >> 4))
         : () => void this.#call(rival, other >> 2, otherStep)
-    const { result, acted } = this.#interrupter.during(when % 24, interrupt, () =>
+    const { result, acted } = this.#interrupter.during(when % 16, interrupt, () =>
       this.#call(guest, action, step),
     )
     return `${result}${acted ? ', interrupted' : ''}`
@@ -312,15 +319,7 @@ class Run {
   }
 
   #path(byte: number): string {
-    if (byte >= PARTS.length ** 3)
-      return (SPECIAL[byte - PARTS.length ** 3] ?? 'a').replace('ROOT', this.#root)
-    const parts = [byte, Math.floor(byte / PARTS.length), Math.floor(byte / PARTS.length ** 2)]
-    return (
-      parts
-        .map((part) => PARTS[part % PARTS.length])
-        .filter(Boolean)
-        .join('/') || 'a'
-    )
+    return (PATHS[byte % PATHS.length] ?? 'a').replace('ROOT', this.#root)
   }
 
   /** What is beside the box, with the times of changes; without those of the root, whose entry the box is. */
@@ -369,6 +368,12 @@ const ACTIONS = [
   ] as const),
   ...(['link', 'rmdir', 'readlink', 'stat', 'setTimes', 'rename'] as const),
 ]
+
+/** The path, or a folder that it leads through. */
+function around(path: string, levels: number): string {
+  const parts = path.split('/')
+  return parts.slice(0, 1 + (levels % parts.length)).join('/')
+}
 
 /** Lets somebody act between two calls of the file system, as another thread might. */
 class Interrupter {
