@@ -3,7 +3,7 @@ import { type FileHandle, open, readdir, readlink, realpath } from 'node:fs/prom
 import { join, sep } from 'node:path'
 
 /** Where Linux shows the open descriptors of a process as links to what they are. */
-const FD_FOLDER = '/proc/self/fd'
+export const FD_FOLDER = '/proc/self/fd'
 
 /** The descriptor is of a file or directory that is below the folder. Who has it closes it. */
 export interface OpenedEntry {
@@ -18,7 +18,7 @@ export interface OpenedEntry {
  * looked up before it is opened, so that nothing outside is, and once more of the open descriptor, so that somebody who
  * swaps a directory for a link in between gains nothing.
  *
- * Where there is no `/proc` (macOS), or the process may not read it, the second look goes by path: somebody who swaps
+ * Where there is no `/proc` (macOS), the second look goes by path: somebody who swaps
  * there at the right moments, thrice, can still lead us astray.
  *
  * @param names - Its path below the folder: no `..`, no separators. They are to be written as the folder has them.

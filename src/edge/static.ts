@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { setCommonHeaders } from '../contract/common-headers.ts'
 import { StaticFolderError } from '../errors.ts'
 import { loadPackage } from '../optional-package.ts'
-import { type OpenedEntry, openBelow } from './static-file.ts'
+import { FD_FOLDER, type OpenedEntry, openBelow } from './static-file.ts'
 
 const INDEX = 'index.html'
 
@@ -22,7 +22,7 @@ export async function addStatic(
   folders: Readonly<Record<string, string>>,
 ): Promise<void> {
   const send = await loadSend()
-  for (const folder of Object.values(folders)) checkFolder(folder)
+  for (const folder of Object.values(folders)) await checkFolder(folder)
   app.register(async (scope) => {
     scope.addHook('onRequest', (_request, reply, done) => {
       setCommonHeaders(reply)
@@ -53,10 +53,23 @@ async function loadSend(): Promise<Send> {
   return createRequire(find(name))('@fastify/send')
 }
 
-function checkFolder(folder: string): void {
+async function checkFolder(folder: string): Promise<void> {
   const found = statSync(folder, { throwIfNoEntry: false })
-  if (found?.isDirectory()) return
-  throw new StaticFolderError(folder, found ? 'it is not a folder' : 'there is no such folder')
+  if (!found?.isDirectory()) {
+    throw new StaticFolderError(folder, found ? 'it is not a folder' : 'there is no such folder')
+  }
+  try {
+    await (await openBelow(resolve(folder), []))?.handle.close()
+  } catch (error) {
+    throw new StaticFolderError(folder, problemWith(error), { cause: error })
+  }
+}
+
+function problemWith(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const isDenied = 'code' in error && error.code === 'ERR_ACCESS_DENIED'
+  const needs = `it takes --allow-fs-read=FOLDER/* and, on Linux, --allow-fs-read=${FD_FOLDER}/*`
+  return isDenied ? `Node's permission model does not allow it: ${needs}` : error.message
 }
 
 function serveFolder(folder: string, prefix: string, send: Send) {

@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -106,6 +114,25 @@ test.runIf(process.platform === 'linux')(
     expect(code).toBe(1)
   },
 )
+
+test.runIf(process.platform === 'linux')('static takes its folder, and the open descriptors', async () => {
+  const own = folder()
+  const site = join(own, 'site')
+  mkdirSync(site)
+  writeFileSync(join(own, 'private.txt'), 'private')
+  writeFileSync(join(site, 'page.txt'), 'a page')
+  symlinkSync('../private.txt', join(site, 'out.txt'))
+  const echo = guest('echo')
+  const config = join(own, 'wasm-serve.json')
+  writeFileSync(config, JSON.stringify({ static: { '/': 'site' }, plugins: { echo: { source: echo } } }))
+  const flags = ['-c', config, '--port', '0', '--stall-ms', '0']
+  const allowed = [read(echo), read(join(own, '*'))]
+  const url = await start(flags, {}, permitted(...allowed, read('/proc/self/fd/*'))).listening()
+  expect(await (await fetch(new URL('page.txt', url))).text()).toBe('a page')
+  expect((await fetch(new URL('out.txt', url))).status).toBe(404)
+  const { code, stderr } = await run(flags, {}, permitted(...allowed))
+  expect([code, stderr]).toEqual([1, expect.stringContaining('--allow-fs-read=/proc/self/fd/*')])
+})
 
 test('lmdb takes addons and its folder, to read and to write', async () => {
   const state = folder()
