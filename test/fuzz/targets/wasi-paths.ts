@@ -218,8 +218,7 @@ class Run {
     const wasi = openWasi({ allowedPaths, writeLine: () => undefined })
     const memory = new WebAssembly.Memory({ initial: 1 })
     wasi.attach(memory)
-    const calls = wasiCalls(wasi.imports, memory)
-    return { ...calls, wasi, openFds: [] as number[] }
+    return { ...wasiCalls(wasi.imports, memory), wasi }
   }
 
   #step(guests: readonly [Guest, Guest], step: Uint8Array): string {
