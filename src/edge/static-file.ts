@@ -21,7 +21,7 @@ export interface OpenedEntry {
  * Where there is no `/proc` (macOS), the second look goes by path: somebody who swaps
  * there at the right moments, thrice, can still lead us astray.
  *
- * @param names - Its path below the folder: no `..`, no separators. They are to be written as the folder has them.
+ * @param names - Its path below the folder: no `..`, no separators.
  * @param fdFolder - Where the host shows open descriptors; tests name a folder that does not exist.
  * @returns undefined if there is nothing, or what is there is neither a file nor a directory, or not below the folder.
  * @throws an error of the file system, if it is there but cannot be opened.
@@ -70,17 +70,20 @@ async function check(
 }
 
 /**
- * Whether the folder has entries of these very names. File systems that fold case, or that have short names, open
- * others too, and among them hidden ones.
+ * Whether the folder has entries of these very names. Windows and its file systems open others too, and among them
+ * hidden ones: `ENV~1` for `.env`, `page::$DATA`, `page.`. Only a name that may be such a one is looked up: a folder may
+ * have many entries.
  */
 async function isSpelled(folder: string, names: readonly string[]): Promise<boolean> {
   let parent = folder
   for (const name of names) {
-    if (!(await readdir(parent)).includes(name)) return false
+    if (MAY_BE_ALIAS.test(name) && !(await readdir(parent)).includes(name)) return false
     parent = join(parent, name)
   }
   return true
 }
+
+const MAY_BE_ALIAS = /[~:]|[. ]$/
 
 function isBelow(path: string, top: string): boolean {
   return path === top || path.startsWith(top.endsWith(sep) ? top : `${top}${sep}`)
