@@ -1,5 +1,5 @@
 import type { GuestLog } from '../log/guest-log.ts'
-import type { RenewableModule } from '../plugin/plugin.ts'
+import type { RenewableModule } from '../plugin/compile.ts'
 import { START } from '../plugin/start.ts'
 import type { NamedHostFunction } from './host-functions.ts'
 import { type HostCall, HostWatch } from './host-watch.ts'

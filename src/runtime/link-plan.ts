@@ -1,6 +1,7 @@
 import { HostFunctionAsyncError, PdkOutdatedError, PluginImportError, WasiDisabledError } from '../errors.ts'
+import type { RenewableModule } from '../plugin/compile.ts'
 import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
-import type { Plugin, RenewableModule } from '../plugin/plugin.ts'
+import type { Plugin } from '../plugin/plugin.ts'
 import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
 import {
   checkHostFunctions,

@@ -1,4 +1,4 @@
-import type { RenewableModule } from '../plugin/plugin.ts'
+import type { RenewableModule } from '../plugin/compile.ts'
 import { RENEWABLE_EXPORT } from '../plugin/renewable.ts'
 import type { HostWatch } from './host-watch.ts'
 import { MemoryWorth, MOST_KEPT } from './memory-worth.ts'

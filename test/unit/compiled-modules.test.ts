@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
-import { loadPlugin, rememberedModules } from '../../src/plugin/plugin.ts'
+import { rememberedModules } from '../../src/plugin/compiled-modules.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { guestBytes } from '../support/guest.ts'
 
 setFlagsFromString('--expose-gc')
