@@ -21,6 +21,7 @@ export async function bundleThreads(): Promise<void> {
   const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
   await Promise.all([
     bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),
+    bundle('dist', { 'load-thread': 'src/plugin/load-thread.ts' }, cjs),
     bundle('dist', { 'watchdog-thread': 'src/engine/watchdog-thread.ts' }, cjs),
     bundle('dist', { 'sdk-thread': 'src/engine/workers/sdk-thread.ts' }, { codeSplitting: false }),
   ])

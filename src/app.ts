@@ -59,10 +59,13 @@ export async function createApp(
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
-  const { meters } = options
+  const { meters, signal } = options
   const isUnwatched = !hasEdge(options) && !options.otel && logAccess === undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
-  const own = { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError, meters, tracing }
+  const own = {
+    ...{ trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError },
+    ...{ meters, tracing, signal },
+  }
   try {
     await tracing?.addTo(app)
     if (hasEdge(options)) {

@@ -1,9 +1,10 @@
 import { fromData, type GivenMap, mapOf, mergeMaps, type Origin, toData } from '../config/given.ts'
 import type { Merged } from '../config/merge.ts'
 import { AdminForbiddenError, StateInvalidError } from '../errors.ts'
+import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
-import { sha256 } from '../source/download-cache.ts'
+import { sha256 } from '../source/digest.ts'
 import type { AllowedPath } from '../source/manifest.ts'
 import type { Source } from '../source/source.ts'
 import {
@@ -51,6 +52,8 @@ export interface Proposed {
   readonly edit?: Edit | undefined
   /** Bytes that the change brings along, by digest. */
   readonly modules?: ReadonlyMap<string, Uint8Array> | undefined
+  /** Where versions are loaded, and until when. */
+  readonly place?: LoadPlace | undefined
 }
 
 /** Plug-ins whose versions are kept for the case that the configuration has them again. */
@@ -85,14 +88,15 @@ export class Book {
    */
   async propose(
     routes: readonly BookedRoute[],
-    { sources, merged, edit, modules }: Proposed,
+    { sources, merged, edit, modules, place }: Proposed,
   ): Promise<Proposal> {
     const added = new Map(modules)
-    const making = new Making(edit?.(this.#changes, merged) ?? this.#changes, this.#store, added, (what) =>
+    const refuse = (what: string) =>
       edit
         ? new AdminForbiddenError(what)
-        : new StateInvalidError(this.#store.place, `${what} (allowedPaths) is not in the configuration`),
-    )
+        : new StateInvalidError(this.#store.place, `${what} (allowedPaths) is not in the configuration`)
+    const changes = edit?.(this.#changes, merged) ?? this.#changes
+    const making = new Making(changes, this.#store, added, refuse, place)
     return {
       routes: await making.overlay(routes, sources, merged),
       warnings: making.warnings,
@@ -130,6 +134,7 @@ class Making {
   readonly #store: ChangeStore
   readonly #added: Map<string, Uint8Array>
   readonly #refuse: (what: string) => Error
+  readonly #place: LoadPlace
   /** By name of the plug-in: what its manifest in the configuration opens now. */
   readonly #folders = new Map<string, readonly AllowedPath[]>()
 
@@ -139,11 +144,13 @@ class Making {
     store: ChangeStore,
     added: Map<string, Uint8Array>,
     refuse: (what: string) => Error,
+    place: LoadPlace = {},
   ) {
     this.changes = changes
     this.#store = store
     this.#added = added
     this.#refuse = refuse
+    this.#place = place
   }
 
   async overlay(
@@ -259,6 +266,7 @@ class Making {
     })
     const source = { name, modules: await Promise.all(read), settings, warnings: [] }
     return compilePlugin(source, {
+      ...this.#place,
       memoryMax: typeof memoryMax === 'number' ? memoryMax : undefined, // another is refused by the check that follows
       isolation,
     })
@@ -282,10 +290,14 @@ function givenOf(options: object, merged: Merged): GivenMap {
   return mergeMaps(mapOf([], ADMIN), merged.plugins.get(plugin) ?? merged.route, own)
 }
 
-/** Of a route that is not checked yet. */
+/** Of a route that is not checked yet. It is asked for again and again. */
 export function idOf(given: GivenMap): string {
-  return idOfOptions(toData(given) as object)
+  const id = ids.get(given) ?? idOfOptions(toData(given) as object)
+  ids.set(given, id)
+  return id
 }
+
+const ids = new WeakMap<GivenMap, string>()
 
 /** The same of plain options. */
 export function idOfOptions(options: object): string {

@@ -24,8 +24,16 @@ export interface Wanted {
   commit?(): Promise<void>
 }
 
-/** Makes what is to be served. @param onFile - To be told of each file before it is read. */
-export type MakeWanted<Made extends Wanted> = (onFile: (path: string) => void) => Promise<Made>
+/**
+ * Makes what is to be served.
+ *
+ * @param onFile - To be told of each file before it is read.
+ * @param signal - Ends it. None: nothing is served yet.
+ */
+export type MakeWanted<Made extends Wanted> = (
+  onFile: (path: string) => void,
+  signal?: AbortSignal,
+) => Promise<Made>
 
 /** What is served. */
 export interface Live<Made extends Wanted> {
@@ -70,7 +78,7 @@ export class Changer<Made extends Wanted> {
   #files = new FileLog()
   #server: RunningServer | undefined
   #queue: Promise<unknown> = Promise.resolve()
-  #isClosed = false
+  readonly #closed = new AbortController()
 
   private constructor(live: Live<Made>, files: FileLog, pool: RoutePool, { log, meters }: Surroundings) {
     this.#live = live
@@ -136,9 +144,14 @@ export class Changer<Made extends Wanted> {
     return record
   }
 
-  /** The same, and what came of it is reported. @throws why it is not live. */
-  async change(reason: string, make: MakeWanted<Made>): Promise<ChangeRecord> {
-    const { record, error } = await this.#inTurn(reason, make, false)
+  /**
+   * The same, and what came of it is reported.
+   *
+   * @param signal - Ends it, unless it is about to go live.
+   * @throws why it is not live: the reason of the signal too.
+   */
+  async change(reason: string, make: MakeWanted<Made>, signal?: AbortSignal): Promise<ChangeRecord> {
+    const { record, error } = await this.#inTurn(reason, make, false, signal)
     this.report(record, error)
     if (error) throw error
     return record
@@ -157,23 +170,29 @@ export class Changer<Made extends Wanted> {
 
   /** Ends the changes: one that is being made does not go live. To be called when the server has ended. */
   async close(): Promise<void> {
-    this.#isClosed = true
+    this.refuse()
     await Promise.race([this.#queue, sleep(CLOSE_MS, undefined, { ref: false })])
     await this.#pool.close()
   }
 
-  /** No change goes live from now on. */
+  /** No change goes live from now on, and one that is being made is ended. */
   refuse(): void {
-    this.#isClosed = true
+    this.#closed.abort(new ChangeRefusedError('the server is ending'))
   }
 
-  #inTurn(reason: string, make: MakeWanted<Made>, isOfFiles: boolean): Promise<Attempt> {
-    const turn = this.#queue.then(() => this.#attempt(reason, make, isOfFiles))
+  #inTurn(reason: string, make: MakeWanted<Made>, isOfFiles: boolean, asked?: AbortSignal): Promise<Attempt> {
+    const turn = this.#queue.then(() => this.#attempt(reason, make, isOfFiles, asked))
     this.#queue = turn
     return turn
   }
 
-  async #attempt(reason: string, make: MakeWanted<Made>, isOfFiles: boolean): Promise<Attempt> {
+  async #attempt(
+    reason: string,
+    make: MakeWanted<Made>,
+    isOfFiles: boolean,
+    asked?: AbortSignal,
+  ): Promise<Attempt> {
+    const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])])
     const begun = performance.now()
     const files = this.#files
     const outcome = (kept: number, warnings: readonly string[]) => ({
@@ -186,8 +205,8 @@ export class Changer<Made extends Wanted> {
       warnings,
     })
     try {
-      this.#refuseIfClosed()
-      const { kept, warnings } = await this.#goLive(await this.#makeSettled(make))
+      signal.throwIfAborted()
+      const { kept, warnings } = await this.#goLive(await this.#makeSettled(make, signal), signal)
       return { record: { ...outcome(kept, warnings), ok: true } }
     } catch (thrown) {
       if (!isOfFiles) this.#files = files // it may have failed for reasons of its own: who watches them tries them
@@ -198,12 +217,13 @@ export class Changer<Made extends Wanted> {
   }
 
   /** Makes it from files that nobody is writing to. */
-  async #makeSettled(make: MakeWanted<Made>): Promise<Made> {
+  async #makeSettled(make: MakeWanted<Made>, signal: AbortSignal): Promise<Made> {
     const until = performance.now() + SETTLE_MS
     for (;;) {
       const files = new FileLog()
       this.#files = files
-      const [made] = await Promise.allSettled([make((path) => files.note(path))])
+      const [made] = await Promise.allSettled([make((path) => files.note(path), signal)])
+      signal.throwIfAborted()
       for (;;) {
         const busy = [...new Set([...files.changed(), ...files.youngerThan(YOUNG_MS)])]
         if (busy.length === 0) {
@@ -212,22 +232,22 @@ export class Changer<Made extends Wanted> {
         }
         if (performance.now() > until) throw new FilesUnsettledError(SETTLE_MS, busy.join(', '))
         await sleep(LOOK_MS)
-        this.#refuseIfClosed()
+        signal.throwIfAborted()
         if (files.changed().length > 0) break
       }
     }
   }
 
-  async #goLive(wanted: Made): Promise<{ kept: number; warnings: readonly string[] }> {
+  async #goLive(wanted: Made, signal: AbortSignal): Promise<{ kept: number; warnings: readonly string[] }> {
     const { options, waiting } = keepWhatStays(wanted.options, this.#first)
     raiseMemoryCeiling(wanted.pages)
     const { app, routes, kept } = await createApp(
-      { ...options, trial: true, meters: this.#meters },
+      { ...options, trial: true, meters: this.#meters, signal },
       this.#log,
       this.#pool,
     )
     try {
-      this.#refuseIfClosed()
+      signal.throwIfAborted() // for the last time: from here on it goes live
       await wanted.commit?.()
     } catch (error) {
       await app.close()
@@ -240,10 +260,6 @@ export class Changer<Made extends Wanted> {
       ?.replace(app)
       .catch((error) => this.#log.error({ err: error }, 'what was replaced did not close'))
     return { kept, warnings: [...(wanted.warnings ?? []), ...waits(waiting)] }
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#isClosed) throw new ChangeRefusedError('the server is ending')
   }
 }
 

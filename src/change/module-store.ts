@@ -3,7 +3,7 @@ import { open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StateInvalidError } from '../errors.ts'
 import { makeFolder } from '../make-folder.ts'
-import { sha256 } from '../source/download-cache.ts'
+import { sha256InSlices } from '../source/digest.ts'
 
 /** The bytes of modules, by their digests. */
 export interface ModuleStore {
@@ -39,12 +39,12 @@ export function storeInFolder(folder: string): ModuleStore & { readonly place: s
       const bytes = await readFile(join(place, digest)).catch((error) => {
         throw new StateInvalidError(folder, `module ${digest}: ${error.message}`, { cause: error })
       })
-      if (sha256(bytes) === digest) return new Uint8Array(bytes)
+      if ((await sha256InSlices(bytes)) === digest) return bytes
       throw new StateInvalidError(folder, `the bytes of module ${digest} are not those that were written`)
     },
     async put(digest, bytes) {
       const known = await readFile(join(place, digest)).catch(() => undefined) // it is written below
-      if (!known || sha256(known) !== digest) await writeWhole(place, digest, bytes)
+      if (!known || (await sha256InSlices(known)) !== digest) await writeWhole(place, digest, bytes)
     },
     async keep(digests) {
       const names = await readdir(place).catch(() => []) // there is none yet

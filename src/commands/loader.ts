@@ -1,5 +1,6 @@
 import type { Environment } from '../config/config.ts'
 import type { CheckedLoadOptions, CheckedRouteOptions } from '../config/options.ts'
+import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
 import { defaultCacheFolder } from '../source/download-cache.ts'
 import { readSource, type Source, type SourceOptions } from '../source/source.ts'
@@ -9,8 +10,8 @@ import type { Host } from './command.ts'
 /** Loads the plug-in of a route; several routes of the same plug-in have the same. */
 export type Loader = (route: CheckedRouteOptions) => Promise<Plugin>
 
-/** What somebody wants to know of what is loaded. */
-export interface LoadWatcher {
+/** What somebody wants to know of what is loaded, and where and until when that is done. */
+export interface LoadWatcher extends LoadPlace {
   /** Told of each file or folder of this machine before it is read. */
   onFile?(path: string): void
   /** Told what a plug-in was made from. */
@@ -25,7 +26,8 @@ export function openLoader(
 ): Loader {
   const loading = new Map<string, Promise<Plugin>>()
   const load = async (route: CheckedRouteOptions) => {
-    const how = { ...loadOptions(route, options, environment), onFile: watcher.onFile }
+    const { onFile, isServing, signal, log } = watcher
+    const how = { ...loadOptions(route, options, environment), onFile, isServing, signal, log }
     const source = await readSource(route.plugin, how)
     const plugin = await compilePlugin(source, how)
     watcher.onSource?.(plugin, source)

@@ -14,6 +14,12 @@ export const PluginInvalidError = failure<[source: string, reason: string]>(
   'Plug-in %s cannot be used: %s',
 )
 
+/** The thread that loads the plug-in has ended before it was done, or took too long: nothing of the plug-in is used. */
+export const PluginLoadFailedError = failure<[source: string, reason: string]>(
+  'WASM_SERVE_PLUGIN_LOAD_FAILED',
+  'Plug-in %s cannot be loaded: %s',
+)
+
 /** What names the plug-in cannot be used: a URL that is refused, a pin that is no digest, a link that is no module. */
 export const SourceInvalidError = failure<[source: string, reason: string]>(
   'WASM_SERVE_SOURCE_INVALID',

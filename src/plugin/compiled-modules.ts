@@ -1,7 +1,9 @@
 import { PluginInvalidError } from '../errors.ts'
+import type { Log } from '../log/guest-log.ts'
 import type { SourceModule } from '../source/source.ts'
 import type { RenewableModule } from './compile.ts'
-import { isOnlyProgram, loadModule, type ModuleJob } from './load-module.ts'
+import { isOnlyProgram, type LoadedModule, loadModule, type ModuleJob } from './load-module.ts'
+import type { LoadSurroundings } from './load-threads.ts'
 import type { ModuleFacts } from './prepare.ts'
 import { SharedWork } from './shared-work.ts'
 import { WeakValues } from './weak-values.ts'
@@ -13,6 +15,22 @@ export interface CompiledModule {
   /** None unless it was asked for, and can be had. */
   readonly renewable?: RenewableModule
 }
+
+/** Where a module is loaded, and until when. */
+export interface LoadPlace {
+  /**
+   * Whether something is served meanwhile: then all is done in a thread. Default: only modules of more than 256 KiB are
+   * loaded in one.
+   */
+  readonly isServing?: boolean | undefined
+  /** Ends the loading, which throws its reason. */
+  readonly signal?: AbortSignal | undefined
+  /** Told of a thread that cannot be ended. Default: nobody. */
+  readonly log?: Log | undefined
+}
+
+/** To load so many bytes takes some 20 ms on the event loop, and to start a thread more than that. */
+const LARGE_BYTES = 262_144
 
 /** Compiled modules by digest and limits, for as long as something uses them. */
 const compiled = new WeakValues<WebAssembly.Module>()
@@ -48,7 +66,7 @@ export function rememberedModules(): number {
 export async function loadOnce(
   source: SourceModule,
   wanted: Omit<ModuleJob, 'needsModule'>,
-  signal?: AbortSignal,
+  place: LoadPlace = {},
 ): Promise<CompiledModule> {
   const { name, renewable, ...limits } = wanted
   const key = JSON.stringify([source.digest, limits])
@@ -56,9 +74,10 @@ export async function loadOnce(
     const found = answer(compiled.get(key), renewable)
     if (found) return found
     const others = loading.get(key)
-    const { work, name: begunFor } = others && !others.work.isGivenUp ? others : begin(key, source, wanted)
+    const { work, name: begunFor } =
+      others && !others.work.isGivenUp ? others : begin(key, source, wanted, place)
     try {
-      const module = await work.wait(signal)
+      const module = await work.wait(place.signal)
       const loaded = answer(module, renewable) // others may have wanted less
       if (loaded) return loaded
     } catch (error) {
@@ -79,11 +98,20 @@ function answer(
   return { module, facts, ...(isWanted && renewable && { renewable }) }
 }
 
-function begin(key: string, source: SourceModule, wanted: Omit<ModuleJob, 'needsModule'>): Loading {
-  const work = new SharedWork(async () => {
+function begin(
+  key: string,
+  { bytes }: SourceModule,
+  wanted: Omit<ModuleJob, 'needsModule'>,
+  { isServing = false, log }: LoadPlace,
+): Loading {
+  const work = new SharedWork(async (signal) => {
     try {
       const before = compiled.get(key)
-      const { module = before, ...rest } = await loadModule(source.bytes, { ...wanted, needsModule: !before })
+      const job = { ...wanted, needsModule: !before }
+      const isHere = !isServing && bytes.length <= LARGE_BYTES
+      const { module = before, ...rest } = await (isHere
+        ? loadModule(bytes, job)
+        : loadElsewhere(bytes, job, { signal, log }))
       if (!module) throw new Error('a module was neither known nor made')
       if (module !== before) compiled.set(key, module)
       known.set(module, rest)
@@ -95,4 +123,24 @@ function begin(key: string, source: SourceModule, wanted: Omit<ModuleJob, 'needs
   const begun = { name: wanted.name, work }
   loading.set(key, begun)
   return begun
+}
+
+/** Loaded by those who need a thread. Where none is allowed, it is done here. */
+async function loadElsewhere(
+  bytes: Uint8Array,
+  job: ModuleJob,
+  surroundings: LoadSurroundings,
+): Promise<LoadedModule> {
+  const { loadInThread } = await import('./load-threads.ts')
+  try {
+    return await loadInThread(bytes, job, surroundings)
+  } catch (error) {
+    if (!isDenied(error)) throw error
+    return loadModule(bytes, job)
+  }
+}
+
+/** By Node's permission model. */
+function isDenied(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_ACCESS_DENIED'
 }

@@ -2,7 +2,7 @@ import { PluginInvalidError } from '../errors.ts'
 import type { ManifestSettings } from '../source/manifest.ts'
 import { type PluginSource, readSource, type Source, type SourceOptions } from '../source/source.ts'
 import type { RenewableModule } from './compile.ts'
-import { loadOnce } from './compiled-modules.ts'
+import { type LoadPlace, loadOnce } from './compiled-modules.ts'
 import type { ModuleFacts } from './prepare.ts'
 
 declare global {
@@ -44,7 +44,7 @@ export interface LinkedModule {
   readonly exports: ModuleFacts['exports']
 }
 
-export interface LoadOptions extends SourceOptions {
+export interface LoadOptions extends SourceOptions, LoadPlace {
   /** Most memory of an instance, in pages of 64 KiB. Default: what the manifest says, else 2,048 (128 MiB). */
   readonly memoryMax?: number | undefined
   /**
@@ -63,6 +63,7 @@ export const MEMORY_MAX = 2_048
  * @param source - Path or URL of a module or of an Extism manifest, the bytes of a module, or a manifest.
  * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module, or it needs more memory than it
  * may have; the message says what they are.
+ * @throws {@link PluginLoadFailedError} if it takes too long to compile.
  * @throws what {@link readSource} throws, if they cannot be had.
  */
 export async function loadPlugin(source: PluginSource, options: LoadOptions = {}): Promise<Plugin> {
@@ -85,7 +86,7 @@ export async function compilePlugin(
   const compiled = await Promise.all(
     modules.map(async (source) => {
       const module = source.name === 'main' ? name : `${name} (module "${source.name}")`
-      const { facts, ...rest } = await loadOnce(source, { name: module, memoryMax, renewable })
+      const { facts, ...rest } = await loadOnce(source, { name: module, memoryMax, renewable }, options)
       return { name: source.name, digest: source.digest, ...facts, ...rest }
     }),
   )

@@ -1,3 +1,5 @@
+import { unlessAborted } from '../unless-aborted.ts'
+
 /** Work that several wait for. It is ended when nobody waits for it any more. */
 export class SharedWork<Result> {
   readonly #ended = new AbortController()
@@ -10,25 +12,17 @@ export class SharedWork<Result> {
     this.#result.catch(() => undefined) // those who wait are told
   }
 
-  /** Whether nobody waits for it any more, and it was ended. */
+  /** Whether nobody waits for it any more: it was ended. */
   get isGivenUp(): boolean {
     return this.#ended.signal.aborted
   }
 
   /** @throws what the work throws, and the reason of the signal. */
   async wait(signal?: AbortSignal): Promise<Result> {
-    signal?.throwIfAborted()
-    let stop: () => void = () => undefined
     this.#waiting++
     try {
-      if (!signal) return await this.#result
-      const stopped = new Promise<never>((_resolve, reject) => {
-        stop = () => reject(signal.reason)
-        signal.addEventListener('abort', stop)
-      })
-      return await Promise.race([this.#result, stopped])
+      return await unlessAborted(this.#result, signal)
     } finally {
-      signal?.removeEventListener('abort', stop)
       if (--this.#waiting === 0) this.#ended.abort()
     }
   }

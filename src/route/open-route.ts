@@ -130,11 +130,12 @@ async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
  * Starts the plug-in in a thread that is thrown away. Threads of its own are a trial enough; host functions that are
  * objects cannot cross to a thread.
  *
- * @throws what the start throws, or that it took too long.
+ * @throws what the start throws, or that it took too long; the reason of the signal.
  */
 export async function tryRoute(
   { options, plugin, exportName, engine, parts }: ChosenRoute,
   log: FastifyBaseLogger,
+  signal?: AbortSignal,
 ): Promise<void> {
   if (engine.name === 'workers') return
   if (typeof options.functions === 'object') {
@@ -145,7 +146,7 @@ export async function tryRoute(
   const isolation = isolationOf(options, plugin)
   const bridged = await trialParts(options, parts)
   const thread = workersOptions(options, plugin, TRIAL, settings, isolation, bridged)
-  await tryInThread(thread, options.startTimeoutMs)
+  await tryInThread(thread, options.startTimeoutMs, signal)
 }
 
 const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const

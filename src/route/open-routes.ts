@@ -4,6 +4,7 @@ import { isDebugged } from '../engine/watchdog.ts'
 import type { Meters } from '../meters/meters.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 import {
   type ChosenRoute,
   chooseRoute,
@@ -27,6 +28,8 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly meters?: Meters | undefined
   /** What makes spans of calls, if anything does. */
   readonly tracing?: Tracing | undefined
+  /** Ends the opening, which throws its reason. */
+  readonly signal?: AbortSignal | undefined
   /** Whether the app is ours: Fastify reads no bodies there. */
   readonly isOwnApp?: boolean
   /** Whether nobody but us sees an answer: no hook of the app, no access log. */
@@ -79,6 +82,7 @@ export async function openRoutes(
     }
   }
 
+  const { signal } = options
   const stallMs = (await isDebugged()) ? 0 : options.stallMs
   const find = async ({ options, path, place }: Wanted) => {
     const plugin = await loadRoutePlugin(options)
@@ -99,7 +103,7 @@ export async function openRoutes(
         if (route.smoke && !lease?.wasSmoked(route)) {
           await tryOut(route)
           lease?.smoked(route)
-        } else if (chosen && options.trial) await tryRoute(chosen, log)
+        } else if (chosen && options.trial) await tryRoute(chosen, log, signal)
       }),
     )
     const all = found.map(({ options: route, key, url, lease, chosen }) => {
@@ -109,7 +113,7 @@ export async function openRoutes(
       if (chosen) waiting.delete(chosen)
       return { ...taken.route, options: route } // what its instances do not know may have changed
     })
-    await Promise.all(all.map(({ instances }) => instances.ready))
+    await unlessAborted(Promise.all(all.map(({ instances }) => instances.ready)), signal)
     const kept = found.filter(({ lease }) => lease).length
     return { pool, routes: pair(options.routes, all), kept, close }
   } catch (error) {

@@ -1,10 +1,11 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import { DigestMismatchError, DownloadTimeoutError, DownloadUnreachableError } from '../errors.ts'
 import { makeFolder } from '../make-folder.ts'
 import { problemWithPath } from '../trusted-path.ts'
+import { sha256, sha256InSlices } from './digest.ts'
 import { type DownloadOptions, download } from './download.ts'
 import { parseDigest, showUrl } from './url.ts'
 
@@ -50,7 +51,7 @@ export async function downloadCached(url: URL, options: CachedDownloadOptions = 
     const answer = await download(url, { ...options, etag: known?.etag })
     if (!answer && known) return { bytes: known.bytes, warnings }
     if (!answer) throw new DownloadUnreachableError(showUrl(url), 'the server sent no bytes')
-    const actual = sha256(answer.bytes)
+    const actual = await sha256InSlices(answer.bytes)
     if (digest !== undefined && actual !== digest) throw new DigestMismatchError(showUrl(url), digest, actual)
     if (isRepeatable || digest !== undefined)
       await cache?.write(url, options, answer.bytes, { digest: actual, etag: answer.etag })
@@ -59,11 +60,6 @@ export async function downloadCached(url: URL, options: CachedDownloadOptions = 
     if (!known || !isOffline(error)) throw error
     return { bytes: known.bytes, warnings: [...warnings, `${error.message}; using the cached copy`] }
   }
-}
-
-/** SHA-256 in lower-case hex. */
-export function sha256(bytes: Uint8Array | string): string {
-  return createHash('sha256').update(bytes).digest('hex')
 }
 
 function isOffline(error: unknown): error is Error {
@@ -92,7 +88,7 @@ class Cache {
   async read(digest: string): Promise<Uint8Array | undefined> {
     const file = this.#bytesFile(digest)
     const bytes = await this.#readFile(file)
-    if (!bytes || sha256(bytes) === digest) return bytes
+    if (!bytes || (await sha256InSlices(bytes)) === digest) return bytes
     await rm(file, { force: true }).catch((error) => this.#warn(error))
     return undefined
   }

@@ -1,7 +1,8 @@
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DigestMismatchError, ManifestInvalidError, SourceInvalidError } from '../errors.ts'
-import { type CachedDownloadOptions, downloadCached, sha256 } from './download-cache.ts'
+import { sha256InSlices } from './digest.ts'
+import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
 import { readSourceFile } from './file.ts'
 import { type Link, sourceName } from './link.ts'
 import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
@@ -27,6 +28,8 @@ export interface SourceOptions {
   readonly timeoutMs?: number | undefined
   /** Told of each file of this machine before it is read. */
   readonly onFile?: ((path: string) => void) | undefined
+  /** Ends the reading, which throws its reason. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** The bytes of a plug-in, and what its manifest says. */
@@ -58,16 +61,24 @@ export interface SourceModule {
  * @throws what `download` throws, if a download fails.
  */
 export async function readSource(source: PluginSource, options: SourceOptions = {}): Promise<Source> {
+  const { signal } = options
+  signal?.throwIfAborted()
   const reading = new Reading(options)
+  const stop = () => reading.end()
+  signal?.addEventListener('abort', stop)
   try {
     const { modules, ...plugin } = await reading.plugin(source)
     const links = await Promise.all((options.links ?? []).map((link) => reading.link(link)))
     const all = [...modules, ...links]
     refuseNames(all)
+    signal?.throwIfAborted()
     return { ...plugin, modules: all, warnings: reading.warnings }
   } catch (error) {
     reading.end()
+    signal?.throwIfAborted()
     throw error
+  } finally {
+    signal?.removeEventListener('abort', stop)
   }
 }
 
@@ -97,7 +108,7 @@ class Reading {
 
   async plugin(source: PluginSource): Promise<Omit<Source, 'warnings'>> {
     if (source instanceof Uint8Array) {
-      const main = toModule('main', source)
+      const main = await toModule('main', source)
       return { name: `sha256:${main.digest.slice(0, 12)}`, modules: [main], settings: undefined }
     }
     if (typeof source !== 'string' && !(source instanceof URL))
@@ -105,7 +116,7 @@ class Reading {
 
     const opened = await this.#open(String(source))
     if (isManifest(opened)) return this.#manifest(decodeManifest(opened), opened)
-    return { name: opened.name, modules: [toModule('main', opened.bytes)], settings: undefined }
+    return { name: opened.name, modules: [await toModule('main', opened.bytes)], settings: undefined }
   }
 
   async link({ name, source }: Link): Promise<SourceModule> {
@@ -128,7 +139,7 @@ class Reading {
       return toModule(name, await this.#download(from.url, { ...from, digest }, isAuthorized))
     }
     const bytes = from.kind === 'bytes' ? from.bytes : await this.#read(from.path)
-    return toModule(name, checkDigest(bytes, digest, from.kind === 'bytes' ? name : from.path))
+    return toModule(name, await checkDigest(bytes, digest, from.kind === 'bytes' ? name : from.path))
   }
 
   /** @param source - A path or URL. */
@@ -145,7 +156,7 @@ class Reading {
     return {
       name,
       base: dirname(resolve(path)),
-      bytes: checkDigest(await this.#read(path), pinned.digest, path),
+      bytes: await checkDigest(await this.#read(path), pinned.digest, path),
     }
   }
 
@@ -176,12 +187,16 @@ class Reading {
   }
 }
 
-function toModule(name: string, bytes: Uint8Array): SourceModule {
-  return { name, bytes, digest: sha256(bytes) }
+async function toModule(name: string, bytes: Uint8Array): Promise<SourceModule> {
+  return { name, bytes, digest: await sha256InSlices(bytes) }
 }
 
-function checkDigest(bytes: Uint8Array, digest: string | undefined, source: string): Uint8Array {
-  const actual = digest === undefined ? undefined : sha256(bytes)
+async function checkDigest(
+  bytes: Uint8Array,
+  digest: string | undefined,
+  source: string,
+): Promise<Uint8Array> {
+  const actual = digest === undefined ? undefined : await sha256InSlices(bytes)
   if (digest !== undefined && actual !== undefined && actual !== digest)
     throw new DigestMismatchError(source, digest, actual)
   return bytes

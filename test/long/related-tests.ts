@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path/posix'
 
 /** The modules that threads are started from: `vitest related` does not see that tests run them. */
-const THREADS = ['workers/kernel-thread.ts', 'workers/sdk-thread.ts', 'watchdog-thread.ts']
+const THREADS = [
+  ...['engine/workers/kernel-thread.ts', 'engine/workers/sdk-thread.ts'],
+  ...['engine/watchdog-thread.ts', 'plugin/load-thread.ts'],
+]
 const THREADS_FROM = 'src/engine/worker-file.ts'
 
 /** Who imports what, in sources and tests. Paths are those that were given. */
@@ -15,7 +18,7 @@ export function findImporters(root: string, files: readonly string[]): Importers
     // Types are counted, too: that only finds more tests.
     const found = readFileSync(join(root, file), 'utf8').matchAll(/'(\.\.?\/[^'\n]+\.ts)'/g)
     const imported = Array.from(found, ([, path = '']) => join(file, '..', path))
-    if (file === THREADS_FROM) imported.push(...THREADS.map((thread) => `src/engine/${thread}`))
+    if (file === THREADS_FROM) imported.push(...THREADS.map((thread) => `src/${thread}`))
     for (const path of imported) importers.set(path, [...(importers.get(path) ?? []), file])
   }
   return importers

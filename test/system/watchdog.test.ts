@@ -224,6 +224,6 @@ test.runIf(isLinux)(
 )
 
 test("a thread's file is the built one, also where the sources are run", () => {
-  for (const name of ['kernel-thread', 'sdk-thread', 'watchdog-thread'] as const)
+  for (const name of ['kernel-thread', 'load-thread', 'sdk-thread', 'watchdog-thread'] as const)
     expect(existsSync(workerFile(name))).toBe(true)
 })

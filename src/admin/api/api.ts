@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { Ajv, type ValidateFunction } from 'ajv'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import {
@@ -7,6 +8,7 @@ import {
   RevisionMismatchError,
   RouteConflictError,
 } from '../../errors.ts'
+import { isTooLarge } from '../../route/body.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../../route/error-response.ts'
 import type { AdminRoom, RoomContext } from '../room.ts'
 import type { Served } from '../served.ts'
@@ -18,7 +20,7 @@ import { type Endpoint, entityTag, matches } from './endpoint.ts'
 import { pluginEndpoints } from './plugin-endpoints.ts'
 import { routeEndpoints } from './route-endpoints.ts'
 import { ref } from './schemas.ts'
-import { bodyBytes, type Held, Uploads } from './uploads.ts'
+import { bodyBytes, type Held, readBytes, Uploads } from './uploads.ts'
 
 /** Types of a module's bytes. */
 const BYTES = ['application/wasm', 'application/octet-stream']
@@ -51,8 +53,8 @@ export function endpointsOf(context: RoomContext): readonly Endpoint[] {
 export const addApi: AdminRoom = (app, context) => {
   const { served, options } = context
   const { uploadLimit: bodyLimit } = options
-  app.addContentTypeParser(BYTES, { parseAs: 'buffer', bodyLimit }, (_request, body, done) =>
-    done(null, body),
+  app.addContentTypeParser(BYTES, (_request: FastifyRequest, body: IncomingMessage) =>
+    readBytes(body, bodyLimit),
   )
   app.addContentTypeParser('*', (_request, _body, done) => done(new AdminRequestError(WRONG_TYPE)))
   app.setErrorHandler(errorSender(served))
@@ -72,7 +74,8 @@ export const addApi: AdminRoom = (app, context) => {
 /**
  * Refuses a body, before it is read, that would be too much beside those of other requests.
  *
- * @returns what a request holds. It is for its handler to give back: a change goes on when its client has left.
+ * @returns what a request holds. It is for its handler to give back: a change that is about to go live goes on when its
+ * client has left.
  */
 function holdUploads(app: FastifyInstance, bodyLimit: number): (request: FastifyRequest) => Held {
   const uploads = new Uploads(bodyLimit)
@@ -86,6 +89,7 @@ function holdUploads(app: FastifyInstance, bodyLimit: number): (request: Fastify
       reply.header('connection', 'close') // the client may go on sending
       throw error
     }
+    if (isTooLarge(request.raw, bodyLimit)) reply.header('connection', 'close') // it is going to send it all the same
     all.set(request, held)
     reply.raw.once('close', () => taken.has(held) || held.release()) // it came to no handler
   })
@@ -111,15 +115,25 @@ function addEndpoint(
     bodyLimit,
     async handler(request, reply) {
       const held = heldBy(request)
+      const gone = new AbortController()
+      const leave = () => gone.abort(new ChangeRefusedError('the client has gone'))
+      if (reply.raw.destroyed) leave()
+      else reply.raw.once('close', leave)
       try {
-        return await answer(request, reply, held)
+        return await answer(request, reply, held, gone.signal)
       } finally {
+        reply.raw.off('close', leave)
         held.release()
       }
     },
   })
 
-  const answer = async (request: FastifyRequest, reply: FastifyReply, held: Held): Promise<unknown> => {
+  const answer = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    held: Held,
+    signal: AbortSignal,
+  ): Promise<unknown> => {
     const control = controlOf(served)
     if (check) refuseBody(endpoint, check, request.body)
     const expectRevision = () => {
@@ -132,7 +146,7 @@ function addEndpoint(
       held.release() // the body was a few bytes of JSON
       held.add(bodyLimit)
     }
-    const asked = { params, query, body: request.body, expectRevision, expectDownload }
+    const asked = { params, query, body: request.body, expectRevision, expectDownload, signal }
     const payload = await run(asked, control, reply)
     reply.header('etag', entityTag(control))
     return path === '/api' ? { ...(payload as object), url: served.url, state: served.state } : payload

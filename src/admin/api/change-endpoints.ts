@@ -17,12 +17,12 @@ export const changeEndpoints: readonly Endpoint[] = [
     id: 'reload',
     summary: 'Read the configuration and the plug-ins again',
     answers: { 200: { description: 'What they say is live.', schema: ref('Changed') } },
-    run: async ({ expectRevision }, control) => {
+    run: async ({ expectRevision, signal }, control) => {
       const edit = <Changes>(changes: Changes) => {
         expectRevision()
         return changes
       }
-      return { change: await control.change('reload', edit) }
+      return { change: await control.change('reload', edit, undefined, signal) }
     },
   },
   {
@@ -32,12 +32,12 @@ export const changeEndpoints: readonly Endpoint[] = [
     summary: 'Go back to what the configuration says',
     description: 'All that the admin API has added or changed is forgotten, versions included.',
     answers: { 200: { description: 'The configuration is live.', schema: ref('Changed') } },
-    run: async ({ expectRevision }, control) => {
+    run: async ({ expectRevision, signal }, control) => {
       const edit = () => {
         expectRevision()
         return NO_CHANGES
       }
-      return { change: await control.change('forget changes', edit) }
+      return { change: await control.change('forget changes', edit, undefined, signal) }
     },
   },
 ]

@@ -1,6 +1,7 @@
 import type { Book, BookedRoute, Edit } from '../../change/book.ts'
 import type { ChangeRecord } from '../../change/change-record.ts'
 import type { Changer, Wanted } from '../../change/changer.ts'
+import type { LoadOptions, Plugin } from '../../plugin/plugin.ts'
 import type { Source } from '../../source/source.ts'
 
 /** What is served, with the routes that it was planned from, in their order. */
@@ -16,11 +17,19 @@ export interface Control {
    * Makes a change, and keeps it.
    *
    * @param modules - Bytes that it brings along, by digest.
+   * @param signal - Ends it, unless it is about to go live.
    * @throws why it is not live.
    */
-  change(reason: string, edit: Edit, modules?: ReadonlyMap<string, Uint8Array>): Promise<ChangeRecord>
+  change(
+    reason: string,
+    edit: Edit,
+    modules?: ReadonlyMap<string, Uint8Array>,
+    signal?: AbortSignal,
+  ): Promise<ChangeRecord>
   /** JSON without what is shown nowhere. */
   hideSecrets(json: string): string
   /** Reads a plug-in of the network, by the rules and limits of the command line. */
-  download(url: string): Promise<Source>
+  download(url: string, signal: AbortSignal): Promise<Source>
+  /** Looks whether a plug-in can be loaded, off the event loop. @throws why it cannot. */
+  compile(source: Source, options: Pick<LoadOptions, 'memoryMax'>, signal: AbortSignal): Promise<Plugin>
 }

@@ -30,6 +30,8 @@ export interface ApiRequest {
   expectRevision(): void
   /** To be called before a download. @throws {@link AdminBusyError} if other requests hold too much already. */
   expectDownload(): void
+  /** Says that the client has gone: nobody waits for the answer. */
+  readonly signal: AbortSignal
 }
 
 /** The revision that is served, as an entity tag: of this process, so that none of another is taken for it. */

@@ -12,11 +12,10 @@ import {
   withVersion,
 } from '../../change/changes.ts'
 import { AdminConflictError, AdminForbiddenError, AdminRequestError } from '../../errors.ts'
-import { compilePlugin } from '../../plugin/plugin.ts'
 import { readSource, type Source } from '../../source/source.ts'
 import { isUrl } from '../../source/url.ts'
 import type { Control } from './control.ts'
-import type { Endpoint } from './endpoint.ts'
+import type { ApiRequest, Endpoint } from './endpoint.ts'
 import { refuseLast } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 import { routesOf, viewPlugin, viewPlugins } from './views.ts'
@@ -59,15 +58,17 @@ export const pluginEndpoints: readonly Endpoint[] = [
     body: bodies.source,
     takesBytes: true,
     answers: { ...changed, 201: { description: 'It was added.', schema: ref('ChangedPlugin') } },
-    async run({ params: { name = '' }, query, body, expectRevision, expectDownload }, control, reply) {
+    async run(request, control, reply) {
+      const { params, query, expectRevision, signal } = request
+      const { name = '' } = params
       const isNew = !control.book.changes.plugins.has(name)
       if (isNew && !NAME.test(name))
         throw new AdminRequestError(
           'A plug-in’s name has 64 letters, digits, dots, dashes and underscores at most, and begins with a letter or digit',
         )
-      const { source, from } = await readBody(body, control, expectDownload)
+      const { source, from } = await readBody(request, control)
       // No route may try it now, and the version is kept: how much memory it may have is up to the routes that come.
-      const unfit = await compilePlugin({ ...source, name }, { memoryMax: MOST_PAGES }).then(
+      const unfit = await control.compile({ ...source, name }, { memoryMax: MOST_PAGES }, signal).then(
         () => undefined,
         (error: unknown) => error,
       )
@@ -83,7 +84,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         const traffic = query.live === 'false' && before ? before.traffic : toShares(made.version.digest)
         return withPlugin(changes, name, { ...plugin, traffic })
       }
-      const change = await control.change(`put plug-in ${name}`, edit, made.modules)
+      const change = await control.change(`put plug-in ${name}`, edit, made.modules, signal)
       if (isNew) reply.code(201)
       return { change, plugin: viewPlugin(control, name) }
     },
@@ -97,7 +98,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
       'One that has routes is removed with `routes=true` only, and they with it. Calls that run come to their end.',
     query: { routes: { type: 'string', enum: ['true', 'false'], default: 'false' } },
     answers: { 200: { description: 'It is gone.', schema: ref('Changed') } },
-    async run({ params: { name = '' }, query, expectRevision }, control) {
+    async run({ params: { name = '' }, query, expectRevision, signal }, control) {
       const edit = (changes: Changes): Changes => {
         expectRevision()
         const { added } = pluginOf(changes, name)
@@ -110,7 +111,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         const without = routes.reduce((all, { id }) => withRoute(all, id, { options: undefined }), changes)
         return added ? withoutPlugin(without, name) : without
       }
-      return { change: await control.change(`delete plug-in ${name}`, edit) }
+      return { change: await control.change(`delete plug-in ${name}`, edit, undefined, signal) }
     },
   },
   {
@@ -122,7 +123,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
       'One version with 100 percent, or two whose percents make 100: of any 100 calls of a route, exactly so many go to the second.',
     body: bodies.traffic,
     answers: changed,
-    async run({ params: { name = '' }, body, expectRevision }, control) {
+    async run({ params: { name = '' }, body, expectRevision, signal }, control) {
       const traffic = body as readonly Share[]
       if (traffic.reduce((sum, { percent }) => sum + percent, 0) !== 100)
         throw new AdminRequestError('The percents have to make 100')
@@ -134,7 +135,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
           throw new AdminRequestError('The versions have to differ')
         return withPlugin(changes, name, { ...plugin, traffic })
       }
-      const change = await control.change(`split plug-in ${name}`, edit)
+      const change = await control.change(`split plug-in ${name}`, edit, undefined, signal)
       return { change, plugin: viewPlugin(control, name) }
     },
   },
@@ -146,7 +147,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
     description: 'To the one that is named, else to the one that was added before the live one.',
     body: bodies.rollback,
     answers: changed,
-    async run({ params: { name = '' }, body, expectRevision }, control) {
+    async run({ params: { name = '' }, body, expectRevision, signal }, control) {
       const { digest } = (body ?? {}) as { readonly digest?: string }
       const edit = (changes: Changes): Changes => {
         expectRevision()
@@ -156,7 +157,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         if (!to) throw new AdminConflictError('There is no earlier version')
         return withPlugin(changes, name, { ...plugin, traffic: toShares(to.digest) })
       }
-      const change = await control.change(`roll back plug-in ${name}`, edit)
+      const change = await control.change(`roll back plug-in ${name}`, edit, undefined, signal)
       return { change, plugin: viewPlugin(control, name) }
     },
   },
@@ -166,12 +167,12 @@ export const pluginEndpoints: readonly Endpoint[] = [
     id: 'deleteVersion',
     summary: 'Forget a version that gets no calls',
     answers: changed,
-    async run({ params: { name = '', digest = '' }, expectRevision }, control) {
+    async run({ params: { name = '', digest = '' }, expectRevision, signal }, control) {
       const edit = (changes: Changes): Changes => {
         expectRevision()
         return withPlugin(changes, name, withoutVersion(pluginOf(changes, name), digest))
       }
-      const change = await control.change(`delete version of plug-in ${name}`, edit)
+      const change = await control.change(`delete version of plug-in ${name}`, edit, undefined, signal)
       return { change, plugin: viewPlugin(control, name) }
     },
   },
@@ -183,17 +184,15 @@ function toShares(digest: string): Share[] {
 
 /** Files of this machine are not for who only holds a token: he has the bytes, or a URL. */
 async function readBody(
-  body: unknown,
+  { body, expectDownload, signal }: ApiRequest,
   control: Control,
-  expectDownload: () => void,
 ): Promise<{ source: Source; from: 'upload' | 'url' }> {
   if (body instanceof Uint8Array) {
     if (body.length === 0) throw new AdminRequestError('The body is empty: it has to be a module')
-    // A copy: Node's buffer may be a window on memory that others use.
-    return { source: await readSource(new Uint8Array(body)), from: 'upload' }
+    return { source: await readSource(body, { signal }), from: 'upload' }
   }
   const { source } = body as { readonly source: string }
   if (!isUrl(source) || /^file:/i.test(source)) throw new AdminForbiddenError('A plug-in from a file')
   expectDownload()
-  return { source: await control.download(source), from: 'url' }
+  return { source: await control.download(source, signal), from: 'url' }
 }

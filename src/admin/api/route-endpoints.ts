@@ -40,7 +40,7 @@ export const routeEndpoints: readonly Endpoint[] = [
     summary: 'Add a route',
     body: bodies.route,
     answers: { 201: { description: 'It is live.', schema: ref('ChangedRoute') } },
-    async run({ body, expectRevision }, control, reply) {
+    async run({ body, expectRevision, signal }, control, reply) {
       const given = checkOptions(body as RouteBody)
       let id = ''
       const edit: Edit = (changes, merged) => {
@@ -52,7 +52,7 @@ export const routeEndpoints: readonly Endpoint[] = [
         refuseUnknown(changes, options)
         return withRoute(changes, id, { options })
       }
-      const change = await control.change(`add route ${String(given.url ?? '/')}`, edit)
+      const change = await control.change(`add route ${String(given.url ?? '/')}`, edit, undefined, signal)
       reply.code(201)
       return { change, route: viewRoute(control, id) }
     },
@@ -66,7 +66,7 @@ export const routeEndpoints: readonly Endpoint[] = [
       'What is left out goes back to what the plug-in and the configuration’s defaults say. Where it answers stays: add another route for another place.',
     body: bodies.route,
     answers: { 200: { description: 'It is live.', schema: ref('ChangedRoute') } },
-    async run({ params: { id = '' }, body, expectRevision }, control) {
+    async run({ params: { id = '' }, body, expectRevision, signal }, control) {
       const given = checkOptions(body as RouteBody)
       const edit: Edit = (changes, merged) => {
         expectRevision()
@@ -79,7 +79,7 @@ export const routeEndpoints: readonly Endpoint[] = [
         refuseUnknown(changes, options)
         return withRoute(changes, id, { options })
       }
-      const change = await control.change(`put route ${id}`, edit)
+      const change = await control.change(`put route ${id}`, edit, undefined, signal)
       return { change, route: viewRoute(control, id) }
     },
   },
@@ -90,14 +90,14 @@ export const routeEndpoints: readonly Endpoint[] = [
     summary: 'Remove a route',
     description: 'Its calls that run come to their end.',
     answers: { 200: { description: 'It is gone.', schema: ref('Changed') } },
-    async run({ params: { id = '' }, expectRevision }, control) {
+    async run({ params: { id = '' }, expectRevision, signal }, control) {
       const edit = (changes: Changes): Changes => {
         expectRevision()
         if (!routesOf(control).some((route) => route.id === id)) throw new AdminUnknownError('route', id)
         refuseLast(routesOf(control).length - 1)
         return withRoute(changes, id, { options: undefined })
       }
-      return { change: await control.change(`delete route ${id}`, edit) }
+      return { change: await control.change(`delete route ${id}`, edit, undefined, signal) }
     },
   },
 ]

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import type { FastifyBaseLogger } from 'fastify'
 import type { Control, ControlledWanted } from '../../admin/api/control.ts'
 import type { Book, Edit, Proposal } from '../../change/book.ts'
 import type { ChangeRecord } from '../../change/change-record.ts'
@@ -6,7 +7,7 @@ import { Changer, type MakeWanted, type Surroundings } from '../../change/change
 import type { Config, Environment } from '../../config/config.ts'
 import { givenAt, toData } from '../../config/given.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../../config/options.ts'
-import { MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
+import { compilePlugin, MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
 import { blockLimitOf } from '../../route/settings.ts'
 import { readSource, type Source, type SourceOptions } from '../../source/source.ts'
 import { isUrl } from '../../source/url.ts'
@@ -31,7 +32,12 @@ export interface ServeControl extends Omit<Control, 'changer' | 'book' | 'change
   readonly book: Book | undefined
   make(edit?: Edit, modules?: ReadonlyMap<string, Uint8Array>): MakeWanted<Served>
   /** See {@link Control}. */
-  change(reason: string, edit?: Edit, modules?: ReadonlyMap<string, Uint8Array>): Promise<ChangeRecord>
+  change(
+    reason: string,
+    edit?: Edit,
+    modules?: ReadonlyMap<string, Uint8Array>,
+    signal?: AbortSignal,
+  ): Promise<ChangeRecord>
 }
 
 /**
@@ -46,33 +52,43 @@ export async function openControl(
 ): Promise<ServeControl> {
   let book: Book | undefined
   let first: Plan | undefined
+  let log: FastifyBaseLogger | undefined
   const make =
     (edit?: Edit, modules?: ReadonlyMap<string, Uint8Array>): MakeWanted<Served> =>
-    async (onFile) => {
+    async (onFile, signal) => {
+      const place = { isServing: first !== undefined, signal, log }
       const sources = new Map<Plugin, Source>()
       let proposal: Proposal | undefined
       const plan = await (first ? planAgain : planAll)(config, host, {
+        ...place,
         onFile,
         onSource: (plugin, source) => sources.set(plugin, source),
         async overlay(routes, merged) {
           book ??= await openBook(toData(merged.server) as Asked)
-          proposal = await book?.propose(routes, { sources, merged, edit, modules })
+          proposal = await book?.propose(routes, { sources, merged, edit, modules, place })
           return proposal?.routes ?? routes
         },
       })
       first ??= plan
       return toServed(plan, proposal)
     }
-  const changer = await Changer.open(make(), begin).catch(async (error) => {
+  const surround = async (options: CheckedServerOptions) => {
+    const surroundings = await begin(options)
+    log = surroundings.log
+    return surroundings
+  }
+  const changer = await Changer.open(make(), surround).catch(async (error) => {
     throw first ? await explainFailure(first, error) : error
   })
   return {
     changer,
     book,
     make,
-    change: (reason, edit, modules) => changer.change(reason, make(edit, modules)),
+    change: (reason, edit, modules, signal) => changer.change(reason, make(edit, modules), signal),
     hideSecrets: (json) => host.secrets.hideInJson(json),
-    download: (url) => readSource(url, downloadOptions(url, changer.live.wanted, host.environment)),
+    download: (url, signal) =>
+      readSource(url, { ...downloadOptions(url, changer.live.wanted, host.environment), signal }),
+    compile: (source, options, signal) => compilePlugin(source, { ...options, isServing: true, signal, log }),
   }
 }
 

@@ -1,4 +1,5 @@
 import { InstanceStartError } from '../../errors.ts'
+import { unlessAborted } from '../../unless-aborted.ts'
 import { mayStart } from '../stuck-threads.ts'
 import { startedLate, toStartFailure } from './roster.ts'
 import { startClock } from './start-clock.ts'
@@ -9,41 +10,57 @@ import { type ThreadOptions, WorkerThread } from './thread.ts'
  * Opens an instance in a thread that is thrown away: on the event loop nothing could end a start that does not return.
  *
  * @param startTimeoutMs - How long that may take, from when its turn has come.
+ * @param signal - Ends it.
  * @throws what the start throws, {@link InstanceStartError} if it takes longer, and {@link ThreadsStuckError} if threads
- * of this plug-in are stuck.
+ * of this plug-in are stuck; the reason of the signal.
  */
-export async function tryInThread(options: ThreadOptions, startTimeoutMs: number): Promise<void> {
+export async function tryInThread(
+  options: ThreadOptions,
+  startTimeoutMs: number,
+  signal?: AbortSignal,
+): Promise<void> {
   let leave: () => void = () => undefined
   try {
-    await new Promise<void>((resolve) => {
+    const turn = new Promise<void>((resolve) => {
       leave = processStarts.enter({ isUrgent: () => true, begin: () => resolve() })
     })
-    await mayStart({ digest: options.plugin.digest })
-    await tryNow(options, startTimeoutMs)
+    await unlessAborted(turn, signal)
+    await unlessAborted(mayStart({ digest: options.plugin.digest }), signal)
+    await tryNow(options, startTimeoutMs, signal)
   } finally {
     leave()
   }
 }
 
-async function tryNow(options: ThreadOptions, startTimeoutMs: number): Promise<void> {
+async function tryNow(
+  options: ThreadOptions,
+  startTimeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   let stopClock: () => void = () => undefined
+  let thread: WorkerThread | undefined
   try {
-    await new Promise<void>((resolve, reject) => {
-      const thread = new WorkerThread(options, {
+    const started = new Promise<void>((resolve, reject) => {
+      const own = new WorkerThread(options, {
         ready() {
           resolve()
-          void thread.end()
+          void own.end()
         },
         asking: () => undefined,
         answered: () => undefined,
         broken: () => undefined,
         ended: (_thread, _unanswered, reason) => reject(toStartFailure(reason, options.plugin.name)),
       })
+      thread = own
       stopClock = startClock(startTimeoutMs, () => {
-        thread.fail(new InstanceStartError(options.plugin.name, startedLate(startTimeoutMs)))
-        void thread.end()
+        own.fail(new InstanceStartError(options.plugin.name, startedLate(startTimeoutMs)))
+        void own.end()
       })
     })
+    await unlessAborted(started, signal)
+  } catch (error) {
+    void thread?.end() // nobody may wait for it any more
+    throw error
   } finally {
     stopClock()
   }
