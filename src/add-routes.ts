@@ -6,6 +6,7 @@ import type { Engine } from './engine/engine.ts'
 import { chooseVersion, countCalls } from './engine/split.ts'
 import { RouteInvalidError } from './errors.ts'
 import { meterContract } from './meters/metered-contract.ts'
+import { Pace } from './paced.ts'
 import type { CallHooks } from './route/call-hooks.ts'
 import { atEndOfTurn } from './route/end-of-turn.ts'
 import { sendRouteError } from './route/error-response.ts'
@@ -15,7 +16,7 @@ import type { OpenRoute } from './route/open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './route/open-routes.ts'
 import { type RunCall, runCalls, serveRoute } from './route/route.ts'
 import type { RoutePool } from './route/route-pool.ts'
-import { constraintsOf, methodsOf, refuseConflicts } from './route/routes-table.ts'
+import { constraintsOf, methodsOfAll, refuseConflicts } from './route/routes-table.ts'
 import type { ServedRoute } from './route/served-route.ts'
 import { timingHooks } from './route/timing.ts'
 import './tick-shape.ts'
@@ -45,11 +46,13 @@ export async function addRoutes(
   }
   const opened = await openRoutes(options, app, tryOut, given)
   app.addHook('onClose', () => opened.close())
+  const pace = new Pace()
+  const methods = methodsOfAll(routes, app.supportedMethods)
   for (const versions of opened.routes) {
-    const methods = methodsOf(versions.live.options, routes, app.supportedMethods)
-    addRoute(app, versions, opened.pool, methods, options)
+    addRoute(app, versions, opened.pool, methods(versions.live.options), options)
+    await pace.step()
   }
-  addMethodGuards(app, routes)
+  await addMethodGuards(app, routes)
   return opened.kept
 }
 

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { createApp } from '../app.ts'
@@ -192,7 +193,7 @@ export class Changer<Made extends Wanted> {
     isOfFiles: boolean,
     asked?: AbortSignal,
   ): Promise<Attempt> {
-    const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])])
+    const signal = forMany(AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])]))
     const begun = performance.now()
     const files = this.#files
     const outcome = (kept: number, warnings: readonly string[]) => ({
@@ -261,6 +262,12 @@ export class Changer<Made extends Wanted> {
       .catch((error) => this.#log.error({ err: error }, 'what was replaced did not close'))
     return { kept, warnings: [...(wanted.warnings ?? []), ...waits(waiting)] }
   }
+}
+
+/** Each plug-in and each instance that is tried listens to it. */
+function forMany(signal: AbortSignal): AbortSignal {
+  setMaxListeners(0, signal)
+  return signal
 }
 
 interface Attempt {

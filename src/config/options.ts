@@ -6,7 +6,7 @@ import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors.ts'
 import { didYouMean } from '../nearest.ts'
 import type { CallHooks } from '../route/call-hooks.ts'
-import { methodsOf } from '../route/routes-table.ts'
+import { methodsOfAll } from '../route/routes-table.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
 import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
 import type {
@@ -241,9 +241,10 @@ function corsProblems({ origin }: NonNullable<CheckedServerOptions['cors']>): Pr
 
 /** Both would have the same URL; elsewhere routes win. */
 function staticProblems({ static: folders = {}, routes = [] }: Partial<CheckedServerOptions>): Problem[] {
+  const methodsOf = methodsOfAll(routes, METHODS)
   return Object.keys(folders).flatMap((prefix) => {
     const url = `${prefix.replace(/\/$/, '')}/*`
-    const route = routes.find((each) => each.url === url && methodsOf(each, routes, METHODS).includes('GET'))
+    const route = routes.find((each) => each.url === url && methodsOf(each).includes('GET'))
     const message = `the route ${url} answers GET there too: give one of them another URL`
     return route ? [problemAt(['static', prefix], message)] : []
   })

@@ -1,5 +1,6 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import { MethodNotAllowedError } from '../errors.ts'
+import { Pace } from '../paced.ts'
 import { constraintsOf } from './routes-table.ts'
 
 /** Where routes are; several may be at one place. */
@@ -12,10 +13,16 @@ interface Place {
  * Answers, where routes are, the methods that none of them answers: 405, with those that one does in `Allow`. To be
  * called after the routes were added: what is there is looked up, the app's own routes among it.
  */
-export function addMethodGuards(app: FastifyInstance, places: readonly Place[]): void {
+export async function addMethodGuards(app: FastifyInstance, places: readonly Place[]): Promise<void> {
   const exact = places.flatMap(({ url, host }) => expand(url).map((path) => ({ url: path, host })))
-  const guards = exact.map((place) => ({ ...place, allowed: allowedAt(app, place) }))
+  const pace = new Pace()
+  const guards: (Place & { readonly allowed: string[] })[] = []
+  for (const place of exact) {
+    guards.push({ ...place, allowed: allowedAt(app, place) })
+    await pace.step()
+  }
   for (const { url, host, allowed } of guards) {
+    await pace.step()
     const others = app.supportedMethods.filter(
       (method) => !allowed.includes(method) && !isAnswered(app, method, url, host),
     )

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../config/options.ts'
 import { isDebugged } from '../engine/watchdog.ts'
 import type { Meters } from '../meters/meters.ts'
+import { Pace, pacedMap } from '../paced.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { unlessAborted } from '../unless-aborted.ts'
@@ -13,7 +14,7 @@ import {
   openRoute,
   tryRoute,
 } from './open-route.ts'
-import { type Lease, poolKey, RoutePool } from './route-pool.ts'
+import { type Lease, poolKey, RoutePool, startKey } from './route-pool.ts'
 
 /** A route whose calls may be split between two versions of its plug-in. */
 export interface VersionedRoute extends CheckedRouteOptions {
@@ -96,23 +97,32 @@ export async function openRoutes(
   }
 
   try {
-    // All are waited for: one that is taken from the pool after another has failed has to be given back.
-    const found = (await Promise.allSettled(options.routes.flatMap(wantedOf).map(find))).map(unwrap)
-    await Promise.all(
-      found.map(async ({ options: route, lease, chosen }) => {
-        if (route.smoke && !lease?.wasSmoked(route)) {
-          await tryOut(route)
-          lease?.smoked(route)
-        } else if (chosen && options.trial) await tryRoute(chosen, log, signal)
-      }),
-    )
-    const all = found.map(({ options: route, key, url, lease, chosen }) => {
+    // All that was begun is waited for: one that is taken from the pool after another has failed has to be given back.
+    const found = await pacedMap(options.routes.flatMap(wantedOf), find)
+    const trials = new Map<string, Promise<void>>()
+    const tryOnce = (chosen: ChosenRoute) => {
+      const key = startKey(chosen.options, chosen.plugin, chosen.exportName)
+      const trial = trials.get(key) ?? tryRoute(chosen, log, signal)
+      trials.set(key, trial)
+      return trial
+    }
+    await pacedMap(found, async ({ options: route, lease, chosen }) => {
+      if (route.smoke && !lease?.wasSmoked(route)) {
+        await unlessAborted(tryOut(route), signal)
+        lease?.smoked(route)
+      } else if (chosen && options.trial) await tryOnce(chosen)
+    })
+    const pace = new Pace()
+    const all: OpenRoute[] = []
+    for (const { options: route, key, url, lease, chosen } of found) {
       const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log)))
       if (!taken) throw new Error('a route was neither taken nor chosen')
       if (taken !== lease) leases.push(taken)
       if (chosen) waiting.delete(chosen)
-      return { ...taken.route, options: route } // what its instances do not know may have changed
-    })
+      all.push({ ...taken.route, options: route }) // what its instances do not know may have changed
+      await pace.step()
+      signal?.throwIfAborted()
+    }
     await unlessAborted(Promise.all(all.map(({ instances }) => instances.ready)), signal)
     const kept = found.filter(({ lease }) => lease).length
     return { pool, routes: pair(options.routes, all), kept, close }
@@ -136,11 +146,6 @@ function wantedOf({ next, ...options }: VersionedRoute, index: number): Wanted[]
     { options, path, place: `${index}` },
     ...(next ? [{ options: { ...options, plugin: next.plugin }, path, place: `${index} next` }] : []),
   ]
-}
-
-function unwrap<Value>(result: PromiseSettledResult<Value>): Value {
-  if (result.status === 'rejected') throw result.reason
-  return result.value
 }
 
 /** Puts the plug-ins of each route together again. */

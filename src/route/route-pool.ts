@@ -1,6 +1,7 @@
 import type { CheckedRouteOptions } from '../config/options.ts'
 import type { VersionCounts } from '../engine/version-counts.ts'
 import type { Plugin } from '../plugin/plugin.ts'
+import { START } from '../plugin/start.ts'
 import type { OpenRoute } from './open-route.ts'
 import { openShared, type Shared } from './shared.ts'
 
@@ -95,6 +96,22 @@ export function poolKey(options: CheckedRouteOptions, plugin: Plugin, url: strin
   const { name, digest, linked, settings } = plugin
   const links = linked.map(({ name, module }) => [name, numberOf(module)])
   return JSON.stringify([url, stallMs, name, digest, links, settings, entries.sort()])
+}
+
+/** Options that reach an instance, but not how it starts. */
+const NOT_OF_START: ReadonlySet<string> = new Set(['url', 'host', 'method', 'function'])
+
+/**
+ * What tells whether instances of two routes start in the same way: what has started once need not be tried again. A
+ * plug-in of 300 functions is tried once.
+ *
+ * @param options - As data: no functions.
+ */
+export function startKey(options: CheckedRouteOptions, plugin: Plugin, exportName: string): string {
+  const entries = Object.entries(options).filter(
+    ([name]) => !NOT_OF_INSTANCES.has(name) && !NOT_OF_START.has(name),
+  )
+  return JSON.stringify([numberOf(plugin), exportName === START, entries.sort()])
 }
 
 /**

@@ -10,22 +10,21 @@ export interface RoutePlace {
 }
 
 /**
- * The methods that a route answers. HEAD comes with GET, unless another route has it; a Simplism plug-in answers all.
+ * The methods that each of some routes answers. HEAD comes with GET, unless another route has it; a Simplism plug-in
+ * answers all.
  *
- * @param routes - All routes, this one among them.
  * @param supported - What the app knows.
  */
-export function methodsOf(
-  route: RoutePlace,
+export function methodsOfAll(
   routes: readonly RoutePlace[],
   supported: readonly string[],
-): string[] {
-  const methods = askedFor(route)
-  if (methods.includes('*')) return [...supported]
-  const isHeadTaken = routes.some(
-    (other) => placeOf(other) === placeOf(route) && askedFor(other).includes('HEAD'),
-  )
-  return methods.includes('GET') && !isHeadTaken ? [...methods, 'HEAD'] : methods
+): (route: RoutePlace) => string[] {
+  const headTaken = new Set(routes.filter((route) => askedFor(route).includes('HEAD')).map(placeOf))
+  return (route) => {
+    const methods = askedFor(route)
+    if (methods.includes('*')) return [...supported]
+    return methods.includes('GET') && !headTaken.has(placeOf(route)) ? [...methods, 'HEAD'] : methods
+  }
 }
 
 function askedFor({ method, contract }: RoutePlace): string[] {
@@ -47,9 +46,10 @@ export function routeConflicts(
   supported: readonly string[] = METHODS,
 ): RouteConflict[] {
   const taken = new Map<string, number>()
+  const methodsOf = methodsOfAll(routes, supported)
   return routes.flatMap((route, later) => {
     const conflicts: RouteConflict[] = []
-    for (const method of methodsOf(route, routes, supported)) {
+    for (const method of methodsOf(route)) {
       const place = `${method} ${placeOf(route)}`
       const first = taken.get(place)
       if (first === undefined) taken.set(place, later)
