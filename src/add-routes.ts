@@ -46,7 +46,7 @@ export async function addRoutes(
   }
   const opened = await openRoutes(options, app, tryOut, given)
   app.addHook('onClose', () => opened.close())
-  const pace = new Pace()
+  const pace = new Pace(() => app.after()) // what Fastify has put off
   const methods = methodsOfAll(routes, app.supportedMethods)
   for (const versions of opened.routes) {
     addRoute(app, versions, opened.pool, methods(versions.live.options), options)

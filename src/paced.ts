@@ -6,15 +6,30 @@ const HOLD_MS = 4
 /** Steps that wait for something at the same time. */
 const AT_ONCE = 8
 
-/** Lets the event loop turn between the steps of long work. */
+/** Lets the event loop turn between the steps of long work, which may be done in several places at the same time. */
 export class Pace {
+  readonly #settle: () => PromiseLike<unknown>
   #since = performance.now()
+  #turn: Promise<void> | undefined
+
+  /** @param settle - Does what the steps have left to be done, before the event loop turns. */
+  constructor(settle: () => PromiseLike<unknown> = async () => undefined) {
+    this.#settle = settle
+  }
 
   /** To be awaited after each step. */
   async step(): Promise<void> {
-    if (performance.now() - this.#since < HOLD_MS) return
+    if (!this.#turn && performance.now() - this.#since < HOLD_MS) return
+    // One for all: each of them would hold the event loop in the same turn.
+    this.#turn ??= this.#rest()
+    await this.#turn
+  }
+
+  async #rest(): Promise<void> {
+    await this.#settle()
     await nextTurn()
     this.#since = performance.now()
+    this.#turn = undefined
   }
 }
 

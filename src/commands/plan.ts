@@ -5,6 +5,7 @@ import { type Merged, mergeConfig } from '../config/merge.ts'
 import { type CheckedLoadOptions, type CheckedServerOptions, checkLoadOptions } from '../config/options.ts'
 import { placed } from '../config/placed.ts'
 import { MountConflictError, OptionsError, UsageError } from '../errors.ts'
+import { Pace } from '../paced.ts'
 import { chooseExport } from '../plugin/callable.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
@@ -69,17 +70,25 @@ export async function planServer(
     if (path !== undefined) refuseEmpty(path, config, merged)
     const loader = openLoader(loading, host, watcher)
     const commands = Object.keys(host.commands)
-    const found = await planRoutes(config, merged, loader, notTold, commands, watcher)
+    const limits = { onFile: watcher.onFile, maxFunctions: loading.maxFunctions }
+    const found = await planRoutes(config, merged, loader, notTold, commands, limits)
     const asked = overlay ? await overlay(found.routes, merged) : found.routes
-    const routes = asked.filter((route) => canServe(route, failed))
+    const pace = new Pace()
+    const routes: PlannedRoute[] = []
+    for (const route of asked) {
+      if (canServe(route, failed)) routes.push(route)
+      await pace.step()
+    }
     if (routes.length === 0 && hasFailed) return undefined
 
+    await pace.step()
     // Where the server's own options are wrong, routes are looked at without them.
     const given = wholeOf(
       isWrong ? NO_OPTIONS : merged.server,
       routes.map(({ given }) => given),
     )
     const options = checkGiven(given)
+    await pace.step()
     if (!isFileWrong) refuseConflicts(options, routes, failed) // else they are told
     return {
       file: path,

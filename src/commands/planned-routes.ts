@@ -16,7 +16,17 @@ import type { Merged } from '../config/merge.ts'
 import type { CheckedServerOptions } from '../config/options.ts'
 import { placed } from '../config/placed.ts'
 import { UsageError } from '../errors.ts'
-import { isFolder, isSource, type Mount, mountAt, mountsOf, nameOf, routesAt } from '../mounts.ts'
+import {
+  isFolder,
+  isSource,
+  type Mount,
+  type Mounted,
+  type MountedRoute,
+  mountAt,
+  mountsOf,
+  nameOf,
+  routesAt,
+} from '../mounts.ts'
 import { nearest } from '../nearest.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
@@ -34,6 +44,14 @@ export interface PlannedRoute {
   readonly next?: VersionedRoute['next']
 }
 
+/** What somebody who plans has to say. */
+export interface PlanLimits {
+  /** Told of each file or folder of this machine before it is read. */
+  readonly onFile: LoadWatcher['onFile'] | undefined
+  /** Functions of a plug-in that are served though nobody has named them. */
+  readonly maxFunctions: number
+}
+
 /**
  * The routes of the config file, or of the plug-ins that it or the command line names.
  *
@@ -47,9 +65,9 @@ export async function planRoutes(
   load: Loader,
   failed: (error: unknown) => void,
   commands: Iterable<string>,
-  { onFile }: LoadWatcher,
+  limits: PlanLimits,
 ): Promise<{ readonly routes: readonly PlannedRoute[]; readonly leftOut: readonly string[] }> {
-  const planning = new Planning(config, merged, load, failed, commands, onFile)
+  const planning = new Planning(config, merged, load, failed, commands, limits)
   return { routes: distinguish(await planning.routes()), leftOut: planning.leftOut }
 }
 
@@ -78,6 +96,7 @@ class Planning {
   readonly #failed: (error: unknown) => void
   readonly #commands: Iterable<string>
   readonly #onFile: ((path: string) => void) | undefined
+  readonly #maxFunctions: number
 
   constructor(
     config: Config,
@@ -85,8 +104,9 @@ class Planning {
     load: Loader,
     failed: (error: unknown) => void,
     commands: Iterable<string>,
-    onFile: ((path: string) => void) | undefined,
+    { onFile, maxFunctions }: PlanLimits,
   ) {
+    this.#maxFunctions = maxFunctions
     this.#commands = commands
     this.#config = config
     this.#merged = merged
@@ -175,12 +195,20 @@ class Planning {
     if (has('url')) return [{ given, plugin, from: mount.source, name }]
     const { items, leftOut } = has('function')
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
-      : routesAt(mount, plugin)
+      : this.#routesAt(mount, plugin, given)
     this.leftOut.push(...leftOut)
     return items.map((route) => {
       const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
       return { given: mergeMaps(given, ...own), plugin, from: mount.source, name }
     })
+  }
+
+  #routesAt(mount: Mount, plugin: Plugin, given: GivenMap): Mounted<MountedRoute> {
+    try {
+      return routesAt(mount, plugin, this.#maxFunctions)
+    } catch (error) {
+      throw placed(error, given, 'plugin')
+    }
   }
 
   async #each<Item>(

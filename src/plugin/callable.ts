@@ -9,11 +9,18 @@ import { START } from './start.ts'
  * that a toolchain adds for itself. The program of a WASI command (`_start`) is one if there is no other: a toolchain
  * adds one to modules that are made for their functions, too.
  */
-export function callableExports({ functions }: Pick<Plugin, 'functions'>): string[] {
+export function callableExports({ functions }: Pick<Plugin, 'functions'>): readonly string[] {
+  const known = callables.get(functions)
+  if (known) return known
   const callable = functions.filter((each) => whyNotCallable(each) === undefined).map(({ name }) => name)
   const others = callable.filter((name) => name !== START)
-  return others.length > 0 ? others : callable
+  const found = others.length > 0 ? others : callable
+  callables.set(functions, found)
+  return found
 }
+
+/** Each route of a plug-in asks for them. */
+const callables = new WeakMap<Plugin['functions'], readonly string[]>()
 
 /**
  * The export that a route calls: the one named, or the only one that can be called.

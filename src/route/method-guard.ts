@@ -15,7 +15,7 @@ interface Place {
  */
 export async function addMethodGuards(app: FastifyInstance, places: readonly Place[]): Promise<void> {
   const exact = places.flatMap(({ url, host }) => expand(url).map((path) => ({ url: path, host })))
-  const pace = new Pace()
+  const pace = new Pace(() => app.after()) // what Fastify has put off
   const guards: (Place & { readonly allowed: string[] })[] = []
   for (const place of exact) {
     guards.push({ ...place, allowed: allowedAt(app, place) })

@@ -10,6 +10,7 @@ import { RuntimeUnfitError, WasiDisabledError } from '../errors.ts'
 import { loadFunctions } from '../functions-module.ts'
 import type { MeterLabels } from '../meters/route-meter.ts'
 import { chooseExport } from '../plugin/callable.ts'
+import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { isPlugin, loadPlugin, type Plugin } from '../plugin/plugin.ts'
 import { START } from '../plugin/start.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
@@ -91,10 +92,12 @@ function labelsOf({ host = '', url }: CheckedRouteOptions, { name, digest }: Plu
  */
 export async function loadRoutePlugin(
   options: Pick<CheckedRouteOptions, 'plugin' | 'links' | 'memoryMax' | 'isolation'>,
+  place: LoadPlace = {},
 ): Promise<Plugin> {
   const { plugin, links, memoryMax, isolation } = options
   if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
   return loadPlugin(plugin, {
+    ...place,
     memoryMax,
     isolation,
     links: Object.entries(links).map(([name, source]) => ({ name, source })),

@@ -83,15 +83,15 @@ export async function openRoutes(
     }
   }
 
-  const { signal } = options
+  const { signal, trial } = options
   const stallMs = (await isDebugged()) ? 0 : options.stallMs
   const find = async ({ options, path, place }: Wanted) => {
-    const plugin = await loadRoutePlugin(options)
+    const plugin = await loadRoutePlugin(options, { isServing: given !== undefined && trial, signal, log })
     const url = prefix + options.url
     const key = given ? poolKey(options, plugin, url, stallMs) : place
     const lease = pool.take(key)
     if (lease) leases.push(lease)
-    const chosen = lease ? undefined : await chooseRoute(options, path, shared)
+    const chosen = lease ? undefined : await chooseRoute({ ...options, plugin }, path, shared)
     if (chosen) waiting.add(chosen)
     return { options: { ...options, plugin }, key, url, lease, chosen }
   }

@@ -93,9 +93,12 @@ const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
  */
 export function poolKey(options: CheckedRouteOptions, plugin: Plugin, url: string, stallMs: number): string {
   const entries = Object.entries(options).filter(([name]) => !NOT_OF_INSTANCES.has(name))
-  const { name, digest, linked, settings } = plugin
-  const links = linked.map(({ name, module }) => [name, numberOf(module)])
-  return JSON.stringify([url, stallMs, name, digest, links, settings, entries.sort()])
+  return JSON.stringify([url, stallMs, ...identityOf(plugin), entries.sort()])
+}
+
+/** Its bytes and its manifest, as data. */
+function identityOf({ name, digest, linked, settings }: Plugin): unknown[] {
+  return [name, digest, linked.map(({ name, module }) => [name, numberOf(module)]), settings]
 }
 
 /** Options that reach an instance, but not how it starts. */
@@ -111,7 +114,7 @@ export function startKey(options: CheckedRouteOptions, plugin: Plugin, exportNam
   const entries = Object.entries(options).filter(
     ([name]) => !NOT_OF_INSTANCES.has(name) && !NOT_OF_START.has(name),
   )
-  return JSON.stringify([numberOf(plugin), exportName === START, entries.sort()])
+  return JSON.stringify([exportName === START, ...identityOf(plugin), entries.sort()])
 }
 
 /**

@@ -1,7 +1,9 @@
 import Fastify from 'fastify'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { MakeWanted, Wanted } from '../../src/change/changer.ts'
 import { checkServerOptions, type RouteOptions } from '../../src/config/options.ts'
+import { WorkerThread } from '../../src/engine/workers/thread.ts'
+import { ChangeRefusedError } from '../../src/errors.ts'
 import { openLog } from '../../src/log/log.ts'
 import { Meters } from '../../src/meters/meters.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
@@ -199,6 +201,47 @@ test('a plug-in that never answers its smoke request costs nobody else anything'
   const stuck = changer.tryChange('test', wanted([loop])).finally(() => (isOver = true))
   while (!isOver) expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
   expect(await stuck).toMatchObject({ ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } })
+})
+
+test('a change that nobody wants any more is ended while it is tried, and the next is made', async () => {
+  const { changer, post } = await changing([ECHO])
+  const gone = new AbortController()
+  const reason = new ChangeRefusedError('the client has gone')
+  const hanging = wanted([{ plugin: guest('start-loop'), startTimeoutMs: 600_000 }])
+  const change = changer.change('test', hanging, gone.signal)
+  const late = changer.change('late', wanted([UPPER]), gone.signal)
+  const ended = Promise.allSettled([change, late])
+  setImmediate(() => gone.abort(reason))
+  expect(await ended).toEqual([
+    { status: 'rejected', reason },
+    { status: 'rejected', reason },
+  ])
+  expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
+  expect(await changer.change('test', wanted([UPPER]))).toMatchObject({ ok: true, revision: 2 })
+})
+
+test('a server that ends does not wait for a plug-in that is tried', async () => {
+  const { changer, server } = await changing([ECHO])
+  const stuck = changer.tryChange('test', wanted([{ plugin: guest('start-loop'), startTimeoutMs: 600_000 }]))
+  changer.refuse()
+  expect(await stuck).toMatchObject({ ok: false, error: { code: 'WASM_SERVE_CHANGE_REFUSED' } })
+  await server.drain()
+})
+
+test('a plug-in of many functions is tried once, and once for each way in which it starts', async () => {
+  const { changer } = await changing([ECHO])
+  const threads = vi.spyOn(WorkerThread.prototype, 'end')
+  try {
+    const plugin = guest('several')
+    const routes = ['alpha', 'b:ta', 'several'].flatMap((name, index) => [
+      { plugin, function: name, url: `/${index}` },
+      { plugin, function: name, url: `/${index}/configured`, config: { a: 'b' } },
+    ])
+    expect(await changer.change('test', wanted(routes))).toMatchObject({ ok: true, routes: 6 })
+    expect(threads).toHaveBeenCalledTimes(2)
+  } finally {
+    threads.mockRestore()
+  }
 })
 
 test('a file that has changed is not taken for tried when a change fails that has nothing to do with it', async () => {

@@ -111,7 +111,7 @@ function memoriesOf(bytes: Uint8Array, memoryMax: number, name: string): ModuleF
 }
 
 /** All that a route may name: a program is not chosen by itself, if there is something else. */
-function callableByName(plugin: Plugin): string[] {
+function callableByName(plugin: Plugin): readonly string[] {
   const callable = callableExports(plugin)
   const hasProgram = plugin.functions.some(
     (each) => each.name === START && whyNotCallable(each) === undefined,
