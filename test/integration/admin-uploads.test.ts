@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
 import { AUTHORIZED, listenAdmin } from '../support/admin.ts'
-import { startWithAdmin } from '../support/admin-api.ts'
+import { startWithAdmin, TOKEN } from '../support/admin-api.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 import { open } from '../support/socket.ts'
 
@@ -20,6 +21,18 @@ async function begin(port: number, size = `Content-Length: ${LIMIT}`) {
   const client = await open(port)
   client.send(head(size).replace('Host: 127.0.0.1', `Host: 127.0.0.1:${port}`))
   return client
+}
+
+/** The next thread for a guest that is started. */
+function guestThread(): Promise<Worker> {
+  return new Promise((resolve) => {
+    const look = (worker: Worker) => {
+      if (worker.resourceLimits?.maxOldGenerationSizeMb !== 256) return // it loads
+      process.off('worker', look)
+      resolve(worker)
+    }
+    process.on('worker', look)
+  })
 }
 
 /** Sends a whole upload. */
@@ -67,6 +80,30 @@ test('plug-ins that come from URLs are bounded in the same way', async () => {
   origin.closeAllConnections()
   for (const { body } of await Promise.all(pending)) expect(body.code).toBe('WASM_SERVE_DOWNLOAD_UNREACHABLE')
   expect((await api('PUT', '/api/plugins/b', guestBytes('upper'))).status).toBe(201)
+})
+
+test('an upload whose client goes away while it is tried is ended, and nothing of it is live', async () => {
+  const { api, adminUrl, post } = await startWithAdmin([guest('echo'), '--start-timeout-ms', '600000'])
+  const { port } = new URL(adminUrl)
+  const bytes = guestBytes('start-loop')
+  const revision = (await api('GET', '/api')).body.revision
+  const trial = guestThread()
+  const client = await open(Number(port))
+  const own = `Host: 127.0.0.1:${port}\r\nAuthorization: Bearer ${TOKEN}`
+  client.send(
+    `PUT /api/plugins/echo HTTP/1.1\r\n${own}\r\nContent-Type: application/wasm\r\nContent-Length: ${bytes.length}\r\n\r\n`,
+  )
+  client.send(bytes)
+  const thread = await trial
+  const ended = once(thread, 'exit')
+  await once(thread, 'online')
+  client.socket.resetAndDestroy()
+  await ended
+  await expect.poll(async () => (await api('GET', '/api/changes')).body[0]?.error?.code).toBe(STARTING)
+  expect((await api('GET', '/api')).body.revision).toBe(revision)
+  expect(await post('/', 'abc')).toEqual([200, 'abc'])
+  expect((await api('PUT', '/api/plugins/echo', guestBytes('upper'))).status).toBe(200)
+  expect(await post('/', 'abc')).toEqual([200, 'ABC'])
 })
 
 test('what asks for no body and no download is answered meanwhile', async () => {
