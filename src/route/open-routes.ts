@@ -73,11 +73,19 @@ export async function openRoutes(
   /** Those that no instance has yet. */
   const waiting = new Set<ChosenRoute>()
   const close = async () => {
+    const pace = new Pace()
+    const ends: Promise<void>[] = []
+    for (const end of [
+      ...leases.map((lease) => () => lease.giveBack()),
+      ...[...waiting].map((chosen) => () => chosen.close()),
+    ]) {
+      const ended = end()
+      ended.catch(() => undefined) // it is told below
+      ends.push(ended)
+      await pace.step()
+    }
     try {
-      await Promise.all([
-        ...leases.map((lease) => lease.giveBack()),
-        ...[...waiting].map((chosen) => chosen.close()),
-      ])
+      await Promise.all(ends)
     } finally {
       if (!given) await pool.close()
     }
