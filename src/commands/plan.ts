@@ -58,8 +58,10 @@ export async function planServer(
     hasFailed = true
     tell(error)
   }
+  const pace = new Pace()
   const { path, given: file } = await readFile(config, host, failed, watcher)
   const isFileWrong = hasFailed
+  await pace.step()
   try {
     const merged = mergeConfig(config, file)
     const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
@@ -68,12 +70,12 @@ export async function planServer(
       if (!(isWrong && error instanceof OptionsError)) failed(error)
     }
     if (path !== undefined) refuseEmpty(path, config, merged)
+    await pace.step()
     const loader = openLoader(loading, host, watcher)
     const commands = Object.keys(host.commands)
     const limits = { onFile: watcher.onFile, maxFunctions: loading.maxFunctions }
     const found = await planRoutes(config, merged, loader, notTold, commands, limits)
     const asked = overlay ? await overlay(found.routes, merged) : found.routes
-    const pace = new Pace()
     const routes: PlannedRoute[] = []
     for (const route of asked) {
       if (canServe(route, failed)) routes.push(route)

@@ -28,6 +28,7 @@ import {
   routesAt,
 } from '../mounts.ts'
 import { nearest } from '../nearest.ts'
+import { pacedMap } from '../paced.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import type { Loader, LoadWatcher } from './loader.ts'
@@ -215,10 +216,16 @@ class Planning {
     items: readonly Item[],
     plan: (item: Item) => Promise<PlannedRoute[]>,
   ): Promise<PlannedRoute[]> {
-    const planned = await Promise.allSettled(items.map(plan))
+    const planned = await pacedMap(items, async (item) => {
+      try {
+        return { routes: await plan(item) }
+      } catch (error) {
+        return { error }
+      }
+    })
     return planned.flatMap((result) => {
-      if (result.status === 'fulfilled') return result.value
-      this.#failed(result.reason)
+      if ('routes' in result) return result.routes
+      this.#failed(result.error)
       return []
     })
   }

@@ -22,11 +22,11 @@ export async function addMethodGuards(app: FastifyInstance, places: readonly Pla
     await pace.step()
   }
   for (const { url, host, allowed } of guards) {
-    await pace.step()
     const others = app.supportedMethods.filter(
       (method) => !allowed.includes(method) && !isAnswered(app, method, url, host),
     )
     if (others.length > 0) addGuard(app, { url, host }, others, allowed)
+    await pace.step()
   }
 }
 
