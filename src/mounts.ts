@@ -1,7 +1,7 @@
 import { type Dirent, existsSync, statSync } from 'node:fs'
 import { readdir, realpath } from 'node:fs/promises'
 import { extname, join } from 'node:path'
-import { FunctionsTooManyError, PluginUnreadableError } from './errors.ts'
+import { PluginUnreadableError } from './errors.ts'
 import { callableExports } from './plugin/callable.ts'
 import type { Plugin } from './plugin/plugin.ts'
 import { sourceName } from './source/link.ts'
@@ -80,12 +80,10 @@ export interface MountedRoute {
  * The only function at the mount. Of several, each at its name below it, and the one that is called like the plug-in
  * also at the mount itself.
  *
- * @param most - How many functions may be served though nobody has named them.
- * @throws {@link FunctionsTooManyError} if there are more.
+ * @param most - Functions that are served though none is named; of more, the first ones of the module.
  */
 export function routesAt({ path, name }: Mount, plugin: Plugin, most: number): Mounted<MountedRoute> {
-  const exports = callableExports(plugin)
-  if (exports.length > most) throw new FunctionsTooManyError(plugin.name, exports.length, most)
+  const exports = callableExports(plugin).slice(0, most)
   const root = path || '/'
   if (exports.length < 2) return { items: [{ url: root }], leftOut: [] }
   const mounted = exports.filter((name) => !UNROUTABLE.test(name))

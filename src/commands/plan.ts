@@ -28,6 +28,8 @@ export interface Plan {
   readonly planned: readonly PlannedRoute[]
   /** Plug-ins and functions whose names cannot be routes. */
   readonly leftOut: readonly string[]
+  /** For people: what is not served, and why. */
+  readonly warnings: readonly string[]
 }
 
 /** What somebody has to say who plans again and again. */
@@ -107,6 +109,7 @@ export async function planServer(
       plugins: routes.map(({ plugin }) => plugin),
       planned: routes,
       leftOut: found.leftOut,
+      warnings: found.warnings,
     }
   } catch (error) {
     if (!hasFailed) throw error

@@ -29,6 +29,7 @@ import {
 } from '../mounts.ts'
 import { nearest } from '../nearest.ts'
 import { pacedMap } from '../paced.ts'
+import { callableExports } from '../plugin/callable.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import type { Loader, LoadWatcher } from './loader.ts'
@@ -67,9 +68,19 @@ export async function planRoutes(
   failed: (error: unknown) => void,
   commands: Iterable<string>,
   limits: PlanLimits,
-): Promise<{ readonly routes: readonly PlannedRoute[]; readonly leftOut: readonly string[] }> {
+): Promise<Planned> {
   const planning = new Planning(config, merged, load, failed, commands, limits)
-  return { routes: distinguish(await planning.routes()), leftOut: planning.leftOut }
+  const { leftOut, warnings } = planning
+  return { routes: distinguish(await planning.routes()), leftOut, warnings }
+}
+
+/** What {@link planRoutes} finds. */
+export interface Planned {
+  readonly routes: readonly PlannedRoute[]
+  /** Plug-ins and functions whose names cannot be routes. */
+  readonly leftOut: readonly string[]
+  /** For people: what is not served, and why. */
+  readonly warnings: readonly string[]
 }
 
 /** Gives plug-ins from several places several names. */
@@ -91,6 +102,7 @@ function sourceOf(given: GivenMap): string {
 /** One run of {@link planRoutes}. */
 class Planning {
   readonly leftOut: string[] = []
+  readonly warnings: string[] = []
   readonly #config: Config
   readonly #merged: Merged
   readonly #load: Loader
@@ -196,7 +208,7 @@ class Planning {
     if (has('url')) return [{ given, plugin, from: mount.source, name }]
     const { items, leftOut } = has('function')
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
-      : this.#routesAt(mount, plugin, given)
+      : this.#routesAt(mount, plugin)
     this.leftOut.push(...leftOut)
     return items.map((route) => {
       const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
@@ -204,12 +216,15 @@ class Planning {
     })
   }
 
-  #routesAt(mount: Mount, plugin: Plugin, given: GivenMap): Mounted<MountedRoute> {
-    try {
-      return routesAt(mount, plugin, this.#maxFunctions)
-    } catch (error) {
-      throw placed(error, given, 'plugin')
+  #routesAt(mount: Mount, plugin: Plugin): Mounted<MountedRoute> {
+    const count = callableExports(plugin).length
+    const most = this.#maxFunctions
+    if (count > most) {
+      this.warnings.push(
+        `plug-in ${plugin.name} has ${count} functions, and the first ${most} are served: name those to be served, one after the plug-in or several as routes of a config file, or raise --max-functions (option "maxFunctions")`,
+      )
     }
+    return routesAt(mount, plugin, most)
   }
 
   async #each<Item>(

@@ -326,7 +326,7 @@ export const loadSchema = only({
   ),
   downloadLimit: count('Largest download, in bytes.', 268_435_456),
   downloadTimeoutMs: ms('How long a download may take.', 30_000),
-  maxFunctions: count('Most functions of a plug-in that are served though none is named.', 100),
+  maxFunctions: count('Most functions of a plug-in that are served where none is named.', 100),
 })
 
 /** A host and port, a port of the loopback interface, or what has a slash in it. */

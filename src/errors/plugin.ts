@@ -111,12 +111,6 @@ export const InstanceStartError = failure<[plugin: string, reason: string]>(
   503,
 )
 
-/** The plug-in has so many functions that serving all of them is not what somebody wants who names none. */
-export const FunctionsTooManyError = failure<[source: string, count: number, most: number]>(
-  'WASM_SERVE_FUNCTIONS_TOO_MANY',
-  'Plug-in %s has %d functions, and at most %d are served where none is named: name one after the plug-in, or those to be served as routes of a config file, or raise --max-functions (option "maxFunctions")',
-)
-
 /** No export of the plug-in can be called, the one asked for does not exist, or none was named and there are several. */
 export const FunctionUnknownError = failure<[source: string, reason: string]>(
   'WASM_SERVE_FUNCTION_UNKNOWN',

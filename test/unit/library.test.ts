@@ -278,7 +278,6 @@ test('what the package exports changes only on purpose', () => {
       "EngineClosedError",
       "FilesUnsettledError",
       "FunctionUnknownError",
-      "FunctionsTooManyError",
       "GuestError",
       "GuestExitError",
       "GuestStallError",

@@ -126,7 +126,7 @@ async function openBook({ admin, state }: Asked): Promise<Book | undefined> {
 }
 
 function toServed(
-  { options, plugins, leftOut, planned, file }: Plan,
+  { options, plugins, leftOut, warnings, planned, file }: Plan,
   proposal: Proposal | undefined,
 ): Served {
   const openFile = `every user may write to ${file}, and so have any code run here: chmod o-w ${file}`
@@ -139,6 +139,7 @@ function toServed(
     warnings: [
       ...(file !== undefined && isWritableByAll(file) ? [openFile] : []),
       ...(leftOut.length > 0 ? [left] : []),
+      ...warnings,
       ...(proposal?.warnings ?? []),
     ],
     commit: async () => proposal?.commit(),
