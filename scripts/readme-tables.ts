@@ -3,10 +3,12 @@ import { fileURLToPath } from 'node:url'
 import { METRICS } from '../src/admin/metric-table.ts'
 import { flags } from '../src/config/flags.ts'
 import { routeSchema, serverSchema } from '../src/config/options-schema.ts'
+import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
 
 /* npm run readme: writes the README's tables from the options schema, and that of docs/operations.md from the metrics. */
 
 const README = new URL('../README.md', import.meta.url)
+const LIMITS = new URL('../docs/module-limits.md', import.meta.url)
 const OPERATIONS = new URL('../docs/operations.md', import.meta.url)
 
 /** A README with its tables as the schema has them. */
@@ -30,6 +32,20 @@ export function renderOperations(page: string): string {
   })
   const metrics = ['| metric | type | labels | what it is |', '| --- | --- | --- | --- |', ...rows].join('\n')
   return withTables(page, { metrics: `${metrics}\n` })
+}
+
+/** The page of what a module may ask of the compiler, with its table as the limits are. */
+export function renderModuleLimits(page: string): string {
+  const rows = LIMIT_NAMES.map((name) => {
+    const { what, limit, seen } = MODULE_LIMITS[name]
+    return `| \`${name}\` | ${what} | ${limit.toLocaleString('en')} | ${seen.toLocaleString('en')} |`
+  })
+  const table = [
+    '| name | what is counted | limit | most seen |',
+    '| --- | --- | ---: | ---: |',
+    ...rows,
+  ].join('\n')
+  return withTables(page, { 'module-limits': `${table}\n` })
 }
 
 function withTables(page: string, tables: Readonly<Record<string, string>>): string {
@@ -61,5 +77,6 @@ function row(name: string, { description, default: value }: Described): string {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(README, renderReadme(readFileSync(README, 'utf8')))
+  writeFileSync(LIMITS, renderModuleLimits(readFileSync(LIMITS, 'utf8')))
   writeFileSync(OPERATIONS, renderOperations(readFileSync(OPERATIONS, 'utf8')))
 }

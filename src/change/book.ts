@@ -2,7 +2,7 @@ import { fromData, type GivenMap, mapOf, mergeMaps, type Origin, toData } from '
 import type { Merged } from '../config/merge.ts'
 import { AdminForbiddenError, StateInvalidError } from '../errors.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
-import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
+import { compilePlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { sha256 } from '../source/digest.ts'
 import type { AllowedPath } from '../source/manifest.ts'
@@ -137,6 +137,8 @@ class Making {
   readonly #place: LoadPlace
   /** By name of the plug-in: what its manifest in the configuration opens now. */
   readonly #folders = new Map<string, readonly AllowedPath[]>()
+  /** How the server was told to load. */
+  #loading: GivenMap | undefined
 
   /** @param refuse - Makes the error for what only the configuration may say. */
   constructor(
@@ -158,6 +160,7 @@ class Making {
     sources: ReadonlyMap<Plugin, Source>,
     merged: Merged,
   ): Promise<BookedRoute[]> {
+    this.#loading = merged.load
     this.#takeVersions(routes, sources)
     const known = routes.map((route) => [idOf(route.given), route] as const) // those that meet are refused later
     const ids = new Set(known.map(([id]) => id))
@@ -259,6 +262,12 @@ class Making {
       throw this.#refuse(`The folder ${beyond.host} of version ${digest.slice(0, 12)} of plug-in ${plugin}`)
   }
 
+  /** Checked already: the routes of the configuration were loaded by it. */
+  #moduleOptions(): Pick<LoadOptions, 'moduleLimits' | 'allowGc'> {
+    const { moduleLimits, allowGc } = (this.#loading ? toData(this.#loading) : {}) as LoadOptions
+    return { moduleLimits, allowGc }
+  }
+
   async #compile({ name, modules, settings }: Version, given: GivenMap): Promise<Plugin> {
     const { memoryMax, isolation } = toData(given) as Pick<VersionedRoute, 'memoryMax' | 'isolation'>
     const read = modules.map(async ({ name, digest }) => {
@@ -269,6 +278,7 @@ class Making {
       ...this.#place,
       memoryMax: typeof memoryMax === 'number' ? memoryMax : undefined, // another is refused by the check that follows
       isolation,
+      ...this.#moduleOptions(),
     })
   }
 }

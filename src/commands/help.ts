@@ -89,6 +89,7 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   pairs: ' <K=V>',
   paths: ' <host[:guest]>',
   links: ' <[name=]source>',
+  numbers: ' <name=n>',
   hosts: ' <host>',
 }
 

@@ -52,6 +52,8 @@ export function loadOptions(
     links: Object.entries(links).map(([name, source]) => ({ name, source })),
     memoryMax,
     isolation,
+    moduleLimits: options.moduleLimits,
+    allowGc: options.allowGc,
     ...sourceOptions(options, environment),
   }
 }

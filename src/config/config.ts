@@ -194,7 +194,7 @@ function textOf({ rawName, value, inlineValue }: FlagToken): string {
 function addEntries(
   options: Options,
   option: string,
-  entries: readonly [key: string, value: string][],
+  entries: readonly [key: string, value: string | number][],
 ): void {
   options[option] = { ...(options[option] as object | undefined), ...Object.fromEntries(entries) }
 }

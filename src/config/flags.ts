@@ -25,8 +25,8 @@ const PAGE = 65_536
 /** Flags that are given once; `hosts` again and again, each use adding one. */
 export type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
 
-/** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`. */
-type EntryKind = 'pairs' | 'paths' | 'links'
+/** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`. */
+type EntryKind = 'pairs' | 'paths' | 'links' | 'numbers'
 
 interface OptionSchema {
   readonly type?: string
@@ -44,11 +44,16 @@ const NAMES: Readonly<Record<string, string>> = {
   allowedHosts: 'allow-host',
   allowedPaths: 'allow-path',
   links: 'link',
+  moduleLimits: 'module-limit',
   headers: 'header',
   timeoutMs: 'timeout',
 }
 
-const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = { allowedPaths: 'paths', links: 'links' }
+const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = {
+  allowedPaths: 'paths',
+  links: 'links',
+  moduleLimits: 'numbers',
+}
 
 /** Functions, which no command line can give. */
 const HOOKS = ['onCall', 'onResult', 'onError']
@@ -118,7 +123,7 @@ function flagOf(scope: Flag['scope'], option: string, schema: OptionSchema): Fla
 
 /** An option with parts has a flag for each of them. */
 function withParts(option: string, schema: OptionSchema): [option: string, schema: OptionSchema][] {
-  if (!schema.properties) return [[option, schema]]
+  if (!schema.properties || ENTRY_KINDS[option]) return [[option, schema]]
   return Object.entries(schema.properties).map(([part, schema]) => [`${option}.${part}`, schema])
 }
 
@@ -197,7 +202,7 @@ export function parseHosts(text: string, where: string): string[] {
 }
 
 export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
-  return kind === 'pairs' || kind === 'paths' || kind === 'links'
+  return kind === 'pairs' || kind === 'paths' || kind === 'links' || kind === 'numbers'
 }
 
 /**
@@ -205,12 +210,21 @@ export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
  *
  * @throws {@link UsageError} if it is not of the flag's kind.
  */
-export function parseEntry(kind: EntryKind, text: string, where: string): [key: string, value: string] {
+export function parseEntry(kind: EntryKind, text: string, where: string): Entry {
   if (kind === 'pairs') return parsePair(text, where)
+  if (kind === 'numbers') return parseNumber(text, where)
   if (kind === 'paths') return parsePath(text, where)
   const { name, source } = parseLink(text)
   if (!name || !source) throw new UsageError(`${where}: must be NAME=PATH or a path or URL, not "${text}"`)
   return [name, source]
+}
+
+type Entry = [key: string, value: string | number]
+
+function parseNumber(text: string, where: string): Entry {
+  const [, name, number] = /^([^=]+)=(\d{1,15})$/.exec(text) ?? []
+  if (name === undefined) throw new UsageError(`${where}: must be NAME=NUMBER, not "${text}"`)
+  return [name, Number(number)]
 }
 
 function parsePair(text: string, where: string): [key: string, value: string] {
@@ -231,16 +245,18 @@ function parsePath(text: string, where: string): [host: string, guest: string] {
  *
  * @throws {@link UsageError} if it is neither.
  */
-export function parseEntries(kind: EntryKind, text: string, where: string): [key: string, value: string][] {
+export function parseEntries(kind: EntryKind, text: string, where: string): Entry[] {
   const value = parseJson(text)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) {
     return value.map((item) => parseEntry(kind, item, where))
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     const pairs = Object.entries(value)
-    if (pairs.every((pair): pair is [string, string] => typeof pair[1] === 'string')) return pairs
+    const wanted = kind === 'numbers' ? 'number' : 'string'
+    if (pairs.every((pair): pair is Entry => typeof pair[1] === wanted)) return pairs
   }
-  throw new UsageError(`${where}: must be a JSON object of strings, or a JSON array of strings`)
+  const values = kind === 'numbers' ? 'numbers' : 'strings'
+  throw new UsageError(`${where}: must be a JSON object of ${values}, or a JSON array of strings`)
 }
 
 function parseJson(text: string): unknown {

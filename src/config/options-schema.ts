@@ -7,6 +7,7 @@ import {
   type TUnsafe,
   Type,
 } from 'typebox'
+import { LIMIT_NAMES, type ModuleLimits } from '../module/limits.ts'
 
 /*
  * The only description of the options: types, defaults, checks, the published JSON schema, the flags and the
@@ -315,7 +316,7 @@ export const routeSchema = only({
   ...callHooks,
 })
 
-/** Options of the command: how what comes from the network is loaded. */
+/** Options of the command: how plug-ins are loaded. */
 export const loadSchema = only({
   cacheFolder: Type.Optional(
     Type.String({
@@ -327,6 +328,21 @@ export const loadSchema = only({
   downloadLimit: count('Largest download, in bytes.', 268_435_456),
   downloadTimeoutMs: ms('How long a download may take.', 30_000),
   maxFunctions: count('Most functions of a plug-in that are served where none is named.', 100),
+  moduleLimits: withDefault(
+    Type.Unsafe<ModuleLimits>({
+      type: 'object',
+      properties: Object.fromEntries(LIMIT_NAMES.map((name) => [name, { type: 'integer', minimum: 0 }])),
+      additionalProperties: false,
+      default: {},
+      description: 'Other limits of what a module may ask of the compiler: name to number.',
+    }),
+  ),
+  allowGc: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Load plug-ins with garbage-collected types, which no memory limit bounds.',
+    }),
+  ),
 })
 
 /** A host and port, a port of the loopback interface, or what has a slash in it. */

@@ -20,6 +20,20 @@ export const PluginLoadFailedError = failure<[source: string, reason: string]>(
   'Plug-in %s cannot be loaded: %s',
 )
 
+/** A module asks for more than may be asked of the compiler; nothing of it was compiled. */
+export const PluginTooComplexError = failure<
+  [source: string, where: string, found: number, what: string, most: number, remedy: string]
+>(
+  'WASM_SERVE_PLUGIN_TOO_COMPLEX',
+  'Plug-in %s is too complex to be compiled: %s has %d %s, and may have %d: %s',
+)
+
+/** A module can allocate outside of its memory, where nothing bounds it. */
+export const PluginUnboundedError = failure<[source: string, what: string]>(
+  'WASM_SERVE_PLUGIN_UNBOUNDED',
+  'Plug-in %s uses %s, which no memory limit bounds: --allow-gc (option "allowGc") lets it run, in a process of its own',
+)
+
 /** What names the plug-in cannot be used: a URL that is refused, a pin that is no digest, a link that is no module. */
 export const SourceInvalidError = failure<[source: string, reason: string]>(
   'WASM_SERVE_SOURCE_INVALID',

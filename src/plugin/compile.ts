@@ -13,7 +13,10 @@ export interface RenewableModule extends Omit<Renewable, 'bytes'> {
  *
  * @throws {@link PluginInvalidError} if V8 refuses it.
  */
-export async function compileModule({ bytes, name }: PreparedModule): Promise<WebAssembly.Module> {
+export async function compileModule({
+  bytes,
+  name,
+}: Pick<PreparedModule, 'bytes' | 'name'>): Promise<WebAssembly.Module> {
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
   } catch (error) {
@@ -41,11 +44,13 @@ const TABLE_WITH_VALUE = Uint8Array.of(
 export async function compileRenewable({
   bytes: capped,
   name,
+  isWithinLimits,
 }: PreparedModule): Promise<RenewableModule | undefined> {
   for (const tracks of [true, false]) {
     const form = makeRenewable(capped, name, tracks)
     if (!form) continue
     const { bytes, ...rest } = form
+    if (!isWithinLimits(bytes)) continue
     const module = await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>).catch(() => undefined)
     if (module) return { module, ...rest }
   }

@@ -1,8 +1,9 @@
 import { PluginInvalidError } from '../errors.ts'
 import type { Log } from '../log/guest-log.ts'
+import { TypeBudget } from '../module/type-budget.ts'
 import type { SourceModule } from '../source/source.ts'
 import type { RenewableModule } from './compile.ts'
-import { isOnlyProgram, type LoadedModule, loadModule, type ModuleJob } from './load-module.ts'
+import { type Admit, isOnlyProgram, type LoadedModule, loadModule, type ModuleJob } from './load-module.ts'
 import type { LoadSurroundings } from './load-threads.ts'
 import type { ModuleFacts } from './prepare.ts'
 import { SharedWork } from './shared-work.ts'
@@ -12,6 +13,8 @@ import { WeakValues } from './weak-values.ts'
 export interface CompiledModule {
   readonly module: WebAssembly.Module
   readonly facts: ModuleFacts
+  /** Why its instances need a process of their own; undefined if they do not. */
+  readonly needsProcess: string | undefined
   /** None unless it was asked for, and can be had. */
   readonly renewable?: RenewableModule
 }
@@ -40,9 +43,13 @@ const known = new WeakMap<WebAssembly.Module, Known>()
 
 interface Known {
   readonly facts: ModuleFacts
+  readonly needsProcess: string | undefined
   readonly isRenewableKnown: boolean
   readonly renewable: RenewableModule | undefined
 }
+
+/** Of all modules that this process has compiled. */
+const typeBudget = new TypeBudget()
 
 /** Those that are being loaded, by the same. */
 const loading = new Map<string, Loading>()
@@ -92,26 +99,27 @@ function answer(
 ): CompiledModule | undefined {
   const knownOf = module && known.get(module)
   if (!knownOf) return undefined
-  const { facts, renewable, isRenewableKnown } = knownOf
+  const { facts, needsProcess, renewable, isRenewableKnown } = knownOf
   const isWanted = wanted === 'yes' || (wanted === 'program' && isOnlyProgram(facts))
   if (isWanted && !isRenewableKnown) return undefined
-  return { module, facts, ...(isWanted && renewable && { renewable }) }
+  return { module, facts, needsProcess, ...(isWanted && renewable && { renewable }) }
 }
 
 function begin(
   key: string,
-  { bytes }: SourceModule,
+  { bytes, digest }: SourceModule,
   wanted: Omit<ModuleJob, 'needsModule'>,
   { isServing = false, log }: LoadPlace,
 ): Loading {
+  const admit: Admit = (types) => typeBudget.take(types, digest, wanted.name)
   const work = new SharedWork(async (signal) => {
     try {
       const before = compiled.get(key)
       const job = { ...wanted, needsModule: !before }
       const isHere = !isServing && bytes.length <= LARGE_BYTES
       const { module = before, ...rest } = await (isHere
-        ? loadModule(bytes, job)
-        : loadElsewhere(bytes, job, { signal, log }))
+        ? loadModule(bytes, job, admit)
+        : loadElsewhere(bytes, job, { admit, signal, log }))
       if (!module) throw new Error('a module was neither known nor made')
       if (module !== before) compiled.set(key, module)
       known.set(module, rest)
@@ -136,7 +144,7 @@ async function loadElsewhere(
     return await loadInThread(bytes, job, surroundings)
   } catch (error) {
     if (!isDenied(error)) throw error
-    return loadModule(bytes, job)
+    return loadModule(bytes, job, surroundings.admit)
   }
 }
 

@@ -1,3 +1,4 @@
+import type { ModuleTypes } from '../module/type-budget.ts'
 import { callableExports } from './callable.ts'
 import { compileModule, compileRenewable, type RenewableModule } from './compile.ts'
 import { type ModuleFacts, type PrepareOptions, prepareModule, readFacts } from './prepare.ts'
@@ -11,11 +12,16 @@ export interface ModuleJob extends PrepareOptions {
   readonly renewable: 'yes' | 'no' | 'program'
 }
 
+/** Decides whether a module with such types may be compiled in this process. */
+export type Admit = (types: ModuleTypes) => void | Promise<void>
+
 /** What was made. All of it can be posted to another thread. */
 export interface LoadedModule {
   /** Undefined if it was not needed. */
   readonly module: WebAssembly.Module | undefined
   readonly facts: ModuleFacts
+  /** Why its instances need a process of their own; undefined if they do not. */
+  readonly needsProcess: string | undefined
   /** Whether the form that can be put back was asked for; there may be none. */
   readonly isRenewableKnown: boolean
   readonly renewable: RenewableModule | undefined
@@ -24,19 +30,23 @@ export interface LoadedModule {
 /**
  * All steps of loading a module, in the thread that calls it.
  *
- * @throws {@link PluginInvalidError}
+ * @param admit - Asked before it is compiled: throws if the process has no room for its types. Default: does not.
+ * @throws {@link PluginInvalidError}, what {@link prepareModule} throws, and what `admit` throws.
  */
 export async function loadModule(
   bytes: Uint8Array,
   { needsModule, renewable, ...options }: ModuleJob,
+  admit: Admit = () => undefined,
 ): Promise<LoadedModule> {
   const prepared = prepareModule(bytes, options)
+  await admit(prepared.types)
   const module = needsModule ? await compileModule(prepared) : undefined
   const facts = readFacts(prepared)
   const isRenewableKnown = renewable === 'yes' || (renewable === 'program' && isOnlyProgram(facts))
   return {
     module,
     facts,
+    needsProcess: prepared.needsProcess,
     isRenewableKnown,
     renewable: isRenewableKnown ? await compileRenewable(prepared) : undefined,
   }

@@ -1,15 +1,27 @@
+import { once } from 'node:events'
 import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../engine/workers/call-failure.ts'
 import { loadModule } from './load-module.ts'
-import type { LoadAnswer, LoadRequest } from './load-threads.ts'
+import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
 
 /* The file of a thread that loads modules, one after the other. */
 
-const post = (answer: LoadAnswer) => parentPort?.postMessage(answer)
+const port = parentPort
+const post = (message: FromLoadThread) => port?.postMessage(message)
 
-parentPort?.on('message', ({ bytes, job }: LoadRequest) => {
-  loadModule(bytes, job).then(
-    (loaded) => post({ loaded }),
-    (error) => post({ failure: toFailure(error) }),
-  )
+port?.on('message', (message: ToLoadThread) => {
+  if (message !== 'admitted') void load(message)
 })
+
+async function load({ bytes, job }: LoadRequest): Promise<void> {
+  try {
+    post({
+      loaded: await loadModule(bytes, job, async (types) => {
+        post({ types })
+        if (port) await once(port, 'message') // where it is not admitted, this thread is ended
+      }),
+    })
+  } catch (error) {
+    post({ failure: toFailure(error) })
+  }
+}

@@ -6,8 +6,9 @@ import { fromFailure } from '../engine/workers/call-failure.ts'
 import type { CallFailure } from '../engine/workers/protocol.ts'
 import { PluginLoadFailedError } from '../errors.ts'
 import type { Log } from '../log/guest-log.ts'
+import type { ModuleTypes } from '../module/type-budget.ts'
 import { unlessAborted } from '../unless-aborted.ts'
-import type { LoadedModule, ModuleJob } from './load-module.ts'
+import type { Admit, LoadedModule, ModuleJob } from './load-module.ts'
 
 /** What a thread is asked for. */
 export interface LoadRequest {
@@ -15,10 +16,19 @@ export interface LoadRequest {
   readonly job: ModuleJob
 }
 
-export type LoadAnswer = { readonly loaded: LoadedModule } | { readonly failure: CallFailure }
+/** What a thread is sent. */
+export type ToLoadThread = LoadRequest | 'admitted'
+
+/** What a thread says when it is done. */
+type LoadAnswer = { readonly loaded: LoadedModule } | { readonly failure: CallFailure }
+
+/** What a thread says: what it is going to compile, and waits; or that it is done. */
+export type FromLoadThread = { readonly types: ModuleTypes } | LoadAnswer
 
 /** How a module is loaded in a thread. */
 export interface LoadSurroundings {
+  /** As for `loadModule`. */
+  readonly admit?: Admit | undefined
   /** Ends it, with its thread. */
   readonly signal?: AbortSignal | undefined
   /** Told of a thread that cannot be ended. Default: nobody. */
@@ -50,14 +60,14 @@ const SLICE_BYTES = 1_048_576
 export async function loadInThread(
   bytes: Uint8Array,
   job: ModuleJob,
-  { signal, log = SILENT, limitMs = LIMIT_MS }: LoadSurroundings = {},
+  { admit = none, signal, log = SILENT, limitMs = LIMIT_MS }: LoadSurroundings = {},
 ): Promise<LoadedModule> {
   await enter(signal)
   try {
     const own = await copyInSlices(bytes)
     signal?.throwIfAborted()
     const thread = idle.pop() ?? new LoadThread()
-    return await thread.run({ bytes: own, job }, { signal, log, limitMs })
+    return await thread.run({ bytes: own, job }, { admit, signal, log, limitMs })
   } finally {
     leave()
   }
@@ -143,19 +153,22 @@ class LoadThread {
     return answer.loaded
   }
 
-  async #ask(request: LoadRequest, { signal, limitMs }: RunOptions): Promise<LoadAnswer> {
+  async #ask(request: LoadRequest, { admit, signal, limitMs }: RunOptions): Promise<LoadAnswer> {
     const { name } = request.job
     let timer: NodeJS.Timeout | undefined
-    let take: (answer: LoadAnswer) => void = none
+    let take: (message: FromLoadThread) => void = none
     try {
       const answer = new Promise<LoadAnswer>((resolve, reject) => {
         const fail = (reason: string, cause?: Error) =>
           reject(new PluginLoadFailedError(name, reason, { cause }))
-        take = resolve
+        take = (message) => {
+          if (!('types' in message)) return resolve(message)
+          void this.#admit(message.types, admit).catch(reject)
+        }
         this.#onEnd = (reason) => fail(reason.message, reason)
         if (this.#ended) return this.#onEnd(this.#ended)
         timer = setTimeout(() => fail(`it was not compiled after ${limitMs} ms`), limitMs)
-        this.#worker.once('message', take)
+        this.#worker.on('message', take)
         this.#worker.postMessage(request, [request.bytes.buffer as ArrayBuffer])
       })
       return await unlessAborted(answer, signal)
@@ -164,6 +177,11 @@ class LoadThread {
       this.#onEnd = undefined
       this.#worker.off('message', take)
     }
+  }
+
+  async #admit(types: ModuleTypes, admit: Admit): Promise<void> {
+    await admit(types)
+    this.#worker.postMessage('admitted' satisfies ToLoadThread)
   }
 
   #rest(): void {
@@ -189,6 +207,7 @@ class LoadThread {
 }
 
 interface RunOptions extends LoadSurroundings {
+  readonly admit: Admit
   readonly log: Log
   readonly limitMs: number
 }

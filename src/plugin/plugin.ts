@@ -1,8 +1,10 @@
 import { PluginInvalidError } from '../errors.ts'
+import type { ModuleLimits } from '../module/limits.ts'
 import type { ManifestSettings } from '../source/manifest.ts'
 import { type PluginSource, readSource, type Source, type SourceOptions } from '../source/source.ts'
 import type { RenewableModule } from './compile.ts'
 import { type LoadPlace, loadOnce } from './compiled-modules.ts'
+import type { ModuleJob } from './load-module.ts'
 import type { ModuleFacts } from './prepare.ts'
 
 declare global {
@@ -32,6 +34,8 @@ export interface Plugin {
   readonly functions: ModuleFacts['functions']
   /** What its manifest says of how it runs; undefined if there is none. */
   readonly settings: ManifestSettings | undefined
+  /** Why its instances need a process of their own; undefined if they do not. */
+  readonly needsProcess?: string | undefined
   /** For people: what went another way than asked for. */
   readonly warnings: readonly string[]
 }
@@ -52,6 +56,10 @@ export interface LoadOptions extends SourceOptions, LoadPlace {
    * CPU. Default: `reuse`, which can be used for both.
    */
   readonly isolation?: 'reuse' | 'fresh' | undefined
+  /** What a module may ask of the compiler, where it is not what `MODULE_LIMITS` says. */
+  readonly moduleLimits?: ModuleLimits | undefined
+  /** Whether it may have garbage-collected types, which no memory limit bounds. Default: no. */
+  readonly allowGc?: boolean | undefined
 }
 
 /** Pages that a guest may have unless told: 128 MiB. */
@@ -79,21 +87,23 @@ export async function compilePlugin(
   { name, modules, settings, warnings }: Source,
   options: LoadOptions = {},
 ): Promise<Plugin> {
-  const memoryMax = options.memoryMax ?? settings?.memory.maxPages ?? MEMORY_MAX
+  const { memoryMax = settings?.memory.maxPages ?? MEMORY_MAX, moduleLimits: limits, allowGc } = options
   // What several modules share cannot be put back.
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
-  const renewable = modules.length === 1 ? alone : 'no'
+  const renewable: ModuleJob['renewable'] = modules.length === 1 ? alone : 'no'
   const compiled = await Promise.all(
     modules.map(async (source) => {
       const module = source.name === 'main' ? name : `${name} (module "${source.name}")`
-      const { facts, ...rest } = await loadOnce(source, { name: module, memoryMax, renewable }, options)
+      const job = { name: module, memoryMax, limits, allowGc, renewable }
+      const { facts, ...rest } = await loadOnce(source, job, options)
       return { name: source.name, digest: source.digest, ...facts, ...rest }
     }),
   )
   const main = compiled.find((module) => module.name === 'main')
   if (!main) throw new PluginInvalidError(name, 'it has no main module')
   const linked = compiled.filter((module) => module !== main)
-  const plugin = { ...main, name, linked, settings, warnings }
+  const needsProcess = compiled.find((module) => module.needsProcess)?.needsProcess
+  const plugin = { ...main, name, linked, needsProcess, settings, warnings }
   loaded.add(plugin)
   return plugin
 }

@@ -36,6 +36,8 @@ export function chooseEngine(
 ): EngineChoice {
   const reason = whyThreads(options, plugin, waitsForStore)
   const problems = reason ? conflicts(options, plugin, reason) : []
+  if (plugin.needsProcess !== undefined)
+    problems.push({ option: 'engine', message: `its ${plugin.needsProcess} need --engine subprocess` })
   if (problems.length > 0) {
     throw optionsError(problems.map(({ option, message }) => problemAt([...path, option], message)))
   }

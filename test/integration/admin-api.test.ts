@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
 import { run } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
+import { functions } from '../support/module-bytes.ts'
 import { open } from '../support/socket.ts'
 
 const ECHO = guestBytes('echo')
@@ -244,4 +245,16 @@ test('a change that was written is live, whatever else is in the state folder', 
   expect((await api('PUT', '/api/plugins/echo', UPPER)).status).toBe(200)
   expect(await post('/', 'abc')).toEqual([200, 'ABC'])
   expect(readdirSync(join(state, 'modules')).sort()).toEqual([sha(ECHO), sha(UPPER), 'lost+found'].sort())
+})
+
+test('a plug-in that asks too much of the compiler is refused, and the API cannot lift the limits', async () => {
+  const bomb = functions({ locals: [[20_000, 0x7f]], code: 1 })
+  const { api } = await startWithAdmin([guest('echo')])
+  const code = 'WASM_SERVE_PLUGIN_TOO_COMPLEX'
+  expect((await api('PUT', '/api/plugins/bomb', bomb)).body.code).toBe(code)
+  const route = { plugin: 'echo', url: '/b', moduleLimits: { locals: 30_000 } }
+  expect((await api('POST', '/api/routes', route)).status).toBe(422)
+
+  const { api: lifted } = await startWithAdmin([guest('echo'), '--module-limit', 'locals=30000'])
+  expect((await lifted('PUT', '/api/plugins/bomb', bomb)).status).toBe(201)
 })

@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
 import { run } from '../support/cli.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
+import { functions } from '../support/module-bytes.ts'
 
 const echo = guest('echo')
 const folder = join(dirname(echo), 'folder.wasm')
@@ -33,6 +34,12 @@ const badPlugins: readonly [name: string, path: string, ...said: (string | RegEx
   ],
   ['a header that is cut off', file('head.wasm', '\0asm\x01'), 'cut off'],
   ['a module that is invalid', file('invalid.wasm', invalidModule()), 'not a valid module'],
+  [
+    'a module that asks too much of the compiler',
+    file('locals.wasm', functions({ locals: [[20_000, 0x7f]], code: 1 })),
+    'function 0 has 20001 locals',
+    '--module-limit locals=20001',
+  ],
   ['a start function that traps', guest('bad-start'), 'cannot be started', 'unreachable'],
   [
     'no export that can be called',
@@ -130,6 +137,8 @@ const badCalls: readonly [name: string, args: string[], env: Record<string, stri
   ['a port that is too large', [echo, '--port', '65536'], {}, '--port', '65535'],
   ['a plug-in given twice', [echo, '-m', echo], {}, 'plug-in', 'twice'],
   ['more memory than there is', [echo, '--memory-max', '65537'], {}, '--memory-max', '65536'],
+  ['a limit of modules that there is not', [echo, '--module-limit', 'local=5'], {}, 'did you mean "locals"'],
+  ['a limit of modules that is no number', [echo, '--module-limit', 'locals=x'], {}, 'NAME=NUMBER'],
   ['more bytes than a call can have', [echo, '--block-limit', '10GiB'], {}, '--block-limit'],
   ['an isolation that does not exist', [echo, '--isolation', 'total'], {}, '--isolation', 'reuse, fresh'],
   ['config that is no JSON', [echo, '--set-config', '{'], {}, '--set-config'],
@@ -160,6 +169,19 @@ test.each(badCalls)('%s ends with a message and exit 2', async (_, args, env, ..
   expect(stdout).toBe('')
   for (const text of said) expect(stderr).toContain(text)
   expectNoStack(stderr)
+})
+
+test('a limit of modules can be set, by a flag, a variable and a config file', async () => {
+  const module = file('lifted.wasm', functions({ locals: [[20_000, 0x7f]], code: 1 }))
+  expect((await run(['inspect', module])).code).toBe(1)
+  expect((await run(['inspect', module, '--module-limit', 'locals=30000'])).code).toBe(0)
+  const variables = { WASM_SERVE_MODULE_LIMIT: '{"locals":30000}' }
+  expect((await run(['inspect', module], variables)).code).toBe(0)
+
+  const options = { moduleLimits: { types: 0 }, routes: [{ plugin: echo }] }
+  const check = ['check', '--config-file', file('limited.json', JSON.stringify(options))]
+  expect((await run(check)).code).toBe(2)
+  expect((await run([...check, '--module-limit', 'types=100'])).code).toBe(0)
 })
 
 function expectNoStack(stderr: string): void {

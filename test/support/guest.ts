@@ -12,7 +12,7 @@ export function guestBytes(nameOrText: string): Uint8Array {
   const file = new URL(`../guests/${nameOrText}.wat`, import.meta.url)
   // wabt takes the low byte of each character: so its characters are the bytes of the text.
   const text = (isText ? Buffer.from(nameOrText) : readFileSync(file)).toString('latin1')
-  const module = wabt.parseWat(isText ? 'test.wat' : `${nameOrText}.wat`, text)
+  const module = wabt.parseWat(isText ? 'test.wat' : `${nameOrText}.wat`, text, { exceptions: true })
   return module.toBinary({ write_debug_names: true }).buffer
 }
 

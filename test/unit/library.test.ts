@@ -312,6 +312,8 @@ test('what the package exports changes only on purpose', () => {
       "PluginImportError",
       "PluginInvalidError",
       "PluginLoadFailedError",
+      "PluginTooComplexError",
+      "PluginUnboundedError",
       "PluginUnreadableError",
       "ProcessStuckError",
       "ProjectNotMadeError",

@@ -75,6 +75,19 @@ test('a load that nobody wants any more is ended, and others go on', async () =>
   await expect(loadInThread(guestBytes('echo'), JOB, { signal: gone.signal })).rejects.toBe(GONE)
 })
 
+test('a thread compiles nothing that is not admitted', async () => {
+  const refusal = new Error('there are too many types')
+  const refused = loadInThread(guestBytes('echo'), JOB, {
+    admit() {
+      throw refusal
+    },
+  })
+  await expect(refused).rejects.toBe(refusal)
+  const types: number[] = []
+  await loadInThread(guestBytes('echo'), JOB, { admit: ({ shared }) => void types.push(shared.length) })
+  expect(types).toEqual([expect.any(Number)])
+})
+
 test('a load that takes too long is ended with its thread, and others go on', async () => {
   const late = loadInThread(large(20_000), JOB, { limitMs: 1 })
   await expect(late).rejects.toBeInstanceOf(PluginLoadFailedError)

@@ -30,6 +30,6 @@ export interface Control {
   hideSecrets(json: string): string
   /** Reads a plug-in of the network, by the rules and limits of the command line. */
   download(url: string, signal: AbortSignal): Promise<Source>
-  /** Looks whether a plug-in can be loaded, off the event loop. @throws why it cannot. */
+  /** Looks whether a plug-in can be loaded, off the event loop, as the server was told to load. @throws why it cannot. */
   compile(source: Source, options: Pick<LoadOptions, 'memoryMax'>, signal: AbortSignal): Promise<Plugin>
 }

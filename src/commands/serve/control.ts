@@ -88,7 +88,10 @@ export async function openControl(
     hideSecrets: (json) => host.secrets.hideInJson(json),
     download: (url, signal) =>
       readSource(url, { ...downloadOptions(url, changer.live.wanted, host.environment), signal }),
-    compile: (source, options, signal) => compilePlugin(source, { ...options, isServing: true, signal, log }),
+    compile(source, options, signal) {
+      const { moduleLimits, allowGc } = changer.live.wanted.options
+      return compilePlugin(source, { moduleLimits, allowGc, ...options, isServing: true, signal, log })
+    },
   }
 }
 

@@ -1,0 +1,113 @@
+import { PluginInvalidError } from '../errors.ts'
+
+/**
+ * Reads a part of a module as strictly as the engine does: whatever it reads, the engine reads in the same way or
+ * refuses.
+ */
+export class ByteReader {
+  at: number
+  readonly end: number
+  readonly bytes: Uint8Array
+  readonly #plugin: string
+
+  /** @param plugin - Its name, for messages. */
+  constructor(bytes: Uint8Array, at: number, end: number, plugin: string) {
+    this.bytes = bytes
+    this.at = at
+    this.end = end
+    this.#plugin = plugin
+  }
+
+  get done(): boolean {
+    return this.at >= this.end
+  }
+
+  /** @throws {@link PluginInvalidError} always. */
+  fail(reason: string): never {
+    const where = `${reason} (at byte ${this.at})`
+    throw new PluginInvalidError(
+      this.#plugin,
+      `it is not a valid module, or not one that is understood: ${where}`,
+    )
+  }
+
+  byte(): number {
+    if (this.at >= this.end) this.fail('it ends too early')
+    return this.bytes[this.at++] ?? 0
+  }
+
+  /** A number without a sign of up to 32 bits. */
+  u32(): number {
+    const first = this.byte()
+    if (first < 0x80) return first
+    let value = first & 0x7f
+    for (let shift = 7; shift < 28; shift += 7) {
+      const byte = this.byte()
+      value |= (byte & 0x7f) << shift
+      if (byte < 0x80) return value
+    }
+    const last = this.byte()
+    if (last > 0x0f) this.fail('it has a number of more than 32 bits')
+    return value + last * 0x10_000_000
+  }
+
+  /** A number without a sign of up to 64 bits. */
+  u64(): bigint {
+    let value = 0n
+    for (let shift = 0n; shift < 63n; shift += 7n) {
+      const byte = this.byte()
+      value |= BigInt(byte & 0x7f) << shift
+      if (byte < 0x80) return value
+    }
+    const last = this.byte()
+    if (last > 1) this.fail('it has a number of more than 64 bits')
+    return value | (BigInt(last) << 63n)
+  }
+
+  /** A number with a sign of up to 33 bits: an index, or a negative code. */
+  s33(): number {
+    let value = 0
+    let factor = 1
+    for (let place = 0; place < 5; place++) {
+      const byte = this.byte()
+      value += (byte & 0x7f) * factor
+      factor *= 128
+      if (byte < 0x80) return byte & 0x40 ? value - factor : value
+    }
+    this.fail('it has a number of more than 33 bits')
+  }
+
+  /** Goes past a number of any kind. */
+  skipNumber(): void {
+    for (let length = 1; this.byte() >= 0x80; length++) {
+      if (length === 10) this.fail('it has a number of more than 64 bits')
+    }
+  }
+
+  skip(count: number): void {
+    if (count > this.end - this.at) this.fail('it ends too early')
+    this.at += count
+  }
+
+  /** A part of this part. */
+  part(size: number): ByteReader {
+    const start = this.at
+    this.skip(size)
+    return new ByteReader(this.bytes, start, this.at, this.#plugin)
+  }
+
+  /** UTF-8 with its length before it. */
+  name(): string {
+    const size = this.u32()
+    const start = this.at
+    this.skip(size)
+    try {
+      return utf8.decode(this.bytes.subarray(start, this.at))
+    } catch {
+      this.fail('it has a name that is not UTF-8')
+    }
+  }
+}
+
+/** A name may begin with U+FEFF. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
