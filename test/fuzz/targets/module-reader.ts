@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { checkModule, type ModuleFacts } from '../../../src/module/check.ts'
+import { checkModule, type ModuleView } from '../../../src/module/check.ts'
 import { leb } from '../../../src/plugin/binary.ts'
 import { capMemory } from '../../../src/plugin/memory-cap.ts'
 import { moduleExports, moduleImports } from '../../../src/plugin/module.ts'
@@ -48,14 +48,14 @@ export const target: FuzzTarget = {
 }
 
 /** What it has, in few words: an input with a shape that is new is kept. */
-function shapeOf({ figures }: ModuleFacts): string[] {
+function shapeOf({ figures }: ModuleView): string[] {
   return (['tags', 'memories', 'tables', 'nesting', 'branchTargets', 'elementSegments'] as const).map(
     (name) => String(Math.min(3, figures[name])),
   )
 }
 
 /** The facts, or the code of the refusal. Garbage collection is read too, whether or not this V8 has it. */
-function read(bytes: Uint8Array): ModuleFacts | string {
+function read(bytes: Uint8Array): ModuleView | string {
   try {
     return checkModule(bytes, { allowGc: true }, 'fuzz')
   } catch (error) {
@@ -79,7 +79,7 @@ function codeOf(error: unknown): string {
   return code
 }
 
-function checkCapped(capped: Uint8Array, facts: ModuleFacts): void {
+function checkCapped(capped: Uint8Array, facts: ModuleView): void {
   const bytes = Uint8Array.from(capped)
   if (!WebAssembly.validate(bytes)) throw new Error('capped it is invalid')
   const after = checkModule(bytes, { allowGc: true }, 'fuzz')
