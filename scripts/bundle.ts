@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { build, type OutputOptions } from 'rolldown'
 
@@ -22,26 +22,37 @@ export async function bundleThreads(): Promise<void> {
   await Promise.all([
     bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),
     bundle('dist', { 'load-thread': 'src/plugin/load-thread.ts' }, cjs),
+    bundle('dist', { 'kernel-process': 'src/engine/subprocess/kernel-process.ts' }, cjs, EMBEDDED, true),
     bundle('dist', { 'watchdog-thread': 'src/engine/watchdog-thread.ts' }, cjs),
     bundle('dist', { 'sdk-thread': 'src/engine/workers/sdk-thread.ts' }, { codeSplitting: false }),
   ])
 }
 
+/** A process of guests may read no file, not even ours: its program has all in it. */
+const EMBEDDED: Replacements = {
+  [file('src/runtime/kernel-wasm.ts')]: () =>
+    `export const KERNEL_WASM = Buffer.from('${readFileSync(file('src/runtime/kernel.wasm')).toString('base64')}', 'base64')`,
+}
+
 /**
  * Bundles modules of `src/` into one folder, where they find what is beside them, and the package's root one folder up.
  * Packages stay outside.
+ *
+ * @param isWhole - Whether they do not.
  */
 export async function bundle(
   folder: string,
   input: Record<string, string>,
   output: OutputOptions = {},
   replacements: Replacements = {},
+  isWhole = false,
 ): Promise<void> {
   await build({
     input,
     cwd: file('.'),
     platform: 'node',
-    external: (id, _importer, isResolved) => !isResolved && !id.startsWith('.') && !id.startsWith('src/'),
+    external: (id, _importer, isResolved) =>
+      isWhole ? id.startsWith('node:') : !isResolved && !id.startsWith('.') && !id.startsWith('src/'),
     plugins: [
       {
         name: 'replacements',

@@ -82,7 +82,7 @@ function addRoute(
     digest: plugin.digest,
     function: exportName,
     ...engineOf(live),
-    engineReason: engine.name === 'workers' ? engine.reason : undefined,
+    engineReason: engine.name === 'inline' ? undefined : engine.reason,
     get trouble() {
       return live.instances.trouble ?? next?.route.instances.trouble
     },
@@ -129,7 +129,7 @@ function addRoute(
 
 /** How the calls of a version are run, in the words of a {@link ServedRoute}. */
 function engineOf({ engine }: OpenRoute): Pick<ServedRoute, 'engine' | 'workers'> {
-  return { engine: engine.name, workers: engine.name === 'workers' ? engine.workers : 0 }
+  return { engine: engine.name, workers: engine.name === 'inline' ? 0 : engine.workers }
 }
 
 /** A hook for a route that has headers: so that failures have them too. */

@@ -59,12 +59,18 @@ export async function createApp(
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
-  const { meters, signal } = options
+  const { meters, signal, subprocessUser, subprocessCgroup } = options
   const isUnwatched = !hasEdge(options) && !options.otel && logAccess === undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
   const own = {
     ...{ trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError },
-    ...{ meters, tracing, signal },
+    ...{
+      subprocessUser,
+      ...(subprocessCgroup !== undefined && { subprocessCgroup }),
+      meters,
+      tracing,
+      signal,
+    },
   }
   try {
     await tracing?.addTo(app)

@@ -36,6 +36,7 @@ export function renderEngine({ engine, workers, engineReason, split }: ServedRou
 }
 
 function renderThreads(engine: string, workers: number): string {
+  if (engine === 'subprocess') return `${workers} ${workers === 1 ? 'process' : 'processes'}`
   return workers === 0 ? engine : `${workers} ${workers === 1 ? 'worker' : 'workers'}`
 }
 

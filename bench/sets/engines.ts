@@ -6,7 +6,7 @@ const THREADS = [1, 2, 4, 8, 16, 32, 64].filter((count) => count <= Math.max(2, 
 
 const named = (count: number) => (count === 1 ? '1 worker' : `${count} workers`)
 
-/** What threads cost, for a guest that does almost nothing. */
+/** What threads and processes cost, for a guest that does almost nothing. */
 export const smallCalls: ScenarioSet = {
   name: 'engines',
   connections: [100],
@@ -14,6 +14,7 @@ export const smallCalls: ScenarioSet = {
   scenarios: [
     ours('inline'),
     ...THREADS.map((count) => ours(named(count), '--workers', String(count))),
+    ours('1 process', '--engine', 'subprocess'),
     ours('fresh', '--isolation', 'fresh'),
     ours('recycle 100', '--recycle', '100'),
     ours('1 worker, fresh', '--workers', '1', '--isolation', 'fresh'),
@@ -22,6 +23,7 @@ export const smallCalls: ScenarioSet = {
   floors: [
     { scenario: '1 worker', to: 'inline', maxCpu: 1.2 },
     { scenario: '1 worker', to: 'inline', minRate: 1 },
+    { scenario: '1 process', to: '1 worker', maxCpu: 2 },
   ],
 }
 

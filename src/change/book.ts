@@ -269,7 +269,10 @@ class Making {
   }
 
   async #compile({ name, modules, settings }: Version, given: GivenMap): Promise<Plugin> {
-    const { memoryMax, isolation } = toData(given) as Pick<VersionedRoute, 'memoryMax' | 'isolation'>
+    const { memoryMax, isolation, engine } = toData(given) as Pick<
+      VersionedRoute,
+      'memoryMax' | 'isolation' | 'engine'
+    >
     const read = modules.map(async ({ name, digest }) => {
       return { name, digest, bytes: this.#added.get(digest) ?? (await this.#store.modules.get(digest)) }
     })
@@ -279,6 +282,7 @@ class Making {
       memoryMax: typeof memoryMax === 'number' ? memoryMax : undefined, // another is refused by the check that follows
       isolation,
       ...this.#moduleOptions(),
+      compiles: engine !== 'subprocess',
     })
   }
 }

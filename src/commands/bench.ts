@@ -2,7 +2,8 @@ import { cpus } from 'node:os'
 import { BenchAnswersError, BenchServerError } from '../errors.ts'
 import { printable } from '../log/printable.ts'
 import { chooseExport } from '../plugin/callable.ts'
-import { loadPlugin } from '../plugin/plugin.ts'
+import { compilePlugin } from '../plugin/plugin.ts'
+import { readSource } from '../source/source.ts'
 import { loadAutocannon } from './bench/load.ts'
 import { VARIANTS, type Variant } from './bench/matrix.ts'
 import { type Measurement, measure, warmUpSeconds } from './bench/measure.ts'
@@ -86,7 +87,7 @@ export const bench: Command = {
  */
 async function serveWords(argv: readonly string[], host: Host): Promise<{ words: string[]; name: string }> {
   const { source, route, load } = readPluginConfig([...argv, '--port', '0'], host.environment, 'bench')
-  const plugin = await loadPlugin(source, load)
+  const plugin = await compilePlugin(await readSource(source, load), load)
   const exportName = chooseExport(plugin, route.function)
   const words = route.function === undefined ? [...argv, '--function', exportName] : [...argv]
   return { words, name: `${printable(plugin.name)} ${printable(exportName)}` }

@@ -2,9 +2,10 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
 import { GuestTrapError, WorkerLostError } from '../errors.ts'
 import { openLog } from '../log/log.ts'
-import { loadPlugin } from '../plugin/plugin.ts'
+import { compilePlugin } from '../plugin/plugin.ts'
 import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
 import { openShared } from '../route/shared.ts'
+import { readSource } from '../source/source.ts'
 import type { Command } from './command.ts'
 import { chooseEngineOf, readGuestConfig } from './guest-config.ts'
 import { renderPage } from './help-page.ts'
@@ -41,7 +42,7 @@ export const call: Command = {
     const config = readGuestConfig(rest, host.environment, 'call')
     const { source, route, server, load } = config
     const input = await readInput(values, host)
-    const plugin = await loadPlugin(source, load)
+    const plugin = await compilePlugin(await readSource(source, load), load)
     chooseEngineOf(config, plugin)
     const log = openLog(server.logLevel, { terminal: host.logTerminal, lines: host.logLines })
     const shared = openShared(server, log)

@@ -42,7 +42,7 @@ export const inspect: Command = {
     if (route.function !== undefined)
       throw new UsageError('inspect shows all functions: leave out the name of one')
     const source = await readSource(name, load)
-    const plugin = await compilePlugin(source, load)
+    const plugin = await compilePlugin(source, { ...load, compiles: true })
     const functions = await loadFunctions(route.functions)
     const inspection = inspectPlugin(
       source,

@@ -34,8 +34,8 @@ export function openLoader(
     return plugin
   }
   return (route) => {
-    const { plugin, links, memoryMax, isolation } = route
-    const key = JSON.stringify([plugin, links, memoryMax, isolation])
+    const { plugin, links, memoryMax, isolation, engine } = route
+    const key = JSON.stringify([plugin, links, memoryMax, isolation, engine === 'subprocess'])
     const loaded = loading.get(key) ?? load(route)
     loading.set(key, loaded)
     return loaded
@@ -44,7 +44,7 @@ export function openLoader(
 
 /** How the plug-in of a route is loaded. */
 export function loadOptions(
-  { links, memoryMax, isolation }: CheckedRouteOptions,
+  { links, memoryMax, isolation, engine }: CheckedRouteOptions,
   options: CheckedLoadOptions,
   environment: Environment,
 ): LoadOptions {
@@ -54,6 +54,7 @@ export function loadOptions(
     isolation,
     moduleLimits: options.moduleLimits,
     allowGc: options.allowGc,
+    compiles: engine !== 'subprocess',
     ...sourceOptions(options, environment),
   }
 }

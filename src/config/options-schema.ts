@@ -224,32 +224,39 @@ export const routeSchema = only({
     }),
   ),
   engine: Type.Optional(
-    Type.Enum(['inline', 'workers'], {
-      description: 'Where instances run: on the event loop (default), or in threads.',
+    Type.Enum(['inline', 'workers', 'subprocess'], {
+      description: 'Where instances run: on the event loop (default), in threads, or in processes.',
+    }),
+  ),
+  process: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'Name of the processes that a route shares with those that say the same. (subprocess)',
     }),
   ),
   workers: Type.Optional(
-    threadCount('Threads that run calls; auto: as many as cores. Default: 1 if something needs one.'),
+    threadCount('Threads or processes for calls; auto: as many as cores. Default: 1 if needed.'),
   ),
   spareWorkers: withDefault(
     Type.Integer({
       minimum: 0,
       maximum: 256,
       default: 1,
-      description: 'Threads kept ready to take the place of one that was ended. (workers)',
+      description: 'Threads, or processes, kept ready to take the place of one that was ended.',
     }),
   ),
   timeoutMs: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: 2_147_483_647,
-      description: "Ms that a guest may run, in a thread; then 504. Default: the manifest's, else 1000.",
+      description:
+        "Ms that a guest may run off the event loop; then 504. Default: the manifest's, else 1000.",
     }),
   ),
   idempotent: withDefault(
     Type.Boolean({
       default: false,
-      description: 'A call whose thread was lost may be run again, once. (workers)',
+      description: 'A call whose thread or process was lost may be run again, once.',
     }),
   ),
   vars: withDefault(
@@ -258,7 +265,7 @@ export const routeSchema = only({
       description: "Whether an instance has variables of its own, or the plug-in's share one set.",
     }),
   ),
-  startTimeoutMs: ms('How long a thread and its instance may take to start. (workers)', 5_000),
+  startTimeoutMs: ms('How long a thread or process and its instance may take to start.', 5_000),
   maxQueue: count('Calls that may wait for an instance; more are answered with 503.', 1_000),
   maxQueueBytes: count('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
   maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
@@ -382,6 +389,21 @@ export const wasmServeSchema = only({
     }),
   ),
   storeTimeoutMs: ms('How long an operation of the store may take. (`redis:`)', 500),
+  subprocessUser: withDefault(
+    Type.String({
+      pattern: '^\\d+(?::\\d+)?$',
+      default: '65534:65534',
+      hint: 'must be numbers, UID or UID:GID',
+      description: 'User and group of processes, if root starts them. (subprocess)',
+    }),
+  ),
+  subprocessCgroup: Type.Optional(
+    Type.String({
+      minLength: 1,
+      holds: 'path',
+      description: 'Folder of the cgroup that processes join. (subprocess)',
+    }),
+  ),
   ...callHooks,
 })
 

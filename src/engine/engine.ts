@@ -1,4 +1,4 @@
-import type { Plugin } from '../plugin/plugin.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Caller, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Isolation } from './isolation.ts'
 import type { PendingCall } from './pending-call.ts'
@@ -6,7 +6,7 @@ import type { EngineStats } from './stats.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
 export interface Engine {
-  readonly name: 'inline' | 'workers'
+  readonly name: 'inline' | 'workers' | 'subprocess'
 
   /** For the operator: what is wrong with it at present; undefined if nothing is. */
   readonly trouble: string | undefined
@@ -25,7 +25,7 @@ export interface Engine {
    * @throws {@link GuestError} if the guest said no, {@link GuestTrapError}, {@link GuestExitError} or
    * {@link OutputTooLargeError} if it failed (its instance is replaced), {@link QueueFullError} when `maxQueue`
    * calls wait, {@link EngineClosedError} after `close`, {@link InstanceStartError} if there is no instance and none
-   * can be opened. With threads also {@link DeadlineError}, {@link WorkerLostError}, {@link QueueSlowError},
+   * can be opened. With threads and processes also {@link DeadlineError}, {@link WorkerLostError}, {@link QueueSlowError},
    * {@link BreakerOpenError}, {@link ThreadsStuckError} and {@link ClientGoneError}.
    */
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> | PendingCall
@@ -35,7 +35,7 @@ export interface Engine {
 }
 
 export interface EngineOptions extends Isolation {
-  readonly plugin: Plugin
+  readonly plugin: CompiledPlugin
   readonly runtime: Runtime
   readonly settings: InstanceSettings
   /** Calls that may wait for an instance. */

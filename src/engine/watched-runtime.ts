@@ -1,4 +1,4 @@
-import type { Plugin } from '../plugin/plugin.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Caller, Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { StallWatch } from './watchdog.ts'
 
@@ -14,7 +14,7 @@ export function watchRuntime(runtime: Runtime, watch: StallWatch): Runtime {
   }
   return {
     name: runtime.name,
-    open(plugin: Plugin, settings: InstanceSettings) {
+    open(plugin: CompiledPlugin, settings: InstanceSettings) {
       watch.beginStart()
       try {
         const opened = runtime.open(plugin, watchSettings(settings))

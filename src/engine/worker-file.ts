@@ -1,7 +1,12 @@
 import { PACKAGE_ROOT } from '../package-root.ts'
 
-/** The modules that threads of ours are started from. */
-export type ThreadModule = 'kernel-thread' | 'load-thread' | 'sdk-thread' | 'watchdog-thread'
+/** The modules that threads and processes of ours are started from. */
+export type ThreadModule =
+  | 'kernel-process'
+  | 'kernel-thread'
+  | 'load-thread'
+  | 'sdk-thread'
+  | 'watchdog-thread'
 
 /**
  * The file that a thread of ours is started from. Where the sources themselves are run, as tests do, it is what the

@@ -12,20 +12,32 @@ import { PendingCall } from './pending-call.ts'
 import type { EngineStats } from './stats.ts'
 import { HeldWatch } from './workers/held-time.ts'
 import { Roster, type RosterOptions } from './workers/roster.ts'
+import type { Runner, RunnerKind, Unanswered } from './workers/runner.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall } from './workers/stamp.ts'
-import type { Unanswered, WorkerThread } from './workers/thread.ts'
+import { type ThreadOptions, threadKind } from './workers/thread.ts'
 import { isGone, type QueueLimits, WaitingCalls } from './workers/waiting-calls.ts'
 
-export interface WorkersOptions extends QueueLimits, RosterOptions {
+export interface RunnersOptions extends QueueLimits, RosterOptions {
   /** How long a guest may run. */
   readonly timeoutMs: number
-  /** Whether a call may be run again if its thread was lost. */
+  /** Whether a call may be run again if what ran it was lost. */
   readonly idempotent: boolean
+}
+
+export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plugin' | 'log'> {
+  readonly plugin: ThreadOptions['plugin']
 }
 
 /** Instances in threads of their own, one each: a guest that does not return is ended with its thread. */
 export function openWorkers(options: WorkersOptions): Engine {
-  return new WorkersEngine(options)
+  const { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log } = options
+  const threads = { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log }
+  return openRunners(threadKind(threads), options)
+}
+
+/** Instances in what can be ended with its guest: queue, deadline and replacement are the same for all kinds. */
+export function openRunners(kind: RunnerKind, options: RunnersOptions): Engine {
+  return new WorkersEngine(kind, options)
 }
 
 /** How often to look at the threads while they have calls. */
@@ -51,19 +63,19 @@ const HELD_SHARE = 1 / 10
 const HELD_MS = 100
 
 class WorkersEngine implements Engine, Endable {
-  readonly name = 'workers'
+  readonly name: RunnerKind['name']
   readonly ready: Promise<void>
-  readonly #options: WorkersOptions
+  readonly #options: RunnersOptions
   readonly #roster: Roster
   readonly #waiting: WaitingCalls
   /** Those that were given calls in this turn of the event loop. */
-  readonly #given = new Set<WorkerThread>()
+  readonly #given = new Set<Runner>()
   /** Those whose answers are looked for at each turn: that costs less than a message. */
-  readonly #watched = new Set<WorkerThread>()
+  readonly #watched = new Set<Runner>()
   #isTurnPlanned = false
   readonly #held: HeldWatch
   /** Those whose guests take long: they are given nothing ahead. */
-  readonly #slow = new WeakSet<WorkerThread>()
+  readonly #slow = new WeakSet<Runner>()
   #guestMs = AHEAD_MS
   #timer: NodeJS.Timeout | undefined
   #timeouts = 0
@@ -73,11 +85,12 @@ class WorkersEngine implements Engine, Endable {
   #closing: Promise<void> | undefined
   #onIdle: (() => void) | undefined
 
-  constructor(options: WorkersOptions) {
+  constructor(kind: RunnerKind, options: RunnersOptions) {
+    this.name = kind.name
     this.#options = options
     this.#held = new HeldWatch(Math.max(2 * LOOK_MS, Math.min(HELD_MS, options.timeoutMs * HELD_SHARE)))
     this.#waiting = new WaitingCalls(options)
-    this.#roster = new Roster(options, {
+    this.#roster = new Roster(kind, options, {
       available: () => this.#feed(),
       asking: () => this.#noticeHeld(),
       answered: (thread, ms) => this.#answered(thread, ms),
@@ -168,25 +181,24 @@ class WorkersEngine implements Engine, Endable {
       thread.rest()
     }
     for (const thread of this.#given) {
-      thread.wake()
-      this.#watched.add(thread)
+      if (thread.wake()) this.#watched.add(thread)
     }
     this.#given.clear()
     if (this.#watched.size > 0) this.#planTurn()
   }
 
   /** The one with the least to do; none if all have enough. */
-  #chooseThread(): WorkerThread | undefined {
+  #chooseThread(): Runner | undefined {
     const most = Math.max(1, Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#guestMs)))
-    let chosen: WorkerThread | undefined
+    let chosen: Runner | undefined
     for (const thread of this.#roster.threads) {
       const room = this.#slow.has(thread) ? 1 : most
-      if (thread.load < room && thread.load < (chosen?.load ?? room)) chosen = thread
+      if (thread.load < room && thread.load < (chosen?.load ?? room) && thread.mayTake()) chosen = thread
     }
     return chosen
   }
 
-  #answered(thread: WorkerThread, ms: number): void {
+  #answered(thread: Runner, ms: number): void {
     this.#guestMs += (Math.min(ms, MOST * this.#guestMs + 0.1) - this.#guestMs) * WEIGHT
     this.#slow.delete(thread)
     this.#feed()
@@ -220,7 +232,7 @@ class WorkersEngine implements Engine, Endable {
     if (!this.#isIdle) this.#watch()
   }
 
-  #lookAt(thread: WorkerThread): void {
+  #lookAt(thread: Runner): void {
     const silentMs = thread.load > 0 ? thread.silentMs() : 0
     if (silentMs > 0) thread.dropGone()
     if (silentMs >= SILENT_MS) this.#lookAtSilent(thread)
@@ -235,7 +247,7 @@ class WorkersEngine implements Engine, Endable {
   }
 
   /** A host function's timer may hold it, or the start of an instance that takes the place of one that failed. */
-  #lookAtSilent(thread: WorkerThread): void {
+  #lookAtSilent(thread: Runner): void {
     thread.collect()
     const silentMs = thread.silentMs()
     if (silentMs < SILENT_MS) return
@@ -244,7 +256,7 @@ class WorkersEngine implements Engine, Endable {
     if (silentMs >= Math.max(this.#options.timeoutMs, SILENT_MS)) this.#roster.retire(thread)
   }
 
-  #kill(thread: WorkerThread, running: RunningCall): void {
+  #kill(thread: Runner, running: RunningCall): void {
     const { timeoutMs } = this.#options
     this.#timeouts++
     this.#roster.retire(thread) // first: the answers that it has given make room, and it may get no calls

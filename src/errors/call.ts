@@ -76,17 +76,17 @@ export const QueueSlowError = failure<[maxWaitMs: number]>(
   503,
 )
 
-/** The guest ran longer than the route's `timeoutMs`: it was ended with its thread. */
+/** The guest ran longer than the route's `timeoutMs`: it was ended with its thread or process. */
 export const DeadlineError = failure<[exportName: string, timeoutMs: number]>(
   'WASM_SERVE_DEADLINE_EXCEEDED',
   'The guest function "%s" ran longer than the timeout of %d ms, and was ended',
   504,
 )
 
-/** The thread that ran the guest ended: out of memory, `process.exit` in a host function. `cause` says why. */
+/** The thread or process that ran the guest ended: out of memory, an abort of V8, `process.exit` in a host function. `cause` says why. */
 export const WorkerLostError = failure<[exportName: string]>(
   'WASM_SERVE_WORKER_LOST',
-  'The thread that ran the guest function "%s" ended; it was replaced',
+  'What ran the guest function "%s" ended, a thread or a process; it was replaced',
 )
 
 /** The route's instances could not be started again and again; it is tried again from time to time. */

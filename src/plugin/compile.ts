@@ -45,7 +45,7 @@ export async function compileRenewable({
   bytes: capped,
   name,
   isWithinLimits,
-}: PreparedModule): Promise<RenewableModule | undefined> {
+}: Pick<PreparedModule, 'bytes' | 'name' | 'isWithinLimits'>): Promise<RenewableModule | undefined> {
   for (const tracks of [true, false]) {
     const form = makeRenewable(capped, name, tracks)
     if (!form) continue

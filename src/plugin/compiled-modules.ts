@@ -116,10 +116,7 @@ function begin(
     try {
       const before = compiled.get(key)
       const job = { ...wanted, needsModule: !before }
-      const isHere = !isServing && bytes.length <= LARGE_BYTES
-      const { module = before, ...rest } = await (isHere
-        ? loadModule(bytes, job, admit)
-        : loadElsewhere(bytes, job, { admit, signal, log }))
+      const { module = before, ...rest } = await load(bytes, job, isServing, { admit, signal, log })
       if (!module) throw new Error('a module was neither known nor made')
       if (module !== before) compiled.set(key, module)
       known.set(module, rest)
@@ -131,6 +128,40 @@ function begin(
   const begun = { name: wanted.name, work }
   loading.set(key, begun)
   return begun
+}
+
+/**
+ * Reads and checks a module as {@link loadOnce} does, and compiles nothing of it: for a process of its own.
+ *
+ * @throws as {@link loadOnce}
+ */
+export async function prepareOnly(
+  { bytes }: SourceModule,
+  wanted: Omit<ModuleJob, 'needsModule' | 'staysBytes'>,
+  { isServing = false, signal, log }: LoadPlace = {},
+): Promise<CheckedModule> {
+  const job = { ...wanted, needsModule: false, staysBytes: true }
+  const { bytes: prepared = bytes, facts, needsProcess } = await load(bytes, job, isServing, { signal, log })
+  return { bytes: prepared, facts, needsProcess }
+}
+
+/** A module that was checked and capped, for an engine elsewhere. */
+export interface CheckedModule {
+  readonly bytes: Uint8Array
+  readonly facts: ModuleFacts
+  /** Why its instances need a process of their own; undefined if they do not. */
+  readonly needsProcess: string | undefined
+}
+
+/** Small ones here, as long as nothing is served. */
+async function load(
+  bytes: Uint8Array,
+  job: ModuleJob,
+  isServing: boolean,
+  surroundings: LoadSurroundings,
+): Promise<LoadedModule> {
+  const isHere = !isServing && bytes.length <= LARGE_BYTES
+  return isHere ? loadModule(bytes, job, surroundings.admit) : loadElsewhere(bytes, job, surroundings)
 }
 
 /** Loaded by those who need a thread. Where none is allowed, it is done here. */

@@ -8,6 +8,8 @@ import { START } from './start.ts'
 export interface ModuleJob extends PrepareOptions {
   /** Whether the module itself is needed: not if it was compiled before. */
   readonly needsModule: boolean
+  /** Whether nothing is compiled, and the bytes are what is needed: for a process of its own. */
+  readonly staysBytes?: boolean
   /** Whether the form that can be put back is needed: `program`, if nothing but its program can be called. */
   readonly renewable: 'yes' | 'no' | 'program'
 }
@@ -19,6 +21,8 @@ export type Admit = (types: ModuleTypes) => void | Promise<void>
 export interface LoadedModule {
   /** Undefined if it was not needed. */
   readonly module: WebAssembly.Module | undefined
+  /** Checked and capped, if they are what was needed. */
+  readonly bytes?: Uint8Array
   readonly facts: ModuleFacts
   /** Why its instances need a process of their own; undefined if they do not. */
   readonly needsProcess: string | undefined
@@ -35,10 +39,15 @@ export interface LoadedModule {
  */
 export async function loadModule(
   bytes: Uint8Array,
-  { needsModule, renewable, ...options }: ModuleJob,
+  { needsModule, staysBytes, renewable, ...options }: ModuleJob,
   admit: Admit = () => undefined,
 ): Promise<LoadedModule> {
   const prepared = prepareModule(bytes, options)
+  const { needsProcess } = prepared
+  if (staysBytes) {
+    const facts = readFacts(prepared)
+    return { module: undefined, bytes: prepared.bytes, facts, needsProcess, ...NOT_RENEWABLE }
+  }
   await admit(prepared.types)
   const module = needsModule ? await compileModule(prepared) : undefined
   const facts = readFacts(prepared)
@@ -46,11 +55,13 @@ export async function loadModule(
   return {
     module,
     facts,
-    needsProcess: prepared.needsProcess,
+    needsProcess,
     isRenewableKnown,
     renewable: isRenewableKnown ? await compileRenewable(prepared) : undefined,
   }
 }
+
+const NOT_RENEWABLE = { isRenewableKnown: false, renewable: undefined }
 
 /** Whether each call needs a new instance, whatever the route says: only its program can be called. */
 export function isOnlyProgram({ functions }: Pick<ModuleFacts, 'functions'>): boolean {

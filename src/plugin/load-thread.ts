@@ -7,7 +7,10 @@ import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.t
 /* The file of a thread that loads modules, one after the other. */
 
 const port = parentPort
-const post = (message: FromLoadThread) => port?.postMessage(message)
+const post = (message: FromLoadThread, transfer: ArrayBuffer[] = []) => port?.postMessage(message, transfer)
+
+/** Bytes of an array that are copied; more have a buffer of their own, which is handed over. */
+const COPIED_BYTES = 65_536
 
 port?.on('message', (message: ToLoadThread) => {
   if (message !== 'admitted') void load(message)
@@ -15,12 +18,12 @@ port?.on('message', (message: ToLoadThread) => {
 
 async function load({ bytes, job }: LoadRequest): Promise<void> {
   try {
-    post({
-      loaded: await loadModule(bytes, job, async (types) => {
-        post({ types })
-        if (port) await once(port, 'message') // where it is not admitted, this thread is ended
-      }),
+    const loaded = await loadModule(bytes, job, async (types) => {
+      post({ types })
+      if (port) await once(port, 'message') // where it is not admitted, this thread is ended
     })
+    const { buffer, byteLength = 0 } = loaded.bytes ?? {}
+    post({ loaded }, buffer instanceof ArrayBuffer && byteLength > COPIED_BYTES ? [buffer] : [])
   } catch (error) {
     post({ failure: toFailure(error) })
   }

@@ -89,6 +89,24 @@ export function moduleExports(bytes: Uint8Array): ExportedItem[] {
 }
 
 /**
+ * The contents of the custom sections of a name.
+ *
+ * @param bytes - As for {@link exportedFunctions}.
+ */
+export function customSections(bytes: Uint8Array, name: string): Uint8Array[] {
+  const found: Uint8Array[] = []
+  const reader = new Reader(bytes, 8)
+  while (!reader.done) {
+    const [id, size] = [reader.byte(), reader.u32()]
+    const content = bytes.subarray(reader.at, reader.at + size)
+    reader.at += size
+    const section = new Reader(content)
+    if (id === SECTION.custom && section.name() === name) found.push(content.subarray(section.at))
+  }
+  return found
+}
+
+/**
  * The types of the functions that a module defines: it may import others.
  *
  * @param bytes - As for {@link exportedFunctions}.

@@ -1,10 +1,16 @@
 import { PluginInvalidError } from '../errors.ts'
 import type { ModuleLimits } from '../module/limits.ts'
 import type { ManifestSettings } from '../source/manifest.ts'
-import { type PluginSource, readSource, type Source, type SourceOptions } from '../source/source.ts'
+import {
+  type PluginSource,
+  readSource,
+  type Source,
+  type SourceModule,
+  type SourceOptions,
+} from '../source/source.ts'
 import type { RenewableModule } from './compile.ts'
-import { type LoadPlace, loadOnce } from './compiled-modules.ts'
-import type { ModuleJob } from './load-module.ts'
+import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
+import { isOnlyProgram, type ModuleJob } from './load-module.ts'
 import type { ModuleFacts } from './prepare.ts'
 
 declare global {
@@ -14,14 +20,14 @@ declare global {
   }
 }
 
-/** A plug-in that was read and compiled; instances are opened from it. */
+/** A plug-in that was read, and compiled unless told otherwise. */
 export interface Plugin {
   /** For people: the file's name, or the start of the digest. */
   readonly name: string
   /** SHA-256 of the main module's bytes, in hex. */
   readonly digest: string
-  /** The main module. */
-  readonly module: WebAssembly.Module
+  /** The main module; undefined if it was not to be compiled here. */
+  readonly module?: WebAssembly.Module | undefined
   /** None unless it was asked for, and can be had. */
   readonly renewable?: RenewableModule | undefined
   /** Of the main module. */
@@ -34,18 +40,43 @@ export interface Plugin {
   readonly functions: ModuleFacts['functions']
   /** What its manifest says of how it runs; undefined if there is none. */
   readonly settings: ManifestSettings | undefined
-  /** Why its instances need a process of their own; undefined if they do not. */
-  readonly needsProcess?: string | undefined
   /** For people: what went another way than asked for. */
   readonly warnings: readonly string[]
+  /** What only a process of its own may run; undefined if any engine may. In words, such as `garbage-collected types`. */
+  readonly needsProcess?: string | undefined
+  /** All modules, if they were not to be compiled here. */
+  readonly uncompiled?: readonly UncompiledModule[] | undefined
+}
+
+/** One that was compiled; instances are opened from it. */
+export interface CompiledPlugin extends Plugin {
+  readonly module: WebAssembly.Module
+  readonly linked: readonly CompiledLink[]
+}
+
+/** A module that was checked and capped, for an engine elsewhere. */
+export interface UncompiledModule {
+  /** `main`, or the name by which the others import from it. */
+  readonly name: string
+  /** For messages. */
+  readonly label: string
+  readonly bytes: Uint8Array
+  /** Whether the form of it that can be put back is to be made, if it can be. */
+  readonly renewable: boolean
 }
 
 export interface LinkedModule {
   readonly name: string
-  readonly module: WebAssembly.Module
+  /** SHA-256 of its bytes, in hex. */
+  readonly digest?: string | undefined
+  readonly module?: WebAssembly.Module | undefined
   readonly renewable?: RenewableModule | undefined
   readonly imports: ModuleFacts['imports']
   readonly exports: ModuleFacts['exports']
+}
+
+export interface CompiledLink extends LinkedModule {
+  readonly module: WebAssembly.Module
 }
 
 export interface LoadOptions extends SourceOptions, LoadPlace {
@@ -60,6 +91,8 @@ export interface LoadOptions extends SourceOptions, LoadPlace {
   readonly moduleLimits?: ModuleLimits | undefined
   /** Whether it may have garbage-collected types, which no memory limit bounds. Default: no. */
   readonly allowGc?: boolean | undefined
+  /** Whether it is compiled here: not where no engine but that of a process of its own may see it. Default: true. */
+  readonly compiles?: boolean | undefined
 }
 
 /** Pages that a guest may have unless told: 128 MiB. */
@@ -74,8 +107,11 @@ export const MEMORY_MAX = 2_048
  * @throws {@link PluginLoadFailedError} if it takes too long to compile.
  * @throws what {@link readSource} throws, if they cannot be had.
  */
-export async function loadPlugin(source: PluginSource, options: LoadOptions = {}): Promise<Plugin> {
-  return compilePlugin(await readSource(source, options), options)
+export async function loadPlugin(
+  source: PluginSource,
+  options: Omit<LoadOptions, 'compiles'> = {},
+): Promise<CompiledPlugin> {
+  return compiledPlugin(await compilePlugin(await readSource(source, options), options))
 }
 
 /**
@@ -91,21 +127,64 @@ export async function compilePlugin(
   // What several modules share cannot be put back.
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
   const renewable: ModuleJob['renewable'] = modules.length === 1 ? alone : 'no'
+  const jobOf = (source: SourceModule) => {
+    const label = source.name === 'main' ? name : `${name} (module "${source.name}")`
+    return { name: label, memoryMax, limits, allowGc, renewable }
+  }
+  if (options.compiles === false || allowGc) {
+    const prepared = await Promise.all(modules.map((source) => prepare(source, jobOf(source), options)))
+    const uncompiled = prepared.map((module) => module.uncompiled)
+    if (options.compiles === false || prepared.some((module) => module.needsProcess))
+      return register(name, prepared, { settings, warnings, uncompiled })
+  }
   const compiled = await Promise.all(
     modules.map(async (source) => {
-      const module = source.name === 'main' ? name : `${name} (module "${source.name}")`
-      const job = { name: module, memoryMax, limits, allowGc, renewable }
-      const { facts, ...rest } = await loadOnce(source, job, options)
+      const { facts, ...rest } = await loadOnce(source, jobOf(source), options)
       return { name: source.name, digest: source.digest, ...facts, ...rest }
     }),
   )
-  const main = compiled.find((module) => module.name === 'main')
-  if (!main) throw new PluginInvalidError(name, 'it has no main module')
-  const linked = compiled.filter((module) => module !== main)
-  const needsProcess = compiled.find((module) => module.needsProcess)?.needsProcess
-  const plugin = { ...main, name, linked, needsProcess, settings, warnings }
-  loaded.add(plugin)
-  return plugin
+  return register(name, compiled, { settings, warnings })
+}
+
+type ModulePart = LinkedModule & ModuleFacts & Pick<Plugin, 'digest' | 'needsProcess'>
+
+function register(
+  plugin: string,
+  modules: readonly ModulePart[],
+  rest: Pick<Plugin, 'settings' | 'warnings' | 'uncompiled'>,
+): Plugin {
+  const main = modules.find((module) => module.name === 'main')
+  if (!main) throw new PluginInvalidError(plugin, 'it has no main module')
+  const linked = modules.filter((module) => module !== main)
+  const needsProcess = modules.find((module) => module.needsProcess)?.needsProcess
+  const made = { ...main, name: plugin, linked, needsProcess, ...rest }
+  loaded.add(made)
+  return made
+}
+
+async function prepare(
+  source: SourceModule,
+  job: Omit<ModuleJob, 'needsModule'>,
+  place: LoadPlace,
+): Promise<ModulePart & { readonly uncompiled: UncompiledModule }> {
+  const { name, digest } = source
+  const { facts, bytes, needsProcess } = await prepareOnly(source, job, place)
+  const renewable = job.renewable === 'yes' || (job.renewable === 'program' && isOnlyProgram(facts))
+  return { name, digest, ...facts, needsProcess, uncompiled: { name, label: job.name, bytes, renewable } }
+}
+
+/**
+ * A plug-in that was compiled.
+ *
+ * @throws Error if it was not to be: whoever asked for that has no use for it here.
+ */
+export function compiledPlugin(plugin: Plugin): CompiledPlugin {
+  if (isCompiled(plugin)) return plugin
+  throw new Error(`plug-in ${plugin.name} was not compiled`)
+}
+
+function isCompiled(plugin: Plugin): plugin is CompiledPlugin {
+  return [plugin, ...plugin.linked].every(({ module }) => module !== undefined)
 }
 
 /** Whether a value is what {@link loadPlugin} returned. */

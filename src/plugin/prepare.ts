@@ -80,7 +80,7 @@ function isChecked(form: Uint8Array, options: CheckOptions, name: string): boole
  *
  * @throws {@link PluginInvalidError} if that cannot be understood, as it may be where no engine has accepted it yet.
  */
-export function readFacts({ bytes, name }: PreparedModule): ModuleFacts {
+export function readFacts({ bytes, name }: Pick<PreparedModule, 'bytes' | 'name'>): ModuleFacts {
   try {
     return {
       imports: moduleImports(bytes),

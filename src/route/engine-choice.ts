@@ -16,13 +16,22 @@ export type EngineChoice =
       /** What it was chosen for. */
       readonly reason: string
     }
+  | {
+      readonly name: 'subprocess'
+      /** Processes that run its calls. */
+      readonly workers: number
+      /** None: its guests may run for ever. */
+      readonly timeoutMs: number | undefined
+      /** What it was chosen for. */
+      readonly reason: string
+    }
 
 /** How long a guest may run in a thread, unless told. */
 const TIMEOUT_MS = 1_000
 
 /**
  * Chooses the engine of a route: the event loop, unless the route asks for threads, or for what only a thread can
- * give: a deadline, or time to wait for other servers or for the store.
+ * give: a deadline, or time to wait for other servers or for the store. Processes it has if it asks for them.
  *
  * @param path - Of the route in the options, for messages: `routes`, `0`.
  * @param waitsForStore - Whether its guests have to wait for the store, if that is known.
@@ -35,16 +44,23 @@ export function chooseEngine(
   waitsForStore = false,
 ): EngineChoice {
   const reason = whyThreads(options, plugin, waitsForStore)
-  const problems = reason ? conflicts(options, plugin, reason) : []
-  if (plugin.needsProcess !== undefined)
-    problems.push({ option: 'engine', message: `its ${plugin.needsProcess} need --engine subprocess` })
+  const problems = conflicts(options, plugin, reason)
   if (problems.length > 0) {
     throw optionsError(problems.map(({ option, message }) => problemAt([...path, option], message)))
   }
+  const name = whyProcess(options, plugin) === undefined ? 'workers' : 'subprocess'
   if (!reason || options.engine === 'inline') return { name: 'inline' }
   const workers = options.workers === 'auto' ? availableParallelism() : options.workers
   const timeoutMs = options.timeoutMs ?? plugin.settings?.timeoutMs ?? TIMEOUT_MS
-  return { name: 'workers', workers: workers || 1, timeoutMs: timeoutMs || undefined, reason }
+  return { name, workers: workers || 1, timeoutMs: timeoutMs || undefined, reason }
+}
+
+/** Why only a process can run its guests; undefined if one need not. */
+function whyProcess(
+  { engine }: { readonly engine?: CheckedRouteOptions['engine'] | undefined },
+  { needsProcess }: Plugin,
+): string | undefined {
+  return engine === 'subprocess' ? '--engine subprocess' : needsProcess
 }
 
 function whyThreads(
@@ -53,6 +69,8 @@ function whyThreads(
   waitsForStore: boolean,
 ): string | undefined {
   const { engine, workers, timeoutMs } = options
+  const needed = whyProcess(options, plugin)
+  if (needed !== undefined) return needed
   if (workers) return `--workers ${workers}`
   if (engine === 'workers') return '--engine workers'
   if (timeoutMs !== undefined) return '--timeout'
@@ -68,11 +86,19 @@ interface Conflict {
 
 /** What the route asks for and cannot have together. */
 function conflicts(
-  { engine, workers, timeoutMs, functions }: CheckedRouteOptions,
+  { engine, workers, timeoutMs, functions, runtime, process }: CheckedRouteOptions,
   plugin: Plugin,
-  reason: string,
+  reason: string | undefined,
 ): Conflict[] {
   const problems: Conflict[] = []
+  const isProcess = whyProcess({ engine }, plugin) !== undefined
+  if (process !== undefined && !isProcess)
+    problems.push({ option: 'process', message: 'only engine subprocess has processes' })
+  if (!reason) return problems
+  if (isProcess && engine !== undefined && engine !== 'subprocess')
+    problems.push({ option: 'engine', message: `its ${plugin.needsProcess} need engine subprocess` })
+  if (isProcess && runtime === 'sdk')
+    problems.push({ option: 'runtime', message: `processes (${reason}) have the kernel, not the sdk` })
   if (engine === 'inline') {
     if (workers) problems.push({ option: 'workers', message: 'engine inline has no threads' })
     const deadline = 'nothing can end a guest on the event loop: leave out engine inline, or the deadline'
@@ -80,7 +106,8 @@ function conflicts(
     else if (plugin.settings?.timeoutMs)
       problems.push({ option: 'engine', message: `the manifest sets timeout_ms, and ${deadline}` })
   } else if (typeof functions === 'object') {
-    const message = `threads (${reason}) cannot be given functions: name the module that exports them`
+    const what = isProcess ? 'processes' : 'threads'
+    const message = `${what} (${reason}) cannot be given functions: name the module that exports them`
     problems.push({ option: 'functions', message })
   }
   return problems

@@ -1,7 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { CheckedRouteOptions } from '../config/options.ts'
+import { type CheckedRouteOptions, optionsError, problemAt } from '../config/options.ts'
 import type { Engine } from '../engine/engine.ts'
 import { openInline } from '../engine/inline.ts'
+import type { GuestProcesses } from '../engine/subprocess/process-group.ts'
+import { openSubprocess } from '../engine/subprocess.ts'
 import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
 import { watchRuntime } from '../engine/watched-runtime.ts'
 import { tryInThread } from '../engine/workers/trial.ts'
@@ -11,16 +13,18 @@ import { loadFunctions } from '../functions-module.ts'
 import type { MeterLabels } from '../meters/route-meter.ts'
 import { chooseExport } from '../plugin/callable.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
-import { isPlugin, loadPlugin, type Plugin } from '../plugin/plugin.ts'
+import { compiledPlugin, compilePlugin, isPlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
 import { START } from '../plugin/start.ts'
 import type { HostFunctions } from '../runtime/host-functions.ts'
 import { kernel } from '../runtime/kernel.ts'
 import type { Runtime } from '../runtime/runtime.ts'
+import { readSource } from '../source/source.ts'
 import { chooseEngine, type EngineChoice } from './engine-choice.ts'
 import { type HostParts, openHostParts, trialParts } from './host-parts.ts'
 import { openRouteState } from './route-state.ts'
 import { instanceSettings, isolationOf, outboundOptions } from './settings.ts'
 import type { Shared } from './shared.ts'
+import { subprocessOptions } from './subprocess-options.ts'
 import { workersOptions } from './workers-options.ts'
 
 /** A route with its plug-in loaded, and all chosen that its options leave open. Nothing runs yet. */
@@ -33,6 +37,8 @@ export interface ChosenRoute {
   readonly runtime: Runtime
   readonly engine: EngineChoice
   readonly parts: HostParts
+  /** Those of the server. */
+  readonly processes: GuestProcesses
   /** The engine with what is to be known of its calls: counted, with spans. */
   observed(engine: Engine): Engine
   /** Takes back what was made for it. */
@@ -61,6 +67,10 @@ export async function chooseRoute(
   const meter = meters?.of(labels)
   const state = await openRouteState(options, plugin, users, shared.store, meter)
   const engine = chooseEngine(options, plugin, path, state?.waits)
+  if (engine.name === 'subprocess' && !plugin.uncompiled) {
+    const message = 'it was compiled in this process: give engine subprocess the path, URL or bytes'
+    throw optionsError([problemAt([...path, 'plugin'], message)])
+  }
   const parts = await openHostParts(options, plugin, shared.vars, state?.client, meter)
   return {
     options,
@@ -70,6 +80,7 @@ export async function chooseRoute(
     runtime,
     engine,
     parts,
+    processes: shared.processes,
     observed(engine) {
       const counted = (meter && meters?.engine(engine, meter)) ?? engine
       return tracing?.engine(counted, labels) ?? counted
@@ -91,17 +102,19 @@ function labelsOf({ host = '', url }: CheckedRouteOptions, { name, digest }: Plu
  * @throws what {@link loadPlugin} throws.
  */
 export async function loadRoutePlugin(
-  options: Pick<CheckedRouteOptions, 'plugin' | 'links' | 'memoryMax' | 'isolation'>,
+  options: Pick<CheckedRouteOptions, 'plugin' | 'links' | 'memoryMax' | 'isolation' | 'engine'>,
   place: LoadPlace = {},
 ): Promise<Plugin> {
-  const { plugin, links, memoryMax, isolation } = options
+  const { plugin, links, memoryMax, isolation, engine } = options
   if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
-  return loadPlugin(plugin, {
+  const how: LoadOptions = {
     ...place,
     memoryMax,
     isolation,
     links: Object.entries(links).map(([name, source]) => ({ name, source })),
-  })
+    compiles: engine !== 'subprocess',
+  }
+  return compilePlugin(await readSource(plugin, how), how)
 }
 
 /**
@@ -130,7 +143,7 @@ async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
 }
 
 /**
- * Starts the plug-in in a thread that is thrown away. Threads of its own are a trial enough; host functions that are
+ * Starts the plug-in in a thread that is thrown away. Threads or processes of its own are a trial enough; host functions that are
  * objects cannot cross to a thread.
  *
  * @throws what the start throws, or that it took too long; the reason of the signal.
@@ -140,7 +153,7 @@ export async function tryRoute(
   log: FastifyBaseLogger,
   signal?: AbortSignal,
 ): Promise<void> {
-  if (engine.name === 'workers') return
+  if (engine.name !== 'inline') return
   if (typeof options.functions === 'object') {
     log.warn({ plugin: plugin.name }, 'not tried in a thread: its host functions are objects')
     return
@@ -148,7 +161,7 @@ export async function tryRoute(
   const settings = instanceSettings(options, plugin, exportName, undefined, log)
   const isolation = isolationOf(options, plugin)
   const bridged = await trialParts(options, parts)
-  const thread = workersOptions(options, plugin, TRIAL, settings, isolation, bridged)
+  const thread = workersOptions(options, compiledPlugin(plugin), TRIAL, settings, isolation, bridged)
   await tryInThread(thread, options.startTimeoutMs, signal)
 }
 
@@ -196,11 +209,21 @@ function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: Fast
   const settings = instanceSettings(options, plugin, exportName, functions, log)
   const isolation = isolationOf(options, plugin)
   if (engine.name === 'workers') {
-    return openWorkers(workersOptions(options, plugin, engine, settings, isolation, parts.bridged))
+    return openWorkers(
+      workersOptions(options, compiledPlugin(plugin), engine, settings, isolation, parts.bridged),
+    )
   }
+  if (engine.name === 'subprocess')
+    return openSubprocess(subprocessOptions(route, engine, settings, isolation))
   const { maxQueue } = options
   const runtime = watch ? watchRuntime(route.runtime, watch) : route.runtime
-  return openInline({ plugin, runtime, settings: { ...settings, ...parts.direct }, maxQueue, ...isolation })
+  return openInline({
+    plugin: compiledPlugin(plugin),
+    runtime,
+    settings: { ...settings, ...parts.direct },
+    maxQueue,
+    ...isolation,
+  })
 }
 
 function openWatch(

@@ -98,7 +98,8 @@ export function poolKey(options: CheckedRouteOptions, plugin: Plugin, url: strin
 
 /** Its bytes and its manifest, as data. */
 function identityOf({ name, digest, linked, settings }: Plugin): unknown[] {
-  return [name, digest, linked.map(({ name, module }) => [name, numberOf(module)]), settings]
+  const links = linked.map(({ name, module, digest }) => [name, module ? numberOf(module) : digest])
+  return [name, digest, links, settings]
 }
 
 /** Options that reach an instance, but not how it starts. */

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedWasmServeOptions } from '../config/options.ts'
+import { GuestProcesses } from '../engine/subprocess/process-group.ts'
 import type { Meters } from '../meters/meters.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { type SharedStore, shareStore } from './shared-store.ts'
@@ -9,6 +10,8 @@ import { openSharedVars, type SharedVars } from './shared-vars.ts'
 export interface Shared {
   readonly vars: SharedVars
   readonly store: SharedStore
+  /** Those of guests that have processes of their own. */
+  readonly processes: GuestProcesses
   /** Where their calls are counted, if they are. */
   readonly meters: Meters | undefined
   /** What makes their spans, if there are any. */
@@ -18,16 +21,28 @@ export interface Shared {
 }
 
 export interface SharedOptions
-  extends Pick<CheckedWasmServeOptions, 'store' | 'storeMax' | 'storeTimeoutMs'> {
+  extends Pick<
+    CheckedWasmServeOptions,
+    'store' | 'storeMax' | 'storeTimeoutMs' | 'subprocessUser' | 'subprocessCgroup'
+  > {
   readonly meters?: Meters | undefined
   readonly tracing?: Tracing | undefined
 }
 
 /** Opens nothing yet that costs anything: the store opens when a guest needs it. */
 export function openShared(
-  { store, storeMax, storeTimeoutMs, meters, tracing }: SharedOptions,
+  {
+    store,
+    storeMax,
+    storeTimeoutMs,
+    subprocessUser: user,
+    subprocessCgroup: cgroup,
+    meters,
+    tracing,
+  }: SharedOptions,
   log: FastifyBaseLogger,
 ): Shared {
   const shared = shareStore(store, { maxBytes: storeMax, timeoutMs: storeTimeoutMs, log })
-  return { vars: openSharedVars(), store: shared, meters, tracing, close: () => shared.close() }
+  const processes = new GuestProcesses({ user, cgroup }, log)
+  return { vars: openSharedVars(), store: shared, processes, meters, tracing, close: () => shared.close() }
 }

@@ -6,7 +6,7 @@ import { SmokeFailedError } from '../errors.ts'
 const SHOWN = 200
 
 /**
- * Sends a route its smoke request, before it goes live: to an instance of its own, in a thread that is thrown away, so
+ * Sends a route its smoke request, before it goes live: to an instance of its own, in a thread or process that is thrown away, so
  * that a guest which does not return costs nobody anything; and with an empty store in memory, so that nothing stays.
  *
  * @param addRoutes - Adds the routes of options to an app.
@@ -51,5 +51,8 @@ export async function trySmoke(
 function inThread({ smoke: _, ...route }: CheckedRouteOptions): CheckedRouteOptions {
   if (typeof route.functions === 'object') return route
   const timeoutMs = route.timeoutMs ?? route.startTimeoutMs
-  return { ...route, engine: 'workers', workers: 1, spareWorkers: 0, timeoutMs }
+  const alone = { ...route, workers: 1, spareWorkers: 0, timeoutMs }
+  if (route.engine !== 'subprocess') return { ...alone, engine: 'workers' }
+  const { process: _shared, ...own } = alone
+  return own
 }

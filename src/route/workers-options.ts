@@ -2,7 +2,7 @@ import type { CheckedRouteOptions } from '../config/options.ts'
 import type { Isolation } from '../engine/isolation.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
 import type { WorkersOptions } from '../engine/workers.ts'
-import type { Plugin } from '../plugin/plugin.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
 import type { EngineChoice } from './engine-choice.ts'
 import type { BridgedParts } from './host-parts.ts'
@@ -13,7 +13,7 @@ const BACKOFF_MS = 1_000
 /** How the threads of a route are to be. */
 export function workersOptions(
   options: CheckedRouteOptions,
-  { name, digest, module, renewable, imports, exports, linked }: Plugin,
+  { name, digest, module, renewable, imports, exports, linked }: CompiledPlugin,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
   isolation: Isolation,

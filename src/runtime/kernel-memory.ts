@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { KERNEL_WASM } from './kernel-wasm.ts'
 
 /** The host's side of `kernel.wasm`: puts blocks in and takes them out. What the guest gets is `functions`. */
 export interface KernelMemory {
@@ -48,7 +48,7 @@ export function openKernelMemory(blockLimit: number): KernelMemory {
   return new LinkedKernelMemory(new WebAssembly.Instance(module), blockLimit)
 }
 
-const module = new WebAssembly.Module(readFileSync(new URL('./kernel.wasm', import.meta.url)))
+const module = new WebAssembly.Module(KERNEL_WASM)
 
 /** What a guest may import; `memory`, `reset` and the host's other exports are never among them. */
 const GUEST_FUNCTIONS = [

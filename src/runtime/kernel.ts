@@ -1,6 +1,6 @@
 import { InstanceStartError } from '../errors.ts'
 import { GuestLog } from '../log/guest-log.ts'
-import type { Plugin } from '../plugin/plugin.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { HttpCalls, refuseHttp } from './kernel-http.ts'
 import { type InstanceParts, LinkedInstance } from './kernel-instance.ts'
 import { linkModules } from './kernel-link.ts'
@@ -21,7 +21,7 @@ import { ProgramStreams } from './wasi.ts'
  */
 export const kernel = { name: 'kernel', open: openInstance } as const satisfies Runtime
 
-function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
+function openInstance(plugin: CompiledPlugin, settings: InstanceSettings): Instance {
   const plan = planLinks(plugin, settings)
   const place = placeFor(plan, settings)
   const parts = takeSpare(place) ?? linkParts(plugin, plan, settings, place.origins)
@@ -29,7 +29,7 @@ function openInstance(plugin: Plugin, settings: InstanceSettings): Instance {
 }
 
 function linkParts(
-  plugin: Plugin,
+  plugin: CompiledPlugin,
   plan: LinkPlan,
   settings: InstanceSettings,
   origins: Origins,

@@ -1,7 +1,7 @@
 import { HostFunctionAsyncError, PdkOutdatedError, PluginImportError, WasiDisabledError } from '../errors.ts'
 import type { RenewableModule } from '../plugin/compile.ts'
 import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
-import type { Plugin } from '../plugin/plugin.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
 import {
   checkHostFunctions,
@@ -77,7 +77,7 @@ type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions' | 'http' | 'comm
  * @throws {@link HostFunctionInvalidError} if host functions have a name that they may not have.
  * @throws {@link HostFunctionAsyncError} if a host function cannot be waited for, here or in this plug-in.
  */
-export function planLinks(plugin: Plugin, settings: LinkSettings): LinkPlan {
+export function planLinks(plugin: CompiledPlugin, settings: LinkSettings): LinkPlan {
   const known = plans.get(plugin)
   const wasi = settings.wasi !== undefined
   const { functions, http, command = false } = settings
@@ -89,7 +89,7 @@ export function planLinks(plugin: Plugin, settings: LinkSettings): LinkPlan {
 }
 
 /** The last plan of each plug-in: its instances nearly always have the same settings. */
-const plans = new WeakMap<Plugin, KnownPlan>()
+const plans = new WeakMap<CompiledPlugin, KnownPlan>()
 
 interface KnownPlan {
   readonly wasi: boolean
@@ -99,7 +99,7 @@ interface KnownPlan {
   readonly plan: LinkPlan
 }
 
-function makePlan(plugin: Plugin, { wasi, functions = {}, http, command }: LinkSettings): LinkPlan {
+function makePlan(plugin: CompiledPlugin, { wasi, functions = {}, http, command }: LinkSettings): LinkPlan {
   const modules = describeModules(plugin)
   checkHostFunctions(functions, (namespace, name) =>
     Boolean(modules.get(namespace)?.exports.some((each) => each.name === name)),
@@ -159,7 +159,7 @@ interface Described {
   readonly isCommand: boolean
 }
 
-function describeModules({ module, imports, exports, linked }: Plugin): Map<string, Described> {
+function describeModules({ module, imports, exports, linked }: CompiledPlugin): Map<string, Described> {
   const all = [...linked, { name: MAIN, module, imports, exports }]
   return new Map(
     all.map(({ name, module, imports, exports }) => {
@@ -228,7 +228,7 @@ function planModule(
   return { name, module, imports, hasWasi, memories, initialisers, isCommand }
 }
 
-function refuseWasi(plugin: Plugin, modules: readonly PlannedModule[]): void {
+function refuseWasi(plugin: CompiledPlugin, modules: readonly PlannedModule[]): void {
   const wanted = modules.flatMap(({ imports }) => imports).filter(({ namespace }) => namespace === WASI)
   const names = [...new Set(wanted.map(({ name }) => name))]
   if (names.length > 0) throw new WasiDisabledError(plugin.name, names.join(', '))

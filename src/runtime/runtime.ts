@@ -1,5 +1,5 @@
 import type { Log, LogLimits } from '../log/guest-log.ts'
-import type { Plugin } from '../plugin/plugin.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Caller } from './caller.ts'
 import type { HostFunctions } from './host-functions.ts'
 import type { GuestHttp, HttpErrors } from './kernel-http.ts'
@@ -21,7 +21,7 @@ export interface Runtime {
    * @throws {@link PluginImportError}, {@link PdkOutdatedError}, {@link WasiDisabledError}, {@link HostFunctionInvalidError} or
    * {@link HostFunctionAsyncError} if an import is not met, or not as it would have to be.
    */
-  open(plugin: Plugin, settings: InstanceSettings): Instance | Promise<Instance>
+  open(plugin: CompiledPlugin, settings: InstanceSettings): Instance | Promise<Instance>
 }
 
 /** What an instance may use, and how much of it. */

@@ -8,7 +8,7 @@ import {
   RuntimeUnfitError,
 } from '../errors.ts'
 import { GuestLog } from '../log/guest-log.ts'
-import type { Plugin } from '../plugin/plugin.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { initialisersOf } from '../plugin/start.ts'
 import { brokenCall, type NamedHostFunction } from './host-functions.ts'
 import { EXTISM_ENV } from './imports.ts'
@@ -24,7 +24,7 @@ const { createPlugin } = await importQuietly()
 /** Extism's own JavaScript SDK: the reference. It runs every call asynchronously, and so must never be given two at once. */
 export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
 
-async function openSdkInstance(plugin: Plugin, settings: InstanceSettings): Promise<Instance> {
+async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSettings): Promise<Instance> {
   const { hostFunctions } = planLinks(plugin, settings)
   refuseMixed(plugin, hostFunctions)
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
@@ -59,7 +59,7 @@ function construct(exports: WebAssembly.Exports): void {
 }
 
 /** The SDK looks for all imports of a namespace in the module of that name, if there is one. */
-function refuseMixed({ name, linked }: Plugin, hostFunctions: readonly NamedHostFunction[]): void {
+function refuseMixed({ name, linked }: CompiledPlugin, hostFunctions: readonly NamedHostFunction[]): void {
   const names = new Set([MAIN, ...linked.map((module) => module.name)])
   const mixed = hostFunctions.find(({ namespace }) => names.has(namespace))
   if (mixed) {
@@ -68,7 +68,7 @@ function refuseMixed({ name, linked }: Plugin, hostFunctions: readonly NamedHost
   }
 }
 
-function modulesOf({ module, linked }: Plugin): Parameters<typeof createPlugin>[0] {
+function modulesOf({ module, linked }: CompiledPlugin): Parameters<typeof createPlugin>[0] {
   return { wasm: [...linked.map(({ name, module }) => ({ name, module })), { name: MAIN, module }] }
 }
 

@@ -36,7 +36,7 @@ async function serveFetch(route: Partial<RouteOptions>) {
   }
 }
 
-const engines = suspending ? (['workers', 'inline'] as const) : (['workers'] as const)
+const engines = ['workers', 'subprocess', ...(suspending ? (['inline'] as const) : [])] as const
 
 describe.each(engines)('a guest with an allowed host, with engine %s', (engine) => {
   const allowed = { allowedHosts: ['127.0.0.1'], engine }

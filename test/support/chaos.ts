@@ -29,21 +29,27 @@ const BUSY = ['503 QUEUE_FULL', '503 QUEUE_SLOW']
 /** The path of a module of host functions for zoo.wat: an input that begins with `H die` ends the thread. */
 export const CHAOS_FUNCTIONS = fileURLToPath(new URL('chaos-functions.mjs', import.meta.url))
 
-/** @param plugin - Path of zoo.wat, assembled. */
-export function chaosRoutes(plugin: string): RouteOptions[] {
+/** @param plugin - Path of zoo.wat, assembled. @param withProcesses - Whether one of them has processes. */
+export function chaosRoutes(plugin: string, withProcesses = false): RouteOptions[] {
   const zoo = { plugin, functions: CHAOS_FUNCTIONS, memoryMax: 256 }
   return [
     { ...zoo, url: '/inline' },
     { ...zoo, url: '/threads', workers: 1, timeoutMs: 500 },
     { ...zoo, url: '/two', workers: 2, timeoutMs: 500 },
+    ...(withProcesses
+      ? [{ ...zoo, url: '/processes', engine: 'subprocess' as const, workers: 1, timeoutMs: 500 }]
+      : []),
   ]
 }
+
+/** Of processes that read what belongs to who runs this. */
+export const SAME_USER = `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`
 
 /** Answers that each route gives in a round. */
 const ANSWERS = 30
 
 /**
- * Has 100 clients on the three routes. Each round replaces the app, and then waits until each route has given some
+ * Has 100 clients on the routes. Each round replaces the app, and then waits until each route has given some
  * more answers.
  *
  * @param server - Serves `routes`.
@@ -70,13 +76,15 @@ export async function rage(
     { path: '/inline', where: 'inline', connections: 34 },
     { path: '/threads', where: 'threads', connections: 33 },
     { path: '/two', where: 'threads', connections: 33 },
+    { path: '/processes', where: 'threads', connections: 33 },
   ] as const
-  const loads = clients.map(({ path, where, connections }) => {
+  const served = clients.filter(({ path }) => routes.some(({ url }) => url === path))
+  const loads = served.map(({ path, where, connections }) => {
     const body = (id: string) => `${choose(random, where)}${id}`
     return startLoad({ url: server.url + path, connections, body, onAnswer: note })
   })
   for (let round = 0; round < rounds; round++) {
-    const failure = await server.replace({ routes })
+    const failure = await server.replace({ routes, subprocessUser: SAME_USER })
     if (failure !== undefined) problems.push(`the app was not replaced: ${failure}`)
     await Promise.all(loads.map((load) => inTime(load.answered(ANSWERS))))
   }

@@ -1,10 +1,14 @@
 import { onTestFinished } from 'vitest'
 import type { Engine } from '../../src/engine/engine.ts'
 import { openInline } from '../../src/engine/inline.ts'
+import { GuestProcesses } from '../../src/engine/subprocess/process-group.ts'
+import { readsOfModule } from '../../src/engine/subprocess/sandbox.ts'
+import { openSubprocess } from '../../src/engine/subprocess.ts'
 import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import { openWorkers, type WorkersOptions } from '../../src/engine/workers.ts'
-import { loadPlugin } from '../../src/plugin/plugin.ts'
+import { compilePlugin, loadPlugin } from '../../src/plugin/plugin.ts'
 import type { Caller, Runtime } from '../../src/runtime/runtime.ts'
+import { readSource } from '../../src/source/source.ts'
 import { guest } from './guest.ts'
 import { keepLog, settingsOf } from './instance.ts'
 
@@ -16,43 +20,70 @@ export interface EngineKind {
 
 /** Each engine with a runtime. */
 export function enginesOf(runtime: Runtime): readonly EngineKind[] {
-  return (['inline', 'workers'] as const).map((name) => ({ name, runtime }))
+  const names =
+    runtime.name === 'sdk' ? (['inline', 'workers'] as const) : (['inline', 'workers', 'subprocess'] as const)
+  return names.map((name) => ({ name, runtime }))
 }
 
 /** An engine whose opening is not waited for; closed when the test ends. */
 export async function openEngine(
   { name, runtime }: EngineKind,
   guestName: string,
-  options: Partial<WorkersOptions> = {},
+  options: Partial<WorkersOptions> & { readonly processes?: GuestProcesses } = {},
 ): Promise<Engine> {
   const { log: _log, ...settings } = settingsOf()
   const { log = keepLog() } = options
   const { isolation = { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY } } = options
-  const plugin = await loadPlugin(guest(guestName))
-  const { digest, module, imports, exports, linked } = plugin
-  const engine =
-    name === 'inline'
-      ? openInline({ plugin, runtime, settings: { ...settings, log }, maxQueue: 1_000, ...isolation })
-      : openWorkers({
-          plugin: { name: plugin.name, digest, module, imports, exports, linked },
-          runtime: runtime.name,
-          settings,
-          functions: undefined,
-          isolation,
-          hostParts: [],
-          bridge: new HostBridge({}, true),
-          log,
-          workers: 1,
-          spareWorkers: 1,
-          startTimeoutMs: 5_000,
-          backoffMs: 1_000,
-          timeoutMs: 1_000,
-          idempotent: false,
-          maxQueue: 1_000,
-          maxQueueBytes: 67_108_864,
-          maxWaitMs: 20_000,
-          ...options,
-        })
+  const path = guest(guestName)
+  const plugin = await loadPlugin(path)
+  const how = { compiles: false, isolation: isolation.isolation }
+  const { uncompiled } = await compilePlugin(await readSource(path), how)
+  const { name: pluginName, digest, module, imports, exports, linked } = plugin
+  const all = {
+    settings,
+    functions: undefined,
+    isolation,
+    hostParts: [],
+    bridge: new HostBridge({}, true),
+    log,
+    workers: 1,
+    spareWorkers: 1,
+    startTimeoutMs: 5_000,
+    backoffMs: 1_000,
+    timeoutMs: 1_000,
+    idempotent: false,
+    maxQueue: 1_000,
+    maxQueueBytes: 67_108_864,
+    maxWaitMs: 20_000,
+    ...options,
+  }
+  const engines = {
+    inline: () =>
+      openInline({ plugin, runtime, settings: { ...settings, log }, maxQueue: 1_000, ...isolation }),
+    workers: () =>
+      openWorkers({
+        plugin: { name: pluginName, digest, module, imports, exports, linked },
+        runtime: runtime.name,
+        ...all,
+      }),
+    subprocess: () =>
+      openSubprocess({
+        ...all,
+        plugin: {
+          name: pluginName,
+          digest,
+          modules: uncompiled ?? [],
+        },
+        group: (options.processes ?? new GuestProcesses({}, log)).group(undefined),
+        needs: {
+          heapMiB: 128,
+          dataBytes: 4 * 2 ** 30,
+          reads: options.functions ? readsOfModule(options.functions) : [],
+          writes: [],
+        },
+      }),
+  } satisfies Record<Engine['name'], () => Engine>
+  const engine = engines[name]()
   onTestFinished(() => engine.close())
   return engine
 }

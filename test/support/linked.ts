@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest'
 import type { RouteOptions } from '../../src/config/options.ts'
 import type { Log } from '../../src/log/guest-log.ts'
-import { loadPlugin, type Plugin } from '../../src/plugin/plugin.ts'
+import { type CompiledPlugin, loadPlugin } from '../../src/plugin/plugin.ts'
 import type { HostFunctions } from '../../src/runtime/host-functions.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
 import { guestBytes } from './guest.ts'
@@ -11,7 +11,7 @@ import { keepLog, settingsOf } from './instance.ts'
 export async function linkedPlugin(
   main: string,
   others: Readonly<Record<string, string>> = {},
-): Promise<Plugin> {
+): Promise<CompiledPlugin> {
   const linked = Object.entries(others).map(async ([name, text]) => {
     const { module, imports, exports } = await loadPlugin(guestBytes(text))
     return { name, module, imports, exports }
@@ -28,7 +28,7 @@ interface LinkOptions {
 /** An instance of such a plug-in; closed when the test ends. */
 export async function openLinked(
   runtime: Runtime,
-  plugin: Plugin,
+  plugin: CompiledPlugin,
   { functions, route, log = keepLog() }: LinkOptions = {},
 ): Promise<Instance> {
   const instance = await runtime.open(plugin, { ...settingsOf(route, log), functions })

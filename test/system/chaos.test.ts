@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { chaosRoutes, HANG_MS, rage, randomOf } from '../support/chaos.ts'
+import { chaosRoutes, HANG_MS, rage, randomOf, SAME_USER } from '../support/chaos.ts'
 import { expectWell } from '../support/faults.ts'
 import { guest } from '../support/guest.ts'
 import { startServerProcess } from '../support/serve-process.ts'
@@ -19,12 +19,12 @@ test(
   'in chaos no answer is wrong, no request hangs, every failure has its name, and nothing stays',
   async () => {
     const seed = `CHAOS_SEED=${SEED}`
-    const routes = chaosRoutes(guest('zoo'))
-    const server = await startServerProcess({ routes })
+    const routes = chaosRoutes(guest('zoo'), true)
+    const server = await startServerProcess({ routes, subprocessUser: SAME_USER })
     const random = randomOf(SEED)
     const enrage = async (rounds: number) => {
       expect(await rage(server, routes, random, rounds), seed).toEqual([])
-      for (const path of ['/two', '/inline']) await expectWell(server.url, path)
+      for (const path of ['/two', '/processes', '/inline']) await expectWell(server.url, path)
     }
     await enrage(Math.ceil(ROUNDS / 3))
     const before = await server.measure()

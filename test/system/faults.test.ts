@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { CHAOS_FUNCTIONS } from '../support/chaos.ts'
+import { CHAOS_FUNCTIONS, SAME_USER } from '../support/chaos.ts'
 import { ask, BYSTANDERS, bystanderRoutes, expectWell } from '../support/faults.ts'
 import { file, guest } from '../support/guest.ts'
 import { startLoad } from '../support/load.ts'
@@ -11,14 +11,21 @@ beforeAll(async () => {
   const functions = file('zoo.mjs', 'export default { env: { relay: (_context, input) => input } }')
   const zoo = { plugin: guest('zoo'), functions, memoryMax: 512 }
   const wasi = { plugin: guest('wasi-zoo'), workers: 1 }
-  server = await listenAll([
-    { url: '/zoo', ...zoo, timeoutMs: 20_000 },
-    { url: '/deadline', ...zoo, timeoutMs: 200 },
-    { url: '/ends', ...zoo, functions: CHAOS_FUNCTIONS, workers: 1, timeoutMs: 20_000 },
-    { url: '/wasi', ...wasi, timeoutMs: 20_000 },
-    { url: '/wasi-deadline', ...wasi, timeoutMs: 200 },
-    ...bystanderRoutes(),
-  ])
+  server = await listenAll(
+    [
+      { url: '/zoo', ...zoo, timeoutMs: 20_000 },
+      { url: '/deadline', ...zoo, timeoutMs: 200 },
+      { url: '/ends', ...zoo, functions: CHAOS_FUNCTIONS, workers: 1, timeoutMs: 20_000 },
+      { url: '/wasi', ...wasi, timeoutMs: 20_000 },
+      { url: '/wasi-deadline', ...wasi, timeoutMs: 200 },
+      { url: '/process', ...zoo, engine: 'subprocess', timeoutMs: 20_000 },
+      { url: '/process-deadline', ...zoo, engine: 'subprocess', timeoutMs: 200 },
+      { url: '/process-wasi', ...wasi, engine: 'subprocess', timeoutMs: 20_000 },
+      { url: '/process-wasi-deadline', ...wasi, engine: 'subprocess', timeoutMs: 200 },
+      ...bystanderRoutes(),
+    ],
+    { subprocessUser: SAME_USER },
+  )
 })
 
 afterAll(() => server.drain())
@@ -26,7 +33,7 @@ afterAll(() => server.drain())
 const TRAP = [500, 'WASM_SERVE_GUEST_TRAP'] as const
 const DEADLINE = [504, 'WASM_SERVE_DEADLINE_EXCEEDED'] as const
 
-test.each([
+const FAULTS = [
   ['traps', '/zoo', 'T', ...TRAP],
   ['reads beyond its memory', '/zoo', 'O', ...TRAP],
   ['divides by zero', '/zoo', 'D', ...TRAP],
@@ -40,6 +47,14 @@ test.each([
   ['logs for ever', '/deadline', 'V', ...DEADLINE],
   ['ends its program', '/wasi', 'exit', 500, 'WASM_SERVE_GUEST_EXIT'],
   ['waits for half a minute', '/wasi-deadline', 'poll', ...DEADLINE],
+] as const
+
+/** The same guest in a process of its own. */
+const inProcess = (path: string) => `/process${path.replace('/zoo', '').replace('/', '-')}`
+
+test.each([
+  ...FAULTS,
+  ...FAULTS.map(([what, path, ...rest]) => [`${what}, in a process,`, inProcess(path), ...rest] as const),
 ])('a guest that %s costs its own call only', async (_what, path, body, status, code) => {
   for (let i = 0; i < 3; i++) {
     expect(await ask(server.url + path, body)).toMatchObject({ status, code })

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { GuestError } from '../../src/errors.ts'
 import { callableExports } from '../../src/plugin/callable.ts'
-import { loadPlugin, type Plugin } from '../../src/plugin/plugin.ts'
+import { type CompiledPlugin, loadPlugin } from '../../src/plugin/plugin.ts'
 import { RENEWABLE_EXPORT } from '../../src/plugin/renewable.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { guest } from '../support/guest.ts'
@@ -52,7 +52,7 @@ function isSame(renewed: State, fresh: State): boolean {
 }
 
 /** Its imports are never called. */
-function unstartedInstance({ renewable, module }: Plugin): WebAssembly.Exports {
+function unstartedInstance({ renewable, module }: CompiledPlugin): WebAssembly.Exports {
   const imports: Record<string, Record<string, () => void>> = {}
   for (const { module: namespace, name } of WebAssembly.Module.imports(module)) {
     imports[namespace] = { ...imports[namespace], [name]: () => undefined }

@@ -89,6 +89,35 @@ describe('a route', () => {
     expect(await problems({ plugin: guest('relay'), functions, workers: 1 })).toEqual(['routes[0].functions'])
   })
 
+  test('has processes if it asks for them, and is told what cannot have them', async () => {
+    expect(await chosen({ engine: 'subprocess', workers: 2 })).toMatchObject({
+      engine: 'subprocess',
+      workers: 2,
+      engineReason: '--engine subprocess',
+    })
+    const functions = { env: { relay: () => 0n } }
+    expect(await problems({ plugin: guest('relay'), functions, engine: 'subprocess' })).toEqual([
+      'routes[0].functions',
+    ])
+    expect(await problems({ engine: 'subprocess', runtime: 'sdk' })).toEqual(['routes[0].runtime'])
+    expect(await problems({ engine: 'workers', process: 'shared' })).toEqual(['routes[0].process'])
+    const plugin = await loadPlugin(guest('echo'))
+    expect(await problems({ plugin, engine: 'subprocess' })).toEqual(['routes[0].plugin'])
+  })
+
+  test('has processes if its plug-in needs them, which no other engine can have', async () => {
+    const { module, ...plugin } = await loadPlugin(guest('echo'))
+    const needy = { ...plugin, needsProcess: 'garbage-collected types' }
+    const choose = (route: Partial<RouteOptions>) => {
+      const [options] = checkServerOptions({ routes: [{ plugin: 'echo.wasm', ...route }] }).routes
+      return options && chooseEngine(options, needy, [])
+    }
+    expect(choose({})).toMatchObject({ name: 'subprocess', reason: 'garbage-collected types' })
+    for (const engine of ['inline', 'workers'] as const)
+      expect(() => choose({ engine })).toThrow(OptionsError)
+    expect(module).toBeDefined()
+  })
+
   test.each([-1, 1.5, 257, 'many', null])('does not take %j for a number of threads', (workers) => {
     expect(() => checkServerOptions({ routes: [{ plugin: 'a.wasm', workers }] })).toThrow(OptionsError)
   })
@@ -97,8 +126,9 @@ describe('a route', () => {
 test.each([
   'inline',
   'workers',
+  'subprocess',
 ] as const)('with shared variables a route sees what another has set (%s)', async (engine) => {
-  const route = { plugin: guest('hostile-host'), engine, workers: engine === 'workers' ? 2 : 0 }
+  const route = { plugin: guest('hostile-host'), engine, workers: engine === 'inline' ? 0 : 2 }
   const ask = async (vars: 'own' | 'shared') => {
     const app = await createServer({
       logLevel: 'silent',

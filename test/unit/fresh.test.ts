@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openInline } from '../../src/engine/inline.ts'
-import { loadPlugin, type Plugin } from '../../src/plugin/plugin.ts'
+import { type CompiledPlugin, loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { MemoryWorth } from '../../src/runtime/memory-worth.ts'
 import type { InstanceSettings, Runtime } from '../../src/runtime/runtime.ts'
@@ -16,7 +16,7 @@ const hello = (toolchain = '') =>
 /** Calls exports of a plug-in in turn, each on an instance of its own; the numbers that each call answered. */
 async function callFresh(
   runtime: Runtime,
-  plugin: Plugin,
+  plugin: CompiledPlugin,
   exportNames: readonly string[],
   settings: Partial<InstanceSettings> = {},
 ): Promise<string[]> {
@@ -445,7 +445,7 @@ test.each([
 test('20,000 calls need no more memory than 2,000', async () => {
   const plugin = await loadPlugin(guestBytes('upper'), { isolation: 'fresh' })
   const growing = await loadPlugin(hello(), { isolation: 'fresh' })
-  const growth = async (source: Plugin, name: string, calls: number) => {
+  const growth = async (source: CompiledPlugin, name: string, calls: number) => {
     await callFresh(kernel, source, Array(calls / 10).fill(name))
     const before = process.memoryUsage.rss()
     await callFresh(kernel, source, Array(calls).fill(name))

@@ -158,7 +158,7 @@ export const SCHEMAS = {
       digest: { ...digest, description: 'Of the main module of the live version.' },
       function: text('The export that is called.'),
       contract: text('raw, http, simplism.'),
-      engine: { type: 'string', enum: ['inline', 'workers'] },
+      engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
       workers: count('Threads that run its calls.'),
       description: text('In the words of the configuration.'),
       trouble: text('What is wrong with it at present.'),
@@ -166,7 +166,7 @@ export const SCHEMAS = {
       split: object({
         digest,
         percent,
-        engine: { type: 'string', enum: ['inline', 'workers'] },
+        engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
         workers: count('Threads that run the calls of the second version.'),
       }),
       from: { type: 'string', enum: ['configuration', 'api'] },

@@ -52,7 +52,8 @@ function renderEngine(engine: Inspection['engine']): string {
   if (engine.name === 'inline') return 'on the event loop'
   const { workers, timeoutMs, reason } = engine
   const limit = timeoutMs === undefined ? 'without a deadline' : `for up to ${timeoutMs} ms a call`
-  return `in ${workers === 1 ? 'a thread' : `${workers} threads`}, ${limit} (${reason})`
+  const [one, many] = engine.name === 'subprocess' ? ['a process', 'processes'] : ['a thread', 'threads']
+  return `in ${workers === 1 ? one : `${workers} ${many}`}, ${limit} (${reason})`
 }
 
 function renderMemory({ initial, max, cap }: Inspection['modules'][number]['memories'][number]): string {

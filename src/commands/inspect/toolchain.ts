@@ -1,3 +1,4 @@
+import { customSections } from '../../plugin/module.ts'
 import { Reader } from '../../plugin/module-reader.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 
@@ -16,13 +17,13 @@ export interface Toolchain {
  * @see {@link https://github.com/WebAssembly/tool-conventions/blob/main/ProducersSection.md}
  */
 export function guessToolchain(
-  plugin: Pick<Plugin, 'module' | 'imports' | 'exports'>,
+  plugin: Pick<Plugin, 'imports' | 'exports'>,
   bytes: Uint8Array,
 ): Toolchain | undefined {
   // The interpreter is in a Rust program, and says more than that.
   if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('quickjs'))
     return { name: 'JavaScript (QuickJS)', because: 'it contains the word "quickjs"' }
-  return fromProducers(plugin.module) ?? fromNames(plugin)
+  return fromProducers(bytes) ?? fromNames(plugin, bytes)
 }
 
 /** Tools that give a language away, the more telling ones first: TinyGo and Rust use LLVM, and C libraries. */
@@ -39,10 +40,10 @@ const PRODUCERS: readonly [pattern: RegExp, name: string][] = [
   [/^C\d*\b|clang/, 'C'],
 ]
 
-function fromProducers(module: WebAssembly.Module): Toolchain | undefined {
-  const [section] = WebAssembly.Module.customSections(module, 'producers')
+function fromProducers(bytes: Uint8Array): Toolchain | undefined {
+  const [section] = customSections(bytes, 'producers')
   if (!section) return undefined
-  const tools = readProducers(new Uint8Array(section))
+  const tools = readProducers(section)
   for (const [pattern, name] of PRODUCERS) {
     const tool = tools.find((each) => pattern.test(each))
     if (tool !== undefined) return { name, because: `its producers section says "${tool}"` }
@@ -74,12 +75,11 @@ const EXPORTS: readonly [names: readonly string[], name: string][] = [
   [['emscripten_stack_get_current'], 'C or C++ (Emscripten)'],
 ]
 
-function fromNames({
-  module,
-  imports,
-  exports,
-}: Pick<Plugin, 'module' | 'imports' | 'exports'>): Toolchain | undefined {
-  if (WebAssembly.Module.customSections(module, 'go:buildid').length > 0)
+function fromNames(
+  { imports, exports }: Pick<Plugin, 'imports' | 'exports'>,
+  bytes: Uint8Array,
+): Toolchain | undefined {
+  if (customSections(bytes, 'go:buildid').length > 0)
     return { name: 'Go', because: 'it has a go:buildid section' }
   const exported = exports.map(({ name }) => name)
   const found = EXPORTS.find(([names]) => names.every((name) => exported.includes(name)))

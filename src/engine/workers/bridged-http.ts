@@ -1,8 +1,8 @@
 import type { GuestHttp, HttpResponse } from '../../runtime/kernel-http.ts'
-import type { HostClient } from './host-client.ts'
+import type { HostAsker } from './host-client.ts'
 
 /** HTTP requests that the main thread sends, while the worker waits. */
-export function bridgedHttp(client: HostClient): GuestHttp {
+export function bridgedHttp(client: HostAsker): GuestHttp {
   return {
     isAsync: false,
     // Copies: a message carries all of the buffer in which bytes lie, and that is the kernel's memory.

@@ -1,9 +1,9 @@
 import type { KvClient, KvOperation } from '../../store/kv.ts'
 import type { HostOperations } from './host-bridge.ts'
-import type { HostClient } from './host-client.ts'
+import type { HostAsker } from './host-client.ts'
 
 /** The store of the main thread, as a worker sees it: the worker waits for it. */
-export function bridgedKv(client: HostClient): KvClient {
+export function bridgedKv(client: HostAsker): KvClient {
   return {
     sync: 'all',
     // What is read from the guest is a copy with a buffer of its own, so that no message carries more than it.

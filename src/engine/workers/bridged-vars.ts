@@ -1,9 +1,9 @@
 import type { Vars } from '../../runtime/kernel-vars.ts'
 import type { HostOperations } from './host-bridge.ts'
-import type { HostClient } from './host-client.ts'
+import type { HostAsker } from './host-client.ts'
 
 /** Variables that live on the main thread, as a worker sees them. */
-export function bridgedVars(client: HostClient): Vars {
+export function bridgedVars(client: HostAsker): Vars {
   return {
     get: (name) => client.ask('var_get', name) as Uint8Array | undefined,
     set: (name, value) => void client.ask('var_set', name, new Uint8Array(value)), // not all of its buffer

@@ -47,7 +47,7 @@ export class HostBridge {
       onAsked()
       const running = stamp.running()
       const caller = running && callerOf(running.call)
-      const answer = await this.#answer(request, { caller, signal, hasDeadline: this.#hasDeadline })
+      const answer = await this.answer(request, caller, signal)
       if (signal.aborted) return
       port.postMessage(answer)
       stamp.hostAnswered()
@@ -55,9 +55,15 @@ export class HostBridge {
     port.unref()
   }
 
-  async #answer({ operation, args }: HostRequest, call: HostCall): Promise<HostAnswer> {
+  /** @param caller - Whose call the guest runs that asks; undefined while it starts. @param signal - See {@link HostCall}. */
+  async answer(
+    { operation, args }: HostRequest,
+    caller: Caller | undefined,
+    signal: AbortSignal,
+  ): Promise<HostAnswer> {
     try {
-      return { value: await this.#operations[operation]?.(args, call) }
+      const run = Object.hasOwn(this.#operations, operation) ? this.#operations[operation] : undefined
+      return { value: await run?.(args, { caller, signal, hasDeadline: this.#hasDeadline }) }
     } catch (error) {
       return { failure: error instanceof Error ? error.message : String(error) }
     }

@@ -2,8 +2,14 @@ import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { HostAnswer, HostRequest } from './protocol.ts'
 import { monotonicMs, type Stamp } from './stamp.ts'
 
+/** Where what lives on the main thread can be asked for. */
+export interface HostAsker {
+  /** Whoever asks waits. @throws Error with the words of the host if it says no. */
+  ask(operation: string, ...args: readonly unknown[]): unknown
+}
+
 /** The worker's end of the bridge to what lives on the main thread only. Whoever asks waits, and the thread with it. */
-export class HostClient {
+export class HostClient implements HostAsker {
   readonly #port: MessagePort
   readonly #stamp: Stamp
 
@@ -32,7 +38,8 @@ export class HostClient {
   }
 }
 
-function readAnswer(answer: HostAnswer): unknown {
+/** @throws Error with the words of the host if it says no. */
+export function readAnswer(answer: HostAnswer): unknown {
   if ('failure' in answer) throw new Error(answer.failure)
   return answer.value
 }

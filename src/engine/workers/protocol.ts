@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads'
 import type { GuestLogLevel } from '../../log/guest-log.ts'
-import type { Plugin } from '../../plugin/plugin.ts'
+import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings } from '../../runtime/runtime.ts'
 import type { Isolation } from '../isolation.ts'
 
@@ -35,7 +35,7 @@ export interface WorkerStart {
 
 /** What instances are opened from. */
 export type InstantiablePlugin = Pick<
-  Plugin,
+  CompiledPlugin,
   'name' | 'digest' | 'module' | 'renewable' | 'imports' | 'exports' | 'linked'
 >
 

@@ -1,11 +1,12 @@
 import { BreakerOpenError, InstanceStartError } from '../../errors.ts'
+import type { Log } from '../../log/guest-log.ts'
 import { explainLimit } from '../../system-limits.ts'
 import type { EngineStats } from '../stats.ts'
 import { processThreads, type StartGate } from '../stuck-threads.ts'
+import type { Runner, RunnerKind, RunnerOwner, Unanswered } from './runner.ts'
 import type { ThreadStats } from './stamp.ts'
 import { startClock } from './start-clock.ts'
 import { processStarts, type QueuedStart, type StartQueue } from './start-queue.ts'
-import { type ThreadOptions, type ThreadOwner, type Unanswered, WorkerThread } from './thread.ts'
 
 /** Says of a thread that its time is up, and which limit that was. */
 export function startedLate(startTimeoutMs: number): string {
@@ -15,14 +16,17 @@ export function startedLate(startTimeoutMs: number): string {
 /** Starts that may fail in a row before the route's calls are refused at once. */
 const BREAKER_STARTS = 5
 
-export interface RosterOptions extends ThreadOptions {
-  /** Threads that run calls. */
+export interface RosterOptions {
+  /** Whose instances they have. */
+  readonly plugin: { readonly name: string }
+  readonly log: Log
+  /** Runners that run calls. */
   readonly workers: number
-  /** Threads that are kept ready to take the place of one that ended. */
+  /** Those that are kept ready to take the place of one that ended. */
   readonly spareWorkers: number
-  /** How long a thread and its instance may take to start, from when its turn has come. */
+  /** How long one and its instance may take to start, from when its turn has come. */
   readonly startTimeoutMs: number
-  /** Decides when a thread is started. Default: that of the process. */
+  /** Decides when one is started. Default: that of the process. */
   readonly starts?: StartQueue | undefined
   /** How long to wait after a failed start; twice as long after each other one in a row, up to 30 times. */
   readonly backoffMs: number
@@ -30,39 +34,40 @@ export interface RosterOptions extends ThreadOptions {
 
 /** Who uses the threads. */
 export interface RosterUser {
-  /** There is a thread that can take calls, or more of them. */
+  /** There is one that can take calls, or more of them. */
   available(): void
   /** A guest asks the host for something, and has no answer yet. */
   asking(): void
   /** @param ms - How long the guest ran. */
-  answered(thread: WorkerThread, ms: number): void
-  /** A thread has ended. */
+  answered(thread: Runner, ms: number): void
+  /** One has ended. */
   left(unanswered: Unanswered, reason: Error): void
-  /** No thread can be started. */
+  /** None can be started. */
   refused(error: Error): void
 }
 
 export type RosterStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
 
 /** What ends when a thread has started, or failed to. */
-interface StartingThread {
+interface Starting {
   stopClock(): void
   leaveQueue(): void
 }
 
 /** Keeps as many threads of a route ready as there are to be: it replaces those that end. */
-export class Roster implements ThreadOwner {
+export class Roster implements RunnerOwner {
   /** Settles when all that run calls are ready, or the first has failed to start. */
   readonly opened: Promise<void>
   readonly #options: Omit<RosterOptions, 'starts'>
+  readonly #kind: RunnerKind
   readonly #starts: StartQueue
   readonly #user: RosterUser
-  readonly #starting = new Map<WorkerThread, StartingThread>()
+  readonly #starting = new Map<Runner, Starting>()
   /** Those whose turn has not come, with what gives their place back. */
   readonly #queued = new Map<QueuedStart, () => void>()
   /** The first of them run calls, the others are spare. */
-  #ready: readonly WorkerThread[] = []
-  #threads: readonly WorkerThread[] = []
+  #ready: readonly Runner[] = []
+  #threads: readonly Runner[] = []
   readonly #ending = new Set<Promise<unknown>>()
   #isOpen = false
   #isClosed = false
@@ -75,19 +80,19 @@ export class Roster implements ThreadOwner {
   /** What those have done that ended. */
   #past = { recycled: 0, restarted: 0, droppedLines: 0 }
 
-  constructor({ starts = processStarts, ...options }: RosterOptions, user: RosterUser) {
-    this.#options = options // which go to threads: nothing that cannot cross
+  constructor(kind: RunnerKind, { starts = processStarts, ...options }: RosterOptions, user: RosterUser) {
+    this.#kind = kind
+    this.#options = options
     this.#starts = starts
     this.#user = user
     this.opened = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
-    const { route, plugin } = options
-    this.#gate = processThreads.gate({ route, digest: plugin.digest }, () => this.#gateChanged())
+    this.#gate = processThreads.gate(kind.owner, () => this.#gateChanged())
     if (this.#gate.refusal) this.#settle?.reject(this.#gate.refusal)
     this.#fill()
   }
 
   /** Those that may be given calls. */
-  get threads(): readonly WorkerThread[] {
+  get threads(): readonly Runner[] {
     return this.#threads
   }
 
@@ -107,9 +112,9 @@ export class Roster implements ThreadOwner {
   get trouble(): string | undefined {
     const stuck = this.#countStuck()
     if (this.#gate.isStuck) return this.refusal?.message
-    if (stuck > 0) return `${stuck} worker threads do not end`
+    if (stuck > 0) return `${stuck} ${this.#kind.many} do not end`
     if (this.#ready.length > 0) return undefined
-    return this.refusal?.message ?? 'no worker thread is ready'
+    return this.refusal?.message ?? `no ${this.#kind.one} is ready`
   }
 
   /** Of all threads. */
@@ -129,7 +134,7 @@ export class Roster implements ThreadOwner {
   }
 
   /** Ends a thread, whatever it does; another takes its place. */
-  retire(thread: WorkerThread): void {
+  retire(thread: Runner): void {
     this.#remove(thread)
     this.#end(thread)
     if (this.threads.length > 0) this.#user.available()
@@ -146,7 +151,7 @@ export class Roster implements ThreadOwner {
     await Promise.all(this.#ending)
   }
 
-  ready(thread: WorkerThread): void {
+  ready(thread: Runner): void {
     this.#setReady([...this.#ready, thread]) // first: whose turn is next depends on it
     this.#endStart(thread)
     this.#failedStarts = 0
@@ -158,21 +163,25 @@ export class Roster implements ThreadOwner {
     this.#user.available()
   }
 
+  free(): void {
+    this.#user.available()
+  }
+
   asking(): void {
     this.#user.asking()
   }
 
-  answered(thread: WorkerThread, ms: number): void {
+  answered(thread: Runner, ms: number): void {
     this.#user.answered(thread, ms)
   }
 
-  broken(thread: WorkerThread, reason: Error): void {
+  broken(thread: Runner, reason: Error): void {
     if (!this.#remove(thread)) return
     this.#end(thread)
     this.#startFailed(reason)
   }
 
-  ended(thread: WorkerThread, unanswered: Unanswered, reason: Error): void {
+  ended(thread: Runner, unanswered: Unanswered, reason: Error): void {
     const hadStarted = !this.#starting.has(thread)
     this.#endStart(thread)
     const wasReady = this.#remove(thread)
@@ -241,7 +250,7 @@ export class Roster implements ThreadOwner {
       return
     }
     try {
-      const thread = new WorkerThread(this.#options, this)
+      const thread = this.#kind.start(this)
       const stopClock = startClock(startTimeoutMs, () => {
         thread.fail(new InstanceStartError(plugin.name, startedLate(startTimeoutMs)))
         this.#end(thread)
@@ -253,7 +262,7 @@ export class Roster implements ThreadOwner {
     }
   }
 
-  #endStart(thread: WorkerThread): void {
+  #endStart(thread: Runner): void {
     const starting = this.#starting.get(thread)
     this.#starting.delete(thread)
     starting?.stopClock()
@@ -278,10 +287,13 @@ export class Roster implements ThreadOwner {
   /** What is ours says all that there is to say. */
   #logFailure(reason: Error): void {
     const why = reason instanceof InstanceStartError ? { reason: reason.message } : { err: reason }
-    this.#options.log.error({ plugin: this.#options.plugin.name, ...why }, 'a worker thread did not start')
+    this.#options.log.error(
+      { plugin: this.#options.plugin.name, ...why },
+      `a ${this.#kind.one} did not start`,
+    )
   }
 
-  #remove(thread: WorkerThread): boolean {
+  #remove(thread: Runner): boolean {
     const isReady = this.#ready.includes(thread)
     if (isReady) {
       this.#setReady(this.#ready.filter((each) => each !== thread))
@@ -297,12 +309,12 @@ export class Roster implements ThreadOwner {
     this.#past.droppedLines += droppedLines
   }
 
-  #setReady(ready: readonly WorkerThread[]): void {
+  #setReady(ready: readonly Runner[]): void {
     this.#ready = ready
     this.#threads = ready.slice(0, this.#options.workers)
   }
 
-  #end(thread: WorkerThread): void {
+  #end(thread: Runner): void {
     const ending: Promise<unknown> = thread.end().then(() => this.#ending.delete(ending))
     this.#ending.add(ending)
   }

@@ -19,6 +19,7 @@ import {
   type WorkerStart,
 } from './protocol.ts'
 import { Ring } from './ring.ts'
+import type { Runner, RunnerKind, RunnerOwner } from './runner.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
 import { isGone } from './waiting-calls.ts'
 
@@ -30,28 +31,6 @@ export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'i
   /** Takes what the guest logs while no call runs. */
   readonly log: Log
   readonly bridge: HostBridge
-}
-
-/** What a thread tells its owner. */
-export interface ThreadOwner {
-  /** Its first instance is open. */
-  ready(thread: WorkerThread): void
-  /** A guest asks the host for something, and has no answer yet. */
-  asking(): void
-  /** A call has ended, well or badly; it has been told. @param ms - How long the guest ran. */
-  answered(thread: WorkerThread, ms: number): void
-  /** It could not open another instance, and runs no more calls. */
-  broken(thread: WorkerThread, reason: Error): void
-  /** The thread has ended, or is written off. @param unanswered - Its calls. @param reason - Why, if it was not told to. */
-  ended(thread: WorkerThread, unanswered: Unanswered, reason: Error): void
-}
-
-/** What becomes of the calls of a thread that ended. */
-export interface Unanswered {
-  /** Their guests never started. */
-  readonly unbegun: readonly PendingCall[]
-  /** Their guests started. */
-  readonly lost: readonly PendingCall[]
 }
 
 /**
@@ -66,10 +45,17 @@ interface GivenCall {
   readonly call: PendingCall
 }
 
+/** Threads of their own for a route's instances. */
+export function threadKind(options: ThreadOptions): RunnerKind {
+  const start = (owner: RunnerOwner) => new WorkerThread(options, owner)
+  const owner = { route: options.route, digest: options.plugin.digest }
+  return { name: 'workers', one: 'worker thread', many: 'worker threads', owner, start }
+}
+
 /** The main thread's side of one worker thread. */
-export class WorkerThread {
+export class WorkerThread implements Runner {
   readonly #options: ThreadOptions
-  readonly #owner: ThreadOwner
+  readonly #owner: RunnerOwner
   readonly #worker: Worker
   readonly #stamp = new Stamp()
   readonly #calls: Ring
@@ -94,7 +80,7 @@ export class WorkerThread {
   #hasLeft = false
   #hasRun = false
 
-  constructor(options: ThreadOptions, owner: ThreadOwner) {
+  constructor(options: ThreadOptions, owner: RunnerOwner) {
     const { runtime, route, bridge, log: _log, ...start } = options
     const [calls, answers] = [Ring.allocate(RING_BYTES), Ring.allocate(RING_BYTES)]
     const [inputs, host] = [this.#inputs.port2, this.#host.port2]
@@ -132,6 +118,11 @@ export class WorkerThread {
   /** Whether it has answered a call. */
   get hasRun(): boolean {
     return this.#hasRun
+  }
+
+  /** Its ring says when it is full. */
+  mayTake(): boolean {
+    return true
   }
 
   /** How long it has been awake, on the main thread's clock, and has neither run a guest nor answered. */
@@ -192,10 +183,11 @@ export class WorkerThread {
   }
 
   /** Wakes the thread, if it sleeps. It need not ring now: who has woken it collects, until {@link rest}. */
-  wake(): void {
+  wake(): boolean {
     this.#silentSince ??= performance.now()
     this.#stamp.listen()
     if (this.#stamp.wake()) this.#worker.postMessage(0)
+    return true
   }
 
   /** Takes back what its guest has not begun. @returns the oldest first. */

@@ -46,6 +46,7 @@ async function tryNow(
           resolve()
           void own.end()
         },
+        free: () => undefined,
         asking: () => undefined,
         answered: () => undefined,
         broken: () => undefined,

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { loadFunctions } from '../../functions-module.ts'
-import type { Plugin } from '../../plugin/plugin.ts'
+import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
 import { kvImports, withKv } from '../../store/kv-imports.ts'
 import { openInline } from '../inline.ts'
@@ -29,7 +29,7 @@ export function runThread(runtime: Runtime): void {
 
 async function open(runtime: Runtime): Promise<void> {
   const engine = openInline({
-    plugin: start.plugin as Plugin,
+    plugin: start.plugin as CompiledPlugin,
     runtime,
     settings: await settingsOf(start),
     maxQueue: 1,

@@ -1,0 +1,120 @@
+/** What goes over the sockets between the server and a process of guests: a header, and bytes. */
+export interface Frame {
+  /** One of {@link TO_CHILD} or {@link FROM_CHILD}. */
+  readonly kind: number
+  /** Whose instance it is about: its number in the process. */
+  readonly instance: number
+  /** The number of a call; 0: of none. */
+  readonly call: number
+  /** How many bytes of the payload are a name, in front of the others. */
+  readonly nameBytes: number
+  /** How long the guest ran. */
+  readonly ms: number
+  readonly payload: Uint8Array
+}
+
+/** Kinds of frames to the process. */
+export const TO_CHILD = {
+  /** Open an instance: the payload is a {@link ProcessStart}, packed. */
+  start: 1,
+  /** Call an export: the payload is its name, then the input. */
+  call: 2,
+  /** Close the instance. */
+  close: 3,
+  /** What the host answers: a `HostAnswer`, packed. On a socket of its own. */
+  hostAnswer: 4,
+} as const
+
+/** Kinds of frames from the process. */
+export const FROM_CHILD = {
+  /** The instance is open. */
+  started: 1,
+  /** It could not be opened: the payload is a `CallFailure`, packed. */
+  startFailed: 2,
+  output: 3,
+  /** A `CallFailure`, packed. */
+  failure: 4,
+  /** A line of the guest: a `LogLine`, packed; the call is 0 while none runs. */
+  log: 5,
+  /** What the engine tells of itself: {@link STATS} numbers of 8 bytes. */
+  stats: 6,
+  /** The guest asks the host and waits: a `HostRequest`, packed. */
+  ask: 7,
+} as const
+
+/** Bytes of a header: length (u32), kind (u16), instance (u16), call (u32), bytes of the name (u32), ms (f64). */
+export const HEADER_BYTES = 24
+
+/** Writes a header at the beginning of a buffer. */
+export function writeHeader(
+  target: Buffer,
+  length: number,
+  { kind, instance, call, nameBytes, ms }: Omit<Frame, 'payload'>,
+): void {
+  target.writeUInt32LE(length, 0)
+  target.writeUInt16LE(kind, 4)
+  target.writeUInt16LE(instance, 6)
+  target.writeUInt32LE(call, 8)
+  target.writeUInt32LE(nameBytes, 12)
+  target.writeDoubleLE(ms, 16)
+}
+
+/** Takes frames out of the pieces in which a socket brings them. */
+export class FrameReader {
+  /** The most bytes that a payload may have: who writes may be hostile. */
+  maxBytes: number
+  readonly #onFrame: (frame: Frame) => void
+  #kept: Uint8Array[] = []
+  #keptBytes = 0
+  /** How many bytes there must be before it is worth to look again. */
+  #wanted = HEADER_BYTES
+
+  /** @param onFrame - Its payload is a part of what the socket brought, and can be kept. */
+  constructor(maxBytes: number, onFrame: (frame: Frame) => void) {
+    this.maxBytes = maxBytes
+    this.#onFrame = onFrame
+  }
+
+  /** @throws RangeError if a payload is too long, or a header makes no sense: nothing that follows can be read. */
+  push(piece: Uint8Array): void {
+    this.#keptBytes += piece.length
+    if (this.#keptBytes < this.#wanted) {
+      this.#kept.push(piece)
+      return
+    }
+    let rest = this.#kept.length === 0 ? asBuffer(piece) : Buffer.concat([...this.#kept, piece])
+    this.#kept = []
+    while (rest.length >= HEADER_BYTES) {
+      const end = HEADER_BYTES + this.#checkLength(rest.readUInt32LE(0))
+      if (rest.length < end) break
+      this.#onFrame(readFrame(rest, end))
+      rest = rest.subarray(end)
+    }
+    this.#keptBytes = rest.length
+    this.#wanted = rest.length < HEADER_BYTES ? HEADER_BYTES : HEADER_BYTES + rest.readUInt32LE(0)
+    if (rest.length > 0) this.#kept.push(rest)
+  }
+
+  #checkLength(length: number): number {
+    if (length <= this.maxBytes) return length
+    throw new RangeError(`a frame of ${length} bytes, more than ${this.maxBytes}`)
+  }
+}
+
+function readFrame(bytes: Buffer, end: number): Frame {
+  const nameBytes = bytes.readUInt32LE(12)
+  if (nameBytes > end - HEADER_BYTES)
+    throw new RangeError(`a name of ${nameBytes} bytes is longer than its frame`)
+  return {
+    kind: bytes.readUInt16LE(4),
+    instance: bytes.readUInt16LE(6),
+    call: bytes.readUInt32LE(8),
+    nameBytes,
+    ms: bytes.readDoubleLE(16),
+    payload: bytes.subarray(HEADER_BYTES, end),
+  }
+}
+
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength)
+}

@@ -1,0 +1,305 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { Duplex } from 'node:stream'
+import type { Log } from '../../log/guest-log.ts'
+import { printable } from '../../log/printable.ts'
+import { workerFile } from '../worker-file.ts'
+import { type Frame, FrameReader, HEADER_BYTES, TO_CHILD, writeHeader } from './frames.ts'
+import { pack } from './packed.ts'
+import { FD } from './pipes.ts'
+import type { ProcessNeeds, Sandbox } from './sandbox.ts'
+
+/** Who has instances in a process. */
+export interface Tenant {
+  /** Whether the process does something for it, or is going to. */
+  readonly isBusy: boolean
+  /** Bytes that a frame of it may have. */
+  readonly maxFrameBytes: number
+  /** The process has nothing to do, and it has waited for that. */
+  free(): void
+  /** @throws RangeError if it makes no sense: the process is ended. */
+  take(frame: Frame): void
+  /** The process has ended. @param isFault - Whether it did while it worked for this one, or for nobody. */
+  over(reason: Error, isFault: boolean): void
+}
+
+/** How a process is started. */
+export interface Launch {
+  sandbox(): Promise<Sandbox>
+  readonly cgroup: string | undefined
+  readonly needs: ProcessNeeds
+  readonly log: Log
+}
+
+/** How long a process may take to end once it was killed: longer, and it is written off. */
+const KILLED_MS = 2_000
+
+/** Characters that are kept of what a process writes on its standard error: V8's last words. */
+const LAST_WORDS = 4_096
+
+/** The server's side of a process. It does what its tenants ask of it, for one of them at a time. */
+export class GuestProcess {
+  readonly needs: ProcessNeeds
+  readonly #launch: Launch
+  readonly #tenants = new Map<number, Tenant>()
+  readonly #reader: FrameReader
+  readonly #exited: Promise<void>
+  #onExited: () => void = () => undefined
+  #lastNumber = 0
+  /** For whom it works. */
+  #turn: Tenant | undefined
+  /** Who waits for their turn, in its order. */
+  readonly #wanting = new Set<Tenant>()
+  #child: ChildProcess | undefined
+  /** What was to be written before it was there, or in this turn of the event loop. */
+  #unwritten: Uint8Array[] = []
+  #lastWords = ''
+  #failure: Error | undefined
+  #isKilled = false
+  #culprit: Tenant | undefined
+  #isOver = false
+
+  constructor(launch: Launch) {
+    this.needs = launch.needs
+    this.#launch = launch
+    this.#reader = new FrameReader(0, (frame) => this.#tenants.get(frame.instance)?.take(frame))
+    this.#exited = new Promise((resolve) => (this.#onExited = resolve))
+    this.#start().catch((error) => {
+      this.#failure ??= error instanceof Error ? error : new Error(String(error))
+      this.#end()
+    })
+  }
+
+  /** Whether it takes no tenants any more. */
+  get isEnding(): boolean {
+    return this.#isKilled || this.#isOver
+  }
+
+  get tenants(): Iterable<Tenant> {
+    return this.#tenants.values()
+  }
+
+  /** Of the system; undefined before it is there. */
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  /** Takes a tenant in. @returns its number. */
+  add(tenant: Tenant): number {
+    this.#lastNumber = (this.#lastNumber % 0xffff) + 1
+    this.#tenants.set(this.#lastNumber, tenant)
+    this.#reader.maxBytes = Math.max(this.#reader.maxBytes, tenant.maxFrameBytes)
+    return this.#lastNumber
+  }
+
+  /** Lets a tenant go for which nothing is done; the last one takes the process with it. */
+  leave(number: number): void {
+    const tenant = this.#tenants.get(number)
+    if (!tenant) return
+    this.#tenants.delete(number)
+    this.#wanting.delete(tenant)
+    if (this.#turn === tenant) this.passOn()
+    if (this.#tenants.size === 0) void this.kill()
+    else this.send({ kind: TO_CHILD.close, instance: number, call: 0, nameBytes: 0, ms: 0 }, [])
+    this.flush()
+  }
+
+  /** Whether it does something for this one now. If not, the tenant is told when it does. */
+  hasTurn(tenant: Tenant): boolean {
+    if (this.isEnding) return false
+    const isFree = !this.#turn || this.#turn === tenant || !this.#turn.isBusy
+    const isOthersTurn = tenant.isBusy && this.#wanting.size > 0 // what it has been given is done first
+    if (isFree && !isOthersTurn) {
+      this.#turn = tenant
+      return true
+    }
+    this.#wanting.add(tenant)
+    return false
+  }
+
+  /** To be called when nothing is done any more for the one whose turn it is. */
+  passOn(): void {
+    this.#turn = undefined
+    for (const next of [...this.#wanting]) {
+      this.#wanting.delete(next)
+      next.free()
+      if (this.#isWorking) return
+    }
+  }
+
+  get #isWorking(): boolean {
+    return this.#turn?.isBusy === true
+  }
+
+  /** Writes a frame, with the others of this turn. */
+  send(head: Omit<Frame, 'payload'>, payload: readonly Uint8Array[]): void {
+    const length = payload.reduce((sum, part) => sum + part.length, 0)
+    const isSmall = length <= SMALL_BYTES
+    const frame = Buffer.allocUnsafe(HEADER_BYTES + (isSmall ? length : 0))
+    writeHeader(frame, length, head)
+    this.#unwritten.push(frame)
+    if (!isSmall) {
+      this.#unwritten.push(...payload)
+      return
+    }
+    let at = HEADER_BYTES
+    for (const part of payload) {
+      frame.set(part, at)
+      at += part.length
+    }
+  }
+
+  /** What was sent goes out. */
+  flush(): void {
+    const tasks = this.#stream(FD.tasks)
+    if (!tasks || this.#unwritten.length === 0) return
+    const [first] = this.#unwritten
+    if (this.#unwritten.length === 1 && first) tasks.write(first)
+    else {
+      tasks.cork()
+      for (const part of this.#unwritten) tasks.write(part)
+      tasks.uncork()
+    }
+    this.#unwritten = []
+  }
+
+  /** Answers what a guest has asked, which waits for it. */
+  answerHost(instance: number, answer: unknown): void {
+    const payload = pack(answer)
+    const frame = Buffer.allocUnsafe(HEADER_BYTES)
+    writeHeader(frame, payload.length, { kind: TO_CHILD.hostAnswer, instance, call: 0, nameBytes: 0, ms: 0 })
+    const host = this.#stream(FD.host)
+    host?.write(frame)
+    host?.write(payload)
+  }
+
+  /**
+   * Ends it, whatever it does.
+   *
+   * @param cause - For whom: that it ends says nothing of the others.
+   * @returns false if it does not end, and is written off.
+   */
+  async kill(cause?: Tenant): Promise<boolean> {
+    this.#isKilled = true
+    this.#culprit ??= cause
+    this.#child?.kill('SIGKILL')
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(() => resolve(false), KILLED_MS)
+    })
+    const hasEnded = await Promise.race([this.#exited.then(() => true), late])
+    clearTimeout(timer)
+    if (!hasEnded) this.#launch.log.error({ pid: this.pid }, 'a process of guests does not end')
+    return hasEnded
+  }
+
+  async #start(): Promise<void> {
+    const { sandbox, needs, cgroup } = this.#launch
+    const { command, programArgs, report } = await sandbox()
+    if (this.#isKilled) return this.#end()
+    const [file, ...args] = [...command(needs), ...programArgs]
+    // A session of its own: what a terminal sends to all that it started is for the server.
+    const child = spawn(file, args, {
+      cwd: '/',
+      env: {},
+      detached: true,
+      stdio: [
+        'pipe',
+        'ignore',
+        'pipe',
+        ...PIPES,
+        ...(report.endsWithServer === 'thread' ? ['pipe' as const] : []),
+      ],
+    })
+    this.#child = child
+    child.on('error', (error) => {
+      this.#failure ??= error
+      this.#end() // nothing was started
+    })
+    child.on('close', (code, signal) => this.#end(new Error(this.#describe(code, signal))))
+    child.stdin?.on('error', ignoreClosed)
+    child.stderr?.on('error', ignoreClosed).on('data', (text: Buffer) => this.#hear(text))
+    for (const fd of Object.values(FD)) this.#stream(fd)?.on('error', ignoreClosed)
+    if (child.pid === undefined) return
+    this.#narrow(child.pid, cgroup)
+    child.stdin?.end(programText())
+    this.#stream(FD.answers)?.on('data', (piece: Buffer) => this.#take(piece))
+    this.flush()
+  }
+
+  /** Before it has seen anything of a guest. @throws if it cannot join its cgroup. */
+  #narrow(pid: number, cgroup: string | undefined): void {
+    try {
+      writeFileSync(`/proc/${pid}/oom_score_adj`, '1000') // if memory ends, this one rather than the server
+    } catch {
+      // where there is no such file, or it is not ours to write: the system chooses by itself
+    }
+    if (cgroup === undefined) return
+    try {
+      writeFileSync(`${cgroup}/cgroup.procs`, String(pid), { flag: 'a' })
+    } catch (error) {
+      void this.kill()
+      const { message } = error as Error
+      throw new Error(`its process cannot join the cgroup (--subprocess-cgroup): ${message}`, {
+        cause: error,
+      })
+    }
+  }
+
+  #take(piece: Buffer): void {
+    if (this.#isOver) return
+    try {
+      this.#reader.push(piece)
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      this.#failure ??= new Error(`its process does not keep to the protocol: ${error.message}`)
+      this.#reader.maxBytes = -1 // whatever follows
+      void this.kill()
+    }
+  }
+
+  #hear(text: Buffer): void {
+    if (this.#lastWords.length < LAST_WORDS) this.#lastWords += text.toString().slice(0, LAST_WORDS)
+  }
+
+  /** With V8's reason, if it has given one. */
+  #describe(code: number | null, signal: string | null): string {
+    const how = signal === null ? `exit code ${code}` : signal
+    const [fatal] = /^.*(?:FATAL ERROR|Fatal|Error).*$/m.exec(this.#lastWords) ?? []
+    return `its process ended with ${how}${fatal === undefined ? '' : `: ${printable(fatal.slice(0, 300))}`}`
+  }
+
+  #end(reason = new Error('its process did not start')): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#onExited()
+    const culprit = this.#culprit ?? (this.#turn?.isBusy ? this.#turn : undefined)
+    for (const tenant of this.#tenants.values())
+      tenant.over(this.#failure ?? reason, culprit === undefined || culprit === tenant)
+    this.#tenants.clear()
+  }
+
+  #stream(fd: number): Duplex | undefined {
+    const stream = this.#child?.stdio[fd]
+    return stream instanceof Duplex ? stream : undefined
+  }
+}
+
+/** Those of {@link FD}, but for the last: only a thread of the process needs that. */
+const PIPES = ['pipe', 'pipe', 'pipe'] as const
+
+/** Frames up to this size are copied into one piece. */
+const SMALL_BYTES = 16_384
+
+/** Who reads has ended: that is told by its end. */
+function ignoreClosed(): void {
+  // see above
+}
+
+let text: Buffer | undefined
+
+/** What a process runs. */
+function programText(): Buffer {
+  text ??= readFileSync(workerFile('kernel-process'))
+  return text
+}

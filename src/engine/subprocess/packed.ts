@@ -1,0 +1,152 @@
+/** What can be packed: plain data and bytes. What is `undefined` in an object or a list stays so. */
+export type Packable =
+  | undefined
+  | null
+  | boolean
+  | number
+  | string
+  | Uint8Array
+  | readonly Packable[]
+  | { readonly [name: string]: Packable }
+
+const TAG = {
+  undefined: 0,
+  null: 1,
+  false: 2,
+  true: 3,
+  number: 4,
+  string: 5,
+  bytes: 6,
+  list: 7,
+  object: 8,
+} as const
+
+/** How deep lists and objects may be in each other: what is read may be hostile. */
+const MAX_DEPTH = 16
+
+/**
+ * Plain data as bytes. Not `v8.serialize`: who reads it must be able to trust its reader with what a stranger wrote.
+ *
+ * @throws TypeError if a value is no data, such as a function.
+ */
+export function pack(value: unknown): Buffer {
+  const parts: Uint8Array[] = []
+  write(value, parts)
+  return Buffer.concat(parts)
+}
+
+/**
+ * Reads what {@link pack} wrote, or somebody who imitates it: makes nothing but plain data, and no more than the bytes
+ * hold. Bytes in it are copies.
+ *
+ * @throws RangeError if it is not well-formed.
+ */
+export function unpack(packed: Uint8Array): unknown {
+  const reader = new Reader(packed)
+  const value = reader.read(0)
+  if (!reader.isAtEnd) throw new RangeError('there is something behind the value')
+  return value
+}
+
+function write(value: unknown, parts: Uint8Array[]): void {
+  if (value === undefined) parts.push(Uint8Array.of(TAG.undefined))
+  else if (value === null) parts.push(Uint8Array.of(TAG.null))
+  else if (typeof value === 'boolean') parts.push(Uint8Array.of(value ? TAG.true : TAG.false))
+  else if (typeof value === 'number') parts.push(Uint8Array.of(TAG.number), numberBytes(value))
+  else if (typeof value === 'string') writeSized(TAG.string, Buffer.from(value), parts)
+  else if (value instanceof Uint8Array) writeSized(TAG.bytes, value, parts)
+  else if (Array.isArray(value)) {
+    parts.push(counted(TAG.list, value.length))
+    for (const each of value) write(each, parts)
+  } else if (typeof value === 'object') {
+    const entries = Object.entries(value)
+    parts.push(counted(TAG.object, entries.length))
+    for (const [name, each] of entries) {
+      writeSized(TAG.string, Buffer.from(name), parts)
+      write(each, parts)
+    }
+  } else throw new TypeError(`a ${typeof value} cannot be packed`)
+}
+
+function writeSized(tag: number, bytes: Uint8Array, parts: Uint8Array[]): void {
+  parts.push(counted(tag, bytes.length), bytes)
+}
+
+function counted(tag: number, count: number): Uint8Array {
+  const bytes = Buffer.alloc(5)
+  bytes.writeUInt8(tag, 0)
+  bytes.writeUInt32LE(count, 1)
+  return bytes
+}
+
+function numberBytes(value: number): Uint8Array {
+  const bytes = Buffer.alloc(8)
+  bytes.writeDoubleLE(value)
+  return bytes
+}
+
+class Reader {
+  readonly #bytes: Buffer
+  #at = 0
+
+  constructor({ buffer, byteOffset, byteLength }: Uint8Array) {
+    this.#bytes = Buffer.from(buffer, byteOffset, byteLength)
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#bytes.length
+  }
+
+  read(depth: number): Packable {
+    if (depth > MAX_DEPTH) throw new RangeError('it is too deep')
+    const tag = this.#take(1).readUInt8(0)
+    switch (tag) {
+      case TAG.undefined:
+        return undefined
+      case TAG.null:
+        return null
+      case TAG.false:
+        return false
+      case TAG.true:
+        return true
+      case TAG.number:
+        return this.#take(8).readDoubleLE(0)
+      case TAG.string:
+        return this.#take(this.#count()).toString()
+      case TAG.bytes:
+        return new Uint8Array(this.#take(this.#count())) // a copy: it fills its buffer
+      case TAG.list:
+        return this.#readList(this.#count(), depth)
+      case TAG.object:
+        return this.#readObject(this.#count(), depth)
+      default:
+        throw new RangeError(`there is no tag ${tag}`)
+    }
+  }
+
+  #readList(count: number, depth: number): Packable[] {
+    const list: Packable[] = []
+    for (let i = 0; i < count; i++) list.push(this.read(depth + 1))
+    return list
+  }
+
+  #readObject(count: number, depth: number): { readonly [name: string]: Packable } {
+    const entries: [string, Packable][] = []
+    for (let i = 0; i < count; i++) {
+      const name = this.read(MAX_DEPTH)
+      if (typeof name !== 'string') throw new RangeError('a name is no string')
+      entries.push([name, this.read(depth + 1)])
+    }
+    return Object.fromEntries(entries) // defines also `__proto__`, as what it is: a name
+  }
+
+  #count(): number {
+    return this.#take(4).readUInt32LE(0)
+  }
+
+  #take(count: number): Buffer {
+    if (count > this.#bytes.length - this.#at) throw new RangeError('it ends too early')
+    this.#at += count
+    return this.#bytes.subarray(this.#at - count, this.#at)
+  }
+}

@@ -1,0 +1,86 @@
+import type { Log } from '../../log/guest-log.ts'
+import { GuestProcess, type Tenant } from './guest-process.ts'
+import { logSandbox, openSandbox, type ProcessNeeds, type Sandbox, type SandboxOptions } from './sandbox.ts'
+
+/** The processes of a server in which its guests run. */
+export class GuestProcesses {
+  readonly #options: SandboxOptions
+  readonly #log: Log
+  readonly #open: () => Promise<Sandbox>
+  readonly #groups = new Map<string, ProcessGroup>()
+  #sandbox: Promise<Sandbox> | undefined
+
+  /** @param open - Finds out what narrows a process here. */
+  constructor(options: SandboxOptions, log: Log, open = () => openSandbox(options.user)) {
+    this.#options = options
+    this.#open = open
+    this.#log = log
+  }
+
+  /** @param name - Routes that say the same share processes; none: nobody does. */
+  group(name: string | undefined): ProcessGroup {
+    const known = name === undefined ? undefined : this.#groups.get(name)
+    if (known) return known
+    const launch = { sandbox: () => this.#openSandbox(), cgroup: this.#options.cgroup, log: this.#log }
+    const group = new ProcessGroup(launch)
+    if (name !== undefined) this.#groups.set(name, group)
+    return group
+  }
+
+  /** Found out once, when the first process is started. */
+  #openSandbox(): Promise<Sandbox> {
+    this.#sandbox ??= this.#open().then((sandbox) => {
+      logSandbox(sandbox, this.#options, this.#log)
+      return sandbox
+    })
+    return this.#sandbox
+  }
+}
+
+/** Processes that the routes of a name share: each has at most one instance of a route. */
+export class ProcessGroup {
+  readonly #launch: Omit<ConstructorParameters<typeof GuestProcess>[0], 'needs'>
+  readonly #needs = new Map<object, ProcessNeeds>()
+  #processes: GuestProcess[] = []
+
+  constructor(launch: Omit<ConstructorParameters<typeof GuestProcess>[0], 'needs'>) {
+    this.#launch = launch
+  }
+
+  /** A process that is started from now on has what this route needs, too. @returns ends that. */
+  join(route: object, needs: ProcessNeeds): () => void {
+    this.#needs.set(route, needs)
+    return () => void this.#needs.delete(route)
+  }
+
+  /** A process that has no instance of a route, and all that it needs; started if there is none. */
+  choose(route: object, isOfRoute: (tenant: Tenant) => boolean): GuestProcess {
+    const needs = this.#needs.get(route)
+    this.#processes = this.#processes.filter((process) => !process.isEnding)
+    const found = this.#processes.find(
+      (process) => (!needs || covers(process.needs, needs)) && ![...process.tenants].some(isOfRoute),
+    )
+    if (found) return found
+    const process = new GuestProcess({ ...this.#launch, needs: together([...this.#needs.values()]) })
+    this.#processes.push(process)
+    return process
+  }
+}
+
+function covers(has: ProcessNeeds, needs: ProcessNeeds): boolean {
+  return (
+    has.heapMiB >= needs.heapMiB &&
+    has.dataBytes >= needs.dataBytes &&
+    needs.reads.every((path) => has.reads.includes(path)) &&
+    needs.writes.every((path) => has.writes.includes(path))
+  )
+}
+
+function together(all: readonly ProcessNeeds[]): ProcessNeeds {
+  return {
+    heapMiB: Math.max(0, ...all.map(({ heapMiB }) => heapMiB)),
+    dataBytes: all.reduce((sum, { dataBytes }) => sum + dataBytes, 0),
+    reads: [...new Set(all.flatMap(({ reads }) => reads))],
+    writes: [...new Set(all.flatMap(({ writes }) => writes))],
+  }
+}

@@ -1,0 +1,293 @@
+import { execFile } from 'node:child_process'
+import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import process from 'node:process'
+import type { Log } from '../../log/guest-log.ts'
+
+/** What an operator may say about the processes of guests. */
+export interface SandboxOptions {
+  /** User and group, by number, that processes are given where the server is root: `65534:65534`. */
+  readonly user?: string | undefined
+  /** Folder of a cgroup that each process joins before it sees a guest. */
+  readonly cgroup?: string | undefined
+}
+
+/** What the guests of a process need: all else it does not get. */
+export interface ProcessNeeds {
+  /** Most memory of JavaScript, which garbage-collected types of WebAssembly live in, in MiB. */
+  readonly heapMiB: number
+  /** Most memory that can be written, all together, in bytes. */
+  readonly dataBytes: number
+  /** Files and folders that can be read. */
+  readonly reads: readonly string[]
+  /** Those that can be written. */
+  readonly writes: readonly string[]
+}
+
+/** What narrows a process, and whether it does here. */
+export interface SandboxReport {
+  readonly permissionModel: boolean
+  readonly networkNamespace: boolean
+  /** Those of interprocess communication and of host names. */
+  readonly otherNamespaces: boolean
+  /** User that the process is given; undefined: that of the server. */
+  readonly user: string | undefined
+  readonly capabilities: 'none' | 'kept'
+  readonly noNewPrivileges: boolean
+  readonly resourceLimits: boolean
+  /** Who ends it when the server ends while a guest runs. */
+  readonly endsWithServer: 'kernel' | 'thread'
+  /** Whether descriptors that the server itself was given, and did not close, are closed. */
+  readonly inheritedDescriptors: 'closed' | 'unknown'
+}
+
+/** How processes are started on this machine. */
+export interface Sandbox {
+  readonly report: SandboxReport
+  /** The words to start a process with. @param program - Arguments of its program. */
+  command(needs: ProcessNeeds): readonly [file: string, ...args: string[]]
+  /** Arguments of the program. */
+  readonly programArgs: readonly string[]
+}
+
+/** Without them, `nobody` of Debian, Red Hat and Alpine. */
+const NOBODY = '65534:65534'
+
+/** Where Linux has its tools. Not the `PATH`, which is nobody's to trust who starts what is to be narrow. */
+const TOOL_FOLDERS = ['/usr/bin', '/bin', '/usr/sbin', '/sbin', '/usr/local/bin']
+
+/** Open files of a process: its own, and those of its guests. */
+const OPEN_FILES = 256
+
+/** How long a trial of a tool may take. */
+const TRIAL_MS = 5_000
+
+/** The last of the descriptors that a process is given. */
+const LAST_FD = 6
+
+const O_CLOEXEC = 0o2000000
+
+/**
+ * Finds out what narrows a process here: each tool is tried as it will be used, in front of this Node.js.
+ *
+ * @param user - See {@link SandboxOptions}.
+ * @param folders - Where tools are looked for.
+ */
+export async function openSandbox(user = NOBODY, folders = TOOL_FOLDERS): Promise<Sandbox> {
+  const isLinux = process.platform === 'linux'
+  const isRoot = process.getuid?.() === 0
+  const namespaces = isLinux ? await choose([], namespaceChoices(findTool('unshare', folders), isRoot)) : NONE
+  const limits = isLinux ? await choose(namespaces.words, limitChoices(findTool('prlimit', folders))) : NONE
+  const before = [...namespaces.words, ...limits.words]
+  const privileges = isLinux
+    ? await choose(before, privilegeChoices(findTool('setpriv', folders), isRoot, user))
+    : NONE
+  const inherited = inheritedDescriptors()
+  const report: SandboxReport = {
+    permissionModel: PERMISSION_FLAG !== undefined,
+    networkNamespace: false,
+    otherNamespaces: false,
+    user: undefined,
+    capabilities: !isRoot || namespaces.holds.capabilities === 'none' ? 'none' : 'kept',
+    noNewPrivileges: false,
+    resourceLimits: false,
+    endsWithServer: 'thread',
+    inheritedDescriptors: inherited ? 'closed' : 'unknown',
+    ...namespaces.holds,
+    ...limits.holds,
+    ...privileges.holds,
+  }
+  const isWatched = report.endsWithServer === 'thread'
+  return {
+    report,
+    programArgs: [inherited?.join() ?? '', isWatched ? 'watch' : ''],
+    command(needs) {
+      const words = [
+        ...namespaces.words,
+        ...limits.words,
+        ...(limits === NONE ? [] : limitsOf(needs)),
+        ...privileges.words,
+        ...nodeWords(needs, isWatched),
+      ]
+      return [words[0] ?? process.execPath, ...words.slice(1)]
+    },
+  }
+}
+
+/** Says once what holds and what does not. */
+export function logSandbox({ report }: Sandbox, { cgroup }: SandboxOptions, log: Log): void {
+  const yes = (holds: boolean) => (holds ? 'yes' : 'no')
+  const words = [
+    `permission model ${yes(report.permissionModel)}`,
+    `network namespace ${yes(report.networkNamespace)}`,
+    `other namespaces ${yes(report.otherNamespaces)}`,
+    `user ${report.user ?? "the server's"}`,
+    `capabilities ${report.capabilities}`,
+    `no_new_privs ${yes(report.noNewPrivileges)}`,
+    `resource limits ${yes(report.resourceLimits)}`,
+    `ended with the server by ${report.endsWithServer === 'kernel' ? 'the kernel' : 'a thread'}`,
+    `inherited descriptors ${report.inheritedDescriptors}`,
+    `cgroup ${cgroup ?? 'none given'}`,
+  ]
+  log.info({ sandbox: { ...report, cgroup } }, `subprocess sandbox: ${words.join(', ')}`)
+}
+
+/** Words in front of a command, and what they bring about. */
+interface Wrapper {
+  readonly words: readonly string[]
+  readonly holds: Partial<SandboxReport>
+}
+
+const NONE: Wrapper = { words: [], holds: {} }
+
+/** The first with which Node.js starts. */
+async function choose(before: readonly string[], choices: readonly Wrapper[]): Promise<Wrapper> {
+  for (const choice of choices) if (await starts([...before, ...choice.words])) return choice
+  return NONE
+}
+
+function starts(words: readonly string[]): Promise<boolean> {
+  const [file = '', ...args] = [...words, process.execPath, '--version']
+  return new Promise((resolve) => {
+    execFile(file, args, { cwd: '/', env: {}, timeout: TRIAL_MS }, (error) => resolve(error === null))
+  })
+}
+
+/** A user namespace of its own takes the capabilities of a user that is not root in it, when it starts the next program. */
+function namespaceChoices(unshare: string | undefined, isRoot: boolean): Wrapper[] {
+  if (!unshare) return []
+  const net = { networkNamespace: true }
+  const all = { ...net, otherNamespaces: true }
+  const owned: Wrapper[] = [
+    { words: [unshare, '-c', '-n', '-i', '-u', '--'], holds: all },
+    { words: [unshare, '-c', '-n', '--'], holds: net },
+  ]
+  const direct: Wrapper[] = [
+    { words: [unshare, '-n', '-i', '-u', '--'], holds: all },
+    { words: [unshare, '-n', '--'], holds: net },
+  ]
+  return isRoot ? [...direct, ...owned] : owned
+}
+
+function limitChoices(prlimit: string | undefined): Wrapper[] {
+  if (!prlimit) return []
+  return [{ words: [prlimit, '--core=0', `--nofile=${OPEN_FILES}`], holds: { resourceLimits: true } }]
+}
+
+function privilegeChoices(setpriv: string | undefined, isRoot: boolean, user: string): Wrapper[] {
+  if (!setpriv) return []
+  const [uid = '', gid = uid] = user.split(':')
+  const other = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups']
+  const noCapabilities = ['--inh-caps=-all', '--bounding-set=-all']
+  const [noNew, dies] = ['--no-new-privs', '--pdeathsig=KILL']
+  const least = { noNewPrivileges: true } as const
+  const kernel = { ...least, endsWithServer: 'kernel' } as const
+  const asRoot: Wrapper[] = [
+    {
+      words: [setpriv, ...other, ...noCapabilities, noNew, dies, '--'],
+      holds: { ...kernel, user, capabilities: 'none' },
+    },
+    { words: [setpriv, ...noCapabilities, noNew, dies, '--'], holds: { ...kernel, capabilities: 'none' } },
+  ]
+  return [
+    ...(isRoot ? asRoot : []),
+    { words: [setpriv, noNew, dies, '--'], holds: kernel },
+    { words: [setpriv, noNew, '--'], holds: least },
+  ]
+}
+
+/**
+ * V8 reserves ten GiB of addresses for each memory of a guest: what counts is what can be written. Without files that may
+ * be written no byte of one can.
+ */
+function limitsOf({ dataBytes, writes }: ProcessNeeds): string[] {
+  return [`--data=${dataBytes}`, ...(writes.length === 0 ? ['--fsize=0'] : []), '--']
+}
+
+/** The flag of this version of Node.js. */
+const PERMISSION_FLAG = ['--permission', '--experimental-permission'].find((flag) =>
+  process.allowedNodeEnvironmentFlags.has(flag),
+)
+
+function nodeWords({ heapMiB, reads, writes }: ProcessNeeds, isWatched: boolean): string[] {
+  return [
+    process.execPath,
+    ...(PERMISSION_FLAG === undefined
+      ? []
+      : [
+          PERMISSION_FLAG,
+          ...outermost(reads).map((path) => `--allow-fs-read=${path}`),
+          ...outermost(writes).map((path) => `--allow-fs-write=${path}`),
+          ...(isWatched ? ['--allow-worker'] : []),
+        ]),
+    '--no-warnings',
+    '--no-addons',
+    '--disallow-code-generation-from-strings',
+    `--max-old-space-size=${heapMiB}`,
+    '--max-semi-space-size=2', // MiB: what calls leave behind is small, and a process is to be, too
+    '--v8-pool-size=2', // threads that compile: a guest's share of the cores is not to be four more
+    '--input-type=commonjs',
+    '-',
+  ]
+}
+
+/** @returns undefined if it is not there, or not to be run. */
+function findTool(name: string, folders: readonly string[]): string | undefined {
+  return folders
+    .map((folder) => `${folder}/${name}`)
+    .find((path) => {
+      try {
+        accessSync(path, constants.X_OK)
+        return true
+      } catch {
+        return false // the next folder may have it
+      }
+    })
+}
+
+/**
+ * Descriptors that whoever started the server left open for all that it starts. Node.js marks its own, so that no other
+ * program gets them.
+ *
+ * @returns undefined if that is not known: only Linux tells.
+ */
+function inheritedDescriptors(): number[] | undefined {
+  try {
+    return readdirSync('/proc/self/fdinfo')
+      .map(Number)
+      .filter((fd) => fd > LAST_FD && isInherited(fd))
+  } catch {
+    return undefined // there is none, or the server may not read it
+  }
+}
+
+function isInherited(fd: number): boolean {
+  try {
+    const [, flags = ''] =
+      /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1')) ?? []
+    return (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
+  } catch {
+    return false // it was closed meanwhile
+  }
+}
+
+/** What a module of host functions has to be read for: itself, and what lies beside it and below. */
+export function readsOfModule(path: string): string[] {
+  return [below(dirname(path))]
+}
+
+/** What a folder of a guest has to be read for; it is reached by its open descriptor, where there is `/proc`. */
+export function pathsOfFolder(path: string): string[] {
+  return process.platform === 'linux' ? [below(path), '/proc/self/fd/*'] : [below(path)]
+}
+
+/** The folder itself, too. */
+function below(folder: string): string {
+  return folder.endsWith('/') ? `${folder}*` : `${folder}/*`
+}
+
+/** Node.js 20 ends where one path is below another. */
+function outermost(paths: readonly string[]): string[] {
+  const isBelow = (path: string, other: string) => path !== other && path.startsWith(other.slice(0, -1))
+  return paths.filter((path) => !paths.some((other) => isBelow(path, other)))
+}

@@ -1,0 +1,93 @@
+import { resolve } from 'node:path'
+import type { Isolation } from '../engine/isolation.ts'
+import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subprocess/sandbox.ts'
+import type { SubprocessOptions } from '../engine/subprocess.ts'
+import { HostBridge } from '../engine/workers/host-bridge.ts'
+import { MEMORY_MAX } from '../plugin/plugin.ts'
+import type { InstanceSettings } from '../runtime/runtime.ts'
+import type { AllowedPath } from '../runtime/wasi.ts'
+import type { EngineChoice } from './engine-choice.ts'
+import type { ChosenRoute } from './open-route.ts'
+
+/** How long to wait after the first failed start of a process. */
+const BACKOFF_MS = 1_000
+
+const MIB = 1_048_576
+const PAGE = 65_536
+
+/** MiB of JavaScript's memory besides what garbage-collected types of a guest may have. */
+const OWN_HEAP_MIB = 64
+
+/** Bytes that a process may have besides what its guests are allowed: Node.js itself, its stacks, compiled code. */
+const OWN_BYTES = 1_024 * MIB
+
+/** How the processes of a route are to be. */
+export function subprocessOptions(
+  { options, plugin, parts, processes }: ChosenRoute,
+  { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'subprocess' }>,
+  instances: InstanceSettings,
+  isolation: Isolation,
+): SubprocessOptions {
+  const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs } = options
+  const { functions: _functions, log, ...settings } = instances
+  const wasi = settings.wasi && {
+    ...settings.wasi,
+    allowedPaths: (settings.wasi.allowedPaths ?? []).map(absolute),
+  }
+  const functions = typeof options.functions === 'string' ? resolve(options.functions) : undefined
+  const memoryMax = (options.memoryMax ?? plugin.settings?.memory.maxPages ?? MEMORY_MAX) * PAGE
+  return {
+    plugin: { name: plugin.name, digest: plugin.digest, modules: plugin.uncompiled ?? [] },
+    settings: { ...settings, wasi },
+    functions,
+    isolation,
+    hostParts: parts.bridged.names,
+    bridge: new HostBridge(parts.bridged.operations, Number.isFinite(timeoutMs)),
+    group: processes.group(options.process),
+    needs: needsOf(
+      memoryMax * (1 + plugin.linked.length),
+      settings.blockLimit,
+      functions,
+      wasi?.allowedPaths,
+    ),
+    log,
+    workers,
+    spareWorkers,
+    startTimeoutMs,
+    backoffMs: BACKOFF_MS,
+    timeoutMs,
+    idempotent,
+    maxQueue,
+    maxQueueBytes,
+    maxWaitMs,
+  }
+}
+
+/**
+ * Memory of JavaScript is where garbage-collected types live: it may become as large as the memory of the guest, so that
+ * a guest which uses one in the place of the other gets the same.
+ */
+function needsOf(
+  memoryBytes: number,
+  blockLimit: number,
+  functions: string | undefined,
+  folders: readonly AllowedPath[] = [],
+): ProcessNeeds {
+  const heapMiB = OWN_HEAP_MIB + Math.ceil(memoryBytes / MIB)
+  return {
+    heapMiB,
+    // Of an instance that takes another's place both are there for a while; and what is exchanged is copied.
+    dataBytes: OWN_BYTES + 2 * heapMiB * MIB + 2 * memoryBytes + 4 * blockLimit,
+    reads: [...(functions === undefined ? [] : readsOfModule(functions)), ...folders.flatMap(pathsOf)],
+    writes: folders.filter(({ readOnly }) => !readOnly).flatMap(pathsOf),
+  }
+}
+
+function pathsOf({ host }: AllowedPath): string[] {
+  return pathsOfFolder(host)
+}
+
+/** A process has another working directory. */
+function absolute(path: AllowedPath): AllowedPath {
+  return { ...path, host: resolve(path.host) }
+}
