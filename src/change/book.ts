@@ -94,7 +94,7 @@ export class Book {
     const refuse = (what: string) =>
       edit
         ? new AdminForbiddenError(what)
-        : new StateInvalidError(this.#store.place, `${what} (allowedPaths) is not in the configuration`)
+        : new StateInvalidError(this.#store.place, `${what} can be set in the configuration only`)
     const changes = edit?.(this.#changes, merged) ?? this.#changes
     const making = new Making(changes, this.#store, added, refuse, place)
     return {
@@ -232,6 +232,7 @@ class Making {
       return []
     }
     const given = givenOf(options, merged)
+    this.#refuseEngine(id, options, merged)
     return [{ given, name, from: 'admin API', ...(await this.#load(name, change, given)) }]
   }
 
@@ -251,6 +252,14 @@ class Making {
     return { plugin, next: { plugin: await compile(second.digest), percent: second.percent } }
   }
 
+  /** Guests that the configuration keeps in processes stay there. */
+  #refuseEngine(id: string, options: { readonly engine?: unknown }, merged: Merged): void {
+    const { engine, ...others } = options
+    const { engine: configured } = toData(givenOf(others, merged)) as { readonly engine?: unknown }
+    if (configured === 'subprocess' && engine !== undefined && engine !== configured)
+      throw this.#refuse(`The engine of route ${id}, which is subprocess in the configuration,`)
+  }
+
   /** A version of a manifest that the configuration had earlier opens what that opens now, and nothing else. */
   #refuseFolders(plugin: string, { digest, settings }: Version): void {
     const open = this.#folders.get(plugin) ?? []
@@ -259,7 +268,9 @@ class Making {
         !open.some((each) => each.host === host && each.guest === guest && (readOnly || !each.readOnly)),
     )
     if (beyond)
-      throw this.#refuse(`The folder ${beyond.host} of version ${digest.slice(0, 12)} of plug-in ${plugin}`)
+      throw this.#refuse(
+        `The folder ${beyond.host} (allowedPaths) of version ${digest.slice(0, 12)} of plug-in ${plugin}`,
+      )
   }
 
   /** Checked already: the routes of the configuration were loaded by it. */

@@ -93,8 +93,28 @@ test('the options that no edit may set are these', () => {
   const others = names.filter((name) => !EDITABLE_OPTIONS.some((editable) => editable === name))
   // A new option is refused until it is in the list: does it open code, files or limits of the process?
   expect(others.sort()).toEqual(
-    ['plugin', 'functions', 'links', 'allowedPaths', 'onCall', 'onResult', 'onError'].sort(),
+    ['plugin', 'functions', 'links', 'allowedPaths', 'process', 'onCall', 'onResult', 'onError'].sort(),
   )
+})
+
+test('a route of the API stays in the processes that the configuration asks for, and so does one of state.json', async () => {
+  const cwd = temporaryFolder()
+  const { api } = await startWithAdmin([guest('echo'), '--engine', 'subprocess'])
+  const put = (engine: string | undefined) =>
+    api('POST', '/api/routes', { plugin: 'echo', url: `/${engine}`, ...(engine && { engine }) })
+  expect((await put('inline')).status).toBe(403)
+  expect((await put('workers')).status).toBe(403)
+  expect((await put('subprocess')).status).toBe(201)
+  expect((await put(undefined)).status).toBe(201)
+
+  stateOf(
+    cwd,
+    { plugins: [plugin('x', true, SETTINGS)], routes: [route({ plugin: 'x', engine: 'inline' })] },
+    [UPPER],
+  )
+  const args = [guest('echo'), '--engine', 'subprocess', '--state', 'state', '0']
+  const { code, stderr } = await run(args, {}, { cwd })
+  expect([code, stderr]).toEqual([2, expect.stringContaining('engine')])
 })
 
 test.each<[string, object]>([
