@@ -106,17 +106,6 @@ function choose(random: () => number, where: 'inline' | 'threads'): string {
   return 'x'
 }
 
-/** The same numbers for the same seed, from 0 to 1. (mulberry32) */
-export function randomOf(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
-
 /** @throws if it takes so long that a request must hang. */
 async function inTime<Value>(promise: Promise<Value>): Promise<Value> {
   let timer: NodeJS.Timeout | undefined

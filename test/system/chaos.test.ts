@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
-import { chaosRoutes, HANG_MS, rage, randomOf, SAME_USER } from '../support/chaos.ts'
+import { chaosRoutes, HANG_MS, rage, SAME_USER } from '../support/chaos.ts'
 import { expectWell } from '../support/faults.ts'
 import { guest } from '../support/guest.ts'
+import { randomOf } from '../support/random.ts'
 import { startServerProcess } from '../support/serve-process.ts'
 
 /*
