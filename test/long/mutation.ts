@@ -1,10 +1,10 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { cpus } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import { apply, type Mutant, mutantsOf } from './mutants.ts'
+import { keepSection, renderOrigin } from './page.ts'
 import { findImporters, relatedTests } from './related-tests.ts'
 import { broken, type Outcome, Tree } from './tree.ts'
 
@@ -72,7 +72,7 @@ await Promise.all(trees.map(tryMutants))
 
 const section = renderResults()
 console.log(section)
-if (values.only === '') keep(section)
+if (values.only === '') keepSection('mutation', section)
 if (scoreOf(results) < FLOOR) process.exitCode = 1
 
 /** Tries one mutant after another, until all are tried or the time is over. */
@@ -97,9 +97,8 @@ function renderResults(): string {
   const folderOf = ({ mutant }: Result) => mutant.file.split('/').slice(0, 2).join('/')
   const folders = [...new Set(results.map(folderOf))].sort()
   const survivors = results.filter(({ outcome }) => outcome === 'survived')
-  const machine = `${cpus()[0]?.model ?? 'unknown CPU'}, ${cpus().length} cores`
   return [
-    `${new Date().toISOString().slice(0, 10)}, Node ${process.version}, ${machine}. Seed ${seed}, ${minutes} minutes: ` +
+    `${renderOrigin()}. Seed ${seed}, ${minutes} minutes: ` +
       `${results.length} of ${all.length} mutants. The score must be ${FLOOR} % or more.`,
     [
       '| sources | killed | timed out | survived | refused by the compiler | score |',
@@ -138,13 +137,4 @@ function renderDiff(mutant: Mutant): string {
     ...lines('-', source.slice(from, to)),
     ...lines('+', mutated),
   ].join('\n')
-}
-
-function keep(section: string): void {
-  const path = join(root, 'docs/long-tests.md')
-  const text = readFileSync(path, 'utf8')
-  const [begin, end] = ['<!-- mutation -->\n', '<!-- end of mutation -->']
-  const [from, to] = [text.indexOf(begin), text.indexOf(end)]
-  if (from < 0 || to < from) throw new Error(`${path} has no markers ${begin.trim()} and ${end}`)
-  writeFileSync(path, `${text.slice(0, from + begin.length)}\n${section}\n\n${text.slice(to)}`)
 }

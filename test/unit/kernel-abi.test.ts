@@ -2,12 +2,10 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type KernelMemory, openKernelMemory } from '../../src/runtime/kernel-memory.ts'
-import { KernelModel } from '../support/kernel-model.ts'
+import { type Abi, KernelModel } from '../support/kernel-model.ts'
 import { runs } from '../support/runs.ts'
 
 const LIMIT = 300_000
-
-type Abi = Record<string, (...args: (bigint | number)[]) => bigint | number | undefined>
 
 function abiOf(memory: KernelMemory): Abi {
   return memory.functions as unknown as Abi
