@@ -1,11 +1,15 @@
 import type { FastifyRequest } from 'fastify'
 import { SimplismBrokenError } from '../errors.ts'
+import { GUEST_LIMITS } from '../guest-limits.ts'
 import { isRepeatable } from './answer-headers.ts'
 import type { Contract } from './contract.ts'
+import { readGivenHeaders } from './given-headers.ts'
 import { goHeader, readGoHeaders } from './go-headers.ts'
 import { sniffType } from './go-sniff.ts'
 import { type HttpAnswer, sendAnswer } from './http-answer.ts'
+import { AnswerProblem, isNull, type JsonSpan, readText, scanObject } from './json-scanner.ts'
 import type { ContractOptions } from './named.ts'
+import { readStatus } from './status.ts'
 
 /**
  * Runs plug-ins of Simplism 0.1.3 (bots-garden/simplism) unmodified. As there, one function answers all methods, and its
@@ -35,43 +39,38 @@ function renderRequest({ raw, method, body }: FastifyRequest): object {
 
 /** @throws {@link SimplismBrokenError} */
 function readAnswer(output: Uint8Array): HttpAnswer {
-  const { body = '', header = {}, code = 200 } = readFields(output)
-  if (typeof body !== 'string') throw new SimplismBrokenError('body must be a string')
-  if (!Number.isInteger(code) || Number(code) < 200 || Number(code) > 599) {
-    throw new SimplismBrokenError('code must be a whole number from 200 to 599')
+  try {
+    return readFields(output)
+  } catch (error) {
+    throw error instanceof AnswerProblem ? new SimplismBrokenError(error.message) : error
   }
-  const bytes = Buffer.from(body)
-  return { status: Number(code), headers: readHeaders(header), body: { bytes, type: sniffType(bytes) } }
 }
+
+const LIMITS = { what: 'the output', depth: GUEST_LIMITS.jsonDepth, items: GUEST_LIMITS.jsonFields }
+
+function readFields(output: Uint8Array): HttpAnswer {
+  const fields = presentFields(output)
+  const [body, header, code] = [fields.get('body'), fields.get('header'), fields.get('code')]
+  const bytes = body ? readText(output, body) : EMPTY
+  if (!bytes) throw new AnswerProblem('body must be a string')
+  return {
+    status: code ? readStatus(output, code, 'code') : 200,
+    headers: header ? readHeaders(output, header) : new Map(),
+    body: { bytes, type: sniffType(bytes) },
+  }
+}
+
+const EMPTY = new Uint8Array()
 
 /** Go takes names in any case, and null for what is not there. */
-function readFields(output: Uint8Array): Record<string, unknown> {
-  const value = parse(output)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new SimplismBrokenError('the output is not a JSON object')
-  }
-  const present = Object.entries(value).filter(([, field]) => field !== null)
-  return Object.fromEntries(present.map(([name, field]) => [name.toLowerCase(), field]))
+function presentFields(output: Uint8Array): ReadonlyMap<string, JsonSpan> {
+  const present = scanObject(output, LIMITS).filter(([, value]) => !isNull(output, value))
+  return new Map(present.map(([name, value]) => [name.toLowerCase(), value]))
 }
 
-function parse(output: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(output.buffer, output.byteOffset, output.byteLength).toString())
-  } catch {
-    throw new SimplismBrokenError('the output is not JSON') // why not would quote it
-  }
-}
-
-function readHeaders(header: unknown): Map<string, string[]> {
+function readHeaders(output: Uint8Array, span: JsonSpan): Map<string, string[]> {
   const headers = new Map<string, string[]>()
-  if (typeof header !== 'object' || header === null || Array.isArray(header)) {
-    throw new SimplismBrokenError('header must be an object')
-  }
-  for (const [name, value] of Object.entries(header)) {
-    const texts = [value ?? []].flat()
-    if (!texts.every((text) => typeof text === 'string')) {
-      throw new SimplismBrokenError('header must hold strings, or arrays of strings')
-    }
+  for (const [name, texts] of readGivenHeaders(output, span, 'header', true)) {
     const values = texts.flatMap((text) => goHeader(name, text) ?? [])
     const lowerName = name.toLowerCase()
     if (values.length > 0) headers.set(lowerName, isRepeatable(lowerName) ? values : values.slice(0, 1))

@@ -1,0 +1,18 @@
+/**
+ * What of a guest's answers the event loop reads, besides bytes that it only hands on: more is refused, before anything
+ * is made of it. That keeps an answer below 5 ms a MiB. `outputLimit` bounds an answer as a whole.
+ */
+export const GUEST_LIMITS = {
+  /** Arrays and objects within each other, in an answer of the contracts `http` and `simplism`; the outermost counts. */
+  jsonDepth: 1_000,
+  /** Fields of such an answer. `http` knows four, `simplism` ignores those that it does not know. */
+  jsonFields: 64,
+  /** Header lines of such an answer: names, or values where a name has several. */
+  headerLines: 256,
+  /** Bytes of their names and values: what Node's own clients read. */
+  headerBytes: 16_384,
+  /** Bytes of the JSON that the headers are in, with its white space and escapes. */
+  headerJsonBytes: 65_536,
+  /** Bytes of a text that is not UTF-8, where a contract replaces what is not: that takes ten times as long as text does. */
+  replacedBytes: 262_144,
+} as const
