@@ -1,6 +1,6 @@
 /**
- * What of a guest's answers the event loop reads, besides bytes that it only hands on: more is refused, before anything
- * is made of it. That keeps an answer below 5 ms a MiB. `outputLimit` bounds an answer as a whole.
+ * What of a guest's answers and requests the event loop reads, besides bytes that it only hands on: more is refused, or
+ * cut, before anything is made of it. That keeps an answer below 5 ms a MiB. `outputLimit` bounds an answer as a whole.
  */
 export const GUEST_LIMITS = {
   /** Arrays and objects within each other, in an answer of the contracts `http` and `simplism`; the outermost counts. */
@@ -15,4 +15,16 @@ export const GUEST_LIMITS = {
   headerJsonBytes: 65_536,
   /** Bytes of a text that is not UTF-8, where a contract replaces what is not: that takes ten times as long as text does. */
   replacedBytes: 262_144,
+  /** Bytes of the message with which a guest fails; the rest is cut. */
+  errorBytes: 65_536,
+  /** Characters of a line that a guest logs; the rest is cut. */
+  logLine: 8_192,
+  /** Lines that a call may log; the others are counted, and the count is logged. */
+  logLines: 100,
+  /** Bytes of the JSON of a request to another server: URL and headers, which servers take in smaller sizes only. */
+  httpJsonBytes: 65_536,
+  /** Headers of such a request. */
+  httpHeaders: 256,
+  /** Characters of its URL. */
+  httpUrl: 16_384,
 } as const

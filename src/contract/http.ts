@@ -62,7 +62,8 @@ function readHeaders(raw: readonly string[]): Record<string, string | string[]> 
     const name = String(raw[i]).toLowerCase()
     const value = String(raw[i + 1])
     const before = headers[name]
-    headers[name] = before === undefined ? value : [before, value].flat()
+    if (Array.isArray(before)) before.push(value)
+    else headers[name] = before === undefined ? value : [before, value]
   }
   return headers
 }

@@ -64,7 +64,8 @@ const EMPTY = new Uint8Array()
 
 /** Go takes names in any case, and null for what is not there. */
 function presentFields(output: Uint8Array): ReadonlyMap<string, JsonSpan> {
-  const present = scanObject(output, LIMITS).filter(([, value]) => !isNull(output, value))
+  const fields = new Map(scanObject(output, LIMITS))
+  const present = [...fields].filter(([, value]) => !isNull(output, value))
   return new Map(present.map(([name, value]) => [name.toLowerCase(), value]))
 }
 

@@ -1,3 +1,4 @@
+import { GUEST_LIMITS } from '../guest-limits.ts'
 import type { LineRate } from './line-rate.ts'
 
 /** The levels at which a guest can log. */
@@ -6,9 +7,6 @@ export type GuestLogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error'
 /** Where a call's log lines go; a Fastify request's `log` is one, and so is any pino logger. */
 export type Log = { readonly [level in GuestLogLevel]: (fields: object, message: string) => void }
 
-/** Longest line that is logged, in characters; the rest of it is cut. */
-const MAX_LINE = 8_192
-
 /** Limits of an engine's lines, besides those of a call. */
 export interface LogLimits {
   readonly lineRate?: LineRate | undefined
@@ -16,8 +14,7 @@ export interface LogLimits {
   readonly onDroppedLines?: ((lines: number) => void) | undefined
 }
 
-/** Lines that one call may log; the others are counted, and the count is logged when the call ends. */
-const MAX_LINES = 100
+const { logLine: MAX_LINE, logLines: MAX_LINES } = GUEST_LIMITS
 
 /**
  * Takes the log lines of an instance to the log of the call that is running, so that they carry its request id. They

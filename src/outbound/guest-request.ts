@@ -1,4 +1,5 @@
 import { OutboundRequestInvalidError } from '../errors.ts'
+import { GUEST_LIMITS } from '../guest-limits.ts'
 import { isHeader } from '../header-value.ts'
 import { printable } from '../log/printable.ts'
 
@@ -9,8 +10,7 @@ export interface GuestRequest {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Bytes of the JSON of a request: a URL and headers, which servers take in smaller sizes only. */
-const MAX_JSON = 65_536
+const { httpJsonBytes: MAX_JSON, httpHeaders: MAX_HEADERS, httpUrl: MAX_URL } = GUEST_LIMITS
 
 /**
  * Reads the JSON that a guest gives to Extism's `http_request`: `{ "url", "method"?, "headers"? }`. Extism knows `header`
@@ -25,6 +25,8 @@ export function parseGuestRequest(json: Uint8Array): GuestRequest {
 
   const { url, method, headers, header } = request
   if (typeof url !== 'string') throw new OutboundRequestInvalidError('"url" must be text')
+  if (url.length > MAX_URL)
+    throw new OutboundRequestInvalidError(`"url" is longer than ${MAX_URL} characters`)
   if (typeof (method ?? '') !== 'string') throw new OutboundRequestInvalidError('"method" must be text')
   return { url, method: String(method ?? 'GET'), headers: readHeaders(headers ?? header ?? {}) }
 }
@@ -39,7 +41,10 @@ function parseJson(json: Uint8Array): unknown {
 
 function readHeaders(headers: unknown): Record<string, string> {
   if (!isRecord(headers)) throw new OutboundRequestInvalidError('"headers" must be an object')
-  const entries = Object.entries(headers).map(([name, value]): [string, string] => {
+  const given = Object.entries(headers)
+  if (given.length > MAX_HEADERS)
+    throw new OutboundRequestInvalidError(`"headers" are more than ${MAX_HEADERS}`)
+  const entries = given.map(([name, value]): [string, string] => {
     if (typeof value === 'string') return [name, value]
     throw new OutboundRequestInvalidError(`header ${quote(name)} must be text`)
   })
@@ -107,9 +112,10 @@ function checkHeaders(headers: Readonly<Record<string, string>>): Map<string, st
       throw new OutboundRequestInvalidError(`header ${quote(name)} has characters that cannot be sent`)
     all.set(name.toLowerCase(), value)
   }
-  const named = (all.get('connection') ?? '').toLowerCase().split(/\s*,\s*/)
+  const connection = all.get('connection') ?? ''
+  const named = new Set(connection.split(',').map((name) => name.trim().toLowerCase()))
   for (const name of all.keys()) {
-    if (CONNECTION_HEADERS.has(name) || name.startsWith('proxy-') || named.includes(name)) all.delete(name)
+    if (CONNECTION_HEADERS.has(name) || name.startsWith('proxy-') || named.has(name)) all.delete(name)
   }
   return all
 }

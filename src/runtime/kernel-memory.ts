@@ -1,3 +1,4 @@
+import { GUEST_LIMITS } from '../guest-limits.ts'
 import { KERNEL_WASM } from './kernel-wasm.ts'
 
 /** The host's side of `kernel.wasm`: puts blocks in and takes them out. What the guest gets is `functions`. */
@@ -20,7 +21,7 @@ export interface KernelMemory {
 
   /** Bytes of the error message that the guest set; 0 if none. */
   errorLength(): number
-  /** The error message, decoded: what is no UTF-8 becomes U+FFFD. */
+  /** The error message up to `errorBytes` of {@link GUEST_LIMITS}, decoded: what is no UTF-8 becomes U+FFFD. */
   error(): string
 
   /**
@@ -119,7 +120,8 @@ class LinkedKernelMemory implements KernelMemory {
 
   error(): string {
     const at = this.#word(ROOT.errorAt)
-    return utf8.decode(this.#bytes.subarray(at, at + this.#word(ROOT.error)))
+    const length = Math.min(this.#word(ROOT.error), GUEST_LIMITS.errorBytes)
+    return utf8.decode(this.#bytes.subarray(at, at + length))
   }
 
   read(handle: bigint): Uint8Array {

@@ -7,6 +7,7 @@ import {
   OutputTooLargeError,
   RuntimeUnfitError,
 } from '../errors.ts'
+import { GUEST_LIMITS } from '../guest-limits.ts'
 import { GuestLog } from '../log/guest-log.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { initialisersOf } from '../plugin/start.ts'
@@ -249,7 +250,7 @@ const GUEST_ERROR = 'Plugin-originated error: '
 
 function toCallError(thrown: unknown, exportName: string, hostError: string | undefined): Error {
   if (thrown instanceof Error && thrown.message.startsWith(GUEST_ERROR)) {
-    return new GuestError(thrown.message.slice(GUEST_ERROR.length))
+    return new GuestError(thrown.message.slice(GUEST_ERROR.length).slice(0, GUEST_LIMITS.errorBytes))
   }
   // node:wasi ends a program by throwing a bare symbol.
   if (typeof thrown === 'symbol') return new GuestExitError(exportName)

@@ -1,6 +1,13 @@
 /** Most frames of a guest's stack that a log line names. */
 const MAX_FRAMES = 10
 
+/** A line is as long as the guest's names are. Of one that is longer only the function's number is read. */
+const MAX_LINE = 1_000
+
+const MAX_LINE_END = 64
+
+const LINE_END = /wasm-function\[(\d+)\]:0x[0-9a-f]+\)?$/
+
 /** Why a guest stopped half-way: what the engine says, and which of the guest's functions were running. */
 export interface Trap {
   /** The engine's reason, such as `unreachable` or `memory access out of bounds`. */
@@ -24,6 +31,10 @@ export function describeTrap(thrown: unknown): Trap {
  * name section has none, the function's likewise.
  */
 function guestFunction(line: string): string | undefined {
+  if (line.length > MAX_LINE) {
+    const index = LINE_END.exec(line.slice(-MAX_LINE_END))?.[1]
+    return index && `#${index}`
+  }
   const frame = /^\s+at (?:(.*) \()?wasm:\/\/wasm\/(?:(.*)-)?[0-9a-f]+:wasm-function\[(\d+)\]/.exec(line)
   if (!frame) return undefined
   const [, name, module, index] = frame

@@ -5,7 +5,7 @@ import {
   StoreFullError,
   StoreUnavailableError,
 } from '../errors.ts'
-import { keySpace } from './keys.ts'
+import { KEY_MAX, keySpace } from './keys.ts'
 import type { KeyPage, MaybePromise, Store, StoreSync } from './store.ts'
 
 /** What a plug-in may do with a store. */
@@ -113,6 +113,11 @@ function ttl(ttlMs: number): { ttlMs?: number } {
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 function decode(bytes: Uint8Array): string {
+  if (bytes.length > KEY_MAX) {
+    throw new KvArgumentInvalidError(
+      `the key, prefix or cursor has ${bytes.length} bytes, more than ${KEY_MAX}`,
+    )
+  }
   try {
     return utf8.decode(bytes)
   } catch (error) {
