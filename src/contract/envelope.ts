@@ -4,7 +4,7 @@ import { GUEST_LIMITS } from '../guest-limits.ts'
 import { headerProblem, isOfServer, isRepeatable } from './answer-headers.ts'
 import { readGivenHeaders } from './given-headers.ts'
 import type { HttpAnswer } from './http-answer.ts'
-import { AnswerProblem, type JsonSpan, readRaw, readString, readText, scanObject } from './json-scanner.ts'
+import { AnswerProblem, type JsonOutput, readJson } from './json-output.ts'
 import { readStatus } from './status.ts'
 
 /**
@@ -14,35 +14,43 @@ import { readStatus } from './status.ts'
  */
 export function readEnvelope(output: Uint8Array): HttpAnswer {
   try {
-    return readFields(output)
+    if (!isUtf8(output)) throw new AnswerProblem('the output is not UTF-8')
+    return readJson(output, readFields)
   } catch (error) {
     throw error instanceof AnswerProblem ? new ContractBrokenError('http', error.message) : error
   }
 }
 
-const FIELDS = ['status', 'headers', 'body', 'bodyBase64']
-
 const LIMITS = { what: 'the output', depth: GUEST_LIMITS.jsonDepth, items: GUEST_LIMITS.jsonFields }
 
-function readFields(output: Uint8Array): HttpAnswer {
-  if (!isUtf8(output)) throw new AnswerProblem('the output is not UTF-8')
-  const fields = new Map(scanObject(output, LIMITS))
-  for (const field of fields.keys()) {
-    if (!FIELDS.includes(field)) {
-      throw new AnswerProblem(`the output has a field other than ${FIELDS.join(', ')}`)
-    }
+/** Of fields that are there twice, the last counts. */
+function readFields<Value>(output: JsonOutput<Value>): HttpAnswer {
+  const fields: Fields<Value> = {}
+  for (const [name, value] of output.members(LIMITS)) {
+    if (!isField(name)) throw new AnswerProblem(`the output has a field other than ${FIELDS.join(', ')}`)
+    fields[name] = { value }
   }
-  const [status, headers] = [fields.get('status'), fields.get('headers')]
+  const { status, headers, body, bodyBase64 } = fields
   return {
-    status: status ? readStatus(output, status, 'status') : 200,
-    headers: headers ? readHeaders(output, headers) : new Map(),
-    body: readBody(output, fields.get('body'), fields.get('bodyBase64')),
+    status: status ? readStatus(output, status.value, 'status') : 200,
+    headers: headers ? readHeaders(output, headers.value) : new Map(),
+    body: readBody(output, body, bodyBase64),
   }
 }
 
-function readHeaders(output: Uint8Array, span: JsonSpan): Map<string, string[]> {
+const FIELDS = ['status', 'headers', 'body', 'bodyBase64'] as const
+
+type Field = (typeof FIELDS)[number]
+
+type Fields<Value> = { [name in Field]?: { readonly value: Value } }
+
+function isField(name: string): name is Field {
+  return (FIELDS as readonly string[]).includes(name)
+}
+
+function readHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<string, string[]> {
   const headers = new Map<string, string[]>()
-  for (const [name, texts] of readGivenHeaders(output, span, 'headers')) {
+  for (const [name, texts] of readGivenHeaders(output, given, 'headers')) {
     const lowerName = name.toLowerCase()
     const all = headers.get(lowerName) ?? []
     for (const text of texts) {
@@ -60,20 +68,20 @@ function readHeaders(output: Uint8Array, span: JsonSpan): Map<string, string[]> 
   return headers
 }
 
-function readBody(
-  output: Uint8Array,
-  body: JsonSpan | undefined,
-  base64: JsonSpan | undefined,
+function readBody<Value>(
+  output: JsonOutput<Value>,
+  body: Fields<Value>['body'],
+  base64: Fields<Value>['bodyBase64'],
 ): HttpAnswer['body'] {
   if (base64) {
     if (body) throw new AnswerProblem('body and bodyBase64 cannot both be there')
-    return { bytes: readBase64(readString(output, base64)), type: 'application/octet-stream' }
+    return { bytes: readBase64(output.string(base64.value)), type: 'application/octet-stream' }
   }
   if (!body) return undefined
-  const text = readText(output, body)
+  const text = output.text(body.value)
   if (text) return { bytes: text, type: 'text/plain; charset=utf-8' }
   // As the guest wrote it: JavaScript's numbers would change large ones.
-  return { bytes: readRaw(output, body), type: 'application/json' }
+  return { bytes: output.raw('body', body.value), type: 'application/json' }
 }
 
 function readBase64(text: string | undefined): Uint8Array {

@@ -1,5 +1,5 @@
 import { GUEST_LIMITS } from '../guest-limits.ts'
-import { AnswerProblem, isNull, type JsonSpan, readString, scanArray, scanObject } from './json-scanner.ts'
+import { AnswerProblem, type JsonOutput } from './json-output.ts'
 
 /** Lines of headers as a guest wrote them, by name. */
 export type GivenHeaders = ReadonlyMap<string, readonly string[]>
@@ -11,29 +11,29 @@ export type GivenHeaders = ReadonlyMap<string, readonly string[]>
  * @param field - Their name in the answer.
  * @throws {@link AnswerProblem} if they are something else, or go beyond a limit of {@link GUEST_LIMITS}.
  */
-export function readGivenHeaders(
-  output: Uint8Array,
-  span: JsonSpan,
+export function readGivenHeaders<Value>(
+  output: JsonOutput<Value>,
+  given: Value,
   field: string,
   acceptsNull = false,
 ): GivenHeaders {
-  const { headerJsonBytes, headerLines, headerBytes } = GUEST_LIMITS
-  if (output[span.start] !== OPENING_BRACE) throw new AnswerProblem(`${field} must be an object`)
-  if (span.end - span.start > headerJsonBytes) {
+  const { headerJsonBytes, headerLines, headerBytes, jsonDepth } = GUEST_LIMITS
+  if (output.kindOf(given) !== 'object') throw new AnswerProblem(`${field} must be an object`)
+  if (output.sizeOf(given) > headerJsonBytes) {
     throw new AnswerProblem(`headers are larger than ${headerJsonBytes} bytes, as JSON`)
   }
-  const limits = { what: field, items: headerLines, depth: GUEST_LIMITS.jsonDepth }
+  const limits = { what: field, items: headerLines, depth: jsonDepth }
   const headers = new Map<string, readonly string[]>()
   let [lines, size] = [0, 0]
-  for (const [name, value] of scanObject(output, limits, span)) {
-    const values = isArray(output, value) ? scanArray(output, limits, value) : [value]
+  for (const [name, value] of output.members(limits, given)) {
+    const values = output.kindOf(value) === 'array' ? output.elements(limits, value) : [value]
     const texts: string[] = []
     for (const each of values) {
-      const text = readString(output, each)
+      const text = output.string(each)
       if (text !== undefined) {
         texts.push(text)
         size += name.length + text.length
-      } else if (!acceptsNull || each !== value || !isNull(output, value)) {
+      } else if (!acceptsNull || each !== value || output.kindOf(value) !== 'null') {
         throw new AnswerProblem(`${field} must be strings, or arrays of strings`)
       }
     }
@@ -44,10 +44,3 @@ export function readGivenHeaders(
   if (size > headerBytes) throw new AnswerProblem(`headers are larger than ${headerBytes} bytes`)
   return headers
 }
-
-function isArray(output: Uint8Array, { start }: JsonSpan): boolean {
-  return output[start] === OPENING_BRACKET
-}
-
-const OPENING_BRACKET = 0x5b
-const OPENING_BRACE = 0x7b

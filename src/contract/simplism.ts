@@ -7,7 +7,7 @@ import { readGivenHeaders } from './given-headers.ts'
 import { goHeader, readGoHeaders } from './go-headers.ts'
 import { sniffType } from './go-sniff.ts'
 import { type HttpAnswer, sendAnswer } from './http-answer.ts'
-import { AnswerProblem, isNull, type JsonSpan, readText, scanObject } from './json-scanner.ts'
+import { AnswerProblem, type JsonOutput, readJson } from './json-output.ts'
 import type { ContractOptions } from './named.ts'
 import { readStatus } from './status.ts'
 
@@ -40,7 +40,7 @@ function renderRequest({ raw, method, body }: FastifyRequest): object {
 /** @throws {@link SimplismBrokenError} */
 function readAnswer(output: Uint8Array): HttpAnswer {
   try {
-    return readFields(output)
+    return readJson(output, readFields)
   } catch (error) {
     throw error instanceof AnswerProblem ? new SimplismBrokenError(error.message) : error
   }
@@ -48,30 +48,30 @@ function readAnswer(output: Uint8Array): HttpAnswer {
 
 const LIMITS = { what: 'the output', depth: GUEST_LIMITS.jsonDepth, items: GUEST_LIMITS.jsonFields }
 
-function readFields(output: Uint8Array): HttpAnswer {
+function readFields<Value>(output: JsonOutput<Value>): HttpAnswer {
   const fields = presentFields(output)
   const [body, header, code] = [fields.get('body'), fields.get('header'), fields.get('code')]
-  const bytes = body ? readText(output, body) : EMPTY
-  if (!bytes) throw new AnswerProblem('body must be a string')
+  const text = body ? output.text(body.value) : EMPTY
+  if (!text) throw new AnswerProblem('body must be a string')
   return {
-    status: code ? readStatus(output, code, 'code') : 200,
-    headers: header ? readHeaders(output, header) : new Map(),
-    body: { bytes, type: sniffType(bytes) },
+    status: code ? readStatus(output, code.value, 'code') : 200,
+    headers: header ? readHeaders(output, header.value) : new Map(),
+    body: { bytes: text, type: sniffType(text) },
   }
 }
 
 const EMPTY = new Uint8Array()
 
 /** Go takes names in any case, and null for what is not there. */
-function presentFields(output: Uint8Array): ReadonlyMap<string, JsonSpan> {
-  const fields = new Map(scanObject(output, LIMITS))
-  const present = [...fields].filter(([, value]) => !isNull(output, value))
-  return new Map(present.map(([name, value]) => [name.toLowerCase(), value]))
+function presentFields<Value>(output: JsonOutput<Value>): ReadonlyMap<string, { readonly value: Value }> {
+  const fields = new Map(output.members(LIMITS))
+  const present = [...fields].filter(([, value]) => output.kindOf(value) !== 'null')
+  return new Map(present.map(([name, value]) => [name.toLowerCase(), { value }]))
 }
 
-function readHeaders(output: Uint8Array, span: JsonSpan): Map<string, string[]> {
+function readHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<string, string[]> {
   const headers = new Map<string, string[]>()
-  for (const [name, texts] of readGivenHeaders(output, span, 'header', true)) {
+  for (const [name, texts] of readGivenHeaders(output, given, 'header', true)) {
     const values = texts.flatMap((text) => goHeader(name, text) ?? [])
     const lowerName = name.toLowerCase()
     if (values.length > 0) headers.set(lowerName, isRepeatable(lowerName) ? values : values.slice(0, 1))

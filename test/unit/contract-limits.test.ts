@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { describe, expect, test, vi } from 'vitest'
 import { HOSTILE_ANSWERS } from '../../bench/hostile-answers.ts'
-import { scanObject } from '../../src/contract/json-scanner.ts'
+import { readJson } from '../../src/contract/json-output.ts'
 import { openContract } from '../../src/contract/named.ts'
 import { GUEST_LIMITS } from '../../src/guest-limits.ts'
 
@@ -56,14 +56,19 @@ describe.each(['http', 'simplism'] as const)('the contract %s', (contract) => {
     const nested = (depth: number) =>
       `{"status":200,"body":"","headers":${'{"a":'.repeat(depth)}0${'}'.repeat(depth)}}`
     const scan = (depth: number) =>
-      scanObject(Buffer.from(nested(depth - 1)), { what: '', depth: jsonDepth, items: 3 })
+      readJson(Buffer.from(nested(depth - 1)), (output) =>
+        output.members({ what: '', depth: jsonDepth, items: 3 }),
+      )
     expect(scan(jsonDepth)).toHaveLength(3)
     expect(() => scan(jsonDepth + 1)).toThrow()
     expect(outcomeOf(contract, nested(jsonDepth))).toBe(BROKEN[contract])
   })
 
   test('refuses an answer of too many fields', () => {
-    const fields = (count: number) => `{${Array(count).fill('"body":""').join(',')}}`
+    const fields = (count: number) =>
+      `{${Array(count)
+        .fill(`"body":"${'a'.repeat(100)}"`)
+        .join(',')}}`
     expect(outcomeOf(contract, fields(jsonFields))).toBeInstanceOf(Map)
     expect(outcomeOf(contract, fields(jsonFields + 1))).toBe(BROKEN[contract])
   })
