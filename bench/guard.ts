@@ -6,6 +6,7 @@ import { forkServer } from '../test/support/fork-server.ts'
 import { randomOf } from '../test/support/random.ts'
 import { measureRuntimes } from './calls.ts'
 import { assembleGuestFile } from './guest.ts'
+import { measureWorstAnswer } from './hostile-answers.ts'
 import { autocannon } from './load/autocannon.ts'
 import { measureNeighbours, NEIGHBOURS } from './neighbours.ts'
 import { renderNumber } from './origin.ts'
@@ -32,6 +33,8 @@ const TRIES = 3
 
 const quiet = () => undefined
 
+const CONTRACTS = ['raw', 'http', 'simplism'] as const
+
 const GUARDS: readonly Guard[] = [
   {
     checks: [
@@ -47,6 +50,13 @@ const GUARDS: readonly Guard[] = [
       { name: 'time of a call: kernel to sdk, copy of 64 KiB', limit: 0.1 },
     ],
     measure: measureCallTimes,
+  },
+  {
+    checks: CONTRACTS.map((contract) => ({
+      name: `CPU of the event loop: the worst answer for the contract ${contract} to a loop over its bytes`,
+      limit: 10, // 5 ms a MiB
+    })),
+    measure: async () => CONTRACTS.map(measureWorstAnswer),
   },
   {
     checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 1.8 }],
