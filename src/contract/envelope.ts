@@ -75,7 +75,7 @@ function readBody<Value>(
 ): HttpAnswer['body'] {
   if (base64) {
     if (body) throw new AnswerProblem('body and bodyBase64 cannot both be there')
-    return { bytes: readBase64(output.string(base64.value)), type: 'application/octet-stream' }
+    return { bytes: readBase64(output.text(base64.value)), type: 'application/octet-stream' }
   }
   if (!body) return undefined
   const text = output.text(body.value)
@@ -84,8 +84,9 @@ function readBody<Value>(
   return { bytes: output.raw('body', body.value), type: 'application/json' }
 }
 
-function readBase64(text: string | undefined): Uint8Array {
-  if (text !== undefined) {
+function readBase64(value: Uint8Array | undefined): Uint8Array {
+  if (value) {
+    const text = Buffer.from(value.buffer, value.byteOffset, value.length).toString('latin1')
     const bytes = Buffer.from(text, 'base64')
     if (bytes.toString('base64') === text) return bytes
   }

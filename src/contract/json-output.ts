@@ -179,7 +179,7 @@ class ScannedOutput implements JsonOutput<JsonSpan> {
       }
       return Buffer.from(this.string(span) ?? '')
     }
-    return bytes.includes(BACKSLASH) ? Buffer.from(JSON.parse(`"${bytes}"`)) : bytes
+    return bytes.includes(BACKSLASH) ? unescaped(bytes) : bytes
   }
 
   raw(_name: string, { start, end }: JsonSpan): Uint8Array {
@@ -197,6 +197,10 @@ function notJson(): AnswerProblem {
 
 function isNoObject({ what }: JsonLimits): AnswerProblem {
   return new AnswerProblem(`${what} is not a JSON object`)
+}
+
+function isTooDeep({ what, depth }: JsonLimits): AnswerProblem {
+  return new AnswerProblem(`${what} is nested more than ${depth} deep`)
 }
 
 function hasTooMany({ what, items }: JsonLimits): AnswerProblem {
@@ -229,7 +233,6 @@ const TO_CLOSING = 2
 /** What may come next. The order is that of {@link NEXT}. */
 const STATES = [
   ...['value', 'value or end', 'name', 'name or end', 'colon', 'after value'],
-  ...['string', 'escape', 'hex 4', 'hex 3', 'hex 2', 'hex 1'],
   ...['minus', 'zero', 'digits', 'point', 'fraction', 'e', 'sign', 'exponent'],
   ...['t', 'tr', 'tru', 'f', 'fa', 'fal', 'fals', 'n', 'nu', 'nul'],
 ] as const
@@ -237,7 +240,7 @@ const STATES = [
 type State = (typeof STATES)[number]
 
 /** What is more than another state. */
-const ACTIONS = ['error', 'opens', 'closes', 'comma', 'string begins', 'string ends'] as const
+const ACTIONS = ['error', 'opens', 'closes', 'comma', 'string'] as const
 
 type Action = (typeof ACTIONS)[number]
 
@@ -252,7 +255,7 @@ const AFTER: readonly Transition[] = [
 const VALUE: readonly Transition[] = [
   [SPACES, 'value'],
   ['[{', 'opens'],
-  ['"', 'string begins'],
+  ['"', 'string'],
   ['-', 'minus'],
   ['0', 'zero'],
   ['123456789', 'digits'],
@@ -270,11 +273,11 @@ const GRAMMAR: Readonly<Record<State, readonly Transition[]>> = {
   'value or end': [...VALUE, [SPACES, 'value or end'], [']', 'closes']],
   name: [
     [SPACES, 'name'],
-    ['"', 'string begins'],
+    ['"', 'string'],
   ],
   'name or end': [
     [SPACES, 'name or end'],
-    ['"', 'string begins'],
+    ['"', 'string'],
     ['}', 'closes'],
   ],
   colon: [
@@ -282,18 +285,6 @@ const GRAMMAR: Readonly<Record<State, readonly Transition[]>> = {
     [':', 'value'],
   ],
   'after value': AFTER,
-  string: [
-    ['"', 'string ends'],
-    ['\\', 'escape'],
-  ],
-  escape: [
-    ['"\\/bfnrt', 'string'],
-    ['u', 'hex 4'],
-  ],
-  'hex 4': [[`${DIGITS}abcdefABCDEF`, 'hex 3']],
-  'hex 3': [[`${DIGITS}abcdefABCDEF`, 'hex 2']],
-  'hex 2': [[`${DIGITS}abcdefABCDEF`, 'hex 1']],
-  'hex 1': [[`${DIGITS}abcdefABCDEF`, 'string']],
   minus: [
     ['0', 'zero'],
     ['123456789', 'digits'],
@@ -326,7 +317,7 @@ const FINAL: ReadonlySet<number> = new Set(
 )
 
 function stateOf(state: State): number {
-  return STATES.indexOf(state)
+  return STATES.indexOf(state) << 8
 }
 
 const VALUE_STATE = stateOf('value')
@@ -335,28 +326,28 @@ const NAME = stateOf('name')
 const NAME_OR_END = stateOf('name or end')
 const COLON = stateOf('colon')
 const AFTER_VALUE = stateOf('after value')
-const STRING = stateOf('string')
 
 function actionOf(action: Action): number {
-  return STATES.length + ACTIONS.indexOf(action)
+  return (STATES.length + ACTIONS.indexOf(action)) << 8
 }
 
 const ERROR = actionOf('error')
 const OPENS = actionOf('opens')
 const CLOSES = actionOf('closes')
 const COMES_NEXT = actionOf('comma')
-const STRING_BEGINS = actionOf('string begins')
-const STRING_ENDS = actionOf('string ends')
+const STRING = actionOf('string')
 
-/** By state and byte: the next state, or an action. */
-const NEXT = new Uint8Array(STATES.length << 8).fill(ERROR)
-NEXT.fill(STRING, (STRING << 8) | 0x20, (STRING + 1) << 8)
-for (const [i, state] of STATES.entries()) {
+/** By state and byte, added up: the next state, or an action. */
+const NEXT = new Uint16Array(STATES.length << 8).fill(ERROR)
+for (const state of STATES) {
   for (const [bytes, next] of GRAMMAR[state]) {
-    const index = (STATES as readonly string[]).indexOf(next)
-    for (const byte of Buffer.from(bytes))
-      NEXT[(i << 8) | byte] = index < 0 ? actionOf(next as Action) : index
+    const number = isAction(next) ? actionOf(next) : stateOf(next)
+    for (const byte of Buffer.from(bytes)) NEXT[stateOf(state) | byte] = number
   }
+}
+
+function isAction(next: State | Action): next is Action {
+  return (ACTIONS as readonly string[]).includes(next)
 }
 
 interface Scanned {
@@ -374,89 +365,192 @@ function scan(bytes: Buffer, limits: JsonLimits, wanted: number, span: JsonSpan 
   const { start, end } = span ?? { start: 0, end: bytes.length }
   const names: JsonSpan[] = []
   const values: JsonSpan[] = []
-  /** Of each array and object that is open, but for the innermost: the byte that ends it. */
-  const outer: number[] = []
+  const table = NEXT
+  const firstAction = ERROR
+  let depth = 0
   let closing = NOTHING
   let state = VALUE_STATE
-  let isName = false
   /** How many are open where the items are; none if it is not what is wanted. */
   let itemDepth = NOTHING
   /** Where an item begins, or what stands before it. */
   let itemAt = start
 
-  const endItem = (at: number) => {
-    if (values.length === limits.items) throw hasTooMany(limits)
-    values.push(trim(bytes, itemAt, at))
-    itemAt = at + 1
-  }
-
-  for (let at = start; at < end; at++) {
-    const byte = bytes[at] ?? NOTHING
-    const next = NEXT[(state << 8) | byte] ?? ERROR
-    if (next < ERROR) {
+  for (let at = start; ; at++) {
+    let next = ERROR
+    for (; at < end; at++) {
+      next = table[state | (bytes[at] ?? NOTHING)] ?? firstAction
+      if (next >= firstAction) break
       state = next
-      continue
     }
-    if (next === STRING_BEGINS) {
-      isName = state === NAME || state === NAME_OR_END
-      state = STRING
-      const last = outer.length === itemDepth && !isName ? endOfPlain(bytes, at, end) : at
-      if (last > at) {
-        at = last
-        state = AFTER_VALUE
-      }
-    } else if (next === STRING_ENDS) {
+    if (at >= end) break
+
+    const byte = bytes[at] ?? NOTHING
+    if (next === STRING) {
+      const isName = state === NAME || state === NAME_OR_END
+      const isItem = depth === itemDepth
+      at = (isItem && !isName && endOfPlain(bytes, at, end)) || endOfString(bytes, at, end)
       state = isName ? COLON : AFTER_VALUE
-      if (isName && outer.length === itemDepth) {
+      if (isName && isItem) {
         names.push(trim(bytes, itemAt, at + 1))
         itemAt = at + 1
       }
-    } else if (next === OPENS) {
-      if (outer.length === limits.depth) {
-        throw new AnswerProblem(`${limits.what} is nested more than ${limits.depth} deep`)
+    } else if (next === COMES_NEXT && depth > 0) {
+      if (depth === itemDepth) {
+        addItem(values, limits, trim(bytes, itemAt, at))
+        itemAt = at + 1
       }
-      if (closing === NOTHING && byte === wanted) {
+      state = closing === CLOSING_BRACE ? NAME : VALUE_STATE
+    } else if (next === CLOSES && byte === closing) {
+      if (depth === itemDepth && state !== NAME_OR_END && state !== VALUE_OR_END) {
+        addItem(values, limits, trim(bytes, itemAt, at))
+      }
+      closing = CLOSINGS[--depth] ?? NOTHING
+      state = AFTER_VALUE
+    } else if (next === OPENS) {
+      if (depth === limits.depth) throw isTooDeep(limits)
+      if (depth === 0 && byte === wanted) {
         itemDepth = 1
         itemAt = at + 1
       }
-      outer.push(closing)
+      CLOSINGS[depth++] = closing
       closing = byte + TO_CLOSING
       state = byte === OPENING_BRACE ? NAME_OR_END : VALUE_OR_END
-    } else if (next === COMES_NEXT && closing !== NOTHING) {
-      if (outer.length === itemDepth) endItem(at)
-      state = closing === CLOSING_BRACE ? NAME : VALUE_STATE
-    } else if (next === CLOSES && byte === closing) {
-      const isEmpty = state === NAME_OR_END || state === VALUE_OR_END
-      if (outer.length === itemDepth && !isEmpty) endItem(at)
-      closing = outer.pop() ?? NOTHING
-      state = AFTER_VALUE
     } else throw notJson()
   }
-  if (closing !== NOTHING || !FINAL.has(state)) throw notJson()
+  if (depth > 0 || !FINAL.has(state)) throw notJson()
   if (itemDepth === NOTHING) throw isNoObject(limits) // arrays are looked for only where there is one
   return { names, values }
+}
+
+function addItem(values: JsonSpan[], limits: JsonLimits, value: JsonSpan): void {
+  if (values.length === limits.items) throw hasTooMany(limits)
+  values.push(value)
 }
 
 /** Ends no array and no object. */
 const NOTHING = 0
 
+/** Of each array and object that is open, but for the innermost: the byte that ends it. Each scan uses the same. */
+const CLOSINGS = new Uint8Array(MAX_PARSED)
+
 /**
  * A string without escapes, such as most bodies are, is read by native code, which is faster still.
  *
  * @param at - Where its quote is.
- * @returns where its last byte is; `at` if it has escapes, or no end.
+ * @returns where its last byte is; 0 if it has escapes, or no end.
  */
 function endOfPlain(bytes: Buffer, at: number, end: number): number {
   const quote = bytes.indexOf(QUOTE, at + 1)
-  if (quote < 0 || quote >= end) return at
+  if (quote < 0 || quote >= end) return 0
   const text = bytes.subarray(at, quote + 1)
-  if (text.includes(BACKSLASH)) return at
+  if (text.includes(BACKSLASH)) return 0
   try {
     JSON.parse(text.toString('latin1'))
   } catch {
     throw notJson() // a control character
   }
   return quote
+}
+
+/** @param start - Where its quote is. @returns where its last byte is. */
+function endOfString(bytes: Buffer, start: number, end: number): number {
+  for (let at = start + 1; at < end; at++) {
+    const byte = bytes[at] ?? NOTHING
+    if (byte === QUOTE) return at
+    if (byte < SPACE) break
+    if (byte !== BACKSLASH) continue
+    const escaped = bytes[++at] ?? NOTHING
+    if (escaped === LOWER_U) {
+      if (!(hexAt(bytes, at + 1) >= 0)) break
+      at += HEX_DIGITS
+    } else if (UNESCAPED[escaped] === 0) break
+  }
+  throw notJson()
+}
+
+/** What the text of a string says; it is known to be UTF-8, and its escapes to be right. */
+function unescaped(text: Buffer): Buffer {
+  const { length } = text
+  const said = Buffer.allocUnsafe(length) // an escape is longer than what it stands for
+  let size = 0
+  for (let at = 0; at < length; at++) {
+    const byte = text[at] ?? NOTHING
+    if (byte !== BACKSLASH) {
+      said[size++] = byte
+      continue
+    }
+    const escaped = text[++at] ?? NOTHING
+    if (escaped !== LOWER_U) {
+      said[size++] = UNESCAPED[escaped] ?? NOTHING
+      continue
+    }
+    let code = hexAt(text, at + 1)
+    at += HEX_DIGITS
+    if (code >= 0xd800 && code < 0xe000) {
+      const isPair = code < 0xdc00 && text[at + 1] === BACKSLASH && text[at + 2] === LOWER_U
+      const low = isPair ? hexAt(text, at + 3) : 0
+      if (low >= 0xdc00 && low < 0xe000) {
+        code = 0x1_0000 + ((code - 0xd800) << 10) + (low - 0xdc00)
+        at += 2 + HEX_DIGITS
+      } else code = 0xfffd // half a character
+    }
+    size = writeUtf8(said, size, code)
+  }
+  return said.subarray(0, size)
+}
+
+/** @returns behind its last byte. */
+function writeUtf8(bytes: Buffer, start: number, code: number): number {
+  let at = start
+  if (code < 0x80) bytes[at++] = code
+  else {
+    if (code < 0x800) bytes[at++] = 0xc0 | (code >> 6)
+    else {
+      if (code < 0x1_0000) bytes[at++] = 0xe0 | (code >> 12)
+      else {
+        bytes[at++] = 0xf0 | (code >> 18)
+        bytes[at++] = 0x80 | ((code >> 12) & 0x3f)
+      }
+      bytes[at++] = 0x80 | ((code >> 6) & 0x3f)
+    }
+    bytes[at++] = 0x80 | (code & 0x3f)
+  }
+  return at
+}
+
+/** The number that four hexadecimal digits are; negative if they are none. */
+function hexAt(bytes: Buffer, at: number): number {
+  const [a, b] = [HEX[bytes[at] ?? NOTHING] ?? NO_DIGIT, HEX[bytes[at + 1] ?? NOTHING] ?? NO_DIGIT]
+  const [c, d] = [HEX[bytes[at + 2] ?? NOTHING] ?? NO_DIGIT, HEX[bytes[at + 3] ?? NOTHING] ?? NO_DIGIT]
+  return (a << 12) | (b << 8) | (c << 4) | d
+}
+
+const LOWER_U = 0x75
+
+/** Digits of an escape such as `\u00e9`. */
+const HEX_DIGITS = 4
+
+/** Makes every number that it is a part of negative. */
+const NO_DIGIT = -1
+
+const HEX = new Int8Array(256).fill(NO_DIGIT)
+for (let digit = 0; digit < 16; digit++) {
+  for (const byte of Buffer.from(digit.toString(16) + digit.toString(16).toUpperCase())) HEX[byte] = digit
+}
+
+/** What stands for what behind a backslash, but for `u`. */
+const UNESCAPED = new Uint8Array(256)
+for (const [escaped, said] of Object.entries({
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  '/': '/',
+  '"': '"',
+  '\\': '\\',
+})) {
+  UNESCAPED[escaped.charCodeAt(0)] = said.charCodeAt(0)
 }
 
 /** A name, or a value without the colon before it: what is around it is white space, which is below all other bytes. */
