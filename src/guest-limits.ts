@@ -3,7 +3,7 @@
  * cut, before anything is made of it. That keeps an answer below 5 ms a MiB. `outputLimit` bounds an answer as a whole.
  */
 export const GUEST_LIMITS = {
-  /** Arrays and objects within each other, in an answer of the contracts `http` and `simplism`; the outermost counts. */
+  /** Arrays and objects within each other that are not empty, in an answer of the contracts `http` and `simplism`. */
   jsonDepth: 1_000,
   /** Fields of such an answer. `http` knows four, `simplism` ignores those that it does not know. */
   jsonFields: 64,

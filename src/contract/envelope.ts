@@ -2,9 +2,10 @@ import { isUtf8 } from 'node:buffer'
 import { ContractBrokenError } from '../errors.ts'
 import { GUEST_LIMITS } from '../guest-limits.ts'
 import { headerProblem, isOfServer, isRepeatable } from './answer-headers.ts'
+import { AnswerProblem } from './answer-problem.ts'
 import { readGivenHeaders } from './given-headers.ts'
 import type { HttpAnswer } from './http-answer.ts'
-import { AnswerProblem, type JsonOutput, readJson } from './json-output.ts'
+import { type JsonOutput, readJson } from './json-output.ts'
 import { readStatus } from './status.ts'
 
 /**

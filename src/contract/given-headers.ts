@@ -1,5 +1,6 @@
 import { GUEST_LIMITS } from '../guest-limits.ts'
-import { AnswerProblem, type JsonOutput } from './json-output.ts'
+import { AnswerProblem } from './answer-problem.ts'
+import type { JsonOutput } from './json-output.ts'
 
 /** Lines of headers as a guest wrote them, by name. */
 export type GivenHeaders = ReadonlyMap<string, readonly string[]>

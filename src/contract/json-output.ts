@@ -1,19 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { GUEST_LIMITS } from '../guest-limits.ts'
-
-/** What is wrong with an answer of a guest, without a word of it: the contract makes an error of its own of this. */
-export class AnswerProblem extends Error {
-  override readonly name = 'AnswerProblem'
-}
-
-export interface JsonLimits {
-  /** What is read, for messages. */
-  readonly what: string
-  /** Most arrays and objects within each other; the outermost counts. */
-  readonly depth: number
-  /** Most members of the outermost object, or elements of the outermost array. */
-  readonly items: number
-}
+import { AnswerProblem, notJson } from './answer-problem.ts'
+import { type JsonLimits, type JsonSpan, scan } from './json-scan.ts'
+import { unescaped } from './json-text.ts'
 
 /** Strings, numbers and the others are told apart by whether they can be read as such. */
 export type JsonKind = 'null' | 'array' | 'object' | 'other'
@@ -75,15 +64,17 @@ class ParsedOutput implements JsonOutput<unknown> {
   }
 
   members(limits: JsonLimits, value: unknown = this.#value): readonly (readonly [string, unknown])[] {
-    if (this.kindOf(value) !== 'object') throw isNoObject(limits)
+    if (this.kindOf(value) !== 'object') throw new AnswerProblem(`${limits.what} is not a JSON object`)
     const members = Object.entries(value as object)
-    if (members.length > limits.items) throw hasTooMany(limits)
+    if (members.length > limits.items)
+      throw new AnswerProblem(`there are more than ${limits.items} entries in ${limits.what}`)
     return members
   }
 
   elements(limits: JsonLimits, value: unknown): readonly unknown[] {
     const elements = value as readonly unknown[]
-    if (elements.length > limits.items) throw hasTooMany(limits)
+    if (elements.length > limits.items)
+      throw new AnswerProblem(`there are more than ${limits.items} entries in ${limits.what}`)
     return elements
   }
 
@@ -113,19 +104,11 @@ class ParsedOutput implements JsonOutput<unknown> {
   raw(name: string): Uint8Array {
     const bytes = toBuffer(this.#bytes)
     const limits = { what: name, depth: MAX_PARSED, items: MAX_PARSED }
-    const { names, values } = scan(bytes, limits, OPENING_BRACE, undefined)
+    const { names, values } = scan(bytes, limits, OPENING_BRACE)
     const output = new ScannedOutput(bytes)
     const i = names.findLastIndex((span) => output.string(span) === name)
     return bytes.subarray(values[i]?.start, values[i]?.end)
   }
-}
-
-/** Where a value stands. */
-interface JsonSpan {
-  /** Of its first byte. */
-  readonly start: number
-  /** Behind its last byte. */
-  readonly end: number
 }
 
 /**
@@ -149,7 +132,7 @@ class ScannedOutput implements JsonOutput<JsonSpan> {
   }
 
   kindOf({ start }: JsonSpan): JsonKind {
-    return KINDS.get(this.#bytes[start] ?? NOTHING) ?? 'other'
+    return KINDS.get(this.#bytes[start] ?? 0) ?? 'other'
   }
 
   sizeOf({ start, end }: JsonSpan): number {
@@ -191,373 +174,18 @@ function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
 
-function notJson(): AnswerProblem {
-  return new AnswerProblem('the output is not JSON')
-}
-
-function isNoObject({ what }: JsonLimits): AnswerProblem {
-  return new AnswerProblem(`${what} is not a JSON object`)
-}
-
-function isTooDeep({ what, depth }: JsonLimits): AnswerProblem {
-  return new AnswerProblem(`${what} is nested more than ${depth} deep`)
-}
-
-function hasTooMany({ what, items }: JsonLimits): AnswerProblem {
-  return new AnswerProblem(`there are more than ${items} entries in ${what}`)
-}
-
 /** Characters of a number that is read. */
 const MAX_NUMBER = 32
 
-const SPACE = 0x20
 const QUOTE = 0x22
-const COLON_BYTE = 0x3a
 const OPENING_BRACKET = 0x5b
 const BACKSLASH = 0x5c
 /** How `null` begins. */
 const NULL = 0x6e
 const OPENING_BRACE = 0x7b
 
-const CLOSING_BRACE = 0x7d
-
 const KINDS: ReadonlyMap<number, JsonKind> = new Map([
   [NULL, 'null'],
   [OPENING_BRACKET, 'array'],
   [OPENING_BRACE, 'object'],
-] as const)
-
-/** From an opening bracket or brace to the closing one. */
-const TO_CLOSING = 2
-
-/** What may come next. The order is that of {@link NEXT}. */
-const STATES = [
-  ...['value', 'value or end', 'name', 'name or end', 'colon', 'after value'],
-  ...['minus', 'zero', 'digits', 'point', 'fraction', 'e', 'sign', 'exponent'],
-  ...['t', 'tr', 'tru', 'f', 'fa', 'fal', 'fals', 'n', 'nu', 'nul'],
-] as const
-
-type State = (typeof STATES)[number]
-
-/** What is more than another state. */
-const ACTIONS = ['error', 'opens', 'closes', 'comma', 'string'] as const
-
-type Action = (typeof ACTIONS)[number]
-
-const SPACES = ' \t\n\r'
-const DIGITS = '0123456789'
-
-const AFTER: readonly Transition[] = [
-  [SPACES, 'after value'],
-  [',', 'comma'],
-  [']}', 'closes'],
-]
-const VALUE: readonly Transition[] = [
-  [SPACES, 'value'],
-  ['[{', 'opens'],
-  ['"', 'string'],
-  ['-', 'minus'],
-  ['0', 'zero'],
-  ['123456789', 'digits'],
-  ['t', 't'],
-  ['f', 'f'],
-  ['n', 'n'],
-]
-const EXPONENT: Transition = ['eE', 'e']
-
-type Transition = readonly [bytes: string, next: State | Action]
-
-/** The grammar of JSON. What is not listed is an error. */
-const GRAMMAR: Readonly<Record<State, readonly Transition[]>> = {
-  value: VALUE,
-  'value or end': [...VALUE, [SPACES, 'value or end'], [']', 'closes']],
-  name: [
-    [SPACES, 'name'],
-    ['"', 'string'],
-  ],
-  'name or end': [
-    [SPACES, 'name or end'],
-    ['"', 'string'],
-    ['}', 'closes'],
-  ],
-  colon: [
-    [SPACES, 'colon'],
-    [':', 'value'],
-  ],
-  'after value': AFTER,
-  minus: [
-    ['0', 'zero'],
-    ['123456789', 'digits'],
-  ],
-  zero: [...AFTER, ['.', 'point'], EXPONENT],
-  digits: [...AFTER, [DIGITS, 'digits'], ['.', 'point'], EXPONENT],
-  point: [[DIGITS, 'fraction']],
-  fraction: [...AFTER, [DIGITS, 'fraction'], EXPONENT],
-  e: [
-    ['+-', 'sign'],
-    [DIGITS, 'exponent'],
-  ],
-  sign: [[DIGITS, 'exponent']],
-  exponent: [...AFTER, [DIGITS, 'exponent']],
-  t: [['r', 'tr']],
-  tr: [['u', 'tru']],
-  tru: [['e', 'after value']],
-  f: [['a', 'fa']],
-  fa: [['l', 'fal']],
-  fal: [['s', 'fals']],
-  fals: [['e', 'after value']],
-  n: [['u', 'nu']],
-  nu: [['l', 'nul']],
-  nul: [['l', 'after value']],
-}
-
-/** Behind these a value may end with the text. */
-const FINAL: ReadonlySet<number> = new Set(
-  (['after value', 'zero', 'digits', 'fraction', 'exponent'] as const).map(stateOf),
-)
-
-function stateOf(state: State): number {
-  return STATES.indexOf(state) << 8
-}
-
-const VALUE_STATE = stateOf('value')
-const VALUE_OR_END = stateOf('value or end')
-const NAME = stateOf('name')
-const NAME_OR_END = stateOf('name or end')
-const COLON = stateOf('colon')
-const AFTER_VALUE = stateOf('after value')
-
-function actionOf(action: Action): number {
-  return (STATES.length + ACTIONS.indexOf(action)) << 8
-}
-
-const ERROR = actionOf('error')
-const OPENS = actionOf('opens')
-const CLOSES = actionOf('closes')
-const COMES_NEXT = actionOf('comma')
-const STRING = actionOf('string')
-
-/** By state and byte, added up: the next state, or an action. */
-const NEXT = new Uint16Array(STATES.length << 8).fill(ERROR)
-for (const state of STATES) {
-  for (const [bytes, next] of GRAMMAR[state]) {
-    const number = isAction(next) ? actionOf(next) : stateOf(next)
-    for (const byte of Buffer.from(bytes)) NEXT[stateOf(state) | byte] = number
-  }
-}
-
-function isAction(next: State | Action): next is Action {
-  return (ACTIONS as readonly string[]).includes(next)
-}
-
-interface Scanned {
-  /** Of members; none of elements. */
-  readonly names: readonly JsonSpan[]
-  readonly values: JsonSpan[]
-}
-
-/**
- * Reads all of the text, by a table: a byte takes 2 ns. Functions for the kinds of values took ten times as long.
- *
- * @param wanted - How it has to begin.
- */
-function scan(bytes: Buffer, limits: JsonLimits, wanted: number, span: JsonSpan | undefined): Scanned {
-  const { start, end } = span ?? { start: 0, end: bytes.length }
-  const names: JsonSpan[] = []
-  const values: JsonSpan[] = []
-  const table = NEXT
-  const firstAction = ERROR
-  let depth = 0
-  let closing = NOTHING
-  let state = VALUE_STATE
-  /** How many are open where the items are; none if it is not what is wanted. */
-  let itemDepth = NOTHING
-  /** Where an item begins, or what stands before it. */
-  let itemAt = start
-
-  for (let at = start; ; at++) {
-    let next = ERROR
-    for (; at < end; at++) {
-      next = table[state | (bytes[at] ?? NOTHING)] ?? firstAction
-      if (next >= firstAction) break
-      state = next
-    }
-    if (at >= end) break
-
-    const byte = bytes[at] ?? NOTHING
-    if (next === STRING) {
-      const isName = state === NAME || state === NAME_OR_END
-      const isItem = depth === itemDepth
-      at = (isItem && !isName && endOfPlain(bytes, at, end)) || endOfString(bytes, at, end)
-      state = isName ? COLON : AFTER_VALUE
-      if (isName && isItem) {
-        names.push(trim(bytes, itemAt, at + 1))
-        itemAt = at + 1
-      }
-    } else if (next === COMES_NEXT && depth > 0) {
-      if (depth === itemDepth) {
-        addItem(values, limits, trim(bytes, itemAt, at))
-        itemAt = at + 1
-      }
-      state = closing === CLOSING_BRACE ? NAME : VALUE_STATE
-    } else if (next === CLOSES && byte === closing) {
-      if (depth === itemDepth && state !== NAME_OR_END && state !== VALUE_OR_END) {
-        addItem(values, limits, trim(bytes, itemAt, at))
-      }
-      closing = CLOSINGS[--depth] ?? NOTHING
-      state = AFTER_VALUE
-    } else if (next === OPENS) {
-      if (depth === limits.depth) throw isTooDeep(limits)
-      if (depth === 0 && byte === wanted) {
-        itemDepth = 1
-        itemAt = at + 1
-      }
-      CLOSINGS[depth++] = closing
-      closing = byte + TO_CLOSING
-      state = byte === OPENING_BRACE ? NAME_OR_END : VALUE_OR_END
-    } else throw notJson()
-  }
-  if (depth > 0 || !FINAL.has(state)) throw notJson()
-  if (itemDepth === NOTHING) throw isNoObject(limits) // arrays are looked for only where there is one
-  return { names, values }
-}
-
-function addItem(values: JsonSpan[], limits: JsonLimits, value: JsonSpan): void {
-  if (values.length === limits.items) throw hasTooMany(limits)
-  values.push(value)
-}
-
-/** Ends no array and no object. */
-const NOTHING = 0
-
-/** Of each array and object that is open, but for the innermost: the byte that ends it. Each scan uses the same. */
-const CLOSINGS = new Uint8Array(MAX_PARSED)
-
-/**
- * A string without escapes, such as most bodies are, is read by native code, which is faster still.
- *
- * @param at - Where its quote is.
- * @returns where its last byte is; 0 if it has escapes, or no end.
- */
-function endOfPlain(bytes: Buffer, at: number, end: number): number {
-  const quote = bytes.indexOf(QUOTE, at + 1)
-  if (quote < 0 || quote >= end) return 0
-  const text = bytes.subarray(at, quote + 1)
-  if (text.includes(BACKSLASH)) return 0
-  try {
-    JSON.parse(text.toString('latin1'))
-  } catch {
-    throw notJson() // a control character
-  }
-  return quote
-}
-
-/** @param start - Where its quote is. @returns where its last byte is. */
-function endOfString(bytes: Buffer, start: number, end: number): number {
-  for (let at = start + 1; at < end; at++) {
-    const byte = bytes[at] ?? NOTHING
-    if (byte === QUOTE) return at
-    if (byte < SPACE) break
-    if (byte !== BACKSLASH) continue
-    const escaped = bytes[++at] ?? NOTHING
-    if (escaped === LOWER_U) {
-      if (!(hexAt(bytes, at + 1) >= 0)) break
-      at += HEX_DIGITS
-    } else if (UNESCAPED[escaped] === 0) break
-  }
-  throw notJson()
-}
-
-/** What the text of a string says; it is known to be UTF-8, and its escapes to be right. */
-function unescaped(text: Buffer): Buffer {
-  const { length } = text
-  const said = Buffer.allocUnsafe(length) // an escape is longer than what it stands for
-  let size = 0
-  for (let at = 0; at < length; at++) {
-    const byte = text[at] ?? NOTHING
-    if (byte !== BACKSLASH) {
-      said[size++] = byte
-      continue
-    }
-    const escaped = text[++at] ?? NOTHING
-    if (escaped !== LOWER_U) {
-      said[size++] = UNESCAPED[escaped] ?? NOTHING
-      continue
-    }
-    let code = hexAt(text, at + 1)
-    at += HEX_DIGITS
-    if (code >= 0xd800 && code < 0xe000) {
-      const isPair = code < 0xdc00 && text[at + 1] === BACKSLASH && text[at + 2] === LOWER_U
-      const low = isPair ? hexAt(text, at + 3) : 0
-      if (low >= 0xdc00 && low < 0xe000) {
-        code = 0x1_0000 + ((code - 0xd800) << 10) + (low - 0xdc00)
-        at += 2 + HEX_DIGITS
-      } else code = 0xfffd // half a character
-    }
-    size = writeUtf8(said, size, code)
-  }
-  return said.subarray(0, size)
-}
-
-/** @returns behind its last byte. */
-function writeUtf8(bytes: Buffer, start: number, code: number): number {
-  let at = start
-  if (code < 0x80) bytes[at++] = code
-  else {
-    if (code < 0x800) bytes[at++] = 0xc0 | (code >> 6)
-    else {
-      if (code < 0x1_0000) bytes[at++] = 0xe0 | (code >> 12)
-      else {
-        bytes[at++] = 0xf0 | (code >> 18)
-        bytes[at++] = 0x80 | ((code >> 12) & 0x3f)
-      }
-      bytes[at++] = 0x80 | ((code >> 6) & 0x3f)
-    }
-    bytes[at++] = 0x80 | (code & 0x3f)
-  }
-  return at
-}
-
-/** The number that four hexadecimal digits are; negative if they are none. */
-function hexAt(bytes: Buffer, at: number): number {
-  const [a, b] = [HEX[bytes[at] ?? NOTHING] ?? NO_DIGIT, HEX[bytes[at + 1] ?? NOTHING] ?? NO_DIGIT]
-  const [c, d] = [HEX[bytes[at + 2] ?? NOTHING] ?? NO_DIGIT, HEX[bytes[at + 3] ?? NOTHING] ?? NO_DIGIT]
-  return (a << 12) | (b << 8) | (c << 4) | d
-}
-
-const LOWER_U = 0x75
-
-/** Digits of an escape such as `\u00e9`. */
-const HEX_DIGITS = 4
-
-/** Makes every number that it is a part of negative. */
-const NO_DIGIT = -1
-
-const HEX = new Int8Array(256).fill(NO_DIGIT)
-for (let digit = 0; digit < 16; digit++) {
-  for (const byte of Buffer.from(digit.toString(16) + digit.toString(16).toUpperCase())) HEX[byte] = digit
-}
-
-/** What stands for what behind a backslash, but for `u`. */
-const UNESCAPED = new Uint8Array(256)
-for (const [escaped, said] of Object.entries({
-  b: '\b',
-  f: '\f',
-  n: '\n',
-  r: '\r',
-  t: '\t',
-  '/': '/',
-  '"': '"',
-  '\\': '\\',
-})) {
-  UNESCAPED[escaped.charCodeAt(0)] = said.charCodeAt(0)
-}
-
-/** A name, or a value without the colon before it: what is around it is white space, which is below all other bytes. */
-function trim(bytes: Uint8Array, from: number, to: number): JsonSpan {
-  let start = from
-  let end = to
-  while ((bytes[start] ?? QUOTE) <= SPACE || bytes[start] === COLON_BYTE) start++
-  while ((bytes[end - 1] ?? QUOTE) <= SPACE) end--
-  return { start, end }
-}
+])

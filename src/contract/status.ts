@@ -1,4 +1,5 @@
-import { AnswerProblem, type JsonOutput } from './json-output.ts'
+import { AnswerProblem } from './answer-problem.ts'
+import type { JsonOutput } from './json-output.ts'
 
 /** Reads the status of an answer. @throws {@link AnswerProblem} naming the field. */
 export function readStatus<Value>(output: JsonOutput<Value>, given: Value, field: string): number {
