@@ -12,7 +12,8 @@ test('a module whose renewable form is more than V8 accepts is served fresh all 
     `(module (memory 1 9) ${globals} (func (export "size") (result i32) (memory.size)))`,
   )
   expect(WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)).toBe(true)
-  const { renewable } = await loadPlugin(bytes, { isolation: 'fresh' })
+  const moduleLimits = { globals: 2_000_000 }
+  const { renewable } = await loadPlugin(bytes, { isolation: 'fresh', moduleLimits })
   expect(renewable).toBeUndefined()
 })
 
