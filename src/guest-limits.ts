@@ -5,6 +5,8 @@
 export const GUEST_LIMITS = {
   /** Arrays and objects within each other that are not empty, in an answer of the contracts `http` and `simplism`. */
   jsonDepth: 1_000,
+  /** All of those: each takes as long as ten other bytes. */
+  jsonParts: 500_000,
   /** Fields of such an answer. `http` knows four, `simplism` ignores those that it does not know. */
   jsonFields: 64,
   /** Header lines of such an answer: names, or values where a name has several. */

@@ -29,13 +29,10 @@ export function stateOf(kind: Kind, context: Context): number {
   return (KINDS.indexOf(kind) * CONTEXTS.length + CONTEXTS.indexOf(context)) << 8
 }
 
-/** Number of the context of a state. */
-export function contextOf(state: number): number {
-  return (state >> 8) % CONTEXTS.length
-}
-
-/** Behind a value, by the number of the context. */
-export const AFTER: readonly number[] = CONTEXTS.map((context) => stateOf('after', context))
+/** By the number of a state, in steps of 256: the state behind a value in the same context. */
+export const AFTER = Uint16Array.from(
+  KINDS.flatMap(() => CONTEXTS.map((context) => stateOf('after', context))),
+)
 
 export function actionOf(action: Action): number {
   return (KINDS.length * CONTEXTS.length + ACTIONS.indexOf(action)) << 8

@@ -1,5 +1,6 @@
+import { GUEST_LIMITS } from '../guest-limits.ts'
 import { AnswerProblem, notJson } from './answer-problem.ts'
-import { AFTER, actionOf, contextOf, ERROR, NEXT, stateOf } from './json-grammar.ts'
+import { AFTER, actionOf, ERROR, NEXT, stateOf } from './json-grammar.ts'
 
 export interface JsonLimits {
   /** What is read, for messages. */
@@ -45,21 +46,40 @@ export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: 
 
   /** Arrays and objects that are open within the item. */
   let depth = 0
+  const table = NEXT
+  const returns = RETURNS
+  const firstAction = ERROR
+  const arrayBegins = ARRAY_BEGINS
+  const ends = ARRAY_OR_OBJECT_ENDS
+  const maxDepth = limits.depth
+  const maxParts = GUEST_LIMITS.jsonParts
+  let parts = 0
   let state = itemState
   /** Where an item begins, or what stands before it. */
   let itemAt = first
   for (let at = first; ; at++) {
-    at = step(bytes, state, at, end)
+    let next = firstAction
+    // Actions are near each other or far away: only where they are far, a call is worth it.
+    for (const near = Math.min(at + NEAR, end); at < near; at++) {
+      next = table[state | (bytes[at] ?? 0)] ?? firstAction
+      if (next >= firstAction) break
+      state = next
+    }
+    if (next < firstAction) {
+      at = step(bytes, state, at, end)
+      state = STEP[0] ?? 0
+      next = table[state | (bytes[at] ?? 0)] ?? firstAction
+    }
     if (at >= end) throw notJson()
-    state = STEP[0] ?? 0
-    const next = NEXT[state | (bytes[at] ?? 0)] ?? ERROR
 
-    if (next === ARRAY_OR_OBJECT_ENDS) state = AFTER[CONTEXTS[--depth] ?? 0] ?? 0
-    else if (next === ARRAY_BEGINS || next === OBJECT_BEGINS) {
-      if (depth + 1 >= limits.depth)
+    if (next === ends) state = returns[--depth] ?? 0
+    else if (next === arrayBegins || next === OBJECT_BEGINS) {
+      if (depth + 1 >= maxDepth)
         throw new AnswerProblem(`${limits.what} is nested more than ${limits.depth} deep`)
-      CONTEXTS[depth++] = contextOf(state)
-      state = next === ARRAY_BEGINS ? VALUE_IN_ARRAY : NAME_IN_OBJECT
+      if (++parts > maxParts)
+        throw new AnswerProblem(`${limits.what} has more than ${maxParts} arrays and objects`)
+      returns[depth++] = AFTER[state >> 8] ?? 0
+      state = next === arrayBegins ? VALUE_IN_ARRAY : NAME_IN_OBJECT
       at-- // this byte is of its first item
     } else if (next === TEXT_BEGINS) {
       const last = endOfPlain(bytes, at, end)
@@ -80,6 +100,8 @@ export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: 
   }
 }
 
+const NEAR = 8
+
 /** Takes all steps up to the next action. @returns where that is; the state there is in {@link STEP}. */
 function step(bytes: Buffer, from: number, start: number, end: number): number {
   const table = NEXT
@@ -97,8 +119,8 @@ function step(bytes: Buffer, from: number, start: number, end: number): number {
 
 const STEP = new Uint16Array(1)
 
-/** Of the arrays and objects that are open: where each is, by number. Each scan uses the same. */
-const CONTEXTS = new Uint8Array(10_000)
+/** Of the arrays and objects that are open: the state behind each. Each scan uses the same. */
+const RETURNS = new Uint16Array(10_000)
 
 const NAME = stateOf('name', 'item')
 const VALUE = stateOf('value', 'item')

@@ -50,11 +50,18 @@ function writeUtf8(bytes: Buffer, start: number, code: number): number {
   return at
 }
 
-/** The number that four hexadecimal digits are; negative if they are none. */
+/** The number that four hexadecimal digits are. */
 function hexAt(bytes: Buffer, at: number): number {
-  const [a, b] = [HEX[bytes[at] ?? NOTHING] ?? NO_DIGIT, HEX[bytes[at + 1] ?? NOTHING] ?? NO_DIGIT]
-  const [c, d] = [HEX[bytes[at + 2] ?? NOTHING] ?? NO_DIGIT, HEX[bytes[at + 3] ?? NOTHING] ?? NO_DIGIT]
-  return (a << 12) | (b << 8) | (c << 4) | d
+  return (
+    (digit(bytes[at]) << 12) |
+    (digit(bytes[at + 1]) << 8) |
+    (digit(bytes[at + 2]) << 4) |
+    digit(bytes[at + 3])
+  )
+}
+
+function digit(byte: number | undefined): number {
+  return HEX[byte ?? NOTHING] ?? 0
 }
 
 const LOWER_U = 0x75
@@ -62,12 +69,9 @@ const LOWER_U = 0x75
 /** Digits of an escape such as `\u00e9`. */
 const HEX_DIGITS = 4
 
-/** Makes every number that it is a part of negative. */
-const NO_DIGIT = -1
-
-const HEX = new Int8Array(256).fill(NO_DIGIT)
-for (let digit = 0; digit < 16; digit++) {
-  for (const byte of Buffer.from(digit.toString(16) + digit.toString(16).toUpperCase())) HEX[byte] = digit
+const HEX = new Uint8Array(256)
+for (let value = 0; value < 16; value++) {
+  for (const byte of Buffer.from(value.toString(16) + value.toString(16).toUpperCase())) HEX[byte] = value
 }
 
 /** What stands for what behind a backslash, but for `u`. */

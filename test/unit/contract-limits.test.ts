@@ -8,7 +8,8 @@ import { GUEST_LIMITS } from '../../src/guest-limits.ts'
 const BROKEN = { http: 'WASM_SERVE_CONTRACT_BROKEN', simplism: 'WASM_SERVE_SIMPLISM_BROKEN' }
 const HEADERS = { http: 'headers', simplism: 'header' }
 
-const { jsonDepth, jsonFields, headerLines, headerBytes, headerJsonBytes, replacedBytes } = GUEST_LIMITS
+const { jsonDepth, jsonParts, jsonFields, headerLines, headerBytes, headerJsonBytes, replacedBytes } =
+  GUEST_LIMITS
 
 /** What a contract makes of an answer: the headers that it sets, or the code of its error. */
 function outcomeOf(
@@ -62,6 +63,15 @@ describe.each(['http', 'simplism'] as const)('the contract %s', (contract) => {
     expect(scan(jsonDepth)).toHaveLength(3)
     expect(() => scan(jsonDepth + 1)).toThrow()
     expect(outcomeOf(contract, nested(jsonDepth))).toBe(BROKEN[contract])
+  })
+
+  test('takes as many arrays and objects as the limit says, and no more', () => {
+    const many = (count: number) => `{"body":"","other":[0${',[0]'.repeat(count - 1)}]}`
+    const scan = (count: number) =>
+      readJson(Buffer.from(many(count)), (output) => output.members({ what: '', depth: jsonDepth, items: 2 }))
+    expect(scan(jsonParts)).toHaveLength(2)
+    expect(() => scan(jsonParts + 1)).toThrow()
+    expect(outcomeOf(contract, many(jsonParts + 1))).toBe(BROKEN[contract])
   })
 
   test('refuses an answer of too many fields', () => {
