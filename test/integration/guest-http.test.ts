@@ -1,89 +1,15 @@
-import { once } from 'node:events'
-import { createServer as createHttpServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { describe, expect, onTestFinished, test } from 'vitest'
-import type { RouteOptions } from '../../src/config/options.ts'
-import { createServer, loadPlugin } from '../../src/index.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { loadPlugin } from '../../src/index.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
 import { suspending } from '../../src/runtime/suspending.ts'
 import { guest } from '../support/guest.ts'
+import { describeGuestHttp, origin, serveFetch } from '../support/guest-http-suite.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
 
-/** A server on the loopback interface; closed when the test ends. */
-async function origin(answer: RequestListener): Promise<string> {
-  const server = createHttpServer(answer).listen(0, '127.0.0.1')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  await once(server, 'listening')
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-}
+const engines = ['workers', ...(suspending ? (['inline'] as const) : [])] as const
 
-/** An app with the guest `fetch` at `/`, `/headers`, `/last` and `/many`. */
-async function serveFetch(route: Partial<RouteOptions>) {
-  const functions = ['fetch', 'headers', 'last', 'many']
-  const app = await createServer({
-    logLevel: 'silent',
-    routes: functions.map((name) => ({ plugin: guest('fetch'), url: `/${name}`, function: name, ...route })),
-  })
-  onTestFinished(() => app.close())
-  return async (name: string, request: object | string = '') => {
-    const payload = typeof request === 'string' ? request : JSON.stringify(request)
-    const { statusCode, body } = await app.inject({ method: 'POST', url: `/${name}`, payload })
-    return { statusCode, body }
-  }
-}
-
-const engines = ['workers', 'subprocess', ...(suspending ? (['inline'] as const) : [])] as const
-
-describe.each(engines)('a guest with an allowed host, with engine %s', (engine) => {
-  const allowed = { allowedHosts: ['127.0.0.1'], engine }
-
-  test('gets the status, the headers and the body of the response', async () => {
-    const url = await origin((_request, response) => {
-      response.writeHead(203, { 'x-a': 'b' }).end('hello')
-    })
-    const call = await serveFetch(allowed)
-    expect(await call('fetch', { url })).toEqual({ statusCode: 200, body: '1203hello' })
-    expect(JSON.parse((await call('headers', { url })).body.slice(4))).toMatchObject({ 'x-a': 'b' })
-  })
-
-  test('is told when a request is refused, and lives on', async () => {
-    const call = await serveFetch(allowed)
-    const refused = await call('fetch', { url: 'http://localhost:1/' })
-    expect(refused.body).toMatch(/^1000WASM_SERVE_OUTBOUND_REFUSED: /)
-    expect((await call('fetch', 'no json')).body).toMatch(/^2000WASM_SERVE_OUTBOUND_REQUEST_INVALID: /)
-    const url = await origin((_request, response) => response.end('well'))
-    expect((await call('fetch', { url })).body).toBe('3200well')
-  })
-
-  test('traps when a request is refused or fails, if the route says so', async () => {
-    const call = await serveFetch({ ...allowed, httpErrors: 'trap' })
-    for (const request of [{ url: 'http://localhost:1/' }, 'no json', { url: 'http://127.0.0.1:1/' }]) {
-      const { statusCode, body } = await call('fetch', request)
-      expect([statusCode, JSON.parse(body).code]).toEqual([500, 'WASM_SERVE_GUEST_TRAP'])
-      expect(body).not.toContain('OUTBOUND')
-    }
-    const url = await origin((_request, response) => response.writeHead(500).end('their fault'))
-    expect((await call('fetch', { url })).body).toBe('1500their fault')
-  })
-
-  test('is told when the response is too large', async () => {
-    const url = await origin((_request, response) => response.end('x'.repeat(2_000)))
-    const call = await serveFetch({ ...allowed, httpResponseMax: 1_000 })
-    expect((await call('fetch', { url })).body).toMatch(/^1000WASM_SERVE_OUTBOUND_TOO_LARGE: /)
-  })
-
-  test('answers many requests, each with what belongs to it', async () => {
-    const url = await origin((request, response) => response.end(request.url))
-    const call = await serveFetch(allowed)
-    const ids = Array.from({ length: 50 }, (_, id) => id)
-    const answers = await Promise.all(ids.map((id) => call('fetch', { url: `${url}${id}` })))
-    expect(answers.map(({ body }) => body.slice(4))).toEqual(ids.map((id) => `/${id}`))
-  })
-})
+for (const engine of engines) describeGuestHttp(engine)
 
 test('a call does not see the response of the call before', async () => {
   const http = {

@@ -14,7 +14,6 @@ const storeOf = {
 
 describeState('memory, with guests inline', storeOf.memory, {})
 describeState('lmdb, with guests in workers', storeOf.lmdb, inWorkers)
-describeState('memory, with guests in processes', storeOf.memory, { engine: 'subprocess' })
 if (canWait) describeState('lmdb, with guests that wait inline', storeOf.lmdb, { engine: 'inline' })
 
 describe('where guests run that have state', () => {

@@ -18,11 +18,9 @@ export interface EngineKind {
   readonly runtime: Runtime
 }
 
-/** Each engine with a runtime. */
+/** Each engine of this process with a runtime. */
 export function enginesOf(runtime: Runtime): readonly EngineKind[] {
-  const names =
-    runtime.name === 'sdk' ? (['inline', 'workers'] as const) : (['inline', 'workers', 'subprocess'] as const)
-  return names.map((name) => ({ name, runtime }))
+  return (['inline', 'workers'] as const).map((name) => ({ name, runtime }))
 }
 
 /** An engine whose opening is not waited for; closed when the test ends. */

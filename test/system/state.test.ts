@@ -9,6 +9,7 @@ const lmdb = async () => `lmdb:${newFolder()}`
 
 describeState('memory, with guests of the sdk inline', memory, { runtime: 'sdk' })
 describeState('memory, with guests in workers', memory, inWorkers)
+describeState('memory, with guests in processes', memory, { engine: 'subprocess' })
 describeState('lmdb, with fresh instances in workers', lmdb, { isolation: 'fresh', ...inWorkers })
 
 test('a thread that is ended in the middle of a write leaves the store whole, and open to others', async () => {

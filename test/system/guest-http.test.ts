@@ -1,0 +1,3 @@
+import { describeGuestHttp } from '../support/guest-http-suite.ts'
+
+describeGuestHttp('subprocess')
