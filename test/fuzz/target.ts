@@ -5,6 +5,8 @@ export type { Random }
 /** Something that takes hostile bytes. */
 export interface FuzzTarget {
   readonly name: string
+  /** Inputs of the short form. Default: the whole corpus, and 50 mutants. */
+  readonly shortInputs?: number
   /** Inputs to begin with, besides those of the corpus. */
   seeds(): Iterable<Uint8Array>
   /**

@@ -25,7 +25,7 @@ test('a server is not ready before its routes are loaded, while one of them is i
 })
 
 test('it is not ready from the moment that it is told to end, while clients are still answered', async () => {
-  const server = await listenBoth([{ plugin: guest('echo') }], { drainMs: 1_000 })
+  const server = await listenBoth([{ plugin: guest('echo') }], { drainMs: 300 })
   const drained = server.drain()
   expect(await ask(`${server.adminUrl}/readyz`)).toEqual([
     503,

@@ -123,6 +123,7 @@ const HOOKED = [
  */
 export const target: FuzzTarget = {
   name: 'wasi-paths',
+  shortInputs: 20, // each makes folders and files
 
   *seeds() {
     const path = (name: string) => PATHS.indexOf(name)
