@@ -61,10 +61,16 @@ export class ThreadRegister {
   track(worker: RunningThread, label: ThreadLabel): void {
     this.#threads.set(worker, label)
     worker.once('exit', () => {
+      const last = this.#threads.get(worker) ?? label
       this.#threads.delete(worker)
       this.#stuck.delete(worker)
-      if (this.#ending.delete(worker)) this.#changed(label)
+      if (this.#ending.delete(worker)) this.#changed(last)
     })
+  }
+
+  /** Says whose work a thread does from now on. */
+  label(worker: RunningThread, label: ThreadLabel): void {
+    if (this.#threads.has(worker)) this.#threads.set(worker, label)
   }
 
   /** See {@link terminateOrWriteOff}. */
@@ -210,6 +216,11 @@ export const processThreads = new ThreadRegister()
 /** Must be called with each thread that runs foreign code. @param label - Whose work it does. */
 export function trackThread(worker: RunningThread, label: ThreadLabel = {}): void {
   processThreads.track(worker, label)
+}
+
+/** Says whose work a tracked thread does from now on: one that loads plug-ins has one after the other. */
+export function labelThread(worker: RunningThread, label: ThreadLabel): void {
+  processThreads.label(worker, label)
 }
 
 /**

@@ -116,7 +116,7 @@ function begin(
     try {
       const before = compiled.get(key)
       const job = { ...wanted, needsModule: !before }
-      const { module = before, ...rest } = await load(bytes, job, isServing, { admit, signal, log })
+      const { module = before, ...rest } = await load(bytes, job, isServing, { admit, digest, signal, log })
       if (!module) throw new Error('a module was neither known nor made')
       if (module !== before) compiled.set(key, module)
       known.set(module, rest)
@@ -136,12 +136,16 @@ function begin(
  * @throws as {@link loadOnce}
  */
 export async function prepareOnly(
-  { bytes }: SourceModule,
+  { bytes, digest }: SourceModule,
   wanted: Omit<ModuleJob, 'needsModule' | 'staysBytes'>,
   { isServing = false, signal, log }: LoadPlace = {},
 ): Promise<CheckedModule> {
   const job = { ...wanted, needsModule: false, staysBytes: true }
-  const { bytes: prepared = bytes, facts, needsProcess } = await load(bytes, job, isServing, { signal, log })
+  const {
+    bytes: prepared = bytes,
+    facts,
+    needsProcess,
+  } = await load(bytes, job, isServing, { digest, signal, log })
   return { bytes: prepared, facts, needsProcess }
 }
 

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { terminateOrWriteOff, trackThread } from '../engine/stuck-threads.ts'
+import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../engine/stuck-threads.ts'
 import { workerFile } from '../engine/worker-file.ts'
 import { fromFailure } from '../engine/workers/call-failure.ts'
 import type { CallFailure } from '../engine/workers/protocol.ts'
@@ -29,6 +29,8 @@ export type FromLoadThread = { readonly types: ModuleTypes } | LoadAnswer
 export interface LoadSurroundings {
   /** As for `loadModule`. */
   readonly admit?: Admit | undefined
+  /** SHA-256 of the bytes, in hex: while threads that loaded the same are stuck, no other is given it. Default: any. */
+  readonly digest?: string | undefined
   /** Ends it, with its thread. */
   readonly signal?: AbortSignal | undefined
   /** Told of a thread that cannot be ended. Default: nobody. */
@@ -54,20 +56,21 @@ const SLICE_BYTES = 1_048_576
  * turn.
  *
  * @param bytes - Are copied: they may be used meanwhile.
- * @throws what `loadModule` throws; {@link PluginLoadFailedError} if it takes too long, or its thread has ended; the
- * reason of the signal.
+ * @throws what `loadModule` throws; {@link ThreadsStuckError} if threads that loaded the same are stuck;
+ * {@link PluginLoadFailedError} if it takes too long, or its thread has ended; the reason of the signal.
  */
 export async function loadInThread(
   bytes: Uint8Array,
   job: ModuleJob,
-  { admit = none, signal, log = SILENT, limitMs = LIMIT_MS }: LoadSurroundings = {},
+  { admit = none, digest, signal, log = SILENT, limitMs = LIMIT_MS }: LoadSurroundings = {},
 ): Promise<LoadedModule> {
+  if (digest !== undefined) await unlessAborted(mayStart({ digest }), signal)
   await enter(signal)
   try {
     const own = await copyInSlices(bytes)
     signal?.throwIfAborted()
     const thread = idle.pop() ?? new LoadThread()
-    return await thread.run({ bytes: own, job }, { admit, signal, log, limitMs })
+    return await thread.run({ bytes: own, job }, { admit, digest, signal, log, limitMs })
   } finally {
     leave()
   }
@@ -144,6 +147,7 @@ class LoadThread {
   async run(request: LoadRequest, options: RunOptions): Promise<LoadedModule> {
     clearTimeout(this.#timer)
     this.#worker.ref()
+    labelThread(this.#worker, { plugin: request.job.name, digest: options.digest })
     const answer = await this.#ask(request, options).catch((error: unknown) => {
       void terminateOrWriteOff(this.#worker, options.log) // whoever waits need not wait for that
       throw error

@@ -1,10 +1,13 @@
+import { EventEmitter } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { expect, test, vi } from 'vitest'
+import { terminateOrWriteOff, trackThread } from '../../src/engine/stuck-threads.ts'
 import { PluginLoadFailedError } from '../../src/errors.ts'
 import { loadModule, type ModuleJob } from '../../src/plugin/load-module.ts'
 import { loadInThread } from '../../src/plugin/load-threads.ts'
 import { compilePlugin, loadPlugin } from '../../src/plugin/plugin.ts'
 import { guestBytes } from '../support/guest.ts'
+import { keepLog } from '../support/instance.ts'
 
 const JOB: ModuleJob = { name: 'test', memoryMax: 100, needsModule: true, renewable: 'yes' }
 const GONE = new Error('nobody wants it any more')
@@ -92,6 +95,23 @@ test('a load that takes too long is ended with its thread, and others go on', as
   const late = loadInThread(large(20_000), JOB, { limitMs: 1 })
   await expect(late).rejects.toBeInstanceOf(PluginLoadFailedError)
   expect((await loadInThread(guestBytes('echo'), JOB)).module).toBeInstanceOf(WebAssembly.Module)
+})
+
+test('what two threads are stuck with is given to no other', async () => {
+  const stuck = [1, 2].map((threadId) =>
+    Object.assign(new EventEmitter(), { threadId, terminate: () => new Promise<number>(() => undefined) }),
+  )
+  for (const thread of stuck) {
+    trackThread(thread, { digest: 'abc' })
+    expect(await terminateOrWriteOff(thread, keepLog(), 1)).toBe(false)
+  }
+  try {
+    const load = (digest: string) => loadInThread(guestBytes('echo'), JOB, { digest })
+    await expect(load('abc')).rejects.toMatchObject({ code: 'WASM_SERVE_THREADS_STUCK' })
+    expect((await load('abd')).module).toBeInstanceOf(WebAssembly.Module)
+  } finally {
+    for (const thread of stuck) thread.emit('exit', 1)
+  }
 })
 
 test('bytes that are loaded stay whose they are', async () => {

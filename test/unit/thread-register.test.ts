@@ -61,6 +61,19 @@ test.each([
   else await start
 })
 
+test('a thread counts for whom it worked last', async () => {
+  const register = new ThreadRegister({ ofOwner: 1 })
+  const thread = new FakeThread()
+  register.track(thread, { digest: 'first' })
+  register.label(thread, OWNER)
+  const gate = register.gate({ digest: 'aa' }, () => undefined)
+  expect(await register.terminate(thread, keepLog(), 0)).toBe(false)
+  expect(register.countStuck({ digest: 'first' })).toBe(0)
+  expect([register.countStuck(OWNER), gate.isStuck]).toEqual([1, true])
+  thread.emit('exit')
+  expect([register.countStuck(OWNER), gate.isStuck]).toEqual([0, false])
+})
+
 test('who may start waits while threads end', async () => {
   const register = new ThreadRegister({ ofOwner: 1 })
   const thread = new FakeThread()
