@@ -75,6 +75,7 @@ test.skipIf(process.platform !== 'linux')(
       stdio: ['ignore', 'pipe', 'inherit'],
       detached: true,
     })
+    child.stdout.on('error', () => undefined) // it is killed
     await once(child.stdout, 'data')
     try {
       expect(treeCpuMicros(child.pid)).toBeGreaterThan(50_000)

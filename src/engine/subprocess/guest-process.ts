@@ -217,9 +217,8 @@ export class GuestProcess {
       this.#end() // nothing was started
     })
     child.on('close', (code, signal) => this.#end(new Error(this.#describe(code, signal))))
-    child.stdin?.on('error', ignoreClosed)
-    child.stderr?.on('error', ignoreClosed).on('data', (text: Buffer) => this.#hear(text))
-    for (const fd of Object.values(FD)) this.#stream(fd)?.on('error', ignoreClosed)
+    for (const stream of child.stdio) stream?.on('error', ignoreClosed)
+    child.stderr?.on('data', (text: Buffer) => this.#hear(text))
     if (child.pid === undefined) return
     this.#narrow(child.pid, cgroup)
     child.stdin?.end(programText())
