@@ -22,7 +22,12 @@ export function readEnvelope(output: Uint8Array): HttpAnswer {
   }
 }
 
-const LIMITS = { what: 'the output', depth: GUEST_LIMITS.jsonDepth, items: GUEST_LIMITS.jsonFields }
+const LIMITS = {
+  what: 'the output',
+  depth: GUEST_LIMITS.jsonDepth,
+  items: GUEST_LIMITS.jsonFields,
+  headers: { name: 'headers', bytes: GUEST_LIMITS.headerJsonBytes },
+}
 
 /** Of fields that are there twice, the last counts. */
 function readFields<Value>(output: JsonOutput<Value>): HttpAnswer {

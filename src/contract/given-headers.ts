@@ -1,6 +1,7 @@
 import { GUEST_LIMITS } from '../guest-limits.ts'
 import { AnswerProblem } from './answer-problem.ts'
 import type { JsonOutput } from './json-output.ts'
+import { headersTooLarge } from './json-scan.ts'
 
 /** Lines of headers as a guest wrote them, by name. */
 export type GivenHeaders = ReadonlyMap<string, readonly string[]>
@@ -21,7 +22,7 @@ export function readGivenHeaders<Value>(
   const { headerJsonBytes, headerLines, headerBytes, jsonDepth } = GUEST_LIMITS
   if (output.kindOf(given) !== 'object') throw new AnswerProblem(`${field} must be an object`)
   if (output.sizeOf(given) > headerJsonBytes) {
-    throw new AnswerProblem(`headers are larger than ${headerJsonBytes} bytes, as JSON`)
+    throw headersTooLarge(headerJsonBytes)
   }
   const limits = { what: field, items: headerLines, depth: jsonDepth }
   const headers = new Map<string, readonly string[]>()

@@ -9,6 +9,8 @@ export interface JsonLimits {
   readonly depth: number
   /** Most members of the outermost object, or elements of the outermost array. */
   readonly items: number
+  /** Most bytes of the headers, and the member of the outermost object that they are. What is larger is read no further. */
+  readonly headers?: { readonly name: string; readonly bytes: number }
 }
 
 /** Where a value stands. */
@@ -57,20 +59,22 @@ export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: 
   let state = itemState
   /** Where an item begins, or what stands before it. */
   let itemAt = first
+  /** Where reading ends: before the end of the bytes where a member may not be larger. */
+  let stop = end
   for (let at = first; ; at++) {
     let next = firstAction
     // Actions are near each other or far away: only where they are far, a call is worth it.
-    for (const near = Math.min(at + NEAR, end); at < near; at++) {
+    for (const near = Math.min(at + NEAR, stop); at < near; at++) {
       next = table[state | (bytes[at] ?? 0)] ?? firstAction
       if (next >= firstAction) break
       state = next
     }
     if (next < firstAction) {
-      at = step(bytes, state, at, end)
+      at = step(bytes, state, at, stop)
       state = STEP[0] ?? 0
       next = table[state | (bytes[at] ?? 0)] ?? firstAction
     }
-    if (at >= end) throw notJson()
+    if (at >= stop) throw stop < end ? headersTooLarge(limits.headers?.bytes) : notJson()
 
     if (next === ends) state = returns[--depth] ?? 0
     else if (next === arrayBegins || next === OBJECT_BEGINS) {
@@ -86,7 +90,10 @@ export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: 
       state = last > 0 ? AFTER_ITEM : TEXT
       if (last > 0) at = last
     } else if (next === NAME_ENDS) {
-      names.push(trim(bytes, itemAt, at + 1))
+      const name = trim(bytes, itemAt, at + 1)
+      names.push(name)
+      if (limits.headers && isNamed(bytes, name, limits.headers.name))
+        stop = Math.min(end, at + limits.headers.bytes + SLACK)
       itemAt = at + 1
       state = COLON
     } else if (next === ITEM_ENDS || (next === LAST_ITEM_ENDS && bytes[at] === closing)) {
@@ -95,10 +102,26 @@ export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: 
       values.push(trim(bytes, itemAt, at))
       if (next === LAST_ITEM_ENDS) return finish({ names, values }, bytes, at + 1, end)
       itemAt = at + 1
+      stop = end
       state = itemState
     } else throw notJson()
   }
 }
+
+/** Headers that are larger than they may be, in an answer that is not read to its end. */
+export function headersTooLarge(most = 0): AnswerProblem {
+  return new AnswerProblem(`headers are larger than ${most} bytes, as JSON`)
+}
+
+/** Whether a name is this one, in any case. One that is written with escapes is not seen here. */
+function isNamed(bytes: Buffer, { start, end }: JsonSpan, name: string): boolean {
+  return (
+    end - start === name.length + 2 && bytes.toString('latin1', start + 1, end - 1).toLowerCase() === name
+  )
+}
+
+/** What may stand between a name and its value, before that is measured. */
+const SLACK = 64
 
 const NEAR = 8
 

@@ -47,7 +47,12 @@ function readAnswer(output: Uint8Array): HttpAnswer {
   }
 }
 
-const LIMITS = { what: 'the output', depth: GUEST_LIMITS.jsonDepth, items: GUEST_LIMITS.jsonFields }
+const LIMITS = {
+  what: 'the output',
+  depth: GUEST_LIMITS.jsonDepth,
+  items: GUEST_LIMITS.jsonFields,
+  headers: { name: 'header', bytes: GUEST_LIMITS.headerJsonBytes },
+}
 
 function readFields<Value>(output: JsonOutput<Value>): HttpAnswer {
   const fields = presentFields(output)

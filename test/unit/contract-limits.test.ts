@@ -53,6 +53,18 @@ describe.each(['http', 'simplism'] as const)('the contract %s', (contract) => {
     expect(outcomeOf(contract, padded(headerJsonBytes + 1))).toBe(BROKEN[contract])
   })
 
+  test('reads headers no further than they may be large', () => {
+    const headers = { name: field, bytes: 1_000 }
+    const read = (text: string) =>
+      readJson(Buffer.from(text), (output) =>
+        output.members({ what: '', depth: jsonDepth, items: 3, headers }),
+      )
+    const many = (count: number) => `{${'"a":"b",'.repeat(count)}"a":""}`
+    expect(read(`{"body":${many(1_000)},"${field}":${many(100)},"z":${many(1_000)}}`)).toHaveLength(3)
+    expect(() => read(`{"body":"","${field}":${many(200)}`.padEnd(4_000, '!'))).toThrow(/headers are larger/)
+    expect(() => read(`{"body":"","other":${many(200)}`.padEnd(4_000, '!'))).toThrow(/not JSON/)
+  })
+
   test('takes as many levels as the limit says, at any place, and no more', () => {
     const nested = (depth: number) =>
       `{"status":200,"body":"","headers":${'{"a":'.repeat(depth)}0${'}'.repeat(depth)}}`
