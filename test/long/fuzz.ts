@@ -85,7 +85,7 @@ function renderResults(): string {
     '## Fuzzers',
     'Each target of `test/fuzz/targets` is given mutants of its corpus (`test/fuzz/corpus`), drawn by the seed. A result is ' +
       'what an input led to, such as an error code. An input with a new result joins the corpus, and the unit tests try ' +
-      'it, and some hundred mutants of the corpus, each time.',
+      'it, and some mutants of the corpus, each time.',
     `${renderOrigin()}. Seed ${seed}, ${cpuMinutes} minutes of CPU.`,
     [
       '| target | CPU, in s | inputs | results | added to the corpus | failed |',
