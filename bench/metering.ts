@@ -14,10 +14,10 @@ export interface MeteringMeasurement {
 
 /** What is shipped, before it is bundled; not its source: what runs TypeScript wraps each function. */
 const load = (path: string) => import(new URL(`../lib/${path}`, import.meta.url).href)
-const { Meters } = (await load('meters/meters.js')) as typeof import('../src/meters/meters.ts')
+const { Meters } = (await load('observe/meters.js')) as typeof import('../src/observe/meters.ts')
 const { meterContract } = (await load(
-  'meters/metered-contract.js',
-)) as typeof import('../src/meters/metered-contract.ts')
+  'observe/metered-contract.js',
+)) as typeof import('../src/observe/metered-contract.ts')
 
 const CALLS = 200_000
 

@@ -25,13 +25,13 @@ type Engine = import('../src/engine/engine.ts').Engine
 type RouteOptions = import('../src/index.ts').RouteOptions
 
 const { checkWasmServeOptions } = (await load(
-  'config/options.js',
-)) as typeof import('../src/config/options.ts')
+  'options/options.js',
+)) as typeof import('../src/options/options.ts')
 const { chooseRoute, openRoute } = (await load(
   'route/open-route.js',
 )) as typeof import('../src/route/open-route.ts')
 const { openShared } = (await load('route/shared.js')) as typeof import('../src/route/shared.ts')
-const { openLog } = (await load('log/log.js')) as typeof import('../src/log/log.ts')
+const { openLog } = (await load('observe/log/log.js')) as typeof import('../src/observe/log/log.ts')
 
 /** It does not grow its memory: what grows is ours. */
 const PLUGIN = 'plugins/hello-c/hello.wasm'

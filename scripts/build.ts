@@ -4,10 +4,10 @@ import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import type { Ajv } from 'ajv'
 import standaloneCode from 'ajv/dist/standalone/index.js'
-import * as configFile from '../src/config/config-file-check.ts'
-import { configFileSchema, type Schema } from '../src/config/config-file-schema.ts'
-import * as options from '../src/config/options-check.ts'
-import * as schemas from '../src/config/options-schema.ts'
+import * as configFile from '../src/options/config-file-check.ts'
+import { configFileSchema, type Schema } from '../src/options/config-file-schema.ts'
+import * as options from '../src/options/options-check.ts'
+import * as schemas from '../src/options/options-schema.ts'
 import { bundle, bundleThreads, file, type Replacements } from './bundle.ts'
 import { optionTypes } from './option-types.ts'
 
@@ -26,10 +26,10 @@ const SIZE_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
 
 /** What stands in for modules that take long to load, by path. */
 const FROZEN: Replacements = {
-  [file('src/config/options-schema.ts')]: schemasAsData,
-  [file('src/config/options-check.ts')]: () =>
+  [file('src/options/options-schema.ts')]: schemasAsData,
+  [file('src/options/options-check.ts')]: () =>
     checksAsCode(options.ajv, ['isLoadOptions', 'isServerOptions', 'isWasmServeOptions']),
-  [file('src/config/config-file-check.ts')]: () => checksAsCode(configFile.ajv, ['isConfigFile']),
+  [file('src/options/config-file-check.ts')]: () => checksAsCode(configFile.ajv, ['isConfigFile']),
 }
 
 /** What users of the package load or run. */
@@ -37,7 +37,7 @@ const DOORS = {
   cli: 'src/cli.ts',
   index: 'src/index.ts',
   testing: 'src/testing.ts',
-  probe: 'src/commands/bench/probe.ts',
+  probe: 'src/cli/bench/probe.ts',
 }
 
 for (const folder of ['lib', 'dist']) rmSync(file(folder), { recursive: true, force: true })
@@ -52,7 +52,7 @@ copyFileSync(file('src/runtime/kernel.wasm'), file('lib/runtime/kernel.wasm'))
 for (const name of ['index.html', 'console.css', 'icon.svg'])
   copyFileSync(file(`src/admin/console/${name}`), file(`dist/console/${name}`))
 writeFileSync(
-  file('dist/config/options-schema.d.ts'),
+  file('dist/options/options-schema.d.ts'),
   optionTypes({
     Route: schemas.routeSchema,
     WasmServe: schemas.wasmServeSchema,
@@ -87,7 +87,7 @@ function checksAsCode(ajv: Ajv, names: readonly string[]): string {
   const ids = Object.fromEntries(names.map((name) => [name, name]))
   // Ajv's standalone code is an ES module that still calls `require` for its run-time helpers.
   return `import { createRequire } from 'node:module'
-import { hostProblem } from '../outbound/allowed-hosts.ts'
+import { hostProblem } from '../plugin/source/allowed-hosts.ts'
 const require = createRequire(import.meta.url)
 ${standaloneCode.default(ajv, ids)}
 `

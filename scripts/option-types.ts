@@ -1,9 +1,9 @@
-import type { Schema } from '../src/config/config-file-schema.ts'
+import type { Schema } from '../src/options/config-file-schema.ts'
 
 /**
  * TypeScript types of options schemas, for who uses the package: so it needs no TypeBox.
  *
- * @param schemas - By the name that their types have in `src/config/options-schema.ts`, without `Data`.
+ * @param schemas - By the name that their types have in `src/options/options-schema.ts`, without `Data`.
  */
 export function optionTypes(schemas: Readonly<Record<string, object>>): string {
   const plain: Record<string, Schema> = JSON.parse(JSON.stringify(schemas))

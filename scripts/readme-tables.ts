@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { METRICS } from '../src/admin/metric-table.ts'
-import { flags } from '../src/config/flags.ts'
-import { routeSchema, serverSchema } from '../src/config/options-schema.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
+import { flags } from '../src/options/flags.ts'
+import { routeSchema, serverSchema } from '../src/options/options-schema.ts'
 
 /* npm run readme: writes the README's tables from the options schema, and that of docs/operations.md from the metrics. */
 

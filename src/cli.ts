@@ -1,17 +1,17 @@
 #!/usr/bin/env node
-import './tick-shape.ts' // before V8 collects
+import './platform/tick-shape.ts' // before V8 collects
 
 import { buffer } from 'node:stream/consumers'
 import type { WriteStream } from 'node:tty'
-import type { Host } from './commands/command.ts'
-import { COMMANDS } from './commands/commands.ts'
-import { main } from './commands/main.ts'
+import { main } from './cli/cli.ts'
+import type { Host } from './cli/command.ts'
+import { COMMANDS } from './cli/commands.ts'
 import { stuckThreads } from './engine/stuck-threads.ts'
-import { exitProcess } from './kill-process.ts'
-import type { Terminal } from './log/log.ts'
-import { printable } from './log/printable.ts'
-import { Secrets } from './log/secrets.ts'
-import { openProcessSignals } from './shutdown.ts'
+import type { Terminal } from './observe/log/log.ts'
+import { printable } from './observe/log/printable.ts'
+import { Secrets } from './observe/log/secrets.ts'
+import { exitProcess } from './platform/kill-process.ts'
+import { openProcessSignals } from './server/shutdown.ts'
 
 const host: Host = {
   environment: process.env,

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { createApp } from './app.ts'
-import { type CreateServerOptions, checkCreateServerOptions } from './config/options.ts'
-import { openLog } from './log/log.ts'
+import { openLog } from './observe/log/log.ts'
+import { type CreateServerOptions, checkCreateServerOptions } from './options/options.ts'
+import { createApp } from './server/app.ts'
 
 /**
  * Makes a Fastify app that serves plug-ins and nothing else, hardened, with its engines open: ready for `listen` or

@@ -1,3 +1,13 @@
+export type { Contract } from './contract/contract.ts'
+export type { RequestEnvelope } from './contract/http.ts'
+export { createServer } from './create-server.ts'
+export { stuckThreads } from './engine/stuck-threads.ts'
+export * from './errors/errors.ts'
+export type { Block } from './guest/block-copy.ts'
+export type { CallContext } from './guest/call-context.ts'
+export type { Caller } from './guest/caller.ts'
+export type { HostFunction, HostFunctions } from './guest/host-functions.ts'
+export type { CallHooks, FailedCall, GuestCall, GuestResult } from './options/call-hooks.ts'
 export {
   type CreateServerOptions,
   checkServerOptions,
@@ -7,17 +17,7 @@ export {
   type RouteOptions,
   type ServerOptions,
   type WasmServeOptions,
-} from './config/options.ts'
-export type { Contract } from './contract/contract.ts'
-export type { RequestEnvelope } from './contract/http.ts'
-export { createServer } from './create-server.ts'
-export { stuckThreads } from './engine/stuck-threads.ts'
-export * from './errors.ts'
+} from './options/options.ts'
+export type { ServedRoute } from './options/served-route.ts'
 export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'
-export type { CallHooks, FailedCall, GuestCall, GuestResult } from './route/call-hooks.ts'
-export type { ServedRoute } from './route/served-route.ts'
-export type { Block } from './runtime/block-copy.ts'
-export type { CallContext } from './runtime/call-context.ts'
-export type { Caller } from './runtime/caller.ts'
-export type { HostFunction, HostFunctions } from './runtime/host-functions.ts'
-export { wasmServe } from './wasm-serve.ts'
+export { wasmServe } from './route/wasm-serve.ts'

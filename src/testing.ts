@@ -1,8 +1,8 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyInstance, InjectOptions } from 'fastify'
-import { checkWasmServeOptions, type RouteOptions, type ServerOptions } from './config/options.ts'
 import { createServer } from './create-server.ts'
-import { EngineClosedError } from './errors.ts'
+import { EngineClosedError } from './errors/errors.ts'
+import { checkWasmServeOptions, type RouteOptions, type ServerOptions } from './options/options.ts'
 import { callableExports, chooseExport } from './plugin/callable.ts'
 import { loadRoutePlugin } from './route/open-route.ts'
 

@@ -1,4 +1,4 @@
-import type { ListenAddress } from '../http/listen.ts'
+import type { ListenAddress } from '../server/listen.ts'
 
 /** Where the admin listener listens. */
 export interface AdminAddress extends ListenAddress {

@@ -1,7 +1,7 @@
-import type { EngineStats } from '../engine/stats.ts'
-import type { Histogram } from '../meters/histogram.ts'
-import type { Meters } from '../meters/meters.ts'
-import type { RouteMeter } from '../meters/route-meter.ts'
+import type { Histogram } from '../observe/histogram.ts'
+import type { Meters } from '../observe/meters.ts'
+import type { RouteMeter } from '../observe/route-meter.ts'
+import type { EngineStats } from '../observe/stats.ts'
 import { whyNotReady } from './readiness.ts'
 import type { Served } from './served.ts'
 

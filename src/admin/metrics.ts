@@ -1,5 +1,5 @@
-import { PackageMissingError } from '../errors.ts'
-import { packageVersion } from '../package-version.ts'
+import { PackageMissingError } from '../errors/errors.ts'
+import { packageVersion } from '../platform/package-file.ts'
 import { openRegistry } from './prometheus.ts'
 import type { AdminRoom } from './room.ts'
 

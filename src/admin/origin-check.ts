@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
-import { AdminOriginRefusedError } from '../errors.ts'
+import { AdminOriginRefusedError } from '../errors/errors.ts'
 
 /**
  * Makes the hook that refuses what a web page of somebody else makes a browser send. Such a page may give its own name

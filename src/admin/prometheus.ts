@@ -1,6 +1,6 @@
 import type { MetricType, PrometheusContentType, Registry } from 'prom-client'
-import type { Histogram } from '../meters/histogram.ts'
-import { loadPackage } from '../optional-package.ts'
+import type { Histogram } from '../observe/histogram.ts'
+import { loadPackage } from '../platform/optional-package.ts'
 import { METRICS, type MetricSources } from './metric-table.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { CheckedServerOptions } from '../config/options.ts'
-import type { RecentLines } from '../log/recent-lines.ts'
-import type { Meters } from '../meters/meters.ts'
+import type { RecentLines } from '../observe/log/recent-lines.ts'
+import type { Meters } from '../observe/meters.ts'
+import type { CheckedServerOptions } from '../options/options.ts'
 import type { Served } from './served.ts'
 
 /** What a room is given. */

@@ -1,4 +1,4 @@
-import type { ServedRoute } from '../route/served-route.ts'
+import type { ServedRoute } from '../options/served-route.ts'
 import type { Control } from './api/control.ts'
 
 /** What runs, as the rooms of the admin listener see it. It is read at each request: what it tells changes. */

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { onRequestHookHandler } from 'fastify'
-import { AdminTokenRefusedError } from '../errors.ts'
+import { AdminTokenRefusedError } from '../errors/errors.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,8 +1,8 @@
+import type { EngineStats } from '../observe/stats.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Caller, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Isolation } from './isolation.ts'
 import type { PendingCall } from './pending-call.ts'
-import type { EngineStats } from './stats.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
 export interface Engine {

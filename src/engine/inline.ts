@@ -1,9 +1,9 @@
-import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from '../errors.ts'
-import { LineRate } from '../log/line-rate.ts'
+import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from '../errors/errors.ts'
+import { LineRate } from '../observe/log/line-rate.ts'
+import type { EngineStats } from '../observe/stats.ts'
 import type { Caller, Instance } from '../runtime/runtime.ts'
 import type { Engine, EngineOptions } from './engine.ts'
 import { isWorn } from './isolation.ts'
-import type { EngineStats } from './stats.ts'
 
 /** One instance on the event loop, one call at a time. Nothing here can stop a guest that does not return. */
 export function openInline(options: EngineOptions): InlineEngine {

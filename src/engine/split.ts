@@ -1,7 +1,7 @@
-import { GuestError } from '../errors.ts'
+import { GuestError } from '../errors/errors.ts'
+import type { EngineStats } from '../observe/stats.ts'
 import type { Caller } from '../runtime/runtime.ts'
 import type { Engine } from './engine.ts'
-import type { EngineStats } from './stats.ts'
 import type { VersionCounts } from './version-counts.ts'
 
 /**

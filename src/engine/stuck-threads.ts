@@ -1,5 +1,5 @@
-import { ProcessStuckError, ThreadsStuckError } from '../errors.ts'
-import type { Log } from '../log/guest-log.ts'
+import { ProcessStuckError, ThreadsStuckError } from '../errors/errors.ts'
+import type { Log } from '../observe/log/guest-log.ts'
 import { startClock } from './workers/start-clock.ts'
 
 /** Stuck threads with which a route, or the trial of a plug-in, starts no others: each takes memory, and may take a core. */

@@ -1,8 +1,8 @@
 import { write } from 'node:fs'
 import { isatty } from 'node:tty'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
-import { killProcess } from '../kill-process.ts'
-import { renderLine } from '../log/readable-line.ts'
+import { renderLine } from '../observe/log/readable-line.ts'
+import { killProcess } from '../platform/kill-process.ts'
 import { Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
 
 /*

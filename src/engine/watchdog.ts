@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads'
-import { GuestStallError } from '../errors.ts'
-import { explainLimit } from '../system-limits.ts'
+import { GuestStallError } from '../errors/errors.ts'
+import { workerFile } from '../platform/package-file.ts'
+import { explainLimit } from '../platform/system-limits.ts'
 import { SLOTS, Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
-import { workerFile } from './worker-file.ts'
 
 /** A guest on the event loop, as the log names it. */
 export interface WatchedGuest {

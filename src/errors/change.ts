@@ -1,4 +1,4 @@
-import { failure } from '../failure.ts'
+import { failure } from './failure.ts'
 
 /* Why what is served is not changed, and what the admin listener refuses. */
 

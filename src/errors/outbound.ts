@@ -1,4 +1,4 @@
-import { failure } from '../failure.ts'
+import { failure } from './failure.ts'
 
 /* Why an HTTP request of a guest has no answer. The guest is told. */
 

@@ -1,4 +1,4 @@
-import { failure } from '../failure.ts'
+import { failure } from './failure.ts'
 
 /* Why a request is not for a guest. */
 

@@ -1,4 +1,4 @@
-import { failure } from '../failure.ts'
+import { failure } from './failure.ts'
 
 /* What the store cannot do, or a guest may not do with it. */
 

@@ -1,4 +1,4 @@
-import { failure } from '../failure.ts'
+import { failure } from './failure.ts'
 
 /* What the command, its options and its files ask for and cannot have. */
 

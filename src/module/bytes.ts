@@ -1,4 +1,4 @@
-import { PluginInvalidError } from '../errors.ts'
+import { PluginInvalidError } from '../errors/errors.ts'
 
 /**
  * Reads a part of a module as strictly as the engine does: whatever it reads, the engine reads in the same way or

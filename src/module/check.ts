@@ -1,4 +1,4 @@
-import { PluginTooComplexError, PluginUnboundedError } from '../errors.ts'
+import { PluginTooComplexError, PluginUnboundedError } from '../errors/errors.ts'
 import { ByteReader } from './bytes.ts'
 import { BodyReader } from './function-body.ts'
 import { ACTION, codeOf, DO, FIRST_PREFIX, GC_CODES } from './instructions.ts'

@@ -1,4 +1,4 @@
-import { PluginTooComplexError } from '../errors.ts'
+import { PluginTooComplexError } from '../errors/errors.ts'
 
 /** The types of a module, as far as they count for its process. It is plain data. */
 export interface ModuleTypes {

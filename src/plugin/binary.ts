@@ -1,4 +1,4 @@
-import { PluginInvalidError } from '../errors.ts'
+import { PluginInvalidError } from '../errors/errors.ts'
 
 /** Of every module: the magic number and the version. */
 export const HEADER_BYTES = 8

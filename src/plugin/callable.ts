@@ -1,5 +1,5 @@
-import { FunctionUnknownError } from '../errors.ts'
-import { didYouMean } from '../nearest.ts'
+import { FunctionUnknownError } from '../errors/errors.ts'
+import { didYouMean } from '../platform/nearest.ts'
 import type { FunctionExport, Signature } from './module.ts'
 import type { Plugin } from './plugin.ts'
 import { START } from './start.ts'

@@ -1,4 +1,4 @@
-import { PluginInvalidError } from '../errors.ts'
+import { PluginInvalidError } from '../errors/errors.ts'
 import { hasTableValue } from './memory-cap.ts'
 import type { PreparedModule } from './prepare.ts'
 import { makeRenewable, type Renewable } from './renewable.ts'

@@ -1,12 +1,12 @@
-import { PluginInvalidError } from '../errors.ts'
-import type { Log } from '../log/guest-log.ts'
+import { PluginInvalidError } from '../errors/errors.ts'
 import { TypeBudget } from '../module/type-budget.ts'
-import type { SourceModule } from '../source/source.ts'
+import type { Log } from '../observe/log/guest-log.ts'
 import type { RenewableModule } from './compile.ts'
 import { type Admit, isOnlyProgram, type LoadedModule, loadModule, type ModuleJob } from './load-module.ts'
 import type { LoadSurroundings } from './load-threads.ts'
 import type { ModuleFacts } from './prepare.ts'
 import { SharedWork } from './shared-work.ts'
+import type { SourceModule } from './source/source.ts'
 import { WeakValues } from './weak-values.ts'
 
 /** A module that was loaded. */

@@ -1,13 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../engine/stuck-threads.ts'
-import { workerFile } from '../engine/worker-file.ts'
 import { fromFailure } from '../engine/workers/call-failure.ts'
 import type { CallFailure } from '../engine/workers/protocol.ts'
-import { PluginLoadFailedError } from '../errors.ts'
-import type { Log } from '../log/guest-log.ts'
+import { PluginLoadFailedError } from '../errors/errors.ts'
 import type { ModuleTypes } from '../module/type-budget.ts'
-import { unlessAborted } from '../unless-aborted.ts'
+import type { Log } from '../observe/log/guest-log.ts'
+import { workerFile } from '../platform/package-file.ts'
+import { unlessAborted } from '../platform/unless-aborted.ts'
 import type { Admit, LoadedModule, ModuleJob } from './load-module.ts'
 
 /** What a thread is asked for. */

@@ -1,4 +1,4 @@
-import { PluginInvalidError } from '../errors.ts'
+import { PluginInvalidError } from '../errors/errors.ts'
 import { concat, HEADER_BYTES, leb, Reader } from './binary.ts'
 import { skipExpression } from './instructions.ts'
 import { Reader as ModuleReader } from './module-reader.ts'

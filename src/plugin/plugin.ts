@@ -1,17 +1,17 @@
-import { PluginInvalidError } from '../errors.ts'
+import { PluginInvalidError } from '../errors/errors.ts'
 import type { ModuleLimits } from '../module/limits.ts'
-import type { ManifestSettings } from '../source/manifest.ts'
+import type { RenewableModule } from './compile.ts'
+import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
+import { isOnlyProgram, type ModuleJob } from './load-module.ts'
+import type { ModuleFacts } from './prepare.ts'
+import type { ManifestSettings } from './source/manifest.ts'
 import {
   type PluginSource,
   readSource,
   type Source,
   type SourceModule,
   type SourceOptions,
-} from '../source/source.ts'
-import type { RenewableModule } from './compile.ts'
-import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
-import { isOnlyProgram, type ModuleJob } from './load-module.ts'
-import type { ModuleFacts } from './prepare.ts'
+} from './source/source.ts'
 
 declare global {
   /** So that who uses the types needs no DOM in his `lib`; where there is one, this adds nothing to it. */

@@ -1,4 +1,4 @@
-import { PluginInvalidError, PluginTooComplexError } from '../errors.ts'
+import { PluginInvalidError, PluginTooComplexError } from '../errors/errors.ts'
 import { type CheckOptions, checkModule } from '../module/check.ts'
 import type { ModuleTypes } from '../module/type-budget.ts'
 import { whyNotAModule } from './file-kind.ts'

@@ -1,4 +1,4 @@
-import { unlessAborted } from '../unless-aborted.ts'
+import { unlessAborted } from '../platform/unless-aborted.ts'
 
 /** Work that several wait for. It is ended when nobody waits for it any more. */
 export class SharedWork<Result> {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Http2ServerRequest } from 'node:http2'
-import { BadRequestError, BodyTooLargeError } from '../errors.ts'
+import { BadRequestError, BodyTooLargeError } from '../errors/errors.ts'
 
 /** Whether a request says that it has a body. */
 export function hasBody(request: IncomingMessage): boolean {

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { type CheckedRouteOptions, optionsError, problemAt } from '../config/options.ts'
+import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
 import { hostImports } from '../plugin/host-imports.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { EXTISM_ENV, HTTP_REQUEST } from '../runtime/imports.ts'

@@ -7,7 +7,7 @@ import {
   GuestError,
   InternalError,
   SimplismBrokenError,
-} from '../errors.ts'
+} from '../errors/errors.ts'
 import { tooLarge } from './body.ts'
 
 /** What a client is told of a failure. (RFC 9457) */

@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { setCommonHeaders } from '../contract/common-headers.ts'
-import type { CallHooks, FailedCall, GuestResult } from './call-hooks.ts'
+import type { CallHooks, FailedCall, GuestResult } from '../options/call-hooks.ts'
+import type { ServedRoute } from '../options/served-route.ts'
 import { type Calls, type RunCall, sendFailure } from './route.ts'
-import type { ServedRoute } from './served-route.ts'
 
 /** Hooks of one kind, in the order in which they are called. */
 export type RouteHooks = { readonly [Kind in keyof CallHooks]-?: readonly NonNullable<CallHooks[Kind]>[] }

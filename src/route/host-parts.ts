@@ -1,13 +1,13 @@
-import type { CheckedRouteOptions } from '../config/options.ts'
 import { kvOperations } from '../engine/workers/bridged-kv.ts'
 import { varOperations } from '../engine/workers/bridged-vars.ts'
 import type { HostOperations } from '../engine/workers/host-bridge.ts'
 import type { HostPart } from '../engine/workers/protocol.ts'
-import { meterOutbound } from '../meters/metered-outbound.ts'
-import type { RouteMeter } from '../meters/route-meter.ts'
+import { type KvClient, serveKv } from '../guest/store/kv.ts'
+import { meterOutbound } from '../observe/metered-outbound.ts'
+import type { RouteMeter } from '../observe/route-meter.ts'
+import type { CheckedRouteOptions } from '../options/options.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Caller, InstanceSettings } from '../runtime/runtime.ts'
-import { type KvClient, serveKv } from '../store/kv.ts'
 import { outboundOptions, varMaxOf } from './settings.ts'
 import type { SharedVars } from './shared-vars.ts'
 
@@ -64,7 +64,7 @@ export async function trialParts(
   { bridged }: HostParts,
 ): Promise<BridgedParts> {
   if (access === 'none' || !bridged.names.includes('kv')) return { names: [], operations: {} }
-  const { openMemoryStore } = await import('../store/memory.ts')
+  const { openMemoryStore } = await import('../guest/store/memory.ts')
   const store = openMemoryStore({ maxBytes: TRIAL_STORE_BYTES })
   return { names: ['kv'], operations: kvOperations(serveKv(store, { namespace: 'trial', access })) }
 }
@@ -77,8 +77,8 @@ async function openHttp(options: CheckedRouteOptions, plugin: Plugin, meter: Rou
   const outboundOf = outboundOptions(options, plugin)
   if (!outboundOf) return undefined
   const [{ openOutbound }, { HTTP_TIMEOUT_MS, httpOperations, sendForGuest }] = await Promise.all([
-    import('../outbound/outbound.ts'),
-    import('../outbound/guest-http.ts'),
+    import('../guest/outbound/outbound.ts'),
+    import('./guest-http.ts'),
   ])
   const opened = openOutbound(outboundOf)
   const outbound = meter ? meterOutbound(opened, meter.outbound) : opened

@@ -1,7 +1,7 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
-import { MethodNotAllowedError } from '../errors.ts'
-import { Pace } from '../paced.ts'
-import { constraintsOf } from './routes-table.ts'
+import { MethodNotAllowedError } from '../errors/errors.ts'
+import { constraintsOf } from '../options/routes-table.ts'
+import { Pace } from '../platform/paced.ts'
 
 /** Where routes are; several may be at one place. */
 interface Place {

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify'
-import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../config/options.ts'
 import { isDebugged } from '../engine/watchdog.ts'
-import type { Meters } from '../meters/meters.ts'
-import { Pace, pacedMap } from '../paced.ts'
+import type { Meters } from '../observe/meters.ts'
+import type { Tracing } from '../observe/tracing.ts'
+import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
+import { Pace, pacedMap } from '../platform/paced.ts'
+import { unlessAborted } from '../platform/unless-aborted.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import type { Tracing } from '../tracing/tracing.ts'
-import { unlessAborted } from '../unless-aborted.ts'
 import {
   type ChosenRoute,
   chooseRoute,

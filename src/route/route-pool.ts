@@ -1,5 +1,5 @@
-import type { CheckedRouteOptions } from '../config/options.ts'
 import type { VersionCounts } from '../engine/version-counts.ts'
+import type { CheckedRouteOptions } from '../options/options.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { START } from '../plugin/start.ts'
 import type { OpenRoute } from './open-route.ts'

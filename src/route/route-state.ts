@@ -1,11 +1,11 @@
-import type { CheckedRouteOptions } from '../config/options.ts'
-import { meterKv } from '../meters/metered-kv.ts'
-import type { RouteMeter } from '../meters/route-meter.ts'
+import type { HostFunctions } from '../guest/host-functions.ts'
+import { type KvClient, serveKv } from '../guest/store/kv.ts'
+import { kvImports, waitsForKv, withKv } from '../guest/store/kv-imports.ts'
+import { syncOf } from '../guest/store/store.ts'
+import { meterKv } from '../observe/metered-kv.ts'
+import type { RouteMeter } from '../observe/route-meter.ts'
+import type { CheckedRouteOptions } from '../options/options.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import type { HostFunctions } from '../runtime/host-functions.ts'
-import { type KvClient, serveKv } from '../store/kv.ts'
-import { kvImports, waitsForKv, withKv } from '../store/kv-imports.ts'
-import { syncOf } from '../store/store.ts'
 import type { SharedStore } from './shared-store.ts'
 
 /** The store, as the guests of one route may use it. */

@@ -5,7 +5,7 @@ import { setCommonHeaders } from '../contract/common-headers.ts'
 import type { Contract } from '../contract/contract.ts'
 import type { Engine } from '../engine/engine.ts'
 import { PendingCall } from '../engine/pending-call.ts'
-import { InternalError } from '../errors.ts'
+import { InternalError } from '../errors/errors.ts'
 import { hasBody, isTooLarge, readBody } from './body.ts'
 
 /** Holds a route's engine, so that a reload is one assignment. */

@@ -1,14 +1,14 @@
 import { statSync } from 'node:fs'
-import type { CheckedRouteOptions } from '../config/options.ts'
 import type { Isolation } from '../engine/isolation.ts'
-import { AllowedPathError } from '../errors.ts'
-import type { Log } from '../log/guest-log.ts'
-import type { OutboundOptions } from '../outbound/outbound.ts'
+import { AllowedPathError } from '../errors/errors.ts'
+import type { HostFunctions } from '../guest/host-functions.ts'
+import type { OutboundOptions } from '../guest/outbound/outbound.ts'
+import type { Log } from '../observe/log/guest-log.ts'
+import type { CheckedRouteOptions } from '../options/options.ts'
 import { MEMORY_MAX, type Plugin } from '../plugin/plugin.ts'
 import { START } from '../plugin/start.ts'
-import type { HostFunctions } from '../runtime/host-functions.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
-import type { AllowedPath } from '../runtime/wasi.ts'
+import type { AllowedPath } from '../runtime/wasi/wasi.ts'
 
 /** Bytes of variables that Extism allows. */
 const VAR_MAX = 1_048_576

@@ -1,6 +1,6 @@
-import { StoreUnavailableError } from '../errors.ts'
-import type { StoreSettings } from '../store/open-store.ts'
-import type { Store } from '../store/store.ts'
+import { StoreUnavailableError } from '../errors/errors.ts'
+import type { StoreSettings } from '../guest/store/open-store.ts'
+import type { Store } from '../guest/store/store.ts'
 
 /** The store that all routes of an app share. */
 export interface SharedStore {
@@ -34,7 +34,7 @@ export function shareStore(url: string, settings: StoreSettings): SharedStore {
 
 /** Loaded by those who need one. */
 async function load(url: string, settings: StoreSettings): Promise<Store> {
-  const { openStore } = await import('../store/open-store.ts')
+  const { openStore } = await import('../guest/store/open-store.ts')
   return openStore(url, settings)
 }
 

@@ -1,5 +1,5 @@
+import { openVars, type Vars } from '../guest/vars.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { openVars, type Vars } from '../runtime/kernel-vars.ts'
 
 /** Variables that all instances and routes of a plug-in share. */
 export interface SharedVars {

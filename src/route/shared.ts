@@ -1,8 +1,8 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { CheckedWasmServeOptions } from '../config/options.ts'
 import { GuestProcesses } from '../engine/subprocess/process-group.ts'
-import type { Meters } from '../meters/meters.ts'
-import type { Tracing } from '../tracing/tracing.ts'
+import type { Meters } from '../observe/meters.ts'
+import type { Tracing } from '../observe/tracing.ts'
+import type { CheckedWasmServeOptions } from '../options/options.ts'
 import { type SharedStore, shareStore } from './shared-store.ts'
 import { openSharedVars, type SharedVars } from './shared-vars.ts'
 

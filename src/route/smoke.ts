@@ -1,6 +1,6 @@
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
-import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../config/options.ts'
-import { SmokeFailedError } from '../errors.ts'
+import { SmokeFailedError } from '../errors/errors.ts'
+import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
 
 /** What an answer shows of itself in a message. */
 const SHOWN = 200

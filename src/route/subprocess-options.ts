@@ -1,11 +1,11 @@
 import { resolve } from 'node:path'
 import type { Isolation } from '../engine/isolation.ts'
 import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subprocess/sandbox.ts'
-import type { SubprocessOptions } from '../engine/subprocess.ts'
+import type { SubprocessOptions } from '../engine/subprocess/subprocess.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
 import { MEMORY_MAX } from '../plugin/plugin.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
-import type { AllowedPath } from '../runtime/wasi.ts'
+import type { AllowedPath } from '../runtime/wasi/wasi.ts'
 import type { EngineChoice } from './engine-choice.ts'
 import type { ChosenRoute } from './open-route.ts'
 

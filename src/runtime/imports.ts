@@ -1,4 +1,4 @@
-import { isWasiFunction } from './wasi.ts'
+import { isWasiFunction } from './wasi/wasi.ts'
 
 /** The namespace of Extism's host functions. */
 export const EXTISM_ENV = 'extism:host/env'

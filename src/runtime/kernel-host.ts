@@ -1,7 +1,7 @@
-import type { GuestLog, GuestLogLevel } from '../log/guest-log.ts'
+import type { Vars } from '../guest/vars.ts'
+import type { GuestLog, GuestLogLevel } from '../observe/log/guest-log.ts'
 import type { HttpCalls } from './kernel-http.ts'
 import type { KernelMemory } from './kernel-memory.ts'
-import type { Vars } from './kernel-vars.ts'
 
 /** What the host functions of an instance reach. */
 export interface Host {

@@ -5,19 +5,19 @@ import {
   GuestExitError,
   InstanceBusyError,
   OutputTooLargeError,
-} from '../errors.ts'
-import type { GuestLog } from '../log/guest-log.ts'
+} from '../errors/errors.ts'
+import { brokenCall } from '../guest/host-functions.ts'
+import type { OwnVars } from '../guest/vars.ts'
+import type { GuestLog } from '../observe/log/guest-log.ts'
 import { START } from '../plugin/start.ts'
-import { brokenCall } from './host-functions.ts'
 import type { HttpCalls } from './kernel-http.ts'
 import type { Linked } from './kernel-link.ts'
 import type { KernelMemory } from './kernel-memory.ts'
-import type { OwnVars } from './kernel-vars.ts'
 import type { CallContexts } from './linked-call-context.ts'
 import type { MemoryWorth } from './memory-worth.ts'
 import type { Caller, Instance } from './runtime.ts'
 import type { Suspending } from './suspending.ts'
-import { ProcExit, type ProgramStreams, type Wasi } from './wasi.ts'
+import { ProcExit, type ProgramStreams, type Wasi } from './wasi/wasi.ts'
 
 /** What an instance of the kernel is made of. */
 export interface InstanceParts {

@@ -1,7 +1,8 @@
-import type { GuestLog } from '../log/guest-log.ts'
+import type { NamedHostFunction } from '../guest/host-functions.ts'
+import { describeTrap } from '../guest/trap.ts'
+import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { RenewableModule } from '../plugin/compile.ts'
 import { START } from '../plugin/start.ts'
-import type { NamedHostFunction } from './host-functions.ts'
 import { type HostCall, HostWatch } from './host-watch.ts'
 import { HTTP_REQUEST } from './imports.ts'
 import { type Host, hostFunctions } from './kernel-host.ts'
@@ -16,8 +17,7 @@ import {
 import type { CallContexts } from './linked-call-context.ts'
 import { type Origins, openRenewal, type Renewal } from './renewal.ts'
 import type { Suspending } from './suspending.ts'
-import { describeTrap } from './trap.ts'
-import { openWasi, ProcExit, type ProgramStreams, type Wasi, type WasiOptions } from './wasi.ts'
+import { openWasi, ProcExit, type ProgramStreams, type Wasi, type WasiOptions } from './wasi/wasi.ts'
 
 /** What the modules of an instance are linked to. */
 export interface LinkHost extends Host {

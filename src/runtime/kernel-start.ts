@@ -1,5 +1,5 @@
 import type { Initialiser } from '../plugin/start.ts'
-import { ProcExit } from './wasi.ts'
+import { ProcExit } from './wasi/wasi.ts'
 
 /**
  * Calls what makes a module ready for its first call. What has parameters is no initialiser, but a function that has the

@@ -1,14 +1,19 @@
-import { HostFunctionAsyncError, PdkOutdatedError, PluginImportError, WasiDisabledError } from '../errors.ts'
-import type { RenewableModule } from '../plugin/compile.ts'
-import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
-import type { CompiledPlugin } from '../plugin/plugin.ts'
-import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
+import {
+  HostFunctionAsyncError,
+  PdkOutdatedError,
+  PluginImportError,
+  WasiDisabledError,
+} from '../errors/errors.ts'
 import {
   checkHostFunctions,
   findHostFunction,
   type HostFunctions,
   type NamedHostFunction,
-} from './host-functions.ts'
+} from '../guest/host-functions.ts'
+import type { RenewableModule } from '../plugin/compile.ts'
+import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
+import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
 import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk, WASI } from './imports.ts'
 import { type Link, type ModuleGroup, orderModules } from './link-order.ts'
 import type { InstanceSettings } from './runtime.ts'

@@ -1,9 +1,9 @@
-import type { GuestLogLevel } from '../log/guest-log.ts'
-import { type Block, BlockCopy } from './block-copy.ts'
-import type { CallContext } from './call-context.ts'
-import type { Caller } from './caller.ts'
+import { type Block, BlockCopy } from '../guest/block-copy.ts'
+import type { CallContext } from '../guest/call-context.ts'
+import type { Caller } from '../guest/caller.ts'
+import type { Vars } from '../guest/vars.ts'
+import type { GuestLogLevel } from '../observe/log/guest-log.ts'
 import type { KernelMemory } from './kernel-memory.ts'
-import type { Vars } from './kernel-vars.ts'
 
 /** What contexts reach of an instance. */
 export interface ContextHost {

@@ -1,12 +1,12 @@
-import type { Log, LogLimits } from '../log/guest-log.ts'
+import type { Caller } from '../guest/caller.ts'
+import type { HostFunctions } from '../guest/host-functions.ts'
+import type { Vars } from '../guest/vars.ts'
+import type { Log, LogLimits } from '../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import type { Caller } from './caller.ts'
-import type { HostFunctions } from './host-functions.ts'
 import type { GuestHttp, HttpErrors } from './kernel-http.ts'
-import type { Vars } from './kernel-vars.ts'
-import type { WasiOptions } from './wasi.ts'
+import type { WasiOptions } from './wasi/wasi.ts'
 
-export type { Caller } from './caller.ts'
+export type { Caller } from '../guest/caller.ts'
 
 /** What joins a guest and its host: it opens instances of plug-ins. */
 export interface Runtime {

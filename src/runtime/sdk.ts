@@ -6,19 +6,19 @@ import {
   InstanceStartError,
   OutputTooLargeError,
   RuntimeUnfitError,
-} from '../errors.ts'
-import { GUEST_LIMITS } from '../guest-limits.ts'
-import { GuestLog } from '../log/guest-log.ts'
+} from '../errors/errors.ts'
+import { GUEST_LIMITS } from '../guest/guest-limits.ts'
+import { brokenCall, type NamedHostFunction } from '../guest/host-functions.ts'
+import { describeTrap } from '../guest/trap.ts'
+import { GuestLog } from '../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { initialisersOf } from '../plugin/start.ts'
-import { brokenCall, type NamedHostFunction } from './host-functions.ts'
 import { EXTISM_ENV } from './imports.ts'
 import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-http.ts'
 import { startGuest } from './kernel-start.ts'
 import { MAIN, planLinks } from './link-plan.ts'
 import type { Caller, Instance, InstanceSettings, Runtime } from './runtime.ts'
 import { suspending } from './suspending.ts'
-import { describeTrap } from './trap.ts'
 
 const { createPlugin } = await importQuietly()
 

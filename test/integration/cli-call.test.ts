@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { guestFlags } from '../../src/commands/guest-config.ts'
+import { guestFlags } from '../../src/cli/guest-config.ts'
 import { run } from '../support/cli.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 

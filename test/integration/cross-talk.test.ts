@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { RouteOptions } from '../../src/config/options.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import { guest } from '../support/guest.ts'
 import { startLoad } from '../support/load.ts'
 import { listen } from '../support/serve.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { ServedRoute } from '../../src/route/served-route.ts'
+import type { ServedRoute } from '../../src/options/served-route.ts'
 import { listenAdmin, listenBoth } from '../support/admin.ts'
 import { guest } from '../support/guest.ts'
 

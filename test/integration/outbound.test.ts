@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
-import { redirected } from '../../src/outbound/redirect.ts'
-import type { Resolve } from '../../src/outbound/target.ts'
+import { redirected } from '../../src/guest/outbound/redirect.ts'
+import type { Resolve } from '../../src/guest/outbound/target.ts'
 import { selfSigned } from '../support/certificate.ts'
 import {
   ask,

@@ -1,14 +1,14 @@
 import Fastify from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import type { CallHooks } from '../../src/options/call-hooks.ts'
+import type { ServedRoute } from '../../src/options/served-route.ts'
 import type { Plugin } from '../../src/plugin/plugin.ts'
-import type { CallHooks } from '../../src/route/call-hooks.ts'
-import type { ServedRoute } from '../../src/route/served-route.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 
 // Modules of its own: whether calls are batched depends on the turns before.
 vi.resetModules()
-const { addRoutes } = await import('../../src/add-routes.ts')
-const { checkWasmServeOptions } = await import('../../src/config/options.ts')
+const { addRoutes } = await import('../../src/route/add-routes.ts')
+const { checkWasmServeOptions } = await import('../../src/options/options.ts')
 const { loadPlugin } = await import('../../src/plugin/plugin.ts')
 
 /** A version of a guest that needs threads, for its manifest has a deadline. */

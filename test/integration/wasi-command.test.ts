@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { RouteOptions } from '../../src/config/options.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import { callableExports, chooseExport } from '../../src/plugin/callable.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'

@@ -26,7 +26,7 @@ const FLOOR = 60
 const TREES = 2
 
 const SOURCES =
-  /^src\/((engine|runtime|outbound|contract)\/.*|plugin\/(module-reader|memory-cap|renewable|code-rewriter|instructions|lowest-store|sections|opcodes|page-count))\.ts$/
+  /^src\/((engine|runtime|guest\/outbound|contract)\/.*|plugin\/(module-reader|memory-cap|renewable|code-rewriter|instructions|lowest-store|sections|opcodes|page-count))\.ts$/
 
 interface Result {
   readonly mutant: Mutant

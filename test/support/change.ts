@@ -1,8 +1,8 @@
 import { onTestFinished } from 'vitest'
-import { Changer, type MakeWanted, type Wanted } from '../../src/change/changer.ts'
-import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/config/options.ts'
-import { openLog } from '../../src/log/log.ts'
-import { startServer } from '../../src/server.ts'
+import { Changer, type MakeWanted, type Wanted } from '../../src/deploy/changer.ts'
+import { openLog } from '../../src/observe/log/log.ts'
+import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options/options.ts'
+import { startServer } from '../../src/server/server.ts'
 
 /** What a change makes: these routes. */
 export function wanted(routes: RouteOptions[], server: Partial<ServerOptions> = {}): MakeWanted<Wanted> {

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import type { RouteOptions } from '../../src/config/options.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import type { ServerProcess } from './fork-server.ts'
 import { type LoadAnswer, startLoad } from './load.ts'
 

@@ -2,12 +2,12 @@ import { EventEmitter, once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import type { Host } from '../../src/commands/command.ts'
-import { COMMANDS } from '../../src/commands/commands.ts'
-import { main } from '../../src/commands/main.ts'
-import { Secrets } from '../../src/log/secrets.ts'
-import { raiseMemoryCeiling } from '../../src/memory-ceiling.ts'
-import type { RunningServer } from '../../src/server.ts'
+import { main } from '../../src/cli/cli.ts'
+import type { Host } from '../../src/cli/command.ts'
+import { COMMANDS } from '../../src/cli/commands.ts'
+import { Secrets } from '../../src/observe/log/secrets.ts'
+import { raiseMemoryCeiling } from '../../src/platform/memory-ceiling.ts'
+import type { RunningServer } from '../../src/server/server.ts'
 
 /*
  * The command in this process: a tenth of the time of a process of its own. What a process adds, signals, exit codes,

@@ -1,10 +1,10 @@
-import { parseConfig } from '../../src/config/config-file.ts'
-import { readJson } from '../../src/config/config-json.ts'
-import { readToml } from '../../src/config/config-toml.ts'
-import { readYaml } from '../../src/config/config-yaml.ts'
-import { toData } from '../../src/config/given.ts'
-import { ConfigInvalidError } from '../../src/errors.ts'
-import { Secrets } from '../../src/log/secrets.ts'
+import { ConfigInvalidError } from '../../src/errors/errors.ts'
+import { Secrets } from '../../src/observe/log/secrets.ts'
+import { parseConfig } from '../../src/options/config-file.ts'
+import { readJson } from '../../src/options/config-json.ts'
+import { readToml } from '../../src/options/config-toml.ts'
+import { readYaml } from '../../src/options/config-yaml.ts'
+import { toData } from '../../src/options/given.ts'
 
 export const readers = { json: readJson, yaml: readYaml, toml: readToml }
 

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { RouteOptions } from '../../src/config/options.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import { guest } from './guest.ts'
 
 /** Far beyond every limit of the server: a request that takes so long hangs. */

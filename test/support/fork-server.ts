@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import type { ChangeRecord } from '../../src/change/change-record.ts'
-import type { ServerOptions } from '../../src/config/options.ts'
+import type { ChangeRecord } from '../../src/deploy/change-record.ts'
+import type { ServerOptions } from '../../src/options/options.ts'
 
 /*
  * For tests and for the bench: this file imports nothing of Vitest.

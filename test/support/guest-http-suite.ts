@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { RouteOptions } from '../../src/config/options.ts'
 import { createServer } from '../../src/index.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import { guest } from './guest.ts'
 
 /** A server on the loopback interface; closed when the test ends. */

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest'
-import { checkWasmServeOptions, type RouteOptions } from '../../src/config/options.ts'
-import type { GuestLogLevel, Log } from '../../src/log/guest-log.ts'
+import type { GuestLogLevel, Log } from '../../src/observe/log/guest-log.ts'
+import { checkWasmServeOptions, type RouteOptions } from '../../src/options/options.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../../src/runtime/runtime.ts'
 

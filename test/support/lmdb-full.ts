@@ -1,4 +1,4 @@
-import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 
 /* Fills a store until the disk takes no more, and tells what happened; run where files cannot become large. */
 

@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs'
-import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import { stormValue } from './storm.ts'
 
 /*

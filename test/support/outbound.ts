@@ -8,8 +8,8 @@ import {
   type Socket,
 } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { OutboundResponse } from '../../src/outbound/client.ts'
-import { type Outbound, type OutboundOptions, openOutbound } from '../../src/outbound/outbound.ts'
+import type { OutboundResponse } from '../../src/guest/outbound/client.ts'
+import { type Outbound, type OutboundOptions, openOutbound } from '../../src/guest/outbound/outbound.ts'
 import type { Certificate } from './certificate.ts'
 
 /** A server on the loopback interface that knows its connections; closed when the test ends. */

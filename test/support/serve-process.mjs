@@ -1,9 +1,9 @@
-import { createApp } from '../../lib/app.js'
-import { Changer } from '../../lib/change/changer.js'
-import { checkServerOptions } from '../../lib/config/options.js'
-import { openLog } from '../../lib/log/log.js'
-import { startServer } from '../../lib/server.js'
-import { endWithSignals } from '../../lib/shutdown.js'
+import { Changer } from '../../lib/deploy/changer.js'
+import { openLog } from '../../lib/observe/log/log.js'
+import { checkServerOptions } from '../../lib/options/options.js'
+import { createApp } from '../../lib/server/app.js'
+import { startServer } from '../../lib/server/server.js'
+import { endWithSignals } from '../../lib/server/shutdown.js'
 
 /*
  * A server in a process of its own, which does what its parent says: puts another app in its place, tells what it holds.

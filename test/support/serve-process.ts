@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import type { ServerOptions } from '../../src/config/options.ts'
+import type { ServerOptions } from '../../src/options/options.ts'
 import { forkServer, type ServerProcess } from './fork-server.ts'
 
 export type { Held, ServerProcess } from './fork-server.ts'

@@ -1,14 +1,14 @@
 import { onTestFinished } from 'vitest'
-import { createApp } from '../../src/app.ts'
+import { createServer } from '../../src/index.ts'
+import { openLog } from '../../src/observe/log/log.ts'
 import {
   type CreateServerOptions,
   checkServerOptions,
   type RouteOptions,
   type ServerOptions,
-} from '../../src/config/options.ts'
-import { createServer } from '../../src/index.ts'
-import { openLog } from '../../src/log/log.ts'
-import { type RunningServer, startServer } from '../../src/server.ts'
+} from '../../src/options/options.ts'
+import { createApp } from '../../src/server/app.ts'
+import { type RunningServer, startServer } from '../../src/server/server.ts'
 
 /** An app that serves one route, for `inject`; closed when the test ends. */
 export async function serve(route: RouteOptions, server: Partial<CreateServerOptions> = {}) {

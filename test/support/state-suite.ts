@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createApp } from '../../src/app.ts'
-import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/config/options.ts'
-import { openLog } from '../../src/log/log.ts'
+import { openLog } from '../../src/observe/log/log.ts'
+import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options/options.ts'
+import { createApp } from '../../src/server/app.ts'
 import { file } from './guest.ts'
 import { kvGuest } from './kv-guest.ts'
 

@@ -1,4 +1,4 @@
-import { openStore } from '../../src/store/open-store.ts'
+import { openStore } from '../../src/guest/store/open-store.ts'
 
 /* Writes to the store that `WASM_SERVE_STORE` names, reads it again and tells what it found. */
 

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { openLmdbStore } from '../../src/store/lmdb.ts'
-import { openMemoryStore } from '../../src/store/memory.ts'
-import { openRedisStore } from '../../src/store/redis.ts'
-import type { Store } from '../../src/store/store.ts'
+import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
+import { openMemoryStore } from '../../src/guest/store/memory.ts'
+import { openRedisStore } from '../../src/guest/store/redis.ts'
+import type { Store } from '../../src/guest/store/store.ts'
 
 /** A kind of store, and how a test gets one that is empty. */
 export interface StoreKind {

@@ -1,5 +1,5 @@
 import { ERRNO_NAMES } from '../../src/runtime/wasi/errno.ts'
-import type { Wasi } from '../../src/runtime/wasi.ts'
+import type { Wasi } from '../../src/runtime/wasi/wasi.ts'
 
 /* This file imports nothing of Vitest: fuzz targets use it too. */
 

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import { openWasi, type WasiOptions } from '../../src/runtime/wasi.ts'
+import { openWasi, type WasiOptions } from '../../src/runtime/wasi/wasi.ts'
 import { wasiCalls } from './wasi-calls.ts'
 
 export { errnoName, OPEN, RIGHTS } from './wasi-calls.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { RouteOptions } from '../../src/config/options.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import { changing, wanted } from '../support/change.ts'
 import { guest } from '../support/guest.ts'
 

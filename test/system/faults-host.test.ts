@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import type { RouteOptions } from '../../src/config/options.ts'
-import { openLog } from '../../src/log/log.ts'
+import { openLog } from '../../src/observe/log/log.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import { ask, bystanderRoutes, expectWell } from '../support/faults.ts'
 import { file, guest } from '../support/guest.ts'
 import { serveHttp } from '../support/outbound.ts'

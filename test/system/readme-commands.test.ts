@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import { CLI, run } from '../support/cli.ts'
 import { pluginFile } from '../support/pdk.ts'
 

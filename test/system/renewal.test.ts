@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { GuestError } from '../../src/errors.ts'
+import { GuestError } from '../../src/errors/errors.ts'
 import { callableExports } from '../../src/plugin/callable.ts'
 import { type CompiledPlugin, loadPlugin } from '../../src/plugin/plugin.ts'
 import { RENEWABLE_EXPORT } from '../../src/plugin/renewable.ts'

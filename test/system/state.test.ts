@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import { guest } from '../support/guest.ts'
 import { describeState, inWorkers, kvPlugin, mount, routesOf } from '../support/state-suite.ts'
 import { newFolder } from '../support/stores.ts'

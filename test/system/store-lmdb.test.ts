@@ -4,7 +4,7 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { openLmdbStore } from '../../src/store/lmdb.ts'
+import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import { newFolder } from '../support/stores.ts'
 import { readStormValue } from '../support/storm.ts'
 

@@ -107,7 +107,7 @@ async function startServer(
     'server.mjs',
     `import { Worker } from 'node:worker_threads'
     import { terminateOrWriteOff, trackThread } from ${module('engine/stuck-threads.js')}
-    import { openLog } from ${module('log/log.js')}
+    import { openLog } from ${module('observe/log/log.js')}
     import { endWithSignals } from ${module('shutdown.js')}
     const [code, drain, ...paths] = process.argv.slice(2)
     const workers = paths.map((path) => new Worker(code, { eval: true, workerData: path }))

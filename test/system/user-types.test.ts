@@ -48,7 +48,7 @@ test('the published types of options are those of the schemas', { timeout: TIMEO
   const lines = names.map((name) => `export const ${name}: Same<Source.${name}, Published.${name}> = true`)
   writeFileSync(
     join(folder, 'options.ts'),
-    `import type * as Source from '${join(ROOT, 'src/config/options-schema.ts')}'
+    `import type * as Source from '${join(ROOT, 'src/options/options-schema.ts')}'
 import type * as Published from '${join(folder, 'node_modules/wasm-serve/dist/config/options-schema.d.ts')}'
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : 'the source lacks something') : 'the source has more'
 ${lines.join('\n')}

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { watchFiles } from '../../src/change/watch.ts'
+import { watchFiles } from '../../src/deploy/watch.ts'
 import { changing, wanted } from '../support/change.ts'
 import { start } from '../support/cli.ts'
 import { file, guestBytes } from '../support/guest.ts'

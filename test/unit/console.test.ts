@@ -5,7 +5,7 @@ import { fromBase64, toBase64, toHex, toText } from '../../src/admin/console/byt
 import { type CurlRequest, renderCurl } from '../../src/admin/console/curl.ts'
 import { formatBytes, formatMs, formatRate } from '../../src/admin/console/format.ts'
 import { LiveHistory, percentile } from '../../src/admin/console/history.ts'
-import { RecentLines } from '../../src/log/recent-lines.ts'
+import { RecentLines } from '../../src/observe/log/recent-lines.ts'
 import { startWithAdmin } from '../support/admin-api.ts'
 import { guest } from '../support/guest.ts'
 

@@ -3,7 +3,7 @@ import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:ht
 import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { RouteOptions } from '../../src/config/options.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import { guest } from '../support/guest.ts'
 import { runs } from '../support/runs.ts'
 import { listen } from '../support/serve.ts'

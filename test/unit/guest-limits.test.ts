@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { GUEST_LIMITS } from '../../src/guest-limits.ts'
-import { checkRequest, parseGuestRequest } from '../../src/outbound/guest-request.ts'
+import { GUEST_LIMITS } from '../../src/guest/guest-limits.ts'
+import { checkRequest, parseGuestRequest } from '../../src/guest/outbound/guest-request.ts'
+import { serveKv } from '../../src/guest/store/kv.ts'
+import { openMemoryStore } from '../../src/guest/store/memory.ts'
+import { describeTrap } from '../../src/guest/trap.ts'
 import { openKernelMemory } from '../../src/runtime/kernel-memory.ts'
-import { describeTrap } from '../../src/runtime/trap.ts'
-import { serveKv } from '../../src/store/kv.ts'
-import { openMemoryStore } from '../../src/store/memory.ts'
 
 const { errorBytes, httpHeaders, httpUrl } = GUEST_LIMITS
 

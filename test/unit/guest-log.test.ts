@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { GuestLog } from '../../src/log/guest-log.ts'
-import { LineRate } from '../../src/log/line-rate.ts'
+import { GuestLog } from '../../src/observe/log/guest-log.ts'
+import { LineRate } from '../../src/observe/log/line-rate.ts'
 import { keepLog } from '../support/instance.ts'
 
 test('lines are kept until the call ends: the logger must not run on what a guest has left of the stack', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { couldBeFunction, importsOf } from '../../src/commands/inspect/imports.ts'
+import { couldBeFunction, importsOf } from '../../src/cli/inspect/imports.ts'
 import { hostImports } from '../../src/plugin/host-imports.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { type Link, orderModules } from '../../src/runtime/link-order.ts'

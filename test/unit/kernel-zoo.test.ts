@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Log } from '../../src/log/guest-log.ts'
+import type { Log } from '../../src/observe/log/guest-log.ts'
 import { capMemory } from '../../src/plugin/memory-cap.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'

@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { LineWriter } from '../../src/log/lines.ts'
+import { LineWriter } from '../../src/observe/log/lines.ts'
 
 /** A descriptor whose writes are held until they are answered. */
 function openHeld(maxBytes = 1_000) {

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { open } from 'lmdb'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openLmdbStore } from '../../src/store/lmdb.ts'
-import { problemWithLmdbFile } from '../../src/store/lmdb-file.ts'
+import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
+import { problemWithLmdbFile } from '../../src/guest/store/lmdb-file.ts'
 import { newFolder } from '../support/stores.ts'
 
 const DATABASES = ['values', 'expiries']

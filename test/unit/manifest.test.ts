@@ -1,9 +1,9 @@
 import { resolve } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ManifestInvalidError } from '../../src/errors.ts'
-import { parseJson } from '../../src/source/json-text.ts'
-import { type Manifest, parseManifest } from '../../src/source/manifest.ts'
+import { ManifestInvalidError } from '../../src/errors/errors.ts'
+import { parseJson } from '../../src/platform/json-text.ts'
+import { type Manifest, parseManifest } from '../../src/plugin/source/manifest.ts'
 import { runs } from '../support/runs.ts'
 
 const digest = 'ab'.repeat(32)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { didYouMean, nearest } from '../../src/nearest.ts'
+import { didYouMean, nearest } from '../../src/platform/nearest.ts'
 
 test.each([
   ['prot', ['host', 'port'], 'port'],

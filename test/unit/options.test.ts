@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { checkServerOptions, checkWasmServeOptions, problemsOf } from '../../src/config/options.ts'
-import { routeSchema } from '../../src/config/options-schema.ts'
-import { OptionsError } from '../../src/errors.ts'
+import { OptionsError } from '../../src/errors/errors.ts'
+import { checkServerOptions, checkWasmServeOptions, problemsOf } from '../../src/options/options.ts'
+import { routeSchema } from '../../src/options/options-schema.ts'
 
 const plugin = 'hello.wasm'
 

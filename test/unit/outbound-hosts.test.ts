@@ -1,9 +1,9 @@
 import { networkInterfaces } from 'node:os'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { addressList, whyNotPublic } from '../../src/outbound/address.ts'
-import { allowHosts, hostProblem } from '../../src/outbound/allowed-hosts.ts'
-import { ownAddresses } from '../../src/outbound/own-addresses.ts'
+import { addressList, whyNotPublic } from '../../src/guest/outbound/address.ts'
+import { ownAddresses } from '../../src/guest/outbound/own-addresses.ts'
+import { allowHosts, hostProblem } from '../../src/plugin/source/allowed-hosts.ts'
 import { runs } from '../support/runs.ts'
 
 const reach = (pattern: string, url: string) => allowHosts([pattern])(new URL(url))

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { renderReadme } from '../../scripts/readme-tables.ts'
-import { flags } from '../../src/config/flags.ts'
+import { flags } from '../../src/options/flags.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const readme = read('README.md')

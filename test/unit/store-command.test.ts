@@ -4,19 +4,19 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { open } from 'lmdb'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Host } from '../../src/commands/command.ts'
-import { COMMANDS, chooseCommand } from '../../src/commands/commands.ts'
-import { completionWords } from '../../src/commands/completion/words.ts'
+import type { Host } from '../../src/cli/command.ts'
+import { COMMANDS, chooseCommand } from '../../src/cli/commands.ts'
+import { completionWords } from '../../src/cli/completion/words.ts'
 import {
   parseExport,
   renderEntry,
   renderFirstLine,
   renderLastLine,
-} from '../../src/commands/store/export-format.ts'
-import { STORE_FLAGS, storeCommand } from '../../src/commands/store.ts'
-import { Secrets } from '../../src/log/secrets.ts'
-import { openLmdbStore } from '../../src/store/lmdb.ts'
-import type { StoreEntry } from '../../src/store/store.ts'
+} from '../../src/cli/store/export-format.ts'
+import { STORE_FLAGS, storeCommand } from '../../src/cli/store/store.ts'
+import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
+import type { StoreEntry } from '../../src/guest/store/store.ts'
+import { Secrets } from '../../src/observe/log/secrets.ts'
 import { newFolder } from '../support/stores.ts'
 
 interface Ended {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { openMemoryStore } from '../../src/store/memory.ts'
-import { SortedKeys } from '../../src/store/sorted-keys.ts'
+import { openMemoryStore } from '../../src/guest/store/memory.ts'
+import { SortedKeys } from '../../src/guest/store/sorted-keys.ts'
 
 const FULL = { code: 'WASM_SERVE_STORE_FULL' }
 

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { checkServerOptions, checkWasmServeOptions } from '../../src/config/options.ts'
-import { loadPackage } from '../../src/optional-package.ts'
-import { openStore } from '../../src/store/open-store.ts'
-import { syncOf } from '../../src/store/store.ts'
+import { openStore } from '../../src/guest/store/open-store.ts'
+import { syncOf } from '../../src/guest/store/store.ts'
+import { checkServerOptions, checkWasmServeOptions } from '../../src/options/options.ts'
+import { loadPackage } from '../../src/platform/optional-package.ts'
 import { newFolder } from '../support/stores.ts'
 
 const settings = { maxBytes: 1_000_000, timeoutMs: 500 }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { ConfigUnreadableError, InstanceStartError } from '../../src/errors.ts'
+import { ConfigUnreadableError, InstanceStartError } from '../../src/errors/errors.ts'
+import { explainLimit } from '../../src/platform/system-limits.ts'
+import { whyNot } from '../../src/platform/why-not.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
-import { explainLimit } from '../../src/system-limits.ts'
-import { whyNot } from '../../src/why-not.ts'
 import { openEngine } from '../support/engine.ts'
 
 const systemError = (code: string, syscall?: string) =>

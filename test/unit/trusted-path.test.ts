@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { problemWithPath } from '../../src/trusted-path.ts'
+import { problemWithPath } from '../../src/platform/trusted-path.ts'
 
 /** A folder of ours, in the folder for temporary files, where everybody may make some. */
 function ours(): string {

@@ -9,7 +9,7 @@ import { MAX_DESCRIPTORS } from '../../src/runtime/wasi/descriptor-table.ts'
 import { FD_FOLDER } from '../../src/runtime/wasi/directory.ts'
 import { MAX_MOVED_ENTRIES } from '../../src/runtime/wasi/links.ts'
 import { MAX_DEPTH } from '../../src/runtime/wasi/path.ts'
-import { openWasi } from '../../src/runtime/wasi.ts'
+import { openWasi } from '../../src/runtime/wasi/wasi.ts'
 import { errnoName, OPEN, openGuest, RIGHTS } from '../support/wasi.ts'
 
 const { create, directory, exclusive, truncate } = OPEN

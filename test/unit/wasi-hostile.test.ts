@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
 import { FD_FOLDER } from '../../src/runtime/wasi/directory.ts'
-import { ProcExit } from '../../src/runtime/wasi.ts'
+import { ProcExit } from '../../src/runtime/wasi/wasi.ts'
 import { runs } from '../support/runs.ts'
 import { openGuest } from '../support/wasi.ts'
 

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { openWasi, ProcExit, ProgramStreams, type WasiOptions } from '../../src/runtime/wasi.ts'
+import { openWasi, ProcExit, ProgramStreams, type WasiOptions } from '../../src/runtime/wasi/wasi.ts'
 import { guestBytes } from '../support/guest.ts'
 import { errnoName, openGuest } from '../support/wasi.ts'
 
@@ -438,7 +438,7 @@ describe('poll_oneoff', () => {
   })
 
   const sleeper = `
-    const { openWasi } = await import(${JSON.stringify(new URL('../../src/runtime/wasi.ts', import.meta.url).href)})
+    const { openWasi } = await import(${JSON.stringify(new URL('../../src/runtime/wasi/wasi.ts', import.meta.url).href)})
     const { parentPort, workerData } = await import('node:worker_threads')
     const wasi = openWasi({ writeLine() {} })
     const module = new WebAssembly.Module(workerData)

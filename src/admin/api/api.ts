@@ -7,7 +7,7 @@ import {
   MountConflictError,
   RevisionMismatchError,
   RouteConflictError,
-} from '../../errors.ts'
+} from '../../errors/errors.ts'
 import { isTooLarge } from '../../route/body.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../../route/error-response.ts'
 import type { AdminRoom, RoomContext } from '../room.ts'
@@ -65,8 +65,8 @@ export const addApi: AdminRoom = (app, context) => {
   app.get('/openapi.json', () => apiDocument(all))
   app.get('/routes/openapi.json', async () => {
     const { planned } = controlOf(served).changer.live.wanted
-    const { routesDocument } = await import('../../openapi/routes-document.ts')
-    const { readXtpSchemas } = await import('../../openapi/xtp-schema.ts')
+    const { routesDocument } = await import('../../route/openapi/routes-document.ts')
+    const { readXtpSchemas } = await import('../../route/openapi/xtp-schema.ts')
     return routesDocument(served.routes, await readXtpSchemas(planned), served.url)
   })
 }

@@ -1,4 +1,4 @@
-import { NO_CHANGES } from '../../change/changes.ts'
+import { NO_CHANGES } from '../../deploy/changes.ts'
 import type { Endpoint } from './endpoint.ts'
 import { ref } from './schemas.ts'
 

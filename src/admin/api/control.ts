@@ -1,8 +1,8 @@
-import type { Book, BookedRoute, Edit } from '../../change/book.ts'
-import type { ChangeRecord } from '../../change/change-record.ts'
-import type { Changer, Wanted } from '../../change/changer.ts'
+import type { Book, BookedRoute, Edit } from '../../deploy/book.ts'
+import type { ChangeRecord } from '../../deploy/change-record.ts'
+import type { Changer, Wanted } from '../../deploy/changer.ts'
 import type { LoadOptions, Plugin } from '../../plugin/plugin.ts'
-import type { Source } from '../../source/source.ts'
+import type { Source } from '../../plugin/source/source.ts'
 
 /** What is served, with the routes that it was planned from, in their order. */
 export interface ControlledWanted extends Wanted {

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { JsonSchema } from '../../openapi/json-schema.ts'
+import type { JsonSchema } from '../../route/openapi/json-schema.ts'
 import type { Control } from './control.ts'
 
 /** One thing that the admin API can do. The routes and their description are made from it. */

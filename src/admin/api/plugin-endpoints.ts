@@ -1,4 +1,4 @@
-import { toVersion } from '../../change/book.ts'
+import { toVersion } from '../../deploy/book.ts'
 import {
   type Changes,
   pluginOf,
@@ -10,10 +10,10 @@ import {
   withPlugin,
   withRoute,
   withVersion,
-} from '../../change/changes.ts'
-import { AdminConflictError, AdminForbiddenError, AdminRequestError } from '../../errors.ts'
-import { readSource, type Source } from '../../source/source.ts'
-import { isUrl } from '../../source/url.ts'
+} from '../../deploy/changes.ts'
+import { AdminConflictError, AdminForbiddenError, AdminRequestError } from '../../errors/errors.ts'
+import { readSource, type Source } from '../../plugin/source/source.ts'
+import { isUrl } from '../../plugin/source/url.ts'
 import type { Control } from './control.ts'
 import type { ApiRequest, Endpoint } from './endpoint.ts'
 import { refuseLast } from './route-endpoints.ts'

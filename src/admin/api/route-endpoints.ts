@@ -1,12 +1,12 @@
-import { type Edit, idOfOptions, withPlace } from '../../change/book.ts'
-import { type Changes, withRoute } from '../../change/changes.ts'
-import { forbiddenOption } from '../../change/editable-options.ts'
+import { type Edit, idOfOptions, withPlace } from '../../deploy/book.ts'
+import { type Changes, withRoute } from '../../deploy/changes.ts'
+import { forbiddenOption } from '../../deploy/editable-options.ts'
 import {
   AdminConflictError,
   AdminForbiddenError,
   AdminRequestError,
   AdminUnknownError,
-} from '../../errors.ts'
+} from '../../errors/errors.ts'
 import type { Endpoint } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
 import { routesOf, viewRoute, viewRoutes } from './views.ts'

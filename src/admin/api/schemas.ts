@@ -1,7 +1,7 @@
-import { EDITABLE_OPTIONS } from '../../change/editable-options.ts'
-import type { Schema } from '../../config/config-file-schema.ts'
-import { routeSchema } from '../../config/options-schema.ts'
-import type { JsonSchema } from '../../openapi/json-schema.ts'
+import { EDITABLE_OPTIONS } from '../../deploy/editable-options.ts'
+import type { Schema } from '../../options/config-file-schema.ts'
+import { routeSchema } from '../../options/options-schema.ts'
+import type { JsonSchema } from '../../route/openapi/json-schema.ts'
 
 /*
  * What goes in and out of the admin API. Bodies are checked by these, and both documents are made from them; the options

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
-import { AdminBusyError, AdminRequestError } from '../../errors.ts'
+import { AdminBusyError, AdminRequestError } from '../../errors/errors.ts'
 import { isTooLarge, tooLarge } from '../../route/body.ts'
 
 /** How many bodies of the largest size may be in memory at once. */

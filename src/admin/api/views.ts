@@ -1,8 +1,8 @@
-import { idOf } from '../../change/book.ts'
-import { type PluginChange, trafficOf } from '../../change/changes.ts'
-import { AdminUnknownError } from '../../errors.ts'
+import { idOf } from '../../deploy/book.ts'
+import { type PluginChange, trafficOf } from '../../deploy/changes.ts'
+import { AdminUnknownError } from '../../errors/errors.ts'
+import type { ServedRoute } from '../../options/served-route.ts'
 import { callableExports } from '../../plugin/callable.ts'
-import type { ServedRoute } from '../../route/served-route.ts'
 import type { Control } from './control.ts'
 
 /** A route that is served. */

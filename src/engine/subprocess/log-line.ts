@@ -1,4 +1,4 @@
-import type { GuestLogLevel, Log } from '../../log/guest-log.ts'
+import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import { unpack } from './packed.ts'
 
 const LEVELS: ReadonlySet<unknown> = new Set<GuestLogLevel>(['trace', 'debug', 'info', 'warn', 'error'])

@@ -1,4 +1,4 @@
-import type { Log } from '../../log/guest-log.ts'
+import type { Log } from '../../observe/log/guest-log.ts'
 import { GuestProcess, type Tenant } from './guest-process.ts'
 import { logSandbox, openSandbox, type ProcessNeeds, type Sandbox, type SandboxOptions } from './sandbox.ts'
 

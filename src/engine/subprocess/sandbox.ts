@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import process from 'node:process'
-import type { Log } from '../../log/guest-log.ts'
+import type { Log } from '../../observe/log/guest-log.ts'
 
 /** What an operator may say about the processes of guests. */
 export interface SandboxOptions {

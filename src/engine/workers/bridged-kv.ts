@@ -1,4 +1,4 @@
-import type { KvClient, KvOperation } from '../../store/kv.ts'
+import type { KvClient, KvOperation } from '../../guest/store/kv.ts'
 import type { HostOperations } from './host-bridge.ts'
 import type { HostAsker } from './host-client.ts'
 

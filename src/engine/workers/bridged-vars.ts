@@ -1,4 +1,4 @@
-import type { Vars } from '../../runtime/kernel-vars.ts'
+import type { Vars } from '../../guest/vars.ts'
 import type { HostOperations } from './host-bridge.ts'
 import type { HostAsker } from './host-client.ts'
 

@@ -1,5 +1,5 @@
-import { InternalError } from '../../errors.ts'
-import { restoreError } from '../../failure.ts'
+import { InternalError } from '../../errors/errors.ts'
+import { restoreError } from '../../errors/failure.ts'
 import type { CallFailure } from './protocol.ts'
 
 /** An error as data that can cross to another thread. */

@@ -1,5 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
-import type { GuestLogLevel } from '../../log/guest-log.ts'
+import type { GuestLogLevel } from '../../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings } from '../../runtime/runtime.ts'
 import type { Isolation } from '../isolation.ts'

@@ -1,4 +1,4 @@
-import type { GuestLogLevel, Log } from '../../log/guest-log.ts'
+import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import { toFailure } from './call-failure.ts'
 import { ANSWER, type FromWorker, type LogLine, RING_PAYLOAD } from './protocol.ts'
 import { Ring } from './ring.ts'

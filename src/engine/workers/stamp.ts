@@ -1,4 +1,4 @@
-import type { EngineStats } from '../stats.ts'
+import type { EngineStats } from '../../observe/stats.ts'
 
 /*
  * What two threads tell each other without a message: which call the worker runs since when, which of the calls that

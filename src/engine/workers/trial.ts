@@ -1,5 +1,5 @@
-import { InstanceStartError } from '../../errors.ts'
-import { unlessAborted } from '../../unless-aborted.ts'
+import { InstanceStartError } from '../../errors/errors.ts'
+import { unlessAborted } from '../../platform/unless-aborted.ts'
 import { mayStart } from '../stuck-threads.ts'
 import { startedLate, toStartFailure } from './roster.ts'
 import { startClock } from './start-clock.ts'

@@ -1,4 +1,4 @@
-import { ClientGoneError, QueueFullError, QueueSlowError } from '../../errors.ts'
+import { ClientGoneError, QueueFullError, QueueSlowError } from '../../errors/errors.ts'
 import type { PendingCall } from '../pending-call.ts'
 
 /** How much may wait. */

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { openWasi } from '../../../src/runtime/wasi.ts'
+import { openWasi } from '../../../src/runtime/wasi/wasi.ts'
 import { OPEN, RIGHTS, wasiCalls } from '../../support/wasi-calls.ts'
 import type { FuzzTarget } from '../target.ts'
 

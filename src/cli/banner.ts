@@ -1,0 +1,72 @@
+import { printable } from '../observe/log/printable.ts'
+import type { ServedRoute } from '../options/served-route.ts'
+import { renderTable } from './table.ts'
+
+/** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */
+export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {
+  const bold = (text: string) => (colours ? `\x1b[1m${text}\x1b[0m` : text)
+  const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'CONTRACT', 'ENGINE', 'RUNTIME']
+  const rows = routes.map((route) => [
+    route.methods.join(','),
+    (route.host ?? '') + pathOf(route),
+    route.plugin,
+    route.function,
+    route.contract,
+    renderEngine(route),
+    route.runtime,
+  ])
+  const [headLine = '', ...lines] = renderTable([head, ...rows.map((row) => row.map(printable))])
+  return [
+    `wasm-serve listens on ${bold(url)}`,
+    '',
+    bold(headLine),
+    ...lines,
+    '',
+    'Try it:',
+    `  ${renderExample(url, routes[0])}`,
+    '',
+  ].join('\n')
+}
+
+/** Where a route's guests run; with why it has threads, unless somebody asked for just that. */
+export function renderEngine({ engine, workers, engineReason, split }: ServedRoute): string {
+  const first = renderThreads(engine, workers) + (engineReason ? ` (${engineReason})` : '')
+  const second = split && renderThreads(split.engine, split.workers)
+  return second && (split.engine !== engine || split.workers !== workers) ? `${first}, and ${second}` : first
+}
+
+function renderThreads(engine: string, workers: number): string {
+  if (engine === 'subprocess') return `${workers} ${workers === 1 ? 'process' : 'processes'}`
+  return workers === 0 ? engine : `${workers} ${workers === 1 ? 'worker' : 'workers'}`
+}
+
+function renderExample(url: string, route: ServedRoute | undefined): string {
+  const path = route ? pathOf(route).replace(/\*$/, '') : '/'
+  const target = targetOf(url, path)
+  const methods = route?.methods ?? ['POST']
+  if (methods.includes('POST') || methods.includes('*')) return `curl ${target} -d '😄 Bob Morane'`
+  return methods.includes('GET') ? `curl ${target}` : `curl -X ${methods[0]} ${target}`
+}
+
+/** For curl. */
+function targetOf(url: string, path: string): string {
+  if (!url.startsWith(UNIX)) return quote(new URL(reachable(url) + path).href)
+  return `--unix-socket ${quote(url.slice(UNIX.length))} ${quote(new URL(`http://localhost${path}`).href)}`
+}
+
+/** Begins what a server on a Unix socket has in the place of a URL. */
+const UNIX = 'unix:'
+
+/** In Fastify's route syntax two colons are one. */
+function pathOf({ url }: ServedRoute): string {
+  return url.replaceAll('::', ':')
+}
+
+/** Nobody can connect to "all addresses". */
+export function reachable(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+}
+
+function quote(url: string): string {
+  return /^[\w:/.%~-]+$/.test(url) ? url : `'${url}'`
+}

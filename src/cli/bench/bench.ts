@@ -1,0 +1,117 @@
+import { cpus } from 'node:os'
+import { BenchAnswersError, BenchServerError } from '../../errors/errors.ts'
+import { printable } from '../../observe/log/printable.ts'
+import { chooseExport } from '../../plugin/callable.ts'
+import { compilePlugin } from '../../plugin/plugin.ts'
+import { readSource } from '../../plugin/source/source.ts'
+import type { Command, Host } from '../command.ts'
+import { readPluginConfig } from '../guest-config.ts'
+import { renderPage } from '../help-page.ts'
+import { INPUT_FLAGS, readInput } from '../input.ts'
+import { takeOwnFlags } from '../own-flags.ts'
+import { loadAutocannon } from './load.ts'
+import { VARIANTS, type Variant } from './matrix.ts'
+import { type Measurement, measure, warmUpSeconds } from './measure.ts'
+import { showProgress } from './progress.ts'
+import { type Compared, problemsOf, renderComparison, renderMeasurement, toJson } from './render.ts'
+
+/** Flags of this command alone. */
+export const BENCH_FLAGS = {
+  ...INPUT_FLAGS,
+  connections: { kind: 'count', short: 'c', placeholder: 'n', description: 'Requests at a time. [100]' },
+  duration: {
+    kind: 'seconds',
+    short: 'd',
+    placeholder: 's',
+    description: 'Seconds, after one at most to warm up. [10]',
+  },
+  matrix: { kind: 'switch', description: 'Compare runtimes, isolations and threads.' },
+  json: { kind: 'switch', description: 'Print JSON.' },
+  help: { kind: 'switch', short: 'h', description: 'Show this page.' },
+} as const
+
+const HELP = renderPage({
+  usage: 'wasm-serve bench <plugin.wasm> [function] [flags]',
+  about:
+    'Serves a plug-in in a process of its own and loads it from another. Needs the\npackage autocannon. Ends with 1 if an answer was wrong.',
+  examples: [
+    'wasm-serve bench hello.wasm --input Bob -c 100 -d 2',
+    'wasm-serve bench hello.wasm -d 1 --matrix',
+    'wasm-serve bench hello.wasm -d 1 --json',
+  ],
+  flags: BENCH_FLAGS,
+  more: 'And those of serve. Without the package:\nnpx -y -p autocannon -p wasm-serve wasm-serve bench hello.wasm',
+})
+
+/** Measures a plug-in under load. */
+export const bench: Command = {
+  async run(argv, host) {
+    const { values, rest } = takeOwnFlags(argv, BENCH_FLAGS)
+    if (values.help) return host.out.write(HELP)
+    const { words, name } = await serveWords(rest, host)
+    const input = await readInput(values, host)
+    const cannon = await loadAutocannon()
+    const effort = { connections: values.connections ?? 100, seconds: values.duration ?? 10 }
+    const run = async (variant: Variant): Promise<Measurement> => {
+      const end = showProgress(host.logTerminal, variant.name, effort.seconds + warmUpSeconds(effort))
+      try {
+        return await measure(cannon, [...words, ...variant.words], input, effort, host)
+      } finally {
+        end()
+      }
+    }
+    const origin = { node: process.version, cpu: cpus()[0]?.model ?? 'unknown', ...effort }
+    const title = `${name}: ${effort.connections} connections, ${effort.seconds} s, Node ${origin.node}, ${origin.cpu}\n\n`
+
+    if (!values.matrix) {
+      const measurement = await run({ name, words: [] })
+      const text = () => title + renderMeasurement(measurement, host.isOutTerminal)
+      host.out.write(values.json ? toLine({ ...origin, ...toJson(measurement) }) : text())
+      refuseProblems([['', measurement]])
+      return
+    }
+    const compared: Compared[] = []
+    for (const variant of VARIANTS) compared.push([variant.name, await run(variant).catch(whyNot)])
+    host.out.write(
+      values.json
+        ? toLine({ ...origin, variants: compared.map(rowToJson) })
+        : title + renderComparison(compared),
+    )
+    refuseProblems(compared)
+  },
+}
+
+/**
+ * The words for `serve`: those of the user, with the function that is at `/`. What is wrong with them is found here,
+ * before a process is started.
+ */
+async function serveWords(argv: readonly string[], host: Host): Promise<{ words: string[]; name: string }> {
+  const { source, route, load } = readPluginConfig([...argv, '--port', '0'], host.environment, 'bench')
+  const plugin = await compilePlugin(await readSource(source, load), load)
+  const exportName = chooseExport(plugin, route.function)
+  const words = route.function === undefined ? [...argv, '--function', exportName] : [...argv]
+  return { words, name: `${printable(plugin.name)} ${printable(exportName)}` }
+}
+
+/** What keeps one variant from being measured is a row of the table; a bug is not. */
+function whyNot(error: unknown): string {
+  if (error instanceof BenchServerError)
+    return `not measured: ${error.message.split('cannot be measured: ').at(-1)}`
+  throw error
+}
+
+function refuseProblems(compared: readonly Compared[]): void {
+  const problems = compared.flatMap(([name, each]) => {
+    const found = typeof each === 'string' ? undefined : problemsOf(each)
+    return found === undefined ? [] : [name ? `${name}: ${found}` : found]
+  })
+  if (problems.length > 0) throw new BenchAnswersError(problems.join('; '))
+}
+
+function rowToJson([name, each]: Compared): object {
+  return typeof each === 'string' ? { name, problem: each } : { name, ...toJson(each) }
+}
+
+function toLine(value: object): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}

@@ -1,0 +1,37 @@
+import { type Plan, planServer } from '../deploy/plan.ts'
+import { listOf, openEach } from '../deploy/problems.ts'
+import { CheckFailedError } from '../errors/errors.ts'
+import { openLog } from '../observe/log/log.ts'
+import { printable } from '../observe/log/printable.ts'
+import { readConfig } from '../options/config.ts'
+import { createApp } from '../server/app.ts'
+import { renderEngine } from './banner.ts'
+import type { Command } from './command.ts'
+import { renderHelp } from './help.ts'
+import { renderTable } from './table.ts'
+
+/** Does all that `serve` does before it listens, and lists everything that would keep it from starting. */
+export const check: Command = {
+  async run(argv, host) {
+    const config = readConfig(argv, host.environment)
+    if (config.help) return host.out.write(renderHelp(host.commands))
+    const failures: unknown[] = []
+    const failed = (error: unknown) => failures.push(error)
+    const plan = await planServer(config, host, failed)
+    const routes = plan ? await openEach(plan, failed) : []
+    if (plan && failures.length === 0) await openAll(plan)
+    if (failures.length > 0) throw new CheckFailedError(listOf(failures))
+    const rows = routes.map((route) => {
+      const { methods, host: name = '', url, plugin, function: exported } = route
+      return [methods.join(','), name + url, plugin, exported, renderEngine(route)].map(printable)
+    })
+    const table = renderTable([['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'ENGINE'], ...rows])
+    host.out.write(host.secrets.hide(`${table.join('\n')}\n`))
+  },
+}
+
+/** What only shows when the routes meet. */
+async function openAll({ options }: Plan): Promise<void> {
+  const { app } = await createApp(options, openLog('silent'))
+  await app.close()
+}

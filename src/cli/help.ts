@@ -1,0 +1,103 @@
+import { UsageError } from '../errors/errors.ts'
+import { type Flag, flags } from '../options/flags.ts'
+import { didYouMean } from '../platform/nearest.ts'
+import type { Command, Host } from './command.ts'
+import { renderRows } from './help-page.ts'
+
+/** Explains what there is; a command's own page is that command's. */
+export const help: Command = {
+  async run(argv, { out, commands }) {
+    const [topic = ''] = argv.filter((word) => word !== '--help' && word !== '-h')
+    if (topic === '') return out.write(renderHelp(commands))
+    if (topic === 'flags') return out.write(renderFlags())
+    const topics = [...Object.keys(commands), 'flags']
+    throw new UsageError(`there is no command "${topic}"${didYouMean(topic, topics)}`)
+  },
+}
+
+/** Renders the first help page: a screen of 80 x 24. */
+export function renderHelp(commands: Host['commands']): string {
+  const others = Object.entries(commands).filter(([name]) => name !== 'serve')
+  return `wasm-serve <plugin.wasm> [function] [port] [flags]
+Serves Extism plug-ins over HTTP: POST a body, get the function's output.
+  wasm-serve hello.wasm                    the only function, on port 8080
+  wasm-serve count.wasm count_vowels 9000  a function by name, on port 9000
+  wasm-serve plugins/ 9000                 each .wasm of the folder, at /<name>
+
+Commands:
+${renderRows(others.map(([name, { summary }]) => [name, summary])).join('\n')}
+
+Flags:
+${renderRows(MAIN_FLAGS).join('\n')}
+`
+}
+
+const MAIN_FLAGS = [
+  ['-m, --manifest <path>', 'The plug-in: an Extism manifest.'],
+  ['-c, --config-file <path>', "JSON, YAML or TOML. Default: the working folder's."],
+  ['--config <K=V>', 'What the guest reads; again and again.'],
+  ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
+  ['-h, --help, -v, --version', 'This page; the version.'],
+] as const
+
+/** Renders the list of all flags of `serve`. */
+export function renderFlags(): string {
+  const groups = GROUPS.map(({ title, scope, more }) => {
+    const rows = flags.filter((flag) => flag.scope === scope).map(renderFlag)
+    return [`${title}:`, ...renderRows([...rows, ...more])].join('\n')
+  })
+  return `${groups.join('\n\n')}\n\nEvery flag can be set by a variable: --body-limit by WASM_SERVE_BODY_LIMIT, --config by a JSON object.\n`
+}
+
+type Row = readonly [name: string, description: string]
+
+const GROUPS: readonly { title: string; scope: Flag['scope']; more: readonly Row[] }[] = [
+  {
+    title: 'The plug-in and its route',
+    scope: 'route',
+    more: [['--set-config <JSON>', 'Several values for --config, as a JSON object.']],
+  },
+  {
+    title: 'Where the plug-in comes from',
+    scope: 'load',
+    more: [['-m, --manifest <path>', 'The plug-in: an Extism manifest.']],
+  },
+  {
+    title: 'The server',
+    scope: 'server',
+    more: [
+      ['-c, --config-file <path>', "A config file: JSON, YAML or TOML. Default: the working folder's."],
+      ['--print-config', 'Show the effective configuration, and where each value comes from.'],
+      ['-h, --help', 'Show the first help page.'],
+      ['-v, --version', 'Show the version.'],
+    ],
+  },
+]
+
+function renderFlag(flag: Flag): Row {
+  return [`--${flag.name}${placeholder(flag)}`, flag.description + renderDefault(flag)]
+}
+
+const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
+  boolean: '',
+  integer: ' <n>',
+  size: ' <size>',
+  pages: ' <pages>',
+  threads: ' <n|auto>',
+  string: ' <text>',
+  list: ' <a,b>',
+  pairs: ' <K=V>',
+  paths: ' <host[:guest]>',
+  links: ' <[name=]source>',
+  numbers: ' <name=n>',
+  hosts: ' <host>',
+}
+
+function placeholder({ kind, name, values, default: value }: Flag): string {
+  if (values.length === 2) return ` <${values.join('|')}>`
+  return kind === 'boolean' && value === true ? `, --no-${name}` : PLACEHOLDERS[kind]
+}
+
+function renderDefault({ default: value }: Flag): string {
+  return value === undefined || typeof value === 'object' || value === false ? '' : ` [${value}]`
+}

@@ -1,0 +1,164 @@
+import type { HostFunctions } from '../../guest/host-functions.ts'
+import type { CheckedRouteOptions } from '../../options/options.ts'
+import { callableExports, whyNotCallable } from '../../plugin/callable.ts'
+import { capMemory } from '../../plugin/memory-cap.ts'
+import { definedMemories } from '../../plugin/module.ts'
+import { MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
+import type { Source } from '../../plugin/source/source.ts'
+import { initialisersOf, START } from '../../plugin/start.ts'
+import type { EngineChoice } from '../../route/engine-choice.ts'
+import { outboundOptions } from '../../route/settings.ts'
+import { MAIN } from '../../runtime/link-plan.ts'
+import { couldBeFunction, importsOf, type NeededImport, needsNewPdk } from './imports.ts'
+import { guessToolchain, type Toolchain } from './toolchain.ts'
+
+/** What can be told of a plug-in without running any of it. `--json` prints it as it is. */
+export interface Inspection {
+  readonly name: string
+  readonly modules: readonly ModuleFacts[]
+  /** Names of the functions that can be called; the program of a command is the last. */
+  readonly functions: readonly string[]
+  readonly notCallable: readonly { readonly name: string; readonly reason: string }[]
+  readonly imports: readonly NeededImport[]
+  readonly toolchain: Toolchain | undefined
+  /** What starts it: see {@link kindOf}. */
+  readonly kind: ModuleKind
+  readonly wasi: boolean
+  /** Where its instances run, and what threads are for. */
+  readonly engine: EngineChoice
+  /** Where it may send HTTP requests; undefined if it sends none. */
+  readonly allowedHosts: readonly string[] | undefined
+  /** What has to be added to the command line, and why. */
+  readonly needs: readonly Need[]
+  /** What keeps it from being served, whatever is added. */
+  readonly problems: readonly string[]
+  readonly warnings: readonly string[]
+}
+
+interface ModuleFacts {
+  readonly name: string
+  readonly bytes: number
+  readonly sha256: string
+  /** In pages of 64 KiB; those that the module defines. */
+  readonly memories: readonly {
+    readonly initial: number
+    /** What the module asks for; undefined: as much as there is. */
+    readonly max: number | undefined
+    /** What it gets. */
+    readonly cap: number
+  }[]
+}
+
+export interface Need {
+  readonly flag: string
+  readonly why: string
+}
+
+export type ModuleKind = 'command' | 'reactor' | 'haskell' | 'constructors' | 'program' | 'none'
+
+/**
+ * @param functions - Those of the user.
+ * @param options - How it is to be served.
+ * @param engine - Where.
+ */
+export function inspectPlugin(
+  source: Source,
+  plugin: Plugin,
+  functions: HostFunctions | undefined,
+  options: CheckedRouteOptions,
+  engine: EngineChoice,
+): Inspection {
+  const memoryMax = options.memoryMax ?? source.settings?.memory.maxPages ?? MEMORY_MAX
+  const allowedHosts = outboundOptions(options, plugin)?.allowedHosts ?? []
+  const imports = importsOf(plugin, functions)
+  const needsWasi = imports.some(({ metBy }) => metBy === 'wasi')
+  const main = source.modules.find(({ name }) => name === MAIN)
+  return {
+    name: source.name,
+    modules: source.modules.map(({ name, bytes, digest }) => ({
+      name,
+      bytes: bytes.length,
+      sha256: digest,
+      memories: memoriesOf(bytes, memoryMax, source.name),
+    })),
+    functions: callableByName(plugin),
+    notCallable: plugin.functions.flatMap((each) => {
+      const reason = whyNotCallable(each)
+      return reason === undefined ? [] : [{ name: each.name, reason }]
+    }),
+    imports,
+    toolchain: main && guessToolchain(plugin, main.bytes),
+    kind: kindOf(plugin, imports),
+    wasi: needsWasi,
+    engine,
+    allowedHosts: sendsRequests(imports) ? allowedHosts : undefined,
+    needs: needsOf(imports, allowedHosts),
+    problems: [
+      ...problemsOf(plugin, imports),
+      ...(needsWasi && !options.wasi ? ['it needs WASI, which is switched off'] : []),
+    ],
+    warnings: source.warnings,
+  }
+}
+
+function memoriesOf(bytes: Uint8Array, memoryMax: number, name: string): ModuleFacts['memories'] {
+  const capped = definedMemories(capMemory(bytes, memoryMax, name))
+  return definedMemories(bytes).map(({ min, max }, index) => ({
+    initial: Number(min),
+    max: max === undefined ? undefined : Number(max),
+    cap: Number(capped[index]?.max ?? min),
+  }))
+}
+
+/** All that a route may name: a program is not chosen by itself, if there is something else. */
+function callableByName(plugin: Plugin): readonly string[] {
+  const callable = callableExports(plugin)
+  const hasProgram = plugin.functions.some(
+    (each) => each.name === START && whyNotCallable(each) === undefined,
+  )
+  return hasProgram && !callable.includes(START) ? [...callable, START] : callable
+}
+
+/**
+ * What runs when an instance starts for a function: a reactor's `_initialize`, Haskell's run-time system, constructors,
+ * or a program that needs no WASI. What has nothing to call but its program is a command: that runs when it is called.
+ */
+function kindOf(plugin: Plugin, imports: readonly NeededImport[]): ModuleKind {
+  if (callableExports(plugin).join() === START) return 'command'
+  const hasWasi = imports.some(({ module, metBy }) => module === MAIN && metBy === 'wasi')
+  const initialiser = initialisersOf(new Set(plugin.functions.map(({ name }) => name)), hasWasi).at(-1)
+  return initialiser === undefined ? 'none' : KINDS[initialiser]
+}
+
+const KINDS = {
+  _initialize: 'reactor',
+  hs_init: 'haskell',
+  __wasm_call_ctors: 'constructors',
+  _start: 'program',
+} as const
+
+function needsOf(imports: readonly NeededImport[], allowedHosts: readonly string[]): Need[] {
+  const missing = imports.filter(couldBeFunction).map(({ namespace, name }) => `${namespace} ${name}`)
+  const needs: Need[] = []
+  if (missing.length > 0) needs.push({ flag: '--functions', why: `nobody provides ${missing.join(', ')}` })
+  if (sendsRequests(imports) && allowedHosts.length === 0) {
+    needs.push({ flag: '--allow-host', why: 'it sends HTTP requests, and no host is allowed unless named' })
+  }
+  return needs
+}
+
+function sendsRequests(imports: readonly NeededImport[]): boolean {
+  return imports.some(({ metBy, name }) => metBy === 'host' && name === 'http_request')
+}
+
+function problemsOf(plugin: Plugin, imports: readonly NeededImport[]): string[] {
+  const isUnmet = (each: NeededImport) => each.metBy === 'nobody' && !couldBeFunction(each)
+  const unmet = imports.filter((each) => isUnmet(each) && !needsNewPdk(each))
+  const outdated =
+    'it was built with an Extism PDK before 1.0 (it imports "extism_..." from "env"): build it again with a newer one'
+  return [
+    ...(imports.some(needsNewPdk) ? [outdated] : []),
+    ...unmet.map(({ namespace, name, kind }) => `nobody can provide ${namespace} ${name} (${kind})`),
+    ...(callableExports(plugin).length === 0 ? ['no function can be called'] : []),
+  ]
+}

@@ -1,0 +1,185 @@
+import { StoreExportInvalidError } from '../../errors/errors.ts'
+import { checkKey, checkValue, keySpace, TTL_MAX, VALUE_MAX } from '../../guest/store/keys.ts'
+import type { StoreEntry } from '../../guest/store/store.ts'
+
+/*
+ * The format of an export: lines of JSON in UTF-8, each ended by a line feed.
+ *
+ *   {"format":"wasm-serve-store","version":1}                                          the first line
+ *   {"namespace":"visits","key":"Qm9i","value":"AQ==","expiresAt":1790000000000}       a line for each entry
+ *   {"entries":1}                                                                      the last line
+ *
+ * Keys and values are bytes in base64 (RFC 4648, section 4); keys are UTF-8. `expiresAt` is in milliseconds since 1970, and is
+ * left out if the entry stays. The last line says how many entries there are, so that a part of an export is seen as one.
+ */
+
+const FORMAT = 'wasm-serve-store'
+const VERSION = 1
+
+/** Longer than any line of an entry: a value in base64, and what is around it. */
+const LINE_MAX = 2 * VALUE_MAX
+
+export function renderFirstLine(): string {
+  return `${JSON.stringify({ format: FORMAT, version: VERSION })}\n`
+}
+
+export function renderEntry({ namespace, key, value, expiresAt }: StoreEntry): string {
+  const line = { namespace, key: base64(Buffer.from(key)), value: base64(value), expiresAt }
+  return `${JSON.stringify(line)}\n`
+}
+
+/** @param entries - How many there were. */
+export function renderLastLine(entries: number): string {
+  return `${JSON.stringify({ entries })}\n`
+}
+
+/**
+ * Reads an export.
+ *
+ * @param name - Of what is read, for messages.
+ * @param chunks - Its bytes, in pieces of any size.
+ * @throws {@link StoreExportInvalidError} with the number of the first line that is wrong.
+ */
+export function* parseExport(name: string, chunks: Iterable<Uint8Array>): Generator<StoreEntry> {
+  let number = 0
+  let count = 0
+  let isWhole = false
+  for (const line of linesOf(chunks)) {
+    number++
+    try {
+      if (isWhole) throw new Mistake('the export has ended before')
+      const fields = parseLine(line)
+      if (number === 1) checkFirstLine(fields)
+      else if (fields.has('entries')) {
+        checkLastLine(fields, count)
+        isWhole = true
+      } else {
+        count++
+        yield entryOf(fields)
+      }
+    } catch (error) {
+      const isMistake = error instanceof Mistake || isOfEntry(error)
+      throw isMistake ? new StoreExportInvalidError(name, number, error.message, { cause: error }) : error
+    }
+  }
+  if (!isWhole)
+    throw new StoreExportInvalidError(name, number + 1, 'the export is cut off: its last line is missing')
+}
+
+/** Why a line is not one of an export. */
+class Mistake extends Error {
+  override readonly name = 'Mistake'
+}
+
+/** What `keys.ts` refuses. */
+function isOfEntry(error: unknown): error is Error {
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_KV_')
+}
+
+/** Without their ends; of one that is too long, as much as shows that. */
+function* linesOf(chunks: Iterable<Uint8Array>): Generator<Buffer> {
+  let begun: Buffer[] = []
+  let length = 0
+  const add = (part: Buffer) => {
+    // What is too long is not kept: whatever it is, it is no line of an export.
+    if (length <= LINE_MAX) begun.push(part)
+    length += part.length
+  }
+  const take = () => {
+    const line = Buffer.concat(begun)
+    begun = []
+    length = 0
+    return line
+  }
+  for (const chunk of chunks) {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
+    let start = 0
+    for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, start)) {
+      add(bytes.subarray(start, end))
+      yield take()
+      start = end + 1
+    }
+    // A copy: a chunk's memory may be that of the next one.
+    if (start < bytes.length) add(Buffer.from(bytes.subarray(start)))
+  }
+  if (length > 0) yield take()
+}
+
+const LINE_FEED = 10
+
+type Fields = ReadonlyMap<string, unknown>
+
+function parseLine(line: Buffer): Fields {
+  if (line.length > LINE_MAX) throw new Mistake(`it has more than ${LINE_MAX} bytes`)
+  let value: unknown
+  try {
+    value = JSON.parse(utf8.decode(line))
+  } catch (error) {
+    throw new Mistake('it is no JSON', { cause: error })
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new Mistake('it is no JSON object')
+  return new Map(Object.entries(value))
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+function checkFirstLine(fields: Fields): void {
+  if (fields.get('format') !== FORMAT) throw new Mistake('it is not the first line of an export')
+  const version = fields.get('version')
+  if (version !== VERSION) {
+    throw new Mistake(`it is of version ${JSON.stringify(version)}, and only ${VERSION} can be read`)
+  }
+}
+
+function checkLastLine(fields: Fields, count: number): void {
+  const entries = fields.get('entries')
+  if (entries !== count)
+    throw new Mistake(`it says ${JSON.stringify(entries)} entries, and there are ${count}`)
+}
+
+const KNOWN = ['namespace', 'key', 'value', 'expiresAt']
+
+function entryOf(fields: Fields): StoreEntry {
+  const unknown = [...fields.keys()].find((name) => !KNOWN.includes(name))
+  if (unknown !== undefined) throw new Mistake(`there is no ${JSON.stringify(unknown)} in an entry`)
+  const namespace = textOf(fields, 'namespace')
+  keySpace(namespace)
+  const key = keyOf(bytesOf(fields, 'key'))
+  checkKey(key)
+  const value = bytesOf(fields, 'value')
+  checkValue(value)
+  const expiresAt = fields.get('expiresAt')
+  if (expiresAt === undefined) return { namespace, key, value }
+  if (typeof expiresAt !== 'number' || !Number.isSafeInteger(expiresAt) || expiresAt < 1) {
+    throw new Mistake('"expiresAt" is no time in milliseconds since 1970')
+  }
+  if (expiresAt - Date.now() > TTL_MAX) throw new Mistake(`"expiresAt" is more than ${TTL_MAX} ms from now`)
+  return { namespace, key, value, expiresAt }
+}
+
+function textOf(fields: Fields, name: string): string {
+  const value = fields.get(name)
+  if (typeof value !== 'string') throw new Mistake(`"${name}" is no text`)
+  return value
+}
+
+function bytesOf(fields: Fields, name: string): Buffer {
+  const text = textOf(fields, name)
+  const bytes = Buffer.from(text, 'base64')
+  // Node leaves out what is no base64.
+  if (base64(bytes) !== text) throw new Mistake(`"${name}" is no base64`)
+  return bytes
+}
+
+function keyOf(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes)
+  } catch (error) {
+    throw new Mistake('"key" is no UTF-8', { cause: error })
+  }
+}
+
+function base64({ buffer, byteOffset, length }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, length).toString('base64')
+}

@@ -1,0 +1,292 @@
+import { randomUUID } from 'node:crypto'
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import {
+  InputUnreadableError,
+  OutputUnwritableError,
+  StoreDamagedError,
+  StoreNotEmptyError,
+  UsageError,
+} from '../../errors/errors.ts'
+import { nameOfStore, openStore } from '../../guest/store/open-store.ts'
+import type { Store } from '../../guest/store/store.ts'
+import { printable } from '../../observe/log/printable.ts'
+import { didYouMean } from '../../platform/nearest.ts'
+import { whyNot } from '../../platform/why-not.ts'
+import type { Command, Host } from '../command.ts'
+import { renderPage } from '../help-page.ts'
+import { type OwnValues, takeOwnFlags } from '../own-flags.ts'
+import { renderTable } from '../table.ts'
+import { parseExport, renderEntry, renderFirstLine, renderLastLine } from './export-format.ts'
+
+/** Flags of this command alone. */
+export const STORE_FLAGS = {
+  file: { kind: 'text', placeholder: 'path', description: 'Export to it, or import from it.' },
+  replace: { kind: 'switch', description: 'Import: remove what is in the store first.' },
+  json: { kind: 'switch', description: 'Check: print JSON.' },
+  help: { kind: 'switch', short: 'h', description: 'Show this page.' },
+} as const
+
+const HELP = renderPage({
+  usage: 'wasm-serve store check|export|import [lmdb:FOLDER | redis://HOST] [flags]',
+  about:
+    'Looks at what guests keep, or moves it. check reads and counts all entries,\nexport prints them as lines of JSON, import fills an empty store with these.\nWithout a store: the one that WASM_SERVE_STORE names.',
+  examples: [
+    'wasm-serve store check lmdb:./state',
+    'wasm-serve store export lmdb:./state --file state.jsonl',
+    'wasm-serve store import lmdb:./copy --file state.jsonl',
+    'wasm-serve store export lmdb:./state | wasm-serve store import lmdb:./other',
+  ],
+  flags: STORE_FLAGS,
+  more: 'Ends with 1 if something in the store is wrong, or cannot be read or written.',
+})
+
+interface Work {
+  readonly url: string
+  /** The URL, as it may be shown. */
+  readonly name: string
+  readonly values: OwnValues<typeof STORE_FLAGS>
+  readonly host: Host
+}
+
+/** What can be done, and the flags that mean something to it. */
+const ACTIONS: Readonly<
+  Record<string, { run(work: Work): Promise<void>; readonly flags: readonly string[] }>
+> = {
+  check: { run: checkStore, flags: ['json'] },
+  export: { run: exportStore, flags: ['file'] },
+  import: { run: importStore, flags: ['file', 'replace'] },
+}
+
+/** What comes after the word `store`. */
+export const STORE_ACTIONS: readonly string[] = Object.keys(ACTIONS)
+
+/** Looks at a store, or moves what is in it, without a server. */
+export const storeCommand: Command = {
+  async run(argv, host) {
+    const { values, rest } = takeOwnFlags(argv, STORE_FLAGS)
+    if (values.help) return host.out.write(HELP)
+    const flag = rest.find((word) => word.startsWith('-'))
+    if (flag !== undefined) throw new UsageError(`${flag}: means nothing to store, which serves nothing`)
+    const [word, url = host.environment.WASM_SERVE_STORE || undefined, tooMany] = rest
+    const action = word !== undefined && Object.hasOwn(ACTIONS, word) ? ACTIONS[word] : undefined
+    if (word === undefined) throw new UsageError(`store: say what to do, ${STORE_ACTIONS.join(', ')}`)
+    if (!action) {
+      throw new UsageError(
+        `store: "${word}" is none of ${STORE_ACTIONS.join(', ')}${didYouMean(word, STORE_ACTIONS)}`,
+      )
+    }
+    for (const name of ['file', 'replace', 'json'] as const) {
+      if (values[name] !== undefined && values[name] !== false && !action.flags.includes(name))
+        throw new UsageError(`--${name}: means nothing to store ${word}`)
+    }
+    if (url === undefined) throw new UsageError(`name a store, such as wasm-serve store ${word} lmdb:./state`)
+    if (tooMany !== undefined) throw new UsageError(`store ${word}: one store at a time, not also ${tooMany}`)
+    if (/^memory:/.test(url))
+      throw new UsageError(
+        `store ${word}: what is in memory: is in one process only; name lmdb:FOLDER or redis://HOST`,
+      )
+    await action.run({ url, name: nameOfStore(url), values, host })
+  },
+}
+
+/** A value of a megabyte may take a while on its way. */
+const OPERATION_MS = 10_000
+
+/** @param isThere - It is not made then, and all of it is looked at before it is used. */
+async function withStore<Result>(
+  url: string,
+  isThere: boolean,
+  use: (store: Store) => Promise<Result>,
+): Promise<Result> {
+  const settings = { maxBytes: 0, timeoutMs: OPERATION_MS, mustExist: isThere, isReadWholly: isThere }
+  const store = await openStore(url, settings)
+  try {
+    return await use(store)
+  } finally {
+    await store.close()
+  }
+}
+
+interface Counts {
+  entries: number
+  expiring: number
+  keyBytes: number
+  valueBytes: number
+}
+
+async function checkStore({ url, name, values, host }: Work): Promise<void> {
+  const namespaces = new Map<string, Counts>()
+  const faults: string[] = []
+  await withStore(url, true, async (store) => {
+    for await (const entry of store.entries()) {
+      if ('fault' in entry) {
+        faults.push(entry.fault)
+        continue
+      }
+      const counts = namespaces.get(entry.namespace) ?? {
+        entries: 0,
+        expiring: 0,
+        keyBytes: 0,
+        valueBytes: 0,
+      }
+      counts.entries++
+      if (entry.expiresAt !== undefined) counts.expiring++
+      counts.keyBytes += Buffer.byteLength(entry.key)
+      counts.valueBytes += entry.value.length
+      namespaces.set(entry.namespace, counts)
+    }
+  })
+  const found = [...namespaces].map(([namespace, counts]) => ({ namespace, ...counts }))
+  const result = { store: name, namespaces: found, faults }
+  host.out.write(values.json ? `${JSON.stringify(result, null, 2)}\n` : renderCheck(found))
+  refuseFaults(name, faults)
+}
+
+function renderCheck(namespaces: readonly ({ readonly namespace: string } & Counts)[]): string {
+  const sum = (field: keyof Counts) => namespaces.reduce((total, counts) => total + counts[field], 0)
+  const row = (name: string, of: (field: keyof Counts) => number) => {
+    return [
+      name,
+      ...(['entries', 'expiring', 'keyBytes', 'valueBytes'] as const).map((field) => String(of(field))),
+    ]
+  }
+  const rows = namespaces.map((counts) => row(printable(counts.namespace), (field) => counts[field]))
+  const head = ['NAMESPACE', 'ENTRIES', 'EXPIRING', 'KEY BYTES', 'VALUE BYTES']
+  return `${renderTable([head, ...rows, row('all', sum)]).join('\n')}\n`
+}
+
+/** Faults that a message names; the others are counted. */
+const MOST_FAULTS = 20
+
+/** @throws {@link StoreDamagedError} */
+function refuseFaults(name: string, faults: readonly string[]): void {
+  if (faults.length === 0) return
+  const more = faults.length > MOST_FAULTS ? [`and ${faults.length - MOST_FAULTS} more`] : []
+  throw new StoreDamagedError(name, [...faults.slice(0, MOST_FAULTS), ...more].join('\n'))
+}
+
+async function exportStore({ url, name, values, host }: Work): Promise<void> {
+  const faults: string[] = []
+  let count = 0
+  await withStore(url, true, (store) =>
+    writeOutput(values.file, host, async (write) => {
+      write(renderFirstLine())
+      for await (const entry of store.entries()) {
+        if ('fault' in entry) {
+          faults.push(entry.fault)
+          continue
+        }
+        write(renderEntry(entry))
+        count++
+      }
+      write(renderLastLine(count))
+    }),
+  )
+  if (values.file !== undefined) host.out.write(`exported ${count} entries to ${printable(values.file)}\n`)
+  refuseFaults(name, faults)
+}
+
+/** Writes to a file, which is there as a whole or stays as it was; or to standard output. */
+async function writeOutput(
+  path: string | undefined,
+  host: Host,
+  work: (write: (text: string) => void) => Promise<void>,
+): Promise<void> {
+  if (path === undefined) return work((text) => host.out.write(text))
+  const begun = join(dirname(path), `.${randomUUID()}.part`)
+  try {
+    // Readable by its owner only: it is all that guests keep.
+    const file = openSync(begun, 'wx', 0o600)
+    try {
+      await work((text) => writeAll(file, Buffer.from(text)))
+      flush(file)
+    } finally {
+      closeSync(file)
+    }
+    renameSync(begun, path)
+  } catch (error) {
+    const isOfFile = error instanceof Error && 'syscall' in error
+    throw isOfFile ? new OutputUnwritableError(path, error.message, { cause: error }) : error
+  } finally {
+    rmSync(begun, { force: true })
+  }
+}
+
+/** Node's permission model does not allow it, and what is written can be trusted to the system there. */
+function flush(file: number): void {
+  try {
+    fsyncSync(file)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') throw error
+  }
+}
+
+function writeAll(file: number, bytes: Uint8Array): void {
+  for (let written = 0; written < bytes.length; ) written += writeSync(file, bytes, written)
+}
+
+async function importStore({ url, name, values, host }: Work): Promise<void> {
+  const read = await openInput(values.file, host)
+  // All of it is looked at before anything is written.
+  let count = 0
+  for (const _entry of parseExport(read.name, read.chunks())) count++
+  const written = await withStore(url, false, (store) =>
+    store.restore(parseExport(read.name, read.chunks()), values.replace),
+  )
+  if (written === undefined) throw new StoreNotEmptyError(name)
+  const expired = count > written ? ` (${count - written} had expired)` : ''
+  host.out.write(`imported ${written} entries into ${printable(name)}${expired}\n`)
+}
+
+interface Input {
+  readonly name: string
+  /** Can be read again and again. */
+  chunks(): Iterable<Uint8Array>
+}
+
+async function openInput(path: string | undefined, host: Host): Promise<Input> {
+  if (path === undefined) {
+    const bytes = await host.readInput()
+    return { name: 'standard input', chunks: () => [bytes] }
+  }
+  return orUnreadable(path, () => {
+    if (statSync(path).isFile()) return { name: path, chunks: () => readChunks(path) }
+    const bytes = readFileSync(path) // a pipe has its bytes once
+    return { name: path, chunks: () => [bytes] }
+  })
+}
+
+const CHUNK_BYTES = 1_048_576
+
+function* readChunks(path: string): Generator<Uint8Array> {
+  const file = orUnreadable(path, () => openSync(path, 'r'))
+  try {
+    const bytes = Buffer.alloc(CHUNK_BYTES)
+    for (;;) {
+      const length = orUnreadable(path, () => readSync(file, bytes))
+      if (length === 0) return
+      yield bytes.subarray(0, length)
+    }
+  } finally {
+    closeSync(file)
+  }
+}
+
+function orUnreadable<Value>(path: string, work: () => Value): Value {
+  try {
+    return work()
+  } catch (error) {
+    throw new InputUnreadableError(path, whyNot(error), { cause: error })
+  }
+}

@@ -1,0 +1,299 @@
+import { UsageError } from '../errors/errors.ts'
+import { checkGiven, wholeOf } from '../options/check-given.ts'
+import type { Config } from '../options/config.ts'
+import {
+  COMMAND_LINE,
+  fromWord,
+  type GivenMap,
+  givenAt,
+  mapOf,
+  mergeMaps,
+  type Origin,
+  originAt,
+  renderOrigin,
+  toData,
+} from '../options/given.ts'
+import type { Merged } from '../options/merge.ts'
+import type { CheckedServerOptions } from '../options/options.ts'
+import { placed } from '../options/placed.ts'
+import { nearest } from '../platform/nearest.ts'
+import { pacedMap } from '../platform/paced.ts'
+import { callableExports } from '../plugin/callable.ts'
+import type { Plugin } from '../plugin/plugin.ts'
+import type { VersionedRoute } from '../route/open-routes.ts'
+import type { Loader, LoadWatcher } from './loader.ts'
+import {
+  isFolder,
+  isSource,
+  type Mount,
+  type Mounted,
+  type MountedRoute,
+  mountAt,
+  mountsOf,
+  nameOf,
+  routesAt,
+} from './mounts.ts'
+
+/** A route whose plug-in is loaded. */
+export interface PlannedRoute {
+  readonly given: GivenMap
+  readonly plugin: Plugin
+  /** For people: the file or line that it comes from. */
+  readonly from: string
+  /** Of its plug-in, here: that of the config file, or the file's. Plug-ins from several places have several. */
+  readonly name: string
+  /** A second version of the plug-in, which gets a part of the calls. */
+  readonly next?: VersionedRoute['next']
+}
+
+/** What somebody who plans has to say. */
+export interface PlanLimits {
+  /** Told of each file or folder of this machine before it is read. */
+  readonly onFile: LoadWatcher['onFile'] | undefined
+  /** Functions of a plug-in that are served though nobody has named them. */
+  readonly maxFunctions: number
+}
+
+/**
+ * The routes of the config file, or of the plug-ins that it or the command line names.
+ *
+ * @param commands - The names that a first word might have been meant as.
+ * @param failed - Told why a plug-in has no routes; when it returns, the others go on.
+ * @throws `UsageError`, `OptionsError`
+ */
+export async function planRoutes(
+  config: Config,
+  merged: Merged,
+  load: Loader,
+  failed: (error: unknown) => void,
+  commands: Iterable<string>,
+  limits: PlanLimits,
+): Promise<Planned> {
+  const planning = new Planning(config, merged, load, failed, commands, limits)
+  const { leftOut, warnings } = planning
+  return { routes: distinguish(await planning.routes()), leftOut, warnings }
+}
+
+/** What {@link planRoutes} finds. */
+export interface Planned {
+  readonly routes: readonly PlannedRoute[]
+  /** Plug-ins and functions whose names cannot be routes. */
+  readonly leftOut: readonly string[]
+  /** For people: what is not served, and why. */
+  readonly warnings: readonly string[]
+}
+
+/** Gives plug-ins from several places several names. */
+function distinguish(routes: readonly PlannedRoute[]): PlannedRoute[] {
+  const sources = new Map<string, unknown>()
+  return routes.map((route) => {
+    const source = sourceOf(route.given)
+    let name = route.name
+    for (let n = 2; (sources.get(name) ?? source) !== source; n++) name = `${route.name}-${n}`
+    sources.set(name, source)
+    return { ...route, name }
+  })
+}
+
+function sourceOf(given: GivenMap): string {
+  return String(toData(givenAt(given, ['plugin']) ?? given))
+}
+
+/** One run of {@link planRoutes}. */
+class Planning {
+  readonly leftOut: string[] = []
+  readonly warnings: string[] = []
+  readonly #config: Config
+  readonly #merged: Merged
+  readonly #load: Loader
+  readonly #failed: (error: unknown) => void
+  readonly #commands: Iterable<string>
+  readonly #onFile: ((path: string) => void) | undefined
+  readonly #maxFunctions: number
+
+  constructor(
+    config: Config,
+    merged: Merged,
+    load: Loader,
+    failed: (error: unknown) => void,
+    commands: Iterable<string>,
+    { onFile, maxFunctions }: PlanLimits,
+  ) {
+    this.#maxFunctions = maxFunctions
+    this.#commands = commands
+    this.#config = config
+    this.#merged = merged
+    this.#load = load
+    this.#failed = failed
+    this.#onFile = onFile
+  }
+
+  async routes(): Promise<PlannedRoute[]> {
+    const { words } = this.#config
+    const { plugins, routes } = this.#merged
+    refuseOddWords(words, this.#commands)
+    if (words.length === 0 && !routes && plugins.size === 0)
+      throw new UsageError('name a plug-in, such as hello.wasm, or a config file with --config-file')
+    if (words.length > 0 && (routes || plugins.size > 0))
+      throw new UsageError(`the config file has plug-ins of its own, and "${words[0]}" is given besides`)
+    if (routes) return this.#ofFile(routes)
+    if (words.length === 0) return this.#ofPlugins()
+    return this.#ofWords(words)
+  }
+
+  /** Routes that the file lists are what they are; one plug-in that fails does not hide what is wrong with another. */
+  async #ofFile(routes: readonly GivenMap[]): Promise<PlannedRoute[]> {
+    if (routes.length > 1) this.#refuseSingle()
+    const { routePlugins } = this.#merged
+    const named = routes.map(
+      (given, index) => [routePlugins[index] ?? nameOf(sourceOf(given)), given] as const,
+    )
+    return this.#each(named, async ([name, given]) => [
+      { given, plugin: await this.#loadFor(given), from: renderOrigin(urlOrigin(given)), name },
+    ])
+  }
+
+  async #ofPlugins(): Promise<PlannedRoute[]> {
+    const { plugins } = this.#merged
+    if (plugins.size > 1) this.#refuseSingle()
+    return this.#each([...plugins], ([name, given]) => {
+      return this.#ofMount(mountAt(name, sourceOf(given)), given, name)
+    })
+  }
+
+  async #ofWords(words: readonly string[]): Promise<PlannedRoute[]> {
+    // Before anything is loaded: what is wrong with the flags is not to be blamed on the plug-in.
+    this.#check([this.#routeOf(words[0] ?? '')])
+    const { sources, named } = await this.#splitWords(words)
+    for (const source of sources) if (isFolder(source)) this.#onFile?.(source)
+    const { items, leftOut } = await this.#mountsOf(sources)
+    this.leftOut.push(...leftOut)
+    if (items.length > 1) this.#refuseSingle()
+    return this.#each(items, (mount) => this.#ofMount(mount, mergeMaps(this.#routeOf(mount.source), named)))
+  }
+
+  async #mountsOf(sources: readonly string[]): ReturnType<typeof mountsOf> {
+    try {
+      return await mountsOf(sources)
+    } catch (error) {
+      this.#failed(error)
+      return { items: [], leftOut: [] }
+    }
+  }
+
+  /** After a single plug-in a word that is one of its exports is the function, even if there is a file of this name. */
+  async #splitWords(words: readonly string[]): Promise<{ sources: readonly string[]; named: GivenMap }> {
+    const [first = '', second, third] = words
+    const odd = words.slice(1).filter((word) => !isSource(word))
+    if (second !== undefined && third === undefined && !isFolder(first)) {
+      const plugin = await this.#loadFor(this.#routeOf(first))
+      if (odd.length > 0 || plugin.functions.some(({ name }) => name === second)) {
+        if (this.#config.flags.route.entries.has('function'))
+          throw new UsageError('the function is given twice, as --function and as a word')
+        return { sources: [first], named: fromWord('function', second) }
+      }
+    }
+    if (odd.length > 0) {
+      throw new UsageError(
+        `unexpected "${odd.at(-1)}": it is no plug-in, and after a single plug-in come a function and a port, no more`,
+      )
+    }
+    return { sources: words, named: mapOf([], COMMAND_LINE) }
+  }
+
+  /** @param given - What its routes have in common. */
+  async #ofMount(mount: Mount, given: GivenMap, name = nameOfMount(mount)): Promise<PlannedRoute[]> {
+    const plugin = await this.#loadFor(given)
+    const has = (option: string) => givenAt(given, [option]) !== undefined
+    if (has('url')) return [{ given, plugin, from: mount.source, name }]
+    const { items, leftOut } = has('function')
+      ? { items: [{ url: mount.path || '/' }], leftOut: [] }
+      : this.#routesAt(mount, plugin)
+    this.leftOut.push(...leftOut)
+    return items.map((route) => {
+      const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
+      return { given: mergeMaps(given, ...own), plugin, from: mount.source, name }
+    })
+  }
+
+  #routesAt(mount: Mount, plugin: Plugin): Mounted<MountedRoute> {
+    const count = callableExports(plugin).length
+    const most = this.#maxFunctions
+    if (count > most) {
+      this.warnings.push(
+        `plug-in ${plugin.name} has ${count} functions, and the first ${most} are served: name those to be served, one after the plug-in or several as routes of a config file, or raise --max-functions (option "maxFunctions")`,
+      )
+    }
+    return routesAt(mount, plugin, most)
+  }
+
+  async #each<Item>(
+    items: readonly Item[],
+    plan: (item: Item) => Promise<PlannedRoute[]>,
+  ): Promise<PlannedRoute[]> {
+    const planned = await pacedMap(items, async (item) => {
+      try {
+        return { routes: await plan(item) }
+      } catch (error) {
+        return { error }
+      }
+    })
+    return planned.flatMap((result) => {
+      if ('routes' in result) return result.routes
+      this.#failed(result.error)
+      return []
+    })
+  }
+
+  #routeOf(source: string): GivenMap {
+    return mergeMaps(this.#merged.route, fromWord('plugin', source))
+  }
+
+  #check(routes: readonly GivenMap[]): CheckedServerOptions {
+    return checkGiven(wholeOf(this.#merged.server, routes))
+  }
+
+  /** The options of the server are no reason against a plug-in. */
+  async #loadFor(given: GivenMap): Promise<Plugin> {
+    const [route] = checkGiven(wholeOf(mapOf([], COMMAND_LINE), [given])).routes
+    if (!route) throw new UsageError('name a plug-in')
+    try {
+      return await this.#load(route)
+    } catch (error) {
+      throw placed(error, given, 'plugin')
+    }
+  }
+
+  /** One function cannot be that of several plug-ins, nor one URL. */
+  #refuseSingle(): void {
+    const { flags, variables } = this.#config
+    for (const option of ['function', 'url']) {
+      const given = flags.route.entries.get(option) ?? variables.route.entries.get(option)
+      if (given)
+        throw new UsageError(`${renderOrigin(given.origin)} is for a single plug-in, and there are several`)
+    }
+  }
+}
+
+/** @throws UsageError for words that are meant as something else than a plug-in. */
+function refuseOddWords(words: readonly string[], commands: Iterable<string>): void {
+  const file = words.find((word) => CONFIG_FILE.test(word))
+  if (file !== undefined)
+    throw new UsageError(`${file} is no plug-in; to read it as a config file: -c ${file}`)
+  const [first] = words
+  if (first === undefined || isSource(first)) return
+  const meant = nearest(first, commands)
+  if (meant !== undefined)
+    throw new UsageError(`there is no plug-in and no command "${first}"; did you mean "${meant}"?`)
+}
+
+const CONFIG_FILE = /\.(?:ya?ml|toml)$|(?:^|[/\\])wasm-serve\.json$/i
+
+/** Those of a folder are told apart by their paths in it. */
+function nameOfMount({ path, name }: Mount): string {
+  return path.slice(1).replaceAll('::', ':') || name
+}
+
+function urlOrigin(given: GivenMap): Origin {
+  return originAt(given, [given.entries.has('url') ? 'url' : 'plugin'])
+}

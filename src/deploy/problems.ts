@@ -1,0 +1,113 @@
+import type { Host } from '../cli/command.ts'
+import { CheckFailedError } from '../errors/errors.ts'
+import { openLog } from '../observe/log/log.ts'
+import type { Config } from '../options/config.ts'
+import { type GivenMap, givenAt } from '../options/given.ts'
+import { placed } from '../options/placed.ts'
+import type { ServedRoute } from '../options/served-route.ts'
+import { createApp } from '../server/app.ts'
+import { type Plan, type PlanWatcher, planServer } from './plan.ts'
+
+/**
+ * Opens each route of a plan in an app of its own, so that one which fails does not hide another; each starts in a
+ * throwaway thread first, where one that does not return can be ended.
+ *
+ * @param failed - Told why one cannot be served, with its line of the config file.
+ */
+export async function openEach(
+  { options, given }: Plan,
+  failed: (error: unknown) => void,
+): Promise<readonly ServedRoute[]> {
+  const opened: ServedRoute[] = []
+  for (const [index, route] of options.routes.entries()) {
+    const own = givenAt(given, ['routes', index])
+    try {
+      const { app, routes } = await createApp({ ...options, routes: [route], trial: true }, openLog('silent'))
+      opened.push(...routes)
+      await app.close()
+    } catch (error) {
+      failed(own?.kind === 'map' ? blame(error, given, own) : error)
+    }
+  }
+  return opened
+}
+
+/**
+ * Plans, and lists all that is wrong, not only what was found first.
+ *
+ * @throws the failure, or {@link CheckFailedError} with the messages of several.
+ */
+export async function planAll(config: Config, host: Host, watcher?: PlanWatcher): Promise<Plan> {
+  const failures: unknown[] = []
+  const failed = (error: unknown) => failures.push(error)
+  const plan = await planServer(config, host, failed, watcher)
+  if (plan && failures.length === 0) return plan
+  if (plan) await openEach(plan, failed)
+  throw together(failures)
+}
+
+/** The same without opening anything: something is served, whose store may be open already. */
+export async function planAgain(config: Config, host: Host, watcher: PlanWatcher): Promise<Plan> {
+  const failures: unknown[] = []
+  const plan = await planServer(config, host, (error) => failures.push(error), watcher)
+  if (plan && failures.length === 0) return plan
+  throw together(failures)
+}
+
+/** Why a server does not start: every route is looked at on its own. If none is to blame, it is what the start said. */
+export async function explainFailure(plan: Plan, error: unknown): Promise<unknown> {
+  const { given, options } = plan
+  const only = givenAt(given, ['routes', 0])
+  if (options.routes.length === 1 && only?.kind === 'map') return blame(error, given, only)
+  const failures: unknown[] = []
+  await openEach(plan, (failure) => failures.push(failure))
+  return failures.length > 0 ? together(failures) : error
+}
+
+/** One failure as it is; of several the messages. */
+function together(failures: readonly unknown[]): unknown {
+  const list = listOf(failures)
+  return failures.every((failure) => messageOf(failure) === list) ? failures[0] : new CheckFailedError(list)
+}
+
+/** Their messages, each once. @throws what is none of ours: a bug. */
+export function listOf(failures: readonly unknown[]): string {
+  return [...new Set(failures.map(messageOf))].join('\n')
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_'))
+    return error.message
+  throw error
+}
+
+/** The line that asks for what failed. Else it is left as it is: a package that is missing is nobody's line. */
+function blame(error: unknown, server: GivenMap, route: GivenMap): unknown {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const ofServer = SERVER_OPTIONS[code]
+  if (ofServer !== undefined) return placed(error, server, ofServer)
+  const ofRoute = ROUTE_OPTIONS[code]
+  return ofRoute === undefined ? error : placed(error, route, ...ofRoute, 'plugin')
+}
+
+const SERVER_OPTIONS: Readonly<Record<string, string>> = {
+  WASM_SERVE_JWT_KEY_INVALID: 'jwt',
+  WASM_SERVE_STATIC_FOLDER_INVALID: 'static',
+  WASM_SERVE_STORE_FULL: 'store',
+  WASM_SERVE_STORE_INVALID: 'store',
+  WASM_SERVE_STORE_UNAVAILABLE: 'store',
+  WASM_SERVE_TLS_INVALID: 'tls',
+}
+
+const ROUTE_OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  WASM_SERVE_ALLOWED_PATH_INVALID: ['allowedPaths'],
+  WASM_SERVE_HOST_FUNCTION_ASYNC: ['functions'],
+  WASM_SERVE_HOST_FUNCTION_INVALID: ['functions'],
+  WASM_SERVE_INSTANCE_START_FAILED: [],
+  WASM_SERVE_PDK_OUTDATED: [],
+  WASM_SERVE_PLUGIN_IMPORT_MISSING: [],
+  WASM_SERVE_PLUGIN_INVALID: [],
+  WASM_SERVE_ROUTE_INVALID: ['url'],
+  WASM_SERVE_RUNTIME_UNFIT: ['runtime'],
+  WASM_SERVE_WASI_DISABLED: ['wasi'],
+}

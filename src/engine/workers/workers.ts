@@ -1,0 +1,286 @@
+import {
+  ClientGoneError,
+  DeadlineError,
+  EngineClosedError,
+  ShuttingDownError,
+  WorkerLostError,
+} from '../../errors/errors.ts'
+import type { EngineStats } from '../../observe/stats.ts'
+import type { Caller } from '../../runtime/runtime.ts'
+import { type Endable, trackEndable } from '../end-calls.ts'
+import type { Engine } from '../engine.ts'
+import { PendingCall } from '../pending-call.ts'
+import { HeldWatch } from './held-time.ts'
+import { Roster, type RosterOptions } from './roster.ts'
+import type { Runner, RunnerKind, Unanswered } from './runner.ts'
+import { MAX_AHEAD, monotonicMs, type RunningCall } from './stamp.ts'
+import { type ThreadOptions, threadKind } from './thread.ts'
+import { isGone, type QueueLimits, WaitingCalls } from './waiting-calls.ts'
+
+export interface RunnersOptions extends QueueLimits, RosterOptions {
+  /** How long a guest may run. */
+  readonly timeoutMs: number
+  /** Whether a call may be run again if what ran it was lost. */
+  readonly idempotent: boolean
+}
+
+export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plugin' | 'log'> {
+  readonly plugin: ThreadOptions['plugin']
+}
+
+/** Instances in threads of their own, one each: a guest that does not return is ended with its thread. */
+export function openWorkers(options: WorkersOptions): Engine {
+  const { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log } = options
+  const threads = { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log }
+  return openRunners(threadKind(threads), options)
+}
+
+/** Instances in what can be ended with its guest: queue, deadline and replacement are the same for all kinds. */
+export function openRunners(kind: RunnerKind, options: RunnersOptions): Engine {
+  return new WorkersEngine(kind, options)
+}
+
+/** How often to look at the threads while they have calls. */
+const LOOK_MS = 4
+
+/** When a guest has run for so long, what was handed over behind it is taken back. */
+const TAKE_BACK_MS = 4
+
+/** So much work is handed over ahead: enough to hide the way between threads. */
+const AHEAD_MS = 1
+
+/** How much of the mean guest time the newest one makes up. */
+const WEIGHT = 1 / 16
+
+/** So many times the mean is the most that one call counts: a single slow one says little of the next. */
+const MOST = 16
+
+/** How long a thread may do neither before its calls are given to others: it runs what is no guest. */
+const SILENT_MS = 100
+
+/** An event loop that is held for a shorter time is busy, and charged to guests: this part of their deadline, at most so long. */
+const HELD_SHARE = 1 / 10
+const HELD_MS = 100
+
+class WorkersEngine implements Engine, Endable {
+  readonly name: RunnerKind['name']
+  readonly ready: Promise<void>
+  readonly #options: RunnersOptions
+  readonly #roster: Roster
+  readonly #waiting: WaitingCalls
+  /** Those that were given calls in this turn of the event loop. */
+  readonly #given = new Set<Runner>()
+  /** Those whose answers are looked for at each turn: that costs less than a message. */
+  readonly #watched = new Set<Runner>()
+  #isTurnPlanned = false
+  readonly #held: HeldWatch
+  /** Those whose guests take long: they are given nothing ahead. */
+  readonly #slow = new WeakSet<Runner>()
+  #guestMs = AHEAD_MS
+  #timer: NodeJS.Timeout | undefined
+  #timeouts = 0
+  #isClosed = false
+  #isEnded = false
+  readonly #untrack = trackEndable(this)
+  #closing: Promise<void> | undefined
+  #onIdle: (() => void) | undefined
+
+  constructor(kind: RunnerKind, options: RunnersOptions) {
+    this.name = kind.name
+    this.#options = options
+    this.#held = new HeldWatch(Math.max(2 * LOOK_MS, Math.min(HELD_MS, options.timeoutMs * HELD_SHARE)))
+    this.#waiting = new WaitingCalls(options)
+    this.#roster = new Roster(kind, options, {
+      available: () => this.#feed(),
+      asking: () => this.#noticeHeld(),
+      answered: (thread, ms) => this.#answered(thread, ms),
+      left: (unanswered, reason) => this.#left(unanswered, reason),
+      refused: (error) => this.#waiting.rejectAll(error),
+    })
+    this.ready = this.#roster.opened
+    this.ready.catch(() => undefined) // those who wait for it and those who call are told
+  }
+
+  endCalls(): void {
+    this.#isClosed = true
+    this.#isEnded = true
+    this.#waiting.rejectAll(new EngineClosedError())
+    this.#roster.abandon()
+  }
+
+  get trouble(): string | undefined {
+    return this.#roster.trouble
+  }
+
+  get stats(): EngineStats {
+    const running = this.#roster.threads.reduce((sum, { load }) => sum + load, 0)
+    return { ...this.#roster.stats, waiting: this.#waiting.length, running, timeouts: this.#timeouts }
+  }
+
+  call(exportName: string, input: Uint8Array, caller: Caller): PendingCall {
+    if (this.#isClosed) throw new EngineClosedError()
+    const { refusal } = this.#roster
+    caller.callTiming?.asked()
+    if (refusal) throw refusal
+    const call = new PendingCall(exportName, input, caller)
+    this.#waiting.push(call, this.#expectedMs())
+    if (this.#waiting.length === 1) this.#feed()
+    this.#watch()
+    return call
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    this.#isClosed = true
+    if (!this.#isIdle) await new Promise<void>((resolve) => (this.#onIdle = resolve))
+    clearTimeout(this.#timer)
+    await this.#roster.close()
+    this.#untrack()
+  }
+
+  get #isIdle(): boolean {
+    return this.#waiting.length === 0 && this.#roster.threads.every(({ load }) => load === 0)
+  }
+
+  /** How long a call that is made now is going to wait. */
+  #expectedMs(): number {
+    return (this.#waiting.length * this.#guestMs) / Math.max(this.#roster.threads.length, 1)
+  }
+
+  /** Hands calls over to threads that have little to do. */
+  #feed(): void {
+    for (let call = this.#waiting.first; call; call = this.#waiting.first) {
+      if (isGone(call)) {
+        this.#waiting.shift()?.reject(new ClientGoneError())
+        continue
+      }
+      const thread = this.#roster.isHeld ? undefined : this.#chooseThread()
+      if (!thread?.give(call)) return
+      this.#waiting.shift()
+      this.#given.add(thread)
+      this.#planTurn()
+    }
+  }
+
+  #planTurn(): void {
+    if (this.#isTurnPlanned) return
+    this.#isTurnPlanned = true
+    setImmediate(() => this.#turn())
+  }
+
+  /** Those that were given calls are woken together. One that has answered nothing since the last turn has to ring. */
+  #turn(): void {
+    this.#isTurnPlanned = false
+    for (const thread of this.#watched) {
+      if (thread.collect()) continue
+      this.#watched.delete(thread)
+      thread.rest()
+    }
+    for (const thread of this.#given) {
+      if (thread.wake()) this.#watched.add(thread)
+    }
+    this.#given.clear()
+    if (this.#watched.size > 0) this.#planTurn()
+  }
+
+  /** The one with the least to do; none if all have enough. */
+  #chooseThread(): Runner | undefined {
+    const most = Math.max(1, Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#guestMs)))
+    let chosen: Runner | undefined
+    for (const thread of this.#roster.threads) {
+      const room = this.#slow.has(thread) ? 1 : most
+      if (thread.load < room && thread.load < (chosen?.load ?? room) && thread.mayTake()) chosen = thread
+    }
+    return chosen
+  }
+
+  #answered(thread: Runner, ms: number): void {
+    this.#guestMs += (Math.min(ms, MOST * this.#guestMs + 0.1) - this.#guestMs) * WEIGHT
+    this.#slow.delete(thread)
+    this.#feed()
+    this.#tellIfIdle()
+  }
+
+  #tellIfIdle(): void {
+    if (this.#onIdle && this.#isIdle) this.#onIdle()
+  }
+
+  #watch(): void {
+    if (this.#timer) return
+    this.#held.begin()
+    this.#timer = setTimeout(() => this.#look(), LOOK_MS)
+  }
+
+  /** Before what was held up goes on. */
+  #noticeHeld(): void {
+    const held = this.#held.look()
+    if (held) for (const thread of this.#roster.threads) thread.excuse(held)
+  }
+
+  /** Looks whether a guest runs for too long, or a call has waited for too long. */
+  #look(): void {
+    this.#timer = undefined
+    this.#noticeHeld()
+    for (const thread of this.#roster.threads) this.#lookAt(thread)
+    this.#waiting.dropLate(performance.now())
+    this.#feed() // what was taken back; and a thread's ring may have been full when it gave its last answer
+    this.#tellIfIdle()
+    if (!this.#isIdle) this.#watch()
+  }
+
+  #lookAt(thread: Runner): void {
+    const silentMs = thread.load > 0 ? thread.silentMs() : 0
+    if (silentMs > 0) thread.dropGone()
+    if (silentMs >= SILENT_MS) this.#lookAtSilent(thread)
+    const running = thread.running()
+    const ms = running ? monotonicMs() - running.since : 0
+    if (!running || ms < TAKE_BACK_MS) return
+    this.#slow.add(thread)
+    this.#waiting.unshift(thread.takeBack())
+    // From here on it begins nothing else: if this call still runs, nothing but this call is lost.
+    if (thread.usedMs(running) < this.#options.timeoutMs) return
+    if (thread.running()?.call === running.call) this.#kill(thread, running)
+  }
+
+  /** A host function's timer may hold it, or the start of an instance that takes the place of one that failed. */
+  #lookAtSilent(thread: Runner): void {
+    thread.collect()
+    const silentMs = thread.silentMs()
+    if (silentMs < SILENT_MS) return
+    this.#slow.add(thread)
+    this.#waiting.unshift(thread.takeBack())
+    if (silentMs >= Math.max(this.#options.timeoutMs, SILENT_MS)) this.#roster.retire(thread)
+  }
+
+  #kill(thread: Runner, running: RunningCall): void {
+    const { timeoutMs } = this.#options
+    this.#timeouts++
+    this.#roster.retire(thread) // first: the answers that it has given make room, and it may get no calls
+    const call = thread.drop(running)
+    call?.caller.callTiming?.ended(monotonicMs() - running.since)
+    call?.reject(new DeadlineError(call.exportName, timeoutMs))
+  }
+
+  /** What its guest had not begun is done by another thread. */
+  #left({ unbegun, lost }: Unanswered, reason: Error): void {
+    if (this.#isEnded) {
+      for (const call of unbegun) call.reject(new EngineClosedError())
+      for (const call of lost) call.reject(new ShuttingDownError(call.exportName))
+      this.#tellIfIdle()
+      return
+    }
+    const again = lost.filter((call) => this.#options.idempotent && call.tries++ === 0)
+    for (const call of lost) {
+      if (again.includes(call)) continue
+      call.caller.callTiming?.lost()
+      call.reject(new WorkerLostError(call.exportName, { cause: reason }))
+    }
+    this.#waiting.unshift([...again, ...unbegun])
+    this.#feed()
+    this.#tellIfIdle()
+  }
+}

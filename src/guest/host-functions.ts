@@ -1,0 +1,143 @@
+import { isAsyncFunction } from 'node:util/types'
+import {
+  GuestError,
+  GuestTrapError,
+  HostFunctionInvalidError,
+  HostUnavailableError,
+} from '../errors/errors.ts'
+import { isHostNamespace } from '../runtime/imports.ts'
+import type { CallContext } from './call-context.ts'
+import { describeTrap, type Trap } from './trap.ts'
+
+/**
+ * A function of the user that guests can import. An `i64` is a BigInt, all other numbers are numbers; what it returns
+ * is converted as WebAssembly does. What it throws ends the call, and the instance is replaced. If it has called
+ * `setError` before it throws, the call is answered with that error.
+ *
+ * It must be declared `async` if it returns a promise: the guest waits then, where the runtime can wait.
+ */
+export type HostFunction = (context: CallContext, ...args: never[]) => unknown
+
+/** Host functions by namespace and name, as for `@extism/extism`. */
+export interface HostFunctions {
+  readonly [namespace: string]: { readonly [name: string]: HostFunction }
+}
+
+/** A host function that a plug-in imports. */
+export interface NamedHostFunction {
+  readonly namespace: string
+  readonly name: string
+  /** Both names, for messages. */
+  readonly label: string
+  /** Whether a guest has to wait for what it returns. */
+  readonly isAsync: boolean
+  /** Calls it; async if it is. @throws {@link HostFunctionFailure} */
+  readonly call: (context: CallContext, ...args: unknown[]) => unknown
+}
+
+/** What a host function threw. */
+export class HostFunctionFailure extends Error {
+  override readonly name = 'HostFunctionFailure'
+
+  constructor(label: string, thrown: unknown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown)
+    super(`host function ${label}: ${reason}`, { cause: thrown })
+  }
+}
+
+/** What a host function throws if the guest could not know better: something that it needs is out of order. */
+export class HostTrouble extends Error {
+  override readonly name = 'HostTrouble'
+}
+
+/**
+ * What a call that ended half-way, by whatever was thrown, is answered with.
+ *
+ * @param hostError - The error of the call that a host function has set. It wins over what a host function throws; the
+ * error has a `cause` then, since its instance cannot go on.
+ */
+export function brokenCall(thrown: unknown, exportName: string, hostError?: string): Error {
+  if (hostError !== undefined && thrown instanceof HostFunctionFailure)
+    return new GuestError(hostError, { cause: describeFailure(thrown) })
+  const isTrouble = thrown instanceof HostFunctionFailure && thrown.cause instanceof HostTrouble
+  if (isTrouble) return new HostUnavailableError(exportName, { cause: describeTrap(thrown) })
+  return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
+}
+
+/** Why a call ended half-way, for the log: what a host function threw with its stack, the operator's own code. */
+function describeFailure(thrown: unknown): Trap & { readonly hostStack?: string | undefined } {
+  const trap = describeTrap(thrown)
+  if (!(thrown instanceof HostFunctionFailure && thrown.cause instanceof Error)) return trap
+  return { ...trap, hostStack: thrown.cause.stack }
+}
+
+/**
+ * Checks the names of host functions.
+ *
+ * @param isDefined - Whether a module of the plug-in exports something by that name: then the guest would have two.
+ * @throws {@link HostFunctionInvalidError} listing all problems.
+ */
+export function checkHostFunctions(
+  functions: HostFunctions,
+  isDefined: (namespace: string, name: string) => boolean,
+): void {
+  const problems = Object.entries(functions).flatMap(([namespace, members]) => {
+    if (isHostNamespace(namespace)) return [`  ${namespace}: only wasm-serve itself provides these`]
+    if (typeof members !== 'object' || members === null)
+      return [`  ${namespace}: it is not an object of functions`]
+    return Object.entries(members).flatMap(([name, member]: [string, unknown]) => {
+      if (typeof member !== 'function') return [`  ${namespace} ${name}: it is not a function`]
+      if (!isDefined(namespace, name)) return []
+      return [`  ${namespace} ${name}: the module "${namespace}" of the plug-in defines it too`]
+    })
+  })
+  if (problems.length > 0) throw new HostFunctionInvalidError(problems.join('\n'))
+}
+
+/** @returns undefined if there is none; what every object inherits is none. */
+export function findHostFunction(
+  functions: HostFunctions,
+  namespace: string,
+  name: string,
+): NamedHostFunction | undefined {
+  const members = Object.hasOwn(functions, namespace) ? functions[namespace] : undefined
+  const found = members && Object.hasOwn(members, name) ? members[name] : undefined
+  if (!found) return undefined
+  const label = `"${namespace}" "${name}"`
+  const run = found as (context: CallContext, ...args: unknown[]) => unknown
+  const isAsync = isAsyncHostFunction(run)
+  return { namespace, name, label, isAsync, call: isAsync ? callAsync(label, run) : callSync(label, run) }
+}
+
+/** What was bound is no async function to Node, but inherits from one. */
+function isAsyncHostFunction(run: unknown): boolean {
+  return isAsyncFunction(run) || Object.getPrototypeOf(run) === AsyncFunction.prototype
+}
+
+const AsyncFunction = (async () => undefined).constructor
+
+function callSync(label: string, run: NamedHostFunction['call']): NamedHostFunction['call'] {
+  return (context, ...args) => {
+    let returned: unknown
+    try {
+      returned = run(context, ...args)
+    } catch (thrown) {
+      throw new HostFunctionFailure(label, thrown)
+    }
+    if (returned instanceof Promise) {
+      returned.catch(() => undefined) // the call fails, whatever becomes of it
+      throw new HostFunctionFailure(label, 'it returned a promise: declare it as an async function')
+    }
+    return returned
+  }
+}
+
+function callAsync(label: string, run: NamedHostFunction['call']): NamedHostFunction['call'] {
+  return async (context, ...args) => {
+    try {
+      return await run(context, ...args)
+    } catch (thrown) {
+      throw new HostFunctionFailure(label, thrown)
+    }
+  }
+}

@@ -1,0 +1,188 @@
+import * as http from 'node:http'
+import * as https from 'node:https'
+import { OutboundTooLargeError } from '../../errors/errors.ts'
+import type { SendableRequest } from './guest-request.ts'
+import { joinHeaders } from './response-headers.ts'
+import type { Target } from './target.ts'
+
+/** What a server answered. */
+export interface OutboundResponse {
+  readonly status: number
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  /** As it came: what is compressed stays so. */
+  readonly body: Uint8Array
+}
+
+/** A route's connections to other servers. */
+export interface Client {
+  /**
+   * Sends one request and reads its answer. Redirects are answers like others, and no cookie is kept.
+   *
+   * @param ended - Ends it early, with the signal's reason.
+   * @throws `OutboundTooLargeError` at the client's `maxBytes`, without reading further.
+   * @throws what Node.js throws, if there is no answer.
+   */
+  exchange(request: SendableRequest, target: Target, ended: AbortSignal): Promise<OutboundResponse>
+  /** Closes all connections, also those in use. */
+  close(): void
+}
+
+/** Connections of a route to one server. */
+const MAX_CONNECTIONS = 64
+
+/** Connections of a route in all, so that guests cannot use up the sockets of the process. */
+const MAX_TOTAL_CONNECTIONS = 1_024
+
+/** Idle connections of a route to one server. */
+const MAX_IDLE = 8
+
+/** Most servers close an idle connection after 5 s or later; who closes first, sends nothing into one that is gone. */
+const IDLE_MS = 4_000
+
+const MAX_HEADER_BYTES = 16_384
+
+/**
+ * Opens a client on Node's own `http`: connections that the environment cannot send through a proxy, with Node's strict
+ * parser.
+ *
+ * @param maxBytes - Of a response's body.
+ * @param ca - Certificates to trust instead of Node's.
+ */
+export function openClient(maxBytes: number, ca?: string): Client {
+  return new NodeClient(maxBytes, ca)
+}
+
+class NodeClient implements Client {
+  readonly #maxBytes: number
+  readonly #http: http.Agent
+  readonly #https: https.Agent
+
+  constructor(maxBytes: number, ca: string | undefined) {
+    const pool = {
+      keepAlive: true,
+      timeout: IDLE_MS,
+      maxSockets: MAX_CONNECTIONS,
+      maxTotalSockets: MAX_TOTAL_CONNECTIONS,
+      maxFreeSockets: MAX_IDLE,
+      autoSelectFamily: true, // makes `lookup` give all addresses
+    }
+    this.#maxBytes = maxBytes
+    this.#http = new http.Agent(pool)
+    this.#https = new https.Agent({ ...pool, ...(ca === undefined ? {} : { ca }) })
+  }
+
+  async exchange(request: SendableRequest, target: Target, ended: AbortSignal): Promise<OutboundResponse> {
+    for (;;) {
+      const outgoing = this.#send(request, target)
+      try {
+        return await read(outgoing, target.name, this.#maxBytes, ended)
+      } catch (error) {
+        if (!wasStale(outgoing, error, ended)) throw error
+      }
+    }
+  }
+
+  close(): void {
+    this.#http.destroy()
+    this.#https.destroy()
+  }
+
+  #send({ method, headers, body }: SendableRequest, target: Target): http.ClientRequest {
+    const { url, host, lookup } = target
+    const isSecure = url.protocol === 'https:'
+    const outgoing = (isSecure ? https : http).request({
+      method,
+      host,
+      port: url.port,
+      path: url.pathname + url.search,
+      lookup,
+      agent: isSecure ? this.#https : this.#http,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      insecureHTTPParser: false,
+    })
+    outgoing.on('socket', (socket) => {
+      if (!socket.connecting) return // a kept one, which was looked at
+      // Before the listeners by which the socket sends what waits for the connection.
+      socket.prependOnceListener('connect', () => {
+        const problem = target.problemWithPeer(socket.localAddress, socket.remoteAddress)
+        if (problem) outgoing.destroy(problem)
+      })
+    })
+    for (const [name, value] of Object.entries(DEFAULT_HEADERS)) outgoing.setHeader(name, value)
+    for (const [name, value] of headers) outgoing.setHeader(name, value)
+    if (body !== undefined) outgoing.setHeader('content-length', body.length)
+    outgoing.end(body)
+    return outgoing
+  }
+}
+
+/** Unless the guest has its own. It is to get what it can read, and we hand on bytes as they come. */
+const DEFAULT_HEADERS = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'wasm-serve' }
+
+async function read(
+  outgoing: http.ClientRequest,
+  name: string,
+  maxBytes: number,
+  ended: AbortSignal,
+): Promise<OutboundResponse> {
+  const stop = () => outgoing.destroy()
+  ended.addEventListener('abort', stop)
+  try {
+    const response = await responseTo(outgoing, ended)
+    const { statusCode = 0, headers, rawHeaders } = response
+    const isBodiless = outgoing.method === 'HEAD' || statusCode === 304 // but may tell the length of what is not sent
+    if (!isBodiless && Number(headers['content-length']) > maxBytes)
+      throw new OutboundTooLargeError(name, maxBytes)
+    const body = await readBody(response, name, maxBytes)
+    return { status: statusCode, headers: joinHeaders(rawHeaders), body }
+  } catch (error) {
+    outgoing.destroy()
+    throw error
+  } finally {
+    ended.removeEventListener('abort', stop)
+    if (!outgoing.writableFinished) outgoing.destroy() // answered before the server has read all: it may never
+  }
+}
+
+/** Listens to the end for errors: those that come after the response, the response tells too. */
+function responseTo(outgoing: http.ClientRequest, ended: AbortSignal): Promise<http.IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    outgoing.on('response', resolve)
+    outgoing.on('error', reject)
+    // All that Node.js tells of an upgrade that nobody asked for.
+    outgoing.on('close', () => reject(Object.assign(new Error('closed'), { code: 'ECONNRESET' })))
+    // A request that waits for a connection does not tell that it was destroyed.
+    ended.addEventListener('abort', () => reject(ended.reason), { once: true })
+    ended.throwIfAborted()
+  })
+}
+
+async function readBody(response: http.IncomingMessage, name: string, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of response as AsyncIterable<Uint8Array>) {
+    length += chunk.length
+    if (length > maxBytes) throw new OutboundTooLargeError(name, maxBytes) // leaving the loop ends the response
+    chunks.push(chunk)
+  }
+  const body = new Uint8Array(length) // a Buffer may be a window on memory that others use
+  let at = 0
+  for (const chunk of chunks) {
+    body.set(chunk, at)
+    at += chunk.length
+  }
+  return body
+}
+
+/**
+ * Whether a server closed a kept connection at the moment in which it was used. What may be sent twice is sent again
+ * then, on another one (RFC 9110, 9.2.2).
+ */
+function wasStale(outgoing: http.ClientRequest, error: unknown, ended: AbortSignal): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  const isLost = code === 'ECONNRESET' || code === 'EPIPE'
+  return isLost && outgoing.reusedSocket && IDEMPOTENT.has(outgoing.method) && !ended.aborted
+}
+
+const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])

@@ -1,0 +1,126 @@
+import { OutboundRequestInvalidError } from '../../errors/errors.ts'
+import { printable } from '../../observe/log/printable.ts'
+import { isHeader } from '../../platform/header-value.ts'
+import { GUEST_LIMITS } from '../guest-limits.ts'
+
+/** What a guest asks for. */
+export interface GuestRequest {
+  readonly url: string
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+const { httpJsonBytes: MAX_JSON, httpHeaders: MAX_HEADERS, httpUrl: MAX_URL } = GUEST_LIMITS
+
+/**
+ * Reads the JSON that a guest gives to Extism's `http_request`: `{ "url", "method"?, "headers"? }`. Extism knows `header`
+ * for `headers` too, and `null` counts as left out. Whether it can be sent is for {@link checkRequest} to say.
+ *
+ * @throws {@link OutboundRequestInvalidError} if it is something else.
+ */
+export function parseGuestRequest(json: Uint8Array): GuestRequest {
+  if (json.length > MAX_JSON) throw new OutboundRequestInvalidError(`it is larger than ${MAX_JSON} bytes`)
+  const request = parseJson(json)
+  if (!isRecord(request)) throw new OutboundRequestInvalidError('it is no JSON object')
+
+  const { url, method, headers, header } = request
+  if (typeof url !== 'string') throw new OutboundRequestInvalidError('"url" must be text')
+  if (url.length > MAX_URL)
+    throw new OutboundRequestInvalidError(`"url" is longer than ${MAX_URL} characters`)
+  if (typeof (method ?? '') !== 'string') throw new OutboundRequestInvalidError('"method" must be text')
+  return { url, method: String(method ?? 'GET'), headers: readHeaders(headers ?? header ?? {}) }
+}
+
+function parseJson(json: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json))
+  } catch (error) {
+    throw new OutboundRequestInvalidError('it is no JSON in UTF-8', { cause: error })
+  }
+}
+
+function readHeaders(headers: unknown): Record<string, string> {
+  if (!isRecord(headers)) throw new OutboundRequestInvalidError('"headers" must be an object')
+  const given = Object.entries(headers)
+  if (given.length > MAX_HEADERS)
+    throw new OutboundRequestInvalidError(`"headers" are more than ${MAX_HEADERS}`)
+  const entries = given.map(([name, value]): [string, string] => {
+    if (typeof value === 'string') return [name, value]
+    throw new OutboundRequestInvalidError(`header ${quote(name)} must be text`)
+  })
+  return Object.fromEntries(entries) // makes `__proto__` a key like any other
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A request in the form in which it is sent. */
+export interface SendableRequest {
+  readonly url: URL
+  /** In upper case. */
+  readonly method: string
+  /** By name in lower case; only those that a guest may choose. */
+  readonly headers: ReadonlyMap<string, string>
+  readonly body: Uint8Array | undefined
+}
+
+/**
+ * Checks what a guest asks for, and leaves out the headers that are the connection's and not the guest's: how the body
+ * is framed and what becomes of the connection is nobody's to choose who shares it with other calls.
+ *
+ * @param body - Refused with GET and HEAD: a server that does not expect it would take it for the next request.
+ * @throws {@link OutboundRequestInvalidError}
+ */
+export function checkRequest(request: GuestRequest, body: Uint8Array | undefined): SendableRequest {
+  const method = request.method.toUpperCase()
+  if (!/^[A-Z-]{1,32}$/.test(method) || REFUSED_METHODS.has(method))
+    throw new OutboundRequestInvalidError(`the method ${quote(request.method)} cannot be sent`)
+  if (!URL.canParse(request.url))
+    throw new OutboundRequestInvalidError('"url" must be a whole URL, such as https://example.com/')
+  const hasBody = body !== undefined && body.length > 0
+  if (hasBody && (method === 'GET' || method === 'HEAD'))
+    throw new OutboundRequestInvalidError(`a ${method} request has no body`)
+  return {
+    url: new URL(request.url),
+    method,
+    headers: checkHeaders(request.headers),
+    body: hasBody ? body : undefined,
+  }
+}
+
+const REFUSED_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE'])
+
+/** Those that describe a connection, or that Node.js writes itself. */
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+function checkHeaders(headers: Readonly<Record<string, string>>): Map<string, string> {
+  const all = new Map<string, string>()
+  for (const [name, value] of Object.entries(headers)) {
+    if (!isHeader(name, value))
+      throw new OutboundRequestInvalidError(`header ${quote(name)} has characters that cannot be sent`)
+    all.set(name.toLowerCase(), value)
+  }
+  const connection = all.get('connection') ?? ''
+  const named = new Set(connection.split(',').map((name) => name.trim().toLowerCase()))
+  for (const name of all.keys()) {
+    if (CONNECTION_HEADERS.has(name) || name.startsWith('proxy-') || named.has(name)) all.delete(name)
+  }
+  return all
+}
+
+/** What a guest wrote, for a message. */
+function quote(text: string): string {
+  return printable(JSON.stringify(text.slice(0, 64)))
+}

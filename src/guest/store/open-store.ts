@@ -1,0 +1,54 @@
+import { StoreInvalidError } from '../../errors/errors.ts'
+import type { Log } from '../../observe/log/guest-log.ts'
+import { openLmdbStore } from './lmdb.ts'
+import { openMemoryStore } from './memory.ts'
+import { openRedisStore } from './redis.ts'
+import type { Store } from './store.ts'
+
+export interface StoreSettings {
+  /** Most bytes of a store in memory. */
+  readonly maxBytes: number
+  /** How long an operation may take that goes over the network. */
+  readonly timeoutMs: number
+  readonly log?: Log
+  /** Whether the store has to be there: otherwise `lmdb` makes one. */
+  readonly mustExist?: boolean
+  /** Whether all of the file of `lmdb` is read before it is mapped, and not only its top. */
+  readonly isReadWholly?: boolean
+}
+
+/**
+ * Opens the store that a URL names: `memory:`, `lmdb:FOLDER`, `redis://HOST` or `rediss://HOST`.
+ *
+ * @throws {@link StoreInvalidError} if it names none, or it cannot be opened.
+ * @throws {@link PackageMissingError} {@link StoreUnavailableError}
+ */
+export async function openStore(
+  url: string,
+  { maxBytes, timeoutMs, log, mustExist, isReadWholly }: StoreSettings,
+): Promise<Store> {
+  const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(url) ?? []
+  if (scheme === 'memory' && rest === '') return openMemoryStore({ maxBytes })
+  if (scheme === 'lmdb' && rest !== '') return openLmdbStore({ folder: rest, mustExist, isReadWholly })
+  if (scheme === 'redis' || scheme === 'rediss')
+    return openRedisStore({ url: parse(scheme, url), timeoutMs, log })
+  throw new StoreInvalidError(
+    scheme ? `${scheme}:` : '(no scheme)',
+    'it must be memory:, lmdb:FOLDER or redis://HOST',
+  )
+}
+
+/** A store's URL without user and password. */
+export function nameOfStore(url: string): string {
+  const [, scheme = ''] = /^([a-z]+):/.exec(url) ?? []
+  if (scheme !== 'redis' && scheme !== 'rediss') return url
+  const { protocol, host, pathname } = parse(scheme, url)
+  return `${protocol}//${host}${pathname}`
+}
+
+/** The text is in no message: there may be a password in it. */
+function parse(scheme: string, url: string): URL {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed?.hostname && /^\/?\d*$/.test(parsed.pathname)) return parsed
+  throw new StoreInvalidError(`${scheme}:`, 'it is no URL such as redis://user:password@host:6379/0')
+}

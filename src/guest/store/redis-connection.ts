@@ -1,0 +1,168 @@
+import type * as RedisPackage from '@redis/client'
+import { StoreUnavailableError } from '../../errors/errors.ts'
+import type { Log } from '../../observe/log/guest-log.ts'
+
+export interface RedisConnectionSettings {
+  /** With user and password, which are never shown. */
+  readonly url: string
+  /** The same without them. */
+  readonly name: string
+  /** How long a command, and to open the connection, may take. */
+  readonly timeoutMs: number
+  readonly log?: Log | undefined
+}
+
+type Client = ReturnType<typeof createClient>
+
+/** How long a connection may take until another is tried. */
+const CONNECT_MS = 2_000
+
+/** Most commands that wait for an answer; more fail at once. */
+const MAX_WAITING = 10_000
+
+/** What the server answers to a wrong password, to none where it wants one, and to a user that is disabled. */
+const LOGIN_REFUSED = /^(WRONGPASS|NOAUTH|ERR (AUTH|invalid password|Client sent AUTH))/
+
+/**
+ * A connection that is there again when the server is. While there is none, commands fail at once; none waits for it
+ * to come back, and none is sent twice.
+ */
+export class RedisConnection {
+  readonly #redis: typeof RedisPackage
+  readonly #settings: RedisConnectionSettings
+  #client: Client
+  #openedAt = 0
+  #isClosed = false
+  #isLost = false
+
+  constructor(redis: typeof RedisPackage, settings: RedisConnectionSettings) {
+    this.#redis = redis
+    this.#settings = settings
+    this.#client = this.#open()
+  }
+
+  /**
+   * @throws {@link StoreUnavailableError} if there is no connection within {@link CONNECT_MS}; at once if the server
+   * refuses the login, as it would again.
+   */
+  async ready(): Promise<void> {
+    const client = this.#client
+    let last: unknown
+    let onError: (error: unknown) => void = () => undefined
+    const refused = new Promise<never>((_resolve, reject) => {
+      onError = (error) => {
+        last = error
+        if (this.#isRefusal(error)) reject(error)
+      }
+    })
+    client.on('error', onError)
+    try {
+      await within(CONNECT_MS, Promise.race([this.#login(client), refused]))
+    } catch (error) {
+      throw this.#unavailable(this.#isRefusal(error) ? error : (last ?? error))
+    } finally {
+      client.off('error', onError)
+    }
+  }
+
+  /** Runs a command. @throws {@link StoreUnavailableError}, or what the server answered. */
+  async run<Reply>(command: (client: Client) => Promise<Reply>): Promise<Reply> {
+    if (this.#isClosed) throw new StoreUnavailableError(this.#settings.name, 'it is closed')
+    if (!this.#client.isReady && performance.now() - this.#openedAt > CONNECT_MS) this.#replace()
+    const client = this.#client
+    try {
+      return await within(this.#settings.timeoutMs, command(client))
+    } catch (error) {
+      // A connection whose other end is gone without a word would stay for a quarter of an hour.
+      if (error instanceof TimeUp && client === this.#client) this.#replace()
+      if (error instanceof this.#redis.ErrorReply) throw error
+      throw this.#unavailable(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    if (!this.#client.isReady) return this.#client.destroy()
+    await within(this.#settings.timeoutMs, this.#client.close()).catch(() => this.#client.destroy())
+  }
+
+  #replace(): void {
+    if (this.#isClosed) return
+    this.#lose('it does not answer')
+    this.#client.destroy()
+    this.#client = this.#open()
+  }
+
+  #open(): Client {
+    this.#openedAt = performance.now()
+    const client = createClient(this.#redis, this.#settings.url)
+    client.on('error', (error: Error) => {
+      if (client === this.#client) this.#lose(error.message)
+    })
+    client.on('ready', () => this.#find())
+    client.connect().catch(() => undefined) // `error` has told why, and it is tried again
+    return client
+  }
+
+  /** A server that wants a password lets in those that give none: a first command shows it. */
+  async #login(client: Client): Promise<void> {
+    if (!client.isReady) await new Promise((resolve) => client.once('ready', resolve))
+    await client.ping().catch((error: unknown) => {
+      if (this.#isRefusal(error) || !(error instanceof this.#redis.ErrorReply)) throw error
+    })
+  }
+
+  #isRefusal(error: unknown): boolean {
+    return error instanceof this.#redis.ErrorReply && LOGIN_REFUSED.test(error.message)
+  }
+
+  #lose(reason: string): void {
+    if (this.#isLost || this.#isClosed) return
+    this.#isLost = true
+    this.#settings.log?.warn({ store: this.#settings.name, reason }, 'the store cannot be reached')
+  }
+
+  #find(): void {
+    if (!this.#isLost) return
+    this.#isLost = false
+    this.#settings.log?.info({ store: this.#settings.name }, 'the store can be reached again')
+  }
+
+  #unavailable(error: unknown): Error {
+    const reason = (error as Error).message || 'no answer'
+    const advice = this.#isRefusal(error) ? ' (check the user and password of its URL)' : ''
+    return new StoreUnavailableError(this.#settings.name, reason + advice, { cause: error })
+  }
+}
+
+function createClient({ createClient, RESP_TYPES }: typeof RedisPackage, url: string) {
+  return createClient({
+    url,
+    RESP: 2, // all that is needed, and every version of Redis and Valkey speaks it
+    disableOfflineQueue: true,
+    commandsQueueMaxLength: MAX_WAITING,
+    socket: {
+      connectTimeout: CONNECT_MS,
+      reconnectStrategy: (retries: number) => Math.min(50 * 2 ** retries, 1_000),
+    },
+    commandOptions: { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } },
+  })
+}
+
+class TimeUp extends Error {
+  override readonly name = 'TimeUp'
+}
+
+async function within<Value>(ms: number, work: Promise<Value>): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined
+  const timeUp = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new TimeUp(`no answer within ${ms} ms`)), ms)
+  })
+  work.catch(() => undefined) // it may fail after the time is up
+  try {
+    return await Promise.race([work, timeUp])
+  } finally {
+    clearTimeout(timer)
+  }
+}

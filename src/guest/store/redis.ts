@@ -1,0 +1,227 @@
+import { isUtf8 } from 'node:buffer'
+import { StoreFullError, StoreUnavailableError } from '../../errors/errors.ts'
+import type { Log } from '../../observe/log/guest-log.ts'
+import { loadPackage } from '../../platform/optional-package.ts'
+import { checkKey, checkList, checkTtl, checkValue, keySpace, namespaceOf } from './keys.ts'
+import { RedisConnection } from './redis-connection.ts'
+import { COMPARE_AND_SWAP, DELETE, LIST, SET } from './redis-scripts.ts'
+import type { KeyPage, SetOptions, Store, StoreEntry, StoreFault } from './store.ts'
+
+export interface RedisStoreSettings {
+  /** `redis://` or, for TLS, `rediss://`, with user, password and number of the database if needed. */
+  readonly url: URL
+  /** How long an operation may take. */
+  readonly timeoutMs: number
+  /** Told when the server is lost, and when it is back. */
+  readonly log?: Log | undefined
+}
+
+/**
+ * A store in Redis (6.2 or later) or Valkey. A write is acknowledged when the server has answered; whether it survives
+ * the server is the server's configuration. Operations fail within their time, and work again when the server does.
+ *
+ * @throws {@link PackageMissingError}
+ * @throws {@link StoreUnavailableError} if the server cannot be reached now, or takes neither user nor password.
+ */
+export async function openRedisStore({ url, timeoutMs, log }: RedisStoreSettings): Promise<Store> {
+  const name = `${url.protocol}//${url.host}${url.pathname}`
+  const redis = await loadPackage(name, '@redis/client', () => import('@redis/client'))
+  const connection = new RedisConnection(redis, { url: url.href, name, timeoutMs, log })
+  try {
+    await connection.ready()
+    return new RedisStore(name, connection)
+  } catch (error) {
+    await connection.close()
+    throw error
+  }
+}
+
+class RedisStore implements Store {
+  readonly kind = 'redis'
+  readonly sync = 'none'
+  readonly #name: string
+  readonly #connection: RedisConnection
+
+  constructor(name: string, connection: RedisConnection) {
+    this.#name = name
+    this.#connection = connection
+  }
+
+  async get(namespace: string, key: string): Promise<Uint8Array | undefined> {
+    checkKey(key)
+    const { space } = places(namespace)
+    const found = await this.#run(['GET', space + key])
+    // The answer is a window on what came from the socket.
+    return found instanceof Uint8Array ? new Uint8Array(found) : undefined
+  }
+
+  async set(namespace: string, key: string, value: Uint8Array, options: SetOptions = {}): Promise<void> {
+    const { space, keys } = entry(namespace, key)
+    await this.#eval(SET, keys, [space, key, ...valueArguments(value, options)])
+  }
+
+  async delete(namespace: string, key: string): Promise<boolean> {
+    const { space, keys } = entry(namespace, key)
+    return (await this.#eval(DELETE, keys, [space, key])) === 1
+  }
+
+  async list(namespace: string, prefix: string, limit: number, cursor?: string): Promise<KeyPage> {
+    checkList(prefix, limit, cursor)
+    const { space, index } = places(namespace)
+    const isAfter = cursor !== undefined && Buffer.compare(Buffer.from(cursor), Buffer.from(prefix)) >= 0
+    const from = isAfter ? `(${cursor}` : `[${prefix}`
+    // No UTF-8 has the byte 255: all that begins with the prefix comes before it.
+    const to = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(255)])
+    const reply = await this.#eval(LIST, [index], [space, from, to, String(limit)])
+    const [last, page] = reply as [Buffer, Buffer[]]
+    return { keys: page.map(String), ...(last.length > 0 && { cursor: String(last) }) }
+  }
+
+  async compareAndSwap(
+    namespace: string,
+    key: string,
+    expected: Uint8Array | undefined,
+    value: Uint8Array,
+    options: SetOptions = {},
+  ): Promise<boolean> {
+    const { space, keys } = entry(namespace, key)
+    const args = [space, key, ...valueArguments(value, options), ...(expected ? [bufferOf(expected)] : [])]
+    return (await this.#eval(COMPARE_AND_SWAP, keys, args)) === 1
+  }
+
+  async *entries(): AsyncGenerator<StoreEntry | StoreFault> {
+    const namespaces = new Set<string>()
+    for await (const at of this.#scan()) {
+      const { namespace, key } = placeOf(at)
+      if (namespace === undefined) {
+        yield { fault: `${shown(at)} has no namespace` }
+        continue
+      }
+      const type = String(await this.#run(['TYPE', at]))
+      const isRight = type === 'none' || type === (key === undefined ? 'zset' : 'string')
+      if (!isRight) yield { fault: `${shown(at)} is a ${type}` }
+      else if (key === undefined) namespaces.add(namespace)
+      else if (type === 'string' && (await this.#run(['ZSCORE', places(namespace).index, key])) === null) {
+        yield { fault: `${shown(at)} is in no list: write it again` }
+        const entry = await this.#entry(namespace, key)
+        if (entry) yield entry
+      }
+    }
+    for (const namespace of namespaces) yield* this.#entriesOf(namespace)
+  }
+
+  async restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined> {
+    if (!isReplacing) {
+      for await (const at of this.#scan()) if (placeOf(at).key !== undefined) return undefined
+    }
+    for await (const at of this.#scan()) await this.#run(['UNLINK', at])
+    let written = 0
+    for (const { namespace, key, value, expiresAt } of entries) {
+      const ttlMs = expiresAt === undefined ? undefined : expiresAt - Date.now()
+      if (ttlMs !== undefined && ttlMs <= 0) continue
+      await this.set(namespace, key, value, { ttlMs })
+      written++
+    }
+    return written
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close()
+  }
+
+  /** What is listed, page by page. */
+  async *#entriesOf(namespace: string): AsyncGenerator<StoreEntry | StoreFault> {
+    let cursor: string | undefined
+    do {
+      const page = await this.list(namespace, '', ENTRIES_AT_ONCE, cursor)
+      const entries = await Promise.all(page.keys.map((key) => this.#entry(namespace, key)))
+      for (const entry of entries) if (entry) yield entry
+      cursor = page.cursor
+    } while (cursor !== undefined)
+  }
+
+  /** @returns undefined if it is gone, or no entry: then {@link entries} has said so. */
+  async #entry(namespace: string, key: string): Promise<StoreEntry | undefined> {
+    const at = places(namespace).space + key
+    if (String(await this.#run(['TYPE', at])) !== 'string') return undefined
+    const value = await this.get(namespace, key)
+    const asked = Date.now() // before the answer is on its way: an entry lives no longer for being read
+    const ttlMs = Number(await this.#run(['PTTL', at]))
+    if (!value || ttlMs === EXPIRED) return undefined
+    return { namespace, key, value, ...(ttlMs >= 0 && { expiresAt: asked + ttlMs }) }
+  }
+
+  /** The keys of the database that are ours; some perhaps twice. */
+  async *#scan(): AsyncGenerator<Buffer> {
+    let cursor = '0'
+    do {
+      const reply = await this.#run(['SCAN', cursor, 'MATCH', `${PREFIX}*`, 'COUNT', '1000'])
+      const [next, keys] = reply as [Buffer, Buffer[]]
+      yield* keys
+      cursor = String(next)
+    } while (cursor !== '0')
+  }
+
+  #eval(script: string, keys: readonly string[], args: readonly (string | Buffer)[]): Promise<unknown> {
+    return this.#run(['EVAL', script, String(keys.length), ...keys, ...args])
+  }
+
+  async #run(command: readonly (string | Buffer)[]): Promise<unknown> {
+    try {
+      return await this.#connection.run((client) => client.sendCommand([...command]))
+    } catch (error) {
+      if (error instanceof StoreUnavailableError) throw error
+      const reason = (error as Error).message
+      if (reason.includes('OOM '))
+        throw new StoreFullError(this.#name, 'it is at its maxmemory', { cause: error })
+      throw new StoreUnavailableError(this.#name, reason, { cause: error })
+    }
+  }
+}
+
+/** Entries that are read together: each may have a value of a megabyte. */
+const ENTRIES_AT_ONCE = 50
+
+/** What `PTTL` answers for a key that is no longer there. */
+const EXPIRED = -2
+
+/** What all keys begin with. */
+const PREFIX = 'wasm-serve:{'
+
+/** Of a key of Redis, for a value or, without a key, an index. */
+function placeOf(at: Buffer): { namespace: string | undefined; key?: string } {
+  const text = at.toString()
+  const [, encoded = '', rest = ''] = /^wasm-serve:\{([^}]*)\}:(.*)$/s.exec(text) ?? []
+  const namespace = isUtf8(at) ? namespaceOf(encoded) : undefined
+  if (rest.startsWith('key:') && rest.length > 'key:'.length)
+    return { namespace, key: rest.slice('key:'.length) }
+  return { namespace: rest === 'index' ? namespace : undefined }
+}
+
+/** Whatever the bytes are. */
+function shown(at: Buffer): string {
+  return JSON.stringify(at.toString())
+}
+
+/** What is in braces decides where a cluster keeps a key: all of a namespace is in one place. */
+function places(namespace: string): { space: string; index: string } {
+  const tag = `${PREFIX}${keySpace(namespace).slice(0, -1)}}`
+  return { space: `${tag}:key:`, index: `${tag}:index` }
+}
+
+function entry(namespace: string, key: string): { space: string; keys: readonly string[] } {
+  checkKey(key)
+  const { space, index } = places(namespace)
+  return { space, keys: [space + key, index] }
+}
+
+/** @throws {@link KvArgumentInvalidError}, {@link KvValueTooLargeError} */
+function valueArguments(value: Uint8Array, { ttlMs }: SetOptions): [value: Buffer, ttl: string] {
+  checkValue(value)
+  checkTtl(ttlMs)
+  return [bufferOf(value), String(ttlMs ?? 0)]
+}
+
+function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, length)
+}

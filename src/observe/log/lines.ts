@@ -1,0 +1,226 @@
+import { write, writeSync } from 'node:fs'
+import process from 'node:process'
+import type { DestinationStream } from 'pino'
+import { killProcess } from '../../platform/kill-process.ts'
+
+/** What waits to be written where the reader has stopped; then lines are dropped, or the process would grow for ever. */
+const MAX_BYTES = 16_777_216
+
+/** One write: no more than a pipe's reader, such as Docker's, takes at once. */
+const CHUNK_BYTES = 16_384
+
+/** How long to wait after a write that failed; twice as long after each other one in a row, up to the longest. */
+const FIRST_RETRY_MS = 2
+const LONGEST_RETRY_MS = 100
+
+/** How long the rest may take at the exit, when the event loop turns no more. */
+const EXIT_MS = 100
+
+/** A write that has not returned for so long waits in the kernel, for a reader that has stopped. */
+const HUNG_MS = 150
+
+/** @param dropped - Lines. @param reason - The code of the system's last error; `EAGAIN` if the reader is slow. */
+type OnDropped = (dropped: number, reason: string) => void
+
+const opened = new Map<1 | 2, LineWriter>()
+
+/**
+ * Opens a descriptor for lines, of which the process has one writer. Nothing waits for them, and no failure of them ends
+ * the server or keeps it from ending: a full disk, or a reader that went away or does not read.
+ *
+ * @param onDropped - Called when lines can be written again, of which some were dropped.
+ */
+export function openLines(descriptor: 1 | 2, onDropped: OnDropped): DestinationStream {
+  const lines = opened.get(descriptor) ?? open(descriptor)
+  lines.onDropped = onDropped
+  return { write: (line) => lines.write(line) }
+}
+
+function open(descriptor: 1 | 2): LineWriter {
+  // With its stream Node makes a pipe non-blocking. Otherwise a write could wait for ever, and the exit of the process
+  // would wait for the write.
+  void (descriptor === 1 ? process.stdout : process.stderr)
+  const lines = new LineWriter({ descriptor, maxBytes: MAX_BYTES })
+  opened.set(descriptor, lines)
+  process.on('exit', () => {
+    lines.writeRest(EXIT_MS)
+    if (lines.isHung) killProcess()
+  })
+  return lines
+}
+
+/** Waits until all lines of the process are written, for at most `limitMs`. To be called before it exits. */
+export async function settleLines(limitMs: number): Promise<void> {
+  await Promise.all([...opened.values()].map((lines) => lines.settled(limitMs)))
+}
+
+/** How {@link LineWriter} reaches its descriptor. */
+export interface LineSink {
+  write(bytes: Buffer, done: (error: NodeJS.ErrnoException | null, written: number) => void): void
+  writeSync(bytes: Buffer): number
+}
+
+export interface LineWriterOptions extends Partial<LineSink> {
+  readonly descriptor?: number
+  /** Bytes that may wait to be written. */
+  readonly maxBytes: number
+  readonly onDropped?: OnDropped
+}
+
+/** Writes lines to a descriptor one chunk after the other, keeps what cannot be written, and counts what it drops. */
+export class LineWriter {
+  onDropped: OnDropped
+  readonly #sink: LineSink
+  readonly #maxBytes: number
+  #chunks: string[] = []
+  #lastChunkBytes = 0
+  /** What is being written, or is left of it. */
+  #rest: Buffer = NOTHING
+  /** Of the chunks and the rest. */
+  #bytes = 0
+  /** When the write that has not returned was begun. */
+  #begunAt: number | undefined
+  #retry: NodeJS.Timeout | undefined
+  #retryMs = FIRST_RETRY_MS
+  #isDropping = false
+  #dropped = 0
+  #reason = 'EAGAIN'
+  readonly #waiting = new Set<(isDone: boolean) => void>()
+
+  constructor({ descriptor = -1, maxBytes, onDropped = () => undefined, ...sink }: LineWriterOptions) {
+    this.#sink = {
+      write: (bytes, done) => write(descriptor, bytes, done),
+      writeSync: (bytes) => writeSync(descriptor, bytes),
+      ...sink,
+    }
+    this.#maxBytes = maxBytes
+    this.onDropped = onDropped
+  }
+
+  write(line: string): void {
+    const bytes = Buffer.byteLength(line)
+    if (this.#isDropping || this.#bytes + bytes > this.#maxBytes) {
+      this.#isDropping = true
+      this.#dropped++
+      return
+    }
+    const last = this.#chunks.length - 1
+    if (last >= 0 && this.#lastChunkBytes + bytes <= CHUNK_BYTES) {
+      this.#chunks[last] += line
+      this.#lastChunkBytes += bytes
+    } else {
+      this.#chunks.push(line)
+      this.#lastChunkBytes = bytes
+    }
+    this.#bytes += bytes
+    if (this.#begunAt === undefined && !this.#retry) this.#begin()
+  }
+
+  /** Whether a write waits in the kernel: the exit of the process would wait for it. */
+  get isHung(): boolean {
+    return this.#begunAt !== undefined && performance.now() - this.#begunAt >= HUNG_MS
+  }
+
+  /**
+   * Waits until all is written, for at most `limitMs`, and no longer than until the descriptor refuses a line for another
+   * reason than a slow reader.
+   *
+   * @returns whether all is.
+   */
+  async settled(limitMs: number): Promise<boolean> {
+    if (this.#bytes === 0) return true
+    let timer: NodeJS.Timeout | undefined
+    let resolve: (isDone: boolean) => void = () => undefined
+    const settled = new Promise<boolean>((each) => (resolve = each))
+    this.#waiting.add(resolve)
+    timer = setTimeout(() => resolve(false), limitMs)
+    if (this.#retry) {
+      clearTimeout(this.#retry)
+      this.#retry = undefined
+      this.#retryMs = FIRST_RETRY_MS
+      this.#begin()
+    }
+    try {
+      return await settled
+    } finally {
+      clearTimeout(timer)
+      this.#waiting.delete(resolve)
+    }
+  }
+
+  /** Writes what is left, in place, for at most `limitMs`. What is being written is left to the system. */
+  writeRest(limitMs: number): void {
+    if (this.isHung) return
+    const until = performance.now() + limitMs
+    const begun = this.#begunAt === undefined ? this.#rest : NOTHING
+    let rest = Buffer.concat([begun, Buffer.from(this.#chunks.splice(0).join(''))])
+    while (rest.length > 0) {
+      try {
+        rest = rest.subarray(this.#sink.writeSync(rest))
+      } catch (error) {
+        if (!isBusy(error) || performance.now() >= until) return
+        Atomics.wait(NEVER, 0, 0, FIRST_RETRY_MS)
+      }
+    }
+  }
+
+  #begin(): void {
+    if (this.#rest.length === 0) this.#rest = Buffer.from(this.#chunks.shift() ?? '')
+    if (this.#rest.length === 0) {
+      this.#settle(true)
+      return
+    }
+    this.#begunAt = performance.now()
+    this.#sink.write(this.#rest, (error, written) => this.#done(error, written))
+  }
+
+  #done(error: NodeJS.ErrnoException | null, written: number): void {
+    if (error) {
+      this.#wait(error)
+      return
+    }
+    this.#retryMs = FIRST_RETRY_MS
+    this.#rest = this.#rest.subarray(written)
+    this.#bytes -= written
+    if (this.#isDropping && this.#bytes <= this.#maxBytes / 2) this.#reportDropped() // which may write a line
+    this.#begunAt = undefined
+    this.#begin()
+  }
+
+  /** Not before there is much room, or a slow reader would read little else. */
+  #reportDropped(): void {
+    const [dropped, reason] = [this.#dropped, this.#reason]
+    this.#isDropping = false
+    this.#dropped = 0
+    this.#reason = 'EAGAIN'
+    this.onDropped(dropped, reason)
+  }
+
+  /** Does not keep the process alive. */
+  #wait(error: NodeJS.ErrnoException): void {
+    this.#begunAt = undefined
+    if (!isBusy(error)) {
+      this.#reason = error.code ?? error.message
+      this.#settle(false)
+    }
+    const again = () => {
+      this.#retry = undefined
+      this.#begin()
+    }
+    this.#retry = setTimeout(again, this.#retryMs).unref()
+    this.#retryMs = Math.min(2 * this.#retryMs, LONGEST_RETRY_MS)
+  }
+
+  #settle(isDone: boolean): void {
+    for (const resolve of this.#waiting) resolve(isDone)
+  }
+}
+
+/** The reader is slow, which may pass. */
+function isBusy(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'EAGAIN' || code === 'EBUSY'
+}
+
+const NOTHING = Buffer.alloc(0)
+const NEVER = new Int32Array(new SharedArrayBuffer(4))

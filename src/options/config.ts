@@ -1,0 +1,229 @@
+import { parseArgs } from 'node:util'
+import { UsageError } from '../errors/errors.ts'
+import { didYouMean } from '../platform/nearest.ts'
+import {
+  type Flag,
+  fileOptions,
+  flagName,
+  flags,
+  isEntryKind,
+  parseEntries,
+  parseEntry,
+  parseHosts,
+  parseValue,
+  variables,
+} from './flags.ts'
+import { COMMAND_LINE, fromData, type Given, type GivenMap, mapOf, mergeMaps, type Origin } from './given.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** What a user asked for, before it is checked as options. */
+export interface Config {
+  readonly help: boolean
+  readonly version: boolean
+  /** Whether the effective configuration is to be printed, and nothing served. */
+  readonly printConfig: boolean
+  /** Path of the config file, if one is named. */
+  readonly configFile: string | undefined
+  /** The plug-ins and, after a single one, perhaps a function: only its exports can tell. */
+  readonly words: readonly string[]
+  /** What flags and words set. */
+  readonly flags: ConfigLayer
+  /** What the environment sets. */
+  readonly variables: ConfigLayer
+}
+
+/** Options of one origin, by what they are options of. */
+export type ConfigLayer = Readonly<Record<Flag['scope'], GivenMap>>
+
+type Options = Record<string, unknown>
+type Scopes = Record<Flag['scope'], Options>
+
+/**
+ * Reads the command line and the environment. Which wins is decided where they meet the config file.
+ *
+ * @throws {@link UsageError} naming the flag or variable that cannot be understood, and the one that was meant.
+ */
+export function readConfig(argv: readonly string[], environment: Environment): Config {
+  const flagged: Scopes = { route: {}, load: {}, server: {} }
+  const { words, manifest, configFile, ...asked } = readFlags(argv, flagged)
+  const rest = readPort(words, argv, flagged.server)
+  return {
+    ...asked,
+    configFile: configFile ?? (environment.WASM_SERVE_CONFIG_FILE || undefined),
+    words: withManifest(rest, manifest, environment),
+    flags: layerOf((scope) => fromFlags(flagged[scope])),
+    variables: layerOf((scope) => readVariables(scope, environment)),
+  }
+}
+
+/** The plug-in is the first word, or what `--manifest` names; the variable counts if there is neither. */
+function withManifest(
+  words: readonly string[],
+  manifest: string | undefined,
+  environment: Environment,
+): readonly string[] {
+  if (manifest === undefined)
+    return words.length > 0 ? words : [environment.WASM_SERVE_MANIFEST || ''].filter(Boolean)
+  if (words.some((word) => /\.(?:wasm|json)$/.test(word))) {
+    throw new UsageError('the plug-in is given twice, as --manifest and as a word')
+  }
+  return [manifest, ...words]
+}
+
+function layerOf(scoped: (scope: Flag['scope']) => GivenMap): ConfigLayer {
+  return { route: scoped('route'), load: scoped('load'), server: scoped('server') }
+}
+
+function fromFlags(options: Options): GivenMap {
+  const maps = Object.entries(options).map(([option, value]) =>
+    mapAt(option.split('.'), fromData(value, { kind: 'flag', name: `--${flagName(option)}` }), COMMAND_LINE),
+  )
+  return mergeMaps(mapOf([], COMMAND_LINE), ...maps)
+}
+
+/** A value in the maps that its option's name with dots tells of. */
+function mapAt([key = '', ...rest]: readonly string[], given: Given, origin: Origin): GivenMap {
+  return mapOf([[key, rest.length === 0 ? given : mapAt(rest, given, origin)]], origin)
+}
+
+/** What variables hold may be secret: their names are shown instead. */
+function readVariables(scope: Flag['scope'], environment: Environment): GivenMap {
+  const given = (flag: Flag, variable: string) => {
+    const text = environment[variable]
+    if (text === undefined || text === '') return []
+    const origin = { kind: 'variable', name: variable } as const
+    const value = fromData(readVariable(flag.kind, text, variable), origin, `\${${variable}}`)
+    return [mapAt(flag.option.split('.'), value, origin)]
+  }
+  const maps = variables
+    .filter((flag) => flag.scope === scope)
+    .flatMap((flag) => [
+      ...given(flag, flag.variable),
+      ...(flag.option === 'config' ? given(flag, 'WASM_SERVE_SET_CONFIG') : []),
+    ])
+  return mergeMaps(mapOf([], { kind: 'variable', name: 'environment' }), ...maps)
+}
+
+function readVariable(kind: Flag['kind'], text: string, variable: string): unknown {
+  if (kind === 'hosts') return parseHosts(text, variable)
+  return isEntryKind(kind)
+    ? Object.fromEntries(parseEntries(kind, text, variable))
+    : parseValue(kind, text, variable)
+}
+
+/** What `parseArgs` has to know of the flags. */
+export const PARSED_FLAGS: Readonly<Record<string, { type: 'boolean' | 'string'; short?: string }>> = {
+  ...Object.fromEntries(
+    flags.map(({ name, kind }) => [name, { type: kind === 'boolean' ? 'boolean' : 'string' } as const]),
+  ),
+  'set-config': { type: 'string' },
+  manifest: { type: 'string', short: 'm' },
+  'config-file': { type: 'string', short: 'c' },
+  'print-config': { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean', short: 'v' },
+}
+
+function readFlags(argv: readonly string[], options: Scopes) {
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: PARSED_FLAGS,
+    strict: false, // our own messages, with suggestions
+    tokens: true,
+  })
+
+  const words: string[] = []
+  const asked = { help: false, version: false, printConfig: false }
+  let manifest: string | undefined
+  const lists = new Map<Flag, string[]>()
+  let configFile: string | undefined
+  for (const token of tokens) {
+    if (token.kind === 'positional') words.push(token.value)
+    else if (token.kind === 'option') {
+      if (token.name === 'help' || token.name === 'version') asked[token.name] = true
+      else if (token.name === 'print-config') asked.printConfig = true
+      else if (token.name === 'manifest') manifest = textOf(token)
+      else if (token.name === 'config-file') configFile = textOf(token)
+      else if (token.name === 'set-config') {
+        addEntries(options.route, 'config', parseEntries('pairs', textOf(token), token.rawName))
+      } else readFlag(token, options, lists)
+    }
+  }
+  // All of a list's flags together win over its variable: what one says is allowed, the other may not.
+  for (const [{ scope, option }, texts] of lists) options[scope][option] = texts
+  return { words, manifest, configFile, ...asked }
+}
+
+interface FlagToken {
+  readonly name: string
+  readonly rawName: string
+  readonly value: string | undefined
+  readonly inlineValue: boolean | undefined
+}
+
+function readFlag(
+  { name, rawName, value, inlineValue }: FlagToken,
+  scopes: Scopes,
+  lists: Map<Flag, string[]>,
+): void {
+  const negated = name.startsWith('no-')
+  const flag = flags.find((flag) => flag.name === (negated ? name.slice(3) : name))
+  if (!flag || (negated && flag.kind !== 'boolean')) throw new UsageError(unknownFlag(rawName))
+  const options = scopes[flag.scope]
+
+  if (flag.kind === 'boolean') {
+    if (negated && inlineValue) throw new UsageError(`${rawName}: takes no value`)
+    options[flag.option] = inlineValue ? parseValue('boolean', value ?? '', rawName) : !negated
+    return
+  }
+  const text = textOf({ name, rawName, value, inlineValue })
+  if (flag.kind === 'hosts') lists.set(flag, [...(lists.get(flag) ?? []), text])
+  else if (isEntryKind(flag.kind)) addEntries(options, flag.option, [parseEntry(flag.kind, text, rawName)])
+  else options[flag.option] = parseValue(flag.kind, text, rawName)
+}
+
+/** @throws {@link UsageError} if there is none; what begins like a flag has to be joined by `=`. */
+function textOf({ rawName, value, inlineValue }: FlagToken): string {
+  if (value === undefined || (!inlineValue && value.startsWith('--'))) {
+    throw new UsageError(`${rawName}: needs a value`)
+  }
+  return value
+}
+
+function addEntries(
+  options: Options,
+  option: string,
+  entries: readonly [key: string, value: string | number][],
+): void {
+  options[option] = { ...(options[option] as object | undefined), ...Object.fromEntries(entries) }
+}
+
+function unknownFlag(rawName: string): string {
+  const name = rawName.replace(/^-+/, '')
+  const option = fileOptions.get(name)
+  if (option !== undefined) {
+    const variable = variables.find((each) => each.option === option)?.variable
+    const besides = variable === undefined ? '' : `, or for the variable ${variable}`
+    return `${rawName} is no flag: ${option} is for a config file${besides}`
+  }
+  const names = Object.entries(PARSED_FLAGS).flatMap(([name, { type }]) =>
+    type === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`],
+  )
+  return `unknown flag ${rawName}${didYouMean(rawName, names)}`
+}
+
+/** Digits at the end are the port; a file of such a name is `./8080`. */
+function readPort(words: readonly string[], argv: readonly string[], server: Options): readonly string[] {
+  const last = words.at(-1)
+  if (last === undefined || !/^\d+$/.test(last)) return words
+  refuseTwice('port', argv)
+  server.port = parseValue('integer', last, 'port')
+  return words.slice(0, -1)
+}
+
+function refuseTwice(name: string, argv: readonly string[]): void {
+  if (argv.some((word) => word === `--${name}` || word.startsWith(`--${name}=`))) {
+    throw new UsageError(`the ${name} is given twice, as --${name} and as a word`)
+  }
+}

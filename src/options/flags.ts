@@ -1,0 +1,268 @@
+import { UsageError } from '../errors/errors.ts'
+import { parseLink } from '../plugin/source/link.ts'
+import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
+import { parseSize } from './size.ts'
+
+/** One flag of the command line; each is an option, and takes name, kind and description from the options schema. */
+export interface Flag {
+  /** As written after `--`. */
+  readonly name: string
+  /** The environment variable that sets it too. */
+  readonly variable: string
+  /** With a dot if it is a part of one: `tls.cert`. */
+  readonly option: string
+  readonly scope: 'route' | 'server' | 'load'
+  readonly kind: ValueKind | EntryKind | 'hosts'
+  readonly description: string
+  /** Those that there are; none: any. */
+  readonly values: readonly string[]
+  readonly default: unknown
+}
+
+/** Bytes of a page of WebAssembly memory. */
+const PAGE = 65_536
+
+/** Flags that are given once; `hosts` again and again, each use adding one. */
+export type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
+
+/** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`. */
+type EntryKind = 'pairs' | 'paths' | 'links' | 'numbers'
+
+interface OptionSchema {
+  readonly type?: string
+  readonly properties?: Readonly<Record<string, OptionSchema>>
+  readonly description?: string
+  readonly default?: unknown
+  readonly enum?: readonly string[]
+  readonly threadCount?: boolean
+  readonly nameOrContract?: readonly string[]
+  readonly anyOf?: readonly object[]
+}
+
+/** Where Extism's command has a name for it. */
+const NAMES: Readonly<Record<string, string>> = {
+  allowedHosts: 'allow-host',
+  allowedPaths: 'allow-path',
+  links: 'link',
+  moduleLimits: 'module-limit',
+  headers: 'header',
+  timeoutMs: 'timeout',
+}
+
+const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = {
+  allowedPaths: 'paths',
+  links: 'links',
+  moduleLimits: 'numbers',
+}
+
+/** Functions, which no command line can give. */
+const HOOKS = ['onCall', 'onResult', 'onError']
+
+/**
+ * Options that are no flags: what the command line says in another way, what one route has no need to say, lists of
+ * a Fastify plugin, and keys, which every user of the machine could read there.
+ */
+const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
+  route: ['plugin', 'host', 'description', 'smoke', ...HOOKS],
+  load: [],
+  server: [
+    ...[
+      'routes',
+      'trial',
+      'tls.minVersion',
+      'apiKeys',
+      'jwt',
+      'cors',
+      'rateLimit',
+      'compress',
+      'static',
+      ...HOOKS,
+    ],
+    ...['adminToken', 'adminHosts', 'redactHeaders'],
+  ],
+}
+
+/** What only a config file can say, by the names that the flags would have. */
+export const fileOptions: ReadonlyMap<string, string> = new Map(
+  [...NO_FLAGS.route, ...NO_FLAGS.server]
+    .filter((option) => option !== 'trial' && !HOOKS.includes(option))
+    .map((option) => [flagName(option), option]),
+)
+
+/** Options that are no flags, for the same reason, but variables: there is one of them, and it is no list. */
+const VARIABLES_ONLY = ['adminToken']
+
+export const flags: readonly Flag[] = [
+  ...flagsOf('route', routeSchema),
+  ...flagsOf('load', loadSchema),
+  ...flagsOf('server', serverSchema),
+]
+
+/** What variables of the environment set: the flags' options, and those that only a variable can set. */
+export const variables: readonly Flag[] = [
+  ...flags,
+  ...Object.entries<OptionSchema>(serverSchema.properties as Record<string, OptionSchema>)
+    .filter(([option]) => VARIABLES_ONLY.includes(option))
+    .map(([option, schema]) => flagOf('server', option, schema)),
+]
+
+function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
+  return Object.entries<OptionSchema>(schema.properties as Record<string, OptionSchema>)
+    .filter(([option]) => !NO_FLAGS[scope].includes(option)) // before: cors has parts too
+    .flatMap(([option, schema]) => withParts(option, schema))
+    .filter(([part]) => !NO_FLAGS[scope].includes(part))
+    .map(([option, schema]) => flagOf(scope, option, schema))
+}
+
+function flagOf(scope: Flag['scope'], option: string, schema: OptionSchema): Flag {
+  const name = flagName(option)
+  const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`
+  const { description = '', default: value, nameOrContract = [], enum: values = nameOrContract } = schema
+  return { name, variable, option, scope, kind: kindOf(option, schema), description, values, default: value }
+}
+
+/** An option with parts has a flag for each of them. */
+function withParts(option: string, schema: OptionSchema): [option: string, schema: OptionSchema][] {
+  if (!schema.properties || ENTRY_KINDS[option]) return [[option, schema]]
+  return Object.entries(schema.properties).map(([part, schema]) => [`${option}.${part}`, schema])
+}
+
+/** `bodyLimit` is `body-limit`, and `tls.cert` is `tls-cert`. */
+export function flagName(option: string): string {
+  return (
+    NAMES[option] ?? option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replaceAll('.', '-')
+  )
+}
+
+/** How the text of an option is read, where it stands as text: in a flag, a variable, a config file's `${NAME}`. */
+export function kindOf(
+  option: string,
+  { type, anyOf, threadCount }: Pick<OptionSchema, 'type' | 'anyOf' | 'threadCount'>,
+): Flag['kind'] {
+  if (threadCount) return 'threads'
+  if (anyOf) return 'list'
+  if (type === 'boolean') return 'boolean'
+  if (type === 'object') return ENTRY_KINDS[option] ?? 'pairs'
+  if (type === 'array') return 'hosts'
+  if (option === 'memoryMax') return 'pages'
+  if (type === 'integer') return /(?:Limit|Max|Memory|Bytes)$/.test(option) ? 'size' : 'integer'
+  return 'string'
+}
+
+/**
+ * Reads the text of a flag or its variable as the option's value; its range is checked with the other options.
+ *
+ * @param where - For the message: `--port`, or `WASM_SERVE_PORT`.
+ * @param shown - What the message has in the place of a text that may be a secret.
+ * @throws {@link UsageError} if it is not of the flag's kind.
+ */
+export function parseValue(kind: ValueKind, text: string, where: string, shown = text): unknown {
+  switch (kind) {
+    case 'string':
+      return text
+    case 'list':
+      return text.split(',').map((item) => item.trim())
+    case 'boolean':
+      if (/^(?:true|1|yes|on)$/i.test(text)) return true
+      if (/^(?:false|0|no|off)$/i.test(text)) return false
+      throw new UsageError(`${where}: must be true or false, not "${shown}"`)
+    case 'threads':
+      if (text === 'auto') return text
+      if (/^-?\d{1,15}$/.test(text)) return Number(text)
+      throw new UsageError(`${where}: must be a whole number or auto, not "${shown}"`)
+    case 'integer':
+      if (/^-?\d{1,15}$/.test(text)) return Number(text)
+      throw new UsageError(`${where}: must be a whole number, not "${shown}"`)
+    case 'size': {
+      const bytes = parseSize(text)
+      if (bytes !== undefined) return bytes
+      throw new UsageError(`${where}: must be a size such as 65536, 64KiB or 1MB, not "${shown}"`)
+    }
+    case 'pages': {
+      if (/^\d{1,15}$/.test(text)) return Number(text)
+      const bytes = parseSize(text)
+      if (bytes !== undefined) return Math.floor(bytes / PAGE)
+      throw new UsageError(
+        `${where}: must be a number of pages of 64 KiB, or a size such as 128MiB, not "${shown}"`,
+      )
+    }
+  }
+}
+
+/**
+ * Reads a list from a variable: a JSON array of texts, or texts with commas between them.
+ *
+ * @throws {@link UsageError} if it begins like JSON and is none.
+ */
+export function parseHosts(text: string, where: string): string[] {
+  if (!/^\s*\[\s*["\]]/.test(text)) return text.split(',').map((item) => item.trim())
+  const value = parseJson(text)
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
+  throw new UsageError(`${where}: must be a JSON array of strings, or a list with commas`)
+}
+
+export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
+  return kind === 'pairs' || kind === 'paths' || kind === 'links' || kind === 'numbers'
+}
+
+/**
+ * Reads what one use of a flag adds to its option.
+ *
+ * @throws {@link UsageError} if it is not of the flag's kind.
+ */
+export function parseEntry(kind: EntryKind, text: string, where: string): Entry {
+  if (kind === 'pairs') return parsePair(text, where)
+  if (kind === 'numbers') return parseNumber(text, where)
+  if (kind === 'paths') return parsePath(text, where)
+  const { name, source } = parseLink(text)
+  if (!name || !source) throw new UsageError(`${where}: must be NAME=PATH or a path or URL, not "${text}"`)
+  return [name, source]
+}
+
+type Entry = [key: string, value: string | number]
+
+function parseNumber(text: string, where: string): Entry {
+  const [, name, number] = /^([^=]+)=(\d{1,15})$/.exec(text) ?? []
+  if (name === undefined) throw new UsageError(`${where}: must be NAME=NUMBER, not "${text}"`)
+  return [name, Number(number)]
+}
+
+function parsePair(text: string, where: string): [key: string, value: string] {
+  const at = text.indexOf('=')
+  if (at < 1) throw new UsageError(`${where}: must be KEY=VALUE, not "${text}"`)
+  return [text.slice(0, at), text.slice(at + 1)]
+}
+
+/** `[ro:]HOST[:GUEST]`; without a guest's path it is the host's. */
+function parsePath(text: string, where: string): [host: string, guest: string] {
+  const [, mode = '', host = '', guest = host] = /^(ro:)?([^:]*)(?::(.*))?$/s.exec(text) ?? []
+  if (!host || !guest) throw new UsageError(`${where}: must be HOST or HOST:GUEST, not "${text}"`)
+  return [mode + host, guest]
+}
+
+/**
+ * Reads entries from a variable: a JSON object, or a JSON array of what the flag takes.
+ *
+ * @throws {@link UsageError} if it is neither.
+ */
+export function parseEntries(kind: EntryKind, text: string, where: string): Entry[] {
+  const value = parseJson(text)
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) {
+    return value.map((item) => parseEntry(kind, item, where))
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    const pairs = Object.entries(value)
+    const wanted = kind === 'numbers' ? 'number' : 'string'
+    if (pairs.every((pair): pair is Entry => typeof pair[1] === wanted)) return pairs
+  }
+  const values = kind === 'numbers' ? 'numbers' : 'strings'
+  throw new UsageError(`${where}: must be a JSON object of ${values}, or a JSON array of strings`)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // the caller names what was expected
+  }
+}

@@ -1,0 +1,312 @@
+import { METHODS } from 'node:http'
+import { isIP } from 'node:net'
+import type { ErrorObject, ValidateFunction } from 'ajv'
+import { headerProblem } from '../contract/answer-headers.ts'
+import type { Contract } from '../contract/contract.ts'
+import { OptionsError } from '../errors/errors.ts'
+import type { HostFunctions } from '../guest/host-functions.ts'
+import { didYouMean } from '../platform/nearest.ts'
+import type { CallHooks } from './call-hooks.ts'
+import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
+import type {
+  CheckedLoadData,
+  CheckedRouteData,
+  CheckedServerData,
+  CheckedWasmServeData,
+  RouteData,
+  ServerData,
+  WasmServeData,
+} from './options-schema.ts'
+import { methodsOfAll } from './routes-table.ts'
+
+/** A route: a URL bound to one export of a plug-in. */
+export type RouteOptions = WithCode<RouteData>
+
+/** Options of the Fastify plugin. */
+export type WasmServeOptions = WithRoutes<WasmServeData, RouteOptions>
+
+/** Options of the server. */
+export type ServerOptions = WithRoutes<ServerData, RouteOptions>
+
+/** Options of {@link createServer}: those of the server, without what is for the command. */
+export type CreateServerOptions = Omit<ServerOptions, keyof typeof FOR_COMMAND>
+
+/** JSON Schema knows no functions. */
+type WithCode<Route> = {
+  [Key in keyof Route]: Key extends 'functions'
+    ? string | HostFunctions
+    : Key extends 'contract'
+      ? Extract<Route[Key], string> | Contract
+      : Key extends keyof CallHooks
+        ? CallHooks[Key]
+        : Route[Key]
+}
+
+type WithRoutes<Options, Route> = Omit<Options, 'routes' | keyof CallHooks> & CallHooks & { routes: Route[] }
+
+export type CheckedRouteOptions = WithCode<CheckedRouteData>
+export type CheckedWasmServeOptions = WithRoutes<CheckedWasmServeData, CheckedRouteOptions>
+export type CheckedServerOptions = WithRoutes<CheckedServerData, CheckedRouteOptions>
+export type CheckedLoadOptions = CheckedLoadData
+
+/** One thing that is wrong with the options. */
+export interface Problem {
+  /** Where: the option's name, or the path to it, such as `routes[0].url`. */
+  readonly option: string
+  /** The same, key by key. */
+  readonly path: readonly string[]
+  /** Whether the key should not be there; else its value is wrong. */
+  readonly ofKey: boolean
+  readonly message: string
+}
+
+/** A value that is wrong, at a path such as `routes`, `0`, `url`. */
+export function problemAt(path: readonly string[], message: string): Problem {
+  return { option: path.reduce(join, ''), path, ofKey: false, message }
+}
+
+/**
+ * Checks the options of the Fastify plugin; the caller's object is not changed.
+ *
+ * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
+ */
+export function checkWasmServeOptions(options: unknown): CheckedWasmServeOptions {
+  return check<CheckedWasmServeOptions>(isWasmServeOptions, options)
+}
+
+/**
+ * Checks the options of the server; the caller's object is not changed.
+ *
+ * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
+ */
+export function checkServerOptions(options: unknown): CheckedServerOptions {
+  return check<CheckedServerOptions>(isServerOptions, options)
+}
+
+/**
+ * Checks the options of {@link createServer}; the caller's object is not changed.
+ *
+ * @throws {@link OptionsError} listing every problem, also options that only the command has.
+ */
+export function checkCreateServerOptions(options: unknown): CheckedServerOptions {
+  const given = Object.entries({ ...(options as object | undefined) })
+  const found = given.flatMap(([name, value]) =>
+    value !== undefined && Object.hasOwn(FOR_COMMAND, name)
+      ? [{ ...problemAt([name], FOR_COMMAND[name as keyof typeof FOR_COMMAND]), ofKey: true }]
+      : [],
+  )
+  if (found.length === 0) return checkServerOptions(options)
+  try {
+    checkServerOptions(Object.fromEntries(given.filter(([name]) => !Object.hasOwn(FOR_COMMAND, name))))
+  } catch (error) {
+    if (error instanceof OptionsError) found.push(...problemsOf(error))
+  }
+  throw optionsError(found)
+}
+
+const LISTEN = 'has no effect in createServer, which does not listen: give it to app.listen()'
+const ADMIN = 'has no effect in createServer, which opens no admin listener: use the command'
+const DRAIN = 'has no effect in createServer: app.close() waits for the requests in flight'
+
+/** Options that {@link createServer} could only ignore, and what to do instead. */
+const FOR_COMMAND = {
+  host: LISTEN,
+  port: LISTEN,
+  socket: LISTEN,
+  reusePort: LISTEN,
+  admin: ADMIN,
+  adminToken: ADMIN,
+  adminHosts: ADMIN,
+  state: ADMIN,
+  uploadLimit: ADMIN,
+  watch: 'has no effect in createServer, which does not watch files: use the command',
+  drainMs: DRAIN,
+  graceMs: DRAIN,
+} as const satisfies Partial<Record<keyof ServerOptions, string>>
+
+/**
+ * Checks how plug-ins are to be loaded.
+ *
+ * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
+ */
+export function checkLoadOptions(options: unknown): CheckedLoadOptions {
+  return check<CheckedLoadOptions>(isLoadOptions, options)
+}
+
+/** The problems that an {@link OptionsError} lists. */
+export function problemsOf(error: InstanceType<typeof OptionsError>): readonly Problem[] {
+  return problems.get(error) ?? []
+}
+
+const problems = new WeakMap<object, readonly Problem[]>()
+
+function check<Options>(isValid: ValidateFunction, options: unknown): Options {
+  const copy = copyPlain(options)
+  const found = isValid(copy)
+    ? [
+        ...headerProblems(copy as Partial<CheckedWasmServeOptions>),
+        ...isolationProblems(copy as Partial<CheckedWasmServeOptions>),
+        ...edgeProblems(copy as Partial<CheckedServerOptions>),
+      ]
+    : problemsFound(isValid)
+  if (found.length === 0) return copy as Options
+  throw optionsError(found)
+}
+
+/** The error for problems that only show when a plug-in is known. */
+export function optionsError(found: readonly Problem[]): InstanceType<typeof OptionsError> {
+  const error = new OptionsError(found.map(({ option, message }) => `  ${option}: ${message}`).join('\n'))
+  problems.set(error, found)
+  return error
+}
+
+/** What a check found when it was last run. */
+export function problemsFound(check: ValidateFunction): Problem[] {
+  return (check.errors ?? []).flatMap(toProblems)
+}
+
+/**
+ * The check fills in defaults, so it gets a copy, as deep as options go. A plug-in stays what it is: bytes, a URL, one
+ * that was loaded.
+ */
+function copyPlain(value: unknown, depth = 4): unknown {
+  if (typeof value !== 'object' || value === null || depth === 0) return value
+  if (Array.isArray(value)) return value.map((item) => copyPlain(item, depth - 1))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, OBJECTS.has(key) ? item : copyPlain(item, depth - 1)]),
+  )
+}
+
+/** Options that hold what is nobody's to copy. */
+const OBJECTS: ReadonlySet<string> = new Set(['plugin', 'functions', 'contract'])
+
+/** What the schema cannot say: which headers an answer may have. */
+function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
+  return routes.flatMap(({ headers }, index) =>
+    Object.entries(headers).flatMap(([name, value]) => {
+      const isType = name.toLowerCase() === 'content-type'
+      const message = isType ? 'is what the option contentType is for' : headerProblem(name, value)
+      return message === undefined ? [] : [problemAt(['routes', String(index), 'headers', name], message)]
+    }),
+  )
+}
+
+/** What would be without effect. */
+function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
+  const message =
+    'means nothing with isolation fresh, where each call has an instance of its own: leave out one of them'
+  return routes.flatMap(({ isolation, recycle }, index) =>
+    isolation === 'fresh' && recycle !== undefined
+      ? [problemAt(['routes', String(index), 'recycle'], message)]
+      : [],
+  )
+}
+
+/** Over a Unix socket nobody can listen in. Browsers speak HTTP/2 with TLS only, and so do we. */
+function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
+  const { socket, tls, http2, jwt, cors, reusePort, trustProxy = [] } = options
+  return [
+    ...(jwt ? jwtProblems(jwt) : []),
+    ...(cors?.credentials ? corsProblems(cors) : []),
+    ...staticProblems(options),
+    ...trustProxy.flatMap((proxy, index) =>
+      isNetwork(proxy) ? [] : [problemAt(['trustProxy', String(index)], `must be an address, ${NETWORKS}`)],
+    ),
+    ...(socket !== undefined && tls ? [problemAt(['tls'], 'is not for a Unix socket')] : []),
+    ...(socket !== undefined && reusePort ? [problemAt(['reusePort'], 'is not for a Unix socket')] : []),
+    ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not served')] : []),
+  ]
+}
+
+function jwtProblems(jwt: NonNullable<CheckedServerOptions['jwt']>): Problem[] {
+  const { secret, publicKey, jwks, algorithms = [] } = jwt
+  const given = [secret, publicKey, jwks].filter((key) => key !== undefined)
+  if (given.length !== 1) return [problemAt(['jwt'], 'must have one of secret, publicKey and jwks')]
+  const misfit = algorithms.findIndex((name) => name.startsWith('HS') !== (secret !== undefined))
+  if (misfit < 0) return []
+  const message =
+    secret === undefined ? 'is for a secret, not for a public key' : 'is for a public key, not for a secret'
+  return [problemAt(['jwt', 'algorithms', String(misfit)], message)]
+}
+
+/** Whoever may read answers to requests with cookies reads them as the user: that is for origins that are named. */
+function corsProblems({ origin }: NonNullable<CheckedServerOptions['cors']>): Problem[] {
+  return origin.flatMap((text, index) => {
+    // Any page can make itself one of origin `null`, by a frame with the attribute `sandbox`.
+    const isAny = text.includes('*') || text.trim().toLowerCase() === 'null'
+    const message = `${text} cannot be had together with credentials: name each origin, or leave out credentials`
+    return isAny ? [problemAt(['cors', 'origin', String(index)], message)] : []
+  })
+}
+
+/** Both would have the same URL; elsewhere routes win. */
+function staticProblems({ static: folders = {}, routes = [] }: Partial<CheckedServerOptions>): Problem[] {
+  const methodsOf = methodsOfAll(routes, METHODS)
+  return Object.keys(folders).flatMap((prefix) => {
+    const url = `${prefix.replace(/\/$/, '')}/*`
+    const route = routes.find((each) => each.url === url && methodsOf(each).includes('GET'))
+    const message = `the route ${url} answers GET there too: give one of them another URL`
+    return route ? [problemAt(['static', prefix], message)] : []
+  })
+}
+
+const NETWORKS = 'a network such as 10.0.0.0/8, loopback, linklocal or uniquelocal'
+
+function isNetwork(text: string): boolean {
+  if (['loopback', 'linklocal', 'uniquelocal'].includes(text)) return true
+  const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const family = isIP(address)
+  return family !== 0 && (bits === undefined || Number(bits) <= (family === 4 ? 32 : 128))
+}
+
+/** What is wrong within one of several choices is said of the choice as a whole. */
+function toProblems(error: ErrorObject): Problem[] {
+  return error.schemaPath.includes('/anyOf/') ? [] : [toProblem(error)]
+}
+
+function toProblem({ instancePath, keyword, message, params, parentSchema }: ErrorObject): Problem {
+  const path = instancePath
+    .split('/')
+    .slice(1)
+    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'))
+  switch (keyword) {
+    case 'additionalProperties': {
+      const unknown = String(params.additionalProperty)
+      const known = Object.keys((parentSchema?.properties as object | undefined) ?? {})
+      return { ...problemAt([...path, unknown], `unknown option${didYouMean(unknown, known)}`), ofKey: true }
+    }
+    case 'required': {
+      const missing = String(params.missingProperty)
+      return { ...problemAt(path, 'is missing'), option: [...path, missing].reduce(join, '') }
+    }
+    case 'enum':
+      return problemAt(path, `must be one of ${(params.allowedValues as string[]).join(', ')}`)
+    case 'anyOf': {
+      const [one] = (parentSchema?.anyOf as { enum: string[] }[] | undefined) ?? []
+      return problemAt(path, `must be one or several of ${one?.enum.join(', ')}`)
+    }
+    case 'minimum':
+    case 'maximum':
+      return problemAt(path, renderRange(parentSchema?.minimum, parentSchema?.maximum))
+    case 'minLength':
+    case 'minItems':
+      return problemAt(path, 'must not be empty')
+    case 'pattern':
+      return problemAt(path, parentSchema?.hint ?? 'has characters that cannot stand there, or is empty')
+    default: {
+      const problem = problemAt(path, message ?? 'is wrong')
+      return { ...problem, option: problem.option || 'options' }
+    }
+  }
+}
+
+function renderRange(minimum: number | undefined, maximum: number | undefined): string {
+  if (maximum === undefined) return `must be ${minimum} or more`
+  return minimum === undefined ? `must be ${maximum} or less` : `must be from ${minimum} to ${maximum}`
+}
+
+/** `routes`, then `0`, is `routes[0]`. */
+function join(parent: string, child: string): string {
+  if (/^\d+$/.test(child)) return `${parent}[${child}]`
+  return parent ? `${parent}.${child}` : child
+}

@@ -1,0 +1,94 @@
+import { isIPv6 } from 'node:net'
+import { OptionsError } from '../../errors/errors.ts'
+
+/** How far a guest may go at a URL: only to public addresses, or to whatever the host's name stands for. */
+export type Reach = 'nowhere' | 'public' | 'anywhere'
+
+/**
+ * Makes the check of where a guest may go.
+ *
+ * A pattern is a host, in which `*` stands for any text, dots too; `host:port` is that port only, `scheme://host` that
+ * scheme at its own port. Case does not count. A pattern without `*` names its host, and so opens addresses that are
+ * not public.
+ *
+ * @param patterns - Those that {@link hostProblem} has nothing against.
+ * @param opensPrivate - Whether they are the operator's own: a host that a stranger names opens public addresses only.
+ * @throws {@link OptionsError} if it has.
+ */
+export function allowHosts(patterns: readonly string[], opensPrivate = true): (url: URL) => Reach {
+  const allowed = patterns.map((text) => {
+    const pattern = parsePattern(text)
+    if ('problem' in pattern) throw new OptionsError(`  allowedHosts: ${pattern.problem}`)
+    return pattern
+  })
+  return (url) => {
+    const reached = allowed.filter((pattern) => isMatch(pattern, url))
+    if (reached.length === 0) return 'nowhere'
+    return opensPrivate && reached.some(({ parts }) => parts.length === 1) ? 'anywhere' : 'public'
+  }
+}
+
+/** What is wrong with a pattern of {@link allowHosts}; undefined if nothing is. */
+export function hostProblem(text: string): string | undefined {
+  const pattern = parsePattern(text)
+  return 'problem' in pattern ? pattern.problem : undefined
+}
+
+interface Pattern {
+  readonly protocol: string | undefined
+  /** The host as URLs have it, cut at each `*`: one part if it has none. */
+  readonly parts: readonly string[]
+  /** 0: any. */
+  readonly port: number
+}
+
+/** Longest name of the DNS. */
+const MAX_NAME = 253
+
+const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
+
+function parsePattern(text: string): Pattern | { readonly problem: string } {
+  const refuse = (problem: string) => ({ problem: `${JSON.stringify(text.slice(0, 64))} ${problem}` })
+  if (isIPv6(text)) return refuse('must have its IPv6 address in brackets')
+  const [, scheme, rest = ''] = /^(?:([^:/]*):\/\/)?(.*)$/s.exec(text) ?? []
+  const protocol = scheme === undefined ? undefined : `${scheme.toLowerCase()}:`
+  if (protocol !== undefined && DEFAULT_PORTS[protocol] === undefined)
+    return refuse('must be of http or https: nothing else can be requested')
+
+  const [, host = '', digits] = /^(\[[^\]]*\]|[^[\]:/?#@\\%\s]+)(?::(\d+))?$/.exec(rest) ?? []
+  const name = hostName(host)
+  if (name === undefined)
+    return refuse('is no host such as example.com, *.example.com, [::1], a.com:8080 or https://a.com')
+  const port = digits === undefined ? (DEFAULT_PORTS[protocol ?? ''] ?? 0) : Number(digits)
+  if (digits !== undefined && (port < 1 || port > 65_535)) return refuse('must have a port from 1 to 65535')
+  return { protocol, parts: name.split('*'), port }
+}
+
+/** As a URL has it: in lower case, in ASCII, addresses in one form; a `*` stays. */
+function hostName(host: string): string | undefined {
+  if (!URL.canParse(`http://${host}`)) return undefined
+  const name = new URL(`http://${host}`).hostname.replace(/\.$/, '')
+  return name.length <= MAX_NAME && /^(?:[\w.*-]+|\[.*\])$/.test(name) ? name : undefined
+}
+
+function isMatch({ protocol, parts, port }: Pattern, url: URL): boolean {
+  if (protocol !== undefined && protocol !== url.protocol) return false
+  if (port !== 0 && port !== (Number(url.port) || DEFAULT_PORTS[url.protocol])) return false
+  const name = url.hostname.replace(/\.$/, '')
+  return name.length <= MAX_NAME && isGlobMatch(parts, name)
+}
+
+/** Takes each part where it is found first, so that the time grows with the name only. */
+function isGlobMatch(parts: readonly string[], name: string): boolean {
+  const [first = '', ...others] = parts
+  const last = others.pop()
+  if (last === undefined) return name === first
+  if (!name.startsWith(first)) return false
+  let at = first.length
+  for (const part of others) {
+    const found = name.indexOf(part, at)
+    if (found < 0) return false
+    at = found + part.length
+  }
+  return name.length - last.length >= at && name.endsWith(last)
+}

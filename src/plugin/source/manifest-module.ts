@@ -1,0 +1,160 @@
+import { resolve } from 'node:path'
+import { isHeader } from '../../platform/header-value.ts'
+import { Fields, type Problems } from './manifest-fields.ts'
+import { type Pinned, parseDigest, parseSourceUrl, type Refusal, splitPin } from './url.ts'
+
+/** One module of a manifest, not yet read. */
+export interface ManifestModule {
+  /** `main`, or what the others import it by. */
+  readonly name: string
+  /** SHA-256 in lower-case hex, from `hash` or from `#sha256=`. */
+  readonly digest: string | undefined
+  readonly from: ManifestFile | ManifestRequest | ManifestBytes
+}
+
+export interface ManifestFile {
+  readonly kind: 'file'
+  /** Absolute. */
+  readonly path: string
+}
+
+export interface ManifestRequest {
+  readonly kind: 'request'
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  /** In upper case. */
+  readonly method: string
+}
+
+export interface ManifestBytes {
+  readonly kind: 'bytes'
+  readonly bytes: Uint8Array
+}
+
+const MAIN = 'main'
+
+/** Names of Extism's own functions and of WASI; no module can have one. */
+export const HOST_NAMES: ReadonlySet<string> = new Set(['extism:host/env', 'wasi_snapshot_preview1'])
+
+const KEYS = ['path', 'url', 'data', 'hash', 'name', 'headers', 'method']
+
+/**
+ * Reads the list of modules of a manifest: where the bytes of each are, and what it is called.
+ *
+ * @param base - The manifest's folder or URL.
+ */
+export function readModules(root: Fields, base: string | URL, problems: Problems): ManifestModule[] {
+  const items = root.list('wasm')
+  if (!root.has('wasm') || items?.length === 0) root.refuse('wasm', 'must list at least one module')
+  const entries = Array.from(items ?? [], (item, index) => new Fields(item, `wasm[${index}]`, KEYS, problems))
+  const names = nameModules(entries)
+  return entries.flatMap((entry, index) => readModule(entry, names[index], base) ?? [])
+}
+
+/**
+ * Extism's rule: `main` is a lone module, or the one with that name, or the one without any, or the last. Others are
+ * imported by their names.
+ */
+function nameModules(entries: readonly Fields[]): (string | undefined)[] {
+  const given = entries.map((entry) => entry.text('name'))
+  const named = given.indexOf(MAIN)
+  const unnamed = entries.filter((entry) => !entry.has('name')).length
+  const last = unnamed === 1 ? entries.findIndex((entry) => !entry.has('name')) : entries.length - 1
+  const main = named >= 0 ? named : last
+
+  const taken = new Set([MAIN])
+  return entries.map((entry, index) => {
+    if (index === main) return MAIN
+    const name = given[index]
+    if (!entry.has('name')) entry.refuse('name', 'is missing: only the main module can do without')
+    if (name === undefined) return undefined
+    if (HOST_NAMES.has(name)) entry.refuse('name', 'is a name of the host')
+    else if (taken.has(name)) entry.refuse('name', `"${name.slice(0, 64)}" is taken by another module`)
+    taken.add(name)
+    return name
+  })
+}
+
+function readModule(entry: Fields, name: string | undefined, base: string | URL): ManifestModule | undefined {
+  const hash = entry.text('hash')
+  const digest = hash === undefined ? undefined : parseDigest(hash)
+  if (hash !== undefined && digest === undefined)
+    entry.refuse('hash', 'must be a SHA-256 digest, 64 hex digits')
+
+  const from = readPlace(entry, base)
+  if (!from || name === undefined) return undefined
+  if (digest !== undefined && from.digest !== undefined && from.digest !== digest)
+    entry.refuse('hash', 'is another digest than "#sha256=" names')
+  return { name, digest: digest ?? from.digest, from: from.place }
+}
+
+function readPlace(entry: Fields, base: string | URL): Pinned<ManifestModule['from']> | undefined {
+  const given = ['path', 'url', 'data'].filter((key) => entry.has(key))
+  const [kind, other] = given
+  if (other !== undefined) return entry.refuse(other, `cannot be given besides "${kind}"`)
+  if (kind !== 'url') {
+    for (const key of ['headers', 'method']) if (entry.has(key)) entry.refuse(key, 'goes only with "url"')
+  }
+  switch (kind) {
+    case 'path':
+      return readPath(entry, base)
+    case 'url':
+      return readRequest(entry, base)
+    case 'data':
+      return readData(entry)
+    default:
+      return entry.refuse('path', 'is missing: a module has a "path", a "url" or "data"')
+  }
+}
+
+function readPath(entry: Fields, base: string | URL): Pinned<ManifestFile> | undefined {
+  const text = entry.text('path')
+  if (text === undefined) return undefined
+  if (base instanceof URL)
+    return entry.refuse('path', 'a manifest from the network cannot name files: use "url"')
+  const pinned = splitPin(text)
+  if (isRefused(pinned)) return entry.refuse('path', pinned.problem)
+  return { place: { kind: 'file', path: resolve(base, pinned.place) }, digest: pinned.digest }
+}
+
+function readRequest(entry: Fields, base: string | URL): Pinned<ManifestRequest> | undefined {
+  const given = entry.raw('url')
+  const text = given instanceof URL ? given.href : entry.text('url')
+  const method = (entry.text('method') ?? 'GET').toUpperCase()
+  if (!/^[A-Z][A-Z-]{0,31}$/.test(method) || REFUSED_METHODS.has(method))
+    return entry.refuse('method', 'must be a method whose answer is a module, such as GET, POST or PUT')
+  const headers = entry.pairs('headers')
+  if (!headers.every((header) => isHeader(...header)))
+    entry.refuse(
+      'headers',
+      'one of them cannot be sent: its name or value has other characters, or is too long',
+    )
+  if (text === undefined) return undefined
+  const pinned = parseSourceUrl(text, base instanceof URL ? base : undefined)
+  if (isRefused(pinned)) return entry.refuse('url', pinned.problem)
+  const { place: url, digest } = pinned
+  return { place: { kind: 'request', url, headers: Object.fromEntries(headers), method }, digest }
+}
+
+/** They have no answer that could be a module, or are not for clients to send. */
+const REFUSED_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'HEAD', 'TRACE', 'TRACK'])
+
+function readData(entry: Fields): Pinned<ManifestBytes> | undefined {
+  const given = entry.raw('data')
+  const bytes = given instanceof Uint8Array ? given : decodeBase64(entry)
+  return bytes && { place: { kind: 'bytes', bytes }, digest: undefined }
+}
+
+function decodeBase64(entry: Fields): Uint8Array | undefined {
+  const text = entry.text('data')
+  if (text === undefined) return undefined
+  const decoded = Buffer.from(text, 'base64')
+  // `Buffer` skips what is no base64. A regular expression over megabytes may overflow its stack; this cannot.
+  if (decoded.toString('base64') !== text)
+    return entry.refuse('data', 'must be base64 (RFC 4648, with padding)')
+  return new Uint8Array(decoded) // a small `Buffer` is a window on a shared pool
+}
+
+function isRefused(read: Pinned<unknown> | Refusal): read is Refusal {
+  return 'problem' in read
+}

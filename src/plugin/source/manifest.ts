@@ -1,0 +1,112 @@
+import { resolve } from 'node:path'
+import { ManifestInvalidError } from '../../errors/errors.ts'
+import { type JsonMistake, parseJson } from '../../platform/json-text.ts'
+import { hostProblem } from './allowed-hosts.ts'
+import { Fields, Problems } from './manifest-fields.ts'
+import { type ManifestModule, readModules } from './manifest-module.ts'
+
+/** An Extism manifest after its check: paths are absolute, every module has a name, exactly one is `main`. */
+export interface Manifest extends ManifestSettings {
+  readonly modules: readonly ManifestModule[]
+}
+
+/** What a manifest says about how its plug-in runs; undefined where it says nothing. */
+export interface ManifestSettings {
+  /** It comes from the network: nobody of this machine wrote it. */
+  readonly isRemote: boolean
+  readonly memory: {
+    /** Of the guest's own memory, in pages of 64 KiB. */
+    readonly maxPages: number | undefined
+    readonly maxHttpResponseBytes: number | undefined
+    /** 0 switches vars off. */
+    readonly maxVarBytes: number | undefined
+  }
+  /** 0: calls have no deadline. Extism's Go and JavaScript SDKs read it so; its Rust runtime ends every call at once. */
+  readonly timeoutMs: number | undefined
+  readonly config: Readonly<Record<string, string>>
+  /** Patterns as `allowHosts` takes them; empty: none. */
+  readonly allowedHosts: readonly string[] | undefined
+  readonly allowedPaths: readonly AllowedPath[]
+}
+
+/** A folder of the host that the guest sees. */
+export interface AllowedPath {
+  /** Absolute. */
+  readonly host: string
+  readonly guest: string
+  readonly readOnly: boolean
+}
+
+/** Where a manifest comes from. */
+export interface ManifestPlace {
+  /** For messages. */
+  readonly name: string
+  /**
+   * Its folder, which relative paths are relative to, or its URL. A manifest of the network cannot name files: it must
+   * not reach into the machine that reads it.
+   */
+  readonly base: string | URL
+}
+
+const KEYS = ['wasm', 'memory', 'config', 'allowed_hosts', 'allowed_paths', 'timeout_ms']
+const MEMORY_KEYS = ['max_pages', 'max_http_response_bytes', 'max_var_bytes']
+
+/**
+ * Reads an Extism manifest, with keys as Extism writes them (`max_pages`) or as its JavaScript SDK does (`maxPages`).
+ *
+ * Relative paths are relative to the manifest's folder, not to the current one as in Extism's own SDKs.
+ * `allowed_paths` goes from the host's path to the guest's, as Extism defines it, in both spellings: the JavaScript
+ * SDK has it the other way round.
+ *
+ * @param manifest - JSON text, or an object; in an object `data` may be bytes instead of base64, and `url` a `URL`.
+ * @throws {@link ManifestInvalidError} listing every problem; broken JSON with line and column.
+ * @see {@link https://github.com/extism/extism/blob/main/manifest/schema.json}
+ */
+export function parseManifest(manifest: string | object, { name, base }: ManifestPlace): Manifest {
+  const problems = new Problems()
+  const root = new Fields(
+    typeof manifest === 'string' ? parseText(manifest, name) : manifest,
+    '',
+    KEYS,
+    problems,
+  )
+  const memory = root.fields('memory', MEMORY_KEYS)
+  const parsed: Manifest = {
+    isRemote: base instanceof URL,
+    modules: readModules(root, base, problems),
+    memory: {
+      maxPages: memory.integer('max_pages', 1, 65_536),
+      maxHttpResponseBytes: memory.integer('max_http_response_bytes', 0, Number.MAX_SAFE_INTEGER),
+      maxVarBytes: memory.integer('max_var_bytes', 0, Number.MAX_SAFE_INTEGER),
+    },
+    timeoutMs: root.integer('timeout_ms', 0, 2_147_483_647),
+    config: Object.fromEntries(root.pairs('config')),
+    allowedHosts: root.texts('allowed_hosts', hostProblem),
+    allowedPaths: readAllowedPaths(root, base),
+  }
+  if (problems.any) throw new ManifestInvalidError(name, problems.render())
+  return parsed
+}
+
+function parseText(text: string, name: string): unknown {
+  const parsed = parseJson(text.replace(/^\uFEFF/, ''))
+  if ('value' in parsed) return parsed.value
+  throw new ManifestInvalidError(name, renderMistake(parsed.mistake))
+}
+
+function renderMistake({ line, column, reason }: JsonMistake): string {
+  return `  line ${line}, column ${column}: it is not JSON: ${reason}`
+}
+
+function readAllowedPaths(root: Fields, base: string | URL): AllowedPath[] {
+  const pairs = root.pairs('allowed_paths')
+  if (!(base instanceof URL)) return pairs.map(([host, guest]) => readAllowedPath(host, guest, base))
+  if (pairs.length > 0)
+    root.refuse('allowed_paths', 'a manifest from the network cannot open folders of this machine')
+  return []
+}
+
+function readAllowedPath(host: string, guest: string, folder: string): AllowedPath {
+  const readOnly = host.startsWith('ro:')
+  return { host: resolve(folder, readOnly ? host.slice(3) : host), guest, readOnly }
+}

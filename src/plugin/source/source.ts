@@ -1,0 +1,242 @@
+import { dirname, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { DigestMismatchError, ManifestInvalidError, SourceInvalidError } from '../../errors/errors.ts'
+import { sha256InSlices } from './digest.ts'
+import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
+import { readSourceFile } from './file.ts'
+import { type Link, sourceName } from './link.ts'
+import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
+import { HOST_NAMES, type ManifestModule } from './manifest-module.ts'
+import { isUrl, parseSourceUrl, showUrl, splitPin } from './url.ts'
+
+/**
+ * What names a plug-in: a path or URL of a module or of a manifest, the bytes of a module, or a manifest. A path or URL
+ * may end in `#sha256=<hex>`.
+ */
+export type PluginSource = string | URL | Uint8Array | object
+
+export interface SourceOptions {
+  /** Modules to link besides those of the manifest. */
+  readonly links?: readonly Link[] | undefined
+  /** Value of the `Authorization` header. Sent to one origin only: that of the first URL. */
+  readonly authorization?: string | undefined
+  /** Nothing is cached without it. */
+  readonly cacheFolder?: string | undefined
+  /** Of one download. Default: 256 MiB. */
+  readonly maxBytes?: number | undefined
+  /** Of one download. Default: 30 s. */
+  readonly timeoutMs?: number | undefined
+  /** Told of each file of this machine before it is read. */
+  readonly onFile?: ((path: string) => void) | undefined
+  /** Ends the reading, which throws its reason. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** The bytes of a plug-in, and what its manifest says. */
+export interface Source {
+  /** For people: the file's name, or the start of the digest. */
+  readonly name: string
+  /** At least `main`; others are linked to it by their names. */
+  readonly modules: readonly SourceModule[]
+  /** Undefined if there is no manifest. */
+  readonly settings: ManifestSettings | undefined
+  /** For people: what went another way than asked for. */
+  readonly warnings: readonly string[]
+}
+
+export interface SourceModule {
+  readonly name: string
+  readonly bytes: Uint8Array
+  /** SHA-256 of the bytes, in hex. */
+  readonly digest: string
+}
+
+/**
+ * Reads a plug-in from where it is. Nothing is checked of the modules but their digests.
+ *
+ * @throws {@link SourceInvalidError} if a URL, a pin or a link cannot be used.
+ * @throws `PluginUnreadableError` if a file cannot be read.
+ * @throws {@link ManifestInvalidError} if a manifest is not valid.
+ * @throws {@link DigestMismatchError} if bytes are not those that a pin or the manifest's `hash` names.
+ * @throws what `download` throws, if a download fails.
+ */
+export async function readSource(source: PluginSource, options: SourceOptions = {}): Promise<Source> {
+  const { signal } = options
+  signal?.throwIfAborted()
+  const reading = new Reading(options)
+  const stop = () => reading.end()
+  signal?.addEventListener('abort', stop)
+  try {
+    const { modules, ...plugin } = await reading.plugin(source)
+    const links = await Promise.all((options.links ?? []).map((link) => reading.link(link)))
+    const all = [...modules, ...links]
+    refuseNames(all)
+    signal?.throwIfAborted()
+    return { ...plugin, modules: all, warnings: reading.warnings }
+  } catch (error) {
+    reading.end()
+    signal?.throwIfAborted()
+    throw error
+  } finally {
+    signal?.removeEventListener('abort', stop)
+  }
+}
+
+/** Larger ones are taken for a mistake; V8 could not hold all as text. */
+const MAX_MANIFEST = 67_108_864
+
+/** Bytes, and where they are from. */
+interface Opened extends ManifestPlace {
+  readonly bytes: Uint8Array
+}
+
+/** One run of `readSource`. */
+class Reading {
+  readonly warnings: string[] = []
+  readonly #options: SourceOptions
+  readonly #ended = new AbortController()
+  #authorizedOrigin: string | undefined
+
+  constructor(options: SourceOptions) {
+    this.#options = options
+  }
+
+  /** Ends the downloads that go on when one has failed. */
+  end(): void {
+    this.#ended.abort()
+  }
+
+  async plugin(source: PluginSource): Promise<Omit<Source, 'warnings'>> {
+    if (source instanceof Uint8Array) {
+      const main = await toModule('main', source)
+      return { name: `sha256:${main.digest.slice(0, 12)}`, modules: [main], settings: undefined }
+    }
+    if (typeof source !== 'string' && !(source instanceof URL))
+      return this.#manifest(source, { name: 'manifest', base: resolve() })
+
+    const opened = await this.#open(String(source))
+    if (isManifest(opened)) return this.#manifest(decodeManifest(opened), opened)
+    return { name: opened.name, modules: [await toModule('main', opened.bytes)], settings: undefined }
+  }
+
+  async link({ name, source }: Link): Promise<SourceModule> {
+    const opened = await this.#open(source)
+    if (isManifest(opened))
+      throw new SourceInvalidError(opened.name, 'only a module can be linked, not a manifest')
+    return toModule(name, opened.bytes)
+  }
+
+  async #manifest(manifest: string | object, place: ManifestPlace): Promise<Omit<Source, 'warnings'>> {
+    const { modules: wanted, ...settings } = parseManifest(manifest, place)
+    const modules = await Promise.all(wanted.map((module) => this.#module(module, settings.isRemote)))
+    return { name: place.name, modules, settings }
+  }
+
+  async #module({ name, digest, from }: ManifestModule, isRemote: boolean): Promise<SourceModule> {
+    if (from.kind === 'request') {
+      // With the operator's credentials another method could change what the manifest's author may not.
+      const isAuthorized = from.method === 'GET' || !isRemote
+      return toModule(name, await this.#download(from.url, { ...from, digest }, isAuthorized))
+    }
+    const bytes = from.kind === 'bytes' ? from.bytes : await this.#read(from.path)
+    return toModule(name, await checkDigest(bytes, digest, from.kind === 'bytes' ? name : from.path))
+  }
+
+  /** @param source - A path or URL. */
+  async #open(source: string): Promise<Opened> {
+    const name = sourceName(source)
+    if (isUrl(source) && !/^file:/i.test(source)) {
+      const pinned = parseSourceUrl(source)
+      if ('problem' in pinned) throw new SourceInvalidError(showText(source), pinned.problem)
+      return { name, base: pinned.place, bytes: await this.#download(pinned.place, pinned) }
+    }
+    const pinned = splitPin(source)
+    if ('problem' in pinned) throw new SourceInvalidError(source, pinned.problem)
+    const path = isUrl(source) ? pathOf(pinned.place) : pinned.place
+    return {
+      name,
+      base: dirname(resolve(path)),
+      bytes: await checkDigest(await this.#read(path), pinned.digest, path),
+    }
+  }
+
+  #read(path: string): Promise<Uint8Array> {
+    this.#options.onFile?.(path)
+    return readSourceFile(path)
+  }
+
+  async #download(
+    url: URL,
+    { digest, headers, method }: Pick<CachedDownloadOptions, 'digest' | 'headers' | 'method'>,
+    isAuthorized = true,
+  ): Promise<Uint8Array> {
+    const { authorization, cacheFolder, maxBytes, timeoutMs } = this.#options
+    this.#authorizedOrigin ??= url.origin
+    const { bytes, warnings } = await downloadCached(url, {
+      digest,
+      headers,
+      method,
+      cacheFolder,
+      maxBytes,
+      timeoutMs,
+      signal: this.#ended.signal,
+      authorization: isAuthorized && url.origin === this.#authorizedOrigin ? authorization : undefined,
+    })
+    this.warnings.push(...warnings)
+    return bytes
+  }
+}
+
+async function toModule(name: string, bytes: Uint8Array): Promise<SourceModule> {
+  return { name, bytes, digest: await sha256InSlices(bytes) }
+}
+
+async function checkDigest(
+  bytes: Uint8Array,
+  digest: string | undefined,
+  source: string,
+): Promise<Uint8Array> {
+  const actual = digest === undefined ? undefined : await sha256InSlices(bytes)
+  if (digest !== undefined && actual !== undefined && actual !== digest)
+    throw new DigestMismatchError(source, digest, actual)
+  return bytes
+}
+
+/** A module is never taken for a manifest; what is named `.json` and is neither gets the manifest's messages. */
+function isManifest({ bytes, name }: Opened): boolean {
+  const start = Buffer.from(bytes.subarray(0, 64)).toString('latin1')
+  if (start.startsWith('\0asm')) return false
+  return name.toLowerCase().endsWith('.json') || /^(?:\xef\xbb\xbf)?\s*\{/.test(start)
+}
+
+function decodeManifest({ bytes, name }: Opened): string {
+  if (bytes.length > MAX_MANIFEST)
+    throw new ManifestInvalidError(name, `  manifest: is larger than ${MAX_MANIFEST} bytes`)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw new ManifestInvalidError(name, '  manifest: is not UTF-8 text', { cause: error })
+  }
+}
+
+function refuseNames(modules: readonly SourceModule[]): void {
+  const names = modules.map(({ name }) => name)
+  const reserved = names.find((name) => HOST_NAMES.has(name))
+  if (reserved !== undefined) throw new SourceInvalidError(reserved, 'this is a name of the host')
+  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  if (twice !== undefined)
+    throw new SourceInvalidError(twice, 'two modules have this name; give a link another one with NAME=PATH')
+}
+
+/** A URL that was refused, without what may be secret in it. */
+function showText(text: string): string {
+  return URL.canParse(text) ? showUrl(new URL(text)) : text.replace(/\/\/.*/s, '//...')
+}
+
+function pathOf(url: string): string {
+  try {
+    return fileURLToPath(url)
+  } catch (error) {
+    throw new SourceInvalidError(url, (error as Error).message, { cause: error })
+  }
+}

@@ -1,0 +1,154 @@
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
+import { openDirect } from '../contract/direct.ts'
+import { openContract } from '../contract/named.ts'
+import type { Engine } from '../engine/engine.ts'
+import { chooseVersion, countCalls } from '../engine/split.ts'
+import { RouteInvalidError } from '../errors/errors.ts'
+import { meterContract } from '../observe/metered-contract.ts'
+import type { CallHooks } from '../options/call-hooks.ts'
+import type { CheckedRouteOptions } from '../options/options.ts'
+import { constraintsOf, methodsOfAll, refuseConflicts } from '../options/routes-table.ts'
+import type { ServedRoute } from '../options/served-route.ts'
+import { Pace } from '../platform/paced.ts'
+import { atEndOfTurn } from './end-of-turn.ts'
+import { sendRouteError } from './error-response.ts'
+import { hooksOf, runHookedCalls } from './hooked-calls.ts'
+import { addMethodGuards } from './method-guard.ts'
+import type { OpenRoute } from './open-route.ts'
+import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
+import { type RunCall, runCalls, serveRoute } from './route.ts'
+import type { RoutePool } from './route-pool.ts'
+import { timingHooks } from './timing.ts'
+import '../platform/tick-shape.ts'
+
+/**
+ * Adds the routes to an app, which closes what they need.
+ *
+ * @param given - What the server's other apps serve: routes that are there as they should be are taken from it. The
+ * pool belongs to who made it. Default: the app has one of its own.
+ * @returns How many were.
+ */
+export async function addRoutes(
+  app: FastifyInstance,
+  options: VersionedOptions,
+  given?: RoutePool,
+): Promise<number> {
+  const { routes } = options
+  refuseConflicts(routes, app.supportedMethods)
+
+  app.removeAllContentTypeParsers() // guests get the bytes as they came
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.setErrorHandler(sendRouteError)
+
+  const tryOut = async (route: CheckedRouteOptions) => {
+    const { trySmoke } = await import('./smoke.ts') // most routes have none
+    await trySmoke(route, options, addRoutes)
+  }
+  const opened = await openRoutes(options, app, tryOut, given)
+  app.addHook('onClose', () => opened.close())
+  const pace = new Pace(() => app.after()) // what Fastify has put off
+  const methods = methodsOfAll(routes, app.supportedMethods)
+  for (const versions of opened.routes) {
+    addRoute(app, versions, opened.pool, methods(versions.live.options), options)
+    await pace.step()
+  }
+  await addMethodGuards(app, routes)
+  return opened.kept
+}
+
+function addRoute(
+  app: FastifyInstance,
+  versions: OpenVersions,
+  pool: RoutePool,
+  methods: string[],
+  given: CallHooks & Pick<VersionedOptions, 'isOwnApp' | 'isUnwatched'>,
+): void {
+  const { live, next } = versions
+  const { options, plugin, exportName, runtime, engine } = live
+  const { url, host, bodyLimit, description, timing } = options
+  const allHooks = hooksOf(given, options)
+  const isPlain = !timing && !allHooks && Object.keys(options.headers).length === 0
+  const isDirect = given.isUnwatched === true && isPlain && options.contract === 'raw'
+  const named = isDirect ? openDirect(options) : openContract(options.contract, options)
+  const contract = pool.shared.meters ? meterContract(named) : named
+  const config: ServedRoute = {
+    methods: methods.length === app.supportedMethods.length ? ['*'] : methods,
+    url: app.prefix + url,
+    host,
+    contract: contract.name,
+    description,
+    errorStatus: options.errorStatus ?? (options.contract === 'simplism' ? 500 : 409),
+    plugin: plugin.name,
+    digest: plugin.digest,
+    function: exportName,
+    ...engineOf(live),
+    engineReason: engine.name === 'inline' ? undefined : engine.reason,
+    get trouble() {
+      return live.instances.trouble ?? next?.route.instances.trouble
+    },
+    runtime: runtime.name,
+    split: next && {
+      ...engineOf(next.route),
+      digest: next.route.plugin.digest,
+      percent: next.percent,
+      counts: [pool.countsOf(live), pool.countsOf(next.route)],
+    },
+  }
+  const runOf = (exportName: string, engine: Engine): RunCall => {
+    const calls = { exportName, contract, holder: { engine }, isDirect }
+    return atEndOfTurn(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), calls.holder)
+  }
+  // Where calls are not split, nothing stands between a route and its instances.
+  let run = runOf(exportName, live.instances)
+  if (next) {
+    const counted = (version: OpenRoute) =>
+      runOf(version.exportName, countCalls(version.instances, pool.countsOf(version)))
+    const choose = chooseVersion(counted(live), counted(next.route), next.percent)
+    run = (request, reply) => choose()(request, reply)
+  }
+  try {
+    app.route({
+      method: [...methods],
+      url,
+      constraints: constraintsOf(host),
+      bodyLimit,
+      config: { wasmServe: config },
+      exposeHeadRoute: false, // it is among the methods
+      onRequest: [
+        ...(given.isOwnApp ? [] : [acceptAnyContentType]),
+        ...addHeaders(options.headers),
+        ...(timing ? [timingHooks.onRequest] : []),
+      ],
+      ...(timing && { onSend: timingHooks.onSend }),
+      handler: serveRoute(run, bodyLimit),
+    })
+  } catch (error) {
+    throw new RouteInvalidError(url, (error as Error).message, { cause: error })
+  }
+}
+
+/** How the calls of a version are run, in the words of a {@link ServedRoute}. */
+function engineOf({ engine }: OpenRoute): Pick<ServedRoute, 'engine' | 'workers'> {
+  return { engine: engine.name, workers: engine.name === 'inline' ? 0 : engine.workers }
+}
+
+/** A hook for a route that has headers: so that failures have them too. */
+function addHeaders(headers: Readonly<Record<string, string>>): onRequestHookHandler[] {
+  if (Object.keys(headers).length === 0) return []
+  return [
+    (_request, reply, done) => {
+      reply.headers(headers)
+      done()
+    },
+  ]
+}
+
+/** Fastify refuses content types that it cannot parse, before it asks for a parser; the guest may know them. */
+const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
+  const { headers } = request.raw
+  const type = headers['content-type']
+  if (type !== undefined && !MEDIA_TYPE.test(type)) headers['content-type'] = 'application/octet-stream'
+  done()
+}
+
+const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/

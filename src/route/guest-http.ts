@@ -1,0 +1,55 @@
+import type { HostOperations } from '../engine/workers/host-bridge.ts'
+import { type GuestRequest, parseGuestRequest } from '../guest/outbound/guest-request.ts'
+import type { Outbound, OutboundLimits } from '../guest/outbound/outbound.ts'
+import { encodeHeaders } from '../guest/outbound/response-headers.ts'
+import { type HttpResponse, httpFailure } from '../runtime/kernel-http.ts'
+import type { Caller } from '../runtime/runtime.ts'
+
+/**
+ * Sends what a guest gave to Extism's `http_request`. What is refused, or fails, is an answer with status 0 and the
+ * reason: whether it ends the call is for the runtime to say (`httpErrors`).
+ */
+export async function sendForGuest(
+  outbound: Outbound,
+  json: Uint8Array,
+  body: Uint8Array,
+  limits: OutboundLimits,
+  caller?: Caller,
+): Promise<HttpResponse> {
+  try {
+    const request = withHeaders(parseGuestRequest(json), caller?.outboundHeaders?.())
+    const response = await outbound.fetch(request, body, limits)
+    return { status: response.status, headers: encodeHeaders(response.headers), body: response.body }
+  } catch (error) {
+    return httpFailure(describe(error))
+  }
+}
+
+/** What the guest says wins. */
+function withHeaders(
+  request: GuestRequest,
+  headers: Readonly<Record<string, string>> | undefined,
+): GuestRequest {
+  if (!headers) return request
+  const given = new Set(Object.keys(request.headers).map((name) => name.toLowerCase()))
+  const added = Object.entries(headers).filter(([name]) => !given.has(name))
+  return { ...request, headers: { ...request.headers, ...Object.fromEntries(added) } }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return 'code' in error ? `${error.code}: ${error.message}` : error.message
+}
+
+/** How long an HTTP request may take where the call has no deadline. */
+export const HTTP_TIMEOUT_MS = 30_000
+
+/** The main thread's answer to guests in threads, whose deadline ends their requests too. */
+export function httpOperations(outbound: Outbound): HostOperations {
+  return {
+    async http([request, body], { hasDeadline, signal, caller }) {
+      const limits = { timeoutMs: hasDeadline ? Number.POSITIVE_INFINITY : HTTP_TIMEOUT_MS, signal }
+      return sendForGuest(outbound, request as Uint8Array, body as Uint8Array, limits, caller)
+    },
+  }
+}

@@ -1,0 +1,128 @@
+import { STATUS_CODES } from 'node:http'
+import type { ServedRoute } from '../../options/served-route.ts'
+import type { JsonSchema } from './json-schema.ts'
+import type { XtpSchema, XtpValue } from './xtp-schema.ts'
+
+/** Methods that OpenAPI knows. */
+const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
+
+/** Those whose requests have a body that means something. (RFC 9110) */
+const WITH_BODY = ['put', 'post', 'patch']
+
+const PROBLEM = 'application/problem+json'
+
+/**
+ * Describes what a server serves to its clients. (OpenAPI 3.1)
+ *
+ * @param schemas - Of each route's plug-in, if it has one.
+ * @param url - Where the server listens. None, or a Unix socket: the document says nothing of it.
+ */
+export function routesDocument(
+  routes: readonly ServedRoute[],
+  schemas: readonly (XtpSchema | undefined)[],
+  url?: string,
+): object {
+  const paths: Record<string, Record<string, object>> = {}
+  const components: Record<string, JsonSchema> = { Problem }
+  for (const [index, route] of routes.entries()) {
+    const schema = schemas[index]
+    const prefix = namePart(route.plugin)
+    for (const [name, one] of schema?.schemas ?? []) {
+      components[`${prefix}.${namePart(name)}`] = pointTo(one, prefix)
+    }
+    for (const path of pathsOf(route.url)) {
+      const own = paths[path] ?? {}
+      paths[path] = own
+      const methods = route.methods.includes('*') ? METHODS : route.methods.map((name) => name.toLowerCase())
+      for (const method of methods) {
+        // Where several hosts have a route, the first one is described.
+        if (METHODS.includes(method) && !own[method])
+          own[method] = operation(route, path, method, schema, prefix)
+      }
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Routes of wasm-serve', version: '1' },
+    ...(url?.startsWith('http') && { servers: [{ url }] }),
+    paths,
+    components: { schemas: components },
+  }
+}
+
+function operation(
+  route: ServedRoute,
+  path: string,
+  method: string,
+  schema: XtpSchema | undefined,
+  prefix: string,
+): object {
+  const { description, plugin, function: exported, host, errorStatus, contract } = route
+  // Of another contract than raw, input and output are what that says, and not what is sent.
+  const called = contract === 'raw' ? schema?.exports.get(exported) : undefined
+  const said = description ?? called?.description
+  return {
+    operationId: `${method} ${host ?? ''}${path}`.replaceAll(/[^\w.-]+/g, '_'),
+    summary: `${exported} of ${plugin}`,
+    ...(said !== undefined && { description: said }),
+    ...(host !== undefined && { servers: [{ url: `//${host}` }] }),
+    parameters: [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+      name,
+      in: 'path',
+      required: true,
+      schema: { type: 'string' },
+    })),
+    ...(WITH_BODY.includes(method) && { requestBody: { content: contentOf(called?.input, prefix) } }),
+    responses: {
+      200: { description: 'What the function produced.', content: contentOf(called?.output, prefix) },
+      [errorStatus]: { description: 'The function said no.', content: { 'text/plain': {} } },
+      default: {
+        description: 'It failed.',
+        content: { [PROBLEM]: { schema: { $ref: '#/components/schemas/Problem' } } },
+      },
+    },
+  }
+}
+
+function contentOf(value: XtpValue | undefined, prefix: string): object {
+  if (!value) return { '*/*': {} }
+  return { [value.contentType]: { schema: pointTo(value.schema, prefix) } }
+}
+
+const Problem: JsonSchema = {
+  type: 'object',
+  description: 'Problem details (RFC 9457).',
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string', description: `The name of the status, such as ${STATUS_CODES[503]}.` },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    code: { type: 'string', description: 'What is wrong, for programs: it never changes.' },
+    requestId: { type: 'string' },
+  },
+  required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
+}
+
+/** Fastify's syntax as OpenAPI's; a last parameter that may be left out makes two paths of one. */
+function pathsOf(url: string): string[] {
+  const optional = /^(.*)\/:[^/]*\?\/?$/.exec(url)
+  const whole = url
+    .replaceAll('::', '\0')
+    .replaceAll(/:(\w+)(?:\([^)]*\))*\??/g, '{$1}')
+    .replaceAll('*', '{wildcard}')
+    .replaceAll('\0', ':')
+  return optional ? [whole, ...pathsOf(optional[1] || '/')] : [whole]
+}
+
+/** References lead to the schemas of the same plug-in. */
+function pointTo(schema: JsonSchema, prefix: string): JsonSchema {
+  return JSON.parse(JSON.stringify(schema), (key, value) =>
+    key === '$ref' && typeof value === 'string'
+      ? `#/components/schemas/${prefix}.${namePart(value.slice(value.lastIndexOf('/') + 1))}`
+      : value,
+  )
+}
+
+function namePart(name: string): string {
+  return name.replaceAll(/[^\w.-]/g, '_')
+}

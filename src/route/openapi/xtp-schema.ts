@@ -1,0 +1,149 @@
+import { readFile, stat } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { type GivenMap, givenAt, toData } from '../../options/given.ts'
+import { isUrl, splitPin } from '../../plugin/source/url.ts'
+import type { JsonSchema } from './json-schema.ts'
+
+/**
+ * What a plug-in's functions take and give, as its XTP schema says it.
+ *
+ * @see {@link https://docs.xtp.dylibso.com/docs/concepts/xtp-schema}
+ */
+export interface XtpSchema {
+  readonly exports: ReadonlyMap<string, XtpExport>
+  /** By name, as JSON schemas. */
+  readonly schemas: ReadonlyMap<string, JsonSchema>
+}
+
+export interface XtpExport {
+  readonly description: string | undefined
+  readonly input: XtpValue | undefined
+  readonly output: XtpValue | undefined
+}
+
+export interface XtpValue {
+  readonly contentType: string
+  readonly schema: JsonSchema
+}
+
+/** Where the schema of `hello.wasm` is: beside it. XTP keeps it in a file, and puts nothing into the module. */
+const ENDINGS = ['.schema.yaml', '.schema.yml', '.schema.json']
+
+/** Larger ones are taken for a mistake. */
+const MAX_BYTES = 262_144
+
+/** Deeper ones too. */
+const MAX_DEPTH = 32
+
+/** A route, with where its plug-in comes from. */
+interface PlannedRoute {
+  readonly given: GivenMap
+}
+
+/** The schemas that lie beside the plug-ins of routes: one for each route, in their order. What is none is passed over. */
+export async function readXtpSchemas(routes: readonly PlannedRoute[]): Promise<(XtpSchema | undefined)[]> {
+  const read = new Map<string, Promise<XtpSchema | undefined>>()
+  return Promise.all(
+    routes.map(({ given }) => {
+      const source = String(toData(givenAt(given, ['plugin']) ?? given))
+      const pinned = splitPin(source)
+      if (isUrl(source) || 'problem' in pinned) return undefined
+      const path = pinned.place
+      const found = read.get(path) ?? readBeside(path)
+      read.set(path, found)
+      return found
+    }),
+  )
+}
+
+async function readBeside(path: string): Promise<XtpSchema | undefined> {
+  const base = path.slice(0, path.length - extname(path).length)
+  for (const ending of ENDINGS) {
+    const text = await readSmall(base + ending)
+    if (text !== undefined) return parseXtpSchema(text)
+  }
+  return undefined
+}
+
+async function readSmall(path: string): Promise<string | undefined> {
+  try {
+    const found = await stat(path)
+    return found.isFile() && found.size <= MAX_BYTES ? await readFile(path, 'utf8') : undefined
+  } catch {
+    return undefined // most plug-ins have none
+  }
+}
+
+/** @returns undefined if it is no schema of version 1: earlier ones have names only. */
+export async function parseXtpSchema(text: string): Promise<XtpSchema | undefined> {
+  const { parseDocument } = await import('yaml')
+  const document = parseDocument(text)
+  if (document.errors.length > 0) return undefined
+  const root = mapOf(document.toJS({ maxAliasCount: 100 }))
+  if (!/^v1(?:-draft)?$/.test(String(root.get('version')))) return undefined
+  const schemas = mapOf(mapOf(root.get('components')).get('schemas'))
+  return {
+    exports: new Map([...mapOf(root.get('exports'))].map(([name, given]) => [name, toExport(given)])),
+    schemas: new Map([...schemas].map(([name, given]) => [name, toJsonSchema(given)])),
+  }
+}
+
+function toExport(given: unknown): XtpExport {
+  const map = mapOf(given)
+  return {
+    description: textOf(map.get('description')),
+    input: toValue(map.get('input')),
+    output: toValue(map.get('output')),
+  }
+}
+
+function toValue(given: unknown): XtpValue | undefined {
+  if (typeof given !== 'object' || given === null) return undefined
+  const schema = toJsonSchema(given)
+  const isText = schema.type === 'string'
+  const contentType = textOf(mapOf(given).get('contentType')) ?? (isText ? 'text/plain' : 'application/json')
+  return { contentType, schema }
+}
+
+/** XTP's types are those of JSON schema, and `buffer`, which stands in JSON as base64. */
+function toJsonSchema(given: unknown, depth = 0): JsonSchema {
+  const map = mapOf(given)
+  const reference = textOf(map.get('$ref'))
+  if (reference !== undefined) return { $ref: reference }
+  if (depth === MAX_DEPTH) return {}
+  const type = textOf(map.get('type')) ?? (map.has('properties') ? 'object' : undefined)
+  const names = map.get('enum')
+  const required = map.get('required')
+  const description = textOf(map.get('description'))
+  const isNullable = map.get('nullable') === true
+  const shown = type === 'buffer' ? 'string' : type
+  const isKnown = shown !== undefined && TYPES.has(shown)
+  return {
+    ...(isKnown && { type: isNullable ? [shown, 'null'] : shown }),
+    ...(type === 'buffer' && { contentEncoding: 'base64' }),
+    ...(description !== undefined && { description }),
+    ...(textOf(map.get('format')) !== undefined && { format: textOf(map.get('format')) ?? '' }),
+    ...(Array.isArray(names) && names.length > 0 && { enum: names }),
+    ...(map.has('items') && { items: toJsonSchema(map.get('items'), depth + 1) }),
+    ...(map.has('properties') && { properties: toProperties(map.get('properties'), depth) }),
+    ...(Array.isArray(required) && { required: required.map(String) }),
+    ...(typeof map.get('additionalProperties') === 'object' && {
+      additionalProperties: toJsonSchema(map.get('additionalProperties'), depth + 1),
+    }),
+  }
+}
+
+const TYPES = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array'])
+
+function toProperties(given: unknown, depth: number): Record<string, JsonSchema> {
+  return Object.fromEntries([...mapOf(given)].map(([name, item]) => [name, toJsonSchema(item, depth + 1)]))
+}
+
+function mapOf(value: unknown): ReadonlyMap<string, unknown> {
+  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value)
+  return new Map(isMap ? Object.entries(value) : [])
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}

@@ -1,0 +1,35 @@
+import type { FastifyInstance } from 'fastify'
+import { loadPackage } from '../../platform/optional-package.ts'
+
+/**
+ * Gives answers an `ETag`, and those who have the same already a 304.
+ *
+ * @param isWeak - Whether what is sent may be other bytes that mean the same: compressed ones.
+ * @throws {@link PackageMissingError}
+ */
+export async function addEtag(app: FastifyInstance, isWeak: boolean): Promise<void> {
+  const { default: etag } = await loadPackage(
+    'the option etag',
+    '@fastify/etag',
+    () => import('@fastify/etag'),
+  )
+  // Fastify's plugin would say 304 to POST too: to a client that means that nothing was done.
+  await app.register(etag, { weak: isWeak, replyWith304: false })
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const wanted = request.headers['if-none-match']
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    if (wanted === undefined || !isRead || reply.statusCode !== 200) return done(null, payload)
+    if (!isAmong(String(reply.getHeader('etag')), wanted)) return done(null, payload)
+    reply.code(304)
+    done(null, '')
+  })
+}
+
+/** Whether two tags are the same but for how strong they are. (RFC 9110, section 13.1.2) */
+function isAmong(tag: string, wanted: string): boolean {
+  return wanted.trim() === '*' || wanted.split(',').some((each) => opaque(each) === opaque(tag))
+}
+
+function opaque(tag: string): string {
+  return tag.trim().replace(/^W\//, '')
+}

@@ -1,0 +1,75 @@
+import { once } from 'node:events'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { resolve } from 'node:path'
+import { versions } from 'node:process'
+import { ListenError } from '../errors/errors.ts'
+import { explainLimit } from '../platform/system-limits.ts'
+import { listenOnSocket } from './unix-socket.ts'
+
+/** An address of the network, or the path of a Unix socket. */
+export interface ListenAddress {
+  readonly host: string
+  readonly port: number
+  readonly socket?: string | undefined
+  /** Other processes of the same user may listen on the port too (SO_REUSEPORT): the system deals out connections. */
+  readonly reusePort?: boolean | undefined
+}
+
+/**
+ * Listens.
+ *
+ * @param flag - Of the command, that chooses another port.
+ * @throws {@link ListenError} that says why the address cannot be had.
+ */
+export async function listenAt(
+  server: Server,
+  { host, port, socket, reusePort = false }: ListenAddress,
+  flag: string,
+): Promise<void> {
+  try {
+    if (socket !== undefined) return await listenOnSocket(server, resolve(socket))
+    if (reusePort && !canReusePort()) throw new Error('reusePort needs Node.js 22.12 or later')
+    server.listen({ host, port, reusePort })
+    await once(server, 'listening')
+  } catch (error) {
+    throw new ListenError(socket ?? `${host}:${port}`, whyNot(error as NodeJS.ErrnoException, flag), {
+      cause: error,
+    })
+  }
+}
+
+/** What is older takes no notice of it. 23.0 is older than 22.12. (https://nodejs.org/api/net.html#serverlistenoptions-callback) */
+function canReusePort(): boolean {
+  const [major = 0, minor = 0] = versions.node.split('.').map(Number)
+  return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
+}
+
+function whyNot(error: NodeJS.ErrnoException, flag: string): string {
+  const { code, message } = error
+  switch (code) {
+    case 'EADDRINUSE':
+      return `the port is taken; choose another with ${flag}, or 0 for a free one`
+    case 'EACCES':
+      return 'no permission; ports below 1024 are for root, and the folder of a socket must be yours to write'
+    case 'ENOTSUP':
+      return 'this system cannot share a port (reusePort)'
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'no address is known for this name; try 127.0.0.1, or 0.0.0.0 for all'
+    case 'EADDRNOTAVAIL':
+      return 'this machine has no such address; try 127.0.0.1, or 0.0.0.0 for all'
+    default:
+      return explainLimit(error) ?? message
+  }
+}
+
+/** Where a server that listens is: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
+export function urlOf(server: Server, scheme: string): string {
+  const address = server.address() as AddressInfo | string
+  return typeof address === 'string' ? `unix:${address}` : urlOfPort(address, scheme)
+}
+
+function urlOfPort({ address, family, port }: AddressInfo, scheme: string): string {
+  return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}
