@@ -106,6 +106,7 @@ function publish({
   holds: _holds,
   hint: _hint,
   secret: _secret,
+  unit,
   allowedHost: _host,
   ...schema
 }: Schema): object {
@@ -113,7 +114,7 @@ function publish({
   const choices = choicesOf(schema)
   if (choices) {
     const { default: value } = schema
-    const pattern = schema.type === 'integer' ? SIZE_OR_VARIABLE : VARIABLE
+    const pattern = unit === 'bytes' || unit === 'pages' ? SIZE_OR_VARIABLE : VARIABLE
     return { description, default: value, anyOf: [...choices, { type: 'string', pattern }] }
   }
   return {

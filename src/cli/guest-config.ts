@@ -7,6 +7,7 @@ import { flags } from '../options/flags.ts'
 import { fromWord, type GivenMap, mergeMaps, toData } from '../options/given.ts'
 import { mergeConfig } from '../options/merge.ts'
 import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
+import { resolveRoute } from '../options/resolved-route.ts'
 import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
 import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
 import { waitsForStore } from '../route/route-state.ts'
@@ -89,10 +90,11 @@ export function readPluginConfig(
 
 /** {@link chooseEngine}, for the store too, which stays closed; its problems are told with the flags or variables that they come from. */
 export function chooseEngineOf(
-  { route, given, server }: PluginConfig,
+  { route: options, given, server }: PluginConfig,
   plugin: Plugin,
   functions?: HostFunctions,
 ): EngineChoice {
+  const route = resolveRoute(options, plugin)
   const waits = waitsForStore(route, plugin, functions, server.store)
   return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waits))
 }

@@ -4,12 +4,12 @@ import type { Control, ControlledWanted } from '../admin/api/control.ts'
 import type { Host } from '../cli/command.ts'
 import type { Config, Environment } from '../options/config.ts'
 import { givenAt, toData } from '../options/given.ts'
-import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
+import type { CheckedServerOptions } from '../options/options.ts'
+import { type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import { isWritableByAll } from '../platform/trusted-path.ts'
-import { compilePlugin, MEMORY_MAX, type Plugin } from '../plugin/plugin.ts'
+import { compilePlugin, PAGE, type Plugin } from '../plugin/plugin.ts'
 import { readSource, type Source, type SourceOptions } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
-import { blockLimitOf } from '../route/settings.ts'
 import type { Book, Edit, Proposal } from './book.ts'
 import type { ChangeRecord } from './change-record.ts'
 import { Changer, type MakeWanted, type Surroundings } from './changer.ts'
@@ -138,7 +138,12 @@ function toServed(
     options,
     file,
     planned,
-    pages: Math.max(...options.routes.map((route, index) => pagesOf(route, plugins[index]))),
+    pages: Math.max(
+      ...options.routes.flatMap((route, index) => {
+        const plugin = plugins[index]
+        return plugin ? pagesOf(resolveRoute(route, plugin)) : []
+      }),
+    ),
     warnings: [
       ...(file !== undefined && isWritableByAll(file) ? [openFile] : []),
       ...(leftOut.length > 0 ? [left] : []),
@@ -150,7 +155,6 @@ function toServed(
 }
 
 /** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */
-function pagesOf(options: CheckedRouteOptions, plugin: Plugin | undefined): number {
-  const ofKernel = Math.ceil((blockLimitOf(options, plugin) * 1.25) / 65_536) + 2
-  return Math.max(options.memoryMax ?? plugin?.settings?.memory.maxPages ?? MEMORY_MAX, ofKernel)
+function pagesOf({ blockLimit, memoryMax }: ResolvedRoute): number {
+  return Math.max(memoryMax, Math.ceil((blockLimit * 1.25) / PAGE) + 2)
 }

@@ -6,6 +6,7 @@ import { COMMAND_LINE, type GivenMap, mapOf, mergeMaps, toData } from '../option
 import { type Merged, mergeConfig } from '../options/merge.ts'
 import { type CheckedLoadOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
 import { placed } from '../options/placed.ts'
+import { resolveRoute } from '../options/resolved-route.ts'
 import { routeConflicts } from '../options/routes-table.ts'
 import { Pace } from '../platform/paced.ts'
 import { chooseExport } from '../plugin/callable.ts'
@@ -148,7 +149,7 @@ function canServe({ given, plugin }: PlannedRoute, failed: (error: unknown) => v
   if (!route) return false
   const problems: unknown[] = []
   try {
-    locate(whole, () => chooseEngine(route, plugin, ['routes', '0']))
+    locate(whole, () => chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0']))
   } catch (error) {
     problems.push(error)
   }

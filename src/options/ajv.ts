@@ -47,6 +47,7 @@ export function openAjv(useDefaults: boolean): Ajv {
   })
   ajv.addKeyword('hint') // what is said of a text that its `pattern` refuses
   ajv.addKeyword('holds')
+  ajv.addKeyword('unit')
   ajv.addKeyword('secret')
   return ajv
 }

@@ -28,6 +28,8 @@ export interface Schema {
   readonly anyOf?: readonly Schema[]
   /** What is said of a text that its pattern refuses. */
   readonly hint?: string
+  /** What the number counts. */
+  readonly unit?: 'bytes' | 'pages' | 'ms'
   /** Whether no part of it is shown, wherever it comes from. */
   readonly secret?: true
   /** What paths it holds: they are relative to the file. */

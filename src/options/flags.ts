@@ -35,6 +35,7 @@ interface OptionSchema {
   readonly default?: unknown
   readonly enum?: readonly string[]
   readonly threadCount?: boolean
+  readonly unit?: 'bytes' | 'pages' | 'ms'
   readonly nameOrContract?: readonly string[]
   readonly anyOf?: readonly object[]
 }
@@ -137,15 +138,15 @@ export function flagName(option: string): string {
 /** How the text of an option is read, where it stands as text: in a flag, a variable, a config file's `${NAME}`. */
 export function kindOf(
   option: string,
-  { type, anyOf, threadCount }: Pick<OptionSchema, 'type' | 'anyOf' | 'threadCount'>,
+  { type, anyOf, threadCount, unit }: Pick<OptionSchema, 'type' | 'anyOf' | 'threadCount' | 'unit'>,
 ): Flag['kind'] {
   if (threadCount) return 'threads'
   if (anyOf) return 'list'
   if (type === 'boolean') return 'boolean'
   if (type === 'object') return ENTRY_KINDS[option] ?? 'pairs'
   if (type === 'array') return 'hosts'
-  if (option === 'memoryMax') return 'pages'
-  if (type === 'integer') return /(?:Limit|Max|Memory|Bytes)$/.test(option) ? 'size' : 'integer'
+  if (unit === 'pages') return 'pages'
+  if (type === 'integer') return unit === 'bytes' ? 'size' : 'integer'
   return 'string'
 }
 

@@ -35,6 +35,8 @@ const pluginSource = (description: string): TUnsafe<string | object> =>
 /*
  * `holds` marks what has paths in it: `path`, `source` (path or URL) or `folders` (the keys are paths), `store` (`lmdb:` and a path),
  * `address` (or a path with a slash in it). In a config file they are relative to the file.
+ *
+ * `unit` is what a number counts: `bytes`, `pages` of 64 KiB, `ms`. It decides how its text is read.
  */
 
 /** A path in JSON; `hostFunctions` is a keyword of our options check, like `pluginSource`. */
@@ -99,7 +101,11 @@ const key = (description?: string) =>
 const keys = (description: string) => Type.Array(key(), { minItems: 1, description })
 
 const ms = (description: string, value: number, minimum = 1) =>
-  withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, description }))
+  withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, unit: 'ms', description }))
+
+/** Bytes; as text also a size such as `64KiB`. */
+const bytes = (description: string, value: number) =>
+  withDefault(Type.Integer({ minimum: 1, default: value, unit: 'bytes', description }))
 
 const count = (description: string, value: number) =>
   withDefault(Type.Integer({ minimum: 1, default: value, description }))
@@ -144,8 +150,8 @@ export const routeSchema = only({
     Type.String({ holds: 'source' }),
   ),
   wasi: withDefault(Type.Boolean({ default: true, description: 'Give the guest WASI preview 1.' })),
-  bodyLimit: count('Largest request body, in bytes; larger ones are answered with 413.', 1_048_576),
-  outputLimit: count('Largest output of a guest, in bytes; larger ones are answered with 502.', 8_388_608),
+  bodyLimit: bytes('Largest request body, in bytes; larger ones are answered with 413.', 1_048_576),
+  outputLimit: bytes('Largest output of a guest, in bytes; larger ones are answered with 502.', 8_388_608),
   contentType: Type.Optional(
     Type.String({
       pattern: '^[!-~][ -~]*$',
@@ -178,6 +184,7 @@ export const routeSchema = only({
   ),
   recycleMemory: Type.Optional(
     Type.Integer({
+      unit: 'bytes',
       minimum: 1,
       description: 'Bytes of memory beyond which an instance is replaced. Default: 3/4 of memoryMax.',
     }),
@@ -193,6 +200,7 @@ export const routeSchema = only({
   allowedHosts: hosts("Hosts that the guest may send HTTP requests to. Default: the manifest's, else none."),
   memoryMax: Type.Optional(
     Type.Integer({
+      unit: 'pages',
       minimum: 1,
       maximum: 65_536,
       description: "Most memory of the guest, in pages of 64 KiB. Default: the manifest's, else 2048.",
@@ -200,6 +208,7 @@ export const routeSchema = only({
   ),
   blockLimit: Type.Optional(
     Type.Integer({
+      unit: 'bytes',
       minimum: 1,
       maximum: 2_147_483_647,
       description: "Most bytes exchanged a call. Default: the manifest's max_pages, up to 67108864. (kernel)",
@@ -207,12 +216,14 @@ export const routeSchema = only({
   ),
   varMax: Type.Optional(
     Type.Integer({
+      unit: 'bytes',
       minimum: 0,
       description: "Most bytes of variables of an instance. Default: the manifest's, else 1048576.",
     }),
   ),
   httpResponseMax: Type.Optional(
     Type.Integer({
+      unit: 'bytes',
       minimum: 0,
       description: "Most bytes that answer a guest's HTTP request. Default: the manifest's, else 52428800.",
     }),
@@ -247,6 +258,7 @@ export const routeSchema = only({
   ),
   timeoutMs: Type.Optional(
     Type.Integer({
+      unit: 'ms',
       minimum: 1,
       maximum: 2_147_483_647,
       description:
@@ -267,7 +279,7 @@ export const routeSchema = only({
   ),
   startTimeoutMs: ms('How long a thread or process and its instance may take to start.', 5_000),
   maxQueue: count('Calls that may wait for an instance; more are answered with 503.', 1_000),
-  maxQueueBytes: count('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
+  maxQueueBytes: bytes('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
   maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
   kv: Type.Optional(
     Type.Object(
@@ -332,7 +344,7 @@ export const loadSchema = only({
       description: 'Where downloads are kept. Default: ~/.cache/wasm-serve.',
     }),
   ),
-  downloadLimit: count('Largest download, in bytes.', 268_435_456),
+  downloadLimit: bytes('Largest download, in bytes.', 268_435_456),
   downloadTimeoutMs: ms('How long a download may take.', 30_000),
   maxFunctions: count('Most functions of a plug-in that are served where none is named.', 100),
   moduleLimits: withDefault(
@@ -383,6 +395,7 @@ export const wasmServeSchema = only({
   ),
   storeMax: withDefault(
     Type.Integer({
+      unit: 'bytes',
       minimum: 1,
       default: 67_108_864,
       description: 'Most bytes that guests keep in memory. (`memory:`)',
@@ -521,7 +534,12 @@ export const serverSchema = only({
     Type.Object(
       {
         max: Type.Integer({ minimum: 1, description: 'Requests of a client within the window.' }),
-        timeWindowMs: Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'The window.' }),
+        timeWindowMs: Type.Integer({
+          unit: 'ms',
+          minimum: 1,
+          maximum: 2_147_483_647,
+          description: 'The window.',
+        }),
       },
       {
         additionalProperties: false,
@@ -533,7 +551,11 @@ export const serverSchema = only({
     Type.Object(
       {
         thresholdBytes: Type.Optional(
-          Type.Integer({ minimum: 0, description: 'Least size that is compressed. Default: 1024.' }),
+          Type.Integer({
+            unit: 'bytes',
+            minimum: 0,
+            description: 'Least size that is compressed. Default: 1024.',
+          }),
         ),
         encodings: Type.Optional(
           Type.Array(Type.Enum(['br', 'gzip', 'deflate']), {
@@ -589,7 +611,7 @@ export const serverSchema = only({
       description: 'Folder that keeps what the admin API changes. Default: it ends with the process.',
     }),
   ),
-  uploadLimit: count('Largest plug-in that the admin API takes, in bytes.', 67_108_864),
+  uploadLimit: bytes('Largest plug-in that the admin API takes, in bytes.', 67_108_864),
   watch: withDefault(
     Type.Boolean({
       default: false,

@@ -98,6 +98,17 @@ export interface LoadOptions extends SourceOptions, LoadPlace {
 /** Pages that a guest may have unless told: 128 MiB. */
 export const MEMORY_MAX = 2_048
 
+/** Bytes of a page of WebAssembly memory. */
+export const PAGE = 65_536
+
+/** Most pages of a guest's memory: what is asked for, else what its manifest says, else {@link MEMORY_MAX}. */
+export function memoryMaxOf(
+  { memoryMax }: { readonly memoryMax?: number | undefined },
+  settings: ManifestSettings | undefined,
+): number {
+  return memoryMax ?? settings?.memory.maxPages ?? MEMORY_MAX
+}
+
 /**
  * Reads, checks and compiles a plug-in. Equal bytes are compiled once.
  *
@@ -123,7 +134,8 @@ export async function compilePlugin(
   { name, modules, settings, warnings }: Source,
   options: LoadOptions = {},
 ): Promise<Plugin> {
-  const { memoryMax = settings?.memory.maxPages ?? MEMORY_MAX, moduleLimits: limits, allowGc } = options
+  const { moduleLimits: limits, allowGc } = options
+  const memoryMax = memoryMaxOf(options, settings)
   // What several modules share cannot be put back.
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
   const renewable: ModuleJob['renewable'] = modules.length === 1 ? alone : 'no'

@@ -77,7 +77,7 @@ function addRoute(
     host,
     contract: contract.name,
     description,
-    errorStatus: options.errorStatus ?? (options.contract === 'simplism' ? 500 : 409),
+    errorStatus: options.errorStatus,
     plugin: plugin.name,
     digest: plugin.digest,
     function: exportName,

@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os'
-import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
+import { optionsError, problemAt } from '../options/options.ts'
+import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { hostImports } from '../plugin/host-imports.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { EXTISM_ENV, HTTP_REQUEST } from '../runtime/imports.ts'
-import { outboundOptions } from './settings.ts'
 
 /** Where the instances of a route run. */
 export type EngineChoice =
@@ -26,9 +26,6 @@ export type EngineChoice =
       readonly reason: string
     }
 
-/** How long a guest may run in a thread, unless told. */
-const TIMEOUT_MS = 1_000
-
 /**
  * Chooses the engine of a route: the event loop, unless the route asks for threads, or for what only a thread can
  * give: a deadline, or time to wait for other servers or for the store. Processes it has if it asks for them.
@@ -38,55 +35,50 @@ const TIMEOUT_MS = 1_000
  * @throws {@link OptionsError} if it asks for both.
  */
 export function chooseEngine(
-  options: CheckedRouteOptions,
+  route: ResolvedRoute,
   plugin: Plugin,
   path: readonly string[],
   waitsForStore = false,
 ): EngineChoice {
-  const reason = whyThreads(options, plugin, waitsForStore)
-  const problems = conflicts(options, plugin, reason)
+  const reason = whyThreads(route, plugin, waitsForStore)
+  const problems = conflicts(route, plugin, reason)
   if (problems.length > 0) {
     throw optionsError(problems.map(({ option, message }) => problemAt([...path, option], message)))
   }
-  const name = whyProcess(options, plugin) === undefined ? 'workers' : 'subprocess'
-  if (!reason || options.engine === 'inline') return { name: 'inline' }
-  const workers = options.workers === 'auto' ? availableParallelism() : options.workers
-  const timeoutMs = options.timeoutMs ?? plugin.settings?.timeoutMs ?? TIMEOUT_MS
-  return { name, workers: workers || 1, timeoutMs: timeoutMs || undefined, reason }
+  const name = whyProcess(route, plugin) === undefined ? 'workers' : 'subprocess'
+  if (!reason || route.engine === 'inline') return { name: 'inline' }
+  const workers = route.workers === 'auto' ? availableParallelism() : route.workers
+  return { name, workers: workers || 1, timeoutMs: route.deadline.ms, reason }
 }
 
 /** Why only a process can run its guests; undefined if one need not. */
 function whyProcess(
-  { engine }: { readonly engine?: CheckedRouteOptions['engine'] | undefined },
+  { engine }: { readonly engine?: ResolvedRoute['engine'] | undefined },
   { needsProcess }: Plugin,
 ): string | undefined {
   return engine === 'subprocess' ? '--engine subprocess' : needsProcess
 }
 
-function whyThreads(
-  options: CheckedRouteOptions,
-  plugin: Plugin,
-  waitsForStore: boolean,
-): string | undefined {
-  const { engine, workers, timeoutMs } = options
-  const needed = whyProcess(options, plugin)
+function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsForStore: boolean): string | undefined {
+  const { engine, workers, deadline } = route
+  const needed = whyProcess(route, plugin)
   if (needed !== undefined) return needed
   if (workers) return `--workers ${workers}`
   if (engine === 'workers') return '--engine workers'
-  if (timeoutMs !== undefined) return '--timeout'
-  if (plugin.settings?.timeoutMs) return "the manifest's timeout_ms"
-  if (outboundOptions(options, plugin) && importsHttp(plugin)) return 'outbound HTTP'
+  if (deadline.from === 'option') return '--timeout'
+  if (deadline.from === 'manifest') return "the manifest's timeout_ms"
+  if (route.outbound && importsHttp(plugin)) return 'outbound HTTP'
   return waitsForStore ? 'key-value store' : undefined
 }
 
 interface Conflict {
-  readonly option: keyof CheckedRouteOptions
+  readonly option: 'process' | 'engine' | 'runtime' | 'workers' | 'timeoutMs' | 'functions'
   readonly message: string
 }
 
 /** What the route asks for and cannot have together. */
 function conflicts(
-  { engine, workers, timeoutMs, functions, runtime, process }: CheckedRouteOptions,
+  { engine, workers, deadline, functions, runtime, process }: ResolvedRoute,
   plugin: Plugin,
   reason: string | undefined,
 ): Conflict[] {
@@ -101,10 +93,10 @@ function conflicts(
     problems.push({ option: 'runtime', message: `processes (${reason}) have the kernel, not the sdk` })
   if (engine === 'inline') {
     if (workers) problems.push({ option: 'workers', message: 'engine inline has no threads' })
-    const deadline = 'nothing can end a guest on the event loop: leave out engine inline, or the deadline'
-    if (timeoutMs !== undefined) problems.push({ option: 'timeoutMs', message: deadline })
-    else if (plugin.settings?.timeoutMs)
-      problems.push({ option: 'engine', message: `the manifest sets timeout_ms, and ${deadline}` })
+    const message = 'nothing can end a guest on the event loop: leave out engine inline, or the deadline'
+    if (deadline.from === 'option') problems.push({ option: 'timeoutMs', message })
+    else if (deadline.from === 'manifest')
+      problems.push({ option: 'engine', message: `the manifest sets timeout_ms, and ${message}` })
   } else if (typeof functions === 'object') {
     const what = isProcess ? 'processes' : 'threads'
     const message = `${what} (${reason}) cannot be given functions: name the module that exports them`

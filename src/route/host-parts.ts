@@ -5,10 +5,9 @@ import type { HostPart } from '../engine/workers/protocol.ts'
 import { type KvClient, serveKv } from '../guest/store/kv.ts'
 import { meterOutbound } from '../observe/metered-outbound.ts'
 import type { RouteMeter } from '../observe/route-meter.ts'
-import type { CheckedRouteOptions } from '../options/options.ts'
+import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { Caller, InstanceSettings } from '../runtime/runtime.ts'
-import { outboundOptions, varMaxOf } from './settings.ts'
 import type { SharedVars } from './shared-vars.ts'
 
 /** What a route's guests reach beyond their instance. It lives on the main thread; threads ask for it. */
@@ -32,14 +31,14 @@ export interface BridgedParts {
  * @param meter - Counts what they do, if anything does.
  */
 export async function openHostParts(
-  options: CheckedRouteOptions,
+  options: ResolvedRoute,
   plugin: Plugin,
   sharedVars: SharedVars,
   kv: KvClient | undefined,
   meter?: RouteMeter,
 ): Promise<HostParts> {
-  const http = await openHttp(options, plugin, meter)
-  const shared = options.vars === 'shared' ? sharedVars.open(plugin, varMaxOf(options, plugin)) : undefined
+  const http = await openHttp(options, meter)
+  const shared = options.vars === 'shared' ? sharedVars.open(plugin, options.varMax) : undefined
   const vars = shared?.vars
   return {
     direct: { ...(http && { http: http.direct }), ...(vars && { vars }) },
@@ -60,7 +59,7 @@ export async function openHostParts(
 
 /** For a thread that only tries whether a guest starts: what it reads and writes then is a store of its own. */
 export async function trialParts(
-  { kv: { access = 'readwrite' } = {} }: CheckedRouteOptions,
+  { kv: { access } }: ResolvedRoute,
   { bridged }: HostParts,
 ): Promise<BridgedParts> {
   if (access === 'none' || !bridged.names.includes('kv')) return { names: [], operations: {} }
@@ -73,14 +72,13 @@ export async function trialParts(
 const TRIAL_STORE_BYTES = 4_194_304
 
 /** Loaded by those who have an allowed host. */
-async function openHttp(options: CheckedRouteOptions, plugin: Plugin, meter: RouteMeter | undefined) {
-  const outboundOf = outboundOptions(options, plugin)
-  if (!outboundOf) return undefined
+async function openHttp({ outbound: where }: ResolvedRoute, meter: RouteMeter | undefined) {
+  if (!where) return undefined
   const [{ openOutbound }, { HTTP_TIMEOUT_MS, httpOperations, sendForGuest }] = await Promise.all([
     import('../guest/outbound/outbound.ts'),
     import('./guest-http.ts'),
   ])
-  const opened = openOutbound(outboundOf)
+  const opened = openOutbound(where)
   const outbound = meter ? meterOutbound(opened, meter.outbound) : opened
   const limits = { timeoutMs: HTTP_TIMEOUT_MS }
   return {

@@ -12,6 +12,7 @@ import { loadFunctions } from '../guest/functions-module.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import type { MeterLabels } from '../observe/route-meter.ts'
 import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
+import { type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import { chooseExport } from '../plugin/callable.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compiledPlugin, compilePlugin, isPlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
@@ -22,14 +23,14 @@ import type { Runtime } from '../runtime/runtime.ts'
 import { chooseEngine, type EngineChoice } from './engine-choice.ts'
 import { type HostParts, openHostParts, trialParts } from './host-parts.ts'
 import { openRouteState } from './route-state.ts'
-import { instanceSettings, isolationOf, outboundOptions } from './settings.ts'
+import { instanceSettings } from './settings.ts'
 import type { Shared } from './shared.ts'
 import { subprocessOptions } from './subprocess-options.ts'
 import { workersOptions } from './workers-options.ts'
 
 /** A route with its plug-in loaded, and all chosen that its options leave open. Nothing runs yet. */
 export interface ChosenRoute {
-  readonly options: CheckedRouteOptions
+  readonly options: ResolvedRoute
   readonly plugin: Plugin
   readonly exportName: string
   /** Of the user, and those of the store. */
@@ -53,13 +54,14 @@ export interface ChosenRoute {
  * {@link WasiDisabledError}; and what the store throws, if the plug-in has state and it cannot be opened.
  */
 export async function chooseRoute(
-  options: CheckedRouteOptions,
+  checked: CheckedRouteOptions,
   path: readonly string[],
   shared: Shared,
 ): Promise<ChosenRoute> {
-  const plugin = await loadRoutePlugin(options)
+  const plugin = await loadRoutePlugin(checked)
+  const options = resolveRoute(checked, plugin)
   const exportName = chooseExport(plugin, options.function)
-  refuseUnfit(options, plugin, exportName)
+  refuseUnfit(options, checked, plugin, exportName)
   const runtime = await loadRuntime(options.runtime)
   const users = await loadFunctions(options.functions)
   const { meters, tracing } = shared
@@ -92,7 +94,7 @@ export async function chooseRoute(
   }
 }
 
-function labelsOf({ host = '', url }: CheckedRouteOptions, { name, digest }: Plugin): MeterLabels {
+function labelsOf({ host = '', url }: ResolvedRoute, { name, digest }: Plugin): MeterLabels {
   return { route: host + url, plugin: name, digest: digest.slice(0, 12) }
 }
 
@@ -121,20 +123,22 @@ export async function loadRoutePlugin(
  * The SDK's WASI is Node's, which has no environment of ours, lets links lead out of a folder, and does not say with
  * which status a program exits.
  */
-function refuseUnfit(options: CheckedRouteOptions, plugin: Plugin, exportName: string): void {
-  const { runtime, wasi, env, allowedPaths, vars } = options
-  const { name, settings } = plugin
-  if (!wasi && Object.keys({ ...env, ...allowedPaths }).length > 0) {
+function refuseUnfit(
+  options: ResolvedRoute,
+  checked: CheckedRouteOptions,
+  { name }: Plugin,
+  exportName: string,
+): void {
+  const { runtime, wasi, env, allowedPaths, vars, outbound } = options
+  if (!wasi && Object.keys({ ...env, ...checked.allowedPaths }).length > 0) {
     throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
   }
   if (runtime !== 'sdk') return
   if (exportName === START) throw new RuntimeUnfitError(name, runtime, `way to run a program (${START})`)
   if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
-  if (outboundOptions(options, plugin)) throw new RuntimeUnfitError(name, runtime, 'outbound HTTP')
+  if (outbound) throw new RuntimeUnfitError(name, runtime, 'outbound HTTP')
   if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
-  if (Object.keys(allowedPaths).length + (settings?.allowedPaths.length ?? 0) > 0) {
-    throw new RuntimeUnfitError(name, runtime, 'allowed paths')
-  }
+  if (allowedPaths.length > 0) throw new RuntimeUnfitError(name, runtime, 'allowed paths')
 }
 
 /** The SDK is loaded by those who ask for it. */
@@ -158,10 +162,9 @@ export async function tryRoute(
     log.warn({ plugin: plugin.name }, 'not tried in a thread: its host functions are objects')
     return
   }
-  const settings = instanceSettings(options, plugin, exportName, undefined, log)
-  const isolation = isolationOf(options, plugin)
+  const settings = instanceSettings(options, exportName, undefined, log)
   const bridged = await trialParts(options, parts)
-  const thread = workersOptions(options, compiledPlugin(plugin), TRIAL, settings, isolation, bridged)
+  const thread = workersOptions(options, compiledPlugin(plugin), TRIAL, settings, bridged)
   await tryInThread(thread, options.startTimeoutMs, signal)
 }
 
@@ -206,15 +209,11 @@ export function openRoute(
 
 function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: FastifyBaseLogger): Engine {
   const { options, plugin, exportName, functions, engine, parts } = route
-  const settings = instanceSettings(options, plugin, exportName, functions, log)
-  const isolation = isolationOf(options, plugin)
+  const settings = instanceSettings(options, exportName, functions, log)
   if (engine.name === 'workers') {
-    return openWorkers(
-      workersOptions(options, compiledPlugin(plugin), engine, settings, isolation, parts.bridged),
-    )
+    return openWorkers(workersOptions(options, compiledPlugin(plugin), engine, settings, parts.bridged))
   }
-  if (engine.name === 'subprocess')
-    return openSubprocess(subprocessOptions(route, engine, settings, isolation))
+  if (engine.name === 'subprocess') return openSubprocess(subprocessOptions(route, engine, settings))
   const { maxQueue } = options
   const runtime = watch ? watchRuntime(route.runtime, watch) : route.runtime
   return openInline({
@@ -222,7 +221,7 @@ function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: Fast
     runtime,
     settings: { ...settings, ...parts.direct },
     maxQueue,
-    ...isolation,
+    ...options.isolation,
   })
 }
 

@@ -3,6 +3,7 @@ import { isDebugged } from '../engine/watchdog.ts'
 import type { Meters } from '../observe/meters.ts'
 import type { Tracing } from '../observe/tracing.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
+import { resolveRoute } from '../options/resolved-route.ts'
 import { Pace, pacedMap } from '../platform/paced.ts'
 import { unlessAborted } from '../platform/unless-aborted.ts'
 import type { Plugin } from '../plugin/plugin.ts'
@@ -123,11 +124,12 @@ export async function openRoutes(
     const pace = new Pace()
     const all: OpenRoute[] = []
     for (const { options: route, key, url, lease, chosen } of found) {
-      const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log)))
+      const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log), route))
       if (!taken) throw new Error('a route was neither taken nor chosen')
       if (taken !== lease) leases.push(taken)
       if (chosen) waiting.delete(chosen)
-      all.push({ ...taken.route, options: route }) // what its instances do not know may have changed
+      // What its instances do not know may have changed.
+      all.push({ ...taken.route, options: resolveRoute(route, taken.route.plugin) })
       await pace.step()
       signal?.throwIfAborted()
     }

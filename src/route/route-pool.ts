@@ -1,5 +1,6 @@
 import type { VersionCounts } from '../engine/version-counts.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
+import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { START } from '../plugin/start.ts'
 import type { OpenRoute } from './open-route.ts'
@@ -24,9 +25,9 @@ export class RoutePool {
     return entry && this.#lease(key, entry)
   }
 
-  /** Takes in what was opened for this key. */
-  add(key: string, route: OpenRoute): Lease {
-    const entry = { route, leases: 0, smoked: route.options }
+  /** Takes in what was opened for this key, with these options. */
+  add(key: string, route: OpenRoute, options: CheckedRouteOptions): Lease {
+    const entry = { route, leases: 0, smoked: options }
     this.#entries.set(key, entry)
     return this.#lease(key, entry)
   }
@@ -111,7 +112,7 @@ const NOT_OF_START: ReadonlySet<string> = new Set(['url', 'host', 'method', 'fun
  *
  * @param options - As data: no functions.
  */
-export function startKey(options: CheckedRouteOptions, plugin: Plugin, exportName: string): string {
+export function startKey(options: ResolvedRoute, plugin: Plugin, exportName: string): string {
   const entries = Object.entries(options).filter(
     ([name]) => !NOT_OF_INSTANCES.has(name) && !NOT_OF_START.has(name),
   )

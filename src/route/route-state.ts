@@ -4,7 +4,7 @@ import { kvImports, waitsForKv, withKv } from '../guest/store/kv-imports.ts'
 import { syncOf } from '../guest/store/store.ts'
 import { meterKv } from '../observe/metered-kv.ts'
 import type { RouteMeter } from '../observe/route-meter.ts'
-import type { CheckedRouteOptions } from '../options/options.ts'
+import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { SharedStore } from './shared-store.ts'
 
@@ -26,13 +26,12 @@ export interface RouteState {
  * @throws what {@link openStore} and {@link serveKv} throw.
  */
 export async function openRouteState(
-  { kv = {} }: CheckedRouteOptions,
+  { kv: { access, namespace } }: ResolvedRoute,
   plugin: Plugin,
   users: HostFunctions | undefined,
   store: SharedStore,
   meter?: RouteMeter,
 ): Promise<RouteState | undefined> {
-  const { access = 'readwrite', namespace = plugin.name } = kv
   if (access === 'none') return undefined
   const imports = kvImports(plugin, users)
   if (imports.length === 0) return undefined
@@ -44,7 +43,7 @@ export async function openRouteState(
 
 /** Whether the guests of a route will have to wait for the store: told without opening it. */
 export function waitsForStore(
-  { kv = {} }: CheckedRouteOptions,
+  { kv }: ResolvedRoute,
   plugin: Plugin,
   users: HostFunctions | undefined,
   url: string,

@@ -1,9 +1,8 @@
 import { resolve } from 'node:path'
-import type { Isolation } from '../engine/isolation.ts'
 import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subprocess/sandbox.ts'
 import type { SubprocessOptions } from '../engine/subprocess/subprocess.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
-import { MEMORY_MAX } from '../plugin/plugin.ts'
+import { PAGE } from '../plugin/plugin.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
 import type { AllowedPath } from '../runtime/wasi/wasi.ts'
 import type { EngineChoice } from './engine-choice.ts'
@@ -13,7 +12,6 @@ import type { ChosenRoute } from './open-route.ts'
 const BACKOFF_MS = 1_000
 
 const MIB = 1_048_576
-const PAGE = 65_536
 
 /** MiB of JavaScript's memory besides what garbage-collected types of a guest may have. */
 const OWN_HEAP_MIB = 64
@@ -26,7 +24,6 @@ export function subprocessOptions(
   { options, plugin, parts, processes }: ChosenRoute,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'subprocess' }>,
   instances: InstanceSettings,
-  isolation: Isolation,
 ): SubprocessOptions {
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs } = options
   const { functions: _functions, log, ...settings } = instances
@@ -35,17 +32,16 @@ export function subprocessOptions(
     allowedPaths: (settings.wasi.allowedPaths ?? []).map(absolute),
   }
   const functions = typeof options.functions === 'string' ? resolve(options.functions) : undefined
-  const memoryMax = (options.memoryMax ?? plugin.settings?.memory.maxPages ?? MEMORY_MAX) * PAGE
   return {
     plugin: { name: plugin.name, digest: plugin.digest, modules: plugin.uncompiled ?? [] },
     settings: { ...settings, wasi },
     functions,
-    isolation,
+    isolation: options.isolation,
     hostParts: parts.bridged.names,
     bridge: new HostBridge(parts.bridged.operations, Number.isFinite(timeoutMs)),
     group: processes.group(options.process),
     needs: needsOf(
-      memoryMax * (1 + plugin.linked.length),
+      options.memoryMax * PAGE * (1 + plugin.linked.length),
       settings.blockLimit,
       functions,
       wasi?.allowedPaths,

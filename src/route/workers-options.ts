@@ -1,7 +1,6 @@
-import type { Isolation } from '../engine/isolation.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
 import type { WorkersOptions } from '../engine/workers/workers.ts'
-import type { CheckedRouteOptions } from '../options/options.ts'
+import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
 import type { EngineChoice } from './engine-choice.ts'
@@ -12,11 +11,10 @@ const BACKOFF_MS = 1_000
 
 /** How the threads of a route are to be. */
 export function workersOptions(
-  options: CheckedRouteOptions,
+  options: ResolvedRoute,
   { name, digest, module, renewable, imports, exports, linked }: CompiledPlugin,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
-  isolation: Isolation,
   parts: BridgedParts,
 ): WorkersOptions {
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
@@ -27,7 +25,7 @@ export function workersOptions(
     route: (options.host ?? '') + options.url,
     settings,
     functions: typeof options.functions === 'string' ? options.functions : undefined,
-    isolation,
+    isolation: options.isolation,
     hostParts: parts.names,
     bridge: new HostBridge(parts.operations, Number.isFinite(timeoutMs)),
     log,

@@ -3,10 +3,12 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, OptionsError } from '../../src/index.ts'
 import { openLog } from '../../src/observe/log/log.ts'
 import { checkServerOptions, problemsOf, type RouteOptions } from '../../src/options/options.ts'
+import { resolveRoute } from '../../src/options/resolved-route.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { chooseEngine } from '../../src/route/engine-choice.ts'
 import { createApp } from '../../src/server/app.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
+import { checkedRoute } from '../support/route.ts'
 import { serve } from '../support/serve.ts'
 
 /** What answers at the only route of an app. */
@@ -52,11 +54,10 @@ describe('a route', () => {
     const plugin = manifest({ timeout_ms: 0 })
     expect(await chosen({ plugin })).toMatchObject({ engine: 'inline' })
     expect(await chosen({ plugin, engine: 'inline' })).toMatchObject({ engine: 'inline' })
-    const options = checkServerOptions({ routes: [{ plugin, workers: 2 }] }).routes[0]
-    if (!options) throw new Error('no route')
-    const choice = chooseEngine(options, await loadPlugin(plugin), [])
+    const loaded = await loadPlugin(plugin)
+    const choice = chooseEngine(resolveRoute(checkedRoute({ workers: 2 }), loaded), loaded, [])
     expect(choice).toEqual({ name: 'workers', workers: 2, timeoutMs: undefined, reason: '--workers 2' })
-    const own = chooseEngine({ ...options, timeoutMs: 500 }, await loadPlugin(plugin), [])
+    const own = chooseEngine(resolveRoute(checkedRoute({ workers: 2, timeoutMs: 500 }), loaded), loaded, [])
     expect(own).toMatchObject({ timeoutMs: 500 })
   })
 
@@ -108,10 +109,8 @@ describe('a route', () => {
   test('has processes if its plug-in needs them, which no other engine can have', async () => {
     const { module, ...plugin } = await loadPlugin(guest('echo'))
     const needy = { ...plugin, needsProcess: 'garbage-collected types' }
-    const choose = (route: Partial<RouteOptions>) => {
-      const [options] = checkServerOptions({ routes: [{ plugin: 'echo.wasm', ...route }] }).routes
-      return options && chooseEngine(options, needy, [])
-    }
+    const choose = (route: Partial<RouteOptions>) =>
+      chooseEngine(resolveRoute(checkedRoute(route), needy), needy, [])
     expect(choose({})).toMatchObject({ name: 'subprocess', reason: 'garbage-collected types' })
     for (const engine of ['inline', 'workers'] as const)
       expect(() => choose({ engine })).toThrow(OptionsError)

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { isWorn } from '../../src/engine/isolation.ts'
-import { MEMORY_MAX } from '../../src/plugin/plugin.ts'
-import { isolationOf } from '../../src/route/settings.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
+import { resolveRoute } from '../../src/options/resolved-route.ts'
+import { MEMORY_MAX, type Plugin } from '../../src/plugin/plugin.ts'
+import { checkedRoute } from '../support/route.ts'
 
 const MIB = 1_048_576
 
@@ -38,7 +40,9 @@ describe('an instance has had its last call', () => {
 })
 
 describe('the isolation of a route', () => {
-  const plugin = { settings: undefined }
+  const plugin = { name: 'guest', settings: undefined }
+  const isolationOf = (options: Partial<RouteOptions>, plugin: Pick<Plugin, 'name' | 'settings'>) =>
+    resolveRoute(checkedRoute(options), plugin).isolation
   const reuse = { isolation: 'reuse' } as const
 
   test('replaces an instance at three quarters of its memory, if it has grown by a quarter', () => {
@@ -56,7 +60,7 @@ describe('the isolation of a route', () => {
       allowedHosts: undefined,
       allowedPaths: [],
     }
-    const limited = { settings: { ...rest, memory } }
+    const limited = { name: 'guest', settings: { ...rest, memory } }
     expect(isolationOf(reuse, limited)).toMatchObject({ recycleMemory: 6 * 65_536 })
     expect(isolationOf({ ...reuse, memoryMax: 64 }, limited)).toMatchObject({ recycleMemory: 48 * 65_536 })
   })

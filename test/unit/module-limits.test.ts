@@ -5,7 +5,7 @@ import { loadPlugin } from '../../src/index.ts'
 import { type CheckOptions, checkModule } from '../../src/module/check.ts'
 import { LIMIT_NAMES, type LimitName, MODULE_LIMITS } from '../../src/module/limits.ts'
 import { TypeBudget } from '../../src/module/type-budget.ts'
-import { checkServerOptions } from '../../src/options/options.ts'
+import { resolveRoute } from '../../src/options/resolved-route.ts'
 import { leb } from '../../src/plugin/binary.ts'
 import { chooseEngine } from '../../src/route/engine-choice.ts'
 import { guestBytes } from '../support/guest.ts'
@@ -18,6 +18,7 @@ import {
   repeated,
   section,
 } from '../support/module-bytes.ts'
+import { checkedRoute } from '../support/route.ts'
 
 const check = (bytes: Uint8Array, options: CheckOptions = {}) => checkModule(bytes, options, 'test')
 
@@ -295,9 +296,8 @@ describe('what allocates outside of the memory', () => {
     const loaded = await loadPlugin(guestBytes('echo'))
     const plugin = { ...loaded, needsProcess: 'garbage-collected types' }
     for (const engine of ['inline', 'workers'] as const) {
-      const [options] = checkServerOptions({ routes: [{ plugin: 'a.wasm', engine }] }).routes
-      if (!options) throw new Error('no route')
-      expect(codeOf(() => chooseEngine(options, plugin, []))).toBe('WASM_SERVE_OPTIONS_INVALID')
+      const route = resolveRoute(checkedRoute({ engine }), plugin)
+      expect(codeOf(() => chooseEngine(route, plugin, []))).toBe('WASM_SERVE_OPTIONS_INVALID')
     }
   })
 })

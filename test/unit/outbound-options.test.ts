@@ -4,10 +4,11 @@ import { readConfig } from '../../src/options/config.ts'
 import { toData } from '../../src/options/given.ts'
 import { mergeConfig } from '../../src/options/merge.ts'
 import { checkWasmServeOptions, problemsOf, type RouteOptions } from '../../src/options/options.ts'
+import { resolveRoute } from '../../src/options/resolved-route.ts'
 import { loadPlugin, type Plugin } from '../../src/plugin/plugin.ts'
-import { outboundOptions } from '../../src/route/settings.ts'
 import { run } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
+import { checkedRoute } from '../support/route.ts'
 
 const plugin = 'hello.wasm'
 
@@ -91,37 +92,40 @@ test('the check that is built says the same of a host', async () => {
 
 // Options and the manifest.
 
+const outboundOf = (options: Partial<RouteOptions>, plugin: Pick<Plugin, 'settings'>) =>
+  resolveRoute(checkedRoute(options), { name: 'guest', ...plugin }).outbound
+
 const manifested = (settings: object): Promise<Plugin> =>
   loadPlugin({ wasm: [{ data: guestBytes('echo') }], ...settings })
 
 test('without hosts there is no way out', async () => {
-  expect(outboundOptions({}, await manifested({}))).toBeUndefined()
-  expect(outboundOptions({}, await manifested({ allowed_hosts: [] }))).toBeUndefined()
-  expect(outboundOptions({}, await loadPlugin(guestBytes('echo')))).toBeUndefined()
+  expect(outboundOf({}, await manifested({}))).toBeUndefined()
+  expect(outboundOf({}, await manifested({ allowed_hosts: [] }))).toBeUndefined()
+  expect(outboundOf({}, await loadPlugin(guestBytes('echo')))).toBeUndefined()
 })
 
 test("the manifest's hosts and limit count if the route has none", async () => {
   const memory = { max_http_response_bytes: 7 }
   const settings = await manifested({ allowed_hosts: ['a.com'], memory })
-  expect(outboundOptions({}, settings)).toEqual({
+  expect(outboundOf({}, settings)).toEqual({
     allowedHosts: ['a.com'],
     opensPrivate: true,
     responseMax: 7,
   })
-  expect(outboundOptions({ httpResponseMax: 8 }, settings)?.responseMax).toBe(8)
-  expect(outboundOptions({}, await manifested({ allowed_hosts: ['a.com'] }))?.responseMax).toBe(52_428_800)
+  expect(outboundOf({ httpResponseMax: 8 }, settings)?.responseMax).toBe(8)
+  expect(outboundOf({}, await manifested({ allowed_hosts: ['a.com'] }))?.responseMax).toBe(52_428_800)
 })
 
 test("the route's hosts replace the manifest's, even by none", async () => {
   const settings = await manifested({ allowed_hosts: ['a.com'] })
-  expect(outboundOptions({ allowedHosts: ['b.com'] }, settings)?.allowedHosts).toEqual(['b.com'])
-  expect(outboundOptions({ allowedHosts: [] }, settings)).toBeUndefined()
+  expect(outboundOf({ allowedHosts: ['b.com'] }, settings)?.allowedHosts).toEqual(['b.com'])
+  expect(outboundOf({ allowedHosts: [] }, settings)).toBeUndefined()
 })
 
 test('a manifest of the network opens no private address, unless the route names the host', async () => {
   const { settings } = await manifested({ allowed_hosts: ['a.com'] })
   if (!settings) throw new Error('no settings')
   const remote = { settings: { ...settings, isRemote: true } }
-  expect(outboundOptions({}, remote)?.opensPrivate).toBe(false)
-  expect(outboundOptions({ allowedHosts: ['a.com'] }, remote)?.opensPrivate).toBe(true)
+  expect(outboundOf({}, remote)?.opensPrivate).toBe(false)
+  expect(outboundOf({ allowedHosts: ['a.com'] }, remote)?.opensPrivate).toBe(true)
 })

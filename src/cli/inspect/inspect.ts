@@ -1,6 +1,7 @@
 import { UsageError } from '../../errors/errors.ts'
 import { loadFunctions } from '../../guest/functions-module.ts'
 import { printable } from '../../observe/log/printable.ts'
+import { resolveRoute } from '../../options/resolved-route.ts'
 import { compilePlugin } from '../../plugin/plugin.ts'
 import { readSource } from '../../plugin/source/source.ts'
 import type { Command } from '../command.ts'
@@ -48,7 +49,7 @@ export const inspect: Command = {
       source,
       plugin,
       functions,
-      route,
+      resolveRoute(route, plugin),
       chooseEngineOf(config, plugin, functions),
     )
     if (values.names) return out.write(inspection.functions.map((each) => `${printable(each)}\n`).join(''))

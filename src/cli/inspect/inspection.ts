@@ -1,13 +1,12 @@
 import type { HostFunctions } from '../../guest/host-functions.ts'
-import type { CheckedRouteOptions } from '../../options/options.ts'
+import type { ResolvedRoute } from '../../options/resolved-route.ts'
 import { callableExports, whyNotCallable } from '../../plugin/callable.ts'
 import { capMemory } from '../../plugin/memory-cap.ts'
 import { definedMemories } from '../../plugin/module.ts'
-import { MEMORY_MAX, type Plugin } from '../../plugin/plugin.ts'
+import type { Plugin } from '../../plugin/plugin.ts'
 import type { Source } from '../../plugin/source/source.ts'
 import { initialisersOf, START } from '../../plugin/start.ts'
 import type { EngineChoice } from '../../route/engine-choice.ts'
-import { outboundOptions } from '../../route/settings.ts'
 import { MAIN } from '../../runtime/link-plan.ts'
 import { couldBeFunction, importsOf, type NeededImport, needsNewPdk } from './imports.ts'
 import { guessToolchain, type Toolchain } from './toolchain.ts'
@@ -65,11 +64,10 @@ export function inspectPlugin(
   source: Source,
   plugin: Plugin,
   functions: HostFunctions | undefined,
-  options: CheckedRouteOptions,
+  options: ResolvedRoute,
   engine: EngineChoice,
 ): Inspection {
-  const memoryMax = options.memoryMax ?? source.settings?.memory.maxPages ?? MEMORY_MAX
-  const allowedHosts = outboundOptions(options, plugin)?.allowedHosts ?? []
+  const allowedHosts = options.outbound?.allowedHosts ?? []
   const imports = importsOf(plugin, functions)
   const needsWasi = imports.some(({ metBy }) => metBy === 'wasi')
   const main = source.modules.find(({ name }) => name === MAIN)
@@ -79,7 +77,7 @@ export function inspectPlugin(
       name,
       bytes: bytes.length,
       sha256: digest,
-      memories: memoriesOf(bytes, memoryMax, source.name),
+      memories: memoriesOf(bytes, options.memoryMax, source.name),
     })),
     functions: callableByName(plugin),
     notCallable: plugin.functions.flatMap((each) => {

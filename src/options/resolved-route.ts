@@ -1,0 +1,127 @@
+import type { Isolation } from '../engine/isolation.ts'
+import type { OutboundOptions } from '../guest/outbound/outbound.ts'
+import { memoryMaxOf, PAGE, type Plugin } from '../plugin/plugin.ts'
+import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
+import type { CheckedRouteOptions } from './options.ts'
+
+/**
+ * A route in which every field has its final value: what its options say, else the manifest of its plug-in, else the
+ * default.
+ */
+export interface ResolvedRoute
+  extends Omit<
+    CheckedRouteOptions,
+    'allowedPaths' | 'isolation' | 'timeoutMs' | 'recycle' | 'recycleMemory'
+  > {
+  readonly config: Record<string, string>
+  readonly errorStatus: number
+  readonly allowedPaths: readonly AllowedPath[]
+  /** Where its guests may send HTTP requests. None: they may send none. */
+  readonly outbound: OutboundOptions | undefined
+  /** Pages of 64 KiB of the guest's own memory. */
+  readonly memoryMax: number
+  /** Bytes of the blocks that guest and host exchange in a call. */
+  readonly blockLimit: number
+  /** The manifest's limit for them in pages, where no option has one in bytes. */
+  readonly blockPages: number | undefined
+  /** Bytes of variables of an instance. */
+  readonly varMax: number
+  readonly isolation: Isolation
+  readonly deadline: Deadline
+  readonly kv: { readonly access: 'none' | 'read' | 'readwrite'; readonly namespace: string }
+}
+
+/** How long a guest of a route may run. */
+export interface Deadline {
+  /** Undefined: for ever. */
+  readonly ms: number | undefined
+  /** Who asks for it. Nobody: it is for routes that have threads for another reason. */
+  readonly from: 'option' | 'manifest' | 'default'
+}
+
+/** How long a guest may run in a thread, unless told. */
+const TIMEOUT_MS = 1_000
+
+/** Bytes of variables that Extism allows. */
+const VAR_MAX = 1_048_576
+
+/** Bytes of a response that Extism allows. */
+const HTTP_RESPONSE_MAX = 52_428_800
+
+/** Bytes of blocks that guest and host exchange in a call. */
+const BLOCK_LIMIT = 67_108_864
+
+/**
+ * Gives a route its final values. Options come from flags, variables and files, which {@link mergeConfig} has put over
+ * each other; they win over the manifest, and that over the defaults.
+ */
+export function resolveRoute(
+  options: CheckedRouteOptions,
+  { name, settings }: Pick<Plugin, 'name' | 'settings'>,
+): ResolvedRoute {
+  const { blockLimit, kv = {}, contract } = options
+  const memoryMax = memoryMaxOf(options, settings)
+  const ofManifest = settings?.memory.maxPages
+  return {
+    ...options,
+    config: { ...settings?.config, ...options.config },
+    errorStatus: options.errorStatus ?? (contract === 'simplism' ? 500 : 409),
+    allowedPaths: [
+      ...(settings?.allowedPaths ?? []),
+      ...Object.entries(options.allowedPaths).map(readAllowedPath),
+    ],
+    outbound: resolveOutbound(options, settings),
+    memoryMax,
+    // As in Extism's JavaScript SDK a manifest's `max_pages` limits the blocks too, beside the guest's own memory.
+    blockLimit: blockLimit ?? Math.min(BLOCK_LIMIT, (ofManifest ?? Number.POSITIVE_INFINITY) * PAGE),
+    blockPages: blockLimit === undefined ? ofManifest : undefined,
+    varMax: options.varMax ?? settings?.memory.maxVarBytes ?? VAR_MAX,
+    isolation: resolveIsolation(options, memoryMax),
+    deadline: resolveDeadline(options.timeoutMs, settings?.timeoutMs),
+    kv: { access: kv.access ?? 'readwrite', namespace: kv.namespace ?? name },
+  }
+}
+
+/**
+ * The option replaces the manifest's list, so that an operator can take away what a plug-in asks for: `[]` allows
+ * nothing. A manifest of the network opens public addresses only: its names could lead into this machine's network.
+ */
+function resolveOutbound(
+  options: CheckedRouteOptions,
+  settings: ManifestSettings | undefined,
+): OutboundOptions | undefined {
+  const allowedHosts = options.allowedHosts ?? settings?.allowedHosts ?? []
+  if (allowedHosts.length === 0) return undefined
+  return {
+    allowedHosts,
+    opensPrivate: options.allowedHosts !== undefined || !settings?.isRemote,
+    responseMax: options.httpResponseMax ?? settings?.memory.maxHttpResponseBytes ?? HTTP_RESPONSE_MAX,
+  }
+}
+
+/**
+ * Without `recycleMemory` an instance is replaced when it has three quarters of the memory that the guest may have; a
+ * quarter of it is growth, so that a guest which begins with nearly all is not replaced each time.
+ */
+function resolveIsolation(
+  { isolation, recycle, recycleMemory }: CheckedRouteOptions,
+  memoryMax: number,
+): Isolation {
+  const bytes = memoryMax * PAGE
+  return recycleMemory === undefined
+    ? { isolation, recycle, recycleMemory: (bytes * 3) / 4, recycleGrowth: bytes / 4 }
+    : { isolation, recycle, recycleMemory, recycleGrowth: 0 }
+}
+
+/** The manifest's deadline 0 is none. */
+function resolveDeadline(option: number | undefined, manifest: number | undefined): Deadline {
+  if (option !== undefined) return { ms: option, from: 'option' }
+  if (manifest) return { ms: manifest, from: 'manifest' }
+  return { ms: manifest === 0 ? undefined : TIMEOUT_MS, from: 'default' }
+}
+
+/** `ro:` in front of the host's path, as in Extism: the guest may not write. */
+function readAllowedPath([path, guest]: [path: string, guest: string]): AllowedPath {
+  const readOnly = path.startsWith('ro:')
+  return { host: readOnly ? path.slice('ro:'.length) : path, guest, readOnly }
+}
