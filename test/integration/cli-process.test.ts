@@ -45,7 +45,7 @@ test('neither YAML nor TOML is loaded to serve a plug-in', async () => {
     modulesOf(start([guest('echo'), '-c', config], env)),
   ])
   expect(plain).toContain('dist/serve.js')
-  expect(plain).not.toMatch(/\/yaml\/|toml|config-file|dist\/check|\/ajv\//)
+  expect(plain).not.toMatch(/\/yaml\/|toml|config-file|dist\/check\.js|\/ajv\//)
   expect(configured).not.toMatch(/\/yaml\/|toml-eslint/)
 })
 
