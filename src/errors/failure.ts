@@ -7,12 +7,12 @@ export function failure<Args extends unknown[]>(
   statusCode = 500,
 ): FastifyErrorConstructor<{ code: string; statusCode: number }, [...Args, options?: ErrorOptions]> {
   const made = createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
-  classes.set(code, made as unknown as new () => Error)
+  classes.set(code, () => Reflect.construct(made, []))
   return made
 }
 
 /** By their codes. */
-const classes = new Map<string, new () => Error>()
+const classes = new Map<string, () => Error>()
 
 /**
  * An error that was taken apart to cross to another thread, of the class that it had.
@@ -20,6 +20,6 @@ const classes = new Map<string, new () => Error>()
  * @returns undefined if the code is none of ours.
  */
 export function restoreError(code: string, message: string, cause: unknown): Error | undefined {
-  const Class = classes.get(code)
-  return Class && Object.assign(new Class(), { message, cause })
+  const make = classes.get(code)
+  return make && Object.assign(make(), { message, cause })
 }

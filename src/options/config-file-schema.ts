@@ -36,14 +36,14 @@ export interface Schema {
   readonly holds?: 'path' | 'source' | 'folders' | 'store' | 'address'
 }
 
-const routeOptions = inFile(routeSchema.properties as unknown as Record<string, Schema>)
+const routeOptions = inFile(schemasOf(routeSchema))
 const { url: _url, plugin: _plugin, function: _function, ...shared } = routeOptions
-const { routes: _routes, ...server } = inFile(serverSchema.properties as unknown as Record<string, Schema>)
+const { routes: _routes, ...server } = inFile(schemasOf(serverSchema))
 
 export const configFileSchema: Schema = only({
   $schema: { type: 'string', description: 'Where the schema of this file is, for editors.' },
   ...server,
-  ...(loadSchema.properties as unknown as Record<string, Schema>),
+  ...schemasOf(loadSchema),
   defaults: { ...only(shared), description: 'Options of all routes.' },
   plugins: {
     type: 'object',
@@ -68,6 +68,11 @@ export const configFileSchema: Schema = only({
     items: { ...only(routeOptions), required: ['plugin'] },
   },
 })
+
+/** The options of a schema, as far as we look into theirs. */
+export function schemasOf({ properties }: { readonly properties: object }): Record<string, Schema> {
+  return Object.fromEntries(Object.entries<Schema>({ ...properties }))
+}
 
 /** Options as the file has them: a plug-in may be a name, and nothing is a function. */
 function inFile(options: Readonly<Record<string, Schema>>): Record<string, Schema> {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import type { Http2ServerRequest } from 'node:http2'
 import { BadRequestError, BodyTooLargeError } from '../errors/errors.ts'
+import { endsWithHeaders } from '../platform/missing-types.ts'
 
 /** Whether a request says that it has a body. */
 export function hasBody(request: IncomingMessage): boolean {
@@ -11,11 +11,6 @@ export function hasBody(request: IncomingMessage): boolean {
     headers['transfer-encoding'] !== undefined ||
     (request.httpVersionMajor === 2 && !endsWithHeaders(request))
   )
-}
-
-/** In HTTP/2 a body needs no header that says so. */
-function endsWithHeaders(request: IncomingMessage): boolean {
-  return (request as unknown as Http2ServerRequest).stream.endAfterHeaders
 }
 
 /** Whether a request says that its body is larger than it may be. */

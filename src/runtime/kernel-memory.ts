@@ -69,6 +69,10 @@ interface KernelExports {
 /** Where the root of `kernel.wat` keeps what the host reads and writes, in words of 4 bytes. */
 const ROOT = { span: 0, outputAt: 9, output: 10, errorAt: 11, error: 12, most: 15 }
 
+function isKernel(exports: object): exports is KernelExports {
+  return 'memory' in exports
+}
+
 class LinkedKernelMemory implements KernelMemory {
   readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
   readonly #kernel: KernelExports
@@ -79,7 +83,8 @@ class LinkedKernelMemory implements KernelMemory {
     const functions: Record<string, WebAssembly.ExportValue> = {}
     for (const name of GUEST_FUNCTIONS) functions[name] = exports[name] as WebAssembly.ExportValue
     this.functions = functions
-    this.#kernel = exports as unknown as KernelExports
+    if (!isKernel(exports)) throw new Error('the kernel exports no memory')
+    this.#kernel = exports
     this.#bytes = new Uint8Array(this.#kernel.memory.buffer)
     this.#root = new Uint32Array(this.#kernel.memory.buffer)
     this.#root[ROOT.most] = Math.min(blockLimit, 0x7fff_ffff)

@@ -10,6 +10,7 @@ import {
   type HostFunctions,
   type NamedHostFunction,
 } from '../guest/host-functions.ts'
+import { type Suspending, suspending } from '../platform/missing-types.ts'
 import type { RenewableModule } from '../plugin/compile.ts'
 import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
@@ -17,7 +18,6 @@ import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/st
 import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk, WASI } from './imports.ts'
 import { type Link, type ModuleGroup, orderModules } from './link-order.ts'
 import type { InstanceSettings } from './runtime.ts'
-import { type Suspending, suspending } from './suspending.ts'
 
 /** The name of the main module: the others can import from it by this name. */
 export const MAIN = 'main'

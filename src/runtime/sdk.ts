@@ -11,6 +11,7 @@ import { GUEST_LIMITS } from '../guest/guest-limits.ts'
 import { brokenCall, type NamedHostFunction } from '../guest/host-functions.ts'
 import { describeTrap } from '../guest/trap.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
+import { suspending } from '../platform/missing-types.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { initialisersOf } from '../plugin/start.ts'
 import { EXTISM_ENV } from './imports.ts'
@@ -18,7 +19,6 @@ import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from '.
 import { startGuest } from './kernel-start.ts'
 import { MAIN, planLinks } from './link-plan.ts'
 import type { Caller, Instance, InstanceSettings, Runtime } from './runtime.ts'
-import { suspending } from './suspending.ts'
 
 const { createPlugin } = await importQuietly()
 
@@ -80,9 +80,7 @@ type SdkFunction = SdkFunctions[string][string]
 function functionsOf(hostFunctions: readonly NamedHostFunction[], errors: HostErrors): SdkFunctions {
   const functions: SdkFunctions = {}
   for (const { namespace, name, isAsync, call } of hostFunctions) {
-    // The SDK's context is another class than the kernel's, with the same methods.
-    const run = call as unknown as SdkFunction
-    functions[namespace] = { ...functions[namespace], [name]: errors.watched(run, isAsync) }
+    functions[namespace] = { ...functions[namespace], [name]: errors.watched(call, isAsync) }
   }
   return functions
 }
@@ -92,17 +90,21 @@ class HostErrors {
   last: string | undefined
   #context: SdkCallContext | undefined
 
-  /** The same function; the SDK knows an async one by how it is declared. */
-  watched(run: SdkFunction, isAsync: boolean): SdkFunction {
+  /**
+   * The same function; the SDK knows an async one by how it is declared.
+   *
+   * @param run - The SDK's context is another class than the kernel's, with the same methods.
+   */
+  watched(run: (context: never, ...args: unknown[]) => unknown, isAsync: boolean): SdkFunction {
     if (isAsync) {
       return async (context, ...args) => {
         this.#watch(context)
-        return run(context, ...args)
+        return run(context as never, ...args)
       }
     }
     return (context, ...args) => {
       this.#watch(context)
-      return run(context, ...args)
+      return run(context as never, ...args)
     }
   }
 

@@ -10,6 +10,7 @@ import {
   TransferCodingError,
 } from '../errors/errors.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
+import { asHttp1Exchange } from '../platform/missing-types.ts'
 import type { KnownError } from '../route/error-response.ts'
 import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
 import { type Connections, trackConnections, trackTlsConnections } from './connections.ts'
@@ -42,10 +43,7 @@ export function createHttpServer(
     handler(request, response)
   }
   const http2Listener: Http2Handler = (request, response) => {
-    const asHttp1 = {
-      request: request as unknown as IncomingMessage,
-      response: response as unknown as ServerResponse,
-    }
+    const asHttp1 = asHttp1Exchange(request, response)
     const problem = sizeProblem(asHttp1.request) ?? hostProblem(asHttp1.request)
     if (problem) return refuse(asHttp1.response, problem)
     handler(asHttp1.request, asHttp1.response)

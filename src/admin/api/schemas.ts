@@ -1,5 +1,5 @@
 import { EDITABLE_OPTIONS } from '../../deploy/editable-options.ts'
-import type { Schema } from '../../options/config-file-schema.ts'
+import { type Schema, schemasOf } from '../../options/config-file-schema.ts'
 import { routeSchema } from '../../options/options-schema.ts'
 import type { JsonSchema } from '../../route/openapi/json-schema.ts'
 
@@ -25,7 +25,7 @@ const percent: JsonSchema = { type: 'integer', minimum: 0, maximum: 100 }
 const EDITABLE: ReadonlySet<string> = new Set(EDITABLE_OPTIONS)
 
 const routeOptions = Object.fromEntries(
-  Object.entries(routeSchema.properties as unknown as Record<string, Schema>)
+  Object.entries(schemasOf(routeSchema))
     .filter(([name]) => EDITABLE.has(name))
     .map(([name, schema]) => [name, plain(schema)]),
 )

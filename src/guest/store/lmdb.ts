@@ -215,7 +215,7 @@ class LmdbStore implements Store {
     this.#environment = environment
     this.#values = environment.openDB({ name: VALUES, useVersions: true, ...binary })
     this.#expiries = environment.openDB({ name: EXPIRIES, ...binary })
-    this.#putIf = this.#values.put.bind(this.#values) as unknown as ConditionalPut
+    this.#putIf = (...args) => Reflect.apply(this.#values.put, this.#values, args)
     this.#now = now
   }
 
