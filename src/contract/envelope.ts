@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { ContractBrokenError } from '../errors/errors.ts'
-import { GUEST_LIMITS } from '../guest/guest-limits.ts'
+import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { headerProblem, isOfServer, isRepeatable } from './answer-headers.ts'
 import { AnswerProblem } from './answer-problem.ts'
 import { readGivenHeaders } from './given-headers.ts'

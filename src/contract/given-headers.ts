@@ -1,4 +1,4 @@
-import { GUEST_LIMITS } from '../guest/guest-limits.ts'
+import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { AnswerProblem } from './answer-problem.ts'
 import type { JsonOutput } from './json-output.ts'
 import { headersTooLarge } from './json-scan.ts'

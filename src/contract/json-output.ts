@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { GUEST_LIMITS } from '../guest/guest-limits.ts'
+import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { AnswerProblem, notJson } from './answer-problem.ts'
 import { type JsonLimits, type JsonSpan, scan } from './json-scan.ts'
 import { unescaped } from './json-text.ts'

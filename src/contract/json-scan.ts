@@ -1,4 +1,4 @@
-import { GUEST_LIMITS } from '../guest/guest-limits.ts'
+import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { AnswerProblem, notJson } from './answer-problem.ts'
 import { AFTER, actionOf, ERROR, NEXT, stateOf } from './json-grammar.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { SimplismBrokenError } from '../errors/errors.ts'
-import { GUEST_LIMITS } from '../guest/guest-limits.ts'
+import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { isRepeatable } from './answer-headers.ts'
 import { AnswerProblem } from './answer-problem.ts'
 import type { Contract } from './contract.ts'

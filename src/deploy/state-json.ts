@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path'
+import { isHostNamespace } from '../plugin/host-imports.ts'
 import { hostProblem } from '../plugin/source/allowed-hosts.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
-import { HOST_NAMES } from '../plugin/source/manifest-module.ts'
 import type { Changes, PluginChange, RouteChange, Version } from './changes.ts'
 import { forbiddenOption } from './editable-options.ts'
 
@@ -132,7 +132,7 @@ function readVersion([item, where]: readonly [unknown, string]): Version {
   expect(from !== undefined, `${where}.from is none of ${ORIGINS.join(', ')}`)
   const modules = list(version.modules, `${where}.modules`).map(([module, at]) => {
     const { name, digest: of, bytes } = object(module, at)
-    expect(!HOST_NAMES.has(text(name, `${at}.name`)), `${at}.name is a name of the host`)
+    expect(!isHostNamespace(text(name, `${at}.name`)), `${at}.name is a name of the host`)
     return {
       name: text(name, `${at}.name`),
       digest: digest(of, `${at}.digest`),

@@ -5,7 +5,7 @@ import {
   HostFunctionInvalidError,
   HostUnavailableError,
 } from '../errors/errors.ts'
-import { isHostNamespace } from '../runtime/imports.ts'
+import { isHostNamespace } from '../plugin/host-imports.ts'
 import type { CallContext } from './call-context.ts'
 import { describeTrap, type Trap } from './trap.ts'
 

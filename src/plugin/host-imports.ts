@@ -1,11 +1,33 @@
 import type { ImportedItem } from './module.ts'
-import type { Plugin } from './plugin.ts'
+
+/** The namespace of Extism's host functions. */
+export const EXTISM_ENV = 'extism:host/env'
+
+/** The namespace of WASI preview 1. */
+export const WASI = 'wasi_snapshot_preview1'
+
+/** Whether only the host may provide functions by this name. */
+export function isHostNamespace(namespace: string): boolean {
+  return namespace === EXTISM_ENV || namespace === WASI
+}
+
+interface Importing {
+  readonly imports: readonly ImportedItem[]
+}
+
+interface LinkedImports extends Importing {
+  readonly name: string
+  readonly exports: readonly { readonly name: string }[]
+}
 
 /**
  * What the modules of a plug-in import, but for what another of its modules defines. A linked module need not define
  * all that is imported by its name: host functions can have the same namespace.
  */
-export function hostImports({ imports, linked }: Pick<Plugin, 'imports' | 'linked'>): ImportedItem[] {
+export function hostImports({
+  imports,
+  linked,
+}: Importing & { readonly linked: readonly LinkedImports[] }): ImportedItem[] {
   const defined = new Map(
     linked.map(({ name, exports }) => [name, new Set(exports.map((each) => each.name))]),
   )

@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os'
 import { optionsError, problemAt } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
-import { hostImports } from '../plugin/host-imports.ts'
+import { EXTISM_ENV, hostImports } from '../plugin/host-imports.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { EXTISM_ENV, HTTP_REQUEST } from '../runtime/imports.ts'
+import { HTTP_REQUEST } from '../runtime/imports.ts'
 
 /** Where the instances of a route run. */
 export type EngineChoice =

@@ -1,10 +1,5 @@
+import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
 import { isWasiFunction } from './wasi/wasi.ts'
-
-/** The namespace of Extism's host functions. */
-export const EXTISM_ENV = 'extism:host/env'
-
-/** The namespace of WASI preview 1. */
-export const WASI = 'wasi_snapshot_preview1'
 
 /** The one function of Extism's that takes time. */
 export const HTTP_REQUEST = 'http_request'
@@ -35,11 +30,6 @@ function of(part: HostPart, ...names: readonly string[]): (readonly [string, Hos
  */
 export function isOfOldPdk(namespace: string, name: string): boolean {
   return namespace === 'env' && name.startsWith('extism_')
-}
-
-/** Whether only the host may provide functions by this name. */
-export function isHostNamespace(namespace: string): boolean {
-  return namespace === EXTISM_ENV || namespace === WASI
 }
 
 /** @returns undefined if the host has no such function. */

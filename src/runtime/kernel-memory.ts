@@ -1,4 +1,4 @@
-import { GUEST_LIMITS } from '../guest/guest-limits.ts'
+import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { KERNEL_WASM } from './kernel-wasm.ts'
 
 /** The host's side of `kernel.wasm`: puts blocks in and takes them out. What the guest gets is `functions`. */

@@ -12,10 +12,11 @@ import {
 } from '../guest/host-functions.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
 import type { RenewableModule } from '../plugin/compile.ts'
+import { WASI } from '../plugin/host-imports.ts'
 import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
-import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk, WASI } from './imports.ts'
+import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk } from './imports.ts'
 import { type Link, type ModuleGroup, orderModules } from './link-order.ts'
 import type { InstanceSettings } from './runtime.ts'
 

@@ -7,14 +7,14 @@ import {
   OutputTooLargeError,
   RuntimeUnfitError,
 } from '../errors/errors.ts'
-import { GUEST_LIMITS } from '../guest/guest-limits.ts'
 import { brokenCall, type NamedHostFunction } from '../guest/host-functions.ts'
 import { describeTrap } from '../guest/trap.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
+import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { suspending } from '../platform/missing-types.ts'
+import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { initialisersOf } from '../plugin/start.ts'
-import { EXTISM_ENV } from './imports.ts'
 import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-http.ts'
 import { startGuest } from './kernel-start.ts'
 import { MAIN, planLinks } from './link-plan.ts'

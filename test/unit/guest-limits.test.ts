@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { GUEST_LIMITS } from '../../src/guest/guest-limits.ts'
 import { checkRequest, parseGuestRequest } from '../../src/guest/outbound/guest-request.ts'
 import { serveKv } from '../../src/guest/store/kv.ts'
 import { openMemoryStore } from '../../src/guest/store/memory.ts'
 import { describeTrap } from '../../src/guest/trap.ts'
+import { GUEST_LIMITS } from '../../src/platform/guest-limits.ts'
 import { openKernelMemory } from '../../src/runtime/kernel-memory.ts'
 
 const { errorBytes, httpHeaders, httpUrl } = GUEST_LIMITS

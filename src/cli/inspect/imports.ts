@@ -1,8 +1,9 @@
 import { findHostFunction, type HostFunctions } from '../../guest/host-functions.ts'
+import { isHostNamespace } from '../../plugin/host-imports.ts'
 import type { ExportedItem } from '../../plugin/module.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import { isCommand } from '../../plugin/start.ts'
-import { hostPartOf, isHostNamespace, isOfOldPdk } from '../../runtime/imports.ts'
+import { hostPartOf, isOfOldPdk } from '../../runtime/imports.ts'
 import { MAIN } from '../../runtime/link-plan.ts'
 
 /** What a module of a plug-in needs from outside. */

@@ -1,7 +1,7 @@
 import { OutboundRequestInvalidError } from '../../errors/errors.ts'
 import { printable } from '../../observe/log/printable.ts'
+import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
 import { isHeader } from '../../platform/header-value.ts'
-import { GUEST_LIMITS } from '../guest-limits.ts'
 
 /** What a guest asks for. */
 export interface GuestRequest {

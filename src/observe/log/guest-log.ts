@@ -1,4 +1,4 @@
-import { GUEST_LIMITS } from '../../guest/guest-limits.ts'
+import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
 import type { LineRate } from './line-rate.ts'
 
 /** The levels at which a guest can log. */

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { isHeader } from '../../platform/header-value.ts'
+import { isHostNamespace } from '../host-imports.ts'
 import { Fields, type Problems } from './manifest-fields.ts'
 import { type Pinned, parseDigest, parseSourceUrl, type Refusal, splitPin } from './url.ts'
 
@@ -33,9 +34,6 @@ export interface ManifestBytes {
 
 const MAIN = 'main'
 
-/** Names of Extism's own functions and of WASI; no module can have one. */
-export const HOST_NAMES: ReadonlySet<string> = new Set(['extism:host/env', 'wasi_snapshot_preview1'])
-
 const KEYS = ['path', 'url', 'data', 'hash', 'name', 'headers', 'method']
 
 /**
@@ -68,7 +66,7 @@ function nameModules(entries: readonly Fields[]): (string | undefined)[] {
     const name = given[index]
     if (!entry.has('name')) entry.refuse('name', 'is missing: only the main module can do without')
     if (name === undefined) return undefined
-    if (HOST_NAMES.has(name)) entry.refuse('name', 'is a name of the host')
+    if (isHostNamespace(name)) entry.refuse('name', 'is a name of the host')
     else if (taken.has(name)) entry.refuse('name', `"${name.slice(0, 64)}" is taken by another module`)
     taken.add(name)
     return name

@@ -1,12 +1,13 @@
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DigestMismatchError, ManifestInvalidError, SourceInvalidError } from '../../errors/errors.ts'
+import { isHostNamespace } from '../host-imports.ts'
 import { sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
 import { readSourceFile } from './file.ts'
 import { type Link, sourceName } from './link.ts'
 import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
-import { HOST_NAMES, type ManifestModule } from './manifest-module.ts'
+import type { ManifestModule } from './manifest-module.ts'
 import { isUrl, parseSourceUrl, showUrl, splitPin } from './url.ts'
 
 /**
@@ -221,7 +222,7 @@ function decodeManifest({ bytes, name }: Opened): string {
 
 function refuseNames(modules: readonly SourceModule[]): void {
   const names = modules.map(({ name }) => name)
-  const reserved = names.find((name) => HOST_NAMES.has(name))
+  const reserved = names.find((name) => isHostNamespace(name))
   if (reserved !== undefined) throw new SourceInvalidError(reserved, 'this is a name of the host')
   const twice = names.find((name, index) => names.indexOf(name) !== index)
   if (twice !== undefined)
