@@ -1,6 +1,6 @@
 import { printable } from '../observe/log/printable.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { renderTable } from './table.ts'
+import { renderTable } from './render.ts'
 
 /** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */
 export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {

@@ -7,10 +7,8 @@ import { readSource } from '../plugin/source/source.ts'
 import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
 import { openShared } from '../route/shared.ts'
 import type { Command } from './command.ts'
-import { chooseEngineOf, readGuestConfig } from './guest-config.ts'
-import { renderPage } from './help-page.ts'
-import { INPUT_FLAGS, readInput } from './input.ts'
-import { takeOwnFlags } from './own-flags.ts'
+import { chooseEngineOf, INPUT_FLAGS, readGuestConfig, readInput } from './guest-config.ts'
+import { renderPage, takeOwnFlags } from './own-flags.ts'
 
 /** Flags of this command alone. */
 export const CALL_FLAGS = {

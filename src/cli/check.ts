@@ -8,7 +8,7 @@ import { createApp } from '../server/app.ts'
 import { renderEngine } from './banner.ts'
 import type { Command } from './command.ts'
 import { renderHelp } from './help.ts'
-import { renderTable } from './table.ts'
+import { renderTable } from './render.ts'
 
 /** Does all that `serve` does before it listens, and lists everything that would keep it from starting. */
 export const check: Command = {

@@ -1,5 +1,6 @@
+import { readFile } from 'node:fs/promises'
 import { loadOptions } from '../deploy/loader.ts'
-import { UsageError } from '../errors/errors.ts'
+import { InputUnreadableError, UsageError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import { checkGiven, locate, wholeOf } from '../options/check-given.ts'
 import { type Environment, readConfig } from '../options/config.ts'
@@ -8,9 +9,11 @@ import { fromWord, type GivenMap, mergeMaps, toData } from '../options/given.ts'
 import { mergeConfig } from '../options/merge.ts'
 import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
 import { resolveRoute } from '../options/resolved-route.ts'
+import { whyNot } from '../platform/why-not.ts'
 import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
 import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
 import { waitsForStore } from '../route/route-state.ts'
+import type { Host } from './command.ts'
 
 /** Options of a route that are about HTTP, or about requests that come at the same time. */
 const HTTP_OPTIONS: ReadonlySet<string> = new Set([
@@ -97,4 +100,36 @@ export function chooseEngineOf(
   const route = resolveRoute(options, plugin)
   const waits = waitsForStore(route, plugin, functions, server.store)
   return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waits))
+}
+
+/** The flags that say what a guest gets as its input. */
+export const INPUT_FLAGS = {
+  input: { kind: 'text', short: 'i', placeholder: 'text', description: 'The input. Default: none.' },
+  'input-file': { kind: 'text', placeholder: 'path', description: 'The input is what is in this file.' },
+  stdin: { kind: 'switch', description: 'The input is what comes on standard input.' },
+} as const
+
+interface InputValues {
+  readonly input: string | undefined
+  readonly 'input-file': string | undefined
+  readonly stdin: boolean
+}
+
+/**
+ * Reads a guest's input from where the flags say.
+ *
+ * @throws {@link UsageError} if they name two places, {@link InputUnreadableError} if a file cannot be read.
+ */
+export async function readInput(values: InputValues, host: Host): Promise<Uint8Array> {
+  const { input, 'input-file': path, stdin } = values
+  const given = [input !== undefined, path !== undefined, stdin].filter(Boolean)
+  if (given.length > 1)
+    throw new UsageError('the input is given twice: --input, --input-file and --stdin exclude each other')
+  if (stdin) return host.readInput()
+  if (path === undefined) return Buffer.from(input ?? '')
+  try {
+    return await readFile(path)
+  } catch (error) {
+    throw new InputUnreadableError(path, whyNot(error), { cause: error })
+  }
 }

@@ -2,7 +2,7 @@ import { UsageError } from '../errors/errors.ts'
 import { type Flag, flags } from '../options/flags.ts'
 import { didYouMean } from '../platform/nearest.ts'
 import type { Command, Host } from './command.ts'
-import { renderRows } from './help-page.ts'
+import { renderRows } from './own-flags.ts'
 
 /** Explains what there is; a command's own page is that command's. */
 export const help: Command = {

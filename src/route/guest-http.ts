@@ -1,7 +1,7 @@
 import type { HostOperations } from '../engine/workers/host-bridge.ts'
+import { encodeHeaders } from '../guest/outbound/client.ts'
 import { type GuestRequest, parseGuestRequest } from '../guest/outbound/guest-request.ts'
 import type { Outbound, OutboundLimits } from '../guest/outbound/outbound.ts'
-import { encodeHeaders } from '../guest/outbound/response-headers.ts'
 import { type HttpResponse, httpFailure } from '../runtime/kernel-http.ts'
 import type { Caller } from '../runtime/runtime.ts'
 

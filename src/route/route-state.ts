@@ -1,6 +1,6 @@
 import type { HostFunctions } from '../guest/host-functions.ts'
 import { type KvClient, serveKv } from '../guest/store/kv.ts'
-import { kvImports, waitsForKv, withKv } from '../guest/store/kv-imports.ts'
+import { kvImports, waitsForKv, withKv } from '../guest/store/kv-functions.ts'
 import { syncOf } from '../guest/store/store.ts'
 import { meterKv } from '../observe/metered-kv.ts'
 import type { RouteMeter } from '../observe/route-meter.ts'

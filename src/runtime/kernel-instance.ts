@@ -15,7 +15,7 @@ import type { HttpCalls } from './kernel-http.ts'
 import type { Linked } from './kernel-link.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import type { CallContexts } from './linked-call-context.ts'
-import type { MemoryWorth } from './memory-worth.ts'
+import type { MemoryWorth } from './renewal.ts'
 import type { Caller, Instance } from './runtime.ts'
 import { ProcExit, type ProgramStreams, type Wasi } from './wasi/wasi.ts'
 

@@ -1,10 +1,8 @@
-import type { NamedHostFunction } from '../guest/host-functions.ts'
-import { describeTrap } from '../guest/trap.ts'
+import { describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
 import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import type { RenewableModule } from '../plugin/compile.ts'
 import { START } from '../plugin/start.ts'
-import { type HostCall, HostWatch } from './host-watch.ts'
 import { HTTP_REQUEST } from './imports.ts'
 import { type Host, hostFunctions } from './kernel-host.ts'
 import { startGuest } from './kernel-start.ts'
@@ -16,7 +14,7 @@ import {
   type PlannedModule,
 } from './link-plan.ts'
 import type { CallContexts } from './linked-call-context.ts'
-import { type Origins, openRenewal, type Renewal } from './renewal.ts'
+import { type HostCall, HostWatch, type Origins, openRenewal, type Renewal } from './renewal.ts'
 import { openWasi, ProcExit, type ProgramStreams, type Wasi, type WasiOptions } from './wasi/wasi.ts'
 
 /** What the modules of an instance are linked to. */

@@ -1,7 +1,5 @@
 import type { RenewableModule } from '../plugin/compile.ts'
 import { RENEWABLE_EXPORT } from '../plugin/renewable.ts'
-import type { HostWatch } from './host-watch.ts'
-import { MemoryWorth, MOST_KEPT } from './memory-worth.ts'
 
 /**
  * Makes an instance as new: to put back what its calls have changed costs a fraction of a new one, and leaves V8 no
@@ -152,4 +150,51 @@ function copyOfWritten(memory: Uint8Array): Placed[] {
     else at += CHUNK
   }
   return placed
+}
+
+/** A function of the host that a guest imports. */
+export type HostCall = (...args: unknown[]) => unknown
+
+/** Knows what of the host a guest has called. Not the kernel: its functions do the same for each new guest. */
+export class HostWatch {
+  /** Whether any function of the host was called since this was last set. */
+  wasCalled = false
+  /** Whether one was called, since this was last set, that writes into the guest's memory. */
+  hasWritten = false
+
+  watched(run: HostCall, writes: boolean): HostCall {
+    return (...args) => {
+      this.wasCalled = true
+      if (writes) this.hasWritten = true
+      return run(...args)
+    }
+  }
+}
+
+/**
+ * Most bytes of a memory that is kept. A new one costs more, also if the guest touches little of it; and what is kept is
+ * there while nobody calls.
+ */
+const MOST_KEPT = 33_554_432
+
+/** To wipe so many bytes costs about as much as a new memory of that size, with the garbage collection that it brings. */
+const MOST_EXCESS = 1_073_741_824
+
+/**
+ * Whether a memory is worth keeping. None can shrink: without an end one large call would make all later ones wipe as
+ * much.
+ */
+export class MemoryWorth {
+  readonly #initial: number
+  #excess = 0
+
+  constructor(initial: number) {
+    this.#initial = initial
+  }
+
+  /** Asked once a call. @param bytes - Of the memory now. */
+  isKept(bytes: number): boolean {
+    this.#excess += bytes - this.#initial
+    return bytes <= MOST_KEPT && this.#excess <= MOST_EXCESS
+  }
 }

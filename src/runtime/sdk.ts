@@ -7,8 +7,7 @@ import {
   OutputTooLargeError,
   RuntimeUnfitError,
 } from '../errors/errors.ts'
-import { brokenCall, type NamedHostFunction } from '../guest/host-functions.ts'
-import { describeTrap } from '../guest/trap.ts'
+import { brokenCall, describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { suspending } from '../platform/missing-types.ts'

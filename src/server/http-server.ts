@@ -1,5 +1,7 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
+import { createServer as createTlsServer, type ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import {
@@ -7,17 +9,16 @@ import {
   HeadersTooLargeError,
   HttpVersionError,
   MethodNotAllowedError,
+  TlsInvalidError,
   TransferCodingError,
 } from '../errors/errors.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
+import { whyNot } from '../platform/why-not.ts'
 import type { KnownError } from '../route/error-response.ts'
 import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
 import { type Connections, trackConnections, trackTlsConnections } from './connections.ts'
-import { answerHalfClosed } from './half-closed.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
-import { readTls } from './tls.ts'
-import { cutUnread } from './unread.ts'
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -146,4 +147,113 @@ function logDrops(server: Server, limit: number, log: FastifyBaseLogger): void {
       dropped = 0
     }, 1_000).unref()
   })
+}
+
+/** How often clients that sent FIN are looked for. It takes two probes: the system refuses what follows the first. */
+const PROBE_MS = 1_000
+
+/**
+ * Answers clients that end their side of the connection after their request, such as `nc -N`, also when the answer
+ * takes its time. Node would close the connection, unless the answer was given at once.
+ *
+ * A client that has left altogether looks the same. While such a request has no answer, it is sent `102 Processing`,
+ * which each client of HTTP/1.1 skips (RFC 9110, section 15.2), and which the system of one that has left refuses: the
+ * connection is then destroyed, and a call that waits for an instance is not run.
+ *
+ * @param probeMs - At most this long between two probes.
+ */
+function answerHalfClosed(server: Server, connections: Connections, probeMs: number): void {
+  Object.assign(server, { httpAllowHalfOpen: true }) // Node's own, in both of its servers, and in no document
+
+  const probe = () => {
+    for (const [socket, newest] of connections) {
+      const isWaiting = newest?.socket === socket && !newest.headersSent && newest.req.httpVersion === '1.1'
+      if (isWaiting && socket.readableEnded && socket.writable) newest.writeProcessing()
+    }
+  }
+  server.on('listening', () => {
+    const timer = setInterval(probe, Math.min(PROBE_MS, probeMs)).unref()
+    server.once('close', () => clearInterval(timer))
+  })
+}
+
+/**
+ * Cuts off clients that do not read their answers, which Node waits for without end. Looks at the connections from
+ * time to time rather than at each answer: nothing is added to a request.
+ *
+ * @param timeoutMs - How long nothing may move on a connection that has bytes to send.
+ */
+function cutUnread(
+  server: Server,
+  connections: Connections,
+  timeoutMs: number,
+  log: FastifyBaseLogger,
+): void {
+  const armed = new WeakSet<Socket>()
+
+  const sweep = () => {
+    for (const [socket, newest] of connections) {
+      if (socket.writableLength > 0) {
+        if (!armed.has(socket)) arm(socket)
+      } else if (armed.delete(socket) && newest && !newest.writableFinished) {
+        socket.setTimeout(0) // it is the guest who is slow now
+      }
+    }
+  }
+
+  /** Node's own socket timeout knows whether the kernel still takes bytes; Node's HTTP resets it after the answer. */
+  const arm = (socket: Socket) => {
+    armed.add(socket)
+    socket.setTimeout(timeoutMs)
+    log.debug({ bytes: socket.writableLength }, 'a client is slow to read its answer')
+  }
+
+  server.on('listening', () => {
+    const timer = setInterval(sweep, Math.min(1_000, timeoutMs / 2)).unref() // sooner than what it arms
+    server.once('close', () => clearInterval(timer))
+  })
+}
+
+/**
+ * Reads what Node's HTTPS server needs.
+ *
+ * @throws {@link TlsInvalidError} naming the file that cannot be read, is not what it should be, or does not fit.
+ */
+function readTls(tls: NonNullable<CheckedServerOptions['tls']>): ServerOptions {
+  const cert = readPem(tls.cert)
+  const certificate = parse(tls.cert, 'a certificate in PEM', () => new X509Certificate(cert))
+  const key = readKey(tls.key)
+  if (!certificate.checkPrivateKey(key)) {
+    throw new TlsInvalidError(tls.key, `it is not the key of the certificate ${tls.cert}`)
+  }
+  return { cert, key: key.export({ type: 'pkcs8', format: 'pem' }), ...readMore(tls) }
+}
+
+function readMore({ ca: path, minVersion }: NonNullable<CheckedServerOptions['tls']>): ServerOptions {
+  const version = minVersion === undefined ? {} : { minVersion }
+  if (path === undefined) return version
+  const ca = readPem(path)
+  parse(path, 'a certificate in PEM', () => new X509Certificate(ca))
+  return { ...version, ca, requestCert: true, rejectUnauthorized: true }
+}
+
+function readKey(path: string): KeyObject {
+  const pem = readPem(path)
+  return parse(path, 'a private key in PEM without a passphrase', () => createPrivateKey(pem))
+}
+
+function readPem(path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    throw new TlsInvalidError(path, whyNot(error), { cause: error })
+  }
+}
+
+function parse<Parsed>(path: string, what: string, read: () => Parsed): Parsed {
+  try {
+    return read()
+  } catch (error) {
+    throw new TlsInvalidError(path, `it is not ${what}`, { cause: error })
+  }
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { encodeHeaders, joinHeaders } from '../../src/guest/outbound/client.ts'
 import { type GuestRequest, parseGuestRequest } from '../../src/guest/outbound/guest-request.ts'
-import { encodeHeaders, joinHeaders } from '../../src/guest/outbound/response-headers.ts'
 import { ask, failureOf, open, serveHttp, serveRaw } from '../support/outbound.ts'
 import { runs } from '../support/runs.ts'
 

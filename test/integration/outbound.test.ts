@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
-import { redirected } from '../../src/guest/outbound/redirect.ts'
+import { redirected } from '../../src/guest/outbound/outbound.ts'
 import type { Resolve } from '../../src/guest/outbound/target.ts'
 import { selfSigned } from '../support/certificate.ts'
 import {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
+import { describeTrap } from '../../src/guest/host-functions.ts'
 import { checkRequest, parseGuestRequest } from '../../src/guest/outbound/guest-request.ts'
 import { serveKv } from '../../src/guest/store/kv.ts'
 import { openMemoryStore } from '../../src/guest/store/memory.ts'
-import { describeTrap } from '../../src/guest/trap.ts'
 import { GUEST_LIMITS } from '../../src/platform/guest-limits.ts'
 import { openKernelMemory } from '../../src/runtime/kernel-memory.ts'
 

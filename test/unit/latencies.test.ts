@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { Latencies } from '../../src/cli/bench/latencies.ts'
+import { Latencies } from '../../src/cli/bench/load.ts'
 
 const some = fc.array(fc.double({ min: 0.001, max: 100_000, noNaN: true }), { minLength: 1, maxLength: 300 })
 

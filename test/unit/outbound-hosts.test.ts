@@ -1,8 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { addressList, whyNotPublic } from '../../src/guest/outbound/address.ts'
-import { ownAddresses } from '../../src/guest/outbound/own-addresses.ts'
+import { addressList, ownAddresses, whyNotPublic } from '../../src/guest/outbound/address.ts'
 import { allowHosts, hostProblem } from '../../src/plugin/source/allowed-hosts.ts'
 import { runs } from '../support/runs.ts'
 

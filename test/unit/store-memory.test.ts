@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { openMemoryStore } from '../../src/guest/store/memory.ts'
-import { SortedKeys } from '../../src/guest/store/sorted-keys.ts'
+import { openMemoryStore, SortedKeys } from '../../src/guest/store/memory.ts'
 
 const FULL = { code: 'WASM_SERVE_STORE_FULL' }
 

@@ -1,18 +1,15 @@
 import { cpus } from 'node:os'
 import { BenchAnswersError, BenchServerError } from '../../errors/errors.ts'
+import type { Terminal } from '../../observe/log/log.ts'
 import { printable } from '../../observe/log/printable.ts'
 import { chooseExport } from '../../plugin/callable.ts'
 import { compilePlugin } from '../../plugin/plugin.ts'
 import { readSource } from '../../plugin/source/source.ts'
 import type { Command, Host } from '../command.ts'
-import { readPluginConfig } from '../guest-config.ts'
-import { renderPage } from '../help-page.ts'
-import { INPUT_FLAGS, readInput } from '../input.ts'
-import { takeOwnFlags } from '../own-flags.ts'
+import { INPUT_FLAGS, readInput, readPluginConfig } from '../guest-config.ts'
+import { renderPage, takeOwnFlags } from '../own-flags.ts'
 import { loadAutocannon } from './load.ts'
-import { VARIANTS, type Variant } from './matrix.ts'
 import { type Measurement, measure, warmUpSeconds } from './measure.ts'
-import { showProgress } from './progress.ts'
 import { type Compared, problemsOf, renderComparison, renderMeasurement, toJson } from './render.ts'
 
 /** Flags of this command alone. */
@@ -115,3 +112,46 @@ function rowToJson([name, each]: Compared): object {
 function toLine(value: object): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }
+
+/** A way to serve that is compared with others. */
+interface Variant {
+  readonly name: string
+  /** Words for the command line of `serve`, after those of the user. */
+  readonly words: readonly string[]
+}
+
+/** What `--matrix` compares, the first with all others: add a line to compare more. */
+const VARIANTS: readonly Variant[] = [
+  { name: 'kernel', words: ['--runtime', 'kernel'] },
+  { name: 'kernel, fresh instances', words: ['--runtime', 'kernel', '--isolation', 'fresh'] },
+  { name: 'sdk', words: ['--runtime', 'sdk'] },
+  { name: 'kernel, 1 worker', words: ['--runtime', 'kernel', '--workers', '1'] },
+  { name: 'kernel, 2 workers', words: ['--runtime', 'kernel', '--workers', '2'] },
+]
+
+const WIDTH = 30
+const TICK_MS = 100
+
+/**
+ * Shows how far a piece of work of known length is, in a line that is gone when it is over.
+ *
+ * @param terminal - None: nothing is shown.
+ * @returns what ends it.
+ */
+function showProgress(terminal: Terminal | undefined, name: string, seconds: number): () => void {
+  if (!terminal) return () => undefined
+  const begun = performance.now()
+  const draw = () => {
+    const share = Math.min(1, (performance.now() - begun) / (seconds * 1_000))
+    const full = Math.round(share * WIDTH)
+    terminal.write(`\r${'█'.repeat(full)}${'░'.repeat(WIDTH - full)} ${Math.round(share * 100)}% ${name}`)
+  }
+  draw()
+  const timer = setInterval(draw, TICK_MS)
+  return () => {
+    clearInterval(timer)
+    terminal.write(CLEAR_LINE)
+  }
+}
+
+const CLEAR_LINE = '\r\x1b[K'

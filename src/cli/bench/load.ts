@@ -1,6 +1,5 @@
 import type autocannon from 'autocannon'
 import { PackageMissingError } from '../../errors/errors.ts'
-import { Latencies } from './latencies.ts'
 import type { Reference } from './reference.ts'
 
 /** What a server was asked, and for how long. */
@@ -80,4 +79,75 @@ export async function applyLoad(
     failed: result.non2xx,
     errors: result.errors,
   }
+}
+
+/** How much wider each class of latencies is than the one before it: percentiles are right to 1%. */
+const GROWTH = 1.02
+
+/** Latencies in microseconds that are told apart; all longer ones, above 1,000 s, are one class. */
+const LONGEST = 1e9
+
+const CLASSES = classOf(LONGEST) + 1
+
+/** Latencies, counted in classes: a long run needs no more memory than a short one. */
+export class Latencies {
+  readonly #counts = new Float64Array(CLASSES)
+  #count = 0
+  #sum = 0
+  #min = Number.POSITIVE_INFINITY
+  #max = 0
+
+  get count(): number {
+    return this.#count
+  }
+
+  get meanMs(): number {
+    return this.#count === 0 ? 0 : this.#sum / this.#count
+  }
+
+  record(ms: number): void {
+    const index = Math.min(classOf(ms * 1_000), CLASSES - 1)
+    this.#counts[index] = (this.#counts[index] ?? 0) + 1
+    this.#count++
+    this.#sum += ms
+    if (ms < this.#min) this.#min = ms
+    if (ms > this.#max) this.#max = ms
+  }
+
+  /** The latency that `percent` of all do not exceed, in milliseconds, to 1%; 0 if there are none. */
+  percentile(percent: number): number {
+    const rank = Math.max(1, Math.ceil((percent / 100) * this.#count))
+    let seen = 0
+    for (const [index, count] of this.#counts.entries()) {
+      seen += count
+      if (count > 0 && seen >= rank) return Math.min(Math.max(middleMs(index), this.#min), this.#max)
+    }
+    return 0
+  }
+
+  /** Counts in so many classes, each as many times as wide as the one before, from the shortest to the longest. */
+  bars(rows: number): { readonly fromMs: number; readonly toMs: number; readonly count: number }[] {
+    if (this.#count === 0) return []
+    const first = classOf(this.#min * 1_000)
+    const last = Math.min(classOf(this.#max * 1_000), CLASSES - 1)
+    const width = Math.max(1, Math.ceil((last - first + 1) / rows))
+    return Array.from({ length: Math.ceil((last - first + 1) / width) }, (_, row) => {
+      const from = first + row * width
+      const count = this.#counts.slice(from, from + width).reduce((sum, each) => sum + each, 0)
+      return { fromMs: edgeMs(from), toMs: edgeMs(from + width), count }
+    })
+  }
+}
+
+function classOf(micros: number): number {
+  return micros < 1 ? 0 : Math.floor(Math.log(micros) / Math.log(GROWTH)) + 1
+}
+
+/** Where a class begins. */
+function edgeMs(index: number): number {
+  return index === 0 ? 0 : GROWTH ** (index - 1) / 1_000
+}
+
+function middleMs(index: number): number {
+  return (edgeMs(index) + edgeMs(index + 1)) / 2
 }

@@ -1,5 +1,5 @@
 import type { Host } from '../command.ts'
-import { shellWord } from '../shell-word.ts'
+import { shellWord } from '../render.ts'
 import { applyLoad, type LoadResult, type loadAutocannon } from './load.ts'
 import { startMeasuredServer } from './measured-server.ts'
 import { askReference } from './reference.ts'

@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BenchServerError } from '../../errors/errors.ts'
 import type { Host } from '../command.ts'
-import { shellWord } from '../shell-word.ts'
+import { shellWord } from '../render.ts'
 
 /** The command, serving in a process of its own. */
 export interface MeasuredServer {

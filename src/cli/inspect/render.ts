@@ -1,7 +1,6 @@
 import { printable } from '../../observe/log/printable.ts'
 import { START } from '../../plugin/start.ts'
-import type { NeededImport } from './imports.ts'
-import type { Inspection, ModuleKind } from './inspection.ts'
+import type { Inspection, ModuleKind, NeededImport } from './inspection.ts'
 
 /** Renders an inspection for a person. Names are the guest's choice, and made harmless. */
 export function renderInspection(inspection: Inspection, command: string): string {

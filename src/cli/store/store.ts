@@ -24,9 +24,8 @@ import { printable } from '../../observe/log/printable.ts'
 import { didYouMean } from '../../platform/nearest.ts'
 import { whyNot } from '../../platform/why-not.ts'
 import type { Command, Host } from '../command.ts'
-import { renderPage } from '../help-page.ts'
-import { type OwnValues, takeOwnFlags } from '../own-flags.ts'
-import { renderTable } from '../table.ts'
+import { type OwnValues, renderPage, takeOwnFlags } from '../own-flags.ts'
+import { renderTable } from '../render.ts'
 import { parseExport, renderEntry, renderFirstLine, renderLastLine } from './export-format.ts'
 
 /** Flags of this command alone. */

@@ -1,5 +1,5 @@
 import { loadFunctions } from '../../guest/functions-module.ts'
-import { kvImports, withKv } from '../../guest/store/kv-imports.ts'
+import { kvImports, withKv } from '../../guest/store/kv-functions.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import { compileModule, compileRenewable } from '../../plugin/compile.ts'
 import type { CompiledPlugin, UncompiledModule } from '../../plugin/plugin.ts'

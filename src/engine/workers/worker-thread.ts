@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { loadFunctions } from '../../guest/functions-module.ts'
-import { kvImports, withKv } from '../../guest/store/kv-imports.ts'
+import { kvImports, withKv } from '../../guest/store/kv-functions.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
 import { openInline } from '../inline.ts'

@@ -1,11 +1,17 @@
+import { isNativeError } from 'node:util/types'
 import { EngineClosedError, OutboundFailedError, OutboundTimeoutError } from '../../errors/errors.ts'
 import { allowHosts, type Reach } from '../../plugin/source/allowed-hosts.ts'
+import { ownAddresses } from './address.ts'
 import { type Client, type OutboundResponse, openClient } from './client.ts'
-import { toFailure } from './failure.ts'
 import { checkRequest, type GuestRequest, type SendableRequest } from './guest-request.ts'
-import { ownAddresses } from './own-addresses.ts'
-import { redirected } from './redirect.ts'
-import { checkTarget, type Resolve, resolveBySystem, type Surroundings, showTarget } from './target.ts'
+import {
+  checkTarget,
+  type Resolve,
+  resolveBySystem,
+  type Surroundings,
+  showTarget,
+  type Target,
+} from './target.ts'
 
 export interface OutboundOptions {
   /** As `allowHosts` takes them. Empty: nothing can be reached. */
@@ -155,4 +161,86 @@ class HttpOutbound implements Outbound {
 /** For messages. */
 function nameOf({ url }: SendableRequest, first: SendableRequest): string {
   return url === first.url ? showTarget(url) : `${showTarget(url)} (redirected from ${showTarget(first.url)})`
+}
+
+/** Makes of what Node's client throws an error that the guest's author understands; ours stay as they are. */
+function toFailure(error: unknown, { url, name }: Target): unknown {
+  const code = isNativeError(error) ? (error as NodeJS.ErrnoException).code : undefined
+  if (code === undefined || code.startsWith('WASM_SERVE_')) return error
+  return new OutboundFailedError(name, whyFailed(code, url), { cause: error })
+}
+
+function whyFailed(code: string, { protocol, host, hostname }: URL): string {
+  switch (code) {
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return `the name ${hostname} is not known (${code})`
+    case 'ECONNREFUSED':
+      return `nothing listens on ${host}`
+    case 'ECONNRESET':
+    case 'EPIPE':
+      return `${host} closed the connection before the end`
+    case 'HPE_HEADER_OVERFLOW':
+      return `the headers of ${host} are larger than 16 KiB`
+  }
+  if (code.startsWith('HPE_')) return `${host} did not answer in HTTP (${code})`
+  // What can be wrong with a certificate has dozens of codes, unlike the system's all with an underscore.
+  if (protocol === 'https:' && (code.includes('_') || code === 'EPROTO'))
+    return `no trusted TLS connection to ${host} (${code})`
+  return `${host} cannot be reached (${code})`
+}
+
+/**
+ * The request that a redirect asks for, as `fetch` makes it: 303, and 301 and 302 after a POST, become a GET without
+ * body; with 307 and 308 the body goes along, to another origin too. Of the headers only those that can be no
+ * credentials reach another origin: any name may be one that some server takes a key by. Where it goes is not checked
+ * here.
+ *
+ * @returns undefined if the response is no redirect.
+ * @throws {@link OutboundFailedError} if it leads to no URL.
+ */
+export function redirected(
+  request: SendableRequest,
+  { status, headers }: OutboundResponse,
+): SendableRequest | undefined {
+  const { location } = headers
+  if (!REDIRECTS.has(status) || location === undefined) return undefined
+  if (!URL.canParse(location, request.url))
+    throw new OutboundFailedError(showTarget(request.url), 'it is redirected to what is no URL')
+
+  const url = new URL(location, request.url)
+  const isSame = url.origin === request.url.origin // scheme, host and port
+  const kept = [...request.headers].filter(([name]) => isSame || HARMLESS_HEADERS.has(name))
+  if (!becomesGet(status, request.method)) return { ...request, url, headers: new Map(kept) }
+  const ofGet = kept.filter(([name]) => !BODY_HEADERS.has(name))
+  return { url, method: 'GET', headers: new Map(ofGet), body: undefined }
+}
+
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+
+/** Those that describe a body. */
+const BODY_HEADERS: ReadonlySet<string> = new Set([
+  'content-encoding',
+  'content-language',
+  'content-location',
+  'content-type',
+])
+
+/** What another origin may know: which answer is wanted, what the body is, and which trace the request belongs to. */
+const HARMLESS_HEADERS: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-encoding',
+  'accept-language',
+  'cache-control',
+  'content-encoding',
+  'content-language',
+  'content-type',
+  'range',
+  'traceparent',
+  'user-agent',
+])
+
+function becomesGet(status: number, method: string): boolean {
+  if (status === 303) return method !== 'GET' && method !== 'HEAD'
+  return status < 303 && method === 'POST'
 }

@@ -1,3 +1,20 @@
+/** A parameter as WebAssembly passes it: an `i32` is a number (with a sign), an `i64` a bigint. */
+type Param = number | bigint
+
+/** Makes a WASI function of one that returns nothing and throws its errors: it answers the guest with an errno. */
+export function answer<Params extends Param[]>(
+  run: (...params: Params) => void,
+): (...params: Params) => number {
+  return (...params) => {
+    try {
+      run(...params)
+      return 0
+    } catch (error) {
+      return errnoOf(error)
+    }
+  }
+}
+
 /** The error names of WASI preview 1, in the order of their numbers. */
 export const ERRNO_NAMES = [
   ...(['SUCCESS', 'E2BIG', 'EACCES', 'EADDRINUSE', 'EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EAGAIN'] as const),
@@ -39,7 +56,7 @@ export function errno(name: ErrnoName): number {
  *
  * @throws the error itself, if it is neither: that is a bug of ours, or news that is not for the guest to handle.
  */
-export function errnoOf(error: unknown): number {
+function errnoOf(error: unknown): number {
   if (error instanceof WasiError) return errno(error.code)
   if (!isSystemError(error)) throw error
   return NUMBERS.get(error.code === 'EOPNOTSUPP' ? 'ENOTSUP' : error.code) ?? IO

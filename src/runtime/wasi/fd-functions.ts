@@ -1,6 +1,5 @@
-import { answer } from './answer.ts'
-import type { DescriptorTable } from './descriptor-table.ts'
-import { WasiError } from './errno.ts'
+import type { DescriptorTable } from './descriptor.ts'
+import { answer, WasiError } from './errno.ts'
 import { NONBLOCK } from './file.ts'
 import { newTimes, writeFilestat } from './filestat.ts'
 import type { GuestMemory } from './guest-memory.ts'

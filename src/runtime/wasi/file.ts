@@ -10,10 +10,9 @@ import {
   readSync,
   writeSync,
 } from 'node:fs'
-import { Descriptor, FILETYPE } from './descriptor.ts'
+import { Descriptor, FILE_READING, FILE_WRITING, FILETYPE } from './descriptor.ts'
 import { closeUnless, type Directory } from './directory.ts'
 import { WasiError } from './errno.ts'
-import { FILE_READING, FILE_WRITING } from './rights.ts'
 
 /** Bytes moved at a time. Between two chunks, `terminate()` can stop the thread. */
 const CHUNK = 1_048_576

@@ -1,12 +1,9 @@
-import { answer } from './answer.ts'
-import { FILETYPE } from './descriptor.ts'
-import type { DescriptorTable } from './descriptor-table.ts'
-import { WasiError } from './errno.ts'
+import { type DescriptorTable, FILETYPE, READ, WRITE } from './descriptor.ts'
+import { answer, WasiError } from './errno.ts'
 import { APPEND, NONBLOCK } from './file.ts'
 import { filetypeOf, writeFilestat } from './filestat.ts'
 import { Folder, type OpenRequest } from './folder.ts'
 import type { GuestMemory } from './guest-memory.ts'
-import { READ, WRITE } from './rights.ts'
 
 /** The bit of `lookupflags`. */
 const FOLLOW = 1

@@ -14,14 +14,19 @@ import {
   symlinkSync,
   unlinkSync,
 } from 'node:fs'
-import { Descriptor, FILETYPE } from './descriptor.ts'
+import {
+  Descriptor,
+  FILE_READING,
+  FILE_WRITING,
+  FILETYPE,
+  FOLDER_READING,
+  FOLDER_WRITING,
+} from './descriptor.ts'
 import type { Directory } from './directory.ts'
 import { WasiError } from './errno.ts'
 import { type FileMode, openFile } from './file.ts'
 import { newTimes } from './filestat.ts'
-import { checkMovable, leadsDown } from './links.ts'
-import { atPath, lstat, type Place } from './path.ts'
-import { FILE_READING, FILE_WRITING, FOLDER_READING, FOLDER_WRITING } from './rights.ts'
+import { atPath, checkMovable, leadsDown, lstat, type Place } from './path.ts'
 
 /** What a guest wants of a path that it opens. */
 export type OpenRequest = Omit<FileMode, 'frozen'> & { readonly directory: boolean }

@@ -1,6 +1,85 @@
-import { lstatSync, readlinkSync, type Stats } from 'node:fs'
+import { lstatSync, opendirSync, readlinkSync, type Stats } from 'node:fs'
 import type { Directory } from './directory.ts'
 import { WasiError } from './errno.ts'
+
+/*
+ * Why no link leads out of its folder by what guests do, whatever several of them do at the same time:
+ *
+ * 1. A guest makes only links to names: no `..`, no `/` at the beginning, not only `.`. From any directory such a link
+ *    leads down, and not above its own place. So it does not matter where it is moved, what its parts become later, or
+ *    which part of the folder another program serves.
+ * 2. All other links were put there by somebody else. One whose text has n times `..` depends on the n directories
+ *    above it (an absolute one on all of them). Neither it nor these directories can be renamed by a guest. So they are
+ *    still where the check finds them, and nothing that a guest moves into a tree during its check can be one of them.
+ *
+ * Both are decided by what no guest can change between the check and the rename, so there is nothing to lock. Links
+ * with `..` that stay inside are refused too, for they stay inside only until a directory around them is moved, and the
+ * check of that directory could come before the link. wasi-libc and the standard libraries of Rust, Go and Python make
+ * no links of their own; what a program asks for is handed on.
+ *
+ * What remains: links that a program of the host makes in the folder at the very time of a rename, and those of the
+ * operator with `..` behind names that are links themselves (`name/../..`), which end elsewhere if a guest replaces those.
+ */
+
+/** Most entries that are looked at before a guest moves a directory; each takes up to 40 µs of the guest's own time. */
+export const MAX_MOVED_ENTRIES = 10_000
+
+const READ_AT_A_TIME = 256
+
+/** Whether a link to `target` leads down from any directory. */
+export function leadsDown(target: string): boolean {
+  return climb(target) === 0 && target.split('/').some((name) => name !== '' && name !== '.')
+}
+
+/**
+ * Checks that an entry can be renamed: that it is no link that leads up, and has none in it that leads out of it.
+ *
+ * @throws {@link WasiError} `ENOTCAPABLE` if not; `EXDEV`, at which programs copy instead, for a directory that is too
+ * large or too deep to be looked through.
+ */
+export function checkMovable(directory: Directory, name: string): void {
+  const found = lstat(directory.at(name))
+  if (found?.isSymbolicLink()) checkLink(directory, name, 0)
+  else if (found?.isDirectory()) new Tree().check(directory, name, 0)
+}
+
+class Tree {
+  #seen = 0
+
+  /** @param depth - How many directories lie around the entries of this one, up to the one that is moved. */
+  check(parent: Directory, name: string, depth: number): void {
+    if (depth >= MAX_DEPTH) throw new WasiError('EXDEV')
+    const directory = parent.child(name)
+    try {
+      this.#checkEntries(directory, depth)
+    } finally {
+      directory.close()
+    }
+  }
+
+  #checkEntries(directory: Directory, depth: number): void {
+    const entries = opendirSync(directory.self(), { bufferSize: READ_AT_A_TIME })
+    try {
+      for (let entry = entries.readSync(); entry; entry = entries.readSync()) {
+        if (++this.#seen > MAX_MOVED_ENTRIES) throw new WasiError('EXDEV')
+        if (entry.isSymbolicLink()) checkLink(directory, entry.name, depth)
+        else if (entry.isDirectory()) this.check(directory, entry.name, depth + 1)
+      }
+    } finally {
+      entries.closeSync()
+    }
+  }
+}
+
+function checkLink(directory: Directory, name: string, depth: number): void {
+  if (climb(readlinkSync(directory.at(name))) > depth) throw new WasiError('ENOTCAPABLE')
+}
+
+/** How many directories a link may lead up at most, by its text alone. */
+function climb(target: string): number {
+  if (target.startsWith('/')) return Number.POSITIVE_INFINITY
+  return target.split('/').filter((name) => name === '..').length
+}
 
 /** Most symbolic links that one path may lead through, as on Linux. */
 const MAX_LINKS = 40

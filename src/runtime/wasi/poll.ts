@@ -1,10 +1,6 @@
-import { answer } from './answer.ts'
-import { clockTime, monotonicTime } from './clocks.ts'
-import { FILETYPE } from './descriptor.ts'
-import type { DescriptorTable } from './descriptor-table.ts'
-import { type ErrnoName, errno, WasiError } from './errno.ts'
+import { type DescriptorTable, FILETYPE, READ, WRITE } from './descriptor.ts'
+import { answer, type ErrnoName, errno, WasiError } from './errno.ts'
 import type { GuestMemory } from './guest-memory.ts'
-import { READ, WRITE } from './rights.ts'
 
 const SUBSCRIPTION_SIZE = 48
 const EVENT_SIZE = 32
@@ -133,4 +129,39 @@ function isClock(id: number): boolean {
 
 function clockError(id: number): ErrnoName {
   return isClock(id) ? 'SUCCESS' : 'EINVAL'
+}
+
+const REALTIME = 0
+const THREAD_CPUTIME = 3
+
+/** `clock_*`. */
+export function openClocks(memory: GuestMemory) {
+  return {
+    clock_res_get: answer((id: number, pointer: number) => {
+      checkClock(id)
+      memory.setU64(pointer, id === REALTIME ? 1_000_000n : 1n)
+    }),
+    clock_time_get: answer((id: number, _precision: bigint, pointer: number) => {
+      const at = memory.locate(pointer, 8)
+      memory.view.setBigUint64(at, clockTime(id), true)
+    }),
+  }
+}
+
+/**
+ * The time of a clock, in ns. Node tells the wall clock to the millisecond only. The clocks of CPU time are the
+ * monotonic one, which the guest's own time never exceeds: what the rest of the server used is nobody's business.
+ */
+function clockTime(id: number): bigint {
+  checkClock(id)
+  return id === REALTIME ? BigInt(Date.now()) * 1_000_000n : monotonicTime()
+}
+
+/** Nanoseconds since this thread began. */
+function monotonicTime(): bigint {
+  return BigInt(Math.trunc(performance.now() * 1e6))
+}
+
+function checkClock(id: number): void {
+  if (id >>> 0 > THREAD_CPUTIME) throw new WasiError('EINVAL')
 }

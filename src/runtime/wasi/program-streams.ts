@@ -1,7 +1,6 @@
 import type { Descriptor } from './descriptor.ts'
 import { WasiError } from './errno.ts'
-import { LineBuffer } from './line-buffer.ts'
-import { EmptyInput, LineOutput } from './standard-streams.ts'
+import { EmptyInput, LineBuffer, LineOutput } from './standard-streams.ts'
 
 /**
  * Standard input and output of programs of which each run is a call: the input of the call, and what may become its

@@ -1,4 +1,4 @@
-import { answer } from './answer.ts'
+import { answer } from './errno.ts'
 import type { GuestMemory } from './guest-memory.ts'
 
 /** `args_*` and `environ_*`: two lists of strings that never change. */

@@ -1,20 +1,16 @@
-import { openClocks } from './clocks.ts'
-import { DescriptorTable } from './descriptor-table.ts'
+import { randomFillSync } from 'node:crypto'
+import { DescriptorTable } from './descriptor.ts'
 import { Directory, FD_FOLDER } from './directory.ts'
+import { answer, errno } from './errno.ts'
 import { openFdFunctions } from './fd-functions.ts'
 import { Folder } from './folder.ts'
 import { openFolderFunctions } from './folder-functions.ts'
 import { GuestMemory } from './guest-memory.ts'
-import { LineBuffer } from './line-buffer.ts'
-import { openPoll } from './poll.ts'
-import { processFunctions } from './process.ts'
+import { openClocks, openPoll } from './poll.ts'
 import type { ProgramStreams } from './program-streams.ts'
-import { openRandom } from './random.ts'
-import { socketFunctions } from './sockets.ts'
-import { EmptyInput, LineOutput } from './standard-streams.ts'
+import { EmptyInput, LineBuffer, LineOutput } from './standard-streams.ts'
 import { openStrings } from './strings.ts'
 
-export { ProcExit } from './process.ts'
 export { ProgramStreams } from './program-streams.ts'
 
 /** What a guest gets of WASI. What is not named here, it does not get. */
@@ -127,6 +123,31 @@ type GroupOfFunctions = Readonly<Record<string, WebAssembly.ImportValue>>
 const NO_ARGS = ['plugin']
 const NO_ENV = {}
 
+/** `proc_*` and `sched_yield`: there are no signals, and nobody to yield to. */
+const processFunctions = {
+  proc_exit(code: number): never {
+    throw new ProcExit(code >>> 0)
+  },
+  proc_raise: (_signal: number): number => errno('ENOSYS'),
+  sched_yield: (): number => 0,
+}
+
+/** `sock_*`: a guest has no sockets; for HTTP there is Extism's `http_request`. */
+const socketFunctions = {
+  sock_accept: (_fd: number, _flags: number, _result: number): number => NOT_SUPPORTED,
+  sock_recv: (
+    _fd: number,
+    _list: number,
+    _count: number,
+    _flags: number,
+    _size: number,
+    _outFlags: number,
+  ): number => NOT_SUPPORTED,
+  sock_send: (_fd: number, _list: number, _count: number, _flags: number, _size: number): number =>
+    NOT_SUPPORTED,
+  sock_shutdown: (_fd: number, _how: number): number => NOT_SUPPORTED,
+}
+
 const GROUPS: readonly ((
   memory: GuestMemory,
   table: DescriptorTable,
@@ -161,4 +182,53 @@ function addFolders(table: DescriptorTable, paths: readonly AllowedPath[], fdFol
     table.closeAll()
     throw error
   }
+}
+
+/** The guest ended its program with `proc_exit`. With code 0 from a command's `_start`, that is how it should end. */
+export class ProcExit extends Error {
+  override readonly name = 'ProcExit'
+  readonly code: number
+
+  constructor(code: number) {
+    super(`the guest exited with status ${code}`)
+    this.code = code
+  }
+}
+
+const NOT_SUPPORTED = errno('ENOTSUP')
+
+/** Bytes made at a time. Between two chunks, `terminate()` can stop the thread. */
+const CHUNK = 65_536
+
+/** Random bytes made in advance: asking for a few costs nearly as much as asking for these. */
+const POOL_SIZE = 1_024
+
+const pool = Buffer.alloc(POOL_SIZE)
+let used = POOL_SIZE
+
+/** `random_get`: bytes fit for keys. All guests draw from one pool, each byte once. */
+function openRandom(memory: GuestMemory) {
+  return {
+    random_get: answer((pointer: number, size: number) => {
+      const length = size >>> 0
+      const start = memory.locate(pointer, length)
+      if (length <= POOL_SIZE / 8) {
+        fillFromPool(memory, start, length)
+        return
+      }
+      for (let done = 0; done < length; done += CHUNK) {
+        randomFillSync(memory.bytes, start + done, Math.min(CHUNK, length - done))
+      }
+    }),
+  }
+}
+
+function fillFromPool(memory: GuestMemory, start: number, length: number): void {
+  if (used + length > POOL_SIZE) {
+    randomFillSync(pool)
+    used = 0
+  }
+  memory.bytes.set(pool.subarray(used, used + length), start)
+  pool.fill(0, used, used + length) // nobody can learn later what was given
+  used += length
 }

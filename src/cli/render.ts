@@ -5,3 +5,8 @@ export function renderTable(rows: readonly (readonly string[])[]): string[] {
     `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd(),
   )
 }
+
+/** A word as it has to be typed into a shell. */
+export function shellWord(word: string): string {
+  return /^[\w:/.,=@%+~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
