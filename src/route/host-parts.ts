@@ -1,5 +1,4 @@
-import { kvOperations } from '../engine/workers/bridged-kv.ts'
-import { varOperations } from '../engine/workers/bridged-vars.ts'
+import { kvOperations, varOperations } from '../engine/workers/bridged-services.ts'
 import type { HostOperations } from '../engine/workers/host-bridge.ts'
 import type { HostPart } from '../engine/workers/protocol.ts'
 import { type KvClient, serveKv } from '../guest/store/kv.ts'

@@ -1,9 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type Frame, FrameReader, HEADER_BYTES, writeHeader } from '../../src/engine/subprocess/frames.ts'
-import { readHostRequest } from '../../src/engine/subprocess/host-request.ts'
-import { writeLine } from '../../src/engine/subprocess/log-line.ts'
-import { pack, unpack } from '../../src/engine/subprocess/packed.ts'
+import { pack, readHostRequest, unpack, writeLine } from '../../src/engine/subprocess/packed.ts'
 import { keepLog } from '../support/instance.ts'
 import { runs } from '../support/runs.ts'
 

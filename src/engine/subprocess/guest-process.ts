@@ -4,9 +4,8 @@ import { Duplex } from 'node:stream'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { printable } from '../../observe/log/printable.ts'
 import { workerFile } from '../../platform/package-file.ts'
-import { type Frame, FrameReader, HEADER_BYTES, TO_CHILD, writeHeader } from './frames.ts'
+import { FD, type Frame, FrameReader, HEADER_BYTES, TO_CHILD, writeHeader } from './frames.ts'
 import { pack } from './packed.ts'
-import { FD } from './pipes.ts'
 import type { ProcessNeeds, Sandbox } from './sandbox.ts'
 
 /** Who has instances in a process. */

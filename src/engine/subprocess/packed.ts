@@ -1,3 +1,7 @@
+import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
+import type { UncompiledModule } from '../../plugin/plugin.ts'
+import type { HostRequest, WorkerStart } from '../workers/protocol.ts'
+
 /** What can be packed: plain data and bytes. What is `undefined` in an object or a list stays so. */
 export type Packable =
   | undefined
@@ -149,4 +153,96 @@ class Reader {
     this.#at += count
     return this.#bytes.subarray(this.#at - count, this.#at)
   }
+}
+
+const LEVELS: ReadonlySet<unknown> = new Set<GuestLogLevel>(['trace', 'debug', 'info', 'warn', 'error'])
+
+/** Fields that a guest's line may have, with their kinds. */
+const FIELDS = { function: 'string', dropped: 'number', perSecond: 'number', reason: 'string' } as const
+
+/** Characters of a line: a guest's are cut before they come here. */
+const MAX_LINE = 16_384
+
+/**
+ * Writes a line of a process to a log, with no other fields than a guest's lines have.
+ *
+ * @throws RangeError if it is no line.
+ */
+export function writeLine(packed: Uint8Array, plugin: string, log: Log): void {
+  const line = unpack(packed)
+  if (!Array.isArray(line)) throw new RangeError('it is no line')
+  const [level, fields, message] = line
+  if (!isLevel(level) || typeof fields !== 'object' || fields === null || typeof message !== 'string')
+    throw new RangeError('it is no line')
+  const kept = Object.entries(FIELDS).flatMap(([name, kind]) => {
+    const value: unknown = Object.hasOwn(fields, name) ? Reflect.get(fields, name) : undefined
+    return typeof value === kind ? [[name, value] as const] : []
+  })
+  log[level]({ plugin, ...Object.fromEntries(kept) }, message.slice(0, MAX_LINE))
+}
+
+function isLevel(value: unknown): value is GuestLogLevel {
+  return LEVELS.has(value)
+}
+
+type Kind = 'text' | 'bytes' | 'bytes?' | 'number'
+
+/** What may be asked for, and of which kinds its arguments are. */
+const ARGUMENTS: Readonly<Record<string, readonly Kind[]>> = {
+  http: ['bytes', 'bytes'],
+  var_get: ['text'],
+  var_set: ['text', 'bytes'],
+  var_delete: ['text'],
+  'kv get': ['bytes'],
+  'kv set': ['bytes', 'bytes', 'number'],
+  'kv delete': ['bytes'],
+  'kv list': ['bytes', 'bytes?', 'number'],
+  'kv compareAndSwap': ['bytes', 'bytes?', 'bytes', 'number'],
+}
+
+/**
+ * Reads what a guest asks of the host. A guest that has got hold of its process can ask what it likes: what is none of
+ * ours goes no further.
+ *
+ * @throws RangeError
+ */
+export function readHostRequest(packed: Uint8Array): HostRequest {
+  const request = unpack(packed)
+  if (typeof request !== 'object' || request === null || !('operation' in request) || !('args' in request))
+    throw new RangeError('it is no request')
+  const { operation, args } = request
+  if (typeof operation !== 'string' || !Array.isArray(args)) throw new RangeError('it is no request')
+  const isKv = operation === 'kv'
+  const name = isKv ? `kv ${args[0]}` : operation
+  const kinds = Object.hasOwn(ARGUMENTS, name) ? ARGUMENTS[name] : undefined
+  const given: unknown[] = isKv ? args.slice(1) : args
+  if (!kinds || given.length > kinds.length || !kinds.every((kind, index) => isOf(kind, given[index])))
+    throw new RangeError(`there is no operation "${name}" with these arguments`)
+  return { operation, args }
+}
+
+function isOf(kind: Kind, value: unknown): boolean {
+  switch (kind) {
+    case 'text':
+      return typeof value === 'string'
+    case 'number':
+      return typeof value === 'number'
+    case 'bytes':
+      return value instanceof Uint8Array
+    case 'bytes?':
+      return value === undefined || value instanceof Uint8Array
+  }
+}
+
+/** What a process is given to open an instance from. It compiles the modules: nothing of them was seen by an engine before. */
+export interface ProcessStart
+  extends Pick<WorkerStart, 'settings' | 'functions' | 'isolation' | 'hostParts'> {
+  readonly plugin: UncompiledPlugin
+}
+
+/** A plug-in whose modules were read, checked and capped, and not compiled. */
+export interface UncompiledPlugin {
+  readonly name: string
+  readonly digest: string
+  readonly modules: readonly UncompiledModule[]
 }

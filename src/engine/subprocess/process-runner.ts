@@ -11,11 +11,8 @@ import type { Runner, RunnerKind, RunnerOwner } from '../workers/runner.ts'
 import { monotonicMs, type RunningCall, type ThreadStats } from '../workers/stamp.ts'
 import { FROM_CHILD, type Frame, TO_CHILD } from './frames.ts'
 import type { GuestProcess, Tenant } from './guest-process.ts'
-import { readHostRequest } from './host-request.ts'
-import { writeLine } from './log-line.ts'
-import { pack, unpack } from './packed.ts'
+import { type ProcessStart, pack, readHostRequest, unpack, writeLine } from './packed.ts'
 import type { ProcessGroup } from './process-group.ts'
-import type { ProcessStart } from './process-start.ts'
 import type { ProcessNeeds } from './sandbox.ts'
 
 /** What every process of a route is given. */

@@ -3,11 +3,9 @@ import { Socket } from 'node:net'
 import process from 'node:process'
 import { Worker } from 'node:worker_threads'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { type Frame, FrameReader, TO_CHILD } from './frames.ts'
+import { FD, type Frame, FrameReader, TO_CHILD } from './frames.ts'
 import { HostedInstance } from './hosted-instance.ts'
-import { unpack } from './packed.ts'
-import { FD } from './pipes.ts'
-import type { ProcessStart } from './process-start.ts'
+import { type ProcessStart, unpack } from './packed.ts'
 
 /**
  * What a process of guests does: it opens instances and runs calls, in the order in which the server writes them, until
