@@ -1,6 +1,6 @@
-import type { FastifyReply } from 'fastify'
-import type { Engine } from '../src/engine/engine.ts'
-import type { Caller } from '../src/runtime/runtime.ts'
+import type { FastifyRequest } from 'fastify'
+import type { Caller, ObserveCall } from '../src/observe/observe.ts'
+import { CALLER, load } from './shipped.ts'
 import { median } from './statistics.ts'
 
 /** Nanoseconds per call, in each round: as they are without `--admin`, and counted. */
@@ -12,28 +12,20 @@ export interface MeteringMeasurement {
   readonly leastAddedNanos: number
 }
 
-/** What is shipped, before it is bundled; not its source: what runs TypeScript wraps each function. */
-const load = (path: string) => import(new URL(`../lib/${path}`, import.meta.url).href)
-const { Meters } = (await load('observe/meters.js')) as typeof import('../src/observe/meters.ts')
-const { meterContract } = (await load(
-  'observe/metered-contract.js',
-)) as typeof import('../src/observe/metered-contract.ts')
+const { Meters } = (await load('observe/metrics.js')) as typeof import('../src/observe/metrics.ts')
+const { observeCalls } = (await load('observe/observe.js')) as typeof import('../src/observe/observe.ts')
 
 const CALLS = 200_000
 
 /**
  * Measures what it adds to a call that it is counted and timed, in this process, without HTTP and without a guest: the
- * clocks, the wrapped engine and the wrapped contract. In turns with the same calls uncounted.
+ * clock and the counters. In turns with the same calls uncounted.
  */
 export async function measureMetering(rounds: number): Promise<MeteringMeasurement> {
-  const meters = new Meters()
-  const meter = meters.of({ route: '/', plugin: 'none', digest: '000000000000' })
-  const contract = { name: 'none', input: () => OUTPUT, answer: () => undefined }
-  const plain = () => time(noGuest(), contract)
-  const metered = () => time(meters.engine(noGuest(), meter), meterContract(contract))
+  const meter = new Meters().of({ route: '/', plugin: 'none', digest: '000000000000' })
   const measured: { plain: number; metered: number }[] = []
   for (let round = -3; round < rounds; round++) {
-    const both = { plain: plain(), metered: metered() }
+    const both = { plain: time(observeCalls({})), metered: time(observeCalls({ meter })) }
     if (round >= 0) measured.push(both)
   }
   const added = measured.map((round) => round.metered - round.plain)
@@ -51,24 +43,23 @@ export function renderMetering({ addedNanos, leastAddedNanos }: MeteringMeasurem
 
 const OUTPUT = new Uint8Array(1)
 
-/** Runs the call's clock as an engine does. */
-function noGuest(): Engine {
-  const call = (_exportName: string, _input: Uint8Array, { callTiming }: Caller): Uint8Array => {
-    callTiming?.asked()
-    callTiming?.begun()
-    callTiming?.ended()
-    return OUTPUT
-  }
-  return { name: 'inline', ready: Promise.resolve(), call, close: async () => undefined } as unknown as Engine
+/** Reports to an observer as an engine does. */
+function callNoGuest({ observer }: Caller): Uint8Array {
+  observer?.queued()
+  observer?.started()
+  observer?.ended()
+  return OUTPUT
 }
 
 /** @returns nanoseconds per call. */
-function time(engine: Engine, contract: Parameters<typeof meterContract>[0]): number {
+function time(observe: ObserveCall | undefined): number {
+  const request = {} as FastifyRequest
   const begun = performance.now()
   for (let call = 0; call < CALLS; call++) {
-    const request: Partial<Caller> = { callTiming: undefined as never }
-    const output = engine.call('none', OUTPUT, request as Caller)
-    contract.answer(output as Uint8Array, { request } as FastifyReply)
+    const observer = observe?.(request)
+    callNoGuest({ log: CALLER.log, observer })
+    observer?.returned()
+    observer?.settled('ok')
   }
   return ((performance.now() - begun) / CALLS) * 1e6
 }

@@ -4,7 +4,7 @@
  */
 
 type InstanceSettings = import('../src/runtime/runtime.ts').InstanceSettings
-type Caller = import('../src/runtime/runtime.ts').Caller
+type Caller = import('../src/observe/observe.ts').Caller
 
 /** Imports a module of `lib`, by its path there. */
 export const load = (path: string) => import(new URL(`../lib/${path}`, import.meta.url).href)

@@ -5,8 +5,8 @@ export { stuckThreads } from './engine/stuck-threads.ts'
 export * from './errors/errors.ts'
 export type { Block } from './guest/block-copy.ts'
 export type { CallContext } from './guest/call-context.ts'
-export type { Caller } from './guest/caller.ts'
 export type { HostFunction, HostFunctions } from './guest/host-functions.ts'
+export type { Caller } from './observe/observe.ts'
 export type { CallHooks, FailedCall, GuestCall, GuestResult } from './options/call-hooks.ts'
 export {
   type CreateServerOptions,

@@ -1,6 +1,5 @@
-import type { Histogram } from '../observe/histogram.ts'
-import type { Meters } from '../observe/meters.ts'
-import type { RouteMeter } from '../observe/route-meter.ts'
+import type { Histogram } from '../observe/counts.ts'
+import type { Meters, RouteMeter } from '../observe/metrics.ts'
 import type { EngineStats } from '../observe/stats.ts'
 import { whyNotReady } from './readiness.ts'
 import type { Served } from './served.ts'

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { RecentLines } from '../observe/log/recent-lines.ts'
-import type { Meters } from '../observe/meters.ts'
+import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { Served } from './served.ts'
 

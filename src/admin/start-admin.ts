@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { RecentLines } from '../observe/log/recent-lines.ts'
-import { Meters } from '../observe/meters.ts'
+import { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { RunningServer } from '../server/server.ts'

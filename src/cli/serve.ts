@@ -6,7 +6,7 @@ import { planAll } from '../deploy/problems.ts'
 import { openLog } from '../observe/log/log.ts'
 import { printable } from '../observe/log/printable.ts'
 import type { RecentLines } from '../observe/log/recent-lines.ts'
-import type { TracingSdk } from '../observe/sdk.ts'
+import type { TracingSdk } from '../observe/traces.ts'
 import { type Config, readConfig } from '../options/config.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { packageVersion } from '../platform/package-file.ts'
@@ -103,7 +103,7 @@ function renderConsole({ url, madeToken }: StartedAdmin): string {
 
 /** Before the app, which makes the spans. */
 async function startSdk({ environment }: Host): Promise<TracingSdk> {
-  const { startTracingSdk } = await import('../observe/sdk.ts')
+  const { startTracingSdk } = await import('../observe/traces.ts')
   return startTracingSdk(environment)
 }
 

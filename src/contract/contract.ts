@@ -27,3 +27,9 @@ export interface Contract {
    */
   answer(output: Uint8Array, reply: FastifyReply): void
 }
+
+/** What the contracts read of a route's options. */
+export interface ContractOptions {
+  /** Of the answers, where the guest does not say. */
+  readonly contentType?: string | undefined
+}

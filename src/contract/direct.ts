@@ -1,16 +1,44 @@
 import { IncomingMessage } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { setCommonHeaders } from './common-headers.ts'
-import type { Contract } from './contract.ts'
-import type { ContractOptions } from './named.ts'
+import type { Contract, ContractOptions } from './contract.ts'
+import { type ContractName, openContract } from './named.ts'
 import { guessType, openRaw } from './raw.ts'
 
+/** The contract of a route, and which headers it sets. */
+export interface RouteContract {
+  readonly contract: Contract
+  /** Whether its answers have the headers of {@link setCommonHeaders}. If not, the route sets them before the call. */
+  readonly isDirect: boolean
+}
+
+/** The options of a route that decide how it answers. */
+export interface RouteContractOptions extends ContractOptions {
+  readonly contract: ContractName | Contract
+  /** For all answers. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Whether a hook adds the header `Server-Timing`. */
+  readonly timing: boolean
+}
+
 /**
- * The contract `raw` for a route where nothing looks at an answer or adds to it: no hook of the app, no header of the
- * route. Over HTTP/1 it answers through Node's response: Fastify's reply asks much of each payload to which the answer
- * is known here. It also says what {@link setCommonHeaders} says of an answer.
+ * Opens the contract of a route. This is the only place that decides whether a route answers directly: it does with the
+ * contract `raw` where nothing reads an answer or adds to it.
+ *
+ * @param isUnwatched - Whether nothing outside of the route reads its answers: no hook of the app or of the user, no
+ * access log.
  */
-export function openDirect(options: ContractOptions): Contract {
+export function openRouteContract(options: RouteContractOptions, isUnwatched: boolean): RouteContract {
+  const { contract, headers, timing } = options
+  const isDirect = isUnwatched && contract === 'raw' && !timing && Object.keys(headers).length === 0
+  return { contract: isDirect ? openDirect(options) : openContract(contract, options), isDirect }
+}
+
+/**
+ * The contract `raw`, answered through Node's response over HTTP/1: Fastify's reply does much for each payload whose
+ * result is known here. It also sets the headers of {@link setCommonHeaders}.
+ */
+function openDirect(options: ContractOptions): Contract {
   const raw = openRaw(options)
   return {
     ...raw,

@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { parse } from 'node:querystring'
 import type { FastifyRequest } from 'fastify'
-import type { Contract } from './contract.ts'
+import type { Contract, ContractOptions } from './contract.ts'
 import { readEnvelope } from './envelope.ts'
 import { sendAnswer } from './http-answer.ts'
-import type { ContractOptions } from './named.ts'
 
 /** What the guest gets of a request, as JSON. The README describes it. */
 export interface RequestEnvelope {

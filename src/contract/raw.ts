@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import type { Contract } from './contract.ts'
-import type { ContractOptions } from './named.ts'
+import type { Contract, ContractOptions } from './contract.ts'
 
 const EMPTY = new Uint8Array()
 

@@ -1,7 +1,5 @@
+import type { Caller } from '../observe/observe.ts'
 import type { EngineStats } from '../observe/stats.ts'
-import type { CompiledPlugin } from '../plugin/plugin.ts'
-import type { Caller, InstanceSettings, Runtime } from '../runtime/runtime.ts'
-import type { Isolation } from './isolation.ts'
 import type { PendingCall } from './pending-call.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
@@ -32,12 +30,4 @@ export interface Engine {
 
   /** Takes no more calls, lets those that wait or run end, and closes the instances. */
   close(): Promise<void>
-}
-
-export interface EngineOptions extends Isolation {
-  readonly plugin: CompiledPlugin
-  readonly runtime: Runtime
-  readonly settings: InstanceSettings
-  /** Calls that may wait for an instance. */
-  readonly maxQueue: number
 }

@@ -1,13 +1,26 @@
 import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from '../errors/errors.ts'
 import { LineRate } from '../observe/log/line-rate.ts'
+import type { Caller } from '../observe/observe.ts'
 import type { EngineStats } from '../observe/stats.ts'
-import type { Caller, Instance } from '../runtime/runtime.ts'
-import type { Engine, EngineOptions } from './engine.ts'
-import { isWorn } from './isolation.ts'
+import type { CompiledPlugin } from '../plugin/plugin.ts'
+import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
+import type { Engine } from './engine.ts'
+import { type Isolation, isWorn } from './isolation.ts'
+import type { StallWatch } from './watchdog.ts'
 
 /** One instance on the event loop, one call at a time. Nothing here can stop a guest that does not return. */
-export function openInline(options: EngineOptions): InlineEngine {
+export function openInline(options: InlineOptions): InlineEngine {
   return new OneInstance(options)
+}
+
+export interface InlineOptions extends Isolation {
+  readonly plugin: CompiledPlugin
+  readonly runtime: Runtime
+  readonly settings: InstanceSettings
+  /** Calls that may wait for an instance. */
+  readonly maxQueue: number
+  /** Notices a guest that holds the event loop. Default: nothing does. */
+  readonly watch?: StallWatch | undefined
 }
 
 export interface InlineEngine extends Engine {
@@ -30,7 +43,8 @@ class OneInstance implements InlineEngine {
   readonly trouble = undefined
   readonly ready: Promise<void>
   changes = 0
-  readonly #options: EngineOptions
+  readonly #options: InlineOptions
+  readonly #watch: StallWatch | undefined
   readonly #waiting: WaitingCall[] = []
   /** None until a call needs one: at the start, and after one was worn or failed. */
   #instance: Instance | undefined
@@ -48,7 +62,7 @@ class OneInstance implements InlineEngine {
   #closing: Promise<void> | undefined
   #onIdle: (() => void) | undefined
 
-  constructor(options: EngineOptions) {
+  constructor(options: InlineOptions) {
     const onDroppedLines = (lines: number) => {
       this.#droppedLines += lines
       this.changes++
@@ -56,7 +70,11 @@ class OneInstance implements InlineEngine {
     const { logRate } = options.settings
     const lineRate = logRate === undefined ? undefined : new LineRate(logRate)
     const isolation = options.settings.command ? 'fresh' : options.isolation // a program runs once
-    this.#options = { ...options, isolation, settings: { ...options.settings, onDroppedLines, lineRate } }
+    const watch = options.watch
+    const onResume = watch ? () => watch.watchTurn() : options.settings.onResume
+    const settings = { ...options.settings, onDroppedLines, lineRate, onResume }
+    this.#options = { ...options, isolation, settings }
+    this.#watch = watch
     this.ready = this.#open()
     this.ready.catch(() => undefined) // those who wait for it and those who call are told
   }
@@ -80,7 +98,7 @@ class OneInstance implements InlineEngine {
 
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
     if (this.#closed) throw new EngineClosedError()
-    caller.callTiming?.asked()
+    caller.observer?.queued()
     if (!this.#busy) {
       const instance = this.#instance ?? this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
@@ -112,32 +130,50 @@ class OneInstance implements InlineEngine {
   ): Uint8Array | Promise<Uint8Array> {
     this.#busy = true
     this.#calls++
-    caller.callTiming?.begun()
+    caller.observer?.started()
     let output: Uint8Array | Promise<Uint8Array>
     try {
-      output = instance.call(exportName, input, caller)
+      output = this.#callInstance(instance, exportName, input, caller)
     } catch (error) {
-      caller.callTiming?.ended()
+      caller.observer?.ended()
       this.#failed(instance, error)
       throw error
     }
     if (!(output instanceof Promise)) {
-      caller.callTiming?.ended()
+      caller.observer?.ended()
       this.#ended(instance)
       return output
     }
     return output.then(
       (bytes) => {
-        caller.callTiming?.ended()
+        caller.observer?.ended()
         this.#ended(instance)
         return bytes
       },
       (error) => {
-        caller.callTiming?.ended()
+        caller.observer?.ended()
         this.#failed(instance, error)
         throw error
       },
     )
+  }
+
+  #callInstance(
+    instance: Instance,
+    exportName: string,
+    input: Uint8Array,
+    caller: Caller,
+  ): Uint8Array | Promise<Uint8Array> {
+    const watch = this.#watch
+    if (!watch) return instance.call(exportName, input, caller)
+    watch.beginCall()
+    try {
+      const output = instance.call(exportName, input, caller)
+      if (output instanceof Promise) watch.watchTurn()
+      return output
+    } finally {
+      watch.end()
+    }
   }
 
   #ended(instance: Instance): void {
@@ -203,9 +239,8 @@ class OneInstance implements InlineEngine {
    * @throws {@link InstanceStartError}
    */
   #openNow(): Instance | undefined {
-    const { plugin, runtime, settings } = this.#options
     this.#calls = 0
-    const opened = runtime.open(plugin, settings)
+    const opened = this.#openInstance()
     if (!(opened instanceof Promise)) {
       this.#take(opened)
       return opened
@@ -226,6 +261,18 @@ class OneInstance implements InlineEngine {
     )
     this.#opening.catch(() => undefined) // the calls that wait are told
     return undefined
+  }
+
+  #openInstance(): Instance | Promise<Instance> {
+    const { plugin, runtime, settings } = this.#options
+    const watch = this.#watch
+    if (!watch) return runtime.open(plugin, settings)
+    watch.beginStart()
+    try {
+      return runtime.open(plugin, settings)
+    } finally {
+      watch.end()
+    }
   }
 
   #take(instance: Instance): void {

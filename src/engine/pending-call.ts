@@ -1,4 +1,4 @@
-import type { Caller } from '../runtime/runtime.ts'
+import type { Caller } from '../observe/observe.ts'
 
 type OnOutput = (output: Uint8Array) => void
 type OnError = (error: unknown) => void

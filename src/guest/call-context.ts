@@ -1,6 +1,6 @@
 import type { GuestLogLevel } from '../observe/log/guest-log.ts'
+import type { Caller } from '../observe/observe.ts'
 import type { Block } from './block-copy.ts'
-import type { Caller } from './caller.ts'
 
 /**
  * What a host function reaches of the call that it is part of; the same as in `@extism/extism`, except that

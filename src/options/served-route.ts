@@ -1,4 +1,4 @@
-import type { VersionCounts } from '../engine/version-counts.ts'
+import type { VersionCounts } from '../observe/observe.ts'
 
 /** What answers at a route; an `onRoute` hook finds it in the route's `config.wasmServe`. */
 export interface ServedRoute {

@@ -1,10 +1,7 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
-import { openDirect } from '../contract/direct.ts'
-import { openContract } from '../contract/named.ts'
-import type { Engine } from '../engine/engine.ts'
-import { chooseVersion, countCalls } from '../engine/split.ts'
+import { openRouteContract } from '../contract/direct.ts'
 import { RouteInvalidError } from '../errors/errors.ts'
-import { meterContract } from '../observe/metered-contract.ts'
+import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
 import type { CallHooks } from '../options/call-hooks.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import { constraintsOf, methodsOfAll, refuseConflicts } from '../options/routes-table.ts'
@@ -18,7 +15,6 @@ import type { OpenRoute } from './open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
 import { type RunCall, runCalls, serveRoute } from './route.ts'
 import type { RoutePool } from './route-pool.ts'
-import { timingHooks } from './timing.ts'
 import '../platform/tick-shape.ts'
 
 /**
@@ -67,10 +63,8 @@ function addRoute(
   const { options, plugin, exportName, runtime, engine } = live
   const { url, host, bodyLimit, description, timing } = options
   const allHooks = hooksOf(given, options)
-  const isPlain = !timing && !allHooks && Object.keys(options.headers).length === 0
-  const isDirect = given.isUnwatched === true && isPlain && options.contract === 'raw'
-  const named = isDirect ? openDirect(options) : openContract(options.contract, options)
-  const contract = pool.shared.meters ? meterContract(named) : named
+  const isUnwatched = given.isUnwatched === true && !allHooks
+  const { contract, isDirect } = openRouteContract(options, isUnwatched)
   const config: ServedRoute = {
     methods: methods.length === app.supportedMethods.length ? ['*'] : methods,
     url: app.prefix + url,
@@ -94,18 +88,14 @@ function addRoute(
       counts: [pool.countsOf(live), pool.countsOf(next.route)],
     },
   }
-  const runOf = (exportName: string, engine: Engine): RunCall => {
-    const calls = { exportName, contract, holder: { engine }, isDirect }
-    return atEndOfTurn(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), calls.holder)
+  const runOf = ({ exportName, instances, listeners }: OpenRoute, version?: VersionCounts): RunCall => {
+    const observe = observeCalls({ ...listeners, timing, version })
+    const calls = { exportName, contract, isDirect, engine: instances, observe }
+    return atEndOfTurn(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), instances)
   }
+  const countedRunOf = (version: OpenRoute) => runOf(version, pool.countsOf(version))
   // Where calls are not split, nothing stands between a route and its instances.
-  let run = runOf(exportName, live.instances)
-  if (next) {
-    const counted = (version: OpenRoute) =>
-      runOf(version.exportName, countCalls(version.instances, pool.countsOf(version)))
-    const choose = chooseVersion(counted(live), counted(next.route), next.percent)
-    run = (request, reply) => choose()(request, reply)
-  }
+  const run = next ? splitCalls(countedRunOf(live), countedRunOf(next.route), next.percent) : runOf(live)
   try {
     app.route({
       method: [...methods],
@@ -114,16 +104,28 @@ function addRoute(
       bodyLimit,
       config: { wasmServe: config },
       exposeHeadRoute: false, // it is among the methods
-      onRequest: [
-        ...(given.isOwnApp ? [] : [acceptAnyContentType]),
-        ...addHeaders(options.headers),
-        ...(timing ? [timingHooks.onRequest] : []),
-      ],
-      ...(timing && { onSend: timingHooks.onSend }),
+      onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(options.headers)],
+      ...(timing && { onSend: addServerTiming }),
       handler: serveRoute(run, bodyLimit),
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })
+  }
+}
+
+/**
+ * Splits calls between two versions. Nothing is left to chance: of any 100 calls in a row exactly `percent` go to the
+ * second, and they are spread evenly.
+ *
+ * @param percent - From 0 to 100.
+ */
+function splitCalls(first: RunCall, second: RunCall, percent: number): RunCall {
+  let owed = 0
+  return (request, reply) => {
+    owed += percent
+    if (owed < 100) return first(request, reply)
+    owed -= 100
+    second(request, reply)
   }
 }
 

@@ -1,7 +1,8 @@
 // Not the global one: tests put a simulated clock in its place.
 import { setImmediate } from 'node:timers'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { EngineHolder, RunCall } from './route.ts'
+import type { Engine } from '../engine/engine.ts'
+import type { RunCall } from './route.ts'
 
 /**
  * Runs the calls that came in one turn of the event loop together at its end, those of all routes: first what has come
@@ -13,11 +14,8 @@ import type { EngineHolder, RunCall } from './route.ts'
  *
  * @param turns - Default: those of the process, because all of its servers share one event loop.
  */
-export function atEndOfTurn(run: RunCall, holder: EngineHolder, turns = processTurns): RunCall {
-  return (request, reply) => {
-    if (holder.engine.name === 'inline') turns.add(run, request, reply)
-    else run(request, reply)
-  }
+export function atEndOfTurn(run: RunCall, engine: Pick<Engine, 'name'>, turns = processTurns): RunCall {
+  return engine.name === 'inline' ? (request, reply) => turns.add(run, request, reply) : run
 }
 
 /** A turn with fewer calls than this is quiet: to wait for its end costs 1 us a call, and gains nothing. */

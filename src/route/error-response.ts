@@ -72,7 +72,6 @@ function toKnownError(error: FastifyError, { routeOptions }: FastifyRequest): Kn
 
 function sendError(error: KnownError, request: FastifyRequest, reply: FastifyReply): void {
   setCommonHeaders(reply)
-  request.callTiming?.failed(error.code)
   if (error instanceof GuestError) {
     request.log.debug({ code: error.code, ...(error.cause as object | undefined) }, 'the guest said no')
     const { wasmServe } = request.routeOptions.config

@@ -2,8 +2,8 @@ import type { HostOperations } from '../engine/workers/host-bridge.ts'
 import { encodeHeaders } from '../guest/outbound/client.ts'
 import { type GuestRequest, parseGuestRequest } from '../guest/outbound/guest-request.ts'
 import type { Outbound, OutboundLimits } from '../guest/outbound/outbound.ts'
+import type { Caller } from '../observe/observe.ts'
 import { type HttpResponse, httpFailure } from '../runtime/kernel-http.ts'
-import type { Caller } from '../runtime/runtime.ts'
 
 /**
  * Sends what a guest gave to Extism's `http_request`. What is refused, or fails, is an answer with status 0 and the
@@ -17,7 +17,7 @@ export async function sendForGuest(
   caller?: Caller,
 ): Promise<HttpResponse> {
   try {
-    const request = withHeaders(parseGuestRequest(json), caller?.outboundHeaders?.())
+    const request = withHeaders(parseGuestRequest(json), caller?.observer?.outboundHeaders?.())
     const response = await outbound.fetch(request, body, limits)
     return { status: response.status, headers: encodeHeaders(response.headers), body: response.body }
   } catch (error) {

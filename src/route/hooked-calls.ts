@@ -1,8 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { setCommonHeaders } from '../contract/common-headers.ts'
+import type { CallObserver } from '../observe/observe.ts'
 import type { CallHooks, FailedCall, GuestResult } from '../options/call-hooks.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { type Calls, type RunCall, sendFailure } from './route.ts'
+import { type Calls, RequestCaller, type RunCall, sendFailure } from './route.ts'
 
 /** Hooks of one kind, in the order in which they are called. */
 export type RouteHooks = { readonly [Kind in keyof CallHooks]-?: readonly NonNullable<CallHooks[Kind]>[] }
@@ -20,7 +21,7 @@ export function hooksOf(ofAll: CallHooks, own: CallHooks): RouteHooks | undefine
 
 /** As {@link runCalls}, with hooks around each call. Hooks that watch run when the answer is on its way. */
 export function runHookedCalls(
-  { exportName, contract, holder }: Calls,
+  { exportName, contract, engine, observe }: Calls,
   { onCall, onResult, onError }: RouteHooks,
   route: ServedRoute,
 ): RunCall {
@@ -32,16 +33,20 @@ export function runHookedCalls(
   const run = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     setCommonHeaders(reply)
     let madeAt: number | undefined
+    let observer: CallObserver | undefined
     const ms = () => (madeAt === undefined ? 0 : performance.now() - madeAt)
     try {
       const input = await prepare(request)
       madeAt = performance.now()
-      const output = await holder.engine.call(exportName, input, request)
+      observer = observe?.(request)
+      const output = await engine.call(exportName, input, new RequestCaller(request, observer))
+      observer?.returned()
       const result = { route, request, output, ms: ms() }
       contract.answer(output, reply)
+      observer?.settled('ok')
       tell(onResult, result, 'onResult')
     } catch (thrown) {
-      const failure = { route, request, error: sendFailure(thrown, reply), ms: ms() }
+      const failure = { route, request, error: sendFailure(thrown, reply, observer), ms: ms() }
       tell(onError, failure, 'onError')
     }
   }

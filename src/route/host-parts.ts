@@ -1,12 +1,14 @@
 import { kvOperations, varOperations } from '../engine/workers/bridged-services.ts'
 import type { HostOperations } from '../engine/workers/host-bridge.ts'
 import type { HostPart } from '../engine/workers/protocol.ts'
+import type { Outbound } from '../guest/outbound/outbound.ts'
 import { type KvClient, serveKv } from '../guest/store/kv.ts'
-import { meterOutbound } from '../observe/metered-outbound.ts'
-import type { RouteMeter } from '../observe/route-meter.ts'
+import type { Counts } from '../observe/counts.ts'
+import type { OutboundResult, RouteMeter } from '../observe/metrics.ts'
+import type { Caller } from '../observe/observe.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import type { Caller, InstanceSettings } from '../runtime/runtime.ts'
+import type { InstanceSettings } from '../runtime/runtime.ts'
 import type { SharedVars } from './shared-vars.ts'
 
 /** What a route's guests reach beyond their instance. It lives on the main thread; threads ask for it. */
@@ -88,6 +90,32 @@ async function openHttp({ outbound: where }: ResolvedRoute, meter: RouteMeter | 
         sendForGuest(outbound, request.slice(), body.slice(), limits, caller),
     },
     operations: httpOperations(outbound),
+    close: () => outbound.close(),
+  }
+}
+
+/** The result of a request that failed, by the code of the error. */
+const RESULT_OF: Readonly<Record<string, OutboundResult>> = {
+  WASM_SERVE_OUTBOUND_REQUEST_INVALID: 'invalid',
+  WASM_SERVE_OUTBOUND_REFUSED: 'refused',
+  WASM_SERVE_OUTBOUND_TIMEOUT: 'timeout',
+  WASM_SERVE_OUTBOUND_TOO_LARGE: 'too_large',
+}
+
+/** Counts the results of the guests' HTTP requests. */
+function meterOutbound(outbound: Outbound, counts: Counts<OutboundResult>): Outbound {
+  return {
+    async fetch(...request) {
+      try {
+        const response = await outbound.fetch(...request)
+        counts.count(`${Math.floor(response.status / 100)}xx` as OutboundResult)
+        return response
+      } catch (error) {
+        const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+        counts.count(RESULT_OF[code] ?? 'failed')
+        throw error
+      }
+    },
     close: () => outbound.close(),
   }
 }

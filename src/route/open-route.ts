@@ -4,13 +4,13 @@ import { openInline } from '../engine/inline.ts'
 import type { GuestProcesses } from '../engine/subprocess/process-group.ts'
 import { openSubprocess } from '../engine/subprocess/subprocess.ts'
 import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
-import { watchRuntime } from '../engine/watched-runtime.ts'
 import { tryInThread } from '../engine/workers/trial.ts'
 import { openWorkers } from '../engine/workers/workers.ts'
 import { RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
 import { loadFunctions } from '../guest/functions-module.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
-import type { MeterLabels } from '../observe/route-meter.ts'
+import type { MeterLabels, RouteMeter } from '../observe/metrics.ts'
+import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
 import { type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import { chooseExport } from '../plugin/callable.ts'
@@ -40,8 +40,8 @@ export interface ChosenRoute {
   readonly parts: HostParts
   /** Those of the server. */
   readonly processes: GuestProcesses
-  /** The engine with what is to be known of its calls: counted, with spans. */
-  observed(engine: Engine): Engine
+  /** Metrics and traces, where they are asked for. */
+  readonly listeners: Pick<CallListeners, 'traces'> & { readonly meter: RouteMeter | undefined }
   /** Takes back what was made for it. */
   close(): Promise<void>
 }
@@ -83,12 +83,12 @@ export async function chooseRoute(
     engine,
     parts,
     processes: shared.processes,
-    observed(engine) {
-      const counted = (meter && meters?.engine(engine, meter)) ?? engine
-      return tracing?.engine(counted, labels) ?? counted
+    listeners: {
+      meter,
+      traces: tracing?.of({ ...labels, function: exportName, engine: engine.name }),
     },
     async close() {
-      if (meter) meters?.unused(meter)
+      meter?.release()
       await parts.close()
     },
   }
@@ -192,7 +192,9 @@ export function openRoute(
   for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
   const isWatched = stallMs > 0 && route.engine.name === 'inline'
   const watch = isWatched ? openWatch(route, url, stallMs, log) : undefined
-  const instances = route.observed(openEngine(route, watch, log))
+  const instances = openEngine(route, watch, log)
+  const { meter } = route.listeners
+  meter?.opened(instances)
   return {
     ...route,
     instances,
@@ -200,6 +202,7 @@ export function openRoute(
       try {
         await instances.close()
       } finally {
+        meter?.closed(instances)
         watch?.close()
         await route.parts.close()
       }
@@ -215,12 +218,12 @@ function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: Fast
   }
   if (engine.name === 'subprocess') return openSubprocess(subprocessOptions(route, engine, settings))
   const { maxQueue } = options
-  const runtime = watch ? watchRuntime(route.runtime, watch) : route.runtime
   return openInline({
     plugin: compiledPlugin(plugin),
-    runtime,
+    runtime: route.runtime,
     settings: { ...settings, ...parts.direct },
     maxQueue,
+    watch,
     ...options.isolation,
   })
 }

@@ -1,4 +1,4 @@
-import type { VersionCounts } from '../engine/version-counts.ts'
+import type { VersionCounts } from '../observe/observe.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'

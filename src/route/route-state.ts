@@ -1,9 +1,9 @@
 import type { HostFunctions } from '../guest/host-functions.ts'
-import { type KvClient, serveKv } from '../guest/store/kv.ts'
+import { type KvClient, type KvReply, serveKv } from '../guest/store/kv.ts'
 import { kvImports, waitsForKv, withKv } from '../guest/store/kv-functions.ts'
-import { syncOf } from '../guest/store/store.ts'
-import { meterKv } from '../observe/metered-kv.ts'
-import type { RouteMeter } from '../observe/route-meter.ts'
+import { type MaybePromise, syncOf } from '../guest/store/store.ts'
+import type { Counts } from '../observe/counts.ts'
+import type { KvResult, RouteMeter } from '../observe/metrics.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { SharedStore } from './shared-store.ts'
@@ -55,4 +55,32 @@ export function waitsForStore(
     call: () => ({ problem: 'unavailable', message: 'it is not open' }),
   }
   return waitsForKv(withKv(users, imports, client), imports)
+}
+
+/** Counts the results of the guests' operations on the store. */
+function meterKv(client: KvClient, counts: Counts<KvResult>): KvClient {
+  return {
+    sync: client.sync,
+    call(operation, ...args) {
+      const reply = client.call(operation, ...args)
+      const count = (reply: KvReply<unknown>) => {
+        counts.count(`${operation} ${'problem' in reply ? reply.problem : 'ok'}`)
+      }
+      return withCount(reply, count)
+    },
+  }
+}
+
+function withCount<Reply extends KvReply<unknown>>(
+  reply: MaybePromise<Reply>,
+  count: (reply: Reply) => void,
+): MaybePromise<Reply> {
+  if (reply instanceof Promise) {
+    return reply.then((settled) => {
+      count(settled)
+      return settled
+    })
+  }
+  count(reply)
+  return reply
 }

@@ -2,24 +2,19 @@ import { inspect } from 'node:util'
 import { isNativeError } from 'node:util/types'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { setCommonHeaders } from '../contract/common-headers.ts'
-import type { Contract } from '../contract/contract.ts'
+import type { RouteContract } from '../contract/direct.ts'
 import type { Engine } from '../engine/engine.ts'
 import { PendingCall } from '../engine/pending-call.ts'
 import { InternalError } from '../errors/errors.ts'
+import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../observe/observe.ts'
 import { hasBody, isTooLarge, readBody } from './body.ts'
 
-/** Holds a route's engine, so that a reload is one assignment. */
-export interface EngineHolder {
-  engine: Engine
-}
-
 /** What a route calls, and how. */
-export interface Calls {
+export interface Calls extends RouteContract {
   readonly exportName: string
-  readonly contract: Contract
-  readonly holder: EngineHolder
-  /** Whether the contract says what every answer carries: see {@link openDirect}. */
-  readonly isDirect?: boolean
+  readonly engine: Engine
+  /** Makes the observer of a call. None: nothing listens. */
+  readonly observe: ObserveCall | undefined
 }
 
 /** Answers a request whose body was read. Nothing is thrown: a failure is an answer. */
@@ -49,29 +44,55 @@ export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod 
   }
 }
 
+/** A request as an engine sees it. */
+export class RequestCaller implements Caller {
+  readonly log: Caller['log']
+  readonly host: FastifyRequest
+  readonly observer: CallObserver | undefined
+
+  constructor(request: FastifyRequest, observer: CallObserver | undefined) {
+    this.log = request.log
+    this.host = request
+    this.observer = observer
+  }
+
+  get isGone(): boolean {
+    return this.host.raw.socket.destroyed
+  }
+}
+
 /** Takes a request through the contract to the guest, and its output back. */
-export function runCalls({ exportName, contract, holder, isDirect = false }: Calls): RunCall {
-  const answer = (output: Uint8Array, reply: FastifyReply): void => {
+export function runCalls({ exportName, contract, isDirect, engine, observe }: Calls): RunCall {
+  const answer = (output: Uint8Array, reply: FastifyReply, observer: CallObserver | undefined): void => {
     try {
+      observer?.returned()
       contract.answer(output, reply)
+      observer?.settled('ok')
     } catch (thrown) {
-      sendFailure(thrown, reply)
+      sendFailure(thrown, reply, observer)
     }
+  }
+  const answerLater = (
+    output: PromiseLike<Uint8Array>,
+    reply: FastifyReply,
+    observer: CallObserver | undefined,
+  ): void => {
+    const onOutput = (bytes: Uint8Array) => answer(bytes, reply, observer)
+    const onError = (thrown: unknown) => void sendFailure(thrown, reply, observer)
+    if (output instanceof PendingCall) output.tell(onOutput, onError)
+    else output.then(onOutput, onError)
   }
   return (request, reply) => {
     if (!isDirect) setCommonHeaders(reply)
+    let observer: CallObserver | undefined
     try {
-      const output = holder.engine.call(exportName, contract.input(request), request)
-      if (output instanceof Uint8Array) {
-        contract.answer(output, reply)
-        return
-      }
-      const answerLater = (bytes: Uint8Array) => answer(bytes, reply)
-      const fail = (thrown: unknown) => void sendFailure(thrown, reply)
-      if (output instanceof PendingCall) output.tell(answerLater, fail)
-      else output.then(answerLater, fail)
+      const input = contract.input(request)
+      observer = observe?.(request)
+      const output = engine.call(exportName, input, new RequestCaller(request, observer))
+      if (output instanceof Uint8Array) answer(output, reply, observer)
+      else answerLater(output, reply, observer)
     } catch (thrown) {
-      sendFailure(thrown, reply)
+      sendFailure(thrown, reply, observer)
     }
   }
 }
@@ -85,9 +106,13 @@ function show(thrown: unknown): string {
 }
 
 /** Answers with what was thrown. @returns it as an error: anything else, Fastify would send with a 200. */
-export function sendFailure(thrown: unknown, reply: FastifyReply): Error {
+export function sendFailure(thrown: unknown, reply: FastifyReply, observer: CallObserver | undefined): Error {
   const isError = thrown instanceof Error || isNativeError(thrown) // of this realm, or of another
   const error = isError ? thrown : new InternalError({ cause: { thrown: show(thrown) } })
+  if (observer) {
+    const code = 'code' in error ? String(error.code) : ''
+    observer.settled(outcomeOf(code), code)
+  }
   reply.send(error)
   return error
 }

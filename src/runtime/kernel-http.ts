@@ -1,5 +1,5 @@
-import type { Caller } from '../guest/caller.ts'
 import type { GuestLog } from '../observe/log/guest-log.ts'
+import type { Caller } from '../observe/observe.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 
 /** What came back. */

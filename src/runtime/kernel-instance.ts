@@ -9,6 +9,7 @@ import {
 import { brokenCall } from '../guest/host-functions.ts'
 import type { OwnVars } from '../guest/vars.ts'
 import type { GuestLog } from '../observe/log/guest-log.ts'
+import type { Caller } from '../observe/observe.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import { START } from '../plugin/start.ts'
 import type { HttpCalls } from './kernel-http.ts'
@@ -16,7 +17,7 @@ import type { Linked } from './kernel-link.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import type { CallContexts } from './linked-call-context.ts'
 import type { MemoryWorth } from './renewal.ts'
-import type { Caller, Instance } from './runtime.ts'
+import type { Instance } from './runtime.ts'
 import { ProcExit, type ProgramStreams, type Wasi } from './wasi/wasi.ts'
 
 /** What an instance of the kernel is made of. */

@@ -1,8 +1,8 @@
 import { type Block, BlockCopy } from '../guest/block-copy.ts'
 import type { CallContext } from '../guest/call-context.ts'
-import type { Caller } from '../guest/caller.ts'
 import type { Vars } from '../guest/vars.ts'
 import type { GuestLogLevel } from '../observe/log/guest-log.ts'
+import type { Caller } from '../observe/observe.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 
 /** What contexts reach of an instance. */
@@ -59,7 +59,8 @@ class LinkedCallContext implements CallContext {
   }
 
   hostContext<T = Caller>(): T | null {
-    return (this.#caller as T | undefined) ?? null
+    const caller = this.#caller
+    return ((caller?.host ?? caller) as T | undefined) ?? null
   }
 
   alloc(size: bigint | number): bigint {

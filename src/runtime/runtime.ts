@@ -1,12 +1,10 @@
-import type { Caller } from '../guest/caller.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import type { Vars } from '../guest/vars.ts'
 import type { Log, LogLimits } from '../observe/log/guest-log.ts'
+import type { Caller } from '../observe/observe.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { GuestHttp, HttpErrors } from './kernel-http.ts'
 import type { WasiOptions } from './wasi/wasi.ts'
-
-export type { Caller } from '../guest/caller.ts'
 
 /** What joins a guest and its host: it opens instances of plug-ins. */
 export interface Runtime {

@@ -9,6 +9,7 @@ import {
 } from '../errors/errors.ts'
 import { brokenCall, describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
+import type { Caller } from '../observe/observe.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
@@ -17,7 +18,7 @@ import { initialisersOf } from '../plugin/start.ts'
 import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-http.ts'
 import { startGuest } from './kernel-start.ts'
 import { MAIN, planLinks } from './link-plan.ts'
-import type { Caller, Instance, InstanceSettings, Runtime } from './runtime.ts'
+import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
 
 const { createPlugin } = await importQuietly()
 
@@ -203,7 +204,7 @@ class SdkInstance implements Instance {
     this.#hostErrors.last = undefined
     try {
       // A copy, because the SDK lets the guest write into an array that fills its buffer.
-      await this.#guest.call(exportName, new Uint8Array(input), caller)
+      await this.#guest.call(exportName, new Uint8Array(input), caller.host ?? caller)
     } catch (thrown) {
       throw toCallError(thrown, exportName, this.#hostErrors.last)
     } finally {

@@ -4,7 +4,7 @@ import { RouteNotFoundError } from '../errors/errors.ts'
 import { noteArrival, openAccessLog } from '../observe/log/access-log.ts'
 import { requestId } from '../observe/log/request-id.ts'
 import { openRequestLog } from '../observe/log/request-log.ts'
-import type { Tracing } from '../observe/tracing.ts'
+import type { Tracing } from '../observe/traces.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { addRoutes } from '../route/add-routes.ts'
@@ -102,7 +102,7 @@ function refuseSchemas(): never {
 
 /** Loaded by those who ask for it. */
 async function openTracingOf({ tracing }: VersionedOptions): Promise<Tracing> {
-  return tracing ?? (await import('../observe/tracing.ts')).openTracing()
+  return tracing ?? (await import('../observe/traces.ts')).openTracing()
 }
 
 function hasEdge(options: CheckedServerOptions): boolean {

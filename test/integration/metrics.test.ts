@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
 import { METRICS } from '../../src/admin/metric-table.ts'
-import type { Engine } from '../../src/engine/engine.ts'
-import { Histogram } from '../../src/observe/histogram.ts'
-import { Meters } from '../../src/observe/meters.ts'
+import { Histogram } from '../../src/observe/counts.ts'
+import { Meters, type StatsSource } from '../../src/observe/metrics.ts'
 import { type EngineStats, NO_STATS } from '../../src/observe/stats.ts'
 import { listenBoth } from '../support/admin.ts'
 import { file, guest } from '../support/guest.ts'
@@ -24,17 +23,9 @@ function valueIn(metrics: Map<string, number>, name: string, labels = ''): numbe
   return found[0]?.[1]
 }
 
-/** An engine that says so of itself. */
-function fakeEngine(stats: Partial<EngineStats> = {}): { engine: Engine } {
-  const engine: Engine = {
-    name: 'inline',
-    trouble: undefined,
-    ready: Promise.resolve(),
-    stats: { ...NO_STATS, ...stats },
-    call: () => new Uint8Array(),
-    close: async () => undefined,
-  }
-  return { engine }
+/** An engine with these stats. */
+function fakeEngine(stats: Partial<EngineStats> = {}): StatsSource {
+  return { stats: { ...NO_STATS, ...stats } }
 }
 
 async function send(url: string, bodies: readonly string[]): Promise<number[]> {
@@ -196,29 +187,29 @@ test('a histogram puts a value into the bucket whose bound is not below it', () 
   expect(histogram.sum).toBe(7.5)
 })
 
-test('a server that is reloaded for ever does not tell more and more', async () => {
+test('a server that is reloaded for ever does not tell more and more', () => {
   const meters = new Meters()
-  const { engine } = fakeEngine()
+  const engine = fakeEngine()
   for (let version = 0; version < 500; version++) {
     const meter = meters.of({ route: '/', plugin: 'p', digest: String(version) })
-    const metered = meters.engine(engine, meter)
-    meter.outcomes.count('ok')
-    await metered.close()
+    meter.opened(engine)
+    meter.count({ queueMs: undefined, guestMs: undefined }, 'ok')
+    meter.closed(engine)
   }
   expect(meters.all.length).toBeLessThanOrEqual(101)
   expect(meters.all.reduce((sum, { outcomes }) => sum + outcomes.of('ok'), 0)).toBe(500)
   expect(meters.all.find(({ labels }) => labels.digest === 'other')?.outcomes.of('ok')).toBe(400)
 })
 
-test('a version that comes back counts on, and what a closed one did is kept', async () => {
+test('a version that comes back counts on, and what a closed one did is kept', () => {
   const meters = new Meters()
   const labels = { route: '/', plugin: 'p', digest: 'a' }
   const first = fakeEngine({ restarted: 2, waiting: 3 })
-  const metered = meters.engine(first.engine, meters.of(labels))
+  meters.of(labels).opened(first)
   expect(meters.of(labels).stats).toMatchObject({ restarted: 2, waiting: 3 })
-  await metered.close()
+  meters.of(labels).closed(first)
   expect(meters.of(labels).stats).toMatchObject({ restarted: 2, waiting: 0 })
-  meters.engine(fakeEngine({ restarted: 1, waiting: 1 }).engine, meters.of({ ...labels }))
+  meters.of({ ...labels }).opened(fakeEngine({ restarted: 1, waiting: 1 }))
   expect(meters.of(labels).stats).toMatchObject({ restarted: 3, waiting: 1 })
   expect(meters.all.length).toBe(1)
 })

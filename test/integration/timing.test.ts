@@ -1,8 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { openInline } from '../../src/engine/inline.ts'
+import { ObservedCall, renderServerTiming } from '../../src/observe/observe.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
-import { CallTiming } from '../../src/route/call-timing.ts'
-import { renderTiming } from '../../src/route/timing.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
 import { file, guestBytes } from '../support/guest.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
@@ -55,10 +54,10 @@ async function askAtOnce(calls: number, maxQueue: number): Promise<Record<string
   onTestFinished(() => engine.close())
   await engine.ready
   const ask = async () => {
-    const callTiming = new CallTiming()
-    const call = async () => engine.call('spin', new Uint8Array(65_536), { log: keepLog(), callTiming })
+    const observer = new ObservedCall({})
+    const call = async () => engine.call('spin', new Uint8Array(65_536), { log: keepLog(), observer })
     await call().catch(() => undefined) // a failure has a header too
-    return durations(renderTiming(callTiming))
+    return durations(renderServerTiming(observer))
   }
   return Promise.all(Array.from({ length: calls }, ask))
 }

@@ -75,9 +75,10 @@ test('the call of a client that went away while it waited is not run', async () 
   const engine = await open('moody', { timeoutMs: 200 })
   await engine.ready
   const running = await hang(engine)
-  const [log, socket] = [keepLog(), { destroyed: false }]
-  const abandoned = callText(engine, 'answer', 'G', { log, raw: { socket } })
-  socket.destroyed = true
+  const log = keepLog()
+  const client = { log, isGone: false }
+  const abandoned = callText(engine, 'answer', 'G', client)
+  client.isGone = true
   await expect(abandoned).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
   await running.ended
   expect(log.lines).toEqual([])
@@ -87,7 +88,7 @@ test('those that went away make room for others', async () => {
   const engine = await open('moody', { timeoutMs: 200, maxQueue: 1 })
   await engine.ready
   const running = await hang(engine)
-  const abandoned = callText(engine, 'answer', 'a', { log: keepLog(), raw: { socket: { destroyed: true } } })
+  const abandoned = callText(engine, 'answer', 'a', { log: keepLog(), isGone: true })
   const other = callText(engine, 'answer', 'b')
   await expect(abandoned).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
   expect(await other).toBe('b')
@@ -186,10 +187,11 @@ test('calls do not wait for a thread that something else holds', async () => {
 test('the call of a client that goes away is not run, though it was handed over ahead', async () => {
   const engine = await open('moody', { timeoutMs: 300 })
   await Promise.all(Array.from({ length: 300 }, (_, i) => callText(engine, 'answer', `${i}`)))
-  const [log, socket] = [keepLog(), { destroyed: false }]
+  const log = keepLog()
+  const client = { log, isGone: false }
   const looping = callText(engine, 'answer', 'L')
-  const abandoned = callText(engine, 'answer', 'G', { log, raw: { socket } })
-  socket.destroyed = true
+  const abandoned = callText(engine, 'answer', 'G', client)
+  client.isGone = true
   await expect(abandoned).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
   await expect(looping).rejects.toMatchObject({ statusCode: 504 })
   expect(log.lines).toEqual([])

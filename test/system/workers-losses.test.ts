@@ -129,18 +129,19 @@ interface Made {
   readonly step: Step
   readonly text: string
   readonly log: KeptLog
-  readonly socket: { destroyed: boolean }
+  readonly client: { isGone: boolean }
   readonly outcome: Promise<string>
 }
 
 function make(engine: Engine, step: Step, serial: number): Made {
   const text = `${step.mood}${serial}`.padEnd(step.isLarge ? 50_000 : 0, '.')
-  const [log, socket] = [keepLog(), { destroyed: false }]
-  const outcome = callText(engine, 'run', text, { log, raw: { socket } }).then(
+  const log = keepLog()
+  const client = { log, isGone: false }
+  const outcome = callText(engine, 'run', text, client).then(
     (answer) => (answer === text ? 'ok' : `the answer ${answer.slice(0, 20)}`),
     (error: { code: string }) => error.code,
   )
-  return { step, text, log, socket, outcome }
+  return { step, text, log, client, outcome }
 }
 
 test('every call ends once, as it should: nothing is lost but the calls that ran when their thread ended', async () => {
@@ -156,18 +157,18 @@ test('every call ends once, as it should: nothing is lost but the calls that ran
         for (const [i, each] of steps.entries()) {
           const last = make(engine, each, i)
           made.push(last)
-          for (const { step, socket } of made.slice(-4)) {
-            const age = made.length - 1 - made.findIndex((one) => one.socket === socket)
-            if (step.patience === age) socket.destroyed = true
+          for (const { step, client } of made.slice(-4)) {
+            const age = made.length - 1 - made.findIndex((one) => one.client === client)
+            if (step.patience === age) client.isGone = true
           }
           if (each.pause === 'turn') await new Promise(setImmediate)
           if (each.pause === 'answer') await last.outcome
         }
         await Promise.all(made.map(({ outcome }) => outcome))
         await engine.close()
-        for (const { step, text, log, socket, outcome } of made) {
+        for (const { step, text, log, client, outcome } of made) {
           const came = await outcome
-          const isGone = socket.destroyed && came === 'WASM_SERVE_CLIENT_GONE'
+          const isGone = client.isGone && came === 'WASM_SERVE_CLIENT_GONE'
           expect([text, came]).toEqual([text, isGone ? came : ENDS[step.mood]])
           expect([text, log.lines.length]).toEqual([text, came === 'ok' ? 1 : 0]) // how often it ran
         }

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { renderOperations } from '../../scripts/readme-tables.ts'
 import { METRICS } from '../../src/admin/metric-table.ts'
-import { OUTCOMES } from '../../src/observe/outcome.ts'
+import { OUTCOMES } from '../../src/observe/observe.ts'
 import { listenBoth } from '../support/admin.ts'
 import { guest } from '../support/guest.ts'
 

@@ -2,7 +2,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { atEndOfTurn, MAX_BATCH, MIN_BATCH, Turns } from '../../src/route/end-of-turn.ts'
-import type { EngineHolder } from '../../src/route/route.ts'
 
 const reply = {} as FastifyReply
 const request = (id: number) => ({ id: String(id) }) as FastifyRequest
@@ -13,7 +12,7 @@ function open(
   turns = new Turns(),
 ): { call: (id: number) => void; ran: string[] } {
   const ran: string[] = []
-  const run = atEndOfTurn(({ id }) => void ran.push(id), { engine: { name } } as EngineHolder, turns)
+  const run = atEndOfTurn(({ id }) => void ran.push(id), { name }, turns)
   return { call: (id) => run(request(id), reply), ran }
 }
 
@@ -173,7 +172,7 @@ test('one that throws does not take the others with it', async () => {
       ran.push(id)
       if (id === '2') throw bug
     },
-    { engine: { name: 'inline' } } as EngineHolder,
+    { name: 'inline' },
     new Turns(),
   )
   for (const id of [1, 2, 3, 4]) run(request(id), reply)

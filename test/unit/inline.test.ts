@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Engine, EngineOptions } from '../../src/engine/engine.ts'
-import { openInline } from '../../src/engine/inline.ts'
+import type { Engine } from '../../src/engine/engine.ts'
+import { type InlineOptions, openInline } from '../../src/engine/inline.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
@@ -12,7 +12,7 @@ const bytes = (text: string) => new Uint8Array(Buffer.from(text))
 const caller = { log: keepLog() }
 
 /** An engine whose opening is not waited for; closed when the test ends. */
-async function open(name: string, options: Partial<EngineOptions> = {}): Promise<Engine> {
+async function open(name: string, options: Partial<InlineOptions> = {}): Promise<Engine> {
   const engine = openInline({
     plugin: await loadPlugin(guest(name)),
     runtime: sdk,

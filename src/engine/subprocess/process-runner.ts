@@ -1,7 +1,7 @@
 import { InstanceStartError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { LineRate } from '../../observe/log/line-rate.ts'
-import type { Caller } from '../../runtime/runtime.ts'
+import type { Caller } from '../../observe/observe.ts'
 import type { PendingCall } from '../pending-call.ts'
 import { fromFailure } from '../workers/call-failure.ts'
 import type { HeldTime } from '../workers/held-time.ts'
@@ -292,7 +292,7 @@ class ProcessRunner implements Runner, Tenant {
     this.#given.shift()
     this.#beginCall()
     this.hasRun = true
-    first.call.caller.callTiming?.ended(ms)
+    first.call.caller.observer?.ended(ms)
     if (error) first.call.reject(error)
     else first.call.resolve(payload)
     if (error instanceof InstanceStartError) this.#owner.broken(this, error)

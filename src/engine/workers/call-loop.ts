@@ -1,5 +1,5 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
-import type { Caller } from '../../runtime/runtime.ts'
+import type { Caller } from '../../observe/observe.ts'
 import type { InlineEngine } from '../inline.ts'
 import { CALL, type WorkerStart } from './protocol.ts'
 import type { Reporter } from './reporter.ts'

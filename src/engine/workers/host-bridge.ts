@@ -1,5 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
-import type { Caller } from '../../runtime/runtime.ts'
+import type { Caller } from '../../observe/observe.ts'
 import type { HostAnswer, HostRequest } from './protocol.ts'
 import type { Stamp } from './stamp.ts'
 

@@ -282,7 +282,7 @@ export class WorkerThread implements Runner {
     this.#forget(given)
     this.#hasRun = true
     this.#silentSince = this.#load > 0 ? performance.now() : undefined
-    given.call.caller.callTiming?.ended(ms)
+    given.call.caller.observer?.ended(ms)
     if (kind === ANSWER.output) given.call.resolve(payload)
     else this.#fail(given.call, fromFailure(JSON.parse(utf8.decode(payload))))
     this.#owner.answered(this, ms)

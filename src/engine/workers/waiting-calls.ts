@@ -80,5 +80,5 @@ export class WaitingCalls {
 
 /** Whether there is nobody left to tell. */
 export function isGone({ caller }: PendingCall): boolean {
-  return caller.raw?.socket.destroyed === true
+  return caller.isGone === true
 }

@@ -5,8 +5,8 @@ import {
   ShuttingDownError,
   WorkerLostError,
 } from '../../errors/errors.ts'
+import type { Caller } from '../../observe/observe.ts'
 import type { EngineStats } from '../../observe/stats.ts'
-import type { Caller } from '../../runtime/runtime.ts'
 import { type Endable, trackEndable } from '../end-calls.ts'
 import type { Engine } from '../engine.ts'
 import { PendingCall } from '../pending-call.ts'
@@ -120,7 +120,7 @@ class WorkersEngine implements Engine, Endable {
   call(exportName: string, input: Uint8Array, caller: Caller): PendingCall {
     if (this.#isClosed) throw new EngineClosedError()
     const { refusal } = this.#roster
-    caller.callTiming?.asked()
+    caller.observer?.queued()
     if (refusal) throw refusal
     const call = new PendingCall(exportName, input, caller)
     this.#waiting.push(call, this.#expectedMs())
@@ -261,7 +261,7 @@ class WorkersEngine implements Engine, Endable {
     this.#timeouts++
     this.#roster.retire(thread) // first: the answers that it has given make room, and it may get no calls
     const call = thread.drop(running)
-    call?.caller.callTiming?.ended(monotonicMs() - running.since)
+    call?.caller.observer?.ended(monotonicMs() - running.since)
     call?.reject(new DeadlineError(call.exportName, timeoutMs))
   }
 
@@ -276,7 +276,6 @@ class WorkersEngine implements Engine, Endable {
     const again = lost.filter((call) => this.#options.idempotent && call.tries++ === 0)
     for (const call of lost) {
       if (again.includes(call)) continue
-      call.caller.callTiming?.lost()
       call.reject(new WorkerLostError(call.exportName, { cause: reason }))
     }
     this.#waiting.unshift([...again, ...unbegun])

@@ -1,0 +1,201 @@
+import type { FastifyRequest, onSendHookHandler } from 'fastify'
+import type { Log } from './log/guest-log.ts'
+
+/** Everything that an engine needs from the caller of a guest. It is not a Fastify request. */
+export interface Caller {
+  /** Takes what the guest logs during the call. */
+  readonly log: Log
+  /**
+   * Whether nobody waits for the answer any more. It is read while the call waits for an instance: an `AbortSignal`
+   * would cost each request a listener, and this costs nothing. Default: somebody waits.
+   */
+  readonly isGone?: boolean
+  /** Listens to the call. Default: nothing listens. */
+  readonly observer?: CallObserver | undefined
+  /** What host functions get from `hostContext()`: on a route the Fastify request. Default: the caller itself. */
+  readonly host?: unknown
+}
+
+/** Listens to one call: the engine reports its way to the guest, the route how it ended. */
+export interface CallObserver {
+  /** The engine has the call: it waits for an instance. */
+  queued(): void
+  /** The guest begins. */
+  started(): void
+  /** The guest has ended. @param guestMs - How long it ran in milliseconds, where `started` was not reported. */
+  ended(guestMs?: number): void
+  /** The guest's output is there. The contract has not made an answer of it yet. */
+  returned(): void
+  /** The call is over: it was answered, or failed. @param code - Of the error that it failed with. */
+  settled(outcome: Outcome, code?: string): void
+  /** What the guest's HTTP requests carry, unless the guest says otherwise: the context of a trace. */
+  outboundHeaders?(): Readonly<Record<string, string>> | undefined
+}
+
+/** The outcome of a call, by the code of its failure. */
+const OUTCOME_OF = {
+  WASM_SERVE_GUEST_ERROR: 'guest_error',
+  WASM_SERVE_GUEST_TRAP: 'trap',
+  WASM_SERVE_GUEST_EXIT: 'exit',
+  WASM_SERVE_OUTPUT_TOO_LARGE: 'output_too_large',
+  WASM_SERVE_CONTRACT_BROKEN: 'contract_broken',
+  WASM_SERVE_SIMPLISM_BROKEN: 'contract_broken',
+  WASM_SERVE_DEADLINE_EXCEEDED: 'timeout',
+  WASM_SERVE_QUEUE_FULL: 'queue_full',
+  WASM_SERVE_QUEUE_SLOW: 'queue_slow',
+  WASM_SERVE_BREAKER_OPEN: 'breaker_open',
+  WASM_SERVE_THREADS_STUCK: 'threads_stuck',
+  WASM_SERVE_CLIENT_GONE: 'client_gone',
+  WASM_SERVE_WORKER_LOST: 'worker_lost',
+  WASM_SERVE_HOST_UNAVAILABLE: 'host_unavailable',
+  WASM_SERVE_INSTANCE_START_FAILED: 'start_failed',
+  WASM_SERVE_ENGINE_CLOSED: 'closed',
+  WASM_SERVE_BODY_TOO_LARGE: 'body_too_large',
+} as const
+
+/** `ok`: it was answered. `error`: none of the others, such as the failure of a contract of the user, or a bug. */
+export type Outcome = 'ok' | 'error' | (typeof OUTCOME_OF)[keyof typeof OUTCOME_OF]
+
+export const OUTCOMES: readonly Outcome[] = ['ok', ...new Set(Object.values(OUTCOME_OF)), 'error']
+
+/** @param code - Of the error that the call ended with. */
+export function outcomeOf(code: string): Outcome {
+  return Object.hasOwn(OUTCOME_OF, code) ? OUTCOME_OF[code as keyof typeof OUTCOME_OF] : 'error'
+}
+
+/** How long a call waited and ran, in milliseconds. */
+export interface CallTimes {
+  /** Until the guest began; of a call in a thread with the way there and back. Undefined if it is not known. */
+  readonly queueMs: number | undefined
+  /** Undefined if the guest never began, or its time is not known. */
+  readonly guestMs: number | undefined
+}
+
+/** The listeners of a route. Each is optional; what is common to all calls is prepared when the route is opened. */
+export interface CallListeners {
+  /** Whether answers have the header `Server-Timing`: see {@link addServerTiming}. */
+  readonly timing?: boolean
+  /** Metrics. */
+  readonly meter?: { count(times: CallTimes, outcome: Outcome): void } | undefined
+  /** Traces. */
+  readonly traces?: { begin(request: FastifyRequest): CallSpan } | undefined
+  /** Where calls are split between two versions: the counts of this one. */
+  readonly version?: VersionCounts | undefined
+}
+
+/** The span of a call in a trace. */
+export interface CallSpan {
+  /** See {@link CallObserver.outboundHeaders}. */
+  outboundHeaders(): Readonly<Record<string, string>>
+  /** @param code - Of the error that the engine failed with. */
+  end(times: CallTimes, outcome: Outcome, code: string | undefined): void
+}
+
+/** What is counted of one version while calls are split between two. */
+export interface VersionCounts {
+  calls: number
+  /** Calls that the engine failed, but for those to which the guest said no. */
+  failures: number
+}
+
+/** Makes the observer of a call, just before the engine gets it. */
+export type ObserveCall = (request: FastifyRequest) => ObservedCall
+
+/**
+ * Decides for a route whether its calls are observed.
+ *
+ * @returns undefined if nothing listens: then nothing is done for observers when a call is made.
+ */
+export function observeCalls(listeners: CallListeners): ObserveCall | undefined {
+  const { timing = false, meter, traces, version } = listeners
+  if (!timing && !meter && !traces && !version) return undefined
+  return (request) => {
+    const call = new ObservedCall(listeners, traces?.begin(request))
+    if (timing) request.observedCall = call
+    return call
+  }
+}
+
+/** One clock for all listeners of a call, which hear of its end. */
+export class ObservedCall implements CallObserver, CallTimes {
+  readonly #listeners: CallListeners
+  readonly #span: CallSpan | undefined
+  #queuedAt: number | undefined
+  #startedAt: number | undefined
+  #endedAt: number | undefined
+  #hasReturned = false
+
+  /** Begins with the call. */
+  constructor(listeners: CallListeners, span?: CallSpan) {
+    this.#listeners = listeners
+    this.#span = span
+    if (listeners.version) listeners.version.calls++
+  }
+
+  get queueMs(): number | undefined {
+    return this.#queuedAt === undefined ? undefined : (this.#startedAt ?? performance.now()) - this.#queuedAt
+  }
+
+  get guestMs(): number | undefined {
+    const [started, ended] = [this.#startedAt, this.#endedAt]
+    return started === undefined || ended === undefined ? undefined : ended - started
+  }
+
+  queued(): void {
+    this.#queuedAt = performance.now()
+  }
+
+  started(): void {
+    this.#startedAt = performance.now()
+  }
+
+  ended(guestMs?: number): void {
+    this.#endedAt = performance.now()
+    if (guestMs !== undefined) this.#startedAt = Math.max(this.#endedAt - guestMs, this.#queuedAt ?? 0)
+  }
+
+  returned(): void {
+    this.#hasReturned = true
+    this.#span?.end(this, 'ok', undefined)
+  }
+
+  settled(outcome: Outcome, code?: string): void {
+    if (outcome === 'worker_lost') this.#queuedAt = undefined // how long it waited and ran was lost too
+    const { meter, version } = this.#listeners
+    meter?.count(this, outcome)
+    if (this.#hasReturned) return
+    this.#span?.end(this, outcome, code)
+    if (version && outcome !== 'guest_error') version.failures++
+  }
+
+  outboundHeaders(): Readonly<Record<string, string>> | undefined {
+    return this.#span?.outboundHeaders()
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** There when a call was made on a route with the option `timing`. */
+    observedCall?: ObservedCall
+  }
+}
+
+/**
+ * The hook of a route with the option `timing`. It adds how long the call waited for an instance, and how long the guest
+ * ran, in milliseconds: `Server-Timing: queue;dur=0.12, guest;dur=0.43`. Failures have it too; the answer to a request
+ * that made no call, such as one with a body that is too large, does not.
+ */
+export const addServerTiming: onSendHookHandler = ({ observedCall }, reply, _payload, done) => {
+  const header = observedCall && renderServerTiming(observedCall)
+  if (header) reply.header('server-timing', header)
+  done()
+}
+
+/** A call that never began, because the queue was full, only waited. */
+export function renderServerTiming({ queueMs, guestMs }: CallTimes): string {
+  return [renderDuration('queue', queueMs), renderDuration('guest', guestMs)].filter(Boolean).join(', ')
+}
+
+function renderDuration(name: string, ms: number | undefined): string {
+  return ms === undefined ? '' : `${name};dur=${Math.round(ms * 1_000) / 1_000}`
+}
