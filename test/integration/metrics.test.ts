@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { METRICS } from '../../src/admin/metric-table.ts'
+import { METRICS, type Metric } from '../../src/admin/metric-table.ts'
+import { renderMetrics } from '../../src/admin/metrics.ts'
 import { Histogram } from '../../src/observe/counts.ts'
 import { Meters, type StatsSource } from '../../src/observe/metrics.ts'
 import { type EngineStats, NO_STATS } from '../../src/observe/stats.ts'
@@ -169,6 +170,48 @@ test('each metric of the table is there, once there is something to tell', async
   const server = await listenBoth([{ plugin: guest('echo') }])
   const text = await (await fetch(`${server.adminUrl}/metrics`)).text()
   for (const { name, type } of METRICS) expect(text).toContain(`# TYPE ${name} ${type}\n`)
+})
+
+test('names, texts and numbers are rendered as the text format of Prometheus has them', () => {
+  const values = new Histogram([1, 2_500])
+  for (const value of [1, 2, 3_000]) values.observe(value)
+  const labels = { route: 'a"b\\c\nd', plugin: 'é', digest: '' }
+  const metrics: Metric[] = [
+    { type: 'gauge', name: 'none', help: 'a\\b\n"c"', labels: [], read: () => [[{}, 0.5]] },
+    { type: 'counter', name: 'empty_total', help: 'nothing', labels: ['x'], read: () => [] },
+    {
+      type: 'histogram',
+      name: 'h_seconds',
+      help: 'times',
+      labels: ['route'],
+      read: () => [[labels, values]],
+    },
+  ]
+  const own = {
+    meters: new Meters(),
+    served: { state: 'serving', url: undefined, routes: [] },
+    version: '',
+  } as const
+  const all = String.raw`route="a\"b\\c\nd",plugin="é",digest=""`
+  expect(renderMetrics(metrics, own)).toBe(
+    [
+      String.raw`# HELP none a\\b\n"c"`,
+      '# TYPE none gauge',
+      'none 0.5',
+      '',
+      '# HELP empty_total nothing',
+      '# TYPE empty_total counter',
+      '',
+      '# HELP h_seconds times',
+      '# TYPE h_seconds histogram',
+      `h_seconds_bucket{${all},le="0.001"} 1`,
+      `h_seconds_bucket{${all},le="2.5"} 2`,
+      `h_seconds_bucket{${all},le="+Inf"} 3`,
+      `h_seconds_sum{${all}} 3.003`,
+      `h_seconds_count{${all}} 3`,
+      '',
+    ].join('\n'),
+  )
 })
 
 test('a client chooses no label', async () => {
