@@ -34,7 +34,7 @@ ${renderRows(MAIN_FLAGS).join('\n')}
 
 const MAIN_FLAGS = [
   ['-m, --manifest <path>', 'The plug-in: an Extism manifest.'],
-  ['-c, --config-file <path>', "JSON, YAML or TOML. Default: the working folder's."],
+  ['-c, --config-file <path>', "YAML or JSON. Default: the working folder's."],
   ['--config <K=V>', 'What the guest reads; again and again.'],
   ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
   ['-h, --help, -v, --version', 'This page; the version.'],
@@ -66,7 +66,7 @@ const GROUPS: readonly { title: string; scope: Flag['scope']; more: readonly Row
     title: 'The server',
     scope: 'server',
     more: [
-      ['-c, --config-file <path>', "A config file: JSON, YAML or TOML. Default: the working folder's."],
+      ['-c, --config-file <path>', "A config file: YAML or JSON. Default: the working folder's."],
       ['--print-config', 'Show the effective configuration, and where each value comes from.'],
       ['-h, --help', 'Show the first help page.'],
       ['-v, --version', 'Show the version.'],

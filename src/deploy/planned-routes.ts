@@ -280,6 +280,9 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
   const file = words.find((word) => CONFIG_FILE.test(word))
   if (file !== undefined)
     throw new UsageError(`${file} is no plug-in; to read it as a config file: -c ${file}`)
+  const toml = words.find((word) => /\.toml$/i.test(word))
+  if (toml !== undefined)
+    throw new UsageError(`${toml} is no plug-in, and config files are YAML or JSON: rewrite it as YAML`)
   const [first] = words
   if (first === undefined || isSource(first)) return
   const meant = nearest(first, commands)
@@ -287,7 +290,7 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
     throw new UsageError(`there is no plug-in and no command "${first}"; did you mean "${meant}"?`)
 }
 
-const CONFIG_FILE = /\.(?:ya?ml|toml)$|(?:^|[/\\])wasm-serve\.json$/i
+const CONFIG_FILE = /\.ya?ml$|(?:^|[/\\])wasm-serve\.json$/i
 
 /** Those of a folder are told apart by their paths in it. */
 function nameOfMount({ path, name }: Mount): string {

@@ -1,50 +1,59 @@
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { ConfigInvalidError, ConfigUnreadableError } from '../errors/errors.ts'
+import { ConfigInvalidError, ConfigUnreadableError, UsageError } from '../errors/errors.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
+import { didYouMean } from '../platform/nearest.ts'
 import { whyNot } from '../platform/why-not.ts'
+import { isUrl } from '../plugin/source/url.ts'
 import type { Environment } from './config.ts'
 import { isConfigFile } from './config-file-check.ts'
-import { configFileSchema } from './config-file-schema.ts'
-import { type FileProblem, FileTree, FileTreeEnd } from './file-tree.ts'
-import { readValues } from './file-values.ts'
-import { type FilePlace, type Given, type GivenMap, originAt, toData } from './given.ts'
+import { configFileSchema, type Schema } from './config-file-schema.ts'
+import { type ConfigFormat, type FileProblem, readConfigText } from './config-text.ts'
+import { isEntryKind, kindOf, parseValue } from './flags.ts'
+import {
+  type FilePlace,
+  type Given,
+  type GivenEntry,
+  type GivenList,
+  type GivenMap,
+  type GivenScalar,
+  type Origin,
+  originAt,
+  toData,
+} from './given.ts'
+import { hasVariables, interpolate } from './interpolation.ts'
 import { routesOf } from './merge.ts'
 import { problemsFound } from './options.ts'
 import { prune } from './prune.ts'
 import { type RoutePlace, routeConflicts } from './routes-table.ts'
 
 /** What the files are called that are looked for. */
-const NAMES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml', 'wasm-serve.toml']
+const NAMES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml']
 
-/** Larger ones are taken for a mistake: YAML and TOML take time to the square of some lengths. */
+/** Looked for if there is none of the others: to say that it is not read. */
+const TOML_NAME = 'wasm-serve.toml'
+
+/** Larger ones are taken for a mistake: YAML takes time to the square of some lengths. */
 const MAX_BYTES = 262_144
 
 /** A screen of problems. */
 const MAX_PROBLEMS = 30
 
-type Reader = (text: string, tree: FileTree) => Given | undefined
-
-/** By the end of a file's name. A parser is loaded by those who have such a file. */
-const READERS: Readonly<Record<string, () => Promise<Reader>>> = {
-  '.json': async () => (await import('./config-json.ts')).readJson,
-  '.yaml': async () => (await import('./config-yaml.ts')).readYaml,
-  '.yml': async () => (await import('./config-yaml.ts')).readYaml,
-  '.toml': async () => (await import('./config-toml.ts')).readToml,
-}
+/** By the end of a file's name. */
+const FORMATS: Readonly<Record<string, ConfigFormat>> = { '.json': 'json', '.yaml': 'yaml', '.yml': 'yaml' }
 
 /**
  * The config file of a folder.
  *
- * @returns undefined if there is none.
+ * @returns undefined if there is none. A file of TOML only if there is no other: {@link readConfigFile} refuses it.
  * @throws {@link ConfigUnreadableError} if there are several.
  */
 export function findConfigFile(folder: string): string | undefined {
   const [found, other] = NAMES.filter((name) => existsSync(join(folder, name)))
   if (found !== undefined && other !== undefined)
     throw new ConfigUnreadableError(found, `there is ${other} too; name one of them with --config-file`)
-  return found
+  return found ?? (existsSync(join(folder, TOML_NAME)) ? TOML_NAME : undefined)
 }
 
 /**
@@ -61,19 +70,28 @@ export async function readConfigFile(
   secrets: Secrets,
   failed: (error: unknown) => void = raise,
 ): Promise<GivenMap> {
-  const [, extension = ''] = /(\.[^./\\]+)$/.exec(path.toLowerCase()) ?? []
-  const reader = READERS[extension]
-  if (!reader)
-    throw new ConfigUnreadableError(path, `its name must end in ${Object.keys(READERS).join(', ')}`)
+  const format = formatOf(path)
   const text = decode(await readBytes(path), path)
-  return parseConfig(text, await reader(), { path, environment, secrets }, failed)
+  return parseConfig(text, format, { path, environment, secrets }, failed)
 }
+
+function formatOf(path: string): ConfigFormat {
+  const [, extension = ''] = /(\.[^./\\]+)$/.exec(path.toLowerCase()) ?? []
+  if (extension === '.toml') throw new ConfigUnreadableError(path, NO_TOML)
+  const format = FORMATS[extension]
+  if (format) return format
+  throw new ConfigUnreadableError(path, `its name must end in ${Object.keys(FORMATS).join(', ')}`)
+}
+
+/** Why a file of TOML is refused, and what to do. */
+const NO_TOML =
+  'config files are YAML (.yaml, .yml) or JSON (.json), and TOML is not read: rewrite it as YAML'
 
 function raise(error: unknown): never {
   throw error
 }
 
-interface ConfigText {
+interface ConfigContext {
   readonly path: string
   readonly environment: Environment
   readonly secrets: Secrets
@@ -82,13 +100,12 @@ interface ConfigText {
 /** {@link readConfigFile} of a text that was read. */
 export function parseConfig(
   text: string,
-  read: Reader,
-  { path, environment, secrets }: ConfigText,
+  format: ConfigFormat,
+  { path, environment, secrets }: ConfigContext,
   failed: (error: unknown) => void = raise,
 ): GivenMap {
-  const tree = new FileTree(path)
-  const given = readTree(text, read, tree)
-  const problems = [...tree.problems]
+  const { given, problems: unread } = readConfigText(text, format, path)
+  const problems = [...unread]
   if (given?.kind === 'map') {
     const values = readValues(given, configFileSchema, {
       folder: dirname(resolve(path)),
@@ -107,19 +124,10 @@ export function parseConfig(
       )
     }
   } else if (problems.length === 0) {
-    tree.refuse({ line: 1, column: 1 }, 'a config file holds options by name, and this one holds none')
-    problems.push(...tree.problems)
+    const place: FilePlace = { kind: 'file', file: path, line: 1, column: 1 }
+    problems.push({ place, message: 'a config file holds options by name, and this one holds none' })
   }
   throw new ConfigInvalidError(path, render(problems))
-}
-
-function readTree(text: string, read: Reader, tree: FileTree): Given | undefined {
-  try {
-    return read(text, tree)
-  } catch (error) {
-    if (error instanceof FileTreeEnd) return undefined // the tree has the problem
-    throw error
-  }
 }
 
 /** What the schema has against the values, where nothing was found yet. */
@@ -202,4 +210,140 @@ function decode(bytes: Uint8Array, path: string): string {
   } catch (error) {
     throw new ConfigUnreadableError(path, 'it is not UTF-8 text', { cause: error })
   }
+}
+
+/** What the values of a config file are read with. */
+interface ValueContext {
+  /** Relative paths are relative to it. */
+  readonly folder: string
+  readonly environment: Environment
+  /** Names that a route's `plugin` may have instead of a path. */
+  readonly plugins: ReadonlySet<string>
+  /** Told of each value that must not be shown, and what to show. */
+  secret(value: string, shown: string): void
+  refuse(origin: Origin, message: string): void
+}
+
+/**
+ * Reads the values of a config file as its schema wants them: variables of the environment are put in, sizes such as
+ * `64KiB` become numbers, paths absolute. What does not fit the schema is left for the check.
+ *
+ * @param name - The option that is read.
+ */
+function readValues(given: Given, schema: Schema | undefined, context: ValueContext, name = ''): Given {
+  switch (given.kind) {
+    case 'map':
+      return readMap(given, schema, context)
+    case 'list':
+      return readList(given, schema, context, name)
+    case 'scalar':
+      return typeof given.value === 'string' ? readText(given, given.value, schema, context, name) : given
+  }
+}
+
+function readMap(given: GivenMap, schema: Schema | undefined, context: ValueContext): GivenMap {
+  const entries = new Map<string, GivenEntry>()
+  for (const [key, entry] of given.entries) {
+    if (hasVariables(key)) context.refuse(entry.origin, 'a variable can stand in a value only, not in a key')
+    const name = schema?.holds === 'folders' ? absoluteFolder(key, context.folder) : key
+    entries.set(name, { ...entry, given: readValues(entry.given, schemaOf(key, schema), context, key) })
+  }
+  return { ...given, entries }
+}
+
+function readList(
+  given: GivenList,
+  schema: Schema | undefined,
+  context: ValueContext,
+  name: string,
+): GivenList {
+  return { ...given, items: given.items.map((item) => readValues(item, schema?.items, context, name)) }
+}
+
+function schemaOf(key: string, schema: Schema | undefined): Schema | undefined {
+  const { properties = {}, patternProperties = {}, additionalProperties } = schema ?? {}
+  if (Object.hasOwn(properties, key)) return properties[key]
+  const [ofAll] = Object.values(patternProperties)
+  return ofAll ?? (typeof additionalProperties === 'object' ? additionalProperties : undefined)
+}
+
+function readText(
+  given: GivenScalar,
+  raw: string,
+  schema: Schema | undefined,
+  context: ValueContext,
+  name: string,
+): GivenScalar {
+  if (name === '$schema') return given
+  const { text, variables, problems } = interpolate(raw, context.environment)
+  for (const problem of problems) context.refuse(given.origin, problem)
+  if (problems.length > 0) return given
+  if (schema && !isPublic(name, schema)) {
+    for (const variable of variables) context.secret(context.environment[variable] ?? '', `\${${variable}}`)
+  }
+  const shown = hasVariables(raw) ? raw : schema?.secret ? '(secret)' : undefined
+  if (schema?.secret && shown !== undefined) context.secret(text, shown)
+  const filled: GivenScalar =
+    shown !== undefined ? { ...given, value: text, shown } : { ...given, value: text }
+  if (schema && isNumber(schema)) return readNumber(filled, schema, context, name)
+  if (!schema?.holds || (name === 'plugin' && context.plugins.has(text))) return filled
+  if (name === 'plugin') refuseUnknown(filled, text, context)
+  return absolutePath(filled, text, schema, context)
+}
+
+/** A word that is no file is a name of `plugins`, and one that is not there. */
+function refuseUnknown(given: GivenScalar, text: string, context: ValueContext): void {
+  if (context.plugins.size === 0 || /[.:/\\]/.test(text) || existsSync(resolve(context.folder, text))) return
+  const shown = given.shown ?? text
+  context.refuse(given.origin, `there is no plug-in "${shown}"${didYouMean(shown, context.plugins)}`)
+}
+
+/** Numbers, switches and names that we give hold no secrets, and everybody who connects knows addresses and URLs. */
+function isPublic(name: string, schema: Schema): boolean {
+  const isName = schema.enum !== undefined || schema.anyOf !== undefined
+  return isNumber(schema) || isName || PUBLIC.includes(name)
+}
+
+const PUBLIC = ['host', 'socket', 'url', 'admin', 'adminHosts', 'redactHeaders']
+
+function isNumber({ type, threadCount }: Schema): boolean {
+  return type === 'integer' || type === 'boolean' || threadCount === true
+}
+
+/** Text in the place of a number or a switch: a size, or what a variable holds. Other text is left to the check. */
+function readNumber(given: GivenScalar, schema: Schema, context: ValueContext, name: string): GivenScalar {
+  const kind = kindOf(name, schema)
+  if (
+    isEntryKind(kind) ||
+    kind === 'hosts' ||
+    (given.shown === undefined && kind !== 'size' && kind !== 'pages')
+  )
+    return given
+  try {
+    return { ...given, value: parseValue(kind, String(given.value), name, given.shown) as number | boolean }
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    context.refuse(given.origin, error.message)
+    return given
+  }
+}
+
+function absolutePath(given: GivenScalar, text: string, schema: Schema, context: ValueContext): GivenScalar {
+  if (schema.holds === 'source' && isUrl(text)) return given
+  if (schema.holds === 'address' && !text.includes('/')) return given
+  if (schema.holds === 'store' && !text.startsWith(LMDB)) return given
+  const value =
+    schema.holds === 'store'
+      ? LMDB + resolve(context.folder, text.slice(LMDB.length))
+      : resolve(context.folder, text)
+  if (given.shown !== undefined) context.secret(value, given.shown)
+  return { ...given, value }
+}
+
+/** Begins the name of the only store that has a folder. */
+const LMDB = 'lmdb:'
+
+function absoluteFolder(path: string, folder: string): string {
+  const [, mode = '', host = ''] = /^(ro:)?(.*)$/s.exec(path) ?? []
+  return mode + resolve(folder, host)
 }

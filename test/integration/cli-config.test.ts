@@ -49,10 +49,10 @@ test("the working folder's config file is served, and its path printed", async (
 
 test('a file with server options only is one for plug-ins that words name', async () => {
   const folder = folderOf({
-    'c.toml': 'defaults.config.a = "from the file"\nport = 1',
+    'c.json': '{"defaults": {"config": {"a": "from the file"}}, "port": 1}',
     'config.wasm': 'config',
   })
-  const url = await start(['-c', 'c.toml', 'config.wasm', '0'], {}, { cwd: folder }).listening()
+  const url = await start(['-c', 'c.json', 'config.wasm', '0'], {}, { cwd: folder }).listening()
   expect(await post(url, 'a')).toBe('from the file')
 })
 
@@ -135,7 +135,10 @@ test('a value of the environment is in no error and in no line of the log', asyn
 test.each([
   ['two of them', { 'wasm-serve.json': '{}', 'wasm-serve.yaml': '' }, [], 'wasm-serve.yaml', '--config-file'],
   ['one that does not exist', {}, ['-c', 'none.yaml'], 'no such file'],
-  ['one that is wrong', { 'c.toml': 'prot = 1' }, ['-c', 'c.toml'], 'c.toml:1:1', 'did you mean "port"'],
+  ['one that is wrong', { 'c.json': '{"prot": 1}' }, ['-c', 'c.json'], 'c.json:1:2', 'did you mean "port"'],
+  ['one of TOML', { 'c.toml': 'port = 1' }, ['-c', 'c.toml'], 'c.toml', 'TOML', 'YAML'],
+  ['one of TOML that is found', { 'wasm-serve.toml': 'port = 1' }, [], 'wasm-serve.toml', 'TOML', 'YAML'],
+  ['one of TOML in the place of a plug-in', { 'c.toml': '' }, ['c.toml'], 'c.toml is no plug-in', 'YAML'],
   ['one without plug-ins', { 'c.yaml': 'port: 0' }, ['-c', 'c.yaml'], 'c.yaml has no plug-in'],
   [
     'one with plug-ins, and words',

@@ -91,7 +91,7 @@ test('who sends too much is told how much is allowed', async () => {
 
 test.each([
   [['wasm-serve.yaml'], /-c wasm-serve\.yaml/],
-  [['conf/x.toml', '0'], /-c conf\/x\.toml/],
+  [['conf/x.toml', '0'], /conf\/x\.toml is no plug-in.* YAML/],
   [['chek', 'a.wasm'], /did you mean "check"/],
   [['inspekt'], /did you mean "inspect"/],
   [[guest('echo'), '--port', '70000'], /--port: must be from 0 to 65535/],

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { Secrets } from '../../src/observe/log/secrets.ts'
 import { parseConfig } from '../../src/options/config-file.ts'
-import { readYaml } from '../../src/options/config-yaml.ts'
 import { toData } from '../../src/options/given.ts'
 import { renderConfig } from '../../src/options/print-config.ts'
 import { guest } from '../support/guest.ts'
@@ -64,7 +63,7 @@ test('a key of a config file is shown nowhere, with a variable or without', () =
   const shownAs = `\${KEY}`
   const text = `apiKeys: ["written-in-the-file-0", "${shownAs}"]`
   const environment = { KEY: 'of-the-environment-0' }
-  const given = parseConfig(text, readYaml, { path: 'c.yaml', environment, secrets })
+  const given = parseConfig(text, 'yaml', { path: 'c.yaml', environment, secrets })
   const options = toData(given) as object
   expect(options).toEqual({ apiKeys: ['written-in-the-file-0', 'of-the-environment-0'] })
   const { options: shown } = JSON.parse(renderConfig({ file: 'c.yaml', given, options }))

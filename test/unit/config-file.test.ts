@@ -5,10 +5,11 @@ import { expect, onTestFinished, test } from 'vitest'
 import { Secrets } from '../../src/observe/log/secrets.ts'
 import { readConfig } from '../../src/options/config.ts'
 import { findConfigFile, readConfigFile } from '../../src/options/config-file.ts'
+import type { ConfigFormat } from '../../src/options/config-text.ts'
 import { toData } from '../../src/options/given.ts'
 import { interpolate } from '../../src/options/interpolation.ts'
 import { mergeConfig } from '../../src/options/merge.ts'
-import { configOf, type Format, problemsIn } from '../support/config-text.ts'
+import { configOf, problemsIn } from '../support/config-text.ts'
 
 const variable = (name: string) => `\${${name}}`
 
@@ -18,30 +19,36 @@ function folder(): string {
   return path
 }
 
-const wrong: readonly [name: string, Format, text: string, problem: string | RegExp][] = [
+const wrong: readonly [name: string, ConfigFormat, text: string, problem: string | RegExp][] = [
   ['JSON that ends too early', 'json', '{\n  "port": 1,', /^2:13: it is not JSON: the text ends too early$/],
   ['JSON with a comma too many', 'json', '{"port": 1,\n}', '2:1: it is not JSON: unexpected "}"'],
   ['a key that JSON has twice', 'json', '{"port": 1,\n "port": 2}', '2:2: the key "port" is there twice'],
   ['a key that YAML has twice', 'yaml', 'port: 1\nport: 2', '2:1: the key "port" is there twice'],
-  ['a key that TOML has twice', 'toml', 'port = 1\nport = 2', /^2:1: it is not TOML: .*multiple times/],
+  [
+    'a key that JSON has twice, in another spelling',
+    'json',
+    '{"port": 1, "p\\u006frt": 2}',
+    /^1:13: .*"port" is/,
+  ],
   ['a __proto__ in JSON', 'json', '{"__proto__": {"port": 1}}', /^1:2: the key "__proto__" has a meaning/],
   ['a __proto__ in YAML', 'yaml', 'defaults:\n  __proto__: {}', /^2:3: the key "__proto__"/],
-  ['a constructor in TOML', 'toml', '[constructor]\na = 1', /^1:2: the key "constructor"/],
+  ['a constructor in YAML', 'yaml', 'constructor:\n  a: 1', /^1:1: the key "constructor"/],
+  ['an escaped __proto__', 'json', '{"host": "a", "\\u005f_proto__": 1}', /^1:15: the key "__proto__"/],
   ['an unknown key', 'yaml', 'prot: 1', '1:1: prot: unknown option; did you mean "port"?'],
   [
-    'an unknown key of TOML',
-    'toml',
-    'port = 1\n[defaults]\nbodyLimt = 1',
-    '3:1: defaults.bodyLimt: unknown option; did you mean "bodyLimit"?',
+    'an unknown key of an option',
+    'json',
+    '{"port": 1,\r\n"defaults": {\r\n\t"bodyLimt":1}}',
+    '3:2: defaults.bodyLimt: unknown option; did you mean "bodyLimit"?',
   ],
   ['an option of routes at the top', 'yaml', 'wasi: true', /^1:1: wasi: unknown option; .*"defaults"/],
   ['a wrong type', 'json', '{"accessLog":\n "yes"}', '2:2: accessLog: must be boolean'],
   ['a number that is text', 'yaml', 'port: "80"', '1:7: port: must be integer'],
-  ['a number out of range', 'toml', 'port = 65536', /^1:8: port: must be from 0 to 65535/],
+  ['a number out of range', 'yaml', 'port: 65536', /^1:7: port: must be from 0 to 65535/],
   ['a number without bounds', 'yaml', 'defaults: {bodyLimit: 1e99}', '1:23: this number is too large'],
-  ['no number at all', 'toml', 'port = nan', '1:8: this number is too large'],
+  ['no number at all', 'yaml', 'port: .nan', '1:7: this number is too large'],
+  ['a number of JSON without bounds', 'json', '{"port": 1e999}', '1:10: this number is too large'],
   ['a size that is none', 'yaml', 'defaults: {bodyLimit: 1XB}', /^1:23: bodyLimit: must be a size/],
-  ['a date', 'toml', 'host = 1979-05-27', /^1:8: must be text/],
   ['a list where options belong', 'yaml', '- port', /^1:1: a config file holds options/],
   ['nothing', 'yaml', '', /^1:1: a config file holds options/],
   ['two documents', 'yaml', 'port: 1\n---\nport: 2', /^2:1: a second document/],
@@ -49,9 +56,14 @@ const wrong: readonly [name: string, Format, text: string, problem: string | Reg
   ['an alias of nothing', 'yaml', 'port: *p', '1:7: nothing before this is named "&p"'],
   ['an alias that contains itself', 'yaml', 'defaults: &d {config: *d}', /more than 32 levels/],
   ['lists inside lists', 'yaml', '['.repeat(100_000), /more than 32 levels/],
+  [
+    'many lists inside lists of JSON',
+    'json',
+    `${'['.repeat(50_000)}${']'.repeat(50_000)}`,
+    /^1:34: more than 32/,
+  ],
   ['lists inside lists of JSON', 'json', '['.repeat(40) + ']'.repeat(40), /^1:34: more than 32 levels/],
-  ['tables inside tables', 'toml', `a = ${'{a = '.repeat(5_000)}1${'}'.repeat(5_000)}`, /too deep|32 levels/],
-  ['a long dotted key', 'toml', `${'a.'.repeat(50)}a = 1`, /more than 32 levels/],
+  ['maps inside maps', 'yaml', `a: ${'{a: '.repeat(5_000)}1${'}'.repeat(5_000)}`, /more than 32 levels/],
   ['a route without a plug-in', 'yaml', 'routes:\n  - url: /a', '2:5: routes[0].plugin: is missing'],
   ['no routes', 'yaml', 'routes: []', '1:9: routes: must not be empty'],
   ['threads that are no number', 'yaml', 'defaults: {workers: many}', /^1:21: defaults.workers: .* or auto$/],
@@ -81,9 +93,9 @@ const wrong: readonly [name: string, Format, text: string, problem: string | Reg
   ],
   [
     'a URL that two routes have',
-    'toml',
-    '[[routes]]\nplugin="a.wasm"\n[[routes]]\nplugin="b.wasm"',
-    /^4:8: .*line 2 too/,
+    'json',
+    '{"routes": [\n{"plugin": "a.wasm"},\n{"plugin": "b.wasm"}]}',
+    /^3:12: .*line 2 too/,
   ],
   [
     'a plug-in by a wrong name',
@@ -116,6 +128,63 @@ test.each(wrong)('%s is refused at its place (%s)', (_, format, text, problem) =
 function quote(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&')
 }
+
+test.each([
+  ['a comment', '{"port": 1} # one', '1:13'],
+  ['a comment of JavaScript', '{"port": 1, // one\n}', '1:13'],
+  ['a comma too many', '{"a": [1,]}', '1:10'],
+  ['a key without quotes', '{port: 1}', '1:2'],
+  ['other quotes', "{'port': 1}", '1:2'],
+  ['a list without commas', '[1 2]', '1:4'],
+  ['lines without braces', 'port: 1', '1:1'],
+  ['dashes', '- 1', '1:2'],
+  ['a marker of documents', '---\n{"port": 1}', '1:2'],
+  ['two documents', '{"port": 1}\n---\n{}', '2:1'],
+  ['an anchor', '{"a": &a 1, "b": *a}', '1:7'],
+  ['an alias', '{"a": *a}', '1:7'],
+  ['a tag', '{"a": !!str 1}', '1:7'],
+  ['a merge', '{<<: {"a": 1}}', '1:2'],
+  ['a key of several values', '{? [1] : 1}', '1:2'],
+  ['no value', '{"port": }', '1:10'],
+  ['a key alone', '{"port"}', '1:8'],
+  ['a null of YAML', '{"a": ~}', '1:7'],
+  ['a word', '{"a": yes}', '1:7'],
+  ['a number that is none', '{"a": .nan}', '1:7'],
+  ['a number with a plus', '{"a": +1}', '1:7'],
+  ['a number with a zero before it', '{"a": 01}', '1:8'],
+  ['a hexadecimal number', '{"a": 0x1}', '1:8'],
+  ['a text over two lines', '{"a": "b\nc"}', '1:9'],
+  ['a tabulator in a text', '{"a": "\t"}', '1:8'],
+  ['an escape of YAML', '{"a": "\\x41"}', '1:9'],
+  ['a space that is none of JSON', '{"a":\u00a01}', '1:6'],
+  ['a second byte order mark', '\uFEFF{}', '1:1'],
+  ['a block of text', '{"a": |\n  b\n}', '1:7'],
+  ['nothing', '', '1:1'],
+])('%s is not JSON, also where it is YAML', (_, text, place) => {
+  const [found = '', ...others] = problemsIn('json', text)
+  expect([found.startsWith(`${place}: it is not JSON: `), found, others]).toEqual([true, found, []])
+})
+
+test('a file of TOML is refused, whatever it holds, with what to use instead', async () => {
+  const path = folder()
+  const file = join(path, 'wasm-serve.toml')
+  writeFileSync(file, 'port = 1')
+  const refusal = { code: 'WASM_SERVE_CONFIG_UNREADABLE', message: expect.stringMatching(/TOML .* YAML/) }
+  await expect(readConfigFile(file, {}, new Secrets())).rejects.toMatchObject(refusal)
+  await expect(readConfigFile(join(path, 'none.TOML'), {}, new Secrets())).rejects.toMatchObject(refusal)
+  // One that is found is not passed over in silence, unless there is another that can be read.
+  expect(findConfigFile(path)).toBe('wasm-serve.toml')
+  writeFileSync(join(path, 'wasm-serve.yaml'), '')
+  expect(findConfigFile(path)).toBe('wasm-serve.yaml')
+})
+
+test('a byte order mark is no part of a file', async () => {
+  const path = folder()
+  for (const name of ['c.json', 'c.yaml']) {
+    writeFileSync(join(path, name), '\uFEFF{"port": 1}')
+    expect(toData(await readConfigFile(join(path, name), {}, new Secrets()))).toEqual({ port: 1 })
+  }
+})
 
 test('a YAML bomb is refused before it goes off', () => {
   const lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
@@ -188,14 +257,14 @@ test('what every object has is no variable', () => {
 })
 
 test('flags win over the environment, over the route, over its plug-in, over defaults, each key on its own', async () => {
-  const path = join(folder(), 'c.toml')
+  const path = join(folder(), 'c.yaml')
   writeFileSync(
     path,
-    `defaults.config = { a = "defaults", b = "defaults", c = "defaults", d = "defaults", e = "defaults" }
-     plugins.mine = { source = "m.wasm", config = { b = "plugin", c = "plugin", d = "plugin", e = "plugin" } }
-     [[routes]]
-     plugin = "mine"
-     config = { c = "route", d = "route", e = "route" }`,
+    `defaults: { config: { a: defaults, b: defaults, c: defaults, d: defaults, e: defaults } }
+plugins: { mine: { source: m.wasm, config: { b: plugin, c: plugin, d: plugin, e: plugin } } }
+routes:
+  - plugin: mine
+    config: { c: route, d: route, e: route }`,
   )
   const environment = { WASM_SERVE_CONFIG: '{"d":"variable","e":"variable"}' }
   const file = await readConfigFile(path, environment, new Secrets())
@@ -228,7 +297,7 @@ test('the config file of a folder is found, and of two none is chosen', () => {
   expect(findConfigFile(path)).toBeUndefined()
   writeFileSync(join(path, 'wasm-serve.yml'), '')
   expect(findConfigFile(path)).toBe('wasm-serve.yml')
-  writeFileSync(join(path, 'wasm-serve.toml'), '')
+  writeFileSync(join(path, 'wasm-serve.json'), '')
   expect(() => findConfigFile(path)).toThrowError(
     expect.objectContaining({ code: 'WASM_SERVE_CONFIG_UNREADABLE' }),
   )

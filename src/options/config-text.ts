@@ -1,0 +1,205 @@
+import {
+  Composer,
+  type CST,
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Pair,
+  Parser,
+} from 'yaml'
+import { parseJson } from '../platform/json-text.ts'
+import type { FilePlace, Given, GivenEntry, GivenMap, GivenScalar } from './given.ts'
+
+/** The languages of config files. */
+export type ConfigFormat = 'json' | 'yaml'
+
+/** One thing that is wrong with a config file. */
+export interface FileProblem {
+  readonly place: FilePlace
+  readonly message: string
+}
+
+/** What a config file's text holds. */
+export interface ConfigText {
+  /** Undefined if the text is not of its format; then there are problems. */
+  readonly given: Given | undefined
+  readonly problems: readonly FileProblem[]
+}
+
+/** A line and column of a text, from 1. */
+interface TextPlace {
+  readonly line: number
+  readonly column: number
+}
+
+/** Deeper is no configuration: ours has four levels. Recursion stays short, and a YAML alias cannot contain itself. */
+const MAX_DEPTH = 32
+
+/** Values that a file may hold, with those that YAML's aliases repeat. */
+const MAX_VALUES = 20_000
+
+/**
+ * Reads JSON (RFC 8259), or YAML 1.2 (its core schema), as values with their places. One parser finds the places in
+ * both; before it sees JSON, `JSON.parse` has accepted the text, so that nothing of YAML is JSON here.
+ *
+ * Neither may hold a key twice, a key of every object, more values or levels than any configuration has, or numbers
+ * that JavaScript cannot hold.
+ *
+ * @param file - As people are shown it.
+ */
+export function readConfigText(text: string, format: ConfigFormat, file: string): ConfigText {
+  const reader = new Reader(text, format, file)
+  try {
+    return { given: reader.read(), problems: reader.problems }
+  } catch (error) {
+    if (error instanceof ReaderEnd) return { given: undefined, problems: reader.problems }
+    throw error
+  }
+}
+
+/** Thrown within a {@link Reader} when there is no use in going on; its problem is in the list. */
+class ReaderEnd extends Error {}
+
+class Reader {
+  readonly problems: FileProblem[] = []
+  readonly #text: string
+  readonly #format: ConfigFormat
+  readonly #file: string
+  readonly #lines = new LineCounter()
+  #values = 0
+
+  constructor(text: string, format: ConfigFormat, file: string) {
+    this.#text = text
+    this.#format = format
+    this.#file = file
+  }
+
+  /** @throws {@link ReaderEnd} */
+  read(): Given | undefined {
+    const isJson = this.#format === 'json'
+    if (isJson) this.#refuseOtherThanJson()
+    // A line of JSON may end with a carriage return alone; one of YAML does not, and strings of JSON have none.
+    const text = isJson ? this.#text.replaceAll('\r', ' ') : this.#text
+    const tokens = [...new Parser(this.#lines.addNewLine).parse(text)]
+    // The library composes with recursion, and when the stack ends inside a regular expression V8 ends the process.
+    const tooDeep = tokenAtDepth(tokens, isJson ? MAX_DEPTH + 2 : 2 * MAX_DEPTH + 3)
+    if (tooDeep) this.#end(this.#place(tooDeep.offset), TOO_DEEP)
+
+    // Its search for equal keys takes time to the square of their number; `#map` finds them too.
+    const schema = isJson ? { schema: 'json' } : {}
+    const composer = new Composer({ ...schema, uniqueKeys: false, keepSourceTokens: false })
+    const [document, second] = [...composer.compose(tokens, true, text.length)]
+    if (!document) return undefined
+    // Once a token is where it cannot be, those behind it are, too: the first says where to look.
+    const lost = document.errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN')
+    const errors = lost < 0 ? document.errors : document.errors.slice(0, lost + 1)
+    for (const { pos, message } of [...errors, ...document.warnings])
+      this.#refuse(this.#place(pos[0]), message + hintFor(text, pos[0]))
+    if (second)
+      this.#refuse(this.#place(second.range[0]), 'a second document begins here; a config file is one')
+    return this.problems.length > 0 ? undefined : this.#value(document.contents, document, 0)
+  }
+
+  #refuseOtherThanJson(): void {
+    const parsed = parseJson(this.#text)
+    if ('mistake' in parsed) this.#end(parsed.mistake, `it is not JSON: ${parsed.mistake.reason}`)
+  }
+
+  #value(node: unknown, document: Document, depth: number): Given {
+    const at = this.#placeOf(node)
+    if (depth > MAX_DEPTH) this.#end(at, TOO_DEEP)
+    if (isAlias(node)) {
+      const target = node.resolve(document)
+      if (target) return this.#value(target, document, depth + 1)
+      this.#refuse(at, `nothing before this is named "&${node.source}"`)
+    }
+    if (++this.#values > MAX_VALUES)
+      this.#end(at, `more than ${MAX_VALUES} values, aliases counted each time`)
+    const origin = this.#origin(at)
+    if (isMap(node)) return this.#map(node.items, document, depth, origin)
+    if (!isSeq(node)) return this.#scalar(isScalar(node) ? node.value : null, at)
+    return { kind: 'list', origin, items: node.items.map((item) => this.#value(item, document, depth + 1)) }
+  }
+
+  #map(pairs: readonly Pair[], document: Document, depth: number, origin: FilePlace): GivenMap {
+    const entries = new Map<string, GivenEntry>()
+    for (const { key, value } of pairs) {
+      const at = this.#placeOf(key)
+      const node = isAlias(key) ? key.resolve(document) : key
+      if (!isScalar(node) || node.value === null) {
+        this.#refuse(at, 'a key must be text')
+        continue
+      }
+      const name = String(node.value)
+      const given = this.#value(value, document, depth + 1)
+      if (KEYS_OF_OBJECTS.has(name))
+        this.#refuse(at, `the key "${name}" has a meaning of its own and is refused`)
+      else if (entries.has(name)) this.#refuse(at, `the key "${name}" is there twice`)
+      else entries.set(name, { origin: this.#origin(at), given })
+    }
+    return { kind: 'map', origin, entries }
+  }
+
+  #scalar(value: unknown, at: TextPlace): GivenScalar {
+    const origin = this.#origin(at)
+    const isHuge = typeof value === 'number' && !(Math.abs(value) <= Number.MAX_SAFE_INTEGER)
+    if (isHuge) this.#refuse(at, 'this number is too large')
+    else if (isPlain(value)) return { kind: 'scalar', origin, value }
+    else this.#refuse(at, 'must be text, a number, true or false; put it in quotes to make it text')
+    return { kind: 'scalar', origin, value: null }
+  }
+
+  #refuse(at: TextPlace, message: string): void {
+    this.problems.push({ place: this.#origin(at), message })
+  }
+
+  /** @throws {@link ReaderEnd} */
+  #end(at: TextPlace, message: string): never {
+    this.#refuse(at, message)
+    throw new ReaderEnd()
+  }
+
+  #placeOf(node: unknown): TextPlace {
+    return this.#place(isNode(node) ? (node.range?.[0] ?? 0) : 0)
+  }
+
+  #place(offset: number): TextPlace {
+    const { line, col } = this.#lines.linePos(offset)
+    return { line: Math.max(line, 1), column: Math.max(col, 1) }
+  }
+
+  #origin({ line, column }: TextPlace): FilePlace {
+    return { kind: 'file', file: this.#file, line, column }
+  }
+}
+
+const TOO_DEEP = `more than ${MAX_DEPTH} levels inside each other`
+
+const KEYS_OF_OBJECTS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
+
+function isPlain(value: unknown): value is GivenScalar['value'] {
+  return value === null || ['string', 'number', 'boolean'].includes(typeof value)
+}
+
+/** The first token that is this deep inside others. Each level of values takes one in JSON, and at most two in YAML. */
+function tokenAtDepth(tokens: readonly CST.Token[], depth: number): CST.Token | undefined {
+  let level: readonly CST.Token[] = tokens
+  for (let above = 0; above < depth && level.length > 0; above++) level = level.flatMap(insides)
+  return level[0]
+}
+
+function insides(token: CST.Token): CST.Token[] {
+  if (token.type === 'document') return token.value ? [token.value] : []
+  if (!('items' in token)) return []
+  return token.items.flatMap(({ key, value }) => [key, value].filter((inside) => inside != null))
+}
+
+/** The braces of a variable are those of a map, where YAML is inside of one. */
+function hintFor(text: string, offset: number): string {
+  const [line = ''] = text.slice(text.lastIndexOf('\n', offset - 1) + 1).split('\n', 1)
+  return /[{[,].*[^"']\$\{/.test(line) ? ` (within { } or [ ], put quotes around "\${NAME}")` : ''
+}
