@@ -9,6 +9,7 @@ import { raiseMemoryCeiling } from '../platform/memory-ceiling.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
 import { RoutePool } from '../route/route-pool.ts'
 import { createApp } from '../server/app.ts'
+import type { KeptKeys } from '../server/edge/jwt.ts'
 import type { RunningServer } from '../server/server.ts'
 import { ChangeLog, type ChangeRecord } from './change-record.ts'
 import { FileLog } from './file-log.ts'
@@ -74,6 +75,7 @@ export class Changer<Made extends Wanted> {
   readonly #log: FastifyBaseLogger
   readonly #meters: Meters | undefined
   readonly #pool: RoutePool
+  readonly #keptKeys: KeptKeys
   readonly #first: CheckedServerOptions
   #live: Live<Made>
   #files = new FileLog()
@@ -81,11 +83,18 @@ export class Changer<Made extends Wanted> {
   #queue: Promise<unknown> = Promise.resolve()
   readonly #closed = new AbortController()
 
-  private constructor(live: Live<Made>, files: FileLog, pool: RoutePool, { log, meters }: Surroundings) {
+  private constructor(
+    live: Live<Made>,
+    files: FileLog,
+    pool: RoutePool,
+    keptKeys: KeptKeys,
+    { log, meters }: Surroundings,
+  ) {
     this.#live = live
     this.#files = files
     this.#first = live.wanted.options
     this.#pool = pool
+    this.#keptKeys = keptKeys
     this.#log = log
     this.#meters = meters
   }
@@ -107,14 +116,15 @@ export class Changer<Made extends Wanted> {
     const options = { ...wanted.options, meters }
     const pool = new RoutePool(options, log)
     try {
-      const { app, routes } = await createApp(options, log, pool)
+      const keptKeys: KeptKeys = {}
+      const { app, routes } = await createApp(options, log, pool, keptKeys)
       try {
         await wanted.commit?.()
       } catch (error) {
         await app.close()
         throw error
       }
-      return new Changer({ wanted, app, routes, revision: 1 }, files, pool, { log, meters })
+      return new Changer({ wanted, app, routes, revision: 1 }, files, pool, keptKeys, { log, meters })
     } catch (error) {
       await pool.close()
       throw error
@@ -246,6 +256,7 @@ export class Changer<Made extends Wanted> {
       { ...options, trial: true, meters: this.#meters, signal },
       this.#log,
       this.#pool,
+      this.#keptKeys,
     )
     try {
       signal.throwIfAborted() // for the last time: from here on it goes live

@@ -16,6 +16,13 @@ export const TokenRefusedError = failure<[reason: string]>(
   401,
 )
 
+/** There are no keys to verify tokens with: the issuer's cannot be fetched, and none that still count are known. */
+export const JwtKeysUnavailableError = failure<[]>(
+  'WASM_SERVE_JWT_KEYS_UNAVAILABLE',
+  'This server cannot verify tokens at present: it has no keys of their issuer',
+  503,
+)
+
 export const RouteNotFoundError = failure<[method: string, url: string]>(
   'WASM_SERVE_ROUTE_NOT_FOUND',
   'No route answers %s %s',

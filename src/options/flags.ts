@@ -72,7 +72,7 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
       'trial',
       'tls.minVersion',
       'apiKeys',
-      'jwt',
+      'jwt.secret',
       'cors',
       'rateLimit',
       'compress',

@@ -486,8 +486,15 @@ export const serverSchema = only({
         ),
         publicKey: Type.Optional(pemFile('File of the public key that tokens are verified with. Or:')),
         jwks: Type.Optional(
-          Type.String({ minLength: 1, holds: 'path', description: 'File with a JSON Web Key Set.' }),
+          Type.String({ minLength: 1, holds: 'path', description: 'File with a JSON Web Key Set. Or:' }),
         ),
+        jwksUrl: Type.Optional(
+          Type.String({
+            minLength: 1,
+            description: "URL (https) of the issuer's JSON Web Key Set, whose keys may change.",
+          }),
+        ),
+        jwksCa: Type.Optional(pemFile("Authority of that URL's certificate. Default: those of Node.js.")),
         algorithms: Type.Optional(
           Type.Array(
             Type.Enum([
@@ -506,7 +513,7 @@ export const serverSchema = only({
       {
         additionalProperties: false,
         description:
-          'Requests need a token: `secret`, `publicKey` or `jwks`, `audience`, `issuer`... (@fastify/jwt)',
+          'Requests need a token: `secret`, `publicKey`, `jwks` or `jwksUrl`, `audience`, `issuer`... (jose)',
       },
     ),
   ),

@@ -219,14 +219,30 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
 }
 
 function jwtProblems(jwt: NonNullable<CheckedServerOptions['jwt']>): Problem[] {
-  const { secret, publicKey, jwks, algorithms = [] } = jwt
-  const given = [secret, publicKey, jwks].filter((key) => key !== undefined)
-  if (given.length !== 1) return [problemAt(['jwt'], 'must have one of secret, publicKey and jwks')]
+  const { secret, publicKey, jwks, jwksUrl, jwksCa, algorithms = [] } = jwt
+  const given = [secret, publicKey, jwks, jwksUrl].filter((key) => key !== undefined)
+  if (given.length !== 1) return [problemAt(['jwt'], 'must have one of secret, publicKey, jwks and jwksUrl')]
+  if (jwksCa !== undefined && jwksUrl === undefined)
+    return [problemAt(['jwt', 'jwksCa'], 'means nothing without jwksUrl')]
+  const problem = jwksUrl === undefined ? undefined : problemWithJwksUrl(jwksUrl)
+  if (problem !== undefined) return [problemAt(['jwt', 'jwksUrl'], problem)]
   const misfit = algorithms.findIndex((name) => name.startsWith('HS') !== (secret !== undefined))
   if (misfit < 0) return []
   const message =
     secret === undefined ? 'is for a secret, not for a public key' : 'is for a public key, not for a secret'
   return [problemAt(['jwt', 'algorithms', String(misfit)], message)]
+}
+
+/** Who can change the keys on their way can sign tokens: there is no http, on this machine neither. */
+function problemWithJwksUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return 'must be a URL'
+  const { protocol, username, password, hash, port } = new URL(text)
+  if (protocol !== 'https:')
+    return 'must be a URL of https: who can change the keys on their way can sign tokens'
+  if (username !== '' || password !== '')
+    return 'must have no credentials in it: a set of public keys needs none'
+  if (port === '0') return 'must have another port: there is no port 0'
+  return hash === '' ? undefined : 'must have nothing behind "#"'
 }
 
 /** Whoever may read answers to requests with cookies reads them as the user: that is for origins that are named. */

@@ -11,6 +11,7 @@ import { addRoutes } from '../route/add-routes.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
 import type { RoutePool } from '../route/route-pool.ts'
+import type { KeptKeys } from './edge/jwt.ts'
 import { createHttpServer } from './http-server.ts'
 
 /**
@@ -18,11 +19,13 @@ import { createHttpServer } from './http-server.ts'
  * came from the pool.
  *
  * @param pool - See {@link addRoutes}.
+ * @param keptKeys - Keys of tokens that outlive the app.
  */
 export async function createApp(
   options: CheckedServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
   pool?: RoutePool,
+  keptKeys: KeptKeys = {},
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
   const logAccess = openAccessLog(options, log)
   const app = Fastify({
@@ -76,7 +79,7 @@ export async function createApp(
     await tracing?.addTo(app)
     if (hasEdge(options)) {
       const { addEdge } = await import('./edge/edge.ts') // most servers have none
-      await addEdge(app, options)
+      await addEdge(app, options, keptKeys)
     }
     app.register(answerNotFound)
     app.register(async (scope) => {

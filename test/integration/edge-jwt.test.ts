@@ -7,6 +7,7 @@ import type { ServerOptions } from '../../src/options/options.ts'
 import { selfSigned } from '../support/certificate.ts'
 import { run } from '../support/cli.ts'
 import { guest } from '../support/guest.ts'
+import { signingKey, tokenOf as tokenBy } from '../support/issuer.ts'
 import { listen, serve } from '../support/serve.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-jwt-'))
@@ -18,6 +19,7 @@ const file = (name: string, content: string | object) => {
 
 const SECRET = 'a secret of thirty-two characters'
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const short = generateKeyPairSync('rsa', { modulusLength: 1024 })
 const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' })
 const ed = generateKeyPairSync('ed25519')
 const pem = (key: KeyObject) => String(key.export({ type: 'spki', format: 'pem' }))
@@ -135,6 +137,73 @@ test.each<[string, NonNullable<ServerOptions['jwt']>, string]>([
   expect(refused.body).not.toContain(SECRET)
 })
 
+const keySet = (...keys: readonly { readonly jwk: object }[]) =>
+  file(`set-${sets++}.json`, { keys: keys.map((key) => key.jwk) })
+let sets = 0
+
+test.each([
+  ['without ids', undefined],
+  ['of one id', 'same'],
+])('of several keys %s each verifies its tokens', async (_, kid) => {
+  const [first, second, third] = [signingKey(kid), signingKey(kid), signingKey(kid, 'RS256')]
+  const set = { jwks: keySet(first, second, third) }
+  for (const key of [first, second, third]) expect((await ask(set, tokenBy(key))).statusCode).toBe(200)
+  expect((await ask(set, tokenBy(signingKey(kid)))).statusCode).toBe(401)
+  expect((await ask(set, tokenBy(first, { exp: inPast }))).json().detail).toMatch(/expired/)
+})
+
+test('a key with an alg verifies tokens of this algorithm only', async () => {
+  const key = signingKey('a', 'RS256', { alg: 'RS256' })
+  const set = { jwks: keySet(key) }
+  expect((await ask(set, tokenBy(key))).statusCode).toBe(200)
+  for (const alg of ['RS384', 'PS256'])
+    expect((await ask(set, token(alg, key.key, {}, { kid: 'a' }))).statusCode).toBe(401)
+  await expect(ask({ ...set, algorithms: ['PS256'] }, undefined)).rejects.toMatchObject({
+    code: 'WASM_SERVE_JWT_KEY_INVALID',
+  })
+})
+
+test.each([
+  ['use enc', { use: 'enc' }],
+  ['an unknown use', { use: 'SIG' }],
+  ['operations for encryption', { key_ops: ['encrypt', 'wrapKey'] }],
+  ['no operations', { key_ops: [] }],
+  ['operations that are no list', { key_ops: 'verify' }],
+  ['an alg for encryption', { alg: 'ECDH-ES' }],
+  ['an alg of other keys', { alg: 'RS256' }],
+  ['no alg at all', { alg: null }],
+])('a key with %s verifies nothing', async (_, members) => {
+  const [good, bad] = [
+    signingKey('good', 'ES256', { use: 'sig', key_ops: ['verify'] }),
+    signingKey('bad', 'ES256', members),
+  ]
+  const set = { jwks: keySet(bad, good) }
+  expect((await ask(set, tokenBy(bad))).statusCode).toBe(401)
+  expect((await ask(set, tokenBy(good))).statusCode).toBe(200)
+  await expect(ask({ jwks: keySet(bad) }, undefined)).rejects.toMatchObject({
+    code: 'WASM_SERVE_JWT_KEY_INVALID',
+  })
+})
+
+test('a token with a critical extension that nobody knows is refused', async () => {
+  const bearer = token('HS256', SECRET, {}, { crit: ['new'], new: true })
+  expect((await ask({ secret: SECRET }, bearer)).statusCode).toBe(401)
+})
+
+test.each([
+  ['Basic abc', 'Bearer'],
+  ['bearer TOKEN', undefined],
+  ['BEARER TOKEN', undefined],
+  ['Bearer  TOKEN', 'Bearer error="invalid_token"'],
+  ['Bearer TOKEN,', 'Bearer error="invalid_token"'],
+  ['TOKEN', 'Bearer'],
+])('the header "Authorization: %s" is challenged with %s', async (header, challenge) => {
+  const app = await serve({ plugin: guest('echo') }, { jwt: { secret: SECRET } })
+  const headers = { authorization: header.replace('TOKEN', token('HS256', SECRET)) }
+  const { statusCode, headers: answered } = await app.inject({ method: 'POST', url: '/', headers })
+  expect([statusCode, answered['www-authenticate']]).toEqual([challenge ? 401 : 200, challenge])
+})
+
 test('a token that has expired is told so, and audience and issuer may be right', async () => {
   const expired = await ask({ secret: SECRET }, token('HS256', SECRET, { exp: inPast }))
   expect(expired.json().detail).toMatch(/expired/)
@@ -184,6 +253,11 @@ test.each([
   ['a file that is no key', { publicKey: file('no.pem', 'hello') }, 'WASM_SERVE_JWT_KEY_INVALID'],
   ['a set that is none', { jwks: file('no.json', '{}') }, 'WASM_SERVE_JWT_KEY_INVALID'],
   ['a set that is no JSON', { jwks: file('text.json', 'hello') }, 'WASM_SERVE_JWT_KEY_INVALID'],
+  [
+    'a key of too few bits',
+    { publicKey: file('short.pem', pem(short.publicKey)) },
+    'WASM_SERVE_JWT_KEY_INVALID',
+  ],
   [
     'a set of secrets',
     { jwks: file('oct.json', { keys: [{ kty: 'oct', k: 'AAAA' }] }) },

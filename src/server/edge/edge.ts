@@ -3,19 +3,28 @@ import { RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import { loadPackage } from '../../platform/optional-package.ts'
 import { requireApiKey } from './api-keys.ts'
+import type { KeptKeys } from './jwt.ts'
 
 /**
  * Adds to a server's app what stands before all routes. To be called before they are added. Browsers ask without a key
  * what they may do, and are told also that there were too many requests; and keys cannot be guessed without end.
  *
+ * @param kept - What the apps of a server share.
  * @throws {@link PackageMissingError}, {@link JwtKeyInvalidError}, {@link StaticFolderError}
  */
-export async function addEdge(app: FastifyInstance, options: CheckedServerOptions): Promise<void> {
+export async function addEdge(
+  app: FastifyInstance,
+  options: CheckedServerOptions,
+  kept: KeptKeys,
+): Promise<void> {
   const { cors, rateLimit, apiKeys, jwt, etag, compress, static: folders } = options
   if (cors) await addCors(app, cors)
   if (rateLimit) await addRateLimit(app, rateLimit)
   if (apiKeys) app.addHook('onRequest', requireApiKey(apiKeys))
-  if (jwt) await (await import('./jwt.ts')).addJwt(app, jwt)
+  if (jwt) {
+    const { addJwt } = await loadPackage('the option jwt', 'jose', () => import('./jwt.ts'))
+    addJwt(app, jwt, kept)
+  }
   if (etag) await (await import('./etag.ts')).addEtag(app, compress !== undefined)
   if (compress) await addCompress(app, compress)
   if (folders) await (await import('./static.ts')).addStatic(app, folders)

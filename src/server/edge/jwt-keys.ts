@@ -1,80 +1,152 @@
-import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
+import { createPublicKey, type JsonWebKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { createLocalJWKSet, type JWK, type JWTVerifyGetKey } from 'jose'
 import { JwtKeyInvalidError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import { whyNot } from '../../platform/why-not.ts'
 
-type Jwt = NonNullable<CheckedServerOptions['jwt']>
-export type Algorithm = NonNullable<Jwt['algorithms']>[number]
+export type JwtOptions = NonNullable<CheckedServerOptions['jwt']>
+export type JwtAlgorithm = NonNullable<JwtOptions['algorithms']>[number]
 
 /** What tokens are verified with. */
 export interface JwtKeys {
-  /** The secret, or a public key in PEM. @param keyId - What the token calls it. @returns undefined if there is none. */
-  keyFor(keyId: unknown): string | undefined
-  /** That these keys are for. */
-  readonly algorithms: readonly Algorithm[]
+  /** Algorithms that these keys are for. */
+  readonly algorithms: readonly JwtAlgorithm[]
+  /** Gives the key for the header of a token. Throws what jose throws, if none or several fit. */
+  readonly keyFor: JWTVerifyGetKey
 }
 
 /**
- * Reads the keys that the options name.
+ * Reads the keys that the options name, unless they are at a URL.
  *
  * @throws {@link JwtKeyInvalidError} naming the file that cannot be read or used.
  */
-export function readJwtKeys({ secret, publicKey, jwks }: Jwt): JwtKeys {
-  if (secret !== undefined) return { keyFor: () => secret, algorithms: ['HS256', 'HS384', 'HS512'] }
-  if (publicKey !== undefined) {
-    const key = parse(publicKey, 'a public key or certificate in PEM', () => createPublicKey(read(publicKey)))
-    const pem = toPem(key)
-    return { keyFor: () => pem, algorithms: algorithmsOf(key, publicKey) }
+export function readJwtKeys({ secret, publicKey, jwks = '' }: JwtOptions): JwtKeys {
+  if (secret !== undefined) {
+    const bytes = Buffer.from(secret)
+    return { keyFor: () => bytes, algorithms: ['HS256', 'HS384', 'HS512'] }
   }
-  return readSet(jwks ?? '')
+  return publicKey === undefined ? readKeySet(jwks) : readPublicKey(publicKey)
 }
 
-/** A JSON Web Key Set. (RFC 7517, section 5) A token that names no key is for the only one, if there is only one. */
-function readSet(path: string): JwtKeys {
-  const text = String(read(path))
-  const { keys } = parse(path, 'a JSON Web Key Set', () => JSON.parse(text) as { keys: Jwk[] })
-  if (!Array.isArray(keys) || keys.length === 0) throw new JwtKeyInvalidError(path, 'it has no keys')
-  const pems = new Map<unknown, string>()
-  const algorithms = new Set<Algorithm>()
-  for (const { kid, ...jwk } of keys) {
-    const what = `a JSON Web Key Set of public keys: the key ${JSON.stringify(kid)} is none`
-    const key = parse(path, what, () => createPublicKey({ key: jwk, format: 'jwk' }))
-    pems.set(kid, toPem(key))
-    for (const algorithm of algorithmsOf(key, path)) algorithms.add(algorithm)
-  }
-  const [only] = pems.size === 1 ? pems.values() : []
-  return { keyFor: (keyId) => (keyId === undefined ? only : pems.get(keyId)), algorithms: [...algorithms] }
+/** Whatever key id a token names, it is for this key. */
+function readPublicKey(path: string): JwtKeys {
+  const what = 'it is not a public key or certificate in PEM'
+  const key = attempt(path, what, () => createPublicKey(read(path)))
+  const algorithms = algorithmsOf(key)
+  if (typeof algorithms === 'string') throw new JwtKeyInvalidError(path, algorithms)
+  return { keyFor: () => key, algorithms }
 }
 
-type Jwk = JsonWebKey & { readonly kid?: unknown }
+function readKeySet(path: string): JwtKeys {
+  const what = 'it is not a JSON Web Key Set'
+  const keys = attempt(path, what, () => keysIn(JSON.parse(String(read(path)))))
+  const set = keySetOf(keys, (reason) => {
+    throw new JwtKeyInvalidError(path, reason)
+  })
+  if (set) return set
+  throw new JwtKeyInvalidError(path, 'it has no key that signatures are verified with')
+}
 
-/** Those that a key can be used for. (RFC 7518, section 3.1; RFC 8037) */
-function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject, path: string): Algorithm[] {
-  switch (asymmetricKeyType) {
-    case 'rsa':
-      return ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
-    case 'rsa-pss':
-      return ['PS256', 'PS384', 'PS512']
-    case 'ed25519':
-    case 'ed448':
-      return ['EdDSA']
-    case 'ec': {
-      const algorithm = CURVES[asymmetricKeyDetails?.namedCurve ?? '']
-      if (algorithm) return [algorithm]
+/**
+ * The certificates to trust, of a file in PEM.
+ *
+ * @throws {@link JwtKeyInvalidError}
+ */
+export function readAuthority(path: string): string {
+  const pem = read(path)
+  attempt(path, 'it is not a certificate in PEM', () => new X509Certificate(pem))
+  return String(pem)
+}
+
+/**
+ * The keys of a JSON Web Key Set. (RFC 7517, section 5)
+ *
+ * @throws TypeError if it is none.
+ */
+export function keysIn(set: unknown): readonly unknown[] {
+  if (typeof set === 'object' && set !== null && 'keys' in set && Array.isArray(set.keys)) return set.keys
+  throw new TypeError('it is no JSON Web Key Set')
+}
+
+/**
+ * Makes keys of a JSON Web Key Set usable, those that are for verifying signatures: the members `use`, `key_ops` and
+ * `alg` of a key are obeyed. jose finds the keys of a token by its `kid` and its algorithm. A token without `kid` is
+ * for the only key, or for those that have no `kid` either.
+ *
+ * @param refuse - Called with what is wrong with a key; if it returns, the key is left out.
+ * @returns undefined if there are none.
+ */
+export function keySetOf(keys: readonly unknown[], refuse: (reason: string) => void): JwtKeys | undefined {
+  const usable: JWK[] = []
+  const algorithms = new Set<JwtAlgorithm>()
+  for (const jwk of keys) {
+    const read = readJwk(jwk)
+    if (typeof read === 'string') refuse(read)
+    if (typeof read !== 'object') continue
+    usable.push(read.jwk)
+    for (const algorithm of read.algorithms) algorithms.add(algorithm)
+  }
+  if (usable.length === 0) return undefined
+  const named = createLocalJWKSet({ keys: usable })
+  const isNameless = ({ kid }: JWK) => kid === undefined
+  const nameless = usable.length === 1 ? named : createLocalJWKSet({ keys: usable.filter(isNameless) })
+  return {
+    keyFor: (header, token) => (header.kid === undefined ? nameless : named)(header, token),
+    algorithms: [...algorithms],
+  }
+}
+
+/** A key and what it is for; undefined if it is not for verifying signatures; why not, if it cannot be used. */
+function readJwk(jwk: unknown): { jwk: JWK; algorithms: readonly JwtAlgorithm[] } | string | undefined {
+  if (!isJwk(jwk)) return 'a key of it is no JSON object'
+  const { use, key_ops: operations, alg, kid } = jwk
+  if (use !== undefined && use !== 'sig') return undefined
+  if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify')))
+    return undefined
+  const name = `the key ${JSON.stringify(kid)}`
+  try {
+    const key = createPublicKey({ key: jwk, format: 'jwk' })
+    const possible = algorithmsOf(key)
+    if (typeof possible === 'string') return `${name}: ${possible}`
+    const algorithms = possible.filter((algorithm) => alg === undefined || algorithm === alg)
+    if (algorithms.length === 0) return undefined
+    const { kty = '', ...material } = key.export({ format: 'jwk' }) // nothing but the public key
+    const [only] = alg === undefined ? [] : algorithms
+    return {
+      jwk: { ...material, kty, ...(typeof kid === 'string' && { kid }), ...(only && { alg: only }) },
+      algorithms,
     }
+  } catch {
+    return `${name} is no public key`
   }
-  throw new JwtKeyInvalidError(path, `tokens are not signed with keys of this type (${asymmetricKeyType})`)
 }
 
-const CURVES: Readonly<Record<string, Algorithm>> = {
-  prime256v1: 'ES256',
-  secp384r1: 'ES384',
-  secp521r1: 'ES512',
+function isJwk(value: unknown): value is JsonWebKey {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function toPem(key: KeyObject): string {
-  return String(key.export({ type: 'spki', format: 'pem' }))
+/** Those that a key can be used for (RFC 7518, section 3.1; RFC 8037), or why there are none. */
+function algorithmsOf({
+  asymmetricKeyType,
+  asymmetricKeyDetails,
+}: KeyObject): readonly JwtAlgorithm[] | string {
+  const { modulusLength = MIN_RSA_BITS, namedCurve = '' } = asymmetricKeyDetails ?? {}
+  if (modulusLength < MIN_RSA_BITS) return `it has ${modulusLength} bits, and RSA needs ${MIN_RSA_BITS}`
+  const algorithms = ALGORITHMS[asymmetricKeyType === 'ec' ? namedCurve : (asymmetricKeyType ?? '')]
+  return algorithms ?? `tokens are not signed with keys of this type (${asymmetricKeyType})`
+}
+
+/** RFC 7518, section 3.3. */
+const MIN_RSA_BITS = 2048
+
+const ALGORITHMS: Readonly<Record<string, readonly JwtAlgorithm[]>> = {
+  rsa: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  'rsa-pss': ['PS256', 'PS384', 'PS512'],
+  ed25519: ['EdDSA'],
+  prime256v1: ['ES256'],
+  secp384r1: ['ES384'],
+  secp521r1: ['ES512'],
 }
 
 function read(path: string): Buffer {
@@ -85,10 +157,11 @@ function read(path: string): Buffer {
   }
 }
 
-function parse<Parsed>(path: string, what: string, make: () => Parsed): Parsed {
+function attempt<Made>(path: string, problem: string, make: () => Made): Made {
   try {
     return make()
   } catch (error) {
-    throw new JwtKeyInvalidError(path, `it is not ${what}`, { cause: error })
+    if (error instanceof JwtKeyInvalidError) throw error
+    throw new JwtKeyInvalidError(path, problem, { cause: error })
   }
 }

@@ -1,74 +1,124 @@
-import type { TokenOrHeader } from '@fastify/jwt'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { JwtKeyInvalidError, TokenRefusedError } from '../../errors/errors.ts'
-import type { CheckedServerOptions } from '../../options/options.ts'
-import { loadPackage } from '../../platform/optional-package.ts'
-import { readJwtKeys } from './jwt-keys.ts'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { type CryptoKey, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose'
+import { JwtKeyInvalidError, JwtKeysUnavailableError, TokenRefusedError } from '../../errors/errors.ts'
+import { RemoteKeys } from './jwks-url.ts'
+import { type JwtKeys, type JwtOptions, readAuthority, readJwtKeys } from './jwt-keys.ts'
+
+/** Keeps an issuer's keys for the apps that a server has one after the other: a reload asks it for nothing. */
+export interface KeptKeys {
+  /** The last that were used. */
+  remote?: { readonly keys: RemoteKeys; readonly of: string }
+}
 
 /**
  * Lets pass who has a token that was signed with one of these keys. Others are answered before their body is read.
  *
- * @throws {@link PackageMissingError}, {@link JwtKeyInvalidError}
+ * @throws {@link JwtKeyInvalidError}
  */
-export async function addJwt(
-  app: FastifyInstance,
-  options: NonNullable<CheckedServerOptions['jwt']>,
-): Promise<void> {
-  const keys = readJwtKeys(options)
-  const { algorithms: allowed = keys.algorithms, audience, issuer, allowNoExpiry = false } = options
-  const algorithms = keys.algorithms.filter((algorithm) => allowed.includes(algorithm))
-  if (algorithms.length === 0) {
-    const reason = `its keys are for ${keys.algorithms.join(', ')}, and algorithms has none of these`
-    throw new JwtKeyInvalidError(options.publicKey ?? options.jwks ?? 'secret', reason)
-  }
-  const { default: jwt } = await loadPackage('the option jwt', '@fastify/jwt', () => import('@fastify/jwt'))
-  await app.register(jwt, {
-    secret: (_request: FastifyRequest, token: TokenOrHeader, done: KeyCallback) => {
-      const key = 'header' in token ? keys.keyFor(token.header.kid) : undefined
-      if (key === undefined) done(new Error('no key has the id that the token names'), undefined)
-      else done(null, key)
-    },
-    decode: { complete: true }, // with the header
-    verify: {
-      algorithms,
-      ...(audience && { allowedAud: audience }),
-      ...(issuer && { allowedIss: issuer }),
-      // Without this, a token that says nothing would do.
-      requiredClaims: [...(audience ? ['aud'] : []), ...(issuer ? ['iss'] : [])],
-    },
-  })
+export function addJwt(app: FastifyInstance, options: JwtOptions, kept: KeptKeys): void {
+  const keys = options.jwksUrl === undefined ? readJwtKeys(options) : useRemoteKeys(app, options, kept)
+  const verify = verifierOf(keys, options)
   app.addHook('onRequest', async (request, reply) => {
+    const { authorization = '' } = request.headers
+    if (!/^Bearer\s/i.test(authorization)) {
+      reply.header('www-authenticate', 'Bearer')
+      throw new TokenRefusedError('the request has none')
+    }
     try {
-      const claims = await request.jwtVerify<object>()
-      if (!allowNoExpiry && !doesExpire(claims))
-        throw Object.assign(new Error(NO_EXPIRY), { code: NO_EXPIRY })
+      const [, token = '', ...more] = authorization.split(' ')
+      await verify(more.length > 0 ? '' : token)
     } catch (error) {
-      const { code = '', message } = error as { code?: string; message: string }
-      request.log.debug({ reason: message }, 'a token was refused')
-      const isMissing = code === 'FST_JWT_NO_AUTHORIZATION_IN_HEADER'
-      reply.header('www-authenticate', isMissing ? 'Bearer' : 'Bearer error="invalid_token"')
-      throw new TokenRefusedError(
-        isMissing ? 'the request has none' : (REASONS[code] ?? 'it is not valid here'),
-      )
+      if (error instanceof JwtKeysUnavailableError) throw error
+      request.log.debug({ reason: messageOf(error) }, 'a token was refused')
+      reply.header('www-authenticate', 'Bearer error="invalid_token"')
+      throw new TokenRefusedError(reasonFor(error))
     }
   })
 }
 
-type KeyCallback = (error: Error | null, key: string | undefined) => void
+function useRemoteKeys(
+  app: FastifyInstance,
+  { jwksUrl = '', jwksCa }: JwtOptions,
+  kept: KeptKeys,
+): RemoteKeys {
+  const ca = jwksCa === undefined ? undefined : readAuthority(jwksCa)
+  const keys = keptOrNew(jwksUrl, ca, kept, app.log)
+  app.addHook('onClose', keys.use())
+  return keys
+}
+
+function keptOrNew(url: string, ca: string | undefined, kept: KeptKeys, log: FastifyBaseLogger): RemoteKeys {
+  const of = JSON.stringify([url, ca])
+  if (kept.remote?.of === of && !kept.remote.keys.isClosed) return kept.remote.keys
+  const keys = new RemoteKeys({ url: new URL(url), ca, log })
+  kept.remote = { keys, of }
+  return keys
+}
+
+function verifierOf(keys: JwtKeys, options: JwtOptions): (token: string) => Promise<void> {
+  const { algorithms: allowed = keys.algorithms, audience, issuer, allowNoExpiry = false } = options
+  const algorithms = keys.algorithms.filter((algorithm) => allowed.includes(algorithm))
+  if (algorithms.length === 0) {
+    const reason = `its keys are for ${keys.algorithms.join(', ')}, and algorithms has none of these`
+    throw new JwtKeyInvalidError(options.publicKey ?? options.jwks ?? options.jwksUrl ?? 'secret', reason)
+  }
+  const checks = { algorithms, ...(audience && { audience }), ...(issuer && { issuer }) }
+  return async (token) => {
+    const claims = await claimsOf(token, keys, checks)
+    if (!allowNoExpiry && !doesExpire(claims)) throw new NoExpiryError()
+  }
+}
+
+/** @throws what jose throws, and {@link JwtKeysUnavailableError}. */
+async function claimsOf(token: string, keys: JwtKeys, checks: JWTVerifyOptions): Promise<JWTPayload> {
+  try {
+    return (await jwtVerify(token, keys.keyFor, checks)).payload
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error
+    for await (const key of error) {
+      const claims = await claimsWith(key, token, checks)
+      if (claims) return claims
+    }
+    throw new errors.JWSSignatureVerificationFailed()
+  }
+}
+
+/** @returns undefined if it was signed with another key. */
+async function claimsWith(
+  key: CryptoKey,
+  token: string,
+  checks: JWTVerifyOptions,
+): Promise<JWTPayload | undefined> {
+  try {
+    return (await jwtVerify(token, key, checks)).payload
+  } catch (error) {
+    if (error instanceof errors.JWSSignatureVerificationFailed) return undefined
+    throw error
+  }
+}
 
 /** Whether a token names a moment at which it ends. JSON may have numbers that are none: `1e999` is infinite. */
-function doesExpire(claims: object): boolean {
-  const exp: unknown = Object.hasOwn(claims, 'exp') ? (claims as { readonly exp: unknown }).exp : undefined
+function doesExpire(claims: JWTPayload): boolean {
+  const exp: unknown = Object.hasOwn(claims, 'exp') ? claims.exp : undefined
   return typeof exp === 'number' && exp <= MAX_DATE
 }
 
 /** The last moment that dates have, in seconds. */
 const MAX_DATE = 8_640_000_000_000
 
-const NO_EXPIRY = 'NO_EXPIRY'
+class NoExpiryError extends Error {
+  constructor() {
+    super('it has no claim exp')
+  }
+}
 
 /** What helps a client, and tells nothing of the keys. */
-const REASONS: Readonly<Record<string, string>> = {
-  FST_JWT_AUTHORIZATION_TOKEN_EXPIRED: 'it has expired',
-  [NO_EXPIRY]: 'it never expires: it needs the claim exp, in seconds',
+function reasonFor(error: unknown): string {
+  if (error instanceof errors.JWTExpired) return 'it has expired'
+  if (error instanceof NoExpiryError) return 'it never expires: it needs the claim exp, in seconds'
+  return 'it is not valid here'
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
