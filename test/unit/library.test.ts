@@ -292,6 +292,7 @@ test('what the package exports changes only on purpose', () => {
       "InstanceStartError",
       "InternalError",
       "JwtKeyInvalidError",
+      "JwtKeysUnavailableError",
       "KvArgumentInvalidError",
       "KvReadOnlyError",
       "KvValueTooLargeError",
