@@ -94,6 +94,7 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
 }
 
 function placeholder({ kind, name, values, default: value }: Flag): string {
+  if (kind === 'hosts' && name.startsWith('jwt-')) return ' <text>'
   if (values.length === 2) return ` <${values.join('|')}>`
   return kind === 'boolean' && value === true ? `, --no-${name}` : PLACEHOLDERS[kind]
 }

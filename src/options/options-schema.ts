@@ -481,12 +481,18 @@ export const serverSchema = only({
             pattern: '^[^]{32,}$',
             hint: 'must be 32 characters or more',
             secret: true,
-            description: 'The secret that tokens are signed with (HS256, HS384, HS512). Or:',
+            description: 'The secret that tokens are signed with (HS256, HS384, HS512).',
           }),
         ),
-        publicKey: Type.Optional(pemFile('File of the public key that tokens are verified with. Or:')),
+        publicKey: Type.Optional(
+          pemFile('File of the public key, or certificate, that tokens are verified with.'),
+        ),
         jwks: Type.Optional(
-          Type.String({ minLength: 1, holds: 'path', description: 'File with a JSON Web Key Set. Or:' }),
+          Type.String({
+            minLength: 1,
+            holds: 'path',
+            description: 'File with a JSON Web Key Set that tokens are verified with.',
+          }),
         ),
         jwksUrl: Type.Optional(
           Type.String({
@@ -501,7 +507,10 @@ export const serverSchema = only({
               ...['HS256', 'HS384', 'HS512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
               ...['ES256', 'ES384', 'ES512', 'EdDSA'],
             ] as const),
-            { minItems: 1, description: 'Those that are allowed. Default: all that the keys are for.' },
+            {
+              minItems: 1,
+              description: 'Algorithms of tokens that are allowed. Default: all that the keys are for.',
+            },
           ),
         ),
         audience: Type.Optional(words('What `aud` of a token must be, one of these. Default: anything.')),
