@@ -22,11 +22,26 @@ export interface JwtKeys {
  * @throws {@link JwtKeyInvalidError} naming the file that cannot be read or used.
  */
 export function readJwtKeys({ secret, publicKey, jwks = '' }: JwtOptions): JwtKeys {
-  if (secret !== undefined) {
-    const bytes = Buffer.from(secret)
-    return { keyFor: () => bytes, algorithms: ['HS256', 'HS384', 'HS512'] }
-  }
+  if (secret !== undefined) return readSecret(secret)
   return publicKey === undefined ? readKeySet(jwks) : readPublicKey(publicKey)
+}
+
+/** jose would import bytes for each token, which takes as long as to verify one. */
+function readSecret(secret: string): JwtKeys {
+  const imported = new Map<string, ReturnType<typeof hmacKey>>()
+  return {
+    algorithms: ['HS256', 'HS384', 'HS512'],
+    keyFor: ({ alg }) => {
+      const key = imported.get(alg) ?? hmacKey(secret, alg)
+      imported.set(alg, key) // one of the algorithms above: jose asks for no key of another
+      return key
+    },
+  }
+}
+
+function hmacKey(secret: string, alg: string) {
+  const algorithm = { name: 'HMAC', hash: alg.replace('HS', 'SHA-') }
+  return crypto.subtle.importKey('raw', Buffer.from(secret), algorithm, false, ['verify'])
 }
 
 /** Whatever key id a token names, it is for this key. */
