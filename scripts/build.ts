@@ -37,6 +37,7 @@ const DOORS = {
   cli: 'src/cli.ts',
   index: 'src/index.ts',
   testing: 'src/testing.ts',
+  extism: 'src/extism.ts',
   probe: 'src/cli/bench/probe.ts',
 }
 

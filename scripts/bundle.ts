@@ -21,6 +21,7 @@ export async function bundleThreads(): Promise<void> {
   const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
   await Promise.all([
     bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),
+    bundle('dist', { 'extism-thread': 'src/extism/extism-thread.ts' }, cjs),
     bundle('dist', { 'load-thread': 'src/plugin/load-thread.ts' }, cjs),
     bundle('dist', { 'kernel-process': 'src/engine/subprocess/kernel-process.ts' }, cjs, EMBEDDED, true),
     bundle('dist', { 'watchdog-thread': 'src/engine/watchdog-thread.ts' }, cjs),

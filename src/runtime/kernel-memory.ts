@@ -46,13 +46,14 @@ export interface KernelMemory {
 
 /** @param blockLimit - Most bytes of blocks that one call may use; below 2 GiB. */
 export function openKernelMemory(blockLimit: number): KernelMemory {
-  return new LinkedKernelMemory(new WebAssembly.Instance(module), blockLimit)
+  return new LinkedKernelMemory(new WebAssembly.Instance(KERNEL_MODULE), blockLimit)
 }
 
-const module = new WebAssembly.Module(KERNEL_WASM)
+/** `kernel.wasm`, compiled. */
+export const KERNEL_MODULE = new WebAssembly.Module(KERNEL_WASM)
 
 /** What a guest may import; `memory`, `reset` and the host's other exports are never among them. */
-const GUEST_FUNCTIONS = [
+export const GUEST_FUNCTIONS = [
   ...['alloc', 'free', 'length', 'length_unsafe', 'load_u8', 'load_u64', 'store_u8', 'store_u64'],
   ...['input_offset', 'input_length', 'input_load_u8', 'input_load_u64'],
   ...['output_set', 'error_set', 'error_get'],
@@ -67,7 +68,7 @@ interface KernelExports {
 }
 
 /** Where the root of `kernel.wat` keeps what the host reads and writes, in words of 4 bytes. */
-const ROOT = { span: 0, outputAt: 9, output: 10, errorAt: 11, error: 12, most: 15 }
+export const ROOT = { span: 0, outputAt: 9, output: 10, errorAt: 11, error: 12, limit: 14, most: 15 }
 
 function isKernel(exports: object): exports is KernelExports {
   return 'memory' in exports

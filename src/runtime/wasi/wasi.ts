@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto'
-import { DescriptorTable } from './descriptor.ts'
+import { type Descriptor, DescriptorTable } from './descriptor.ts'
 import { Directory, FD_FOLDER } from './directory.ts'
 import { answer, errno } from './errno.ts'
 import { openFdFunctions } from './fd-functions.ts'
@@ -7,7 +7,6 @@ import { Folder } from './folder.ts'
 import { openFolderFunctions } from './folder-functions.ts'
 import { GuestMemory } from './guest-memory.ts'
 import { openClocks, openPoll } from './poll.ts'
-import type { ProgramStreams } from './program-streams.ts'
 import { EmptyInput, LineBuffer, LineOutput } from './standard-streams.ts'
 import { openStrings } from './strings.ts'
 
@@ -22,9 +21,17 @@ export interface WasiOptions {
   /** Folders; none by default, and then there is no file system. */
   readonly allowedPaths?: readonly AllowedPath[]
   /** Standard input and output, of a program; by default the input is empty, and the output becomes lines. */
-  readonly streams?: ProgramStreams | undefined
+  readonly streams?: StandardStreams | undefined
   /** Takes what the guest writes to its standard output and error, line by line (of at most 64 KiB). */
   writeLine(stream: 'stdout' | 'stderr', line: string): void
+}
+
+/** What a guest reads and writes at its descriptors 0, 1 and 2. */
+export interface StandardStreams {
+  readonly input: Descriptor
+  readonly output: Descriptor
+  /** Lines by default. */
+  readonly error?: Descriptor
 }
 
 /** A folder of the host that a guest may use. Nothing in it leads out, whoever made the link. */
@@ -77,7 +84,7 @@ export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
   function fillTable(): void {
     table.add(options.streams?.input ?? new EmptyInput())
     table.add(options.streams?.output ?? new LineOutput(stdout))
-    table.add(new LineOutput(stderr))
+    table.add(options.streams?.error ?? new LineOutput(stderr))
     addFolders(table, options.allowedPaths ?? [], fdFolder)
   }
   function flush(): void {

@@ -1,0 +1,83 @@
+import { parentPort } from 'node:worker_threads'
+import { GuestContext } from './guest-context.ts'
+import { GuestInstance, isGoodExit, mapMembers } from './guest-instance.ts'
+import { joinBlocks } from './kernel-blocks.ts'
+import type { Anything } from './output.ts'
+import type { GuestLogger } from './plugin.ts'
+import {
+  readAnswer,
+  type ThreadCall,
+  type ThreadFailure,
+  type ThreadMessage,
+  type ThreadStart,
+} from './thread-messages.ts'
+
+/* What a thread of `runInWorker` runs: the guest. Host functions run in the thread that made the plug-in. */
+
+/** Ends the guest: what the host function threw stays where it was thrown. */
+class HostThrew extends Error {
+  override readonly name = 'HostThrew'
+}
+
+let guest: GuestInstance | undefined
+
+parentPort?.on('message', (message: ThreadStart | ThreadCall) => {
+  try {
+    if ('call' in message) guest?.function(message.call)()
+    else guest = start(message)
+    say({ kind: 'done' })
+  } catch (thrown) {
+    say(isGoodExit(thrown) ? { kind: 'done' } : { kind: 'done', failure: describe(thrown) })
+  }
+})
+
+function start({
+  modules,
+  options,
+  config,
+  memoryOptions,
+  functions,
+  memory,
+  answer,
+}: ThreadStart): GuestInstance {
+  const blocks = joinBlocks(memory)
+  const context = new GuestContext({
+    blocks,
+    config,
+    memory: memoryOptions,
+    logger: logger(),
+    logLevel: options.logLevel,
+  })
+  const named = Object.fromEntries(
+    Object.entries(functions).map(([namespace, names]) => [
+      namespace,
+      Object.fromEntries(names.map((name) => [name, name])),
+    ]),
+  )
+  const bridged = mapMembers(named, (name, _label, namespace) => (...args: Anything[]) => {
+    say({ kind: 'host', namespace, name, args })
+    return readAnswer(answer, () => new HostThrew(`host function "${namespace}" "${name}" has thrown`))
+  })
+  const opened = new GuestInstance({ modules, options, context, functions: bridged, suspending: undefined })
+  blocks.reset()
+  return opened
+}
+
+function logger(): GuestLogger {
+  const at = (level: keyof GuestLogger) => (line: unknown) => say({ kind: 'log', level, line: String(line) })
+  return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+function describe(thrown: unknown): ThreadFailure {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+  return {
+    isTrap: thrown instanceof WebAssembly.RuntimeError,
+    isOfHost: thrown instanceof HostThrew,
+    message: error.message,
+    stack: error.stack,
+  }
+}
+
+function say(message: ThreadMessage): void {
+  parentPort?.postMessage(message)
+}

@@ -1,0 +1,138 @@
+import { GuestContext, type ImportedFunction } from './guest-context.ts'
+import type { GuestOptions } from './plugin.ts'
+
+/** Most redirects that are followed, as `fetch` does. */
+const MAX_REDIRECTS = 20
+
+/** Extism's functions for HTTP, and the last response of a plug-in. */
+export function requestFunctions(options: GuestOptions): Readonly<Record<string, ImportedFunction>> {
+  const { allowHttpResponseHeaders, memory } = options
+  const isAllowed = hostMatcher(options.allowedHosts)
+  let status = 0
+  let headers: Record<string, string> | undefined
+
+  async function http_request(context: GuestContext, requestAt: bigint, bodyAt: bigint): Promise<bigint> {
+    status = 0
+    headers = undefined
+    const request = context.read(requestAt)?.json()
+    if (!request) return 0n
+    const method: string = request.method?.toUpperCase() ?? 'GET'
+    const hasBody = bodyAt !== 0n && method !== 'GET' && method !== 'HEAD'
+    const body = hasBody ? context.read(bodyAt)?.bytes().slice() : undefined
+    const response = await follow(new URL(request.url), {
+      method,
+      headers: request.headers || request.header || {},
+      ...(body && { body }),
+    })
+    status = response.status
+    headers = Object.fromEntries(response.headers)
+    let bytes: Uint8Array
+    try {
+      bytes = await readBody(response, memory.maxHttpResponseBytes)
+    } catch (error) {
+      GuestContext.logLine(context, 'error', error instanceof Error ? error.message : String(error))
+      return 0n
+    }
+    return context.store(bytes)
+  }
+
+  /** Each address is checked: a redirect leads nowhere that the first request could not. */
+  async function follow(url: URL, init: RequestInit & { headers: HeadersInit }): Promise<Response> {
+    for (let redirects = 0; ; redirects++) {
+      if (!isAllowed(url.hostname)) {
+        const reason = `is not allowed (no allowedHosts match "${url.hostname}")`
+        throw new Error(`Call error: HTTP request to "${url}" ${reason}`)
+      }
+      const response = await options.fetch(url.href, { ...init, redirect: 'manual' })
+      const location = REDIRECTS.has(response.status) ? response.headers.get('location') : null
+      if (location === null) return response
+      if (redirects === MAX_REDIRECTS)
+        throw new Error(`Call error: HTTP request to "${url}": too many redirects`)
+      await response.body?.cancel()
+      const next = new URL(location, url)
+      init = redirected(init, response.status, next.origin === url.origin)
+      url = next
+    }
+  }
+
+  return {
+    http_request,
+    http_status_code: () => status,
+    http_headers: (context: GuestContext) =>
+      allowHttpResponseHeaders ? context.store(JSON.stringify(headers ?? {})) : 0n,
+  }
+}
+
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+
+/** As the fetch standard says: some become a GET, and another origin gets no credentials. */
+function redirected(
+  { body, ...init }: RequestInit & { headers: HeadersInit },
+  status: number,
+  isSameOrigin: boolean,
+): RequestInit & { headers: HeadersInit } {
+  const { method = 'GET' } = init
+  const becomesGet =
+    (status === 303 && method !== 'GET' && method !== 'HEAD') || (status < 303 && method === 'POST')
+  const headers = new Headers(init.headers)
+  if (becomesGet)
+    for (const name of [...headers.keys()]) if (name.startsWith('content-')) headers.delete(name)
+  if (!isSameOrigin) for (const name of ['authorization', 'cookie', 'host']) headers.delete(name)
+  const kept = becomesGet || !body ? {} : { body }
+  return { ...init, ...kept, headers, method: becomesGet ? 'GET' : method }
+}
+
+async function readBody(response: Response, most: number | undefined): Promise<Uint8Array> {
+  if (!most) return new Uint8Array(await response.arrayBuffer())
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of response.body ?? []) {
+    chunks.push(chunk)
+    length += chunk.length
+    if (length >= most) throw new Error(`Response body exceeded ${most} bytes`)
+  }
+  return Buffer.concat(chunks)
+}
+
+/**
+ * Whether one of some patterns matches a host. In a pattern `*` stands for any text, `?` for a character, `[a-c]` for one
+ * of some, and `{a,b}` for either.
+ */
+export function hostMatcher(patterns: readonly string[]): (hostname: string) => boolean {
+  const exact = new Set(patterns)
+  const expressions = patterns.flatMap(expandBraces).map(globExpression)
+  return (hostname) => exact.has(hostname) || expressions.some((expression) => expression.test(hostname))
+}
+
+/** More would be no list of hosts. */
+const MAX_EXPANDED = 1_000
+
+function expandBraces(pattern: string): string[] {
+  const done: string[] = []
+  const left = [pattern]
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    const [all, before = '', inner = '', after = ''] = /^(.*?)\{([^{}]*,[^{}]*)\}(.*)$/s.exec(next) ?? []
+    if (all === undefined) done.push(next)
+    else left.push(...inner.split(',').map((each) => `${before}${each}${after}`))
+    if (done.length + left.length > MAX_EXPANDED)
+      throw new Error(`allowedHosts: "${pattern}" has too many choices`)
+  }
+  return done
+}
+
+/** Linear in the length of the host: a run of `*` is one, and a host has 253 characters at most. */
+function globExpression(pattern: string): RegExp {
+  const isNegated = pattern.startsWith('!')
+  const source = pattern.slice(isNegated ? 1 : 0).replace(/\*+|\?|\[!?[^\]]+\]|[\s\S]/g, (part) => {
+    if (part.startsWith('*')) return '.*'
+    if (part === '?') return '.'
+    if (part.length > 1) return part.replace(/^\[!/, '[^').replaceAll('\\', '\\\\')
+    return part.replace(/[\\^$.+()[\]{}|]/, '\\$&')
+  })
+  // As in shells, a wildcard at the start matches no dot.
+  const expression = `(?=[^.])${source}`
+  return new RegExp(
+    isNegated ? `^(?!${expression}$)` : `^${pattern.startsWith('.') ? source : expression}$`,
+    's',
+  )
+}

@@ -1,0 +1,102 @@
+import { suspending } from '../platform/missing-types.ts'
+import { GuestContext } from './guest-context.ts'
+import { GuestInstance, hostImports, isGoodExit } from './guest-instance.ts'
+import { requestFunctions } from './guest-requests.ts'
+import { type KernelBlocks, openKernelBlocks } from './kernel-blocks.ts'
+import { PluginOutput } from './output.ts'
+import {
+  blockLimitOf,
+  EXTISM_ENV,
+  type ExtismPlugin,
+  type GuestOptions,
+  inputBytes,
+  mainModule,
+  type NamedModule,
+  sendsHttp,
+} from './plugin.ts'
+
+/** Opens a plug-in in this thread. Its calls take the thread's time, unless an async host function suspends the guest. */
+export function openInlinePlugin(modules: readonly NamedModule[], options: GuestOptions): ExtismPlugin {
+  const blocks = openKernelBlocks(blockLimitOf(options.memory))
+  const context = new GuestContext({ ...options, blocks })
+  const http = suspending && sendsHttp(modules) ? { [EXTISM_ENV]: requestFunctions(options) } : {}
+  const functions = { ...http, ...options.functions }
+  if (EXTISM_ENV in http && EXTISM_ENV in options.functions)
+    functions[EXTISM_ENV] = { ...http[EXTISM_ENV], ...options.functions[EXTISM_ENV] }
+  const guest = new GuestInstance({ modules, options, context, ...hostImports(context, functions) })
+  blocks.reset()
+  return new InlinePlugin(mainModule(modules), guest, context, blocks)
+}
+
+class InlinePlugin implements ExtismPlugin {
+  readonly #main: WebAssembly.Module
+  readonly #guest: GuestInstance
+  readonly #context: GuestContext
+  readonly #blocks: KernelBlocks
+  #isActive = false
+
+  constructor(main: WebAssembly.Module, guest: GuestInstance, context: GuestContext, blocks: KernelBlocks) {
+    this.#main = main
+    this.#guest = guest
+    this.#context = context
+    this.#blocks = blocks
+  }
+
+  async call<T>(funcName: string, input?: unknown, hostContext?: T): Promise<PluginOutput | null> {
+    if (this.#isActive) throw new Error('plugin is not reentrant')
+    const run = this.#guest.function(funcName)
+    const bytes = inputBytes(input)
+    this.#isActive = true
+    try {
+      this.#blocks.reset()
+      if (bytes !== undefined) this.#blocks.input(bytes)
+      GuestContext.begin(this.#context, hostContext)
+      const returned = run()
+      if (returned instanceof Promise) await returned
+    } catch (thrown) {
+      if (!isGoodExit(thrown)) throw thrown
+    } finally {
+      GuestContext.end(this.#context)
+      this.#isActive = false
+    }
+    return outputOf(this.#blocks)
+  }
+
+  async functionExists(funcName: string): Promise<boolean> {
+    return typeof this.#guest.instance.exports[funcName] === 'function'
+  }
+
+  async getExports(): Promise<WebAssembly.ModuleExportDescriptor[]> {
+    return WebAssembly.Module.exports(this.#main)
+  }
+
+  async getImports(): Promise<WebAssembly.ModuleImportDescriptor[]> {
+    return WebAssembly.Module.imports(this.#main)
+  }
+
+  async getInstance(): Promise<WebAssembly.Instance> {
+    return this.#guest.instance
+  }
+
+  isActive(): boolean {
+    return this.#isActive
+  }
+
+  async reset(): Promise<boolean> {
+    if (this.#isActive) return false
+    this.#blocks.reset()
+    return true
+  }
+
+  async close(): Promise<void> {
+    this.#guest.close()
+  }
+}
+
+/** What a call that has ended produced. @throws Error if that is an error. */
+export function outputOf(blocks: KernelBlocks): PluginOutput | null {
+  const error = blocks.error()
+  if (error !== undefined) throw new Error(`Plugin-originated error: ${error}`)
+  const output = blocks.output()
+  return output ? new PluginOutput(output) : null
+}

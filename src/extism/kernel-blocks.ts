@@ -1,0 +1,233 @@
+import { GUEST_FUNCTIONS, KERNEL_MODULE, ROOT } from '../runtime/kernel-memory.ts'
+import { KERNEL_WASM } from '../runtime/kernel-wasm.ts'
+
+/**
+ * The host's side of `kernel.wasm` for plug-ins without a server: blocks stay until the next call begins, so that a host
+ * function's context can read them after the call, and the memory may be shared by two threads.
+ */
+export class KernelBlocks {
+  /** What a guest imports as it is. */
+  readonly functions: Readonly<Record<string, WebAssembly.ImportValue>>
+  readonly memory: WebAssembly.Memory
+  readonly #blockNew: (bytes: number) => number
+  readonly #blockLength: (at: number) => number
+  readonly #inputNew: (bytes: number) => number
+  readonly #reset: () => void
+  readonly #free: (at: bigint) => void
+  #bytes: Buffer<ArrayBufferLike>
+  #root: Uint32Array
+
+  /** @param memory - Its own by default. */
+  constructor(instance: WebAssembly.Instance, memory = ownMemory(instance)) {
+    const { exports } = instance
+    this.memory = memory
+    this.functions = Object.fromEntries(GUEST_FUNCTIONS.map((name) => [name, functionOf(exports, name)]))
+    this.#blockNew = functionOf(exports, 'block_new')
+    this.#blockLength = functionOf(exports, 'block_length')
+    this.#inputNew = functionOf(exports, 'input_new')
+    this.#reset = functionOf(exports, 'reset')
+    this.#free = functionOf(exports, 'free')
+    this.#bytes = Buffer.from(memory.buffer)
+    this.#root = new Uint32Array(memory.buffer)
+  }
+
+  /** Wipes what the last call left. */
+  reset(): void {
+    this.#reset()
+    this.#setWord(ROOT.outputAt, NO_OUTPUT)
+  }
+
+  /** Copies the input of a call. @throws Error if there is no room. */
+  input(input: string | Uint8Array): void {
+    const length = typeof input === 'string' ? Buffer.byteLength(input) : input.length
+    if (length === 0) return
+    const at = length > MAX_BLOCK ? 0 : this.#inputNew(length) >>> 0
+    if (at === 0) throw new Error(`memory limit exceeded: no room for an input of ${length} bytes`)
+    const bytes = this.#view(at + length)
+    if (typeof input === 'string') bytes.write(input, at, length, 'utf8')
+    else bytes.set(input, at)
+  }
+
+  /** @returns undefined if the guest named no output. */
+  output(): ArrayBuffer | undefined {
+    const at = this.#word(ROOT.outputAt)
+    return at === NO_OUTPUT ? undefined : this.#copy(at, this.#word(ROOT.output))
+  }
+
+  /** @returns undefined if there is none. */
+  error(): string | undefined {
+    const length = this.#word(ROOT.error)
+    return length === 0 ? undefined : utf8.decode(this.#copy(this.#word(ROOT.errorAt), length))
+  }
+
+  setError(at: bigint): void {
+    this.#setWord(ROOT.errorAt, Number(at))
+    this.#setWord(ROOT.error, this.length(at))
+  }
+
+  /** Bytes of the block that begins there; undefined if none does. */
+  lengthOf(at: bigint | number): number | undefined {
+    const offset = toOffset(at)
+    if (offset === EMPTY_OFFSET) return 0
+    return this.#blockLength(offset) || undefined
+  }
+
+  length(at: bigint | number): number {
+    return this.lengthOf(at) ?? 0
+  }
+
+  /** A copy of the block that begins there; undefined if none does. */
+  read(at: bigint | number): ArrayBuffer | undefined {
+    const length = this.lengthOf(at)
+    return length === undefined ? undefined : this.#copy(toOffset(at), length)
+  }
+
+  /** Writes into the block that begins there, if it is still there. */
+  write(at: bigint, bytes: Uint8Array): void {
+    const offset = toOffset(at)
+    if (this.length(at) === bytes.length) this.#view(offset + bytes.length).set(bytes, offset)
+  }
+
+  /** @returns the offset of a new block; 0 if there is no room. */
+  alloc(length: number): bigint {
+    if (length === 0) return BigInt(EMPTY_OFFSET)
+    return length > 0 && length <= MAX_BLOCK ? BigInt(this.#blockNew(length) >>> 0) : 0n
+  }
+
+  /** @returns the offset of a block with these bytes; 0 if there is no room. */
+  store(bytes: Uint8Array): bigint {
+    const at = this.alloc(bytes.length)
+    if (at !== 0n && bytes.length > 0) this.#view(Number(at) + bytes.length).set(bytes, Number(at))
+    return at
+  }
+
+  free(at: bigint | number): void {
+    this.#free(BigInt.asIntN(64, BigInt(at)))
+  }
+
+  #copy(at: number, length: number): ArrayBuffer {
+    const copy = new Uint8Array(length)
+    if (length > 0) copy.set(this.#view(at + length).subarray(at, at + length))
+    return copy.buffer
+  }
+
+  #word(index: number): number {
+    this.#view(ROOT_BYTES)
+    return this.#root[index] ?? 0
+  }
+
+  #setWord(index: number, value: number): void {
+    this.#view(ROOT_BYTES)
+    this.#root[index] = value
+  }
+
+  /** Growth detaches the views; of a shared memory it makes a longer buffer, and leaves the old one. */
+  #view(end: number): Buffer<ArrayBufferLike> {
+    if (this.#bytes.length < end) {
+      this.#bytes = Buffer.from(this.memory.buffer)
+      this.#root = new Uint32Array(this.memory.buffer)
+    }
+    return this.#bytes
+  }
+}
+
+/** @param blockLimit - Most bytes of blocks that one call may use. */
+export function openKernelBlocks(blockLimit: number): KernelBlocks {
+  const blocks = new KernelBlocks(new WebAssembly.Instance(KERNEL_MODULE))
+  new Uint32Array(blocks.memory.buffer)[ROOT.most] = Math.min(blockLimit, MAX_BLOCK)
+  blocks.reset()
+  return blocks
+}
+
+/**
+ * Blocks that two threads reach, one of which waits while the other runs. All that the kernel knows is in its memory, so
+ * each thread has an instance of it.
+ *
+ * @param blockLimit - Most bytes of blocks that one call may use.
+ */
+export function openSharedBlocks(blockLimit: number): KernelBlocks {
+  const memory = new WebAssembly.Memory({ initial: 2, maximum: MAX_PAGES, shared: true })
+  const root = new Uint32Array(memory.buffer)
+  const first = new Uint32Array(ownMemory(new WebAssembly.Instance(KERNEL_MODULE)).buffer)
+  root[ROOT.limit] = first[ROOT.limit] ?? 0
+  root[ROOT.most] = Math.min(blockLimit, MAX_BLOCK)
+  const blocks = joinBlocks(memory)
+  blocks.reset()
+  return blocks
+}
+
+/** @param memory - That of {@link openSharedBlocks} in another thread. */
+export function joinBlocks(memory: WebAssembly.Memory): KernelBlocks {
+  importingKernel ??= new WebAssembly.Module(importMemory(KERNEL_WASM))
+  return new KernelBlocks(new WebAssembly.Instance(importingKernel, { host: { memory } }), memory)
+}
+
+let importingKernel: WebAssembly.Module | undefined
+
+/**
+ * The offset of every block without bytes that the host makes: for the guest it is a block, since 0 would be none. It is
+ * in the kernel's own room, where no block ever is, so that to load from it traps.
+ */
+const EMPTY_OFFSET = 16
+
+/** What the output's offset is until the guest names an output: it may name one of no bytes at 0. */
+const NO_OUTPUT = 0xffff_ffff
+
+const MAX_BLOCK = 0x7fff_ffff
+
+/** For blocks of 2 GiB, and a quarter more for their map. */
+const MAX_PAGES = 49_152
+
+const ROOT_BYTES = 64
+
+const utf8 = new TextDecoder()
+
+function toOffset(at: bigint | number): number {
+  const offset = BigInt.asUintN(64, BigInt(at))
+  return offset > 0xffff_ffffn ? 0 : Number(offset)
+}
+
+function functionOf<Args extends unknown[], Result>(
+  exports: WebAssembly.Exports,
+  name: string,
+): (...args: Args) => Result {
+  const found = exports[name]
+  if (typeof found !== 'function') throw new Error(`the kernel has no function ${name}`)
+  return found as (...args: Args) => Result
+}
+
+function ownMemory({ exports }: WebAssembly.Instance): WebAssembly.Memory {
+  if (exports.memory instanceof WebAssembly.Memory) return exports.memory
+  throw new Error('the kernel has no memory')
+}
+
+const SECTION = { type: 1, import: 2, memory: 5, data: 11 }
+
+/** The kernel with a shared memory that it imports, and does not initialise: another thread may use it already. */
+function importMemory(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
+  const parts: Uint8Array[] = [wasm.subarray(0, 8)]
+  for (let at = 8; at < wasm.length; ) {
+    const { value: size, end: start } = readLeb(wasm, at + 1)
+    const section = wasm[at]
+    if (section !== SECTION.memory && section !== SECTION.data) parts.push(wasm.subarray(at, start + size))
+    if (section === SECTION.type) parts.push(Uint8Array.from(MEMORY_IMPORT))
+    at = start + size
+  }
+  return new Uint8Array(Buffer.concat(parts))
+}
+
+/** `(import "host" "memory" (memory 2 49152 shared))` */
+const MEMORY_IMPORT = [
+  ...[SECTION.import, 19, 1],
+  ...[4, ...Buffer.from('host'), 6, ...Buffer.from('memory')],
+  ...[2, 3, 2, 0x80, 0x80, 3],
+]
+
+function readLeb(bytes: Uint8Array, start: number): { readonly value: number; readonly end: number } {
+  let value = 0
+  for (let at = start, shift = 0; ; at++, shift += 7) {
+    const byte = bytes[at] ?? 0
+    value |= (byte & 0x7f) << shift
+    if (byte < 0x80) return { value, end: at + 1 }
+  }
+}

@@ -1,0 +1,188 @@
+import type { GuestContext } from './guest-context.ts'
+import type { Anything, PluginOutput } from './output.ts'
+
+/** A plug-in that was made by `createPlugin`. Its calls must not overlap. */
+export interface ExtismPlugin {
+  /** Whether the main module exports a function of this name. */
+  functionExists(funcName: string): Promise<boolean>
+
+  /** Closes what the plug-in has open, and ends its thread. A second time, it does nothing. */
+  close(): Promise<void>
+
+  /**
+   * Calls an exported function.
+   *
+   * @param input - Text (as UTF-8) or bytes; all else is sent as JSON. Copied.
+   * @param hostContext - What `hostContext()` returns in host functions during this call.
+   * @returns null if the function named no output.
+   * @throws Error `Plugin-originated error: ...` if the function set an error; what a host function threw; a
+   * `WebAssembly.RuntimeError` if it trapped.
+   */
+  call<T>(
+    funcName: string,
+    input?: string | number | Uint8Array | object | null,
+    hostContext?: T,
+  ): Promise<PluginOutput | null>
+
+  /** Exports of the main module. */
+  getExports(): Promise<WebAssembly.ModuleExportDescriptor[]>
+
+  /** Imports of the main module. */
+  getImports(): Promise<WebAssembly.ModuleImportDescriptor[]>
+
+  /** The instance of the main module. @throws Error with `runInWorker`: an instance cannot leave its thread. */
+  getInstance(): Promise<WebAssembly.Instance>
+
+  /** Whether a call runs. */
+  isActive(): boolean
+
+  /** Wipes the blocks of the last call. @returns false, and does nothing, if a call runs. */
+  reset(): Promise<boolean>
+}
+
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
+
+/** What takes the lines of guests. */
+export type GuestLogger = Pick<Console, Exclude<LogLevel, 'silent'>>
+
+/** Configuration that a guest reads. */
+export interface GuestConfig {
+  [key: string]: string
+}
+
+export type MemoryOptions = {
+  /** Most pages of 64 KiB of the blocks that guest and host exchange in a call. The guest's own memory is not counted. */
+  maxPages?: number | undefined
+  /** A response of as many bytes, or more, is not given to the guest. */
+  maxHttpResponseBytes?: number | undefined
+  /** Most bytes of the values of variables. */
+  maxVarBytes?: number | undefined
+}
+
+/** Arguments of `new Worker()` of `node:worker_threads`. */
+export interface NodeWorkerArgs {
+  name?: string
+  execArgv?: string[]
+  argv?: string[]
+  env?: Record<string, string>
+  resourceLimits?: {
+    maxOldGenerationSizeMb?: number
+    maxYoungGenerationSizeMb?: number
+    codeRangeSizeMb?: number
+    stackSizeMb?: number
+  }
+  [k: string]: Anything
+}
+
+/** Host functions by namespace and name. */
+export interface GuestFunctions {
+  [namespace: string]: { [name: string]: (callContext: GuestContext, ...args: Anything[]) => Anything }
+}
+
+/** Options that a manifest may have as well. Those of `createPlugin` win. */
+export interface SharedOptions {
+  /** Folders of the host by the guest's name for them. */
+  allowedPaths?: { [guestPath: string]: string } | undefined
+  /** Hosts to which the guest may send requests; `*` stands for any text. Needs `runInWorker`, or Node 24. */
+  allowedHosts?: string[] | undefined
+  memory?: MemoryOptions
+  config?: GuestConfig
+  /** Milliseconds that a call, or the start of the thread, may take. Needs `runInWorker`. Default: no limit. */
+  timeoutMs?: number | null
+}
+
+export interface ExtismPluginOptions extends SharedOptions {
+  /** Whether the guest may import WASI preview 1. Default: false. */
+  useWasi?: boolean
+  /** Whether the plug-in runs in a thread of its own. Default: false. */
+  runInWorker?: boolean
+  /** Takes what the guest logs. Default: `console`. */
+  logger?: Console
+  /** Least level that is logged. Default: `silent`. */
+  logLevel?: LogLevel
+  /** Functions that the guest may import; async ones need `runInWorker`, or Node 24. */
+  functions?: GuestFunctions | undefined
+  /**
+   * Whether the guest's standard input and output are those of the process. Default: whether the variable
+   * `EXTISM_ENABLE_WASI_OUTPUT` is set.
+   */
+  enableWasiOutput?: boolean
+  /** Fetches modules and manifests, and what the guest requests. Default: the global `fetch`. */
+  fetch?: typeof fetch
+  /** Has no effect: the threads share the blocks themselves. */
+  sharedArrayBufferSize?: number
+  /** Whether `http_headers` answers the guest. Default: false. */
+  allowHttpResponseHeaders?: boolean
+  /** Arguments of the thread. */
+  nodeWorkerArgs?: NodeWorkerArgs
+}
+
+/** What the platform can do. */
+export interface Capabilities {
+  /** Whether host functions may be async without `runInWorker`: Node 24 and later. */
+  supportsJSPromiseInterface: boolean
+  allowSharedBufferCodec: boolean
+  manifestSupportsPaths: boolean
+  crossOriginChecksEnforced: boolean
+  fsAccess: boolean
+  hasWorkerCapability: boolean
+  supportsWasiPreview1: boolean
+  supportsTimeouts: boolean
+  /** Whether `EXTISM_ENABLE_WASI_OUTPUT` was set when this module was loaded. */
+  extismStdoutEnvVarSet: boolean
+}
+
+/** Options of a plug-in, each with its final value. */
+export interface GuestOptions {
+  readonly allowedPaths: Readonly<Record<string, string>>
+  readonly allowedHosts: readonly string[]
+  readonly memory: MemoryOptions
+  readonly config: GuestConfig
+  readonly timeoutMs: number | undefined
+  readonly useWasi: boolean
+  readonly enableWasiOutput: boolean
+  readonly logger: GuestLogger
+  readonly logLevel: LogLevel
+  readonly functions: GuestFunctions
+  readonly fetch: typeof fetch
+  readonly allowHttpResponseHeaders: boolean
+  readonly nodeWorkerArgs: NodeWorkerArgs
+}
+
+/** The modules of a plug-in; one of them has the name `main`. */
+export interface NamedModule {
+  readonly name: string
+  readonly module: WebAssembly.Module
+}
+
+/** The functions of guests that are host functions of Extism. */
+export const EXTISM_ENV = 'extism:host/env'
+
+/** The bytes of an input; undefined if there is none. */
+export function inputBytes(input: unknown): string | Uint8Array | undefined {
+  if (input === undefined || input === null) return undefined
+  if (typeof input === 'string' || input instanceof Uint8Array) return input
+  if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
+  if (input instanceof ArrayBuffer || input instanceof SharedArrayBuffer) return new Uint8Array(input)
+  return JSON.stringify(input)
+}
+
+export function mainModule(modules: readonly NamedModule[]): WebAssembly.Module {
+  const main = modules.find(({ name }) => name === 'main')
+  if (main) return main.module
+  throw new Error('manifest with multiple modules must designate one "main" module')
+}
+
+/** Whether one of the modules imports the function of Extism that sends requests. */
+export function sendsHttp(modules: readonly NamedModule[]): boolean {
+  return modules.some(({ module }) =>
+    WebAssembly.Module.imports(module).some(
+      ({ module: namespace, name }) => namespace === EXTISM_ENV && name === 'http_request',
+    ),
+  )
+}
+
+/** Bytes of blocks that a call may use. A block of the kernel takes up to an eighth more room than its length. */
+export function blockLimitOf({ maxPages }: MemoryOptions): number {
+  return maxPages ? Math.ceil((maxPages * 65_536 * 9) / 8) : Number.POSITIVE_INFINITY
+}

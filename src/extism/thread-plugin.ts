@@ -1,0 +1,241 @@
+import { Worker } from 'node:worker_threads'
+import { workerFile } from '../platform/package-file.ts'
+import { GuestContext, type ImportedFunction } from './guest-context.ts'
+import { requestFunctions } from './guest-requests.ts'
+import { outputOf } from './inline-plugin.ts'
+import { type KernelBlocks, openSharedBlocks } from './kernel-blocks.ts'
+import type { PluginOutput } from './output.ts'
+import {
+  blockLimitOf,
+  EXTISM_ENV,
+  type ExtismPlugin,
+  type GuestOptions,
+  inputBytes,
+  mainModule,
+  type NamedModule,
+} from './plugin.ts'
+import {
+  ANSWER_BYTES,
+  type ThreadFailure,
+  type ThreadMessage,
+  type ThreadStart,
+  writeAnswer,
+} from './thread-messages.ts'
+
+/** Opens a plug-in in a thread of its own. Host functions run in this one, and the guest waits for them. */
+export async function openThreadPlugin(
+  modules: readonly NamedModule[],
+  options: GuestOptions,
+): Promise<ExtismPlugin> {
+  mainModule(modules)
+  const plugin = new ThreadPlugin(modules, options)
+  await plugin.start()
+  return plugin
+}
+
+class ThreadPlugin implements ExtismPlugin {
+  readonly #modules: readonly NamedModule[]
+  readonly #options: GuestOptions
+  readonly #context: GuestContext
+  readonly #functions: Readonly<Record<string, Readonly<Record<string, ImportedFunction>>>>
+  #blocks: KernelBlocks
+  /** None after a time-out, until the next call. */
+  #thread: GuestThread | undefined
+  #isActive = false
+  #isClosed = false
+
+  constructor(modules: readonly NamedModule[], options: GuestOptions) {
+    this.#modules = modules
+    this.#options = options
+    this.#blocks = openSharedBlocks(blockLimitOf(options.memory))
+    this.#context = new GuestContext({ ...options, blocks: this.#blocks })
+    const own = { ...requestFunctions(options), ...GuestContext.variablesOf(this.#context) }
+    this.#functions = {
+      ...options.functions,
+      [EXTISM_ENV]: { ...own, ...options.functions[EXTISM_ENV] },
+    }
+  }
+
+  /** @throws Error if the guest does not start, or not in time. */
+  async start(): Promise<GuestThread> {
+    const thread = new GuestThread(this.#options, (message) => this.#runHost(thread, message))
+    this.#thread = thread
+    const { useWasi, enableWasiOutput, allowedPaths, config, memory } = this.#options
+    const { logLevel } = this.#context
+    try {
+      await thread.run(
+        {
+          modules: this.#modules,
+          options: { useWasi, enableWasiOutput, allowedPaths, logLevel },
+          config,
+          memoryOptions: memory,
+          functions: Object.fromEntries(
+            Object.entries(this.#functions).map(([namespace, members]) => [namespace, Object.keys(members)]),
+          ),
+          memory: this.#blocks.memory,
+          answer: thread.answer,
+        },
+        'EXTISM: timed out while waiting for plugin to instantiate',
+      )
+    } catch (error) {
+      await this.#dropThread()
+      throw error
+    }
+    return thread
+  }
+
+  async call<T>(funcName: string, input?: unknown, hostContext?: T): Promise<PluginOutput | null> {
+    if (this.#isActive) throw new Error('plugin is not reentrant')
+    if (this.#isClosed) throw new Error('worker not initialized')
+    const bytes = inputBytes(input)
+    this.#isActive = true
+    try {
+      const thread = this.#thread?.isAlive ? this.#thread : await this.#startAgain()
+      this.#blocks.reset()
+      if (bytes !== undefined) this.#blocks.input(bytes)
+      GuestContext.begin(this.#context, hostContext)
+      await thread.run({ call: funcName }, 'EXTISM: call canceled due to timeout')
+      return outputOf(this.#blocks)
+    } finally {
+      GuestContext.end(this.#context)
+      if (!this.#thread?.isAlive) await this.#dropThread()
+      this.#isActive = false
+    }
+  }
+
+  async functionExists(funcName: string): Promise<boolean> {
+    const exported = await this.getExports()
+    return exported.some(({ name, kind }) => name === funcName && kind === 'function')
+  }
+
+  async getExports(): Promise<WebAssembly.ModuleExportDescriptor[]> {
+    return WebAssembly.Module.exports(mainModule(this.#modules))
+  }
+
+  async getImports(): Promise<WebAssembly.ModuleImportDescriptor[]> {
+    return WebAssembly.Module.imports(mainModule(this.#modules))
+  }
+
+  async getInstance(): Promise<WebAssembly.Instance> {
+    throw new Error('the instance is in another thread: getInstance needs a plug-in without runInWorker')
+  }
+
+  isActive(): boolean {
+    return this.#isActive
+  }
+
+  async reset(): Promise<boolean> {
+    if (this.#isActive) return false
+    this.#blocks.reset()
+    return true
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#dropThread()
+  }
+
+  /** With blocks of its own: the last thread may have been stopped while it changed them. */
+  #startAgain(): Promise<GuestThread> {
+    this.#blocks = openSharedBlocks(blockLimitOf(this.#options.memory))
+    GuestContext.use(this.#context, this.#blocks)
+    return this.start()
+  }
+
+  async #dropThread(): Promise<void> {
+    const thread = this.#thread
+    this.#thread = undefined
+    await thread?.end(new Error('the plug-in was closed while a call was running'))
+  }
+
+  async #runHost(
+    thread: GuestThread,
+    { namespace, name, args }: Extract<ThreadMessage, { kind: 'host' }>,
+  ): Promise<void> {
+    try {
+      const run = this.#functions[namespace]?.[name]
+      if (!run) throw new Error(`Plugin error: host function "${namespace}" "${name}" does not exist`)
+      thread.answerHost(await GuestContext.run(this.#context, run, args))
+    } catch (thrown) {
+      thread.failHost(thrown)
+    }
+  }
+}
+
+type HostMessage = Extract<ThreadMessage, { kind: 'host' }>
+
+/** A thread with a guest. It keeps the process alive while something runs in it. */
+class GuestThread {
+  readonly answer = new SharedArrayBuffer(ANSWER_BYTES)
+  isAlive = true
+  readonly #worker: Worker
+  readonly #timeoutMs: number | undefined
+  #settle: ((failure: unknown) => void) | undefined
+  #thrown: unknown
+
+  constructor(
+    { nodeWorkerArgs, timeoutMs, logger }: GuestOptions,
+    runHost: (message: HostMessage) => Promise<void>,
+  ) {
+    this.#timeoutMs = timeoutMs
+    this.#worker = new Worker(workerFile('extism-thread'), {
+      name: 'extism plugin',
+      execArgv: ['--disable-warning=ExperimentalWarning'],
+      ...nodeWorkerArgs,
+    })
+    this.#worker.on('message', (message: ThreadMessage) => {
+      if (message.kind === 'host') runHost(message)
+      else if (message.kind === 'log') logger[message.level](message.line)
+      else this.#settle?.(message.failure && this.#toError(message.failure))
+    })
+    this.#worker.on('error', (error) => this.#die(error))
+    this.#worker.on('exit', (code) =>
+      this.#die(new Error(`the plug-in's thread has ended with code ${code}`)),
+    )
+  }
+
+  /** Starts the guest, or calls it. @param late - What is thrown if that takes too long: the thread is ended then. */
+  async run(message: ThreadStart | { readonly call: string }, late: string): Promise<void> {
+    this.#worker.ref()
+    let timer: NodeJS.Timeout | undefined
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#settle = (failure) => (failure === undefined ? resolve() : reject(failure))
+        if (this.#timeoutMs) timer = setTimeout(() => this.#die(new Error(late)), this.#timeoutMs)
+        this.#worker.postMessage(message)
+      })
+    } finally {
+      clearTimeout(timer)
+      this.#settle = undefined
+      this.#thrown = undefined
+      this.#worker.unref()
+    }
+  }
+
+  answerHost(returned: unknown): void {
+    writeAnswer(this.answer, returned)
+  }
+
+  failHost(thrown: unknown): void {
+    this.#thrown = thrown
+    writeAnswer(this.answer, undefined, true)
+  }
+
+  /** @param reason - What a call that runs is rejected with. */
+  async end(reason: Error): Promise<void> {
+    this.#die(reason)
+    await this.#worker.terminate()
+  }
+
+  #die(reason: unknown): void {
+    this.isAlive = false
+    this.#settle?.(reason)
+  }
+
+  #toError({ isTrap, isOfHost, message, stack }: ThreadFailure): unknown {
+    if (isOfHost) return this.#thrown
+    const error = isTrap ? new WebAssembly.RuntimeError(message) : new Error(message)
+    if (stack !== undefined) error.stack = stack
+    return error
+  }
+}
