@@ -88,3 +88,13 @@ function checkOptions({ allowedHosts, allowedPaths, timeoutMs }: GuestOptions, r
 }
 
 export { createPlugin as default, createPlugin as newPlugin }
+
+/** For `require`, which the SDK answers with the function. */
+const required = Object.assign(createPlugin.bind(undefined), {
+  CAPABILITIES,
+  createPlugin,
+  newPlugin: createPlugin,
+  default: createPlugin,
+})
+
+export { required as 'module.exports' }

@@ -5,6 +5,7 @@
 
 export * from './call.ts'
 export * from './change.ts'
+export * from './extism.ts'
 export * from './outbound.ts'
 export * from './plugin.ts'
 export * from './request.ts'

@@ -1,3 +1,4 @@
+import { ExtismInputTooLargeError } from '../errors/extism.ts'
 import { GUEST_FUNCTIONS, KERNEL_MODULE, ROOT } from '../runtime/kernel-memory.ts'
 import { KERNEL_WASM } from '../runtime/kernel-wasm.ts'
 
@@ -37,12 +38,12 @@ export class KernelBlocks {
     this.#setWord(ROOT.outputAt, NO_OUTPUT)
   }
 
-  /** Copies the input of a call. @throws Error if there is no room. */
+  /** Copies the input of a call. @throws {@link ExtismInputTooLargeError} */
   input(input: string | Uint8Array): void {
     const length = typeof input === 'string' ? Buffer.byteLength(input) : input.length
     if (length === 0) return
     const at = length > MAX_BLOCK ? 0 : this.#inputNew(length) >>> 0
-    if (at === 0) throw new Error(`memory limit exceeded: no room for an input of ${length} bytes`)
+    if (at === 0) throw new ExtismInputTooLargeError(length)
     const bytes = this.#view(at + length)
     if (typeof input === 'string') bytes.write(input, at, length, 'utf8')
     else bytes.set(input, at)
@@ -106,8 +107,9 @@ export class KernelBlocks {
   }
 
   #copy(at: number, length: number): ArrayBuffer {
-    const copy = new Uint8Array(length)
-    if (length > 0) copy.set(this.#view(at + length).subarray(at, at + length))
+    // Of its own, and not zeroed before it is filled.
+    const copy = Buffer.allocUnsafeSlow(length)
+    if (length > 0) this.#view(at + length).copy(copy, 0, at, at + length)
     return copy.buffer
   }
 

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads'
+import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/extism.ts'
 import { workerFile } from '../platform/package-file.ts'
 import { GuestContext, type ImportedFunction } from './guest-context.ts'
 import { requestFunctions } from './guest-requests.ts'
@@ -117,7 +118,7 @@ class ThreadPlugin implements ExtismPlugin {
   }
 
   async getInstance(): Promise<WebAssembly.Instance> {
-    throw new Error('the instance is in another thread: getInstance needs a plug-in without runInWorker')
+    throw new InstanceRemoteError()
   }
 
   isActive(): boolean {
@@ -145,7 +146,7 @@ class ThreadPlugin implements ExtismPlugin {
   async #dropThread(): Promise<void> {
     const thread = this.#thread
     this.#thread = undefined
-    await thread?.end(new Error('the plug-in was closed while a call was running'))
+    await thread?.end(new ExtismPluginClosedError())
   }
 
   async #runHost(
@@ -189,9 +190,7 @@ class GuestThread {
       else this.#settle?.(message.failure && this.#toError(message.failure))
     })
     this.#worker.on('error', (error) => this.#die(error))
-    this.#worker.on('exit', (code) =>
-      this.#die(new Error(`the plug-in's thread has ended with code ${code}`)),
-    )
+    this.#worker.on('exit', (code) => this.#die(new ExtismThreadLostError(code)))
   }
 
   /** Starts the guest, or calls it. @param late - What is thrown if that takes too long: the thread is ended then. */

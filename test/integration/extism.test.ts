@@ -3,8 +3,10 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import * as sdk from '@extism/extism'
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
+import { hostMatcher } from '../../src/extism/guest-requests.ts'
 import * as ours from '../../src/extism.ts'
 import { extismGuest } from '../support/extism-guest.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
@@ -350,7 +352,7 @@ describe.each<[string, Create]>([
     })
 
     test('variables have a limit of bytes', async () => {
-      const logger = { error: vi.fn() } as unknown as Console
+      const logger: Console = { ...console, error: vi.fn() }
       const made = await plugin(of(vars, { memory: { maxVarBytes: 10 } }), { ...mode, logger })
       await made.call('set', '0123456789')
       // In a worker, the SDK refuses the variable, but not the call.
@@ -520,7 +522,10 @@ describe.each<[string, Create]>([
       const lines: [string, unknown][] = []
       const at = (level: string) => (line: unknown) => void lines.push([level, line])
       const levels = ['trace', 'debug', 'info', 'warn', 'error']
-      const logger = Object.fromEntries(levels.map((level) => [level, at(level)])) as unknown as Console
+      const logger: Console = {
+        ...console,
+        ...Object.fromEntries(levels.map((level) => [level, at(level)])),
+      }
       await (await plugin(of(logs), { ...mode, logger })).call('log', 'silent')
       await (await plugin(of(logs), { ...mode, logger, logLevel: 'warn' })).call('log', 'some')
       await (await plugin(of(logs), { ...mode, logger, logLevel: 'trace' })).call('log', 'all')
@@ -626,7 +631,7 @@ describe.each<[string, Create]>([
     })
 
     test('blocks have a limit of pages', async () => {
-      const logger = { error: vi.fn() } as unknown as Console
+      const logger: Console = { ...console, error: vi.fn() }
       const hungry = extismGuest(`(func (export "take")
         (if (i64.eqz (call $alloc (i64.mul (i64.load (i32.const 0)) (i64.const 65536)))) (then (unreachable))))
         (func (export "five") (i64.store (i32.const 0) (i64.const 5))
@@ -726,7 +731,7 @@ describe.each<[string, Create]>([
       })
 
       test('has a limit of bytes', async () => {
-        const logger = { error: vi.fn() } as unknown as Console
+        const logger: Console = { ...console, error: vi.fn() }
         const url = await serve((_request, response) => response.end('12345'))
         const memory = { maxHttpResponseBytes: 5 }
         const made = await plugin(of(http, { memory }), { ...options, logger, logLevel: 'error' })
@@ -750,8 +755,227 @@ describe.each<[string, Create]>([
 })
 
 test('both have the same names', () => {
-  expect(Object.keys(ours).sort()).toEqual(Object.keys(sdk).sort())
+  const names = Object.keys(ours).filter((name) => name !== 'module.exports')
+  expect(names.sort()).toEqual(Object.keys(sdk).sort())
   expect(Object.keys(ours.CAPABILITIES).sort()).toEqual(Object.keys(sdk.CAPABILITIES).sort())
   expect(ours.CAPABILITIES).toEqual(sdk.CAPABILITIES)
   expect(ours.default).toBe(ours.createPlugin)
+})
+
+/* What the SDK does otherwise, or not at all. */
+describe('differences', () => {
+  const { createPlugin } = ours
+
+  async function plugin(manifest: unknown, options?: Options): Promise<Plugin> {
+    const opened = await (createPlugin as Create)(manifest, options)
+    open.push(opened)
+    return opened
+  }
+
+  const of = (bytes: Uint8Array, more: object = {}) => ({ wasm: [{ data: bytes }], ...more })
+  const text = async (called: Promise<ours.PluginOutput | null>) => (await called)?.text()
+
+  test.each<[string, unknown, string]>([
+    ['an object', { a: [1] }, '{"a":[1]}'],
+    ['an array', [1, 2], '[1,2]'],
+    ['a number', 42, '42'],
+    ['an ArrayBuffer', new Uint8Array([104, 105]).buffer, 'hi'],
+    ['a view', new DataView(new Uint8Array([0, 104, 105]).buffer, 1), 'hi'],
+    ['null', null, ''],
+  ])('an input may be %s', async (_, input, answer) => {
+    const made = await plugin(of(echo))
+    expect(await text(made.call('echo', input as object))).toBe(answer)
+  })
+
+  test('an output is the bytes that were named, and never the input itself', async () => {
+    const part = extismGuest(
+      '(func (export "part") (call $output_set (i64.add (call $input_offset) (i64.const 1)) (i64.const 2)))',
+    )
+    const made = await plugin(of(part))
+    const input = new Uint8Array(Buffer.from('abcd'))
+    const output = await made.call('part', input)
+    expect(output?.text()).toBe('bc')
+    input.fill(0)
+    expect(output?.text()).toBe('bc')
+  })
+
+  test('calls that are made at the same time do not mix', async () => {
+    const made = await plugin(of(echo))
+    const inputs = ['one', 'two', 'three', 'four']
+    const outputs = await Promise.all(inputs.map((input) => text(made.call('copy', input))))
+    expect(outputs).toEqual(inputs)
+  })
+
+  test('a program may end itself in a call', async () => {
+    const exits = (code: number) =>
+      extismGuest(`
+        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (func (export "run") (call $answer (call $copy)) (call $exit (i32.const ${code})))
+        (func (export "_initialize"))`)
+    expect(await text((await plugin(of(exits(0)), { useWasi: true })).call('run', 'done'))).toBe('done')
+    await expect((await plugin(of(exits(3)), { useWasi: true })).call('run', 'done')).rejects.toMatchObject({
+      name: 'ProcExit',
+    })
+  })
+
+  test('a manifest may be written in snake case, as an object or as JSON', async () => {
+    const manifest = {
+      wasm: [{ data: Buffer.from(loop).toString('base64') }],
+      timeout_ms: 300,
+      memory: { max_pages: 1 },
+    }
+    for (const each of [manifest, JSON.stringify(manifest)]) {
+      expect(await text((await plugin(each)).call('echo', 'x'))).toBe('x') // nothing is stopped here
+      const worker = await plugin(each, { runInWorker: true })
+      await expect(worker.call('loop')).rejects.toThrow('EXTISM: call canceled due to timeout')
+      await expect(worker.call('echo', 'x'.repeat(100_000))).rejects.toMatchObject({
+        code: 'WASM_SERVE_EXTISM_INPUT_TOO_LARGE',
+      })
+      expect(await text(worker.call('echo', 'x'))).toBe('x')
+    }
+    const hosts = { wasm: [{ data: http }], allowed_hosts: ['*'] }
+    if (!('Suspending' in WebAssembly)) await expect(plugin(hosts)).rejects.toThrow(TypeError)
+  })
+
+  test('the digest is that of the bytes, also of a part of a buffer', async () => {
+    const hash = createHash('sha256').update(echo).digest('hex')
+    const data = Buffer.concat([Buffer.alloc(8), echo, Buffer.alloc(8)]).subarray(8, 8 + echo.length)
+    expect(await text((await plugin({ wasm: [{ data, hash: hash.toUpperCase() }] })).call('echo', 'x'))).toBe(
+      'x',
+    )
+  })
+
+  test('file URLs are read', async () => {
+    const url = pathToFileURL(file('url-echo.wasm', echo))
+    const json = pathToFileURL(file('url-echo.json', JSON.stringify({ wasm: [{ url }] })))
+    for (const each of [url, url.href, json])
+      expect(await text((await plugin(each)).call('echo', 'x'))).toBe('x')
+  })
+
+  test('the instance is there, unless it is in a thread', async () => {
+    const instance = await (await plugin(of(counter))).getInstance()
+    expect(instance.exports.count).toBeTypeOf('function')
+    const worker = await plugin(of(counter), { runInWorker: true })
+    await expect(worker.getInstance()).rejects.toMatchObject({ code: 'WASM_SERVE_EXTISM_INSTANCE_REMOTE' })
+  })
+
+  test('close ends a call that runs', async () => {
+    const made = await plugin(of(loop), { runInWorker: true })
+    const called = made.call('loop')
+    const settled = expect(called).rejects.toMatchObject({ code: 'WASM_SERVE_EXTISM_PLUGIN_CLOSED' })
+    await made.close()
+    await settled
+    expect(made.isActive()).toBe(false)
+  })
+
+  test('a thread that ends by itself is replaced', async () => {
+    const preload = file(
+      'end-thread.cjs',
+      `require('node:worker_threads').parentPort.on('message', ({ call }) => { if (call === 'fail') process.exit(7) })`,
+    )
+    const nodeWorkerArgs = { execArgv: ['--require', preload] }
+    const made = await plugin(of(echo), { runInWorker: true, nodeWorkerArgs })
+    expect(await text(made.call('echo', 'x'))).toBe('x')
+    await expect(made.call('fail', 'x')).rejects.toMatchObject({ code: 'WASM_SERVE_EXTISM_THREAD_LOST' })
+    expect(await text(made.call('echo', 'y'))).toBe('y')
+  })
+
+  test('variables outlive a thread that was ended', async () => {
+    const both = extismGuest(`
+      (data (i32.const 0) "v")
+      (func (export "loop") (loop $again (br $again)))
+      (func (export "set") (call $var_set (call $text (i32.const 0) (i32.const 1)) (call $copy)))
+      (func (export "get") (call $answer (call $var_get (call $text (i32.const 0) (i32.const 1)))))`)
+    const made = await plugin(of(both), { runInWorker: true, timeoutMs: 300 })
+    await made.call('set', 'kept')
+    await expect(made.call('loop')).rejects.toThrow('timeout')
+    expect(await text(made.call('get'))).toBe('kept')
+  })
+
+  test('a start that fails rejects, also in a worker', async () => {
+    const traps = guestBytes('(module (func $f (unreachable)) (start $f))')
+    for (const runInWorker of [false, true])
+      await expect(plugin(of(traps), { runInWorker })).rejects.toThrow(WebAssembly.RuntimeError)
+  })
+
+  test('a redirect leads only to hosts that are allowed', async () => {
+    const seen: unknown[] = []
+    const fetch = async (url: unknown, init?: RequestInit) => {
+      const headers = new Headers(init?.headers)
+      seen.push([String(url), init?.method, headers.get('authorization'), init?.body ? 'body' : null])
+      const location = {
+        'https://a.test/': 'https://b.test/x',
+        'https://b.test/x': 'http://169.254.169.254/',
+      }[String(url)]
+      return location ? new Response(null, { status: 302, headers: { location } }) : new Response('secret')
+    }
+    const made = await plugin(of(http), {
+      runInWorker: true,
+      allowedHosts: ['*.test'],
+      fetch: fetch as typeof globalThis.fetch,
+    })
+    const request = JSON.stringify({
+      url: 'https://a.test/',
+      method: 'POST',
+      headers: { authorization: 'key' },
+    })
+    await expect(made.call('post', request)).rejects.toThrow('no allowedHosts match "169.254.169.254"')
+    expect(seen).toEqual([
+      ['https://a.test/', 'POST', 'key', 'body'],
+      ['https://b.test/x', 'GET', null, null],
+    ])
+  })
+
+  test.each<[string, readonly string[], readonly string[]]>([
+    ['*', ['a', 'a.b'], ['.a']],
+    ['*.a.b', ['x.a.b', 'y.x.a.b'], ['a.b', 'xa.b', 'x.a.bc', '.a.b']],
+    ['a?.b', ['ax.b'], ['a.b', 'axx.b']],
+    ['{a,b}.c', ['a.c', 'b.c'], ['ab.c', '{a,b}.cc']],
+    ['[a-c].d', ['a.d', 'c.d'], ['e.d']],
+    ['[!a].d', ['b.d'], ['a.d']],
+    ['!a.b', ['c'], ['a.b']],
+    ['a.b', ['a.b'], ['axb', 'a.bc', '']],
+    ['[::1]', ['[::1]'], ['[::2]']],
+  ])('the pattern %s matches hosts', (pattern, hosts, others) => {
+    const matches = hostMatcher([pattern])
+    expect(hosts.filter((host) => !matches(host))).toEqual([])
+    expect(others.filter(matches)).toEqual([])
+  })
+
+  test('an offset within a block, and one far away, name none', async () => {
+    const seen: unknown[] = []
+    const relayed = async (options: Options) => {
+      const made = await plugin(of(relay), {
+        ...options,
+        functions: {
+          'extism:host/user': {
+            relay: (context: Context, at: bigint) => {
+              for (const offset of [at + 1n, 0n, 1n, -1n, 1n << 32n, (1n << 64n) - 1n])
+                seen.push(context.read(offset), context.length(offset))
+              return at
+            },
+          },
+        },
+      })
+      await made.call('run', 'abcdefgh')
+    }
+    await relayed({})
+    await relayed({ runInWorker: true })
+    expect(new Set(seen)).toEqual(new Set([null, 0n]))
+  })
+
+  test('a hundred thousand calls leave the blocks as they were', async () => {
+    const grown: bigint[] = []
+    const probe = extismGuest(`
+      (func (export "run") (local $at i64)
+        (local.set $at (call $alloc (i64.const 8)))
+        (call $store_u64 (local.get $at) (local.get $at))
+        (call $answer (local.get $at)))`)
+    const made = await plugin(of(probe))
+    for (let i = 0; i < 100_000; i++) {
+      const output = await made.call('run', 'some input')
+      if (i % 10_000 === 0) grown.push(output?.getBigUint64(0, true) ?? 0n)
+    }
+    expect(new Set(grown).size).toBe(1)
+  })
 })

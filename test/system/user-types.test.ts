@@ -3,7 +3,7 @@ import { copyFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { readmeSnippets } from '../support/readme-snippets.ts'
+import { pageSnippets, readmeSnippets } from '../support/readme-snippets.ts'
 import { ROOT, userPackage } from '../support/user-package.ts'
 
 const STRICT = {
@@ -37,6 +37,28 @@ test(
     }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: STRICT }))
     expect(await compile()).toBe('')
+  },
+)
+
+test(
+  'what is written for the SDK compiles, strictly, with only the import changed',
+  { timeout: TIMEOUT_MS },
+  async () => {
+    const files = pageSnippets('docs/extism.md').flatMap((code, i) => {
+      writeFileSync(join(folder, `extism-${i}.ts`), code)
+      writeFileSync(join(folder, `sdk-${i}.ts`), code.replaceAll('wasm-serve/extism', '@extism/extism'))
+      return [`extism-${i}.ts`, `sdk-${i}.ts`]
+    })
+    const compileWith = async (more: object, chosen: readonly string[]) => {
+      const compilerOptions = { ...STRICT, lib: ['es2023', 'dom'], ...more }
+      writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: chosen }))
+      return compile()
+    }
+    const isOurs = (name: string) => name.startsWith('extism-')
+    expect(await compileWith({}, files.filter(isOurs))).toBe('')
+    // Of the SDK's own types some do not compile.
+    const ofSdk = files.filter((name) => !isOurs(name))
+    expect(await compileWith({ skipLibCheck: true }, ofSdk)).toBe('')
   },
 )
 
