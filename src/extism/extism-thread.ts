@@ -31,6 +31,8 @@ parentPort?.on('message', (message: ThreadStart | ThreadCall) => {
   }
 })
 
+say({ kind: 'up' })
+
 function start({
   modules,
   options,

@@ -1,5 +1,4 @@
 import { readSync, writeSync } from 'node:fs'
-import { isAsyncFunction } from 'node:util/types'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
 import { EmptyInput, LineBuffer, LineOutput } from '../runtime/wasi/standard-streams.ts'
 import { openWasi, ProcExit, type Wasi } from '../runtime/wasi/wasi.ts'
@@ -75,7 +74,7 @@ export function hostImports(
   const imports = mapMembers(functions, (run, label) => {
     if (typeof run !== 'function') throw new TypeError(`host function ${label} is not a function`)
     const imported = (...args: unknown[]) => GuestContext.run(context, run, args)
-    if (!isAsyncFunction(run)) return imported
+    if (run.constructor !== AsyncFunction) return imported
     isAsync = true
     if (suspending) return new suspending.Suspending(imported)
     throw new TypeError(
@@ -84,6 +83,9 @@ export function hostImports(
   })
   return { functions: imports, suspending: isAsync ? suspending : undefined }
 }
+
+/** Also of what was bound, which is no async function to Node. */
+const AsyncFunction = (async () => undefined).constructor
 
 /** Each function of each namespace, made to something else. */
 export function mapMembers<From, To>(

@@ -19,8 +19,9 @@ export interface ThreadCall {
   readonly call: string
 }
 
-/** What a thread says. `done` is what its start, or a call, ends with. */
+/** What a thread says. First that it is `up`; `done` is what the guest's start, or a call, ends with. */
 export type ThreadMessage =
+  | { readonly kind: 'up' }
   | { readonly kind: 'done'; readonly failure?: ThreadFailure }
   | { readonly kind: 'log'; readonly level: keyof GuestLogger; readonly line: string }
   | {

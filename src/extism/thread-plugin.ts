@@ -173,6 +173,8 @@ class GuestThread {
   readonly #timeoutMs: number | undefined
   #settle: ((failure: unknown) => void) | undefined
   #thrown: unknown
+  #startClock: (() => void) | undefined
+  #isUp = false
 
   constructor(
     { nodeWorkerArgs, timeoutMs, logger }: GuestOptions,
@@ -187,6 +189,7 @@ class GuestThread {
     this.#worker.on('message', (message: ThreadMessage) => {
       if (message.kind === 'host') runHost(message)
       else if (message.kind === 'log') logger[message.level](message.line)
+      else if (message.kind === 'up') this.#comeUp()
       else this.#settle?.(message.failure && this.#toError(message.failure))
     })
     this.#worker.on('error', (error) => this.#die(error))
@@ -200,7 +203,10 @@ class GuestThread {
     try {
       await new Promise<void>((resolve, reject) => {
         this.#settle = (failure) => (failure === undefined ? resolve() : reject(failure))
-        if (this.#timeoutMs) timer = setTimeout(() => this.#die(new Error(late)), this.#timeoutMs)
+        this.#startClock = () => {
+          if (this.#timeoutMs) timer = setTimeout(() => this.#die(new Error(late)), this.#timeoutMs)
+        }
+        if (this.#isUp) this.#startClock()
         this.#worker.postMessage(message)
       })
     } finally {
@@ -224,6 +230,12 @@ class GuestThread {
   async end(reason: Error): Promise<void> {
     this.#die(reason)
     await this.#worker.terminate()
+  }
+
+  /** The clock starts with the guest: a busy machine takes its time to start a thread. */
+  #comeUp(): void {
+    this.#isUp = true
+    this.#startClock?.()
   }
 
   #die(reason: unknown): void {

@@ -880,6 +880,17 @@ describe('differences', () => {
     expect(await text(made.call('echo', 'y'))).toBe('y')
   })
 
+  test('the functions that were passed are left alone', async () => {
+    const functions = {}
+    await plugin(of(vars), { runInWorker: true, functions })
+    expect(functions).toEqual({})
+  })
+
+  test.runIf(!('Suspending' in WebAssembly))('a function that is async and bound is found out', async () => {
+    const functions = { 'extism:host/user': { relay: (async () => 0n).bind(null) } }
+    await expect(plugin(of(relay), { functions })).rejects.toThrow(TypeError)
+  })
+
   test('variables outlive a thread that was ended', async () => {
     const both = extismGuest(`
       (data (i32.const 0) "v")
