@@ -8,7 +8,7 @@ import * as configFile from '../src/options/config-file-check.ts'
 import { configFileSchema, type Schema } from '../src/options/config-file-schema.ts'
 import * as options from '../src/options/options-check.ts'
 import * as schemas from '../src/options/options-schema.ts'
-import { bundle, bundleThreads, file, type Replacements } from './bundle.ts'
+import { bundle, bundleConsole, bundleThreads, file, type Replacements } from './bundle.ts'
 import { optionTypes } from './option-types.ts'
 
 /*
@@ -46,12 +46,10 @@ await Promise.all([
   writeTypes(),
   bundleThreads(),
   bundle('dist', DOORS, {}, FROZEN),
-  bundle('dist/console', { main: 'src/admin/console/main.ts' }),
+  bundleConsole(),
   bundle('lib', allSources(), { preserveModules: true, preserveModulesRoot: 'src' }, FROZEN),
 ])
 copyFileSync(file('src/runtime/kernel.wasm'), file('lib/runtime/kernel.wasm'))
-for (const name of ['index.html', 'console.css', 'icon.svg'])
-  copyFileSync(file(`src/admin/console/${name}`), file(`dist/console/${name}`))
 writeFileSync(
   file('dist/options/options-schema.d.ts'),
   optionTypes({

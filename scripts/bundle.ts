@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { build, type OutputOptions } from 'rolldown'
 
@@ -34,6 +34,37 @@ const EMBEDDED: Replacements = {
   [file('src/runtime/kernel-wasm.ts')]: () =>
     `export const KERNEL_WASM = Buffer.from('${readFileSync(file('src/runtime/kernel.wasm')).toString('base64')}', 'base64')`,
 }
+
+const CONSOLE = 'src/admin/console'
+
+/**
+ * Makes `dist/console`, which browsers load: all in one script, and one style sheet. The packages in them are no
+ * dependencies of ours when we run; their licences ask that their notices are in each copy.
+ */
+export async function bundleConsole(): Promise<void> {
+  const notices = ['preact', 'uplot'].map(
+    (name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`).trim()}`,
+  )
+  await build({
+    input: { main: `${CONSOLE}/main.tsx` },
+    cwd: file('.'),
+    platform: 'browser',
+    tsconfig: file('tsconfig.json'),
+    output: {
+      dir: 'dist/console',
+      format: 'es',
+      minify: true,
+      comments: false,
+      postBanner: `/*!\n${notices.join('\n\n')}\n*/`,
+    },
+  })
+  const styles = read('node_modules/uplot/dist/uPlot.min.css') + read(`${CONSOLE}/console.css`)
+  writeFileSync(file('dist/console/console.css'), styles)
+  for (const name of ['index.html', 'icon.svg'])
+    copyFileSync(file(`${CONSOLE}/${name}`), file(`dist/console/${name}`))
+}
+
+const read = (path: string) => readFileSync(file(path), 'utf8')
 
 /**
  * Bundles modules of `src/` into one folder, where they find what is beside them, and the package's root one folder up.

@@ -1,18 +1,31 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import type { Live } from '../../src/admin/console/admin-api.ts'
-import { fromBase64, toBase64, toHex, toText } from '../../src/admin/console/bytes.ts'
-import { type CurlRequest, renderCurl } from '../../src/admin/console/curl.ts'
-import { formatBytes, formatMs, formatRate } from '../../src/admin/console/format.ts'
-import { LiveHistory, percentile } from '../../src/admin/console/history.ts'
+import type { LiveCounts } from '../../src/admin/console/admin-api.ts'
+import {
+  type CallRequest,
+  headersOf,
+  problemWithBody,
+  readBody,
+  renderCurl,
+} from '../../src/admin/console/call-request.ts'
+import {
+  formatBytes,
+  formatMs,
+  formatRate,
+  fromBase64,
+  toBase64,
+  toHex,
+  toText,
+} from '../../src/admin/console/format.ts'
+import { LiveHistory, percentile } from '../../src/admin/console/live-history.ts'
 import { RecentLines } from '../../src/observe/log/recent-lines.ts'
 import { startWithAdmin } from '../support/admin-api.ts'
 import { guest } from '../support/guest.ts'
 
-const METER = { plugin: 'a.wasm', queue: [], waiting: 1, instances: 1, guestBytes: 100, kernelBytes: 20 }
+const METER = { plugin: 'a.wasm', waiting: 1, guestBytes: 100, kernelBytes: 20 }
 
 /** An answer with `calls` calls of one millisecond and one failure on each of two routes. */
-function liveAt(ms: number, calls: number): Live {
+function liveAt(ms: number, calls: number): LiveCounts {
   const counted = {
     ...METER,
     digest: 'abc',
@@ -23,22 +36,27 @@ function liveAt(ms: number, calls: number): Live {
     { ...counted, route: '/a' },
     { ...counted, route: '/b' },
   ]
-  return { revision: 1, state: 'serving', version: '1', ms, memoryBytes: 1, boundsMs: [0.5, 1], meters }
+  return { revision: 1, state: 'serving', ms, memoryBytes: 1, boundsMs: [0.5, 1], meters }
 }
 
 test('rates and percentiles are those of the last seconds', () => {
   const history = new LiveHistory()
-  expect(history.window()).toMatchObject({ rate: 0, p50: undefined })
+  expect(history.now()).toMatchObject({ rate: 0, p50: undefined })
   history.add(liveAt(1_000, 1_000))
-  expect(history.window()).toMatchObject({ rate: 0, failureRate: 0, p50: undefined, bytes: 240, waiting: 2 })
+  expect(history.now()).toMatchObject({ rate: 0, failureRate: 0, p50: undefined, bytes: 240, waiting: 2 })
   for (let second = 2; second <= 20; second++) history.add(liveAt(second * 1_000, 1_000 + second * 10))
-  const all = history.window()
+  const all = history.now()
   expect(all).toMatchObject({ rate: 20, failureRate: 0 })
   expect(all.p50).toBeCloseTo(0.75)
   const one = { routes: ['/a'], digests: ['abcdef'] }
-  expect(history.window(one)).toMatchObject({ rate: 10, bytes: 120 })
-  expect(history.window({ ...one, digests: ['fff'] })).toMatchObject({ rate: 0, bytes: 0 })
-  expect(history.series(({ rate }) => rate, one).slice(-3)).toEqual([10, 10, 10])
+  expect(history.now(one)).toMatchObject({ rate: 10, bytes: 120 })
+  expect(history.now({ ...one, digests: ['fff'] })).toMatchObject({ rate: 0, bytes: 0 })
+  expect(
+    history
+      .points(one)
+      .slice(-3)
+      .map(({ rate }) => rate),
+  ).toEqual([10, 10, 10])
 })
 
 test('a meter that is new counts from 0, and a server that was started again has no past', () => {
@@ -46,10 +64,10 @@ test('a meter that is new counts from 0, and a server that was started again has
   const { meters, ...first } = liveAt(1_000, 0)
   history.add({ ...first, meters: [] })
   history.add(liveAt(2_000, 5))
-  expect(history.window()).toMatchObject({ rate: 14, failureRate: 2 })
+  expect(history.now()).toMatchObject({ rate: 14, failureRate: 2 })
   history.add(liveAt(10, 1))
-  expect(history.window()).toMatchObject({ rate: 0 })
-  expect(history.series(({ rate }) => rate)).toEqual([])
+  expect(history.now()).toMatchObject({ rate: 0 })
+  expect(history.points()).toEqual([])
 })
 
 test('percentiles lie within their bucket', () => {
@@ -59,55 +77,63 @@ test('percentiles lie within their bucket', () => {
   expect(percentile([1, 0, 99], [1, 2], 0.99)).toBe(2) // all that is known
 })
 
-const REQUEST: CurlRequest = {
-  server: 'http://127.0.0.1:8080',
+const REQUEST: CallRequest = {
   method: 'POST',
   path: '/a?b=c d&$(id)',
-  headers: { 'x-a': 'it\'s `id` \\ "$HOME"' },
-  body: { kind: 'text', text: "a'b\n@c $(id) 😄" },
+  headers: 'content-type:\nX-A: it\'s `id` \\ "$HOME"\nno header',
+  kind: 'text',
+  text: "a'b\n@c $(id) 😄",
 }
 
-/** What a shell makes of the line: the words that curl is given, and what it reads. */
-function shellWords(request: CurlRequest): string[] {
-  const script = `curl() { for word; do printf '%s\\0' "$word"; done; case "$*" in *@-) printf 'stdin:'; od -An -tx1;; esac; }; ${renderCurl(request)}`
+/** What a shell makes of the command line: the words that curl gets, and its standard input. */
+function shellWords(request: CallRequest, server = 'http://127.0.0.1:8080'): string[] {
+  const line = renderCurl(server, request)
+  const script = `curl() { for word; do printf '%s\\0' "$word"; done; case "$*" in *@-) printf 'stdin:'; od -An -tx1;; esac; }; ${line}`
   return execFileSync('sh', ['-c', script]).toString().split('\0')
 }
 
-test('the line for curl is read by a shell as it was meant', () => {
+test('a shell reads the line for curl as it is meant', () => {
   expect(shellWords(REQUEST)).toEqual([
     '-i',
     'http://127.0.0.1:8080/a?b=c d&$(id)',
+    '-H',
+    'content-type;',
     '-H',
     'x-a: it\'s `id` \\ "$HOME"',
     '--data-raw',
     "a'b\n@c $(id) 😄",
     '',
   ])
-  const { headers: _, ...plain } = REQUEST
-  const bytes = shellWords({ ...plain, headers: {}, method: 'PUT', body: { kind: 'base64', text: 'AP8Q' } })
+  const bytes = shellWords({ ...REQUEST, method: 'PUT', kind: 'base64', text: 'AP 8Q' })
   expect(bytes.slice(-2)).toEqual(['@-', 'stdin: 00 ff 10\n'])
   expect(bytes).toContain('PUT')
-  const none = {
-    ...plain,
-    headers: { 'x-none': '' },
-    method: 'GET',
-    server: 'unix:/run/a b.sock',
-    body: { kind: 'none' },
-  } as const
-  expect(shellWords(none)).toEqual([
+  const none = { ...REQUEST, headers: '', method: 'GET', kind: 'none', host: 'a.test' } as const
+  expect(shellWords(none, 'unix:/run/a b.sock')).toEqual([
     '-i',
     '--unix-socket',
     '/run/a b.sock',
     'http://localhost/a?b=c d&$(id)',
     '-H',
-    'x-none;',
+    'host: a.test',
     '',
   ])
-  expect(shellWords({ ...none, body: { kind: 'file', name: 'a b.txt' } }).slice(-3)).toEqual([
+  expect(shellWords({ ...none, kind: 'file', file: new File([], 'a b.txt') }).slice(-3)).toEqual([
     '--data-binary',
     '@a b.txt',
     '',
   ])
+})
+
+test('a body is sent as its kind says, with a type that a typed header replaces', async () => {
+  const file = new File([new Uint8Array([1])], 'a.png', { type: 'image/png' })
+  expect(await readBody({ ...REQUEST, kind: 'base64', text: 'AP8Q' })).toEqual(new Uint8Array([0, 255, 16]))
+  expect(await readBody({ ...REQUEST, kind: 'file', file })).toEqual(new Uint8Array([1]))
+  expect(await readBody({ ...REQUEST, kind: 'none' })).toBeUndefined()
+  expect(headersOf({ ...REQUEST, kind: 'file', file, headers: '' })).toEqual({ 'content-type': 'image/png' })
+  expect(headersOf({ ...REQUEST, headers: 'Content-Type : a/b' })).toEqual({ 'content-type': 'a/b' })
+  expect(problemWithBody(REQUEST)).toBeUndefined()
+  for (const kind of ['json', 'base64', 'file'] as const)
+    expect([kind, problemWithBody({ ...REQUEST, kind })]).toEqual([kind, expect.any(String)])
 })
 
 test('bytes become base64, text or hex, and what is none is told from it', () => {

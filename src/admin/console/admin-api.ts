@@ -1,36 +1,32 @@
 /*
- * What the admin API answers, as far as the console shows it; `/openapi.json` describes all of it.
+ * The admin API's answers, as far as the console shows them. `/openapi.json` describes all of it.
  */
 
-export interface Overview {
+/** Counters and gauges of `GET /api/live`. */
+export interface LiveCounts {
   readonly revision: number
   readonly url?: string
   readonly state: string
-}
-
-export interface Live extends Overview {
-  readonly version: string
-  /** The clock of the counts. */
+  /** The server's monotonic clock at the time of the counts. */
   readonly ms: number
   readonly memoryBytes: number
   readonly boundsMs: readonly number[]
-  readonly meters: readonly Meter[]
+  readonly meters: readonly MeterCounts[]
 }
 
-export interface Meter {
+/** The counts of one version of a plug-in on one route. */
+export interface MeterCounts {
   readonly route: string
   readonly plugin: string
   readonly digest: string
   readonly outcomes: Readonly<Record<string, number>>
   readonly guest: readonly number[]
-  readonly queue: readonly number[]
   readonly waiting: number
-  readonly instances: number
   readonly guestBytes: number
   readonly kernelBytes: number
 }
 
-export interface Route {
+export interface RouteInfo {
   readonly id: string
   readonly url: string
   readonly methods: readonly string[]
@@ -38,22 +34,14 @@ export interface Route {
   readonly plugin: string
   readonly digest: string
   readonly function: string
-  readonly contract: string
   readonly engine: string
-  readonly workers: number
   readonly description?: string
   readonly trouble?: string
-  readonly split?: {
-    readonly digest: string
-    readonly percent: number
-    readonly engine: string
-    readonly workers: number
-  }
+  readonly split?: { readonly digest: string; readonly percent: number; readonly engine: string }
 }
 
-export interface Version {
+export interface VersionInfo {
   readonly digest: string
-  readonly module: string
   readonly from: string
   readonly addedAt: string
   readonly bytes: number
@@ -63,15 +51,15 @@ export interface Version {
   readonly failures: number
 }
 
-export interface Plugin {
+export interface PluginInfo {
   readonly name: string
-  readonly versions: readonly Version[]
+  readonly versions: readonly VersionInfo[]
   readonly routes: readonly string[]
   readonly exports: readonly string[]
   readonly imports: readonly { readonly module: string; readonly name: string }[]
 }
 
-export interface Change {
+export interface ChangeInfo {
   readonly at: string
   readonly reason: string
   readonly ok: boolean
@@ -81,16 +69,16 @@ export interface Change {
   readonly error?: { readonly code: string; readonly message: string }
 }
 
-export interface LogLine {
+export interface LogEntry {
   readonly level: string
   readonly time: string
   readonly msg?: string
-  readonly reqId?: string
+  readonly err?: { readonly stack?: string }
   readonly [field: string]: unknown
 }
 
-/** What a route has answered. */
-export interface Answer {
+/** The response of a route to a call from the console. */
+export interface RouteAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | readonly string[]>>
   /** In base64. */
@@ -98,8 +86,8 @@ export interface Answer {
   readonly ms: number
 }
 
-/** What the API has said no to, in its words; or that nobody answers. */
-export class Refused extends Error {
+/** The API refused a request, with its own message; or the server did not answer. */
+export class AdminApiError extends Error {
   /** 0: there was no answer. */
   readonly status: number
   readonly code: string
@@ -111,56 +99,53 @@ export class Refused extends Error {
   }
 }
 
-/** Asks the admin API. */
+const PLUGINS_PATH = '/api/plugins'
+
+/** Sends requests to the admin API. */
 export class AdminApi {
   readonly #token: string
-  /** Of what is shown, so that nothing that nobody has seen here is overwritten. */
-  #seen = '*'
+  /** The ETag of the plug-ins on the page: a change is refused if someone else has changed them since. */
+  #etag = '*'
 
   constructor(token: string) {
     this.#token = token
   }
 
-  /** @throws {@link Refused} */
-  async get<Answer>(path: string): Promise<Answer> {
-    return (await this.#ask(path, { method: 'GET' })) as Answer
+  /** @throws {@link AdminApiError} */
+  get<Body>(path: string): Promise<Body> {
+    return this.#request(path, { method: 'GET' })
   }
 
   /**
-   * Asks for a change, or for a call. Bytes are sent as they are, anything else as JSON.
+   * Requests a change, or a call. A `Blob` is sent as a module, anything else as JSON.
    *
-   * @throws {@link Refused}
+   * @throws {@link AdminApiError}
    */
-  async send<Answer>(method: 'PUT' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<Answer> {
-    if (body instanceof Blob) {
-      return (await this.#ask(path, {
-        method,
-        body,
-        headers: { 'content-type': 'application/wasm' },
-      })) as Answer
-    }
-    const json = body === undefined ? {} : { body: JSON.stringify(body), headers: JSON_TYPE }
-    return (await this.#ask(path, { method, ...json })) as Answer
+  send<Body>(method: 'PUT' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<Body> {
+    if (body === undefined) return this.#request(path, { method })
+    const isModule = body instanceof Blob
+    const type = isModule ? 'application/wasm' : 'application/json'
+    return this.#request(path, {
+      method,
+      headers: { 'content-type': type },
+      body: isModule ? body : JSON.stringify(body),
+    })
   }
 
-  async #ask(path: string, init: RequestInit): Promise<unknown> {
-    const isChange = init.method !== 'GET' && path.startsWith(PLUGINS)
+  async #request<Body>(path: string, init: RequestInit): Promise<Body> {
+    const isChange = init.method !== 'GET' && path.startsWith(PLUGINS_PATH)
     const headers = {
       ...init.headers,
       authorization: `Bearer ${this.#token}`,
-      ...(isChange && { 'if-match': this.#seen }),
+      ...(isChange && { 'if-match': this.#etag }),
     }
-    const answer = await fetch(path, { ...init, headers, cache: 'no-store' }).catch(() => {
-      throw new Refused(0, '', 'The server does not answer.')
+    const response = await fetch(path, { ...init, headers, cache: 'no-store' }).catch(() => {
+      throw new AdminApiError(0, '', 'The server does not answer.')
     })
-    const content: unknown = await answer.json().catch(() => undefined)
-    if (path === PLUGINS) this.#seen = answer.headers.get('etag') ?? '*'
-    if (answer.ok) return content
-    const { code, detail } = (content ?? {}) as { readonly code?: string; readonly detail?: string }
-    throw new Refused(answer.status, code ?? '', detail ?? `The server answered ${answer.status}.`)
+    const body = await response.json().catch(() => undefined)
+    if (path === PLUGINS_PATH) this.#etag = response.headers.get('etag') ?? '*'
+    if (response.ok) return body
+    const { code = '', detail = `The server answered ${response.status}.` } = body ?? {}
+    throw new AdminApiError(response.status, String(code), String(detail))
   }
 }
-
-const PLUGINS = '/api/plugins'
-
-const JSON_TYPE = { 'content-type': 'application/json' }

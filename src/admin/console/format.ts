@@ -1,48 +1,91 @@
-/** What stands where there is no number. */
-export const NONE = '–'
+/** Stands for a number that is not known. */
+const NO_NUMBER = '–'
 
 /** 12, 1.2 k, 3.4 M. */
 export function formatRate(perSecond: number): string {
-  if (perSecond >= 1e6) return `${digits(perSecond / 1e6)} M`
-  if (perSecond >= 1e4) return `${digits(perSecond / 1e3)} k`
-  return digits(perSecond)
+  if (perSecond >= 1e6) return `${threeDigits(perSecond / 1e6)} M`
+  if (perSecond >= 1e4) return `${threeDigits(perSecond / 1e3)} k`
+  return threeDigits(perSecond)
 }
 
 /** Microseconds, milliseconds or seconds. */
 export function formatMs(ms: number | undefined): string {
-  if (ms === undefined) return NONE
-  if (ms < 1) return `${digits(ms * 1_000)} µs`
-  if (ms < 1_000) return `${digits(ms)} ms`
-  return `${digits(ms / 1_000)} s`
+  if (ms === undefined) return NO_NUMBER
+  if (ms < 1) return `${threeDigits(ms * 1_000)} µs`
+  if (ms < 1_000) return `${threeDigits(ms)} ms`
+  return `${threeDigits(ms / 1_000)} s`
 }
 
-/** Of 1,024 each: KiB, MiB, GiB. */
+/** KiB, MiB or GiB, of 1,024 each. */
 export function formatBytes(bytes: number): string {
   if (bytes < 1_024) return `${bytes} B`
   const power = Math.min(3, Math.floor(Math.log2(bytes) / 10))
-  return `${digits(bytes / 1_024 ** power)} ${['B', 'KiB', 'MiB', 'GiB'][power]}`
+  return `${threeDigits(bytes / 1_024 ** power)} ${['B', 'KiB', 'MiB', 'GiB'][power]}`
 }
 
-/** Enough to tell versions apart. */
+/** Enough of a digest to tell versions apart. */
 export function formatDigest(digest: string): string {
   return digest.slice(0, 12)
 }
 
-/** As clocks here have it. */
+/** In the time zone of the browser. */
 export function formatTime(iso: string): string {
-  const time = new Date(iso)
-  return Number.isNaN(time.getTime()) ? iso : time.toLocaleTimeString(undefined, { hour12: false })
+  return formatWith(iso, { timeStyle: 'medium' })
 }
 
-/** Day and time, as clocks here have it. */
+/** Day and time in the time zone of the browser. */
 export function formatDate(iso: string): string {
-  const time = new Date(iso)
-  if (Number.isNaN(time.getTime())) return iso
-  return time.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short', hour12: false })
+  return formatWith(iso, { dateStyle: 'medium', timeStyle: 'short' })
 }
 
-/** Three digits that count. */
-function digits(value: number): string {
+function formatWith(iso: string, options: Intl.DateTimeFormatOptions): string {
+  const date = new Date(iso)
+  return Number.isNaN(date.getTime()) ? iso : date.toLocaleString(undefined, { ...options, hour12: false })
+}
+
+/** Three significant digits, two below 1. */
+function threeDigits(value: number): string {
   if (value >= 100) return String(Math.round(value))
   return String(Number(value.toPrecision(value >= 1 ? 3 : 2)))
+}
+
+/** White space is ignored, the digits of base64url are accepted. @returns undefined if it is no base64. */
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+  const plain = text.replaceAll(/\s/g, '').replaceAll('-', '+').replaceAll('_', '/')
+  try {
+    return Uint8Array.from(atob(plain), (character) => character.charCodeAt(0))
+  } catch {
+    return undefined
+  }
+}
+
+/** In pieces, because the number of arguments of a function is bounded. */
+export function toBase64(bytes: Uint8Array): string {
+  let text = ''
+  for (let at = 0; at < bytes.length; at += 0x8000)
+    text += String.fromCharCode(...bytes.subarray(at, at + 0x8000))
+  return btoa(text)
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: finds control characters
+const UNREADABLE = /[\u0000-\u0008\u000e-\u001f\u007f]/
+
+/** @returns undefined if the bytes are not UTF-8, or have control characters other than white space. */
+export function toText(bytes: Uint8Array): string | undefined {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return UNREADABLE.test(text) ? undefined : text
+  } catch {
+    return undefined
+  }
+}
+
+/** Sixteen bytes a line after their offset, like `xxd`. */
+export function toHex(bytes: Uint8Array): string {
+  const lines: string[] = []
+  for (let at = 0; at < bytes.length; at += 16) {
+    const row = [...bytes.subarray(at, at + 16)].map((byte) => byte.toString(16).padStart(2, '0'))
+    lines.push(`${at.toString(16).padStart(6, '0')}  ${row.join(' ')}`)
+  }
+  return lines.join('\n')
 }

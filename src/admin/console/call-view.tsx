@@ -1,0 +1,316 @@
+import { useRef, useState } from 'preact/hooks'
+import type { RouteAnswer, RouteInfo } from './admin-api.ts'
+import {
+  BODY_KINDS,
+  type BodyKind,
+  type CallRequest,
+  headersOf,
+  problemWithBody,
+  readBody,
+  renderCurl,
+} from './call-request.ts'
+import { Field, useAttempt } from './form.tsx'
+import { formatBytes, formatMs, fromBase64, toBase64, toHex, toText } from './format.ts'
+import { addressOf } from './live-server.ts'
+import type { ViewProps } from './main.tsx'
+
+const ALL_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
+
+/** A form that calls a route. The rest of the address is the id of the route to begin with. */
+export function CallView({ server, rest }: ViewProps) {
+  const first = server.routes.find(({ id }) => id === rest) ?? server.routes[0]
+  const [kept, setKept] = useState<Draft | undefined>(first && draftFor(first))
+  const [problem, setProblem] = useState<string>()
+  const attempt = useAttempt()
+  // Routes may go and come while somebody types.
+  const route = server.routes.find(({ id }) => id === kept?.routeId) ?? server.routes[0]
+  const draft = route && (kept?.routeId === route.id ? kept : draftFor(route, kept))
+  if (!route || !draft) {
+    return (
+      <div>
+        <h1>Call a function</h1>
+        <p class="empty">There is no route to call.</p>
+      </div>
+    )
+  }
+  const set = (change: Partial<Draft>) => {
+    setProblem(undefined)
+    setKept({ ...draft, ...change })
+  }
+  const setMethod = (method: string) =>
+    set(METHODS_WITHOUT_BODY.has(method) ? { method, kind: 'none' } : { method })
+  const send = async (event: Event) => {
+    event.preventDefault()
+    const found = problemWithBody(draft)
+    setProblem(found)
+    if (found !== undefined) return
+    await attempt.run(async () => {
+      const body = await readBody(draft)
+      const answer = await server.api.send<RouteAnswer>('POST', '/api/call', {
+        method: draft.method,
+        url: draft.path,
+        headers: headersOf(draft),
+        ...(body !== undefined && { body: toBase64(body) }),
+      })
+      return <AnswerPanel answer={answer} />
+    }, 'The request was not sent.')
+  }
+  const { url = location.origin } = server.history.last ?? {}
+  return (
+    <div>
+      <h1>Call a function</h1>
+      <div class="columns call">
+        <form class="card form" onSubmit={(event) => void send(event)}>
+          <h2>Request</h2>
+          <Field id="call-route" label="Route">
+            <select
+              id="call-route"
+              value={route.id}
+              onChange={({ currentTarget: { value } }) => {
+                const chosen = server.routes.find(({ id }) => id === value)
+                if (chosen) set(draftFor(chosen, draft))
+              }}
+            >
+              {server.routes.map((one) => (
+                <option key={one.id} value={one.id}>
+                  {one.methods.join(', ')} {addressOf(one)} – {one.plugin}, {one.function}
+                </option>
+              ))}
+            </select>
+          </Field>
+          <div class="fields line">
+            <Field id="call-method" label="Method">
+              <select
+                id="call-method"
+                value={draft.method}
+                onChange={(event) => setMethod(event.currentTarget.value)}
+              >
+                {methodsOf(route).map((method) => (
+                  <option key={method}>{method}</option>
+                ))}
+              </select>
+            </Field>
+            <Field id="call-path" label="Path and query">
+              <input
+                id="call-path"
+                required
+                pattern="/.*"
+                spellcheck={false}
+                autocomplete="off"
+                value={draft.path}
+                onInput={(event) => set({ path: event.currentTarget.value })}
+              />
+            </Field>
+          </div>
+          <BodyFields draft={draft} problem={problem} set={set} />
+          <Field id="call-headers" label="Headers, one a line">
+            <textarea
+              id="call-headers"
+              rows={2}
+              spellcheck={false}
+              placeholder="accept: text/plain"
+              value={draft.headers}
+              onInput={(event) => set({ headers: event.currentTarget.value })}
+            />
+          </Field>
+          <button class="primary" type="submit" aria-disabled={attempt.isBusy}>
+            Send
+          </button>
+          <CurlLine text={renderCurl(reachable(url), draft)} />
+        </form>
+        <section class="card">
+          <h2>Answer</h2>
+          {attempt.outcome(<p class="empty">Nothing was sent yet.</p>)}
+        </section>
+      </div>
+    </div>
+  )
+}
+
+interface Draft extends CallRequest {
+  readonly routeId: string
+}
+
+const METHODS_WITHOUT_BODY = new Set(['GET', 'HEAD'])
+
+/** @param before - Its body and headers are kept. */
+function draftFor(route: RouteInfo, before?: Draft): Draft {
+  const methods = methodsOf(route)
+  const method = methods.includes('POST') ? 'POST' : (methods[0] ?? 'POST')
+  return {
+    headers: '',
+    text: '',
+    ...before,
+    routeId: route.id,
+    method,
+    path: addressOf({ ...route, host: '' }).replace(/\*$/, ''),
+    host: route.host,
+    kind: METHODS_WITHOUT_BODY.has(method) ? 'none' : (before?.kind ?? 'text'),
+  }
+}
+
+function methodsOf({ methods }: RouteInfo): readonly string[] {
+  return methods.includes('*') ? ALL_METHODS : methods
+}
+
+/** A server that listens on every address is reached by the one of this page. */
+function reachable(url: string): string {
+  return url.replace(/\/\/(?:0\.0\.0\.0|\[::\])(?=:)/, `//${location.hostname}`)
+}
+
+interface BodyFieldsProps {
+  readonly draft: Draft
+  readonly problem: string | undefined
+  readonly set: (change: Partial<Draft>) => void
+}
+
+function BodyFields({ draft, problem, set }: BodyFieldsProps) {
+  return (
+    <fieldset>
+      <legend>Body</legend>
+      <div class="choices">
+        {BODY_KIND_NAMES.map((kind) => (
+          <label key={kind} for={`kind-${kind}`}>
+            <input
+              id={`kind-${kind}`}
+              type="radio"
+              name="kind"
+              checked={kind === draft.kind}
+              onChange={() => set({ kind })}
+            />{' '}
+            {BODY_KINDS[kind].label}
+          </label>
+        ))}
+      </div>
+      {draft.kind === 'file' && (
+        <Field id="body-file" label="Body">
+          <input
+            id="body-file"
+            type="file"
+            aria-describedby="body-problem"
+            onChange={(event) => set({ file: event.currentTarget.files?.[0] })}
+          />
+        </Field>
+      )}
+      {draft.kind !== 'file' && draft.kind !== 'none' && (
+        <Field id="body" label="Body">
+          <textarea
+            id="body"
+            rows={6}
+            spellcheck={false}
+            aria-describedby="body-problem"
+            aria-invalid={problem === undefined ? undefined : true}
+            value={draft.text}
+            onInput={(event) => set({ text: event.currentTarget.value })}
+          />
+        </Field>
+      )}
+      <output id="body-problem" class="problem">
+        {problem}
+      </output>
+    </fieldset>
+  )
+}
+
+const BODY_KIND_NAMES = ['text', 'json', 'base64', 'file', 'none'] as const satisfies BodyKind[]
+
+function CurlLine({ text }: { readonly text: string }) {
+  const line = useRef<HTMLDivElement>(null)
+  const [label, setLabel] = useState('Copy')
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text)
+      setLabel('Copied')
+    } catch {
+      if (line.current) getSelection()?.selectAllChildren(line.current) // the clipboard needs localhost or TLS
+      setLabel('Selected')
+    }
+    setTimeout(() => setLabel('Copy'), 2_000)
+  }
+  return (
+    <>
+      <div class="head">
+        <h3>The same with curl</h3>
+        <button class="quiet" type="button" onClick={() => void copy()}>
+          {label}
+        </button>
+      </div>
+      <div ref={line}>
+        <ScrolledText label="The same with curl">{text}</ScrolledText>
+      </div>
+    </>
+  )
+}
+
+function ScrolledText({ label, children }: { readonly label: string; readonly children: string }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keys scroll it
+    <section class="scrolled" tabIndex={0} aria-label={label}>
+      {children}
+    </section>
+  )
+}
+
+/** Status, time, body and headers of an answer. */
+function AnswerPanel({ answer: { status, headers, body, ms } }: { readonly answer: RouteAnswer }) {
+  const bytes = fromBase64(body) ?? new Uint8Array()
+  const id = headers['x-request-id']
+  const lines = Object.entries(headers).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))
+  return (
+    <div class="answer">
+      <p class="status">
+        <strong class={`badge ${status < 400 ? 'good' : status < 500 ? 'warn' : 'bad'}`}>{status}</strong>
+        <span>{formatMs(ms)}</span>
+        <span>{formatBytes(bytes.length)}</span>
+        {typeof id === 'string' && <a href={`#/log/${encodeURIComponent(id)}`}>Its lines in the log</a>}
+      </p>
+      <h3>Body</h3>
+      <ScrolledText label="Body of the answer">
+        {readable(bytes, String(headers['content-type'] ?? ''))}
+      </ScrolledText>
+      {bytes.length > 0 && (
+        <button class="quiet" type="button" onClick={() => save(bytes)}>
+          Save the body
+        </button>
+      )}
+      <h3>Headers</h3>
+      <dl class="headers">
+        {lines.map(([name, value]) => (
+          <>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </>
+        ))}
+      </dl>
+    </div>
+  )
+}
+
+/** How much of a body is shown. All of it can be saved. */
+const SHOWN_BYTES = 4_096
+const SHOWN_CHARACTERS = 100_000
+
+function readable(bytes: Uint8Array, type: string): string {
+  if (bytes.length === 0) return '(empty)'
+  const text = toText(bytes)
+  if (text === undefined) {
+    const more = bytes.length - SHOWN_BYTES
+    return toHex(bytes.subarray(0, SHOWN_BYTES)) + (more > 0 ? `\n… ${formatBytes(more)} more` : '')
+  }
+  const pretty = /\bjson\b/.test(type) || /^[[{]/.test(text) ? indented(text) : text
+  return pretty.length > SHOWN_CHARACTERS ? `${pretty.slice(0, SHOWN_CHARACTERS)}\n…` : pretty
+}
+
+function indented(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return text // it only looked like JSON
+  }
+}
+
+function save(bytes: Uint8Array<ArrayBuffer>): void {
+  const href = URL.createObjectURL(new Blob([bytes]))
+  Object.assign(document.createElement('a'), { href, download: 'answer' }).click()
+  setTimeout(() => URL.revokeObjectURL(href), 1_000)
+}

@@ -1,0 +1,96 @@
+import { useEffect, useState } from 'preact/hooks'
+import { AdminApiError, type LogEntry } from './admin-api.ts'
+import { Field } from './form.tsx'
+import { formatTime } from './format.ts'
+import type { LiveServer } from './live-server.ts'
+import type { ViewProps } from './main.tsx'
+
+/** The last lines of the whole log. The rest of the address is searched for. */
+export function LogView({ server, rest }: ViewProps) {
+  return (
+    <div>
+      <h1>Log of the server</h1>
+      <LogTable server={server} path="/api/logs" initialSearch={rest} />
+    </div>
+  )
+}
+
+export interface LogTableProps {
+  readonly server: LiveServer
+  /** In the admin API. */
+  readonly path: string
+  readonly initialSearch?: string
+}
+
+/** The last lines of a log, the newest first, with a field that searches them. */
+export function LogTable({ server, path, initialSearch = '' }: LogTableProps) {
+  const [search, setSearch] = useState(initialSearch)
+  const all = usePolled<readonly LogEntry[]>(server, path, 2)
+  const wanted = search.trim().toLowerCase()
+  const lines = all?.filter((line) => JSON.stringify(line).toLowerCase().includes(wanted)).reverse() ?? []
+  return (
+    <section class="card">
+      <div class="head">
+        <h2>Log</h2>
+        <Field id="log-search" label="Look for">
+          <input
+            id="log-search"
+            type="search"
+            placeholder="Text or a request id"
+            autocomplete="off"
+            value={search}
+            onInput={(event) => setSearch(event.currentTarget.value)}
+          />
+        </Field>
+      </div>
+      {all && lines.length === 0 && (
+        <p class="empty">{all.length > 0 ? 'No line has this.' : 'Nothing was logged yet.'}</p>
+      )}
+      {lines.length > 0 && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: keys scroll it
+        <ol class="log" tabIndex={0} aria-label="Lines of the log, the newest first">
+          {lines.map((line) => (
+            <LogItem key={JSON.stringify(line)} line={line} />
+          ))}
+        </ol>
+      )}
+    </section>
+  )
+}
+
+const LOOKS: Readonly<Record<string, string>> = { warn: 'warn', error: 'bad', fatal: 'bad' }
+
+function LogItem({ line }: { readonly line: LogEntry }) {
+  const { level, time, msg = '', err, plugin: _, ...fields } = line
+  return (
+    <li>
+      <time datetime={time}>{formatTime(time)}</time>
+      <span class={`level ${LOOKS[level] ?? ''}`}>{level}</span>
+      <span class="text">
+        <span>{msg}</span>
+        {Object.entries(fields).map(([name, value]) => (
+          <span key={name} class="pair">
+            {name}={typeof value === 'string' ? value : JSON.stringify(value)}
+          </span>
+        ))}
+        {err?.stack !== undefined && <pre>{err.stack}</pre>}
+      </span>
+    </li>
+  )
+}
+
+/**
+ * A resource of the admin API, read when the view appears and then with the live counts.
+ *
+ * @param every - 2: with every second of them.
+ * @returns undefined before the first answer. A failure keeps the last one: the page shows why the server is silent.
+ */
+export function usePolled<Resource>(server: LiveServer, path: string, every: number): Resource | undefined {
+  const [resource, setResource] = useState<Resource>()
+  useEffect(() => {
+    server.api.get<Resource>(path).then(setResource, (error) => {
+      if (!(error instanceof AdminApiError)) throw error
+    })
+  }, [server, path, Math.floor(server.polls / every)])
+  return resource
+}

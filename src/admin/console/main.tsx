@@ -1,0 +1,212 @@
+import { type ComponentType, render } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { AdminApi, AdminApiError } from './admin-api.ts'
+import { CallView } from './call-view.tsx'
+import { ChangesView } from './changes-view.tsx'
+import { Field } from './form.tsx'
+import { LiveServer } from './live-server.ts'
+import { LogView } from './log-view.tsx'
+import { PluginView } from './plugin-view.tsx'
+import { PluginsView } from './plugins-view.tsx'
+import { RoutesView } from './routes-view.tsx'
+
+/* Draws the page: the form for the token, or the navigation and the view that the address names. */
+
+/** What a view is drawn from. It is made anew when the address changes. */
+export interface ViewProps {
+  readonly server: LiveServer
+  /** What follows the name of the view in the address. */
+  readonly rest: string
+}
+
+/** By their names in the address. */
+const VIEWS: Readonly<Record<string, { readonly title: string; readonly View: ComponentType<ViewProps> }>> = {
+  '': { title: 'Routes', View: RoutesView },
+  plugins: { title: 'Plug-ins', View: PluginsView },
+  call: { title: 'Call', View: CallView },
+  changes: { title: 'Changes', View: ChangesView },
+  log: { title: 'Log', View: LogView },
+}
+
+const TOKEN_KEY = 'wasm-serve-token'
+
+const root = document.getElementById('console')
+/** After the token was accepted. */
+let server: LiveServer | undefined
+/** Of the last attempt to enter. */
+let refusal: AdminApiError | undefined
+
+addEventListener('hashchange', () => {
+  if (location.hash.startsWith('#token=')) return void start() // the address of the console, opened in this tab
+  draw()
+  scrollTo(0, 0)
+  focusMain()
+})
+void start()
+
+async function start(): Promise<void> {
+  const token = takeToken()
+  if (token === undefined) draw()
+  else await enter(token)
+}
+
+/**
+ * The token from the fragment of the URL, which no server sees; else the one of this tab. The fragment is removed at
+ * once, so that the token is in no history and no bookmark.
+ */
+function takeToken(): string | undefined {
+  const [, token] = /^#token=(.+)$/.exec(location.hash) ?? []
+  if (token === undefined) return sessionStorage.getItem(TOKEN_KEY) ?? undefined
+  history.replaceState(null, '', `${location.pathname}#/`)
+  return decode(token)
+}
+
+async function enter(token: string): Promise<void> {
+  server?.close()
+  const entered = new LiveServer(new AdminApi(token), () => {
+    if (entered.problem?.status === 401) leave(entered.problem)
+    else draw()
+  })
+  try {
+    await entered.start()
+  } catch (error) {
+    if (!(error instanceof AdminApiError)) throw error
+    return leave(error)
+  }
+  sessionStorage.setItem(TOKEN_KEY, token)
+  server = entered
+  draw()
+}
+
+function leave(error: AdminApiError): void {
+  server?.close()
+  server = undefined
+  refusal = error
+  if (error.status === 401) sessionStorage.removeItem(TOKEN_KEY)
+  draw()
+}
+
+function draw(): void {
+  if (!root) return
+  const [, name = '', rest = ''] = /^#?\/?([^/]*)\/?(.*)$/.exec(location.hash) ?? []
+  const view = name === 'plugins' && rest !== '' ? { title: decode(rest), View: PluginView } : VIEWS[name]
+  const { title, View } = view ?? { title: 'Routes', View: RoutesView }
+  document.title = `${server ? title : 'Admin token'} – wasm-serve console`
+  render(
+    <>
+      {/* biome-ignore lint/a11y/useValidAnchor: the fragment names the view, so following it would leave the view */}
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to the content
+      </a>
+      <header class="top">
+        <p class="brand">
+          <img src="/console/icon.svg" alt="" width="26" height="26" /> wasm-serve
+        </p>
+        {server && <Navigation current={name} />}
+        {server && <ServerState server={server} />}
+      </header>
+      <p class="notice" role="alert" hidden={!server?.problem}>
+        {server?.problem?.message} The numbers below are the last ones received; the console keeps asking.
+      </p>
+      <main id="main" tabIndex={-1}>
+        {server ? <View key={location.hash} server={server} rest={decode(rest)} /> : <SignIn key={refusal} />}
+      </main>
+    </>,
+    root,
+  )
+}
+
+function skip(event: Event): void {
+  event.preventDefault()
+  focusMain()
+}
+
+function focusMain(): void {
+  document.getElementById('main')?.focus({ preventScroll: true })
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text // an address that was typed
+  }
+}
+
+function Navigation({ current }: { readonly current: string }) {
+  return (
+    <nav aria-label="Console">
+      {Object.entries(VIEWS).map(([name, { title }]) => (
+        <a key={name} href={`#/${name}`} aria-current={name === current ? 'page' : undefined}>
+          {title}
+        </a>
+      ))}
+    </nav>
+  )
+}
+
+const STATES: Readonly<Record<string, string>> = {
+  starting: 'Starting',
+  serving: 'Serving',
+  draining: 'Ending',
+}
+
+/** The state of the server, and a button that pauses the numbers. */
+function ServerState({ server }: { readonly server: LiveServer }) {
+  const { state = '' } = server.history.last ?? {}
+  const look = state === 'serving' ? 'good' : 'warn'
+  const pause = () => {
+    server.isPaused = !server.isPaused
+    draw()
+  }
+  return (
+    <div class="state">
+      <output class={`badge ${server.problem ? 'bad' : look}`}>
+        {server.problem ? 'No answer' : (STATES[state] ?? state)}
+      </output>
+      <button class="quiet" type="button" aria-pressed={server.isPaused} onClick={pause}>
+        Pause
+      </button>
+    </div>
+  )
+}
+
+function SignIn() {
+  const field = useRef<HTMLInputElement>(null)
+  useEffect(() => field.current?.focus(), [])
+  const submit = (event: Event) => {
+    event.preventDefault()
+    void enter(field.current?.value.trim() ?? '')
+  }
+  return (
+    <form class="card sign-in" onSubmit={submit}>
+      <h1>Admin token</h1>
+      {refusal && (
+        <p class="refusal" role="alert">
+          {refusal.status === 401
+            ? 'The server does not know this token. Was it started again? Then it has made another.'
+            : refusal.message}
+        </p>
+      )}
+      <Field id="token" label="Token">
+        <input
+          ref={field}
+          id="token"
+          type="password"
+          required
+          autocomplete="off"
+          spellcheck={false}
+          aria-describedby="token-help"
+          aria-invalid={refusal ? true : undefined}
+        />
+      </Field>
+      <p id="token-help" class="hint">
+        It was printed when the server started, unless it was given as <code>WASM_SERVE_ADMIN_TOKEN</code> or{' '}
+        <code>adminToken</code>. This tab keeps it until it is closed.
+      </p>
+      <button class="primary" type="submit">
+        Open the console
+      </button>
+    </form>
+  )
+}

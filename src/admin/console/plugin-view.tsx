@@ -1,0 +1,243 @@
+import type { ChangeInfo, PluginInfo, VersionInfo } from './admin-api.ts'
+import { Figures } from './chart.tsx'
+import { Field, useAttempt } from './form.tsx'
+import { formatBytes, formatDate, formatDigest } from './format.ts'
+import { addressOf, type LiveServer, metersOfRoutes } from './live-server.ts'
+import { LogTable } from './log-view.tsx'
+import type { ViewProps } from './main.tsx'
+
+interface PartProps {
+  readonly server: LiveServer
+  readonly plugin: PluginInfo
+}
+
+/** One plug-in, by its name: its numbers, versions, functions, imports and log. */
+export function PluginView({ server, rest: name }: ViewProps) {
+  const plugin = server.plugins.find((one) => one.name === name)
+  return (
+    <div>
+      <p class="back">
+        <a href="#/plugins">Plug-ins</a>
+      </p>
+      <h1>{name}</h1>
+      {plugin ? (
+        <div>
+          <Figures
+            label="Numbers of now"
+            history={server.history}
+            filter={metersOfRoutes(server.routes.filter((route) => route.plugin === name))}
+            memory="bytes"
+            notes={({ waiting }) => [`${waiting} waiting`, '', 'guests']}
+          />
+          <Versions plugin={plugin} server={server} />
+          <div class="columns">
+            <Exports plugin={plugin} server={server} />
+            <Imports plugin={plugin} />
+          </div>
+          <LogTable server={server} path={`/api/plugins/${encodeURIComponent(name)}/logs`} />
+        </div>
+      ) : (
+        <p class="empty">There is no plug-in of this name.</p>
+      )}
+    </div>
+  )
+}
+
+const HEADS = ['Version', 'Added', 'From', 'Size', 'Calls', 'Change']
+
+type ChangeVersions = (
+  method: 'PUT' | 'POST' | 'DELETE',
+  path: string,
+  body: unknown,
+  success: string,
+) => void
+
+/** The versions of a plug-in, with what changes which of them gets the calls. */
+function Versions({ plugin, server }: PartProps) {
+  const attempt = useAttempt()
+  const change: ChangeVersions = (method, path, body, success) =>
+    void attempt.run(async () => {
+      const url = `/api/plugins/${encodeURIComponent(plugin.name)}${path}`
+      const answer = await server.api.send<{ readonly change: ChangeInfo }>(method, url, body)
+      await server.refresh()
+      const { revision, ms, warnings } = answer.change
+      return [`${success} (revision ${revision}, ${ms} ms)`, ...warnings].join(' ')
+    })
+  const upload = (event: SubmitEvent & { readonly currentTarget: HTMLFormElement }) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    const module = form.get('module')
+    if (!(module instanceof File)) return
+    if (form.has('live')) change('PUT', '', module, `${module.name} gets all calls.`)
+    else change('PUT', '?live=false', module, `${module.name} is there, and gets no calls yet.`)
+  }
+  return (
+    <section class="card" aria-busy={attempt.isBusy}>
+      <h2>Versions</h2>
+      <table>
+        <caption class="unseen">Versions, the newest first</caption>
+        <thead>
+          <tr>
+            {HEADS.map((head) => (
+              <th key={head} scope="col">
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {plugin.versions.map((version) => (
+            <VersionRow key={version.digest} plugin={plugin} version={version} change={change} />
+          ))}
+        </tbody>
+      </table>
+      <form class="form inline" onSubmit={upload}>
+        <Field id="version-file" label="Another version (.wasm)">
+          <input id="version-file" name="module" type="file" accept=".wasm,application/wasm" required />
+        </Field>
+        <div class="check">
+          <input id="version-live" name="live" type="checkbox" defaultChecked />
+          <label for="version-live">Give it all calls at once</label>
+        </div>
+        <button class="primary" type="submit">
+          Upload
+        </button>
+      </form>
+      {attempt.outcome()}
+    </section>
+  )
+}
+
+interface VersionRowProps {
+  readonly plugin: PluginInfo
+  readonly version: VersionInfo
+  readonly change: ChangeVersions
+}
+
+function VersionRow({ plugin, version, change }: VersionRowProps) {
+  const { digest, addedAt, from, bytes, percent, configured, calls, failures } = version
+  const isSplit = percent > 0 && percent < 100
+  return (
+    <tr>
+      <th scope="row">
+        <code title={digest}>{formatDigest(digest)}</code>
+        {configured && <span class="note">of the configuration</span>}
+      </th>
+      <td data-label="Added">{formatDate(addedAt)}</td>
+      <td data-label="From">{from}</td>
+      <td data-label="Size" class="number">
+        {formatBytes(bytes)}
+      </td>
+      <td data-label="Calls">
+        {percent > 0 ? (
+          <span class={`badge ${isSplit ? 'warn' : 'good'}`}>{isSplit ? `${percent} %` : 'All calls'}</span>
+        ) : (
+          <span class="note">none</span>
+        )}
+        {isSplit && (
+          <span class="note">
+            {calls} calls, {failures} failed
+          </span>
+        )}
+      </td>
+      <td data-label="Change">
+        <div class="actions">
+          {percent === 100 ? (
+            <span class="note">–</span>
+          ) : (
+            <VersionActions plugin={plugin} version={version} change={change} />
+          )}
+        </div>
+      </td>
+    </tr>
+  )
+}
+
+function VersionActions({ plugin: { versions }, version, change }: VersionRowProps) {
+  const { digest, percent } = version
+  const short = formatDigest(digest)
+  const live = versions.reduce((most, one) => (one.percent > most.percent ? one : most), version)
+  const isOlder = versions.indexOf(version) > versions.indexOf(live)
+  const shares = [
+    { digest: live.digest, percent: 90 },
+    { digest, percent: 10 },
+  ]
+  return (
+    <>
+      <button
+        type="button"
+        onClick={() => change('POST', '/rollback', { digest }, `Version ${short} gets all calls.`)}
+      >
+        {isOlder ? 'Roll back' : 'Give all calls'}
+        <span class="unseen"> to version {short}</span>
+      </button>
+      {percent === 0 && (
+        <>
+          <button
+            type="button"
+            onClick={() => change('PUT', '/traffic', shares, `Version ${short} gets 10 of 100 calls.`)}
+          >
+            Try with 10 %<span class="unseen"> of the calls: version {short}</span>
+          </button>
+          <button
+            type="button"
+            onClick={() =>
+              change('DELETE', `/versions/${digest}`, undefined, `Version ${short} is forgotten.`)
+            }
+          >
+            Forget
+            <span class="unseen"> version {short}</span>
+          </button>
+        </>
+      )}
+    </>
+  )
+}
+
+function Exports({ plugin, server }: PartProps) {
+  const routes = server.routes.filter(({ id }) => plugin.routes.includes(id))
+  return (
+    <section class="card">
+      <h2>Exports</h2>
+      {plugin.exports.length === 0 && <p class="empty">None that can be called.</p>}
+      <ul class="plain">
+        {plugin.exports.map((name) => {
+          const own = routes.filter((route) => route.function === name)
+          return (
+            <li key={name}>
+              <code>{name}</code>{' '}
+              {own.map((route) => (
+                <a key={route.id} class="tag" href={`#/call/${route.id}`}>
+                  Call {addressOf(route)}
+                </a>
+              ))}
+              {own.length === 0 && <span class="note">no route</span>}
+            </li>
+          )
+        })}
+      </ul>
+    </section>
+  )
+}
+
+function Imports({ plugin: { imports } }: Pick<PartProps, 'plugin'>) {
+  const modules = [...new Set(imports.map(({ module }) => module))]
+  return (
+    <section class="card">
+      <h2>Imports</h2>
+      {modules.length === 0 && <p class="empty">None: it asks its host for nothing.</p>}
+      {modules.map((module) => (
+        <div key={module}>
+          <h3>{module}</h3>
+          <p class="names">
+            {imports
+              .filter((one) => one.module === module)
+              .map(({ name }) => (
+                <code key={name}>{name}</code>
+              ))}
+          </p>
+        </div>
+      ))}
+    </section>
+  )
+}

@@ -1,0 +1,82 @@
+import type { PluginInfo } from './admin-api.ts'
+import { Field, useAttempt } from './form.tsx'
+import { formatDigest } from './format.ts'
+import { addressOf, type LiveServer } from './live-server.ts'
+import type { ViewProps } from './main.tsx'
+
+/** All plug-ins, and a form that adds one. */
+export function PluginsView({ server }: ViewProps) {
+  return (
+    <div>
+      <h1>Plug-ins</h1>
+      {server.plugins.length === 0 && <p class="empty">There is no plug-in yet.</p>}
+      <ul class="plugins">
+        {server.plugins.map((plugin) => (
+          <PluginCard key={plugin.name} plugin={plugin} server={server} />
+        ))}
+      </ul>
+      <AddForm server={server} />
+    </div>
+  )
+}
+
+function PluginCard({ plugin, server }: { readonly plugin: PluginInfo; readonly server: LiveServer }) {
+  const { name, versions, routes } = plugin
+  const live = versions.find(({ percent }) => percent > 0)
+  const addresses = server.routes.filter(({ id }) => routes.includes(id)).map(addressOf)
+  return (
+    <li class="card">
+      <a class="title" href={`#/plugins/${encodeURIComponent(name)}`}>
+        {name}
+      </a>
+      <code class="note">{live ? formatDigest(live.digest) : 'no calls'}</code>
+      <p>{addresses.length > 0 ? addresses.join('  ') : 'No route leads to it.'}</p>
+    </li>
+  )
+}
+
+function AddForm({ server }: Pick<ViewProps, 'server'>) {
+  const attempt = useAttempt()
+  const submit = (event: SubmitEvent & { readonly currentTarget: HTMLFormElement }) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    const [name, url] = [String(form.get('name')), String(form.get('url'))]
+    void attempt.run(async (setMeaning) => {
+      try {
+        await server.api.send('PUT', `/api/plugins/${encodeURIComponent(name)}`, form.get('module'))
+        if (url === '') return `${name} is there.`
+        setMeaning(`${name} is there, but has no route yet.`)
+        await server.api.send('POST', '/api/routes', { plugin: name, url })
+        return `${name} is there, and answers at ${url}.`
+      } finally {
+        await server.refresh()
+      }
+    })
+  }
+  return (
+    <form class="card form" onSubmit={submit} aria-busy={attempt.isBusy}>
+      <h2>Add a plug-in</h2>
+      <div class="fields">
+        <Field id="new-name" label="Name">
+          <input
+            id="new-name"
+            name="name"
+            required
+            pattern="[A-Za-z0-9][A-Za-z0-9._\-]{0,63}"
+            autocomplete="off"
+          />
+        </Field>
+        <Field id="new-file" label="Module (.wasm)">
+          <input id="new-file" name="module" type="file" accept=".wasm,application/wasm" required />
+        </Field>
+        <Field id="new-url" label="URL of a route (optional)">
+          <input id="new-url" name="url" placeholder="/hello" autocomplete="off" pattern="/.*" />
+        </Field>
+      </div>
+      <button class="primary" type="submit">
+        Add
+      </button>
+      {attempt.outcome()}
+    </form>
+  )
+}

@@ -1,0 +1,104 @@
+import type { RouteInfo } from './admin-api.ts'
+import { Chart, Figures } from './chart.tsx'
+import { formatBytes, formatDigest, formatMs, formatRate } from './format.ts'
+import { addressOf, type LiveServer, metersOfRoutes } from './live-server.ts'
+import type { ViewProps } from './main.tsx'
+
+const HEADS = ['Route', 'Plug-in', 'Requests/s', 'p50', 'p95', 'p99', 'Failed/s', 'Waiting', 'Memory']
+
+/** All routes, with their current numbers. */
+export function RoutesView({ server }: ViewProps) {
+  const { routes, history } = server
+  const count = `${routes.length} ${routes.length === 1 ? 'route' : 'routes'}`
+  return (
+    <div>
+      <h1>Routes</h1>
+      <Figures
+        label="All routes"
+        history={history}
+        memory="processBytes"
+        notes={({ waiting, bytes }) => [count, `${waiting} waiting`, `guests ${formatBytes(bytes)}`]}
+      />
+      {routes.length > 0 ? (
+        <div class="card scroll">
+          <table class="routes">
+            <caption class="unseen">Routes and their numbers of now</caption>
+            <thead>
+              <tr>
+                {HEADS.map((head) => (
+                  <th key={head} scope="col">
+                    {head}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {routes.map((route) => (
+                <RouteRow key={route.id} route={route} server={server} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <p class="empty">
+          No route is served. <a href="#/plugins">Add a plug-in</a>, or name one in the configuration.
+        </p>
+      )}
+      <p class="hint">
+        Rates and percentiles are those of the last 10 seconds, charts those of the last minute. Times are
+        those of the guest, without its wait.
+      </p>
+    </div>
+  )
+}
+
+function RouteRow({ route, server }: { readonly route: RouteInfo; readonly server: LiveServer }) {
+  const { id, plugin, digest, description, trouble, engine, split } = route
+  const methods = route.methods.join(', ')
+  const meters = metersOfRoutes([route])
+  const { rate, p50, p95, p99, failureRate, waiting, bytes } = server.history.now(meters)
+  const points = server.history.points(meters)
+  const cells = [
+    ['p50', formatMs(p50)],
+    ['p95', formatMs(p95)],
+    ['p99', formatMs(p99)],
+    ['Failed/s', formatRate(failureRate)],
+    ['Waiting', waiting],
+    ['Memory', formatBytes(bytes)],
+  ] as const
+  return (
+    <tr>
+      <th scope="row">
+        <a href={`#/call/${id}`} aria-label={`Call ${methods} ${addressOf(route)}`}>
+          <span class="method">{methods === '*' ? 'any' : methods}</span>{' '}
+          <span class="path">{addressOf(route)}</span>
+        </a>
+        {description !== undefined && <span class="note">{description}</span>}
+        {trouble !== undefined && <span class="badge bad">{trouble}</span>}
+      </th>
+      <td data-label="Plug-in">
+        <a href={`#/plugins/${encodeURIComponent(plugin)}`}>{plugin}</a>
+        <code class="note">{formatDigest(digest)}</code>
+        {split && (
+          <span class="badge warn">
+            {split.percent} % to {formatDigest(split.digest)}
+            {split.engine !== engine && ` (${split.engine})`}
+          </span>
+        )}
+      </td>
+      <td data-label="Requests/s" class="rate">
+        <span class="number">{formatRate(rate)}</span>
+        <Chart values={points.map((point) => point.rate)} />
+      </td>
+      {cells.map(([label, value]) => (
+        <td
+          key={label}
+          data-label={label}
+          class={label === 'Failed/s' && failureRate > 0 ? 'number failing' : 'number'}
+        >
+          {value}
+        </td>
+      ))}
+    </tr>
+  )
+}
