@@ -112,6 +112,13 @@ describeWith(['chromium'], () => {
     await send.click()
     await expect.poll(() => answer.textContent()).toBe('from a file')
     expect(await curl.textContent()).toContain('--data-binary @letter.txt')
+    await page.getByLabel('Text').check()
+    await page.getByLabel('File').check() // the file is chosen still
+    const name = await page.locator('#body-file').inputValue()
+    expect([name, await curl.textContent()]).toEqual([
+      expect.stringContaining('letter.txt'),
+      expect.stringContaining('@letter.txt'),
+    ])
     expect(mishaps).toEqual([])
   })
 

@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import type { LiveCounts } from '../../src/admin/console/admin-api.ts'
 import {
+  bytesOfBody,
   type CallRequest,
   headersOf,
   problemWithBody,
-  readBody,
   renderCurl,
 } from '../../src/admin/console/call-request.ts'
 import {
@@ -126,9 +126,11 @@ test('a shell reads the line for curl as it is meant', () => {
 
 test('a body is sent as its kind says, with a type that a typed header replaces', async () => {
   const file = new File([new Uint8Array([1])], 'a.png', { type: 'image/png' })
-  expect(await readBody({ ...REQUEST, kind: 'base64', text: 'AP8Q' })).toEqual(new Uint8Array([0, 255, 16]))
-  expect(await readBody({ ...REQUEST, kind: 'file', file })).toEqual(new Uint8Array([1]))
-  expect(await readBody({ ...REQUEST, kind: 'none' })).toBeUndefined()
+  expect(await bytesOfBody({ ...REQUEST, kind: 'base64', text: 'AP8Q' })).toEqual(
+    new Uint8Array([0, 255, 16]),
+  )
+  expect(await bytesOfBody({ ...REQUEST, kind: 'file', file })).toEqual(new Uint8Array([1]))
+  expect(await bytesOfBody({ ...REQUEST, kind: 'none' })).toBeUndefined()
   expect(headersOf({ ...REQUEST, kind: 'file', file, headers: '' })).toEqual({ 'content-type': 'image/png' })
   expect(headersOf({ ...REQUEST, headers: 'Content-Type : a/b' })).toEqual({ 'content-type': 'a/b' })
   expect(problemWithBody(REQUEST)).toBeUndefined()

@@ -40,7 +40,7 @@ export function problemWithBody({ kind, text, file }: CallRequest): string | und
 }
 
 /** The bytes of the body; undefined if it has none. */
-export async function readBody({ kind, text, file }: CallRequest): Promise<Uint8Array | undefined> {
+export async function bytesOfBody({ kind, text, file }: CallRequest): Promise<Uint8Array | undefined> {
   if (kind === 'none') return undefined
   if (kind === 'file') return file && new Uint8Array(await file.arrayBuffer())
   return kind === 'base64' ? fromBase64(text) : new TextEncoder().encode(text)
@@ -59,7 +59,7 @@ export function headersOf({ host, kind, file, headers }: CallRequest): Record<st
   return found
 }
 
-const UNIX = 'unix:'
+const UNIX_SCHEME = 'unix:'
 
 /**
  * The command line that sends the request from a POSIX shell.
@@ -71,8 +71,9 @@ export function renderCurl(server: string, request: CallRequest): string {
   const words = ['curl', '-i']
   if (method === 'HEAD') words.push('--head')
   else if (method !== (kind === 'none' ? 'GET' : 'POST')) words.push('-X', method)
-  if (server.startsWith(UNIX)) words.push('--unix-socket', quoteForShell(server.slice(UNIX.length)))
-  words.push(quoteForShell((server.startsWith(UNIX) ? 'http://localhost' : server) + path))
+  if (server.startsWith(UNIX_SCHEME))
+    words.push('--unix-socket', quoteForShell(server.slice(UNIX_SCHEME.length)))
+  words.push(quoteForShell((server.startsWith(UNIX_SCHEME) ? 'http://localhost' : server) + path))
   for (const [name, value] of Object.entries(headersOf(request)))
     words.push('-H', quoteForShell(value === '' ? `${name};` : `${name}: ${value}`)) // "name:" removes the header
   if (kind === 'text' || kind === 'json') words.push('--data-raw', quoteForShell(text))

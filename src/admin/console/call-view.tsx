@@ -3,16 +3,15 @@ import type { RouteAnswer, RouteInfo } from './admin-api.ts'
 import {
   BODY_KINDS,
   type BodyKind,
+  bytesOfBody,
   type CallRequest,
   headersOf,
   problemWithBody,
-  readBody,
   renderCurl,
 } from './call-request.ts'
-import { Field, useAttempt } from './form.tsx'
+import { LabelledControl, LabelledInput, useAttempt } from './form.tsx'
 import { formatBytes, formatMs, fromBase64, toBase64, toHex, toText } from './format.ts'
-import { addressOf } from './live-server.ts'
-import type { ViewProps } from './main.tsx'
+import { addressOf, type ViewProps } from './live-server.ts'
 
 const ALL_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
 
@@ -45,7 +44,7 @@ export function CallView({ server, rest }: ViewProps) {
     setProblem(found)
     if (found !== undefined) return
     await attempt.run(async () => {
-      const body = await readBody(draft)
+      const body = await bytesOfBody(draft)
       const answer = await server.api.send<RouteAnswer>('POST', '/api/call', {
         method: draft.method,
         url: draft.path,
@@ -62,7 +61,7 @@ export function CallView({ server, rest }: ViewProps) {
       <div class="columns call">
         <form class="card form" onSubmit={(event) => void send(event)}>
           <h2>Request</h2>
-          <Field id="call-route" label="Route">
+          <LabelledControl id="call-route" label="Route">
             <select
               id="call-route"
               value={route.id}
@@ -77,9 +76,9 @@ export function CallView({ server, rest }: ViewProps) {
                 </option>
               ))}
             </select>
-          </Field>
+          </LabelledControl>
           <div class="fields line">
-            <Field id="call-method" label="Method">
+            <LabelledControl id="call-method" label="Method">
               <select
                 id="call-method"
                 value={draft.method}
@@ -89,21 +88,18 @@ export function CallView({ server, rest }: ViewProps) {
                   <option key={method}>{method}</option>
                 ))}
               </select>
-            </Field>
-            <Field id="call-path" label="Path and query">
-              <input
-                id="call-path"
-                required
-                pattern="/.*"
-                spellcheck={false}
-                autocomplete="off"
-                value={draft.path}
-                onInput={(event) => set({ path: event.currentTarget.value })}
-              />
-            </Field>
+            </LabelledControl>
+            <LabelledInput
+              id="call-path"
+              label="Path and query"
+              required
+              pattern="/.*"
+              value={draft.path}
+              onInput={(event) => set({ path: event.currentTarget.value })}
+            />
           </div>
           <BodyFields draft={draft} problem={problem} set={set} />
-          <Field id="call-headers" label="Headers, one a line">
+          <LabelledControl id="call-headers" label="Headers, one a line">
             <textarea
               id="call-headers"
               rows={2}
@@ -112,11 +108,11 @@ export function CallView({ server, rest }: ViewProps) {
               value={draft.headers}
               onInput={(event) => set({ headers: event.currentTarget.value })}
             />
-          </Field>
+          </LabelledControl>
           <button class="primary" type="submit" aria-disabled={attempt.isBusy}>
             Send
           </button>
-          <CurlLine text={renderCurl(reachable(url), draft)} />
+          <CurlLine text={renderCurl(reachableUrl(url), draft)} />
         </form>
         <section class="card">
           <h2>Answer</h2>
@@ -154,7 +150,7 @@ function methodsOf({ methods }: RouteInfo): readonly string[] {
 }
 
 /** A server that listens on every address is reached by the one of this page. */
-function reachable(url: string): string {
+function reachableUrl(url: string): string {
   return url.replace(/\/\/(?:0\.0\.0\.0|\[::\])(?=:)/, `//${location.hostname}`)
 }
 
@@ -182,18 +178,18 @@ function BodyFields({ draft, problem, set }: BodyFieldsProps) {
           </label>
         ))}
       </div>
-      {draft.kind === 'file' && (
-        <Field id="body-file" label="Body">
-          <input
-            id="body-file"
-            type="file"
-            aria-describedby="body-problem"
-            onChange={(event) => set({ file: event.currentTarget.files?.[0] })}
-          />
-        </Field>
-      )}
+      {/* Hidden, not left out: a browser lets no script choose the file again. */}
+      <div hidden={draft.kind !== 'file'}>
+        <LabelledInput
+          id="body-file"
+          label="Body"
+          type="file"
+          aria-describedby="body-problem"
+          onChange={(event) => set({ file: event.currentTarget.files?.[0] })}
+        />
+      </div>
       {draft.kind !== 'file' && draft.kind !== 'none' && (
-        <Field id="body" label="Body">
+        <LabelledControl id="body" label="Body">
           <textarea
             id="body"
             rows={6}
@@ -203,7 +199,7 @@ function BodyFields({ draft, problem, set }: BodyFieldsProps) {
             value={draft.text}
             onInput={(event) => set({ text: event.currentTarget.value })}
           />
-        </Field>
+        </LabelledControl>
       )}
       <output id="body-problem" class="problem">
         {problem}

@@ -1,8 +1,7 @@
 import type { ChangeInfo } from './admin-api.ts'
 import { useAttempt } from './form.tsx'
 import { formatDate, formatTime } from './format.ts'
-import { usePolled } from './log-view.tsx'
-import type { ViewProps } from './main.tsx'
+import { usePolled, type ViewProps } from './live-server.ts'
 
 /** The last changes with their results, and a button that reloads the configuration. */
 export function ChangesView({ server }: ViewProps) {

@@ -23,7 +23,7 @@ export function Chart({ values }: { readonly values: readonly (number | undefine
     const node = place.current
     const made = new uPlot(optionsFor(node), [[], []], node)
     plot.current = made
-    const sizes = new ResizeObserver(() => made.setSize(sizeOf(node)))
+    const sizes = new ResizeObserver(() => made.setSize(sizeOfElement(node)))
     sizes.observe(node)
     const redraw = () => made.redraw()
     const colorScheme = matchMedia('(prefers-color-scheme: dark)')
@@ -47,7 +47,7 @@ export function Chart({ values }: { readonly values: readonly (number | undefine
 function optionsFor(node: HTMLElement): uPlot.Options {
   const colour = () => getComputedStyle(node).color
   return {
-    ...sizeOf(node),
+    ...sizeOfElement(node),
     pxAlign: false,
     padding: [0, 0, 0, 0],
     cursor: { show: false },
@@ -72,7 +72,7 @@ function optionsFor(node: HTMLElement): uPlot.Options {
   }
 }
 
-function sizeOf({ clientWidth, clientHeight }: HTMLElement) {
+function sizeOfElement({ clientWidth, clientHeight }: HTMLElement) {
   return { width: clientWidth, height: clientHeight }
 }
 

@@ -1,8 +1,8 @@
-import type { ComponentChildren, JSX } from 'preact'
+import type { ComponentChildren, InputHTMLAttributes, JSX } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import { AdminApiError } from './admin-api.ts'
 
-export interface FieldProps {
+export interface LabelledControlProps {
   /** Of the control that is the child. */
   readonly id: string
   readonly label: string
@@ -10,7 +10,7 @@ export interface FieldProps {
 }
 
 /** A control below its label. */
-export function Field({ id, label, children }: FieldProps) {
+export function LabelledControl({ id, label, children }: LabelledControlProps) {
   return (
     <div class="field">
       <label for={id}>{label}</label>
@@ -19,22 +19,47 @@ export function Field({ id, label, children }: FieldProps) {
   )
 }
 
-export interface Attempt {
+/** A text field, or one for a file or a check, below its label. */
+export function LabelledInput({
+  label,
+  ...attributes
+}: InputHTMLAttributes & { readonly id: string; readonly label: string }) {
+  return (
+    <LabelledControl id={attributes.id} label={label}>
+      <input autocomplete="off" spellcheck={false} {...attributes} />
+    </LabelledControl>
+  )
+}
+
+/** The heads of a table's columns. */
+export function TableHead({ names }: { readonly names: readonly string[] }) {
+  return (
+    <thead>
+      <tr>
+        {names.map((name) => (
+          <th scope="col">{name}</th>
+        ))}
+      </tr>
+    </thead>
+  )
+}
+
+export interface FormAttempt {
   readonly isBusy: boolean
   /**
    * Runs an action, unless one is running, and keeps its result for the page: an element, or the text of a success.
    *
    * @param meaning - What a refusal means. The action may return another one by its argument when it has done a part.
    */
-  run(action: Action, meaning?: string): Promise<void>
+  run(action: FormAction, meaning?: string): Promise<void>
   /** The result of the last action. Screen readers read it out. @param before - Shown before the first action. */
   outcome(before?: JSX.Element): JSX.Element
 }
 
-type Action = (setMeaning: (meaning: string) => void) => Promise<JSX.Element | string>
+type FormAction = (setMeaning: (meaning: string) => void) => Promise<JSX.Element | string>
 
 /** An action of a form, and the result of its last run. */
-export function useAttempt(): Attempt {
+export function useAttempt(): FormAttempt {
   const [result, setResult] = useState<JSX.Element>()
   const [isBusy, setIsBusy] = useState(false)
   const isRunning = useRef(false)
@@ -53,7 +78,7 @@ export function useAttempt(): Attempt {
         setResult(typeof done === 'string' ? <p class="success">{done}</p> : done)
       } catch (error) {
         if (!(error instanceof AdminApiError)) throw error
-        setResult(<Refusal error={error} meaning={current} />)
+        setResult(<RefusalText error={error} meaning={current} />)
       } finally {
         isRunning.current = false
         setIsBusy(false)
@@ -68,7 +93,7 @@ export function useAttempt(): Attempt {
   }
 }
 
-function Refusal({ error, meaning }: { readonly error: AdminApiError; readonly meaning: string }) {
+function RefusalText({ error, meaning }: { readonly error: AdminApiError; readonly meaning: string }) {
   return (
     <div class="refusal">
       <strong>{error.status === 0 ? 'Whether it was done is not known.' : meaning} </strong>

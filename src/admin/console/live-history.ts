@@ -1,10 +1,10 @@
 import type { LiveCounts, MeterCounts } from './admin-api.ts'
 
 /** How many answers are kept: with one a second, a minute of them. */
-const KEPT = 61
+const KEPT_ANSWERS = 61
 
 /** How many answers rates and percentiles are computed over. */
-const WINDOW = 10
+const WINDOW_ANSWERS = 10
 
 /** Outcomes of calls that are no failure of the server: the guest may refuse, the client may leave. */
 const NO_FAILURES = new Set(['ok', 'guest_error', 'client_gone'])
@@ -42,7 +42,7 @@ export class LiveHistory {
   /** Counts that are older than the last ones come from a server that was started again: the history begins anew. */
   add(counts: LiveCounts): void {
     const isRestart = counts.ms < (this.last?.ms ?? 0)
-    this.#answers = [...(isRestart ? [] : this.#answers), counts].slice(-KEPT)
+    this.#answers = [...(isRestart ? [] : this.#answers), counts].slice(-KEPT_ANSWERS)
   }
 
   get last(): LiveCounts | undefined {
@@ -51,7 +51,7 @@ export class LiveHistory {
 
   /** The last ten seconds, of all meters or of some. */
   now(filter?: MeterFilter): RateWindow {
-    return this.#window(filter, this.#answers.length - 1, WINDOW)
+    return this.#window(filter, this.#answers.length - 1, WINDOW_ANSWERS)
   }
 
   /** The points of a chart: one a second, the oldest first. */
@@ -64,13 +64,13 @@ export class LiveHistory {
     const from = this.#answers[Math.max(0, end - length)]
     const seconds = to && from ? (to.ms - from.ms) / 1_000 : 0
     const meters = metersOf(to, filter)
-    const earlier = new Map(metersOf(from, filter).map((meter) => [keyOf(meter), meter]))
+    const earlier = new Map(metersOf(from, filter).map((meter) => [meterKey(meter), meter]))
     const bounds = to?.boundsMs ?? []
     const guest = bounds.map(() => 0).concat(0)
     let calls = 0
     let failures = 0
     for (const meter of meters) {
-      const before = seconds > 0 ? earlier.get(keyOf(meter)) : meter // a new meter counts from 0
+      const before = seconds > 0 ? earlier.get(meterKey(meter)) : meter // a new meter counts from 0
       for (const [outcome, count] of Object.entries(meter.outcomes)) {
         const more = count - (before?.outcomes[outcome] ?? 0)
         calls += more
@@ -101,7 +101,7 @@ function metersOf(counts: LiveCounts | undefined, filter: MeterFilter | undefine
   )
 }
 
-function keyOf({ route, plugin, digest }: MeterCounts): string {
+function meterKey({ route, plugin, digest }: MeterCounts): string {
   return JSON.stringify([route, plugin, digest])
 }
 

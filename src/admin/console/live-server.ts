@@ -1,3 +1,4 @@
+import { useEffect, useState } from 'preact/hooks'
 import {
   type AdminApi,
   AdminApiError,
@@ -84,6 +85,29 @@ export class LiveServer {
     this.history.add(counts)
     this.polls++
   }
+}
+
+/** What a view is drawn from. It is made anew when the address changes. */
+export interface ViewProps {
+  readonly server: LiveServer
+  /** What follows the name of the view in the address. */
+  readonly rest: string
+}
+
+/**
+ * A resource of the admin API, read when the view appears and then with the live counts.
+ *
+ * @param every - 2: with every second of them.
+ * @returns undefined before the first answer. A failure keeps the last one: the page shows why the server is silent.
+ */
+export function usePolled<Resource>(server: LiveServer, path: string, every: number): Resource | undefined {
+  const [resource, setResource] = useState<Resource>()
+  useEffect(() => {
+    server.api.get<Resource>(path).then(setResource, (error) => {
+      if (!(error instanceof AdminApiError)) throw error
+    })
+  }, [server, path, Math.floor(server.polls / every)])
+  return resource
 }
 
 /** The meters that count the calls of some routes. */

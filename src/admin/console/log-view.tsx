@@ -1,9 +1,8 @@
-import { useEffect, useState } from 'preact/hooks'
-import { AdminApiError, type LogEntry } from './admin-api.ts'
-import { Field } from './form.tsx'
+import { useState } from 'preact/hooks'
+import type { LogEntry } from './admin-api.ts'
+import { LabelledInput } from './form.tsx'
 import { formatTime } from './format.ts'
-import type { LiveServer } from './live-server.ts'
-import type { ViewProps } from './main.tsx'
+import { type LiveServer, usePolled, type ViewProps } from './live-server.ts'
 
 /** The last lines of the whole log. The rest of the address is searched for. */
 export function LogView({ server, rest }: ViewProps) {
@@ -32,16 +31,14 @@ export function LogTable({ server, path, initialSearch = '' }: LogTableProps) {
     <section class="card">
       <div class="head">
         <h2>Log</h2>
-        <Field id="log-search" label="Look for">
-          <input
-            id="log-search"
-            type="search"
-            placeholder="Text or a request id"
-            autocomplete="off"
-            value={search}
-            onInput={(event) => setSearch(event.currentTarget.value)}
-          />
-        </Field>
+        <LabelledInput
+          id="log-search"
+          label="Look for"
+          type="search"
+          placeholder="Text or a request id"
+          value={search}
+          onInput={(event) => setSearch(event.currentTarget.value)}
+        />
       </div>
       {all && lines.length === 0 && (
         <p class="empty">{all.length > 0 ? 'No line has this.' : 'Nothing was logged yet.'}</p>
@@ -58,14 +55,14 @@ export function LogTable({ server, path, initialSearch = '' }: LogTableProps) {
   )
 }
 
-const LOOKS: Readonly<Record<string, string>> = { warn: 'warn', error: 'bad', fatal: 'bad' }
+const LEVEL_LOOKS: Readonly<Record<string, string>> = { warn: 'warn', error: 'bad', fatal: 'bad' }
 
 function LogItem({ line }: { readonly line: LogEntry }) {
   const { level, time, msg = '', err, plugin: _, ...fields } = line
   return (
     <li>
       <time datetime={time}>{formatTime(time)}</time>
-      <span class={`level ${LOOKS[level] ?? ''}`}>{level}</span>
+      <span class={`level ${LEVEL_LOOKS[level] ?? ''}`}>{level}</span>
       <span class="text">
         <span>{msg}</span>
         {Object.entries(fields).map(([name, value]) => (
@@ -77,20 +74,4 @@ function LogItem({ line }: { readonly line: LogEntry }) {
       </span>
     </li>
   )
-}
-
-/**
- * A resource of the admin API, read when the view appears and then with the live counts.
- *
- * @param every - 2: with every second of them.
- * @returns undefined before the first answer. A failure keeps the last one: the page shows why the server is silent.
- */
-export function usePolled<Resource>(server: LiveServer, path: string, every: number): Resource | undefined {
-  const [resource, setResource] = useState<Resource>()
-  useEffect(() => {
-    server.api.get<Resource>(path).then(setResource, (error) => {
-      if (!(error instanceof AdminApiError)) throw error
-    })
-  }, [server, path, Math.floor(server.polls / every)])
-  return resource
 }

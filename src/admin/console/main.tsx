@@ -1,10 +1,10 @@
 import { type ComponentType, render } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { AdminApi, AdminApiError } from './admin-api.ts'
 import { CallView } from './call-view.tsx'
 import { ChangesView } from './changes-view.tsx'
-import { Field } from './form.tsx'
-import { LiveServer } from './live-server.ts'
+import { LabelledInput } from './form.tsx'
+import { LiveServer, type ViewProps } from './live-server.ts'
 import { LogView } from './log-view.tsx'
 import { PluginView } from './plugin-view.tsx'
 import { PluginsView } from './plugins-view.tsx'
@@ -12,42 +12,41 @@ import { RoutesView } from './routes-view.tsx'
 
 /* Draws the page: the form for the token, or the navigation and the view that the address names. */
 
-/** What a view is drawn from. It is made anew when the address changes. */
-export interface ViewProps {
-  readonly server: LiveServer
-  /** What follows the name of the view in the address. */
-  readonly rest: string
+interface ViewEntry {
+  readonly title: string
+  readonly View: ComponentType<ViewProps>
 }
 
-/** By their names in the address. */
-const VIEWS: Readonly<Record<string, { readonly title: string; readonly View: ComponentType<ViewProps> }>> = {
-  '': { title: 'Routes', View: RoutesView },
-  plugins: { title: 'Plug-ins', View: PluginsView },
-  call: { title: 'Call', View: CallView },
-  changes: { title: 'Changes', View: ChangesView },
-  log: { title: 'Log', View: LogView },
-}
+/** By their names in the address, in the order of the navigation. */
+const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
+  ['', { title: 'Routes', View: RoutesView }],
+  ['plugins', { title: 'Plug-ins', View: PluginsView }],
+  ['call', { title: 'Call', View: CallView }],
+  ['changes', { title: 'Changes', View: ChangesView }],
+  ['log', { title: 'Log', View: LogView }],
+])
 
 const TOKEN_KEY = 'wasm-serve-token'
 
 const root = document.getElementById('console')
 /** After the token was accepted. */
 let server: LiveServer | undefined
-/** Of the last attempt to enter. */
+/** Of the last token, or of the lack of an answer. */
 let refusal: AdminApiError | undefined
 
 addEventListener('hashchange', () => {
-  if (location.hash.startsWith('#token=')) return void start() // the address of the console, opened in this tab
+  if (location.hash.startsWith('#token=')) return void signInAgain() // the address of the console, opened in this tab
+  if (!server) return
   draw()
   scrollTo(0, 0)
   focusMain()
 })
-void start()
+void signInAgain()
 
-async function start(): Promise<void> {
+async function signInAgain(): Promise<void> {
   const token = takeToken()
   if (token === undefined) draw()
-  else await enter(token)
+  else await signIn(token)
 }
 
 /**
@@ -58,27 +57,27 @@ function takeToken(): string | undefined {
   const [, token] = /^#token=(.+)$/.exec(location.hash) ?? []
   if (token === undefined) return sessionStorage.getItem(TOKEN_KEY) ?? undefined
   history.replaceState(null, '', `${location.pathname}#/`)
-  return decode(token)
+  return decodeFragment(token)
 }
 
-async function enter(token: string): Promise<void> {
+async function signIn(token: string): Promise<void> {
   server?.close()
   const entered = new LiveServer(new AdminApi(token), () => {
-    if (entered.problem?.status === 401) leave(entered.problem)
+    if (entered.problem?.status === 401) signOut(entered.problem)
     else draw()
   })
   try {
     await entered.start()
   } catch (error) {
     if (!(error instanceof AdminApiError)) throw error
-    return leave(error)
+    return signOut(error)
   }
   sessionStorage.setItem(TOKEN_KEY, token)
   server = entered
   draw()
 }
 
-function leave(error: AdminApiError): void {
+function signOut(error: AdminApiError): void {
   server?.close()
   server = undefined
   refusal = error
@@ -89,12 +88,13 @@ function leave(error: AdminApiError): void {
 function draw(): void {
   if (!root) return
   const [, name = '', rest = ''] = /^#?\/?([^/]*)\/?(.*)$/.exec(location.hash) ?? []
-  const view = name === 'plugins' && rest !== '' ? { title: decode(rest), View: PluginView } : VIEWS[name]
+  const view =
+    name === 'plugins' && rest !== '' ? { title: decodeFragment(rest), View: PluginView } : VIEWS.get(name)
   const { title, View } = view ?? { title: 'Routes', View: RoutesView }
   document.title = `${server ? title : 'Admin token'} – wasm-serve console`
   render(
     <>
-      {/* biome-ignore lint/a11y/useValidAnchor: the fragment names the view, so following it would leave the view */}
+      {/* biome-ignore lint/a11y/useValidAnchor: the fragment names the view, so following it would signOut the view */}
       <a class="skip" href="#main" onClick={skip}>
         Skip to the content
       </a>
@@ -109,7 +109,11 @@ function draw(): void {
         {server?.problem?.message} The numbers below are the last ones received; the console keeps asking.
       </p>
       <main id="main" tabIndex={-1}>
-        {server ? <View key={location.hash} server={server} rest={decode(rest)} /> : <SignIn key={refusal} />}
+        {server ? (
+          <View key={location.hash} server={server} rest={decodeFragment(rest)} />
+        ) : (
+          <SignIn key={refusal} />
+        )}
       </main>
     </>,
     root,
@@ -125,7 +129,7 @@ function focusMain(): void {
   document.getElementById('main')?.focus({ preventScroll: true })
 }
 
-function decode(text: string): string {
+function decodeFragment(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
@@ -136,7 +140,7 @@ function decode(text: string): string {
 function Navigation({ current }: { readonly current: string }) {
   return (
     <nav aria-label="Console">
-      {Object.entries(VIEWS).map(([name, { title }]) => (
+      {[...VIEWS].map(([name, { title }]) => (
         <a key={name} href={`#/${name}`} aria-current={name === current ? 'page' : undefined}>
           {title}
         </a>
@@ -172,11 +176,10 @@ function ServerState({ server }: { readonly server: LiveServer }) {
 }
 
 function SignIn() {
-  const field = useRef<HTMLInputElement>(null)
-  useEffect(() => field.current?.focus(), [])
-  const submit = (event: Event) => {
+  useEffect(() => document.getElementById('token')?.focus(), [])
+  const submit = (event: SubmitEvent & { readonly currentTarget: HTMLFormElement }) => {
     event.preventDefault()
-    void enter(field.current?.value.trim() ?? '')
+    void signIn(String(new FormData(event.currentTarget).get('token')).trim())
   }
   return (
     <form class="card sign-in" onSubmit={submit}>
@@ -188,18 +191,15 @@ function SignIn() {
             : refusal.message}
         </p>
       )}
-      <Field id="token" label="Token">
-        <input
-          ref={field}
-          id="token"
-          type="password"
-          required
-          autocomplete="off"
-          spellcheck={false}
-          aria-describedby="token-help"
-          aria-invalid={refusal ? true : undefined}
-        />
-      </Field>
+      <LabelledInput
+        id="token"
+        label="Token"
+        type="password"
+        required
+        name="token"
+        aria-describedby="token-help"
+        aria-invalid={refusal ? true : undefined}
+      />
       <p id="token-help" class="hint">
         It was printed when the server started, unless it was given as <code>WASM_SERVE_ADMIN_TOKEN</code> or{' '}
         <code>adminToken</code>. This tab keeps it until it is closed.

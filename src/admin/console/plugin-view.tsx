@@ -1,10 +1,9 @@
-import type { ChangeInfo, PluginInfo, VersionInfo } from './admin-api.ts'
+import type { AdminApi, ChangeInfo, PluginInfo, VersionInfo } from './admin-api.ts'
 import { Figures } from './chart.tsx'
-import { Field, useAttempt } from './form.tsx'
+import { LabelledInput, TableHead, useAttempt } from './form.tsx'
 import { formatBytes, formatDate, formatDigest } from './format.ts'
-import { addressOf, type LiveServer, metersOfRoutes } from './live-server.ts'
+import { addressOf, type LiveServer, metersOfRoutes, type ViewProps } from './live-server.ts'
 import { LogTable } from './log-view.tsx'
-import type { ViewProps } from './main.tsx'
 
 interface PartProps {
   readonly server: LiveServer
@@ -43,19 +42,15 @@ export function PluginView({ server, rest: name }: ViewProps) {
   )
 }
 
-const HEADS = ['Version', 'Added', 'From', 'Size', 'Calls', 'Change']
+const VERSION_COLUMNS = ['Version', 'Added', 'From', 'Size', 'Calls', 'Change']
 
-type ChangeVersions = (
-  method: 'PUT' | 'POST' | 'DELETE',
-  path: string,
-  body: unknown,
-  success: string,
-) => void
+/** The path of the request follows that of the plug-in. */
+type ChangeVersions = (request: VersionAction['request'], success: string) => void
 
 /** The versions of a plug-in, with what changes which of them gets the calls. */
 function Versions({ plugin, server }: PartProps) {
   const attempt = useAttempt()
-  const change: ChangeVersions = (method, path, body, success) =>
+  const change: ChangeVersions = ([method, path, body], success) =>
     void attempt.run(async () => {
       const url = `/api/plugins/${encodeURIComponent(plugin.name)}${path}`
       const answer = await server.api.send<{ readonly change: ChangeInfo }>(method, url, body)
@@ -68,23 +63,15 @@ function Versions({ plugin, server }: PartProps) {
     const form = new FormData(event.currentTarget)
     const module = form.get('module')
     if (!(module instanceof File)) return
-    if (form.has('live')) change('PUT', '', module, `${module.name} gets all calls.`)
-    else change('PUT', '?live=false', module, `${module.name} is there, and gets no calls yet.`)
+    if (form.has('live')) change(['PUT', '', module], `${module.name} gets all calls.`)
+    else change(['PUT', '?live=false', module], `${module.name} is there, and gets no calls yet.`)
   }
   return (
     <section class="card" aria-busy={attempt.isBusy}>
       <h2>Versions</h2>
       <table>
         <caption class="unseen">Versions, the newest first</caption>
-        <thead>
-          <tr>
-            {HEADS.map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <TableHead names={VERSION_COLUMNS} />
         <tbody>
           {plugin.versions.map((version) => (
             <VersionRow key={version.digest} plugin={plugin} version={version} change={change} />
@@ -92,9 +79,14 @@ function Versions({ plugin, server }: PartProps) {
         </tbody>
       </table>
       <form class="form inline" onSubmit={upload}>
-        <Field id="version-file" label="Another version (.wasm)">
-          <input id="version-file" name="module" type="file" accept=".wasm,application/wasm" required />
-        </Field>
+        <LabelledInput
+          id="version-file"
+          label="Another version (.wasm)"
+          name="module"
+          type="file"
+          accept=".wasm,application/wasm"
+          required
+        />
         <div class="check">
           <input id="version-live" name="live" type="checkbox" defaultChecked />
           <label for="version-live">Give it all calls at once</label>
@@ -142,56 +134,58 @@ function VersionRow({ plugin, version, change }: VersionRowProps) {
       </td>
       <td data-label="Change">
         <div class="actions">
-          {percent === 100 ? (
-            <span class="note">–</span>
-          ) : (
-            <VersionActions plugin={plugin} version={version} change={change} />
-          )}
+          {percent === 100 && <span class="note">–</span>}
+          {actionsFor(version, plugin.versions).map(({ text, rest, request, success }) => (
+            <button key={text} type="button" onClick={() => change(request, success)}>
+              {text}
+              <span class="unseen"> {rest}</span>
+            </button>
+          ))}
         </div>
       </td>
     </tr>
   )
 }
 
-function VersionActions({ plugin: { versions }, version, change }: VersionRowProps) {
-  const { digest, percent } = version
+/** A button that changes who gets the calls. */
+interface VersionAction {
+  readonly text: string
+  /** Screen readers read it after the text. */
+  readonly rest: string
+  readonly request: Parameters<AdminApi['send']>
+  /** The result, in words. */
+  readonly success: string
+}
+
+function actionsFor({ digest, percent }: VersionInfo, versions: readonly VersionInfo[]): VersionAction[] {
+  if (percent === 100) return []
   const short = formatDigest(digest)
-  const live = versions.reduce((most, one) => (one.percent > most.percent ? one : most), version)
-  const isOlder = versions.indexOf(version) > versions.indexOf(live)
+  const digests = versions.map((version) => version.digest)
+  const [live = ''] = versions.toSorted((a, b) => b.percent - a.percent).map((version) => version.digest)
+  const isOlder = digests.indexOf(digest) > digests.indexOf(live)
   const shares = [
-    { digest: live.digest, percent: 90 },
+    { digest: live, percent: 90 },
     { digest, percent: 10 },
   ]
-  return (
-    <>
-      <button
-        type="button"
-        onClick={() => change('POST', '/rollback', { digest }, `Version ${short} gets all calls.`)}
-      >
-        {isOlder ? 'Roll back' : 'Give all calls'}
-        <span class="unseen"> to version {short}</span>
-      </button>
-      {percent === 0 && (
-        <>
-          <button
-            type="button"
-            onClick={() => change('PUT', '/traffic', shares, `Version ${short} gets 10 of 100 calls.`)}
-          >
-            Try with 10 %<span class="unseen"> of the calls: version {short}</span>
-          </button>
-          <button
-            type="button"
-            onClick={() =>
-              change('DELETE', `/versions/${digest}`, undefined, `Version ${short} is forgotten.`)
-            }
-          >
-            Forget
-            <span class="unseen"> version {short}</span>
-          </button>
-        </>
-      )}
-    </>
-  )
+  const all: VersionAction = {
+    text: isOlder ? 'Roll back' : 'Give all calls',
+    rest: `to version ${short}`,
+    request: ['POST', '/rollback', { digest }],
+    success: `Version ${short} gets all calls.`,
+  }
+  const some: VersionAction = {
+    text: 'Try with 10 %',
+    rest: `of the calls: version ${short}`,
+    request: ['PUT', '/traffic', shares],
+    success: `Version ${short} gets 10 of 100 calls.`,
+  }
+  const none: VersionAction = {
+    text: 'Forget',
+    rest: `version ${short}`,
+    request: ['DELETE', `/versions/${digest}`],
+    success: `Version ${short} is forgotten.`,
+  }
+  return percent > 0 ? [all] : [all, some, none]
 }
 
 function Exports({ plugin, server }: PartProps) {

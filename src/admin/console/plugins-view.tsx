@@ -1,8 +1,7 @@
 import type { PluginInfo } from './admin-api.ts'
-import { Field, useAttempt } from './form.tsx'
+import { LabelledInput, useAttempt } from './form.tsx'
 import { formatDigest } from './format.ts'
-import { addressOf, type LiveServer } from './live-server.ts'
-import type { ViewProps } from './main.tsx'
+import { addressOf, type LiveServer, type ViewProps } from './live-server.ts'
 
 /** All plug-ins, and a form that adds one. */
 export function PluginsView({ server }: ViewProps) {
@@ -57,21 +56,28 @@ function AddForm({ server }: Pick<ViewProps, 'server'>) {
     <form class="card form" onSubmit={submit} aria-busy={attempt.isBusy}>
       <h2>Add a plug-in</h2>
       <div class="fields">
-        <Field id="new-name" label="Name">
-          <input
-            id="new-name"
-            name="name"
-            required
-            pattern="[A-Za-z0-9][A-Za-z0-9._\-]{0,63}"
-            autocomplete="off"
-          />
-        </Field>
-        <Field id="new-file" label="Module (.wasm)">
-          <input id="new-file" name="module" type="file" accept=".wasm,application/wasm" required />
-        </Field>
-        <Field id="new-url" label="URL of a route (optional)">
-          <input id="new-url" name="url" placeholder="/hello" autocomplete="off" pattern="/.*" />
-        </Field>
+        <LabelledInput
+          id="new-name"
+          label="Name"
+          name="name"
+          required
+          pattern="[A-Za-z0-9][A-Za-z0-9._\-]{0,63}"
+        />
+        <LabelledInput
+          id="new-file"
+          label="Module (.wasm)"
+          name="module"
+          type="file"
+          accept=".wasm,application/wasm"
+          required
+        />
+        <LabelledInput
+          id="new-url"
+          label="URL of a route (optional)"
+          name="url"
+          placeholder="/hello"
+          pattern="/.*"
+        />
       </div>
       <button class="primary" type="submit">
         Add

@@ -1,10 +1,10 @@
 import type { RouteInfo } from './admin-api.ts'
 import { Chart, Figures } from './chart.tsx'
+import { TableHead } from './form.tsx'
 import { formatBytes, formatDigest, formatMs, formatRate } from './format.ts'
-import { addressOf, type LiveServer, metersOfRoutes } from './live-server.ts'
-import type { ViewProps } from './main.tsx'
+import { addressOf, type LiveServer, metersOfRoutes, type ViewProps } from './live-server.ts'
 
-const HEADS = ['Route', 'Plug-in', 'Requests/s', 'p50', 'p95', 'p99', 'Failed/s', 'Waiting', 'Memory']
+const ROUTE_COLUMNS = ['Route', 'Plug-in', 'Requests/s', 'p50', 'p95', 'p99', 'Failed/s', 'Waiting', 'Memory']
 
 /** All routes, with their current numbers. */
 export function RoutesView({ server }: ViewProps) {
@@ -23,15 +23,7 @@ export function RoutesView({ server }: ViewProps) {
         <div class="card scroll">
           <table class="routes">
             <caption class="unseen">Routes and their numbers of now</caption>
-            <thead>
-              <tr>
-                {HEADS.map((head) => (
-                  <th key={head} scope="col">
-                    {head}
-                  </th>
-                ))}
-              </tr>
-            </thead>
+            <TableHead names={ROUTE_COLUMNS} />
             <tbody>
               {routes.map((route) => (
                 <RouteRow key={route.id} route={route} server={server} />
