@@ -21,7 +21,10 @@ function paintedColumns(canvas: Locator): Promise<number> {
   return canvas.evaluate((node) => {
     if (!(node instanceof HTMLCanvasElement)) return 0
     const { width, height } = node
-    const { data = [] } = node.getContext('2d')?.getImageData(0, 0, width, height) ?? {}
+    // Of a copy: Chromium warns who reads a canvas often.
+    const copy = new OffscreenCanvas(width, height).getContext('2d')
+    copy?.drawImage(node, 0, 0)
+    const { data = [] } = copy?.getImageData(0, 0, width, height) ?? {}
     const isPainted = (column: number) =>
       Array.from({ length: height }, (_, row) => data[(row * width + column) * 4 + 3]).some(Boolean)
     return Array.from({ length: width }, (_, column) => column).filter(isPainted).length
