@@ -1,5 +1,6 @@
 import { PluginInvalidError } from '../errors/errors.ts'
 import { hasTableValue } from './memory-cap.ts'
+import { makeOnDemand } from './on-demand.ts'
 import type { PreparedModule } from './prepare.ts'
 import { makeRenewable, type Renewable } from './renewable.ts'
 
@@ -29,6 +30,20 @@ export async function compileModule({
   }
 }
 
+/**
+ * Compiles the form of a module whose instances have few exports.
+ *
+ * @param prepared - One that V8 has accepted.
+ * @returns undefined if there is no such form, because the module itself has few.
+ */
+export async function compileOnDemand({
+  bytes,
+  name,
+}: Pick<PreparedModule, 'bytes' | 'name'>): Promise<WebAssembly.Module | undefined> {
+  const form = makeOnDemand(bytes, name)
+  return form && WebAssembly.compile(form as Uint8Array<ArrayBuffer>).catch(() => undefined)
+}
+
 /** The least module with a table that has an initial value. */
 const TABLE_WITH_VALUE = Uint8Array.of(
   ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 4, 9, 1, 0x40, 0, 0x70, 0, 1, 0xd0, 0x70, 0x0b],
@@ -51,7 +66,8 @@ export async function compileRenewable({
     if (!form) continue
     const { bytes, ...rest } = form
     if (!isWithinLimits(bytes)) continue
-    const module = await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>).catch(() => undefined)
+    const least = makeOnDemand(bytes, name, true) ?? bytes
+    const module = await WebAssembly.compile(least as Uint8Array<ArrayBuffer>).catch(() => undefined)
     if (module) return { module, ...rest }
   }
   return undefined

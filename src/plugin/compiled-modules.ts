@@ -12,6 +12,8 @@ import { WeakValues } from './weak-values.ts'
 /** A module that was loaded. */
 export interface CompiledModule {
   readonly module: WebAssembly.Module
+  /** The form whose instances have few exports; undefined if that is the module itself. */
+  readonly onDemand?: WebAssembly.Module | undefined
   readonly facts: ModuleFacts
   /** Why its instances need a process of their own; undefined if they do not. */
   readonly needsProcess: string | undefined
@@ -42,6 +44,7 @@ const compiled = new WeakValues<WebAssembly.Module>()
 const known = new WeakMap<WebAssembly.Module, Known>()
 
 interface Known {
+  readonly onDemand?: WebAssembly.Module | undefined
   readonly facts: ModuleFacts
   readonly needsProcess: string | undefined
   readonly isRenewableKnown: boolean
@@ -99,10 +102,16 @@ function answer(
 ): CompiledModule | undefined {
   const knownOf = module && known.get(module)
   if (!knownOf) return undefined
-  const { facts, needsProcess, renewable, isRenewableKnown } = knownOf
+  const { facts, needsProcess, onDemand, renewable, isRenewableKnown } = knownOf
   const isWanted = wanted === 'yes' || (wanted === 'program' && isOnlyProgram(facts))
   if (isWanted && !isRenewableKnown) return undefined
-  return { module, facts, needsProcess, ...(isWanted && renewable && { renewable }) }
+  return {
+    module,
+    facts,
+    needsProcess,
+    ...(onDemand && { onDemand }),
+    ...(isWanted && renewable && { renewable }),
+  }
 }
 
 function begin(
@@ -119,7 +128,7 @@ function begin(
       const { module = before, ...rest } = await load(bytes, job, isServing, { admit, digest, signal, log })
       if (!module) throw new Error('a module was neither known nor made')
       if (module !== before) compiled.set(key, module)
-      known.set(module, rest)
+      known.set(module, { ...(before && known.get(before)), ...rest })
       return module
     } finally {
       if (loading.get(key) === begun) loading.delete(key)

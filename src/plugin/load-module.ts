@@ -1,6 +1,6 @@
 import type { ModuleTypes } from '../module/type-budget.ts'
 import { callableExports } from './callable.ts'
-import { compileModule, compileRenewable, type RenewableModule } from './compile.ts'
+import { compileModule, compileOnDemand, compileRenewable, type RenewableModule } from './compile.ts'
 import { type ModuleFacts, type PrepareOptions, prepareModule, readFacts } from './prepare.ts'
 import { START } from './start.ts'
 
@@ -21,6 +21,8 @@ export type Admit = (types: ModuleTypes) => void | Promise<void>
 export interface LoadedModule {
   /** Undefined if it was not needed. */
   readonly module: WebAssembly.Module | undefined
+  /** The form whose instances have few exports; undefined if it was not needed, or is the module itself. */
+  readonly onDemand?: WebAssembly.Module | undefined
   /** Checked and capped, if they are what was needed. */
   readonly bytes?: Uint8Array
   readonly facts: ModuleFacts
@@ -50,10 +52,12 @@ export async function loadModule(
   }
   await admit(prepared.types)
   const module = needsModule ? await compileModule(prepared) : undefined
+  const onDemand = needsModule ? await compileOnDemand(prepared) : undefined
   const facts = readFacts(prepared)
   const isRenewableKnown = renewable === 'yes' || (renewable === 'program' && isOnlyProgram(facts))
   return {
     module,
+    ...(onDemand && { onDemand }),
     facts,
     needsProcess,
     isRenewableKnown,

@@ -3,6 +3,7 @@ import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../engine/workers/call-failure.ts'
 import { loadModule } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
+import { packFacts } from './packed-facts.ts'
 
 /* The file of a thread that loads modules, one after the other. */
 
@@ -23,7 +24,10 @@ async function load({ bytes, job }: LoadRequest): Promise<void> {
       if (port) await once(port, 'message') // where it is not admitted, this thread is ended
     })
     const { buffer, byteLength = 0 } = loaded.bytes ?? {}
-    post({ loaded }, buffer instanceof ArrayBuffer && byteLength > COPIED_BYTES ? [buffer] : [])
+    post(
+      { loaded: { ...loaded, facts: packFacts(loaded.facts) } },
+      buffer instanceof ArrayBuffer && byteLength > COPIED_BYTES ? [buffer] : [],
+    )
   } catch (error) {
     post({ failure: toFailure(error) })
   }

@@ -9,6 +9,7 @@ import type { Log } from '../observe/log/guest-log.ts'
 import { workerFile } from '../platform/package-file.ts'
 import { unlessAborted } from '../platform/unless-aborted.ts'
 import type { Admit, LoadedModule, ModuleJob } from './load-module.ts'
+import { type PackedFacts, unpackFacts } from './packed-facts.ts'
 
 /** What a thread is asked for. */
 export interface LoadRequest {
@@ -20,7 +21,10 @@ export interface LoadRequest {
 export type ToLoadThread = LoadRequest | 'admitted'
 
 /** What a thread says when it is done. */
-type LoadAnswer = { readonly loaded: LoadedModule } | { readonly failure: CallFailure }
+type LoadAnswer = { readonly loaded: PostedModule } | { readonly failure: CallFailure }
+
+/** To take in as many objects as there are exports at once would hold the event loop for half a second. */
+export type PostedModule = Omit<LoadedModule, 'facts'> & { readonly facts: PackedFacts }
 
 /** What a thread says: what it is going to compile, and waits; or that it is done. */
 export type FromLoadThread = { readonly types: ModuleTypes } | LoadAnswer
@@ -154,7 +158,7 @@ class LoadThread {
     })
     this.#rest()
     if ('failure' in answer) throw fromFailure(answer.failure)
-    return answer.loaded
+    return { ...answer.loaded, facts: await unpackFacts(answer.loaded.facts) }
   }
 
   async #ask(request: LoadRequest, { admit, signal, limitMs }: RunOptions): Promise<LoadAnswer> {

@@ -23,6 +23,8 @@ export interface ImportedItem {
 export interface ExportedItem {
   readonly name: string
   readonly kind: ExternKind
+  /** Of a function on a list that is not whole: its place among all that the module exports. */
+  readonly place?: number
 }
 
 /** In the order of their numbers in a module: see {@link KIND}. */
@@ -138,6 +140,15 @@ export function definedMemories(bytes: Uint8Array): Limits[] {
  */
 export function countImports(bytes: Uint8Array, kind: number): number {
   return readImports(readSections(bytes).get(SECTION.import)).filter((each) => each.kind === kind).length
+}
+
+/**
+ * How many types a module has.
+ *
+ * @param bytes - As for {@link exportedFunctions}.
+ */
+export function countTypes(bytes: Uint8Array): number {
+  return readTypes(readSections(bytes).get(SECTION.type)).length
 }
 
 /**

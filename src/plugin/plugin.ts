@@ -28,6 +28,8 @@ export interface Plugin {
   readonly digest: string
   /** The main module; undefined if it was not to be compiled here. */
   readonly module?: WebAssembly.Module | undefined
+  /** The form of the main module whose instances have few exports; undefined if that is the module itself. */
+  readonly onDemand?: WebAssembly.Module | undefined
   /** None unless it was asked for, and can be had. */
   readonly renewable?: RenewableModule | undefined
   /** Of the main module. */

@@ -1,4 +1,4 @@
-import { concat, HEADER_BYTES, leb } from './binary.ts'
+import { HEADER_BYTES } from './binary.ts'
 import { type Instruction, type Rewrite, rewriteCode } from './code-rewriter.ts'
 import { skipExpression } from './instructions.ts'
 import { trackLowest } from './lowest-store.ts'
@@ -6,7 +6,7 @@ import { countImports, numericFunctions } from './module.ts'
 import { KIND, Reader, SECTION } from './module-reader.ts'
 import { BULK, constant, F32, F64, I32, I64, OPCODE, PREFIX } from './opcodes.ts'
 import { countPages } from './page-count.ts'
-import { readSections, withSections } from './sections.ts'
+import { append, readSections, renderExport, withSections } from './sections.ts'
 
 /** A module that exports all that its functions can change, so that a host can put it back. */
 export interface Renewable {
@@ -182,16 +182,4 @@ const MUTABLE = 1
 /** A global with an initial value. */
 function mutableNumber(value: number): Uint8Array {
   return Uint8Array.of(I32, MUTABLE, ...constant(value), OPCODE.end)
-}
-
-function renderExport(name: string, kind: number, index: number): Uint8Array {
-  const utf8 = Buffer.from(name)
-  return concat([leb(utf8.length), utf8, Uint8Array.of(kind), leb(index)])
-}
-
-/** A list with more items. */
-function append(content: Uint8Array | undefined, items: readonly Uint8Array[]): Uint8Array {
-  const reader = new Reader(content ?? Uint8Array.of(0))
-  const count = reader.u32()
-  return concat([leb(count + items.length), content?.subarray(reader.at) ?? new Uint8Array(), ...items])
 }

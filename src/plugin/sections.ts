@@ -1,5 +1,5 @@
 import { concat, HEADER_BYTES, leb, Reader } from './binary.ts'
-import { SECTION } from './module-reader.ts'
+import { Reader as ModuleReader, SECTION } from './module-reader.ts'
 
 /** A section of a module, of which another module can be made. */
 export interface Section {
@@ -65,4 +65,17 @@ function takeBefore(contents: Map<number, Uint8Array>, id: number | undefined): 
 
 function renderSection(id: number, content: Uint8Array): Uint8Array {
   return concat([Uint8Array.of(id), leb(content.length), content])
+}
+
+/** An entry of the section of exports. */
+export function renderExport(name: string, kind: number, index: number): Uint8Array {
+  const utf8 = Buffer.from(name)
+  return concat([leb(utf8.length), utf8, Uint8Array.of(kind), leb(index)])
+}
+
+/** The content of a section that is a list, with more items. */
+export function append(content: Uint8Array | undefined, items: readonly Uint8Array[]): Uint8Array {
+  const reader = new ModuleReader(content ?? Uint8Array.of(0))
+  const count = reader.u32()
+  return concat([leb(count + items.length), content?.subarray(reader.at) ?? new Uint8Array(), ...items])
 }

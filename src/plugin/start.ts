@@ -1,8 +1,10 @@
 /** The program of a WASI command: it is run once in an instance, and what it leaves behind is not used again. */
 export const START = '_start'
 
-/** An export that makes a module ready for its first call. */
-export type Initialiser = '_initialize' | 'hs_init' | '__wasm_call_ctors' | typeof START
+/** Names of exports that make a module ready for its first call. */
+export const INITIALISERS = ['_initialize', 'hs_init', '__wasm_call_ctors', START] as const
+
+export type Initialiser = (typeof INITIALISERS)[number]
 
 /**
  * The exports of a module that are called when an instance is opened, in order. As in Extism's Rust and Go SDKs, the

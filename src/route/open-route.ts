@@ -164,9 +164,15 @@ export async function tryRoute(
   }
   const settings = instanceSettings(options, exportName, undefined, log)
   const bridged = await trialParts(options, parts)
-  const thread = workersOptions(options, compiledPlugin(plugin), TRIAL, settings, bridged)
-  await tryInThread(thread, options.startTimeoutMs, signal)
+  const thread = workersOptions(options, compiledPlugin(plugin), exportName, TRIAL, settings, bridged)
+  const startMs = await tryInThread(thread, options.startTimeoutMs, signal)
+  if (startMs < SLOW_START_MS) return
+  const message = `an instance took ${Math.round(startMs)} ms to start in its trial, and as long nothing else is served when it starts on the event loop: give it threads (--workers 1)`
+  log.warn({ plugin: plugin.name, startMs: Math.round(startMs) }, message)
 }
+
+/** A change may hold the event loop for 20 ms. A trial is slower: V8 has compiled nothing in a new thread. */
+const SLOW_START_MS = 50
 
 const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const
 
@@ -214,7 +220,9 @@ function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: Fast
   const { options, plugin, exportName, functions, engine, parts } = route
   const settings = instanceSettings(options, exportName, functions, log)
   if (engine.name === 'workers') {
-    return openWorkers(workersOptions(options, compiledPlugin(plugin), engine, settings, parts.bridged))
+    return openWorkers(
+      workersOptions(options, compiledPlugin(plugin), exportName, engine, settings, parts.bridged),
+    )
   }
   if (engine.name === 'subprocess') return openSubprocess(subprocessOptions(route, engine, settings))
   const { maxQueue } = options

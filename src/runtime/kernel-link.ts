@@ -2,6 +2,7 @@ import { describeTrap, type NamedHostFunction } from '../guest/host-functions.ts
 import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import type { RenewableModule } from '../plugin/compile.ts'
+import { exportsOnDemand } from '../plugin/on-demand.ts'
 import { START } from '../plugin/start.ts'
 import { HTTP_REQUEST } from './imports.ts'
 import { type Host, hostFunctions } from './kernel-host.ts'
@@ -71,6 +72,7 @@ class Linker {
   readonly #host: LinkHost
   readonly #suspending: Suspending | undefined
   readonly #renewable: RenewableModule | undefined
+  readonly #onDemand: WebAssembly.Module | undefined
   readonly #watch = new HostWatch()
   readonly #exports = new Map<string, WebAssembly.Exports>()
   readonly #commands = new Map<string, PlannedModule>()
@@ -78,10 +80,11 @@ class Linker {
   #runs = 0
   #functions: Readonly<Record<string, Imported>> | undefined
 
-  constructor(host: LinkHost, { suspending, renewable }: LinkPlan) {
+  constructor(host: LinkHost, { suspending, renewable, onDemand }: LinkPlan) {
     this.#host = host
     this.#suspending = suspending
     this.#renewable = renewable
+    this.#onDemand = onDemand
   }
 
   /** Names the module, unless it is the plug-in itself, if something fails. */
@@ -96,7 +99,7 @@ class Linker {
 
   /** A command is only remembered: each call of it makes an instance. */
   instantiate(planned: PlannedModule): void {
-    const { name, memories, isCommand } = planned
+    const { name, isCommand } = planned
     if (isCommand) {
       this.#commands.set(name, planned)
       return
@@ -105,7 +108,7 @@ class Linker {
     if (wasi) this.wasis.push(wasi)
     const exports = this.#open(planned, wasi)
     this.#exports.set(name, exports)
-    for (const memory of memories) this.memories.add(exports[memory] as WebAssembly.Memory)
+    for (const memory of memoriesOf(exports, planned)) this.memories.add(memory)
     if (this.#renewable) this.renewal = this.#openRenewal(this.#renewable, exports)
   }
 
@@ -121,9 +124,13 @@ class Linker {
     throw new Error(calledTooEarly(name))
   }
 
-  #open({ module, imports, memories }: PlannedModule, wasi: Wasi | undefined): WebAssembly.Exports {
+  #open(
+    { module, imports, memories, exports: items }: PlannedModule,
+    wasi: Wasi | undefined,
+  ): WebAssembly.Exports {
     const given = this.#importsOf(imports, wasi)
-    const { exports } = new WebAssembly.Instance(this.#renewable?.module ?? module, given)
+    const form = this.#renewable?.module ?? this.#onDemand ?? module
+    const exports = exportsOnDemand(new WebAssembly.Instance(form, given).exports, items)
     const memory = exports.memory ?? exports[memories[0] ?? '']
     if (memory instanceof WebAssembly.Memory) wasi?.attach(memory)
     return exports
@@ -217,6 +224,14 @@ class Linker {
     }
   }
 }
+
+/** Many names may be those of one memory; where there are many exports, only one of them is there. */
+function memoriesOf(exports: WebAssembly.Exports, { memories }: PlannedModule): WebAssembly.Memory[] {
+  const found = memories.length < MANY ? memories.map((name) => exports[name]) : Object.values(exports)
+  return found.filter((value) => value instanceof WebAssembly.Memory)
+}
+
+const MANY = 16
 
 /** Each has a memory of its own, up to the limit: a command that came back to itself could have any number. */
 const MOST_RUNS = 16

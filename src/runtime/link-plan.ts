@@ -15,8 +15,9 @@ import type { RenewableModule } from '../plugin/compile.ts'
 import { WASI } from '../plugin/host-imports.ts'
 import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import { type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
-import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk } from './imports.ts'
+import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
+import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk, WASI } from './imports.ts'
+import { type Link, type ModuleGroup, orderModules } from './link-plan.ts'
 import type { InstanceSettings } from './runtime.ts'
 
 /** The name of the main module: the others can import from it by this name. */
@@ -36,6 +37,8 @@ export interface LinkPlan {
   readonly initialisers: readonly Initialiser[]
   /** What is instantiated in place of the main module; none if that is not alone, or has to wait. */
   readonly renewable: RenewableModule | undefined
+  /** The same, of the form that gives its functions on demand; none if others import from it. */
+  readonly onDemand: WebAssembly.Module | undefined
 }
 
 export interface PlannedModule {
@@ -43,6 +46,7 @@ export interface PlannedModule {
   readonly module: WebAssembly.Module
   readonly imports: readonly PlannedImport[]
   readonly hasWasi: boolean
+  readonly exports: readonly ExportedItem[]
   /** Names of the memories that it exports. */
   readonly memories: readonly string[]
   /** What is called when it was instantiated, in order. */
@@ -149,8 +153,9 @@ function makePlan(plugin: CompiledPlugin, { wasi, functions = {}, http, command 
   const waits = hostFunctions.find(({ isAsync }) => isAsync)?.label ?? asyncHttp
   const suspending = waits ? checkAsync(waits, groups, asyncHttp) : undefined
   const renewable = inOrder.length === 1 && !suspending ? plugin.renewable : undefined
+  const onDemand = inOrder.length === 1 ? plugin.onDemand : undefined
   const { initialisers } = planOf(modules.get(MAIN) as Described)
-  return { groups, hostFunctions, usesHttp, suspending, initialisers, renewable }
+  return { groups, hostFunctions, usesHttp, suspending, initialisers, renewable, onDemand }
 }
 
 interface Described {
@@ -158,17 +163,22 @@ interface Described {
   readonly module: WebAssembly.Module
   readonly imports: readonly ImportedItem[]
   readonly exports: readonly ExportedItem[]
-  /** Names of the functions among them. */
+  /** Names of the functions among them that may make it ready for calls. */
   readonly functions: ReadonlySet<string>
   /** Whether it is linked by others, and starts anew for each call. */
   readonly isCommand: boolean
 }
 
+/** Of thousands of functions these are asked for. */
+const STARTING: ReadonlySet<string> = new Set(INITIALISERS)
+
 function describeModules({ module, imports, exports, linked }: CompiledPlugin): Map<string, Described> {
   const all = [...linked, { name: MAIN, module, imports, exports }]
   return new Map(
     all.map(({ name, module, imports, exports }) => {
-      const functions = new Set(exports.filter(({ kind }) => kind === 'function').map(({ name }) => name))
+      const functions = new Set(
+        exports.filter(({ name, kind }) => kind === 'function' && STARTING.has(name)).map(({ name }) => name),
+      )
       return [
         name,
         { name, module, imports, exports, functions, isCommand: name !== MAIN && isCommand(functions) },
@@ -230,7 +240,7 @@ function planModule(
   const hasWasi = imports.some(({ provider }) => provider === 'wasi')
   const memories = exports.filter(({ kind }) => kind === 'memory').map((memory) => memory.name)
   const initialisers = name === MAIN && runsProgram ? [] : initialisersOf(functions, hasWasi || isCommand)
-  return { name, module, imports, hasWasi, memories, initialisers, isCommand }
+  return { name, module, imports, hasWasi, exports, memories, initialisers, isCommand }
 }
 
 function refuseWasi(plugin: CompiledPlugin, modules: readonly PlannedModule[]): void {

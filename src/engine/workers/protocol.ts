@@ -36,7 +36,7 @@ export interface WorkerStart {
 /** What instances are opened from. */
 export type InstantiablePlugin = Pick<
   CompiledPlugin,
-  'name' | 'digest' | 'module' | 'renewable' | 'imports' | 'exports' | 'linked'
+  'name' | 'digest' | 'module' | 'onDemand' | 'renewable' | 'imports' | 'exports' | 'linked'
 >
 
 /** What is asked for over the bridge, in place of the thread's own. */
@@ -69,8 +69,8 @@ export type LogLine = readonly [level: GuestLogLevel, fields: object, message: s
 export type FromWorker =
   /** There is something in the ring. */
   | 'answers'
-  /** Its first instance is open. */
-  | 'ready'
+  /** Its first instance is open, and took so long to. */
+  | { readonly startMs: number }
   /** It has none, and ends. */
   | { readonly startFailure: CallFailure }
   /** A record that was too large for the ring, or found it full. */

@@ -79,6 +79,7 @@ export class WorkerThread implements Runner {
   #excused = { call: 0, ms: 0 }
   #hasLeft = false
   #hasRun = false
+  #startMs = 0
 
   constructor(options: ThreadOptions, owner: RunnerOwner) {
     const { runtime, route, bridge, log: _log, ...start } = options
@@ -113,6 +114,11 @@ export class WorkerThread implements Runner {
   /** What its engine has told last. */
   get stats(): ThreadStats {
     return this.#stamp.told()
+  }
+
+  /** How long its first instance took to open, in ms. */
+  get startMs(): number {
+    return this.#startMs
   }
 
   /** Whether it has answered a call. */
@@ -257,8 +263,8 @@ export class WorkerThread implements Runner {
 
   #onMessage(message: FromWorker): void {
     this.rest() // what was written before
-    if (message === 'ready') this.#becomeReady()
-    else if (message === 'answers' || !isOurs(message)) return
+    if (message === 'answers' || !isOurs(message)) return
+    if ('startMs' in message) this.#becomeReady(message.startMs)
     else if ('startFailure' in message) {
       this.fail(fromFailure(message.startFailure))
       void this.end()
@@ -266,7 +272,8 @@ export class WorkerThread implements Runner {
   }
 
   /** Unless it was too late, and is being ended. */
-  #becomeReady(): void {
+  #becomeReady(startMs: number): void {
+    this.#startMs = startMs
     if (!this.#ended.signal.aborted) this.#owner.ready(this)
   }
 

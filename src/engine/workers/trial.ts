@@ -11,6 +11,7 @@ import { type ThreadOptions, WorkerThread } from './thread.ts'
  *
  * @param startTimeoutMs - How long that may take, from when its turn has come.
  * @param signal - Ends it.
+ * @returns how long the instance took to open, in ms: as long as it would have held the event loop.
  * @throws what the start throws, {@link InstanceStartError} if it takes longer, and {@link ThreadsStuckError} if threads
  * of this plug-in are stuck; the reason of the signal.
  */
@@ -18,7 +19,7 @@ export async function tryInThread(
   options: ThreadOptions,
   startTimeoutMs: number,
   signal?: AbortSignal,
-): Promise<void> {
+): Promise<number> {
   let leave: () => void = () => undefined
   try {
     const turn = new Promise<void>((resolve) => {
@@ -26,7 +27,7 @@ export async function tryInThread(
     })
     await unlessAborted(turn, signal)
     await unlessAborted(mayStart({ digest: options.plugin.digest }), signal)
-    await tryNow(options, startTimeoutMs, signal)
+    return await tryNow(options, startTimeoutMs, signal)
   } finally {
     leave()
   }
@@ -36,14 +37,14 @@ async function tryNow(
   options: ThreadOptions,
   startTimeoutMs: number,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<number> {
   let stopClock: () => void = () => undefined
   let thread: WorkerThread | undefined
   try {
-    const started = new Promise<void>((resolve, reject) => {
+    const started = new Promise<number>((resolve, reject) => {
       const own = new WorkerThread(options, {
         ready() {
-          resolve()
+          resolve(own.startMs)
           void own.end()
         },
         free: () => undefined,
@@ -58,7 +59,7 @@ async function tryNow(
         void own.end()
       })
     })
-    await unlessAborted(started, signal)
+    return await unlessAborted(started, signal)
   } catch (error) {
     void thread?.end() // nobody may wait for it any more
     throw error

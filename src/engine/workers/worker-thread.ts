@@ -26,17 +26,20 @@ export function runThread(runtime: Runtime): void {
 }
 
 async function open(runtime: Runtime): Promise<void> {
-  const engine = openInline({
+  const options = {
     plugin: start.plugin as CompiledPlugin,
     runtime,
     settings: await settingsOf(start),
     maxQueue: 1,
     ...start.isolation,
-  })
+  }
+  const begun = performance.now()
+  const engine = openInline(options)
   await engine.ready
+  const startMs = performance.now() - begun
   const loop = new CallLoop(start, engine, stamp, reporter)
   parentPort?.on('message', () => loop.run())
-  post('ready')
+  post({ startMs })
 }
 
 async function settingsOf({
