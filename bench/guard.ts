@@ -6,6 +6,7 @@ import { forkServer } from '../test/support/fork-server.ts'
 import { randomOf } from '../test/support/random.ts'
 import { measureRuntimes } from './calls.ts'
 import { assembleGuestFile } from './guest.ts'
+import { CHANGES, measureChangeTurns } from './hostile/change-turns.ts'
 import { measureWorstAnswer } from './hostile-answers.ts'
 import { autocannon } from './load/autocannon.ts'
 import { measureNeighbours, NEIGHBOURS } from './neighbours.ts'
@@ -57,6 +58,14 @@ const GUARDS: readonly Guard[] = [
       limit: 10, // 5 ms a MiB
     })),
     measure: async () => CONTRACTS.map(measureWorstAnswer),
+  },
+  {
+    // What is done in one piece takes a hundred times as long, not four.
+    checks: CHANGES.map((change) => ({
+      name: `CPU of the event loop's longest turn: a change that brings ${change}, to one that brings a harmless module`,
+      limit: 4,
+    })),
+    measure: measureChangeTurns,
   },
   {
     checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 1.8 }],

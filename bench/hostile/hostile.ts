@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bench } from '../bench.ts'
 import { renderNumber } from '../origin.ts'
 import { harmless, KINDS, type Kind, WAYS, type Way } from './kinds.ts'
-import { codeOf, LIMIT_MS, type Measured, startVictim, type Victim } from './victim.ts'
+import { codeOf, LIMIT_MS, type Measured, startVictim, upload, type Victim } from './victim.ts'
 
 /** What a module did to others, and what a harmless one of its size did. */
 export interface HostileRow {
@@ -84,24 +84,6 @@ function measure(
     called: () => call(`${victim.url}/${name}`, windowMs),
   }
   return victim.during(act[way], windowMs)
-}
-
-/** @returns `ok`, or the code of the refusal. */
-async function upload(victim: Victim, name: string, bytes: Uint8Array, kind?: Kind): Promise<string> {
-  const headers: Record<string, string> = kind?.encoding ? { 'content-encoding': kind.encoding } : {}
-  const put = await victim.api('PUT', `plugins/${name}`, bytes, headers)
-  if (!put.ok) return codeOf(await put.text()) ?? String(put.status)
-  const route = {
-    plugin: name,
-    url: `/${name}`,
-    function: 'run',
-    workers: 1,
-    timeoutMs: 1_000,
-    ...kind?.route,
-  }
-  const added = await victim.api('POST', 'routes', route)
-  const text = await added.text()
-  return added.ok ? 'ok' : (codeOf(text) ?? String(added.status))
 }
 
 /** Calls at a constant rate. @returns what most of the answers were. */

@@ -258,7 +258,8 @@ function functionsOf(count: number, body: Bytes, more: Parts = {}): Uint8Array {
   return single(NONE, { functions: Array(count).fill(0), code: Array(count).fill(body), ...more })
 }
 
-function exportsOf(count: number): Uint8Array {
+/** So many functions, each exported; the first is `run`. */
+export function exportsOf(count: number): Uint8Array {
   const exports = Array.from({ length: count }, (_, i) => exported(i === 0 ? 'run' : `run${i}`, i))
   return functionsOf(count, [NONE, OK], { exports })
 }

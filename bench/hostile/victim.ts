@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { assembleGuest } from '../guest.ts'
 import { COMMAND } from '../scenario.ts'
 import type { Innocents, ToClient } from './innocent-client.ts'
+import type { Kind } from './kinds.ts'
 
 /** A server that hostile modules come to, with a folder that it watches, and a client of routes that are not theirs. */
 export interface Victim {
@@ -35,6 +36,8 @@ export interface Measured extends Innocents {
   readonly tookMs: number
   /** How long the event loop was held at most. The whole time, if the server did not live to say. */
   readonly heldMs: number
+  /** CPU time that its thread used between two turns at most, in ms; NaN if the server did not live to say. */
+  readonly heldCpuMs: number
   /** The server has ended, or was ended because it did not answer. */
   readonly isOver: boolean
 }
@@ -137,7 +140,7 @@ export async function startVictim(): Promise<Victim> {
       return codeOf(line) ?? 'ok'
     },
     async during(what, leastMs) {
-      await loopMs(server, ended, LIMIT_MS)
+      await heldOf(server, ended, LIMIT_MS)
       const begun = performance.now()
       tell(client, { begin: true })
       const limit = new AbortController()
@@ -152,16 +155,35 @@ export async function startVictim(): Promise<Victim> {
       tell(client, { end: true, limitMs: isLost ? LAST_WORD_MS : LIMIT_MS })
       const [innocents] = (await answered) as [Innocents]
       if (innocents.wrong > 0) throw new Error(`${innocents.wrong} innocent requests had answers of others`)
-      const heldMs = await loopMs(server, ended, isLost ? LAST_WORD_MS : LIMIT_MS)
+      const held = await heldOf(server, ended, isLost ? LAST_WORD_MS : LIMIT_MS)
       return {
         ...innocents,
         outcome,
         tookMs,
-        heldMs: heldMs ?? performance.now() - begun,
-        isOver: isLost || heldMs === undefined,
+        heldMs: held?.maxMs ?? performance.now() - begun,
+        heldCpuMs: held?.maxCpuMs ?? Number.NaN,
+        isOver: isLost || held === undefined,
       }
     },
   }
+}
+
+/** Uploads a module, and gives it a route. @returns `ok`, or the code of the refusal. */
+export async function upload(victim: Victim, name: string, bytes: Uint8Array, kind?: Kind): Promise<string> {
+  const headers: Record<string, string> = kind?.encoding ? { 'content-encoding': kind.encoding } : {}
+  const put = await victim.api('PUT', `plugins/${name}`, bytes, headers)
+  if (!put.ok) return codeOf(await put.text()) ?? String(put.status)
+  const route = {
+    plugin: name,
+    url: `/${name}`,
+    function: 'run',
+    workers: 1,
+    timeoutMs: 1_000,
+    ...kind?.route,
+  }
+  const added = await victim.api('POST', 'routes', route)
+  const text = await added.text()
+  return added.ok ? 'ok' : (codeOf(text) ?? String(added.status))
 }
 
 /** After what happened the innocent are watched for so long: the event loop may still have to do with it. */
@@ -180,14 +202,20 @@ function tell(client: ChildProcess, message: ToClient): void {
   client.send(message)
 }
 
+/** What `loop-probe.mjs` says. */
+interface Held {
+  readonly maxMs: number
+  readonly maxCpuMs: number
+}
+
 /** How long the event loop was held at most since this was asked last; undefined if nobody answers. */
-async function loopMs(
+async function heldOf(
   server: ChildProcess,
   ended: Promise<unknown>,
   limitMs: number,
-): Promise<number | undefined> {
+): Promise<Held | undefined> {
   if (!server.connected) return undefined
-  const answered = once(server, 'message').then(([message]) => Number(Object(message).maxMs))
+  const answered = once(server, 'message').then(([message]) => message as Held)
   server.send('loop')
   return Promise.race([answered, ended.then(() => undefined), sleep(limitMs, undefined, { ref: false })])
 }

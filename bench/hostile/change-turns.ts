@@ -1,0 +1,48 @@
+import { exportsOf, harmless, KINDS } from './kinds.ts'
+import { type Measured, startVictim, upload } from './victim.ts'
+
+/** What a change brings to a server that serves, in words of the guard. */
+export const CHANGES = ['20,000 exports, to a watched folder', '27 MB to be rewritten, by upload'] as const
+
+/** Less is what a turn may take on any machine: long work gives the event loop back after 4 ms. */
+const LEAST_MS = 5
+
+/**
+ * The CPU time of the longest turn of the event loop while each of {@link CHANGES} is made, to that while a harmless module
+ * of the same size comes in the same way; that counts as 5 ms at least. CPU time, because what else a machine does hardly
+ * changes it, and of one turn, because work that is cut into turns may go on for long.
+ */
+export async function measureChangeTurns(): Promise<number[]> {
+  const victim = await startVictim()
+  try {
+    const watch = (name: string, bytes: Uint8Array) => () => victim.watched(name, bytes)
+    const put = (name: string, bytes: Uint8Array) => () => upload(victim, name, bytes, large)
+    const turn = async (what: () => Promise<string>) => turnOf(await victim.during(what, 0))
+    const many = exportsOf(MANY_EXPORTS)
+    const fresh = large.bytes()
+    await turn(watch('warm', harmless(many.length))) // V8 has compiled nothing of it yet
+    const watched = Math.max(LEAST_MS, await turn(watch('plain', harmless(many.length))))
+    const watchedMany = await turn(watch('many', many))
+    await turn(put('small', harmless(1_000)))
+    const uploaded = Math.max(LEAST_MS, await turn(put('flat', harmless(fresh.length))))
+    return [watchedMany / watched, (await turn(put('large', fresh))) / uploaded]
+  } finally {
+    victim.stop()
+  }
+}
+
+/** Before functions were made on demand, 100 instances of such a module took 0.1 s of CPU each. */
+const MANY_EXPORTS = 20_000
+
+const large = kindOf('large, fresh')
+
+function kindOf(wanted: string) {
+  const kind = KINDS.find(({ name }) => name === wanted)
+  if (!kind) throw new Error(`there is no kind of module "${wanted}"`)
+  return kind
+}
+
+function turnOf({ heldCpuMs, outcome }: Measured): number {
+  if (outcome !== 'ok') throw new Error(`the change was not made: ${outcome}`)
+  return heldCpuMs
+}
