@@ -12,9 +12,14 @@ import { START } from './start.ts'
 export function callableExports({ functions }: Pick<Plugin, 'functions'>): readonly string[] {
   const known = callables.get(functions)
   if (known) return known
-  const callable = functions.filter((each) => whyNotCallable(each) === undefined).map(({ name }) => name)
-  const others = callable.filter((name) => name !== START)
-  const found = others.length > 0 ? others : callable
+  const others: string[] = []
+  let hasProgram = false
+  for (const { name, signature } of functions) {
+    if (!hasCallSignature(signature) || TOOLCHAIN.test(name)) continue
+    if (name === START) hasProgram = true
+    else others.push(name)
+  }
+  const found = others.length === 0 && hasProgram ? [START] : others
   callables.set(functions, found)
   return found
 }

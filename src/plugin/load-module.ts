@@ -69,5 +69,6 @@ const NOT_RENEWABLE = { isRenewableKnown: false, renewable: undefined }
 
 /** Whether each call needs a new instance, whatever the route says: only its program can be called. */
 export function isOnlyProgram({ functions }: Pick<ModuleFacts, 'functions'>): boolean {
-  return callableExports({ functions }).join() === START
+  const [first, ...others] = callableExports({ functions }).slice(0, 2)
+  return first === START && others.length === 0
 }
