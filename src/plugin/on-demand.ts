@@ -169,7 +169,7 @@ function findPlace(items: readonly ExportedItem[], wanted: string): number | und
   return undefined
 }
 
-/** A long list without functions that nobody calls: what a thread is sent to open instances of a lone module. */
+/** A long list without what nobody calls: enough to open instances of a lone module. A short one stays what it is. */
 export function shortened(
   items: readonly ExportedItem[],
   called: readonly string[],

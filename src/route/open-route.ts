@@ -26,7 +26,7 @@ import { openRouteState } from './route-state.ts'
 import { instanceSettings } from './settings.ts'
 import type { Shared } from './shared.ts'
 import { subprocessOptions } from './subprocess-options.ts'
-import { workersOptions } from './workers-options.ts'
+import { withFewExports, workersOptions } from './workers-options.ts'
 
 /** A route with its plug-in loaded, and all chosen that its options leave open. Nothing runs yet. */
 export interface ChosenRoute {
@@ -227,7 +227,7 @@ function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: Fast
   if (engine.name === 'subprocess') return openSubprocess(subprocessOptions(route, engine, settings))
   const { maxQueue } = options
   return openInline({
-    plugin: compiledPlugin(plugin),
+    plugin: withFewExports(compiledPlugin(plugin), exportName, options),
     runtime: route.runtime,
     settings: { ...settings, ...parts.direct },
     maxQueue,

@@ -1,5 +1,4 @@
 import { HostBridge } from '../engine/workers/host-bridge.ts'
-import type { InstantiablePlugin } from '../engine/workers/protocol.ts'
 import type { WorkersOptions } from '../engine/workers/workers.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { shortened } from '../plugin/on-demand.ts'
@@ -15,7 +14,7 @@ const BACKOFF_MS = 1_000
 /** How the threads of a route are to be. */
 export function workersOptions(
   options: ResolvedRoute,
-  plugin: CompiledPlugin,
+  whole: CompiledPlugin,
   exportName: string,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
@@ -23,8 +22,10 @@ export function workersOptions(
 ): WorkersOptions {
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
   const { functions: _functions, log, ...settings } = instances
+  const plugin = withFewExports(whole, exportName, options)
+  const { name, digest, module, onDemand, renewable, imports, exports, linked } = plugin
   return {
-    plugin: toPost(plugin, exportName, options),
+    plugin: { name, digest, module, onDemand, renewable, imports, exports, linked },
     runtime,
     route: (options.host ?? '') + options.url,
     settings,
@@ -45,13 +46,16 @@ export function workersOptions(
   }
 }
 
-/** To post what nobody asks for would hold the event loop: a module may export 100,000 things. */
-function toPost(
-  { name, digest, module, onDemand, renewable, imports, exports, linked }: CompiledPlugin,
+/**
+ * The plug-in with those of its exports that a route needs. A module may export 100,000 things: to post them to a thread,
+ * or to look through them for each route, would hold the event loop.
+ */
+export function withFewExports(
+  plugin: CompiledPlugin,
   exportName: string,
   { functions, runtime }: ResolvedRoute,
-): InstantiablePlugin {
-  const isAlone = linked.length === 0 && functions === undefined && runtime === 'kernel'
-  const known = isAlone ? shortened(exports, [exportName, ...INITIALISERS]) : exports
-  return { name, digest, module, onDemand, renewable, imports, exports: known, linked }
+): CompiledPlugin {
+  if (plugin.linked.length > 0 || functions !== undefined || runtime !== 'kernel') return plugin
+  const exports = shortened(plugin.exports, [exportName, ...INITIALISERS])
+  return exports === plugin.exports ? plugin : { ...plugin, exports }
 }

@@ -16,8 +16,7 @@ import { WASI } from '../plugin/host-imports.ts'
 import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
-import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk, WASI } from './imports.ts'
-import { type Link, type ModuleGroup, orderModules } from './link-plan.ts'
+import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk } from './imports.ts'
 import type { InstanceSettings } from './runtime.ts'
 
 /** The name of the main module: the others can import from it by this name. */
