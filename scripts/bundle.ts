@@ -23,6 +23,7 @@ export async function bundleThreads(): Promise<void> {
     bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),
     bundle('dist', { 'extism-thread': 'src/extism/extism-thread.ts' }, cjs),
     bundle('dist', { 'load-thread': 'src/plugin/load-thread.ts' }, cjs),
+    bundle('dist', { 'config-thread': 'src/options/config-thread.ts' }, cjs),
     bundle('dist', { 'kernel-process': 'src/engine/subprocess/kernel-process.ts' }, cjs, EMBEDDED, true),
     bundle('dist', { 'watchdog-thread': 'src/engine/watchdog-thread.ts' }, cjs),
     bundle('dist', { 'sdk-thread': 'src/engine/workers/sdk-thread.ts' }, { codeSplitting: false }),

@@ -1,15 +1,18 @@
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { ConfigInvalidError, ConfigUnreadableError, UsageError } from '../errors/errors.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
 import { didYouMean } from '../platform/nearest.ts'
+import { workerFile } from '../platform/package-file.ts'
 import { whyNot } from '../platform/why-not.ts'
 import { isUrl } from '../plugin/source/url.ts'
 import type { Environment } from './config.ts'
 import { isConfigFile } from './config-file-check.ts'
 import { configFileSchema, type Schema } from './config-file-schema.ts'
-import { type ConfigFormat, type FileProblem, readConfigText } from './config-text.ts'
+import { type ConfigFormat, type ConfigText, type FileProblem, readConfigText } from './config-text.ts'
 import { isEntryKind, kindOf, parseValue } from './flags.ts'
 import {
   type FilePlace,
@@ -62,6 +65,7 @@ export function findConfigFile(folder: string): string | undefined {
  * @param secrets - Gets the values of variables.
  * @param failed - Told of a {@link ConfigInvalidError} that lists every problem with its line and column; when it
  * returns, what is right in the file is returned. Default: it throws.
+ * @param isServing - Whether the event loop serves requests meanwhile: then a large file is parsed in a thread.
  * @throws {@link ConfigUnreadableError} if it cannot be read, {@link ConfigInvalidError} if nothing in it can.
  */
 export async function readConfigFile(
@@ -69,10 +73,34 @@ export async function readConfigFile(
   environment: Environment,
   secrets: Secrets,
   failed: (error: unknown) => void = raise,
+  isServing = false,
 ): Promise<GivenMap> {
   const format = formatOf(path)
   const text = decode(await readBytes(path), path)
-  return parseConfig(text, format, { path, environment, secrets }, failed)
+  const isLong = isServing && text.length > LONG_TEXT
+  const read = isLong ? await readInThread(text, format, path) : readConfigText(text, format, path)
+  return checkConfig(read, { path, environment, secrets }, failed)
+}
+
+/** Characters of a file that takes more than some milliseconds to parse. */
+const LONG_TEXT = 4_096
+
+async function readInThread(text: string, format: ConfigFormat, path: string): Promise<ConfigText> {
+  const worker = new Worker(workerFile('config-thread'), {
+    name: 'wasm-serve config',
+    workerData: [text, format, path],
+    execArgv: [], // nothing of what the process was told to load first
+  })
+  try {
+    const [read]: ConfigText[] = await Promise.race([
+      once(worker, 'message'),
+      once(worker, 'exit').then(() => []),
+    ])
+    if (read) return read
+  } finally {
+    await worker.terminate()
+  }
+  throw new ConfigUnreadableError(path, 'the thread that reads it has ended')
 }
 
 function formatOf(path: string): ConfigFormat {
@@ -101,10 +129,17 @@ interface ConfigContext {
 export function parseConfig(
   text: string,
   format: ConfigFormat,
-  { path, environment, secrets }: ConfigContext,
+  context: ConfigContext,
   failed: (error: unknown) => void = raise,
 ): GivenMap {
-  const { given, problems: unread } = readConfigText(text, format, path)
+  return checkConfig(readConfigText(text, format, context.path), context, failed)
+}
+
+function checkConfig(
+  { given, problems: unread }: ConfigText,
+  { path, environment, secrets }: ConfigContext,
+  failed: (error: unknown) => void,
+): GivenMap {
   const problems = [...unread]
   if (given?.kind === 'map') {
     const values = readValues(given, configFileSchema, {

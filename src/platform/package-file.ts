@@ -17,6 +17,7 @@ export function packageVersion(): string {
 
 /** The modules that threads and processes of ours are started from. */
 export type ThreadModule =
+  | 'config-thread'
   | 'extism-thread'
   | 'kernel-process'
   | 'kernel-thread'

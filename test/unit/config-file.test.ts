@@ -327,3 +327,15 @@ test('variables stand for threads, methods and contracts too, and paths of funct
     defaults: { workers: 'auto' },
   })
 })
+
+test('a long file is read in a thread while the process serves, with the same values and problems', async () => {
+  const path = join(folder(), 'c.yaml')
+  const routes = Array.from({ length: 300 }, (_, index) => `  - { plugin: hello.wasm, url: /r${index} }\n`)
+  const read = (isServing: boolean) => readConfigFile(path, {}, new Secrets(), undefined, isServing)
+  writeFileSync(path, `port: 1\nroutes:\n${routes.join('')}`)
+  expect(await read(true)).toEqual(await read(false))
+  writeFileSync(path, `port: [\nroutes:\n${routes.join('')}`)
+  const refused = await read(false).catch((error: unknown) => error)
+  expect(refused).toMatchObject({ code: 'WASM_SERVE_CONFIG_INVALID' })
+  await expect(read(true)).rejects.toEqual(refused)
+})
