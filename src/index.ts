@@ -1,6 +1,6 @@
 export type { Contract } from './contract/contract.ts'
 export type { RequestEnvelope } from './contract/http.ts'
-export { createServer } from './create-server.ts'
+export { createServer, type WasmServer } from './create-server.ts'
 export { stuckThreads } from './engine/stuck-threads.ts'
 export * from './errors/errors.ts'
 export type { Block } from './guest/block-copy.ts'

@@ -12,14 +12,14 @@ import { parseAdminAddress } from './address.ts'
 import { addAnswerHeaders, answerHeaders } from './answer-headers.ts'
 import { addApi } from './api/api.ts'
 import { addConsole } from './console.ts'
+import type { AdminContext, AdminFeature } from './feature.ts'
 import { addHealth } from './health.ts'
 import { addMetrics } from './metrics.ts'
 import { checkOrigin } from './origin-check.ts'
-import type { AdminRoom, RoomContext } from './room.ts'
 import { requireToken } from './token.ts'
 
 /** What the admin listener has. */
-const ROOMS: readonly AdminRoom[] = [addHealth, addMetrics, addApi, addConsole]
+const FEATURES: readonly AdminFeature[] = [addHealth, addMetrics, addApi, addConsole]
 
 /** How long a request of an operator may take to end, once the listener is closed. */
 const CLOSE_MS = 500
@@ -48,7 +48,7 @@ export interface AdminOptions {
  */
 export async function openAdmin(
   { address, token, server: options }: AdminOptions,
-  context: RoomContext,
+  context: AdminContext,
 ): Promise<Admin> {
   const { log } = context
   const at = parseAdminAddress(address)
@@ -59,7 +59,7 @@ export async function openAdmin(
   app.addHook('onRequest', addAnswerHeaders)
   app.addHook('onRequest', checkOrigin(names))
   app.addHook('onRequest', requireToken(token))
-  for (const addRoom of ROOMS) app.register(async (scope) => addRoom(scope, context))
+  for (const addFeature of FEATURES) app.register(async (scope) => addFeature(scope, context))
 
   const { tls: _, ...limits } = options
   const { server, connections } = createHttpServer(
@@ -95,12 +95,22 @@ export async function openAdmin(
   }
 }
 
+/** Requests are checked as they are, and all that is wrong is told. */
+const CHECK = {
+  allErrors: true,
+  coerceTypes: false,
+  removeAdditional: false,
+  strict: false,
+  useDefaults: false,
+} as const
+
 function openApp(log: FastifyBaseLogger): FastifyInstance {
   const app = Fastify({
     childLoggerFactory: (_none, bindings, options) => openRequestLog(log, bindings, options),
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: (request) => requestId(request as IncomingMessage),
     return503OnClosing: false,
+    ajv: { customOptions: CHECK },
     // Fastify runs no hooks for a URL that it cannot read.
     frameworkErrors: (error, request, reply) => sendAnyError(error, request, reply.headers(answerHeaders)),
   })

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { answerHeaders } from './answer-headers.ts'
-import type { AdminRoom } from './room.ts'
+import type { AdminFeature } from './feature.ts'
 
 const FOLDER = new URL('console/', import.meta.url)
 
@@ -20,7 +20,7 @@ const POLICY = `${answerHeaders['content-security-policy']}; script-src 'self'; 
  * The console: a page at `/`, and the files of its folder. They need no token, for a browser has none to begin with: the
  * page sends it with all that it asks.
  */
-export const addConsole: AdminRoom = (app) => {
+export const addConsole: AdminFeature = (app) => {
   const config = { needsNoToken: true } as const
   for (const name of readdirSync(FOLDER)) {
     const type = TYPES[extname(name)]

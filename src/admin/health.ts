@@ -1,12 +1,12 @@
 import { MAX_STUCK_THREADS, stuckThreads } from '../engine/stuck-threads.ts'
+import type { AdminFeature } from './feature.ts'
 import { whyNotReady } from './readiness.ts'
-import type { AdminRoom } from './room.ts'
 
 /**
  * For supervisors, which have no token. `/healthz` fails if the process should be started again: as many threads as
  * may be cannot be ended, or the event loop is held, and there is no answer at all. Fewer cost their own routes only. `/readyz` fails if it should get no requests now.
  */
-export const addHealth: AdminRoom = (app, { served }) => {
+export const addHealth: AdminFeature = (app, { served }) => {
   const config = { needsNoToken: true } as const
 
   app.get('/healthz', { config }, (_request, reply) => {

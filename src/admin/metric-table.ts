@@ -1,13 +1,13 @@
 import type { Histogram } from '../observe/counts.ts'
 import type { Meters, RouteMeter } from '../observe/metrics.ts'
 import type { EngineStats } from '../observe/stats.ts'
+import type { ServerView } from './feature.ts'
 import { whyNotReady } from './readiness.ts'
-import type { Served } from './served.ts'
 
 /** What metrics are read from. */
 export interface MetricSources {
   readonly meters: Meters
-  readonly served: Served
+  readonly served: ServerView
   readonly version: string
 }
 

@@ -3,14 +3,14 @@ import { PackageMissingError } from '../errors/errors.ts'
 import type { Histogram } from '../observe/counts.ts'
 import { loadPackage } from '../platform/optional-package.ts'
 import { packageVersion } from '../platform/package-file.ts'
+import type { AdminFeature } from './feature.ts'
 import { METRICS, type Metric, type MetricSources } from './metric-table.ts'
-import type { AdminRoom } from './room.ts'
 
 /**
  * `/metrics` for Prometheus, which needs no token: it contains no secrets. Everything is read when it is asked for.
  * With prom-client it also has that package's metrics of the process and of Node.js.
  */
-export const addMetrics: AdminRoom = async (app, { served, meters, log }) => {
+export const addMetrics: AdminFeature = async (app, { served, meters, log }) => {
   const registry = await openProcessMetrics().catch(unlessMissing)
   if (registry instanceof Error) log.info({ code: registry.code }, registry.message)
   const sources = { served, meters, version: packageVersion() }

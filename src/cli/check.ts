@@ -1,5 +1,5 @@
-import { type Plan, planServer } from '../deploy/plan.ts'
-import { listOf, openEach } from '../deploy/problems.ts'
+import { commandConfiguration } from '../deploy/configuration.ts'
+import { listOf, openEach, type Plan, planServer } from '../deploy/plan.ts'
 import { CheckFailedError } from '../errors/errors.ts'
 import { openLog } from '../observe/log/log.ts'
 import { printable } from '../observe/log/printable.ts'
@@ -17,7 +17,7 @@ export const check: Command = {
     if (config.help) return host.out.write(renderHelp(host.commands))
     const failures: unknown[] = []
     const failed = (error: unknown) => failures.push(error)
-    const plan = await planServer(config, host, failed)
+    const plan = await planServer(commandConfiguration(config, host), failed)
     const routes = plan ? await openEach(plan, failed) : []
     if (plan && failures.length === 0) await openAll(plan)
     if (failures.length > 0) throw new CheckFailedError(listOf(failures))

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { loadOptions } from '../deploy/loader.ts'
+import { loadOptions, sourceOptions } from '../deploy/loader.ts'
 import { InputUnreadableError, UsageError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import { checkGiven, locate, wholeOf } from '../options/check-given.ts'
@@ -88,7 +88,13 @@ export function readPluginConfig(
   const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
   const [route] = server.routes
   if (!route) throw new UsageError(`name a plug-in, such as wasm-serve ${name} hello.wasm`)
-  return { source, route, server, load: loadOptions(route, loading, environment), given }
+  return {
+    source,
+    route,
+    server,
+    load: loadOptions(route, loading, sourceOptions(loading, environment)),
+    given,
+  }
 }
 
 /** {@link chooseEngine}, for the store too, which stays closed; its problems are told with the flags or variables that they come from. */

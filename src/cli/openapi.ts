@@ -1,4 +1,4 @@
-import { planAll } from '../deploy/problems.ts'
+import { planCommand } from '../deploy/plan.ts'
 import { openLog } from '../observe/log/log.ts'
 import { readConfig } from '../options/config.ts'
 import { routesDocument } from '../route/openapi/routes-document.ts'
@@ -12,10 +12,10 @@ export const openapi: Command = {
   async run(argv, host) {
     const config = readConfig(argv, host.environment)
     if (config.help) return host.out.write(renderHelp(host.commands))
-    const { options, planned } = await planAll(config, host)
-    const { app, routes } = await createApp(options, openLog('silent'))
+    const plan = await planCommand(config, host)
+    const { app, routes } = await createApp(plan.options, openLog('silent'))
     await app.close()
-    const document = routesDocument(routes, await readXtpSchemas(planned))
+    const document = routesDocument(routes, await readXtpSchemas(plan.routes.map(({ target }) => target)))
     host.out.write(host.secrets.hideInJson(`${JSON.stringify(document, null, 2)}\n`))
   },
 }

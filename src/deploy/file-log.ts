@@ -1,5 +1,7 @@
 import { readdirSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { FilesUnsettledError } from '../errors/errors.ts'
 
 /** Notes what files were when they were read, so that a change shows. Folders count with the plug-ins in them. */
 export class FileLog {
@@ -22,6 +24,44 @@ export class FileLog {
       const found = statSync(path, { throwIfNoEntry: false })
       return found?.isFile() === true && Math.abs(Date.now() - found.mtimeMs) < ms
     })
+  }
+}
+
+/** A file that was written to within so many milliseconds may not be whole. */
+const YOUNG_MS = 200
+
+/** How long files may go on changing. */
+const SETTLE_MS = 5_000
+
+/** How often to look meanwhile. */
+const LOOK_MS = 50
+
+/**
+ * Reads files that nobody is writing to: again, if they change meanwhile.
+ *
+ * @param read - Notes each file before it is read.
+ * @throws what the last reading throws, {@link FilesUnsettledError} if there is no end to it, the reason of the signal.
+ */
+export async function readSettled<Result>(
+  read: (files: FileLog) => Promise<Result>,
+  signal: AbortSignal,
+): Promise<Result> {
+  const until = performance.now() + SETTLE_MS
+  for (;;) {
+    const files = new FileLog()
+    const [made] = await Promise.allSettled([read(files)])
+    signal.throwIfAborted()
+    for (;;) {
+      const busy = [...new Set([...files.changed(), ...files.youngerThan(YOUNG_MS)])]
+      if (busy.length === 0) {
+        if (made.status === 'rejected') throw made.reason
+        return made.value
+      }
+      if (performance.now() > until) throw new FilesUnsettledError(SETTLE_MS, busy.join(', '))
+      await sleep(LOOK_MS)
+      signal.throwIfAborted()
+      if (files.changed().length > 0) break
+    }
   }
 }
 

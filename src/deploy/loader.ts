@@ -1,40 +1,77 @@
-import type { Host } from '../cli/command.ts'
 import type { Environment } from '../options/config.ts'
 import type { CheckedLoadOptions, CheckedRouteOptions } from '../options/options.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
 import { defaultCacheFolder } from '../plugin/source/download-cache.ts'
-import { readSource, type Source, type SourceOptions } from '../plugin/source/source.ts'
+import { readSource, type SourceOptions } from '../plugin/source/source.ts'
 import { AUTHORIZATION_VARIABLE } from '../plugin/source/url.ts'
+import { toVersion, type Version } from './edits.ts'
 
 /** Loads the plug-in of a route; several routes of the same plug-in have the same. */
-export type Loader = (route: CheckedRouteOptions) => Promise<Plugin>
+export type Loader = (route: CheckedRouteOptions) => Promise<LoadedVersion>
 
-/** What somebody wants to know of what is loaded, and where and until when that is done. */
-export interface LoadWatcher extends LoadPlace {
-  /** Told of each file or folder of this machine before it is read. */
+export interface LoadedVersion {
+  readonly plugin: Plugin
+  readonly version: Version
+}
+
+/** How a configuration is read: where, until when, and what is noted of it. */
+export interface Reading extends LoadPlace {
+  /** Called with each file or folder of this machine before it is read. */
   onFile?(path: string): void
-  /** Told what a plug-in was made from. */
-  onSource?(plugin: Plugin, source: Source): void
+  /** Gets the plug-ins that are loaded. */
+  readonly plugins: PluginTable
+}
+
+/** Options of a route that its plug-in is loaded by. */
+export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine'>
+
+/** Plug-ins that were loaded, by version and by the options of a route that count for that. */
+export class PluginTable {
+  /** Bytes of their modules, by digest: those that were read since the last {@link PluginTable.only}. */
+  readonly modules = new Map<string, Uint8Array>()
+  readonly #plugins = new Map<string, Plugin>()
+
+  get(version: Version, route: LoadedBy): Plugin | undefined {
+    return this.#plugins.get(keyOf(version, route))
+  }
+
+  set(version: Version, route: LoadedBy, plugin: Plugin): void {
+    this.#plugins.set(keyOf(version, route), plugin)
+  }
+
+  /** A table that begins with some of these, and without bytes. */
+  only(digests: ReadonlySet<string>): PluginTable {
+    const table = new PluginTable()
+    for (const [key, plugin] of this.#plugins)
+      if (digests.has(key.slice(0, key.indexOf(' ')))) table.#plugins.set(key, plugin)
+    return table
+  }
+}
+
+function keyOf({ digest, name }: Version, { memoryMax, isolation, engine }: LoadedBy): string {
+  return `${digest} ${JSON.stringify([name, memoryMax, isolation, engine === 'subprocess'])}`
 }
 
 /** Plug-ins are loaded here, and not with the routes, because who downloads may have to say who he is. */
 export function openLoader(
   options: CheckedLoadOptions,
-  { environment }: Host,
-  watcher: LoadWatcher = {},
+  sources: SourceOptions,
+  { plugins, ...reading }: Reading,
 ): Loader {
-  const loading = new Map<string, Promise<Plugin>>()
+  const loading = new Map<string, Promise<LoadedVersion>>()
   const load = async (route: CheckedRouteOptions) => {
-    const { onFile, isServing, signal, log } = watcher
-    const how = { ...loadOptions(route, options, environment), onFile, isServing, signal, log }
+    const how = { ...loadOptions(route, options, sources), ...reading }
     const source = await readSource(route.plugin, how)
-    const plugin = await compilePlugin(source, how)
-    watcher.onSource?.(plugin, source)
-    return plugin
+    const { version, modules } = toVersion(source, 'file')
+    const plugin = plugins.get(version, route) ?? (await compilePlugin(source, how))
+    plugins.set(version, route, plugin)
+    for (const [digest, bytes] of modules) plugins.modules.set(digest, bytes)
+    return { plugin, version }
   }
   return (route) => {
     const { plugin, links, memoryMax, isolation, engine } = route
+    if (typeof plugin !== 'string') return load(route)
     const key = JSON.stringify([plugin, links, memoryMax, isolation, engine === 'subprocess'])
     const loaded = loading.get(key) ?? load(route)
     loading.set(key, loaded)
@@ -44,18 +81,18 @@ export function openLoader(
 
 /** How the plug-in of a route is loaded. */
 export function loadOptions(
-  { links, memoryMax, isolation, engine }: CheckedRouteOptions,
-  options: CheckedLoadOptions,
-  environment: Environment,
+  { links, memoryMax, isolation, engine }: Pick<CheckedRouteOptions, 'links'> & LoadedBy,
+  { moduleLimits, allowGc }: Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>,
+  sources: SourceOptions,
 ): LoadOptions {
   return {
     links: Object.entries(links).map(([name, source]) => ({ name, source })),
     memoryMax,
     isolation,
-    moduleLimits: options.moduleLimits,
-    allowGc: options.allowGc,
+    moduleLimits,
+    allowGc,
     compiles: engine !== 'subprocess',
-    ...sourceOptions(options, environment),
+    ...sources,
   }
 }
 

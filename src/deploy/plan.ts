@@ -1,190 +1,178 @@
-import type { Host } from '../cli/command.ts'
-import { MountConflictError, OptionsError, UsageError } from '../errors/errors.ts'
-import { checkGiven, locate, wholeOf } from '../options/check-given.ts'
+import { CheckFailedError } from '../errors/errors.ts'
+import { openLog } from '../observe/log/log.ts'
 import type { Config } from '../options/config.ts'
-import { COMMAND_LINE, type GivenMap, mapOf, mergeMaps, toData } from '../options/given.ts'
-import { type Merged, mergeConfig } from '../options/merge.ts'
-import { type CheckedLoadOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
+import { type GivenMap, givenAt } from '../options/given.ts'
 import { placed } from '../options/placed.ts'
-import { resolveRoute } from '../options/resolved-route.ts'
-import { routeConflicts } from '../options/routes-table.ts'
-import { Pace } from '../platform/paced.ts'
-import { chooseExport } from '../plugin/callable.ts'
-import type { Plugin } from '../plugin/plugin.ts'
-import { chooseEngine } from '../route/engine-choice.ts'
-import type { VersionedOptions } from '../route/open-routes.ts'
-import { type LoadWatcher, openLoader } from './loader.ts'
-import { type PlannedRoute, planRoutes } from './planned-routes.ts'
+import type { ServedRoute } from '../options/served-route.ts'
+import { createApp } from '../server/app.ts'
+import { type CommandSurroundings, type ConfigurationSource, commandConfiguration } from './configuration.ts'
+import { type Configuration, type DesiredState, refuseEdit } from './desired-state.ts'
+import { NO_EDITS } from './edits.ts'
+import { PluginTable, type Reading } from './loader.ts'
+import { givenOptions, type Resolved, type Resolving, resolve } from './resolve.ts'
 
 /** What is to be served, before anything is opened. */
-export interface Plan {
+export interface Plan extends Resolved {
+  readonly desired: DesiredState
   /** Path of the config file; undefined if there is none. */
   readonly file: string | undefined
   /** All options with where they were given, those of loading too. */
   readonly given: GivenMap
-  readonly options: CheckedServerOptions & CheckedLoadOptions & Pick<VersionedOptions, 'routes'>
-  /** Of each route. */
-  readonly plugins: readonly Plugin[]
-  /** The routes of the options, in their order, as they were planned. */
-  readonly planned: readonly PlannedRoute[]
-  /** Plug-ins and functions whose names cannot be routes. */
-  readonly leftOut: readonly string[]
-  /** For people: what is not served, and why. */
-  readonly warnings: readonly string[]
 }
 
-/** What somebody has to say who plans again and again. */
-export interface PlanWatcher extends LoadWatcher {
-  /** Changes what the configuration says. */
-  readonly overlay?: Overlay | undefined
+/** How a configuration is planned with edits. */
+export interface Planning {
+  readonly reading: Reading
+  /** Adds the edits that there are, and says how they are resolved. */
+  desire(configuration: Configuration): Promise<{
+    readonly desired: DesiredState
+    readonly resolving: Omit<Resolving, 'failed'>
+  }>
 }
-
-/** @returns The routes that are served, in the place of those that the configuration has. */
-export type Overlay = (routes: readonly PlannedRoute[], merged: Merged) => Promise<readonly PlannedRoute[]>
 
 /**
- * Reads the config file, loads the plug-ins and finds their routes.
+ * Reads a configuration, and resolves it.
  *
- * @param tell - Told what is wrong: with the config file, the options, one plug-in, or routes that meet. Planning goes
- * on without.
+ * @param failed - Called with each thing that is wrong; the rest is looked at all the same.
  * @returns undefined if nothing is left to be served.
- * @throws `UsageError`, `ConfigInvalidError`, `OptionsError`: nothing can be planned.
+ * @throws what leaves nothing to look at, if that is the first that is wrong.
  */
 export async function planServer(
-  config: Config,
-  host: Host,
-  tell: (error: unknown) => void,
-  { overlay, ...watcher }: PlanWatcher = {},
+  source: ConfigurationSource,
+  failed: (error: unknown) => void,
+  { reading, desire }: Planning = withoutEdits(),
 ): Promise<Plan | undefined> {
   let hasFailed = false
-  const failed = (error: unknown) => {
+  const report = (error: unknown) => {
     hasFailed = true
-    tell(error)
+    failed(error)
   }
-  const pace = new Pace()
-  const { path, given: file } = await readFile(config, host, failed, watcher)
-  const isFileWrong = hasFailed
-  await pace.step()
+  const configuration = await source.read(reading, report)
+  if (!configuration || (hasFailed && configuration.routes.length === 0)) return undefined
   try {
-    const merged = mergeConfig(config, file)
-    const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
-    const isWrong = isFileWrong || !areRight(config, merged, failed)
-    const notTold = (error: unknown) => {
-      if (!(isWrong && error instanceof OptionsError)) failed(error)
-    }
-    if (path !== undefined) refuseEmpty(path, config, merged)
-    await pace.step()
-    const loader = openLoader(loading, host, watcher)
-    const commands = Object.keys(host.commands)
-    const limits = { onFile: watcher.onFile, maxFunctions: loading.maxFunctions }
-    const found = await planRoutes(config, merged, loader, notTold, commands, limits)
-    const asked = overlay ? await overlay(found.routes, merged) : found.routes
-    const routes: PlannedRoute[] = []
-    for (const route of asked) {
-      if (canServe(route, failed)) routes.push(route)
-      await pace.step()
-    }
-    if (routes.length === 0 && hasFailed) return undefined
-
-    await pace.step()
-    // Where the server's own options are wrong, routes are looked at without them.
-    const given = wholeOf(
-      isWrong ? NO_OPTIONS : merged.server,
-      routes.map(({ given }) => given),
-    )
-    const options = checkGiven(given)
-    await pace.step()
-    if (!isFileWrong) refuseConflicts(options, routes, failed) // else they are told
-    return {
-      file: path,
-      given: mergeMaps(given, merged.load),
-      options: {
-        ...options,
-        ...loading,
-        routes: options.routes.map((route, index) => ({
-          ...route,
-          plugin: routes[index]?.plugin ?? route.plugin,
-          ...(routes[index]?.next && { next: routes[index].next }),
-        })),
-      },
-      plugins: routes.map(({ plugin }) => plugin),
-      planned: routes,
-      leftOut: found.leftOut,
-      warnings: found.warnings,
-    }
+    const { desired, resolving } = await desire(configuration)
+    const resolved = await resolve(desired, { ...resolving, failed: report })
+    if (hasFailed && resolved.routes.length === 0) return undefined
+    return { ...resolved, desired, file: configuration.file, given: givenOptions(desired, resolved) }
   } catch (error) {
     if (!hasFailed) throw error
-    if (!(isFileWrong && error instanceof UsageError)) tell(error) // of a file that is wrong little may be left
+    failed(error)
     return undefined
   }
 }
 
-/** @throws {@link UsageError} if neither the file nor a word names a plug-in. */
-function refuseEmpty(path: string, { words }: Config, { routes = [], plugins }: Merged): void {
-  if (words.length > 0 || routes.length > 0 || plugins.size > 0) return
-  throw new UsageError(
-    `${path} has no plug-in: give it "plugins" or "routes", or name one, such as hello.wasm`,
-  )
-}
-
-const NO_OPTIONS = mapOf([], COMMAND_LINE)
-
-/** Whether the options that a config file has are right, before anything is loaded. */
-function areRight({ words }: Config, merged: Merged, failed: (error: unknown) => void): boolean {
-  const routes = merged.routes ?? [...merged.plugins.values()]
-  if (words.length > 0 || routes.length === 0) return true // plug-ins that words name are checked one by one
-  try {
-    checkGiven(wholeOf(merged.server, routes))
-    return true
-  } catch (error) {
-    failed(error)
-    return false
+function withoutEdits(): Planning {
+  const plugins = new PluginTable()
+  const module = () => Promise.reject(new Error('a module that was read is missing'))
+  return {
+    reading: { plugins },
+    desire: async (configuration) => ({
+      desired: { revision: 1, configuration, edits: NO_EDITS, warnings: [] },
+      resolving: { plugins, module, refuse: refuseEdit },
+    }),
   }
 }
 
-/** Whether the plug-in has the function and there is an engine that has what the route asks for: told with its place. */
-function canServe({ given, plugin }: PlannedRoute, failed: (error: unknown) => void): boolean {
-  const whole = wholeOf(NO_OPTIONS, [given])
-  const [route] = checkGiven(whole).routes
-  if (!route) return false
-  const problems: unknown[] = []
-  try {
-    locate(whole, () => chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0']))
-  } catch (error) {
-    problems.push(error)
-  }
-  try {
-    chooseExport(plugin, route.function)
-  } catch (error) {
-    problems.push(placed(error, given, 'function', 'plugin'))
-  }
-  for (const problem of problems) failed(problem)
-  return problems.length === 0
+/** {@link planAll} for a command line. */
+export async function planCommand(config: Config, around: CommandSurroundings): Promise<Plan> {
+  return planAll(commandConfiguration(config, around))
 }
 
-/** The file that is named; without one and without a plug-in, that of the working folder. */
-async function readFile(
-  { configFile, words }: Config,
-  host: Host,
+/**
+ * Plans, and lists all that is wrong, not only what was found first.
+ *
+ * @throws the failure, or {@link CheckFailedError} with the messages of several.
+ */
+export async function planAll(source: ConfigurationSource, planning?: Planning): Promise<Plan> {
+  const failures: unknown[] = []
+  const failed = (error: unknown) => failures.push(error)
+  const plan = await planServer(source, failed, planning)
+  if (plan && failures.length === 0) return plan
+  if (plan) await openEach(plan, failed)
+  throw together(failures)
+}
+
+/**
+ * Opens each route of a plan in an app of its own, so that one which fails does not hide another; each starts in a
+ * throwaway thread first, where one that does not return can be ended.
+ *
+ * @param failed - Called with why one cannot be served, with its line of the config file.
+ */
+export async function openEach(
+  { options, given }: Pick<Plan, 'options' | 'given'>,
   failed: (error: unknown) => void,
-  { onFile }: LoadWatcher,
-): Promise<{ path?: string; given?: GivenMap }> {
-  if (configFile === undefined && words.length > 0) return {}
-  // Loaded only here: most who serve a plug-in have no such file.
-  const { findConfigFile, readConfigFile } = await import('../options/config-file.ts')
-  const path = configFile ?? findConfigFile('.')
-  if (path === undefined) return {}
-  onFile?.(path)
-  return { path, given: await readConfigFile(path, host.environment, host.secrets, failed) }
+): Promise<readonly ServedRoute[]> {
+  const opened: ServedRoute[] = []
+  for (const [index, route] of options.routes.entries()) {
+    const own = givenAt(given, ['routes', index])
+    try {
+      const { app, routes } = await createApp({ ...options, routes: [route], trial: true }, openLog('silent'))
+      opened.push(...routes)
+      await app.close()
+    } catch (error) {
+      failed(own?.kind === 'map' ? blame(error, given, own) : error)
+    }
+  }
+  return opened
 }
 
-function refuseConflicts(
-  { routes }: CheckedServerOptions,
-  planned: readonly PlannedRoute[],
-  failed: (error: unknown) => void,
-): void {
-  const lines = routeConflicts(routes).map(
-    ({ first, later }) => `  ${routes[later]?.url}: ${planned[first]?.from} and ${planned[later]?.from}`,
-  )
-  if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
+/** Why a server does not start: every route is looked at on its own. If none is to blame, it is what the start said. */
+export async function explainFailure(
+  plan: Pick<Plan, 'options' | 'given'>,
+  error: unknown,
+): Promise<unknown> {
+  const { given, options } = plan
+  const only = givenAt(given, ['routes', 0])
+  if (options.routes.length === 1 && only?.kind === 'map') return blame(error, given, only)
+  const failures: unknown[] = []
+  await openEach(plan, (failure) => failures.push(failure))
+  return failures.length > 0 ? together(failures) : error
+}
+
+/** One failure as it is; of several the messages. */
+export function together(failures: readonly unknown[]): unknown {
+  const list = listOf(failures)
+  return failures.every((failure) => messageOf(failure) === list) ? failures[0] : new CheckFailedError(list)
+}
+
+/** Their messages, each once. @throws what is none of ours: a bug. */
+export function listOf(failures: readonly unknown[]): string {
+  return [...new Set(failures.map(messageOf))].join('\n')
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_'))
+    return error.message
+  throw error
+}
+
+/** The line that asks for what failed. Else it is left as it is: a package that is missing is nobody's line. */
+function blame(error: unknown, server: GivenMap, route: GivenMap): unknown {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const ofServer = SERVER_OPTIONS[code]
+  if (ofServer !== undefined) return placed(error, server, ofServer)
+  const ofRoute = ROUTE_OPTIONS[code]
+  return ofRoute === undefined ? error : placed(error, route, ...ofRoute, 'plugin')
+}
+
+const SERVER_OPTIONS: Readonly<Record<string, string>> = {
+  WASM_SERVE_JWT_KEY_INVALID: 'jwt',
+  WASM_SERVE_STATIC_FOLDER_INVALID: 'static',
+  WASM_SERVE_STORE_FULL: 'store',
+  WASM_SERVE_STORE_INVALID: 'store',
+  WASM_SERVE_STORE_UNAVAILABLE: 'store',
+  WASM_SERVE_TLS_INVALID: 'tls',
+}
+
+const ROUTE_OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  WASM_SERVE_ALLOWED_PATH_INVALID: ['allowedPaths'],
+  WASM_SERVE_HOST_FUNCTION_ASYNC: ['functions'],
+  WASM_SERVE_HOST_FUNCTION_INVALID: ['functions'],
+  WASM_SERVE_INSTANCE_START_FAILED: [],
+  WASM_SERVE_PDK_OUTDATED: [],
+  WASM_SERVE_PLUGIN_IMPORT_MISSING: [],
+  WASM_SERVE_PLUGIN_INVALID: [],
+  WASM_SERVE_ROUTE_INVALID: ['url'],
+  WASM_SERVE_RUNTIME_UNFIT: ['runtime'],
+  WASM_SERVE_WASI_DISABLED: ['wasi'],
 }

@@ -2,33 +2,33 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StateInvalidError, StateUntrustedError, StateUnwritableError } from '../errors/errors.ts'
 import { problemWithPath } from '../platform/trusted-path.ts'
-import { type Changes, NO_CHANGES } from './changes.ts'
+import { type Edits, NO_EDITS } from './edits.ts'
 import { type ModuleStore, storeInFolder, storeInMemory, writeWhole } from './module-store.ts'
 import { parseState, renderState } from './state-json.ts'
 
-/** Where changes are kept. */
-export interface ChangeStore {
+/** Where edits are kept. */
+export interface EditStore {
   /** For messages. */
   readonly place: string
   readonly modules: ModuleStore
   /** @throws {@link StateInvalidError}, {@link StateUntrustedError} */
-  read(): Promise<Changes>
+  read(): Promise<Edits>
   /** @throws {@link StateUnwritableError} */
-  write(changes: Changes, modules: ReadonlyMap<string, Uint8Array>): Promise<void>
+  write(edits: Edits, modules: ReadonlyMap<string, Uint8Array>): Promise<void>
 }
 
 const FILE = 'state.json'
 
 /** Keeps them for as long as the process lives. */
-export function changesInMemory(): ChangeStore {
+export function editsInMemory(): EditStore {
   const modules = storeInMemory()
   return {
     place: 'in memory',
     modules,
-    read: async () => NO_CHANGES,
-    async write(changes, added) {
+    read: async () => NO_EDITS,
+    async write(edits, added) {
       for (const [digest, bytes] of added) await modules.put(digest, bytes)
-      await modules.keep(digestsOf(changes))
+      await modules.keep(digestsOf(edits))
     },
   }
 }
@@ -38,7 +38,7 @@ export function changesInMemory(): ChangeStore {
  * done; a process that is killed meanwhile leaves what was there before. What is there becomes code that runs, so nobody
  * else than the process's user, and root, may be able to write there.
  */
-export function changesInFolder(folder: string): ChangeStore {
+export function editsInFolder(folder: string): EditStore {
   const modules = storeInFolder(folder)
   const path = join(folder, FILE)
   /** What we know to be there: two servers cannot have the same folder. */
@@ -59,17 +59,17 @@ export function changesInFolder(folder: string): ChangeStore {
       const problem = problemWith([])
       if (problem !== undefined) throw new StateUntrustedError(folder, problem)
       known = await readText()
-      if (known === undefined) return NO_CHANGES
-      const changes = parseState(known)
-      if ('problem' in changes) throw new StateInvalidError(folder, `${FILE}: ${changes.problem}`)
-      const digests = [...digestsOf(changes)]
+      if (known === undefined) return NO_EDITS
+      const edits = parseState(known)
+      if ('problem' in edits) throw new StateInvalidError(folder, `${FILE}: ${edits.problem}`)
+      const digests = [...digestsOf(edits)]
       const problemWithModule = problemWith(digests.map((digest) => join(modules.place, digest)))
       if (problemWithModule !== undefined) throw new StateUntrustedError(folder, problemWithModule)
       for (const digest of digests) await modules.get(digest)
-      return changes
+      return edits
     },
-    async write(changes, added) {
-      const text = renderState(changes)
+    async write(edits, added) {
+      const text = renderState(edits)
       if (text === known) return
       const problem = problemWith([])
       if (problem !== undefined) throw new StateUnwritableError(folder, problem)
@@ -83,12 +83,12 @@ export function changesInFolder(folder: string): ChangeStore {
         throw new StateUnwritableError(folder, (error as Error).message, { cause: error })
       }
       // It is kept, whatever becomes of these: what cannot be removed now can be later.
-      await modules.keep(digestsOf(changes)).catch(() => undefined)
+      await modules.keep(digestsOf(edits)).catch(() => undefined)
     },
   }
 }
 
-function digestsOf({ plugins }: Changes): Set<string> {
+function digestsOf({ plugins }: Edits): Set<string> {
   return new Set(
     [...plugins.values()].flatMap(({ versions }) =>
       versions.flatMap(({ modules }) => modules.map(({ digest }) => digest)),

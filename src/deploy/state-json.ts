@@ -2,14 +2,13 @@ import { isAbsolute } from 'node:path'
 import { isHostNamespace } from '../plugin/host-imports.ts'
 import { hostProblem } from '../plugin/source/allowed-hosts.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
-import type { Changes, PluginChange, RouteChange, Version } from './changes.ts'
-import { forbiddenOption } from './editable-options.ts'
+import { type Edits, forbiddenOption, type PluginVersions, type RouteEdit, type Version } from './edits.ts'
 
 /** One that is changed so that older programs cannot read it gets the next number. */
 const FORMAT = 1
 
-/** Changes as they are kept. */
-export function renderState({ plugins, routes }: Changes): string {
+/** Edits as they are kept. */
+export function renderState({ plugins, routes }: Edits): string {
   const state = {
     format: FORMAT,
     plugins: [...plugins].map(([name, plugin]) => ({ name, ...plugin })),
@@ -24,7 +23,7 @@ export function renderState({ plugins, routes }: Changes): string {
  *
  * @returns the first problem, which names the member, if there is one.
  */
-export function parseState(text: string): Changes | { readonly problem: string } {
+export function parseState(text: string): Edits | { readonly problem: string } {
   try {
     const state = object(JSON.parse(text), 'it')
     expect(state.format === FORMAT, `its format is not ${FORMAT}, which this version reads`)
@@ -89,7 +88,7 @@ function optional<Value>(
   return value === undefined ? undefined : read(value, where)
 }
 
-function readRoute([item, where]: readonly [unknown, string]): [string, RouteChange] {
+function readRoute([item, where]: readonly [unknown, string]): [string, RouteEdit] {
   const route = object(item, where)
   const options = optional(route.options, `${where}.options`, object)
   if (options) {
@@ -103,7 +102,7 @@ function readRoute([item, where]: readonly [unknown, string]): [string, RouteCha
   return [text(route.id, `${where}.id`), { options }]
 }
 
-function readPlugin([item, where]: readonly [unknown, string]): [string, PluginChange] {
+function readPlugin([item, where]: readonly [unknown, string]): [string, PluginVersions] {
   const { name, added, versions, traffic, over } = object(item, where)
   const read = list(versions, `${where}.versions`).map(readVersion)
   const shares = list(traffic, `${where}.traffic`).map(([share, at]) => {

@@ -1,5 +1,4 @@
-import type { ChangeRecord } from './change-record.ts'
-import type { Changer, MakeWanted, Wanted } from './changer.ts'
+import { type Attempt, type Deployments, reload } from './deployments.ts'
 
 /** How often files are looked at. */
 const LOOK_MS = 200
@@ -16,21 +15,20 @@ const PATIENCE_MS = 1_000
  *
  * @returns Ends it.
  */
-export function watchFiles<Made extends Wanted>(changer: Changer<Made>, make: MakeWanted<Made>): () => void {
+export function watchFiles(deployments: Deployments): () => void {
   let timer: NodeJS.Timeout | undefined
   let isEnded = false
-  let failed: { record: ChangeRecord; at: number } | undefined
+  let failed: { attempt: Attempt; at: number } | undefined
 
   const look = async () => {
     const begun = performance.now()
-    const isChanged = changer.files.changed().length > 0
+    const isChanged = deployments.files.changed().length > 0
     const tookMs = performance.now() - begun
     if (isChanged) {
-      const record = await changer.tryChange('files', make)
-      failed = record.ok ? undefined : { record, at: performance.now() }
-      if (record.ok) changer.report(record)
+      const attempt = await deployments.attempt(reload, 'files', { isOfFiles: true })
+      failed = attempt.deployment ? undefined : { attempt, at: performance.now() }
     } else if (failed && performance.now() - failed.at >= PATIENCE_MS) {
-      if (!isEnded) changer.report(failed.record)
+      if (!isEnded) deployments.report(failed.attempt)
       failed = undefined
     }
     if (!isEnded) timer = setTimeout(look, Math.max(LOOK_MS, tookMs / SHARE))

@@ -28,8 +28,8 @@ export type WasmServeOptions = WithRoutes<WasmServeData, RouteOptions>
 /** Options of the server. */
 export type ServerOptions = WithRoutes<ServerData, RouteOptions>
 
-/** Options of {@link createServer}: those of the server, without what is for the command. */
-export type CreateServerOptions = Omit<ServerOptions, keyof typeof FOR_COMMAND>
+/** Options of {@link createServer}: with `admin`, `adminToken` has to be given. */
+export type CreateServerOptions = ServerOptions
 
 /** JSON Schema knows no functions. */
 type WithCode<Route> = {
@@ -86,43 +86,32 @@ export function checkServerOptions(options: unknown): CheckedServerOptions {
 /**
  * Checks the options of {@link createServer}; the caller's object is not changed.
  *
- * @throws {@link OptionsError} listing every problem, also options that only the command has.
+ * @throws {@link OptionsError} listing every problem, also options that would be without effect.
  */
 export function checkCreateServerOptions(options: unknown): CheckedServerOptions {
+  const { admin, adminToken } = { ...(options as Partial<ServerOptions> | undefined) }
   const given = Object.entries({ ...(options as object | undefined) })
   const found = given.flatMap(([name, value]) =>
-    value !== undefined && Object.hasOwn(FOR_COMMAND, name)
-      ? [{ ...problemAt([name], FOR_COMMAND[name as keyof typeof FOR_COMMAND]), ofKey: true }]
+    value !== undefined && admin === undefined && OF_ADMIN.has(name)
+      ? [{ ...problemAt([name], 'has no effect without the option admin'), ofKey: true }]
       : [],
   )
+  if (admin !== undefined && adminToken === undefined)
+    found.push({
+      ...problemAt(['adminToken'], 'is missing: nobody would see one that is made'),
+      ofKey: false,
+    })
   if (found.length === 0) return checkServerOptions(options)
   try {
-    checkServerOptions(Object.fromEntries(given.filter(([name]) => !Object.hasOwn(FOR_COMMAND, name))))
+    checkServerOptions(options)
   } catch (error) {
     if (error instanceof OptionsError) found.push(...problemsOf(error))
   }
   throw optionsError(found)
 }
 
-const LISTEN = 'has no effect in createServer, which does not listen: give it to app.listen()'
-const ADMIN = 'has no effect in createServer, which opens no admin listener: use the command'
-const DRAIN = 'has no effect in createServer: app.close() waits for the requests in flight'
-
-/** Options that {@link createServer} could only ignore, and what to do instead. */
-const FOR_COMMAND = {
-  host: LISTEN,
-  port: LISTEN,
-  socket: LISTEN,
-  reusePort: LISTEN,
-  admin: ADMIN,
-  adminToken: ADMIN,
-  adminHosts: ADMIN,
-  state: ADMIN,
-  uploadLimit: ADMIN,
-  watch: 'has no effect in createServer, which does not watch files: use the command',
-  drainMs: DRAIN,
-  graceMs: DRAIN,
-} as const satisfies Partial<Record<keyof ServerOptions, string>>
+/** Options of the admin listener. */
+const OF_ADMIN: ReadonlySet<string> = new Set(['adminToken', 'adminHosts', 'uploadLimit'])
 
 /**
  * Checks how plug-ins are to be loaded.

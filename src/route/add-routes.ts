@@ -4,6 +4,7 @@ import { RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
 import type { CallHooks } from '../options/call-hooks.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
+import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { constraintsOf, methodsOfAll, refuseConflicts } from '../options/routes-table.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { Pace } from '../platform/paced.ts'
@@ -14,7 +15,7 @@ import { addMethodGuards } from './method-guard.ts'
 import type { OpenRoute } from './open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
 import { type RunCall, runCalls, serveRoute } from './route.ts'
-import type { RoutePool } from './route-pool.ts'
+import type { RouteHandler, RoutePool } from './route-pool.ts'
 import '../platform/tick-shape.ts'
 
 /**
@@ -44,21 +45,29 @@ export async function addRoutes(
   app.addHook('onClose', () => opened.close())
   const pace = new Pace(() => app.after()) // what Fastify has put off
   const methods = methodsOfAll(routes, app.supportedMethods)
-  for (const versions of opened.routes) {
-    addRoute(app, versions, opened.pool, methods(versions.live.options), options)
+  for (const [index, versions] of opened.routes.entries()) {
+    const { live, next } = versions
+    const route = live.options
+    const own = methods(route)
+    const instances = [live.instances, ...(next ? [next.route.instances] : [])]
+    const handler = opened.pool.handlerOf(routes[index] ?? route, instances, `${app.prefix} ${own}`, () =>
+      handlerOf(app, versions, opened.pool, own, options),
+    )
+    addRoute(app, route, handler, own, options)
     await pace.step()
   }
   await addMethodGuards(app, routes)
   return opened.kept
 }
 
-function addRoute(
+/** What answers a route of these versions. */
+function handlerOf(
   app: FastifyInstance,
   versions: OpenVersions,
   pool: RoutePool,
   methods: string[],
-  given: CallHooks & Pick<VersionedOptions, 'isOwnApp' | 'isUnwatched'>,
-): void {
+  given: CallHooks & Pick<VersionedOptions, 'isUnwatched'>,
+): RouteHandler {
   const { live, next } = versions
   const { options, plugin, exportName, runtime, engine } = live
   const { url, host, bodyLimit, description, timing } = options
@@ -96,6 +105,16 @@ function addRoute(
   const countedRunOf = (version: OpenRoute) => runOf(version, pool.countsOf(version))
   // Where calls are not split, nothing stands between a route and its instances.
   const run = next ? splitCalls(countedRunOf(live), countedRunOf(next.route), next.percent) : runOf(live)
+  return { config, handler: serveRoute(run, bodyLimit) }
+}
+
+function addRoute(
+  app: FastifyInstance,
+  { url, host, bodyLimit, headers, timing }: ResolvedRoute,
+  { config, handler }: RouteHandler,
+  methods: string[],
+  given: Pick<VersionedOptions, 'isOwnApp'>,
+): void {
   try {
     app.route({
       method: [...methods],
@@ -104,9 +123,9 @@ function addRoute(
       bodyLimit,
       config: { wasmServe: config },
       exposeHeadRoute: false, // it is among the methods
-      onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(options.headers)],
+      onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
       ...(timing && { onSend: addServerTiming }),
-      handler: serveRoute(run, bodyLimit),
+      handler,
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })

@@ -1,6 +1,8 @@
+import type { RouteHandlerMethod } from 'fastify'
 import type { VersionCounts } from '../observe/observe.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
+import type { ServedRoute } from '../options/served-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { START } from '../plugin/start.ts'
 import type { OpenRoute } from './open-route.ts'
@@ -14,6 +16,7 @@ export class RoutePool {
   readonly shared: Shared
   readonly #entries = new Map<string, Entry>()
   readonly #counts = new WeakMap<OpenRoute['instances'], VersionCounts>()
+  readonly #handlers = new WeakMap<object, KnownHandler>()
 
   constructor(...of: Parameters<typeof openShared>) {
     this.shared = openShared(...of)
@@ -37,6 +40,25 @@ export class RoutePool {
     const counts = this.#counts.get(instances) ?? { calls: 0, failures: 0 }
     this.#counts.set(instances, counts)
     return counts
+  }
+
+  /**
+   * What answers a route: what was made before for the same options, as one object, and the same instances.
+   *
+   * @param place - Where it answers, as far as that depends on other routes.
+   */
+  handlerOf(
+    options: object,
+    instances: readonly OpenRoute['instances'][],
+    place: string,
+    make: () => RouteHandler,
+  ): RouteHandler {
+    const known = this.#handlers.get(options)
+    const isSame = instances.every((each, index) => each === known?.instances[index])
+    if (known && isSame && known.place === place) return known.made
+    const made = make()
+    this.#handlers.set(options, { made, place, instances })
+    return made
   }
 
   /** Not before all was given back: guests use what is shared to their end. */
@@ -63,6 +85,18 @@ export class RoutePool {
       },
     }
   }
+}
+
+/** What answers a route, and what tells of it. */
+export interface RouteHandler {
+  readonly config: ServedRoute
+  readonly handler: RouteHandlerMethod
+}
+
+interface KnownHandler {
+  readonly made: RouteHandler
+  readonly place: string
+  readonly instances: readonly OpenRoute['instances'][]
 }
 
 interface Entry {

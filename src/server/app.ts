@@ -97,7 +97,9 @@ export async function createApp(
  * What Fastify compiles the schemas of routes with takes as long to load as the rest of Fastify, and is loaded at once
  * unless there is something else. Nothing here has a schema, and nobody can add a route to an app that is ready.
  */
-const NO_SCHEMAS = { compilersFactory: { buildValidator: refuseSchemas, buildSerializer: refuseSchemas } }
+export const NO_SCHEMAS = {
+  compilersFactory: { buildValidator: refuseSchemas, buildSerializer: refuseSchemas },
+}
 
 function refuseSchemas(): never {
   throw new Error('no route of this server may have a schema')

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { endCalls } from '../engine/end-calls.ts'
@@ -10,10 +10,13 @@ import { listenAt, urlOf } from './listen.ts'
 /** How long instances may take to close once the last connection has ended. */
 const CLOSE_MS = 500
 
-/** A server that listens. It owns the sockets; the Fastify app behind them can be replaced. */
-export interface RunningServer {
-  /** Where it listens: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
-  readonly url: string
+/** Sockets, with a Fastify app behind them that can be replaced. */
+export interface AppServer {
+  /** To listen with. */
+  readonly http: Server
+
+  /** Another one, for another address. */
+  addHttp(): Server
 
   /**
    * Puts another app in the place of the present one: the next request goes there. What the old one has begun ends
@@ -26,6 +29,15 @@ export interface RunningServer {
    * closes and what is in flight ends. What has not ended after `graceMs` is cut off, and the log says so.
    */
   drain(): Promise<void>
+
+  /** Closes the app, and those that still end what they have begun: to be called when the sockets are closed. */
+  closeApps(): Promise<void>
+}
+
+/** A server that listens. */
+export interface RunningServer extends Omit<AppServer, 'http' | 'addHttp' | 'closeApps'> {
+  /** Where it listens: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
+  readonly url: string
 }
 
 /**
@@ -39,31 +51,62 @@ export async function startServer(
   app: FastifyInstance,
   log: FastifyBaseLogger,
 ): Promise<RunningServer> {
-  let current = app
-  const drain = new Drain((request, response) => current.routing(request, response))
-  const { server, connections, http2 } = createHttpServer(options, drain.handle, log)
+  const { http, replace, drain } = openServer(options, app, log)
   try {
-    await listenAt(server, options, '--port')
+    await listenAt(http, options, '--port')
   } catch (error) {
     await app.close()
     throw error
   }
+  return { url: urlOf(http, options.tls ? 'https' : 'http'), replace, drain }
+}
+
+/**
+ * Makes a server that does not listen yet.
+ *
+ * @param app - As for {@link startServer}.
+ * @param end - Ends the calls that have not ended after `graceMs`. Default: all of the process.
+ */
+export function openServer(
+  options: CheckedServerOptions,
+  app: FastifyInstance,
+  log: FastifyBaseLogger,
+  end: () => void = endCalls,
+): AppServer {
+  let current = app
+  const open = () => {
+    const drain = new Drain((request, response) => current.routing(request, response))
+    return { drain, ...createHttpServer(options, drain.handle, log) }
+  }
+  const first = open()
+  const all = [first]
 
   /** Those that still end what they have begun. */
   const replaced = new Set<Promise<unknown>>()
+  const closeApps = async () => {
+    await Promise.all([current.close(), ...replaced])
+  }
 
-  const end = async () => {
-    const cut = await drain.run({ server, connections, http2 }, options, endCalls)
+  const drainAll = async () => {
+    const listening = all.filter(({ server }) => server.listening)
+    const cuts = await Promise.all(listening.map(({ drain, ...sockets }) => drain.run(sockets, options, end)))
+    const cut = cuts.reduce((sum, count) => sum + count, 0)
     if (cut > 0)
       log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
     // A guest that waits for a host function may do so for ever; nobody waits for it now.
-    const closed = Promise.all([current.close(), ...replaced])
-    await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
+    await Promise.race([closeApps(), sleep(CLOSE_MS, undefined, { ref: false })])
   }
   let ended: Promise<void> | undefined
 
   return {
-    url: urlOf(server, options.tls ? 'https' : 'http'),
+    http: first.server,
+    closeApps,
+
+    addHttp() {
+      const more = open()
+      all.push(more)
+      return more.server
+    },
 
     async replace(next) {
       if (ended) return next.close()
@@ -71,7 +114,8 @@ export async function startServer(
       current = next
       const end = async () => {
         // A body may still be on its way to the old app.
-        await Promise.all([...[...connections.values()].map(over), http2?.over()])
+        const responses = all.flatMap(({ connections }) => [...connections.values()])
+        await Promise.all([...responses.map(over), ...all.map(({ http2 }) => http2?.over())])
         await old.close()
       }
       const closed = end()
@@ -80,7 +124,7 @@ export async function startServer(
     },
 
     drain() {
-      ended ??= end()
+      ended ??= drainAll()
       return ended
     },
   }

@@ -1,6 +1,5 @@
 import Fastify from 'fastify'
 import { expect, test, vi } from 'vitest'
-import type { MakeWanted, Wanted } from '../../src/deploy/changer.ts'
 import { WorkerThread } from '../../src/engine/workers/thread.ts'
 import { ChangeRefusedError } from '../../src/errors/errors.ts'
 import { openLog } from '../../src/observe/log/log.ts'
@@ -9,7 +8,7 @@ import { checkServerOptions, type RouteOptions } from '../../src/options/options
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { openRoutes } from '../../src/route/open-routes.ts'
 import { RoutePool } from '../../src/route/route-pool.ts'
-import { changing, wanted } from '../support/change.ts'
+import { changing } from '../support/change.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 import { open, post } from '../support/socket.ts'
 
@@ -18,7 +17,7 @@ const UPPER: RouteOptions = { plugin: guest('upper') }
 
 test('what does not change keeps its instance, with its memory and variables; what does begins anew', async () => {
   const count = { plugin: guest('count'), function: 'count' }
-  const { changer, post } = await changing([
+  const { attempt, to, post } = await changing([
     { ...count, url: '/a' },
     { ...count, url: '/b' },
   ])
@@ -29,18 +28,18 @@ test('what does not change keeps its instance, with its memory and variables; wh
     { ...count, url: '/b', config: { changed: 'yes' } },
     { ...ECHO, url: '/new' },
   ]
-  expect(await changer.tryChange('test', wanted(next))).toMatchObject({ ok: true, routes: 3, kept: 1 })
+  expect(await attempt(to(next))).toMatchObject({ ok: true, routes: 3, kept: 1 })
   expect((await post('/a', '')).body).toBe('2')
   expect((await post('/b', '')).body).toBe('1')
   expect((await post('/new', 'x')).body).toBe('x')
-  expect((await changer.tryChange('test', wanted([{ ...count, url: '/a' }]))).kept).toBe(1)
+  expect((await attempt(to([{ ...count, url: '/a' }]))).kept).toBe(1)
   expect((await post('/a', '')).body).toBe('3')
   expect((await post('/b', '')).status).toBe(404)
 })
 
 test('instances that are kept answer by the new options of HTTP', async () => {
   const route = { ...ECHO, headers: { 'x-version': 'one' }, bodyLimit: 1_000 }
-  const { changer, url } = await changing([route])
+  const { deployments, attempt, to, url } = await changing([route])
   const next = {
     ...route,
     headers: { 'x-version': 'two' },
@@ -48,8 +47,8 @@ test('instances that are kept answer by the new options of HTTP', async () => {
     bodyLimit: 3,
     contract: 'http',
   }
-  expect(await changer.tryChange('test', wanted([next as RouteOptions]))).toMatchObject({ ok: true, kept: 1 })
-  expect(changer.live.routes).toMatchObject([{ description: 'two', contract: 'http' }])
+  expect(await attempt(to([next as RouteOptions]))).toMatchObject({ ok: true, kept: 1 })
+  expect(deployments.current.served).toMatchObject([{ description: 'two', contract: 'http' }])
   const ask = (body: string) => fetch(url, { method: 'POST', body })
   const answers = [await ask('abc'), await ask('abcd')]
   expect(answers.map(({ status }) => status)).toEqual([502, 413]) // what it says back is no answer of this contract
@@ -59,10 +58,10 @@ test('instances that are kept answer by the new options of HTTP', async () => {
 test('variables that a plug-in shares outlive a change', async () => {
   const zoo = { plugin: guest('hostile-host'), vars: 'shared' } as const
   const get = { ...zoo, url: '/get', function: 'var' }
-  const { changer, post } = await changing([get, { ...zoo, url: '/set', function: 'set' }])
+  const { attempt, to, post } = await changing([get, { ...zoo, url: '/set', function: 'set' }])
   await post('/set', 'name')
   const route = { ...get, config: { makes: 'another instance' } }
-  expect(await changer.tryChange('test', wanted([route]))).toMatchObject({ ok: true, kept: 0 })
+  expect(await attempt(to([route]))).toMatchObject({ ok: true, kept: 0 })
   expect((await post('/get', 'name')).body).toBe('name')
 })
 
@@ -113,10 +112,9 @@ test.each([
     'WASM_SERVE_INSTANCE_START_FAILED',
   ],
 ])('a plug-in that %s changes nothing', async (_, route, code) => {
-  const { changer, post } = await changing([ECHO])
-  const record = await changer.tryChange(
-    'test',
-    wanted([
+  const { attempt, to, post } = await changing([ECHO])
+  const record = await attempt(
+    to([
       { ...UPPER, url: '/b' },
       { url: '/a', ...route },
     ]),
@@ -127,26 +125,26 @@ test.each([
 })
 
 test('a change is told on to who asked, and to the operator', async () => {
-  const { changer } = await changing([ECHO])
-  await expect(changer.change('test', wanted([{ plugin: 'absent.wasm' }]))).rejects.toMatchObject({
+  const { deployments, to } = await changing([ECHO])
+  await expect(deployments.apply(to([{ plugin: 'absent.wasm' }]), 'test')).rejects.toMatchObject({
     code: 'WASM_SERVE_PLUGIN_UNREADABLE',
   })
-  await changer.change('again', wanted([UPPER]))
-  expect(changer.log).toMatchObject({ applied: 1, refused: 1 })
-  expect(changer.log.records).toMatchObject([
+  await deployments.apply(to([UPPER]), 'again')
+  expect(deployments.log).toMatchObject({ applied: 1, refused: 1 })
+  expect(deployments.log.records).toMatchObject([
     { reason: 'again', ok: true, revision: 2 },
     { reason: 'test', ok: false, revision: 1 },
   ])
 })
 
 test('a request that has begun ends on what was there, which is closed afterwards', async () => {
-  const { changer, port } = await changing([UPPER])
+  const { attempt, to, port } = await changing([UPPER])
   const client = await open(port)
   client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n')
   expect((await client.answer())?.status).toBe(100)
   client.send('abc')
-  expect(await changer.tryChange('test', wanted([ECHO]))).toMatchObject({ ok: true })
-  expect(await changer.tryChange('test', wanted([{ ...ECHO, url: '/elsewhere' }]))).toMatchObject({
+  expect(await attempt(to([ECHO]))).toMatchObject({ ok: true })
+  expect(await attempt(to([{ ...ECHO, url: '/elsewhere' }]))).toMatchObject({
     ok: true,
   })
   client.send('def')
@@ -156,60 +154,57 @@ test('a request that has begun ends on what was there, which is closed afterward
 })
 
 test('a change while the server ends is refused, and holds nothing up', async () => {
-  const { changer, server } = await changing([ECHO])
-  const late = changer.tryChange('late', async (onFile) => {
+  const { deployments, attempt, to, server } = await changing([ECHO])
+  const late = attempt(async (now, reread) => {
     await server.drain()
-    return wanted([UPPER])(onFile)
+    return to([UPPER])(now, reread)
   })
-  const after = changer.tryChange('after', wanted([UPPER]))
-  changer.refuse()
+  const after = attempt(to([UPPER]))
+  deployments.refuse()
   const refused = { ok: false, error: { code: 'WASM_SERVE_CHANGE_REFUSED' } }
   expect([await late, await after]).toMatchObject([refused, refused])
 })
 
 test('an app that is put in the place of another while the server ends is closed', async () => {
-  const { changer, server } = await changing([ECHO])
+  const { deployments, server } = await changing([ECHO])
   const ended = server.drain()
-  const { app } = changer.live
+  const { app } = deployments.current
   await server.replace(app)
   await ended
   await expect(app.inject('/')).rejects.toThrow()
 })
 
 test('options of the sockets stay as they were, and the record says so', async () => {
-  const { changer, post } = await changing([ECHO])
-  const record = await changer.tryChange(
-    'test',
-    wanted([UPPER], { maxConnections: 7, keepAliveTimeoutMs: 9 }),
-  )
+  const { deployments, attempt, to, post } = await changing([ECHO])
+  const record = await attempt(to([UPPER], { maxConnections: 7, keepAliveTimeoutMs: 9 }))
   expect(record.warnings).toEqual([
     'changed options that count from the next start: maxConnections, keepAliveTimeoutMs',
   ])
-  expect(changer.live.wanted.options.maxConnections).toBe(7)
+  expect(deployments.current.options.maxConnections).toBe(7)
   expect((await post('/', 'abc')).body).toBe('ABC')
 })
 
 test('a plug-in may have more memory than any had at the start', async () => {
-  const { changer } = await changing([{ ...ECHO, memoryMax: 16 }])
-  expect(await changer.tryChange('test', wanted([{ ...ECHO, memoryMax: 4_000 }]))).toMatchObject({ ok: true })
+  const { attempt, to } = await changing([{ ...ECHO, memoryMax: 16 }])
+  expect(await attempt(to([{ ...ECHO, memoryMax: 4_000 }]))).toMatchObject({ ok: true })
 })
 
 test('a plug-in that never answers its smoke request costs nobody else anything', async () => {
-  const { changer, post } = await changing([ECHO])
+  const { attempt, to, post } = await changing([ECHO])
   const loop = { plugin: guest('loop'), timeoutMs: 300, smoke: {} }
   let isOver = false
-  const stuck = changer.tryChange('test', wanted([loop])).finally(() => (isOver = true))
+  const stuck = attempt(to([loop])).finally(() => (isOver = true))
   while (!isOver) expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
   expect(await stuck).toMatchObject({ ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } })
 })
 
 test('a change that nobody wants any more is ended while it is tried, and the next is made', async () => {
-  const { changer, post } = await changing([ECHO])
+  const { deployments, to, post } = await changing([ECHO])
   const gone = new AbortController()
   const reason = new ChangeRefusedError('the client has gone')
-  const hanging = wanted([{ plugin: guest('start-loop'), startTimeoutMs: 600_000 }])
-  const change = changer.change('test', hanging, gone.signal)
-  const late = changer.change('late', wanted([UPPER]), gone.signal)
+  const hanging = to([{ plugin: guest('start-loop'), startTimeoutMs: 600_000 }])
+  const change = deployments.apply(hanging, 'test', { signal: gone.signal })
+  const late = deployments.apply(to([UPPER]), 'late', { signal: gone.signal })
   const ended = Promise.allSettled([change, late])
   setImmediate(() => gone.abort(reason))
   expect(await ended).toEqual([
@@ -217,19 +212,19 @@ test('a change that nobody wants any more is ended while it is tried, and the ne
     { status: 'rejected', reason },
   ])
   expect(await post('/', 'abc')).toEqual({ status: 200, body: 'abc' })
-  expect(await changer.change('test', wanted([UPPER]))).toMatchObject({ ok: true, revision: 2 })
+  expect(await deployments.apply(to([UPPER]), 'test')).toMatchObject({ revision: 2, record: { ok: true } })
 })
 
 test('a server that ends does not wait for a plug-in that is tried', async () => {
-  const { changer, server } = await changing([ECHO])
-  const stuck = changer.tryChange('test', wanted([{ plugin: guest('start-loop'), startTimeoutMs: 600_000 }]))
-  changer.refuse()
+  const { deployments, attempt, to, server } = await changing([ECHO])
+  const stuck = attempt(to([{ plugin: guest('start-loop'), startTimeoutMs: 600_000 }]))
+  deployments.refuse()
   expect(await stuck).toMatchObject({ ok: false, error: { code: 'WASM_SERVE_CHANGE_REFUSED' } })
   await server.drain()
 })
 
 test('a plug-in of many functions is tried once, and once for each way in which it starts', async () => {
-  const { changer } = await changing([ECHO])
+  const { attempt, to } = await changing([ECHO])
   const threads = vi.spyOn(WorkerThread.prototype, 'end')
   try {
     const plugin = guest('several')
@@ -237,7 +232,7 @@ test('a plug-in of many functions is tried once, and once for each way in which 
       { plugin, function: name, url: `/${index}` },
       { plugin, function: name, url: `/${index}/configured`, config: { a: 'b' } },
     ])
-    expect(await changer.change('test', wanted(routes))).toMatchObject({ ok: true, routes: 6 })
+    expect(await attempt(to(routes))).toMatchObject({ ok: true, routes: 6 })
     expect(threads).toHaveBeenCalledTimes(2)
   } finally {
     threads.mockRestore()
@@ -245,21 +240,16 @@ test('a plug-in of many functions is tried once, and once for each way in which 
 })
 
 test('a file that has changed is not taken for tried when a change fails that has nothing to do with it', async () => {
-  const { changer } = await changing([ECHO])
+  const { deployments, attempt, to } = await changing([ECHO])
   const path = file('watched.wasm', guestBytes('echo'))
-  const reads = (more: MakeWanted<Wanted>): MakeWanted<Wanted> => {
-    return async (onFile) => {
-      onFile(path)
-      return more(onFile)
-    }
-  }
-  await changer.tryChange('files', reads(wanted([ECHO])))
-  expect(changer.files.changed()).toEqual([])
+  const files = { isOfFiles: true }
+  const failing = to([{ plugin: path }, { url: '/b', plugin: 'absent.wasm' }])
+  await attempt(to([{ plugin: path }]), files)
+  expect(deployments.files.changed()).toEqual([])
   file('watched.wasm', guestBytes('upper'))
-  expect(changer.files.changed()).toEqual([path])
-  const failing = reads(wanted([{ plugin: 'absent.wasm' }]))
-  await expect(changer.change('API', failing)).rejects.toThrow()
-  expect(changer.files.changed()).toEqual([path])
-  expect(await changer.tryChange('files', failing)).toMatchObject({ ok: false })
-  expect(changer.files.changed()).toEqual([]) // else it would be tried again and again
+  expect(deployments.files.changed()).toEqual([path])
+  await expect(deployments.apply(failing, 'API')).rejects.toThrow()
+  expect(deployments.files.changed()).toEqual([path])
+  expect(await attempt(failing, files)).toMatchObject({ ok: false })
+  expect(deployments.files.changed()).toEqual([]) // else it would be tried again and again
 })

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { type Admin, openAdmin } from '../../src/admin/admin.ts'
-import type { Served } from '../../src/admin/served.ts'
+import type { ServerView } from '../../src/admin/feature.ts'
 import { startAdmin } from '../../src/admin/start-admin.ts'
 import { openLog } from '../../src/observe/log/log.ts'
 import { RecentLines } from '../../src/observe/log/recent-lines.ts'
@@ -17,14 +17,14 @@ export const AUTHORIZED = { authorization: `Bearer ${TOKEN}` }
 
 /** An admin listener on a free port of the loopback interface, which tells of nothing real; closed when the test ends. */
 export async function listenAdmin(
-  served: Partial<Served> = {},
+  served: Partial<ServerView> = {},
   server: Partial<ServerOptions> = {},
   log = openLog('silent'),
 ): Promise<Admin & { port: number }> {
   const options = checkServerOptions({ routes: [{ plugin: 'none.wasm' }], ...server })
   const { admin: address = '127.0.0.1:0' } = options
   const meters = new Meters()
-  const told: Served = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
+  const told: ServerView = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
   const admin = await openAdmin(
     { address, token: TOKEN, server: options },
     { served: told, meters, log, lines: new RecentLines(), options },
@@ -41,9 +41,16 @@ export async function listenBoth(
 ): Promise<RunningServer & { adminUrl: string }> {
   const own = { stallMs: 0, drainMs: 0, graceMs: 100, port: 0, adminToken: TOKEN }
   const options = checkServerOptions({ ...own, ...server, routes })
-  const admin = await startAdmin('127.0.0.1:0', options, log)
-  const { app, routes: served } = await createApp({ ...options, meters: admin.meters }, log)
-  const running = admin.follow(await startServer(options, app, log), () => served)
-  onTestFinished(() => running.drain())
-  return { ...running, adminUrl: admin.url }
+  const meters = new Meters()
+  const admin = await startAdmin('127.0.0.1:0', options, { log, meters })
+  const { app, routes: served } = await createApp({ ...options, meters }, log)
+  const running = await startServer(options, app, log)
+  admin.show({ url: running.url, routes: served })
+  const drain = async () => {
+    admin.showEnd()
+    await running.drain()
+    await admin.close()
+  }
+  onTestFinished(drain)
+  return { ...running, drain, adminUrl: admin.url }
 }

@@ -1,4 +1,5 @@
-import { Changer } from '../../lib/deploy/changer.js'
+import { programConfiguration } from '../../lib/deploy/configuration.js'
+import { openDeployments } from '../../lib/deploy/start.js'
 import { openLog } from '../../lib/observe/log/log.js'
 import { checkServerOptions } from '../../lib/options/options.js'
 import { createApp } from '../../lib/server/app.js'
@@ -12,9 +13,14 @@ import { endWithSignals } from '../../lib/server/shutdown.js'
 
 const log = openLog('silent')
 const checked = checkServerOptions(JSON.parse(process.argv[2]))
-const changer = await Changer.open(wantedOf(checked), () => ({ log }))
-const server = await startServer(checked, changer.live.app, log)
-changer.follow(server)
+let wanted = checked
+const source = {
+  ...programConfiguration(checked),
+  read: (reading) => programConfiguration(wanted).read(reading),
+}
+const deployments = await openDeployments(source, () => ({ log }))
+const server = await startServer(checked, deployments.current.app, log)
+deployments.follow(server)
 endWithSignals(server, checked, log)
 
 const warnings = []
@@ -37,14 +43,12 @@ async function replaceBy(options) {
   }
 }
 
-/** Makes what a changer serves. */
-function wantedOf(options) {
-  return async () => ({ options, pages: 0 })
-}
-
-function changeTo(options) {
-  const wanted = checkServerOptions({ ...checked, ...options })
-  return changer.tryChange('test', wantedOf(wanted))
+async function changeTo(options) {
+  const { record } = await deployments.attempt((_now, reread) => {
+    wanted = checkServerOptions({ ...checked, ...options })
+    return reread()
+  }, 'test')
+  return record
 }
 
 /** What is held when there is nothing to do: memory, after all garbage is gone, and what keeps the event loop alive. */

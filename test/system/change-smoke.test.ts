@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import type { RouteOptions } from '../../src/options/options.ts'
-import { changing, wanted } from '../support/change.ts'
+import { changing } from '../support/change.ts'
 import { guest } from '../support/guest.ts'
 
 const ECHO: RouteOptions = { plugin: guest('echo') }
 
 test('instances that are kept have to answer a smoke request that is new, or asked in another way', async () => {
-  const { changer, post } = await changing([ECHO])
-  const attempt = (route: Partial<RouteOptions>) => changer.tryChange('test', wanted([{ ...ECHO, ...route }]))
+  const { attempt: change, to, post } = await changing([ECHO])
+  const attempt = (route: Partial<RouteOptions>) => change(to([{ ...ECHO, ...route }]))
   const refused = { ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } }
   expect(await attempt({ smoke: { body: 'abc', answer: 'ABC' } })).toMatchObject(refused)
   const smoke = { body: 'abc', answer: 'abc' }
@@ -21,10 +21,10 @@ test('instances that are kept have to answer a smoke request that is new, or ask
 })
 
 test('changes come one after the other, in the order in which they were asked for', async () => {
-  const { changer, post } = await changing([ECHO])
+  const { attempt, to, post } = await changing([ECHO])
   const plugins = ['upper', 'echo', 'absent', 'upper', 'echo', 'upper']
   const all = plugins.map((name) =>
-    changer.tryChange(name, wanted([{ plugin: name === 'absent' ? 'absent.wasm' : guest(name) }])),
+    attempt(to([{ plugin: name === 'absent' ? 'absent.wasm' : guest(name) }])),
   )
   expect((await Promise.all(all)).map(({ revision, ok }) => [revision, ok])).toEqual([
     [2, true],
@@ -41,12 +41,12 @@ test.each([
   ['inline', {}],
   ['workers', { workers: 1 }],
 ] as const)('a smoke request decides whether a plug-in goes live (%s)', async (_, engine) => {
-  const { changer, post } = await changing([ECHO])
+  const { attempt, to, post } = await changing([ECHO])
   const change = (
     name: string,
     smoke: NonNullable<RouteOptions['smoke']>,
     more: Partial<RouteOptions> = {},
-  ) => changer.tryChange('test', wanted([{ plugin: guest(name), ...engine, ...more, smoke }]))
+  ) => attempt(to([{ plugin: guest(name), ...engine, ...more, smoke }]))
   const refused = { ok: false, error: { code: 'WASM_SERVE_SMOKE_FAILED' } }
   expect(await change('upper', { body: 'abc', answer: 'abc' })).toMatchObject(refused)
   expect(await change('upper', { body: 'abc', status: 409 })).toMatchObject(refused)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { RouteOptions } from '../../src/options/options.ts'
-import { changing, wanted } from '../support/change.ts'
+import { changing } from '../support/change.ts'
 import { guest } from '../support/guest.ts'
 import { startLoad } from '../support/load.ts'
 import { startServerProcess } from '../support/serve-process.ts'
@@ -16,7 +16,7 @@ for (const [name, engine] of [
     `50 changes under load cost no request, and no answer is wrong (${name})`,
     { timeout: 120_000 },
     async () => {
-      const { changer, url } = await changing([{ ...ECHO, ...engine }])
+      const { attempt, to, url } = await changing([{ ...ECHO, ...engine }])
       const load = startLoad({
         url: `${url}/`,
         connections: 30,
@@ -25,10 +25,7 @@ for (const [name, engine] of [
       })
       for (let change = 0; change < 50; change++) {
         const next = change % 2 === 0 ? UPPER : ECHO
-        const [record] = await Promise.all([
-          changer.tryChange('test', wanted([{ ...next, ...engine }])),
-          load.answered(30),
-        ])
+        const [record] = await Promise.all([attempt(to([{ ...next, ...engine }])), load.answered(30)])
         expect(record).toMatchObject({ ok: true, revision: change + 2, routes: 1 })
       }
       await load.answered(100)

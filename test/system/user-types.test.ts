@@ -71,7 +71,7 @@ test('the published types of options are those of the schemas', { timeout: TIMEO
   writeFileSync(
     join(folder, 'options.ts'),
     `import type * as Source from '${join(ROOT, 'src/options/options-schema.ts')}'
-import type * as Published from '${join(folder, 'node_modules/wasm-serve/dist/config/options-schema.d.ts')}'
+import type * as Published from '${join(folder, 'node_modules/wasm-serve/dist/options/options-schema.d.ts')}'
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : 'the source lacks something') : 'the source has more'
 ${lines.join('\n')}
 `,

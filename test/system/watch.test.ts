@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { watchFiles } from '../../src/deploy/watch.ts'
-import { changing, wanted } from '../support/change.ts'
+import { changing } from '../support/change.ts'
 import { start } from '../support/cli.ts'
 import { file, guestBytes } from '../support/guest.ts'
 
@@ -21,18 +21,13 @@ async function ask(url: string, body = 'abc') {
 test('watched files are served when they have changed, and not before they are whole', async () => {
   const whole = guestBytes('upper')
   const path = file('watched.wasm', guestBytes('echo'))
-  const make = async (onFile: (path: string) => void) => {
-    onFile(path)
-    return wanted([{ plugin: path }])(onFile)
-  }
-  const { changer, post } = await changing([{ plugin: path }])
-  await changer.tryChange('test', make)
-  const stop = watchFiles(changer, make)
+  const { deployments, post } = await changing([{ plugin: path }])
+  const stop = watchFiles(deployments)
   file('watched.wasm', whole.slice(0, 60))
-  await expect.poll(() => changer.log.refused, { timeout: 10_000 }).toBe(1)
+  await expect.poll(() => deployments.log.refused, { timeout: 10_000 }).toBe(1)
   expect((await post('/', 'abc')).body).toBe('abc')
   file('watched.wasm', whole)
-  await expect.poll(() => changer.log.applied, { timeout: 10_000 }).toBe(1)
+  await expect.poll(() => deployments.log.applied, { timeout: 10_000 }).toBe(1)
   expect((await post('/', 'abc')).body).toBe('ABC')
   stop()
 })

@@ -126,29 +126,22 @@ test.each([
   await expect(createServer({ logLevel: 'silent', ...options } as never)).rejects.toMatchObject({ code })
 })
 
-test('options of the command that createServer could only ignore are refused, each by its name', async () => {
-  const ofCommand = {
-    host: '127.0.0.1',
-    port: 0,
-    socket: '/tmp/a.sock',
-    reusePort: true,
-    admin: '9090',
-    adminToken: 'a-token-of-32-characters-or-so-12',
-    adminHosts: ['a.example'],
-    state: 'state',
-    uploadLimit: 1,
-    watch: true,
-    drainMs: 0,
-    graceMs: 0,
-  }
+test.each([
+  [
+    'without admin',
+    { adminToken: 'a-token-of-32-characters-or-so-12', adminHosts: ['a.example'], uploadLimit: 1 },
+  ],
+  ['with admin and no token', { adminToken: undefined, admin: '127.0.0.1:0' }],
+])('options that createServer could only ignore are refused, each by its name (%s)', async (_, options) => {
   const routes = [{ plugin: guest('echo'), url: 1 }]
-  const refused: unknown = await createServer({ ...ofCommand, routes } as never).catch((error) => error)
+  const refused: unknown = await createServer({ ...options, routes } as never).catch((error) => error)
   expect(refused).toMatchObject({ code: 'WASM_SERVE_OPTIONS_INVALID' })
   const problems = library.problemsOf(refused as InstanceType<typeof library.OptionsError>)
-  expect(problems.map(({ option }) => option)).toEqual([...Object.keys(ofCommand), 'routes[0].url'])
+  const names = Object.keys(options).filter((name) => name !== 'admin')
+  expect(problems.map(({ option }) => option)).toEqual([...names, 'routes[0].url'])
 })
 
-test('an option of the command that is undefined is none', async () => {
+test('an option that is undefined is none', async () => {
   const app = await createServer({
     logLevel: 'silent',
     port: undefined,

@@ -72,8 +72,12 @@ try {
   const plugin = await loadPlugin('hello.wasm', { isolation: 'fresh' })
   const server = await createServer({ ...hooks, routes: [{ plugin, isolation: 'fresh' }] })
   await server.close()
-  // @ts-expect-error: the app is listened with; only the command listens by itself
-  await createServer({ port: 0, routes: [{ plugin }] })
+  const admin = { admin: '127.0.0.1:0', adminToken: 'a-token-of-32-characters-or-so-12' }
+  const changing = await createServer({ ...admin, port: 0, watch: true, routes: [{ plugin: 'hello.wasm' }] })
+  const urls: (string | undefined)[] = [await changing.listen(), changing.adminUrl]
+  await changing.close()
+  // @ts-expect-error: a port is a number
+  await createServer({ port: `${urls.length}`, routes: [{ plugin }] })
 } catch (error) {
   if (error instanceof OptionsError) console.log(problemsOf(error).map(({ option }) => option))
 }

@@ -1,6 +1,14 @@
 import type { IncomingMessage } from 'node:http'
-import { Ajv, type ValidateFunction } from 'ajv'
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type {
+  FastifyError,
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  preValidationHookHandler,
+} from 'fastify'
+import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
+import type { Deployments } from '../../deploy/deployments.ts'
 import {
   AdminRequestError,
   ChangeRefusedError,
@@ -10,12 +18,10 @@ import {
 } from '../../errors/errors.ts'
 import { isTooLarge } from '../../route/body.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../../route/error-response.ts'
-import type { AdminRoom, RoomContext } from '../room.ts'
-import type { Served } from '../served.ts'
+import type { AdminContext, AdminFeature, ServerView } from '../feature.ts'
 import { apiDocument } from './api-document.ts'
 import { changeEndpoints } from './change-endpoints.ts'
 import { consoleEndpoints } from './console-endpoints.ts'
-import type { Control } from './control.ts'
 import { type Endpoint, entityTag, matches } from './endpoint.ts'
 import { pluginEndpoints } from './plugin-endpoints.ts'
 import { routeEndpoints } from './route-endpoints.ts'
@@ -33,24 +39,24 @@ const overview: Endpoint = {
   id: 'overview',
   summary: 'What is served, in short',
   answers: { 200: { description: 'In short.', schema: ref('Overview') } },
-  run: (_request, { changer, book }) => ({
-    revision: changer.live.revision,
-    routes: changer.live.routes.length,
-    plugins: book.changes.plugins.size,
+  run: (_request, { current: { revision, served, edits }, log: { applied, refused } }) => ({
+    revision,
+    routes: served.length,
+    plugins: edits.plugins.size,
     changed:
-      book.changes.routes.size > 0 ||
-      [...book.changes.plugins.values()].some(({ added, traffic }) => added || traffic.length > 0),
-    changes: { applied: changer.log.applied, refused: changer.log.refused },
+      edits.routes.size > 0 ||
+      [...edits.plugins.values()].some(({ added, traffic }) => added || traffic.length > 0),
+    changes: { applied, refused },
   }),
 }
 
 /** All that the API can do. */
-export function endpointsOf(context: RoomContext): readonly Endpoint[] {
+export function endpointsOf(context: AdminContext): readonly Endpoint[] {
   return [overview, ...changeEndpoints, ...pluginEndpoints, ...routeEndpoints, ...consoleEndpoints(context)]
 }
 
 /** The admin API, which shows and changes what is served, and `/openapi.json`, which describes it. */
-export const addApi: AdminRoom = (app, context) => {
+export const addApi: AdminFeature = (app, context) => {
   const { served, options } = context
   const { uploadLimit: bodyLimit } = options
   app.addContentTypeParser(BYTES, (_request: FastifyRequest, body: IncomingMessage) =>
@@ -64,10 +70,10 @@ export const addApi: AdminRoom = (app, context) => {
   for (const endpoint of all) addEndpoint(app, endpoint, served, bodyLimit, held)
   app.get('/openapi.json', () => apiDocument(all))
   app.get('/routes/openapi.json', async () => {
-    const { planned } = controlOf(served).changer.live.wanted
+    const { routes } = deploymentsOf(served).current
     const { routesDocument } = await import('../../route/openapi/routes-document.ts')
     const { readXtpSchemas } = await import('../../route/openapi/xtp-schema.ts')
-    return routesDocument(served.routes, await readXtpSchemas(planned), served.url)
+    return routesDocument(served.routes, await readXtpSchemas(routes.map(({ target }) => target)), served.url)
   })
 }
 
@@ -103,16 +109,18 @@ function holdUploads(app: FastifyInstance, bodyLimit: number): (request: Fastify
 function addEndpoint(
   app: FastifyInstance,
   endpoint: Endpoint,
-  served: Served,
+  served: ServerView,
   bodyLimit: number,
   heldBy: (request: FastifyRequest) => Held,
 ): void {
-  const { method, path, body, run } = endpoint
-  const check = body && ajv.compile(body)
+  const { method, path, run } = endpoint
   app.route({
     method,
     url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
     bodyLimit,
+    schema: schemaOf(endpoint),
+    schemaErrorFormatter: toRequestError,
+    preValidation: refuseForm(endpoint),
     async handler(request, reply) {
       const held = heldBy(request)
       const gone = new AbortController()
@@ -134,63 +142,68 @@ function addEndpoint(
     held: Held,
     signal: AbortSignal,
   ): Promise<unknown> => {
-    const control = controlOf(served)
-    if (check) refuseBody(endpoint, check, request.body)
+    const deployments = deploymentsOf(served)
     const expectRevision = () => {
-      const tag = entityTag(control)
+      const tag = entityTag(deployments)
       if (!matches(request, tag)) throw new RevisionMismatchError(request.headers['if-match'] ?? '', tag)
     }
     const params = request.params as Record<string, string>
-    const query = queryOf(request, endpoint)
+    const query = request.query as Record<string, string>
     const expectDownload = () => {
       held.release() // the body was a few bytes of JSON
       held.add(bodyLimit)
     }
     const asked = { params, query, body: request.body, expectRevision, expectDownload, signal }
-    const payload = await run(asked, control, reply)
-    reply.header('etag', entityTag(control))
+    const payload = await run(asked, deployments, reply)
+    reply.header('etag', entityTag(deployments))
     return path === '/api' ? { ...(payload as object), url: served.url, state: served.state } : payload
   }
 }
 
-const ajv = new Ajv({ allErrors: true, strict: false })
-
 /** @throws {@link ChangeRefusedError} while the server starts. */
-function controlOf({ control }: Served): Control {
-  if (!control) throw new ChangeRefusedError('the server is starting')
-  return control
+function deploymentsOf({ deployments }: ServerView): Deployments {
+  if (!deployments) throw new ChangeRefusedError('the server is starting')
+  return deployments
 }
 
-function refuseBody({ takesBytes, method }: Endpoint, check: ValidateFunction, body: unknown): void {
-  if (body instanceof Uint8Array) {
-    if (takesBytes) return
-    throw new AdminRequestError('The body has to be JSON')
+/** What Fastify checks of a request. */
+function schemaOf({ query = {}, body }: Endpoint): FastifySchema {
+  return {
+    querystring: { type: 'object', properties: query, additionalProperties: false },
+    ...(body && { body: { content: { 'application/json': { schema: body } } } }),
   }
-  if (check(body ?? (method === 'POST' ? {} : undefined))) return
-  const problems = (check.errors ?? []).map(({ instancePath, message, params }) => {
-    const unknown = 'additionalProperty' in params ? ` ("${params.additionalProperty}")` : ''
-    return `${instancePath.slice(1) || 'the body'} ${message}${unknown}`
+}
+
+/** Refuses a body of the wrong kind, which no schema describes: bytes, or none. */
+function refuseForm({ takesBytes, body: schema }: Endpoint): preValidationHookHandler {
+  const isOptional = schema?.type === 'object' && schema.required?.length === 0
+  return ({ body }, _reply, done) => {
+    const isBytes = body instanceof Uint8Array
+    const isWrong = schema && (isBytes ? !takesBytes : body === undefined && !isOptional)
+    done(isWrong ? new AdminRequestError('The body has to be JSON') : undefined)
+  }
+}
+
+function toRequestError(errors: FastifySchemaValidationError[], part: string): Error {
+  const problems = errors.map(({ instancePath, message, params }) => {
+    const unknown = params.additionalProperty
+    if (part === 'querystring')
+      return unknown === undefined
+        ? `Invalid value for query parameter ${instancePath.slice(1)}`
+        : `Unknown query parameter ${String(unknown)}`
+    const what = instancePath.slice(1) || 'the body'
+    return `${what} ${message}${unknown === undefined ? '' : ` ("${String(unknown)}")`}`
   })
-  throw new AdminRequestError(problems.join('; '))
-}
-
-function queryOf({ query }: FastifyRequest, endpoint: Endpoint): Record<string, string> {
-  const given = query as Record<string, unknown>
-  for (const [name, value] of Object.entries(given)) {
-    const choices = Object.hasOwn(endpoint.query ?? {}, name) ? endpoint.query?.[name]?.enum : undefined
-    if (!choices?.includes(value))
-      throw new AdminRequestError(`The query has ${name} wrong, or does not know it`)
-  }
-  return given as Record<string, string>
+  return new AdminRequestError(problems.join('; '))
 }
 
 /** What came from the environment into the configuration is shown nowhere. */
-function hideSecrets(payload: unknown, { control }: Served): unknown {
-  return control ? JSON.parse(control.hideSecrets(JSON.stringify(payload))) : payload
+function hideSecrets(payload: unknown, { secrets }: ServerView): unknown {
+  return secrets ? JSON.parse(secrets.hideInJson(JSON.stringify(payload))) : payload
 }
 
 /** Why a change is not live is the fault of who asked, but for a few: what was sent cannot be served. */
-function errorSender(served: Served) {
+function errorSender(served: ServerView) {
   return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
     const isChange = request.method !== 'GET' && error.code?.startsWith('WASM_SERVE_')
     if (!isChange || (error.statusCode ?? 500) < 500 || OURS.has(error.code)) {

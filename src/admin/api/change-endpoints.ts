@@ -1,5 +1,6 @@
-import { NO_CHANGES } from '../../deploy/changes.ts'
-import type { Endpoint } from './endpoint.ts'
+import { desiredState } from '../../deploy/desired-state.ts'
+import { NO_EDITS } from '../../deploy/edits.ts'
+import { applyEdit, type Endpoint } from './endpoint.ts'
 import { ref } from './schemas.ts'
 
 export const changeEndpoints: readonly Endpoint[] = [
@@ -9,7 +10,7 @@ export const changeEndpoints: readonly Endpoint[] = [
     id: 'listChanges',
     summary: 'What came of the last changes, the newest first',
     answers: { 200: { description: 'At most 50.', schema: { type: 'array', items: ref('Change') } } },
-    run: (_request, { changer }) => changer.log.records,
+    run: (_request, { log }) => log.records,
   },
   {
     method: 'POST',
@@ -17,13 +18,9 @@ export const changeEndpoints: readonly Endpoint[] = [
     id: 'reload',
     summary: 'Read the configuration and the plug-ins again',
     answers: { 200: { description: 'What they say is live.', schema: ref('Changed') } },
-    run: async ({ expectRevision, signal }, control) => {
-      const edit = <Changes>(changes: Changes) => {
-        expectRevision()
-        return changes
-      }
-      return { change: await control.change('reload', edit, undefined, signal) }
-    },
+    run: async (request, deployments) => ({
+      change: await applyEdit(deployments, request, 'reload', (_now, reread) => reread()),
+    }),
   },
   {
     method: 'DELETE',
@@ -32,12 +29,10 @@ export const changeEndpoints: readonly Endpoint[] = [
     summary: 'Go back to what the configuration says',
     description: 'All that the admin API has added or changed is forgotten, versions included.',
     answers: { 200: { description: 'The configuration is live.', schema: ref('Changed') } },
-    run: async ({ expectRevision, signal }, control) => {
-      const edit = () => {
-        expectRevision()
-        return NO_CHANGES
-      }
-      return { change: await control.change('forget changes', edit, undefined, signal) }
-    },
+    run: async (request, deployments) => ({
+      change: await applyEdit(deployments, request, 'forget changes', ({ configuration, revision }) =>
+        desiredState(configuration, NO_EDITS, revision),
+      ),
+    }),
   },
 ]

@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { memoryUsage } from 'node:process'
 import type { InjectOptions } from 'fastify'
-import { pluginOf } from '../../deploy/changes.ts'
+import type { Deployment } from '../../deploy/deployments.ts'
+import { pluginOf } from '../../deploy/edits.ts'
 import { AdminRequestError } from '../../errors/errors.ts'
 import { DURATION_BOUNDS_MS } from '../../observe/counts.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
 import { packageVersion } from '../../platform/package-file.ts'
-import type { RoomContext } from '../room.ts'
-import type { Control } from './control.ts'
+import type { AdminContext } from '../feature.ts'
 import type { Endpoint } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
 
@@ -25,7 +25,7 @@ const SHOWN_LINES = 200
 const lineList = { type: 'array', items: ref('LogLine') } as const
 
 /** What the console asks beside the rest: numbers of this moment, lines of the log, and a call of a route. */
-export function consoleEndpoints({ served, meters, lines }: RoomContext): Endpoint[] {
+export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpoint[] {
   return [
     {
       method: 'GET',
@@ -35,8 +35,8 @@ export function consoleEndpoints({ served, meters, lines }: RoomContext): Endpoi
       description:
         'As `/metrics` has it, for who asks each second: rates and percentiles are to be made of two answers.',
       answers: { 200: { description: 'Of all routes.', schema: ref('Live') } },
-      run: (_request, { changer }) => ({
-        revision: changer.live.revision,
+      run: (_request, { current }) => ({
+        revision: current.revision,
         state: served.state,
         url: served.url,
         version: packageVersion(),
@@ -60,8 +60,8 @@ export function consoleEndpoints({ served, meters, lines }: RoomContext): Endpoi
       id: 'listPluginLogs',
       summary: 'The last lines of the log that are of a plug-in’s calls',
       answers: { 200: { description: `At most ${SHOWN_LINES}, the newest last.`, schema: lineList } },
-      run({ params: { name = '' } }, control) {
-        const names = logNames(control, name)
+      run({ params: { name = '' } }, { current }) {
+        const names = logNames(current, name)
         return lines.all
           .map(readLine)
           .filter(({ plugin }) => names.has(String(plugin)))
@@ -79,10 +79,10 @@ export function consoleEndpoints({ served, meters, lines }: RoomContext): Endpoi
       answers: {
         200: { description: 'What a client would get, whatever its status.', schema: ref('Answer') },
       },
-      run: async ({ body }, control, reply) => {
+      run: async ({ body }, { current }, reply) => {
         reply.type('application/json; charset=utf-8')
         // As bytes: what a client would get is not searched for secrets, and may not be changed.
-        return Buffer.from(JSON.stringify(await call(body as CallBody, control)))
+        return Buffer.from(JSON.stringify(await call(body as CallBody, current)))
       },
     },
   ]
@@ -107,17 +107,17 @@ function readLine(line: string): Readonly<Record<string, unknown>> {
 }
 
 /** What a plug-in is called in the log, where it has the name of its file. */
-function logNames(control: Control, name: string): ReadonlySet<string> {
-  return new Set(pluginOf(control.book.changes, name).versions.map((version) => version.name))
+function logNames({ edits }: Deployment, name: string): ReadonlySet<string> {
+  return new Set(pluginOf(edits, name).versions.map((version) => version.name))
 }
 
 async function call(
   { method = 'POST', url, headers = {}, body }: CallBody,
-  { changer }: Control,
+  { app }: Deployment,
 ): Promise<object> {
   const payload = body === undefined ? undefined : readBase64(body)
   const begun = performance.now()
-  const answer = await changer.live.app.inject({
+  const answer = await app.inject({
     method: method as NonNullable<InjectOptions['method']>, // what is none is answered as it would be
     url,
     headers: { 'user-agent': 'wasm-serve console', ...headers } satisfies IncomingHttpHeaders,

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ChangeRecord } from '../../deploy/change-record.ts'
+import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import type { JsonSchema } from '../../route/openapi/json-schema.ts'
-import type { Control } from './control.ts'
 
 /** One thing that the admin API can do. The routes and their description are made from it. */
 export interface Endpoint {
@@ -18,7 +19,7 @@ export interface Endpoint {
   readonly takesBytes?: true
   readonly answers: Readonly<Record<number, { readonly description: string; readonly schema: JsonSchema }>>
   /** @returns what is answered, as JSON; 200 unless the reply has another status. */
-  run(request: ApiRequest, control: Control, reply: FastifyReply): unknown
+  run(request: ApiRequest, deployments: Deployments, reply: FastifyReply): unknown
 }
 
 /** A request whose form was checked. */
@@ -34,9 +35,30 @@ export interface ApiRequest {
   readonly signal: AbortSignal
 }
 
+/**
+ * Applies what a request asks for, if the revision is the one that it was meant for.
+ *
+ * @param modules - Bytes that it brings along, by digest.
+ * @throws why it is not live.
+ */
+export async function applyEdit(
+  deployments: Deployments,
+  { expectRevision, signal }: ApiRequest,
+  reason: string,
+  make: MakeDesired,
+  modules?: ReadonlyMap<string, Uint8Array>,
+): Promise<ChangeRecord | undefined> {
+  const checked: MakeDesired = (now, reread) => {
+    expectRevision()
+    return make(now, reread)
+  }
+  const { record } = await deployments.apply(checked, reason, { signal, modules, isEdit: true })
+  return record
+}
+
 /** The revision that is served, as an entity tag: of this process, so that none of another is taken for it. */
-export function entityTag({ changer }: Control): string {
-  return `"${BOOT}-${changer.live.revision}"`
+export function entityTag({ current }: Deployments): string {
+  return `"${BOOT}-${current.revision}"`
 }
 
 const BOOT = Math.floor(performance.timeOrigin).toString(36)

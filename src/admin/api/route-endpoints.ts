@@ -1,20 +1,17 @@
-import { type Edit, idOfOptions, withPlace } from '../../deploy/book.ts'
-import { type Changes, withRoute } from '../../deploy/changes.ts'
-import { forbiddenOption } from '../../deploy/editable-options.ts'
+import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
+import { idOf, idOfOptions, withPlace } from '../../deploy/desired-state.ts'
+import { type Edits, forbiddenOption, withRoute } from '../../deploy/edits.ts'
 import {
   AdminConflictError,
   AdminForbiddenError,
   AdminRequestError,
   AdminUnknownError,
 } from '../../errors/errors.ts'
-import type { Endpoint } from './endpoint.ts'
+import { applyEdit, type Endpoint } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
 import { routesOf, viewRoute, viewRoutes } from './views.ts'
 
 type RouteBody = Readonly<Record<string, unknown>> & { readonly plugin: string }
-
-/** What a route's id comes from. */
-const PLACE = ['url', 'method', 'host'] as const
 
 export const routeEndpoints: readonly Endpoint[] = [
   {
@@ -23,7 +20,7 @@ export const routeEndpoints: readonly Endpoint[] = [
     id: 'listRoutes',
     summary: 'All routes',
     answers: { 200: { description: 'All.', schema: { type: 'array', items: ref('Route') } } },
-    run: (_request, control) => viewRoutes(control),
+    run: (_request, deployments) => viewRoutes(deployments),
   },
   {
     method: 'GET',
@@ -31,7 +28,7 @@ export const routeEndpoints: readonly Endpoint[] = [
     id: 'showRoute',
     summary: 'One route',
     answers: { 200: { description: 'It.', schema: ref('Route') } },
-    run: ({ params: { id = '' } }, control) => viewRoute(control, id),
+    run: ({ params: { id = '' } }, deployments) => viewRoute(deployments, id),
   },
   {
     method: 'POST',
@@ -40,21 +37,20 @@ export const routeEndpoints: readonly Endpoint[] = [
     summary: 'Add a route',
     body: bodies.route,
     answers: { 201: { description: 'It is live.', schema: ref('ChangedRoute') } },
-    async run({ body, expectRevision, signal }, control, reply) {
-      const given = checkOptions(body as RouteBody)
+    async run(request, deployments, reply) {
+      const given = checkOptions(request.body as RouteBody)
       let id = ''
-      const edit: Edit = (changes, merged) => {
-        expectRevision()
-        const options = withPlace(given, merged)
+      const add: MakeDesired = (now) => {
+        const options = withPlace(given, now.configuration)
         id = idOfOptions(options)
-        if (routesOf(control).some((route) => route.id === id))
+        if (routesOf(deployments).some((route) => route.id === id))
           throw new AdminConflictError(`There is a route at this place: it has the id ${id}`)
-        refuseUnknown(changes, options)
-        return withRoute(changes, id, { options })
+        refuseUnknown(now.edits, options)
+        return { ...now, edits: withRoute(now.edits, id, { options }) }
       }
-      const change = await control.change(`add route ${String(given.url ?? '/')}`, edit, undefined, signal)
+      const change = await applyEdit(deployments, request, `add route ${String(given.url ?? '/')}`, add)
       reply.code(201)
-      return { change, route: viewRoute(control, id) }
+      return { change, route: viewRoute(deployments, id) }
     },
   },
   {
@@ -66,21 +62,18 @@ export const routeEndpoints: readonly Endpoint[] = [
       'What is left out goes back to what the plug-in and the configuration’s defaults say. Where it answers stays: add another route for another place.',
     body: bodies.route,
     answers: { 200: { description: 'It is live.', schema: ref('ChangedRoute') } },
-    async run({ params: { id = '' }, body, expectRevision, signal }, control) {
-      const given = checkOptions(body as RouteBody)
-      const edit: Edit = (changes, merged) => {
-        expectRevision()
-        const found = routesOf(control).find((route) => route.id === id)
-        const place = placeOf(control.changer.live.wanted.options.routes, control, id)
-        if (!found || !place) throw new AdminUnknownError('route', id)
-        const options = withPlace({ ...place, ...given }, merged)
+    async run(request, deployments) {
+      const { id = '' } = request.params
+      const given = checkOptions(request.body as RouteBody)
+      const put: MakeDesired = (now) => {
+        const options = withPlace({ ...placeOf(deployments, id), ...given }, now.configuration)
         if (idOfOptions(options) !== id)
           throw new AdminRequestError('Method, host and URL of a route stay as they are: add another route')
-        refuseUnknown(changes, options)
-        return withRoute(changes, id, { options })
+        refuseUnknown(now.edits, options)
+        return { ...now, edits: withRoute(now.edits, id, { options }) }
       }
-      const change = await control.change(`put route ${id}`, edit, undefined, signal)
-      return { change, route: viewRoute(control, id) }
+      const change = await applyEdit(deployments, request, `put route ${id}`, put)
+      return { change, route: viewRoute(deployments, id) }
     },
   },
   {
@@ -90,14 +83,15 @@ export const routeEndpoints: readonly Endpoint[] = [
     summary: 'Remove a route',
     description: 'Its calls that run come to their end.',
     answers: { 200: { description: 'It is gone.', schema: ref('Changed') } },
-    async run({ params: { id = '' }, expectRevision, signal }, control) {
-      const edit = (changes: Changes): Changes => {
-        expectRevision()
-        if (!routesOf(control).some((route) => route.id === id)) throw new AdminUnknownError('route', id)
-        refuseLast(routesOf(control).length - 1)
-        return withRoute(changes, id, { options: undefined })
+    async run(request, deployments) {
+      const { id = '' } = request.params
+      const remove: MakeDesired = (now) => {
+        const routes = routesOf(deployments)
+        if (!routes.some((route) => route.id === id)) throw new AdminUnknownError('route', id)
+        refuseLast(routes.length - 1)
+        return { ...now, edits: withRoute(now.edits, id, { options: undefined }) }
       }
-      return { change: await control.change(`delete route ${id}`, edit, undefined, signal) }
+      return { change: await applyEdit(deployments, request, `delete route ${id}`, remove) }
     },
   },
 ]
@@ -108,21 +102,21 @@ export function refuseLast(left: number): void {
     throw new AdminConflictError('A server has one route at least: add another before the last one goes')
 }
 
-/** Where a route answers, as its options say it. */
-function placeOf(
-  routes: readonly object[],
-  control: Parameters<typeof routesOf>[0],
-  id: string,
-): Record<string, unknown> | undefined {
-  const index = routesOf(control).findIndex((route) => route.id === id)
-  const options = routes[index] as Readonly<Record<string, unknown>> | undefined
-  if (!options) return undefined
-  const keys = options.contract === 'simplism' ? [...PLACE, 'contract'] : PLACE // it answers all methods
-  return Object.fromEntries(keys.flatMap((key) => (options[key] === undefined ? [] : [[key, options[key]]])))
+/** Where a route answers, as its options say it. @throws {@link AdminUnknownError} */
+function placeOf({ current }: Deployments, id: string): object {
+  const found = current.routes.find(({ target }) => idOf(target.given) === id)
+  if (!found) throw new AdminUnknownError('route', id)
+  const { url, method, host, contract } = found.options
+  return {
+    url,
+    ...(method !== undefined && { method }),
+    ...(host !== undefined && { host }),
+    ...(contract === 'simplism' && { contract }), // it answers all methods
+  }
 }
 
-function refuseUnknown(changes: Changes, { plugin }: RouteBody): void {
-  if (!changes.plugins.has(plugin)) throw new AdminUnknownError('plug-in', plugin)
+function refuseUnknown(edits: Edits, { plugin }: RouteBody): void {
+  if (!edits.plugins.has(plugin)) throw new AdminUnknownError('plug-in', plugin)
 }
 
 /** The rest is checked with the options of all routes. */

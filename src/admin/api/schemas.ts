@@ -1,4 +1,4 @@
-import { EDITABLE_OPTIONS } from '../../deploy/editable-options.ts'
+import { EDITABLE_OPTIONS } from '../../deploy/edits.ts'
 import { type Schema, schemasOf } from '../../options/config-file-schema.ts'
 import { routeSchema } from '../../options/options-schema.ts'
 import type { JsonSchema } from '../../route/openapi/json-schema.ts'

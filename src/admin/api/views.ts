@@ -1,12 +1,12 @@
-import { idOf } from '../../deploy/book.ts'
-import { type PluginChange, trafficOf } from '../../deploy/changes.ts'
+import type { Deployments } from '../../deploy/deployments.ts'
+import { idOf } from '../../deploy/desired-state.ts'
+import { type PluginVersions, trafficOf } from '../../deploy/edits.ts'
 import { AdminUnknownError } from '../../errors/errors.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import { callableExports } from '../../plugin/callable.ts'
-import type { Control } from './control.ts'
 
 /** A route that is served. */
-interface Found {
+interface RouteInfo {
   readonly id: string
   /** Of its plug-in. */
   readonly name: string
@@ -14,28 +14,27 @@ interface Found {
 }
 
 /** What is served, by the ids of the routes. */
-export function routesOf({ changer }: Control): Found[] {
-  const { wanted, routes } = changer.live
-  return wanted.planned.flatMap(({ given, name }, index) => {
-    const served = routes[index]
-    return served ? [{ id: idOf(given), name, served }] : []
+export function routesOf({ current: { routes, served } }: Deployments): RouteInfo[] {
+  return routes.flatMap(({ target: { given, name } }, index) => {
+    const info = served[index]
+    return info ? [{ id: idOf(given), name, served: info }] : []
   })
 }
 
 /** @throws {@link AdminUnknownError} */
-export function viewRoute(control: Control, id: string): object {
-  const found = routesOf(control).find((route) => route.id === id)
+export function viewRoute(deployments: Deployments, id: string): object {
+  const found = routesOf(deployments).find((route) => route.id === id)
   if (!found) throw new AdminUnknownError('route', id)
-  return view(control, found)
+  return view(deployments, found)
 }
 
-export function viewRoutes(control: Control): object[] {
-  return routesOf(control).map((found) => view(control, found))
+export function viewRoutes(deployments: Deployments): object[] {
+  return routesOf(deployments).map((found) => view(deployments, found))
 }
 
-function view({ book }: Control, { id, name, served }: Found): object {
+function view({ current }: Deployments, { id, name, served }: RouteInfo): object {
   const { plugin: _file, engineReason: _reason, runtime: _runtime, split, ...route } = served
-  const options = book.changes.routes.get(id)?.options
+  const options = current.edits.routes.get(id)?.options
   return {
     id,
     ...route,
@@ -53,12 +52,11 @@ function view({ book }: Control, { id, name, served }: Found): object {
 }
 
 /** @throws {@link AdminUnknownError} */
-export function viewPlugin(control: Control, name: string): object {
-  const plugin = control.book.changes.plugins.get(name)
+export function viewPlugin(deployments: Deployments, name: string): object {
+  const plugin = deployments.current.edits.plugins.get(name)
   if (!plugin) throw new AdminUnknownError('plug-in', name)
-  const routes = routesOf(control).filter((route) => route.name === name)
-  const { planned } = control.changer.live.wanted
-  const loaded = planned.find((route) => route.name === name)?.plugin
+  const routes = routesOf(deployments).filter((route) => route.name === name)
+  const loaded = deployments.current.routes.find(({ target }) => target.name === name)?.plugin
   return {
     name,
     added: plugin.added,
@@ -69,11 +67,11 @@ export function viewPlugin(control: Control, name: string): object {
   }
 }
 
-export function viewPlugins(control: Control): object[] {
-  return [...control.book.changes.plugins.keys()].map((name) => viewPlugin(control, name))
+export function viewPlugins(deployments: Deployments): object[] {
+  return [...deployments.current.edits.plugins.keys()].map((name) => viewPlugin(deployments, name))
 }
 
-function viewVersions(plugin: PluginChange, routes: readonly Found[]): object[] {
+function viewVersions(plugin: PluginVersions, routes: readonly RouteInfo[]): object[] {
   const traffic = trafficOf(plugin)
   return plugin.versions.map(({ digest, from, addedAt, modules }) => {
     const module = modules.find(({ name }) => name === 'main')?.digest ?? digest

@@ -11,7 +11,6 @@ import {
   type Origin,
   originAt,
   renderOrigin,
-  toData,
 } from '../options/given.ts'
 import type { Merged } from '../options/merge.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
@@ -20,8 +19,8 @@ import { nearest } from '../platform/nearest.ts'
 import { pacedMap } from '../platform/paced.ts'
 import { callableExports } from '../plugin/callable.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import type { VersionedRoute } from '../route/open-routes.ts'
-import type { Loader, LoadWatcher } from './loader.ts'
+import { type DesiredRoute, sourceOf } from './desired-state.ts'
+import type { LoadedVersion, Loader, Reading } from './loader.ts'
 import {
   isFolder,
   isSource,
@@ -34,22 +33,10 @@ import {
   routesAt,
 } from './mounts.ts'
 
-/** A route whose plug-in is loaded. */
-export interface PlannedRoute {
-  readonly given: GivenMap
-  readonly plugin: Plugin
-  /** For people: the file or line that it comes from. */
-  readonly from: string
-  /** Of its plug-in, here: that of the config file, or the file's. Plug-ins from several places have several. */
-  readonly name: string
-  /** A second version of the plug-in, which gets a part of the calls. */
-  readonly next?: VersionedRoute['next']
-}
-
-/** What somebody who plans has to say. */
-export interface PlanLimits {
-  /** Told of each file or folder of this machine before it is read. */
-  readonly onFile: LoadWatcher['onFile'] | undefined
+/** How routes are found. */
+export interface FindLimits {
+  /** Called with each folder before it is read. */
+  readonly onFile: Reading['onFile'] | undefined
   /** Functions of a plug-in that are served though nobody has named them. */
   readonly maxFunctions: number
 }
@@ -61,22 +48,22 @@ export interface PlanLimits {
  * @param failed - Told why a plug-in has no routes; when it returns, the others go on.
  * @throws `UsageError`, `OptionsError`
  */
-export async function planRoutes(
+export async function findRoutes(
   config: Config,
   merged: Merged,
   load: Loader,
   failed: (error: unknown) => void,
   commands: Iterable<string>,
-  limits: PlanLimits,
-): Promise<Planned> {
-  const planning = new Planning(config, merged, load, failed, commands, limits)
-  const { leftOut, warnings } = planning
-  return { routes: distinguish(await planning.routes()), leftOut, warnings }
+  limits: FindLimits,
+): Promise<FoundRoutes> {
+  const finding = new Finding(config, merged, load, failed, commands, limits)
+  const { leftOut, warnings } = finding
+  return { routes: distinguish(await finding.routes()), leftOut, warnings }
 }
 
-/** What {@link planRoutes} finds. */
-export interface Planned {
-  readonly routes: readonly PlannedRoute[]
+/** What {@link findRoutes} finds. */
+export interface FoundRoutes {
+  readonly routes: readonly DesiredRoute[]
   /** Plug-ins and functions whose names cannot be routes. */
   readonly leftOut: readonly string[]
   /** For people: what is not served, and why. */
@@ -84,7 +71,7 @@ export interface Planned {
 }
 
 /** Gives plug-ins from several places several names. */
-function distinguish(routes: readonly PlannedRoute[]): PlannedRoute[] {
+export function distinguish(routes: readonly DesiredRoute[]): DesiredRoute[] {
   const sources = new Map<string, unknown>()
   return routes.map((route) => {
     const source = sourceOf(route.given)
@@ -95,12 +82,8 @@ function distinguish(routes: readonly PlannedRoute[]): PlannedRoute[] {
   })
 }
 
-function sourceOf(given: GivenMap): string {
-  return String(toData(givenAt(given, ['plugin']) ?? given))
-}
-
-/** One run of {@link planRoutes}. */
-class Planning {
+/** One run of {@link findRoutes}. */
+class Finding {
   readonly leftOut: string[] = []
   readonly warnings: string[] = []
   readonly #config: Config
@@ -117,7 +100,7 @@ class Planning {
     load: Loader,
     failed: (error: unknown) => void,
     commands: Iterable<string>,
-    { onFile, maxFunctions }: PlanLimits,
+    { onFile, maxFunctions }: FindLimits,
   ) {
     this.#maxFunctions = maxFunctions
     this.#commands = commands
@@ -128,7 +111,7 @@ class Planning {
     this.#onFile = onFile
   }
 
-  async routes(): Promise<PlannedRoute[]> {
+  async routes(): Promise<DesiredRoute[]> {
     const { words } = this.#config
     const { plugins, routes } = this.#merged
     refuseOddWords(words, this.#commands)
@@ -142,18 +125,18 @@ class Planning {
   }
 
   /** Routes that the file lists are what they are; one plug-in that fails does not hide what is wrong with another. */
-  async #ofFile(routes: readonly GivenMap[]): Promise<PlannedRoute[]> {
+  async #ofFile(routes: readonly GivenMap[]): Promise<DesiredRoute[]> {
     if (routes.length > 1) this.#refuseSingle()
     const { routePlugins } = this.#merged
     const named = routes.map(
       (given, index) => [routePlugins[index] ?? nameOf(sourceOf(given)), given] as const,
     )
     return this.#each(named, async ([name, given]) => [
-      { given, plugin: await this.#loadFor(given), from: renderOrigin(urlOrigin(given)), name },
+      { given, version: (await this.#loadFor(given)).version, from: renderOrigin(urlOrigin(given)), name },
     ])
   }
 
-  async #ofPlugins(): Promise<PlannedRoute[]> {
+  async #ofPlugins(): Promise<DesiredRoute[]> {
     const { plugins } = this.#merged
     if (plugins.size > 1) this.#refuseSingle()
     return this.#each([...plugins], ([name, given]) => {
@@ -161,7 +144,7 @@ class Planning {
     })
   }
 
-  async #ofWords(words: readonly string[]): Promise<PlannedRoute[]> {
+  async #ofWords(words: readonly string[]): Promise<DesiredRoute[]> {
     // Before anything is loaded: what is wrong with the flags is not to be blamed on the plug-in.
     this.#check([this.#routeOf(words[0] ?? '')])
     const { sources, named } = await this.#splitWords(words)
@@ -186,7 +169,7 @@ class Planning {
     const [first = '', second, third] = words
     const odd = words.slice(1).filter((word) => !isSource(word))
     if (second !== undefined && third === undefined && !isFolder(first)) {
-      const plugin = await this.#loadFor(this.#routeOf(first))
+      const { plugin } = await this.#loadFor(this.#routeOf(first))
       if (odd.length > 0 || plugin.functions.some(({ name }) => name === second)) {
         if (this.#config.flags.route.entries.has('function'))
           throw new UsageError('the function is given twice, as --function and as a word')
@@ -202,17 +185,17 @@ class Planning {
   }
 
   /** @param given - What its routes have in common. */
-  async #ofMount(mount: Mount, given: GivenMap, name = nameOfMount(mount)): Promise<PlannedRoute[]> {
-    const plugin = await this.#loadFor(given)
+  async #ofMount(mount: Mount, given: GivenMap, name = nameOfMount(mount)): Promise<DesiredRoute[]> {
+    const { plugin, version } = await this.#loadFor(given)
     const has = (option: string) => givenAt(given, [option]) !== undefined
-    if (has('url')) return [{ given, plugin, from: mount.source, name }]
+    if (has('url')) return [{ given, version, from: mount.source, name }]
     const { items, leftOut } = has('function')
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
       : this.#routesAt(mount, plugin)
     this.leftOut.push(...leftOut)
     return items.map((route) => {
       const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
-      return { given: mergeMaps(given, ...own), plugin, from: mount.source, name }
+      return { given: mergeMaps(given, ...own), version, from: mount.source, name }
     })
   }
 
@@ -229,8 +212,8 @@ class Planning {
 
   async #each<Item>(
     items: readonly Item[],
-    plan: (item: Item) => Promise<PlannedRoute[]>,
-  ): Promise<PlannedRoute[]> {
+    plan: (item: Item) => Promise<DesiredRoute[]>,
+  ): Promise<DesiredRoute[]> {
     const planned = await pacedMap(items, async (item) => {
       try {
         return { routes: await plan(item) }
@@ -254,7 +237,7 @@ class Planning {
   }
 
   /** The options of the server are no reason against a plug-in. */
-  async #loadFor(given: GivenMap): Promise<Plugin> {
+  async #loadFor(given: GivenMap): Promise<LoadedVersion> {
     const [route] = checkGiven(wholeOf(mapOf([], COMMAND_LINE), [given])).routes
     if (!route) throw new UsageError('name a plug-in')
     try {

@@ -1,0 +1,171 @@
+import { createHash } from 'node:crypto'
+import { AdminConflictError, AdminUnknownError } from '../errors/errors.ts'
+import type { RouteOptions } from '../options/options.ts'
+import { routeSchema } from '../options/options-schema.ts'
+import type { RoutePlace } from '../options/routes-table.ts'
+import { sha256 } from '../plugin/source/digest.ts'
+import type { ManifestSettings } from '../plugin/source/manifest.ts'
+import type { Source } from '../plugin/source/source.ts'
+
+/**
+ * What the admin API has changed in what the configuration says, and the versions of all plug-ins. Plain data, which a
+ * state folder keeps. It is immutable: each edit makes another.
+ */
+export interface Edits {
+  /** By name: plug-ins that were added, and those of the configuration. */
+  readonly plugins: ReadonlyMap<string, PluginVersions>
+  /** By id: routes that were put there, and those that were taken away. */
+  readonly routes: ReadonlyMap<string, RouteEdit>
+}
+
+/** The versions of a plug-in, and how they share its calls. */
+export interface PluginVersions {
+  /** Whether it was added; else it is one of the configuration. */
+  readonly added: boolean
+  /** The newest first. */
+  readonly versions: readonly Version[]
+  /** Which get the calls; none: the configuration's. */
+  readonly traffic: readonly Share[]
+  /** The version that the configuration had when `traffic` was decided: another one wins. */
+  readonly over?: string | undefined
+}
+
+/** The bytes of a plug-in at some time. */
+export interface Version {
+  /** Of a plug-in that is one module, the SHA-256 of its bytes; else of its modules and manifest. */
+  readonly digest: string
+  /** What the plug-in is called in logs; its namespace in the store. */
+  readonly name: string
+  readonly from: 'file' | 'url' | 'upload'
+  readonly addedAt: string
+  /** `main` and those that are linked to it. */
+  readonly modules: readonly { readonly name: string; readonly digest: string; readonly bytes: number }[]
+  readonly settings?: ManifestSettings | undefined
+}
+
+/** How many calls of 100 a version gets. */
+export interface Share {
+  readonly digest: string
+  readonly percent: number
+}
+
+/** Options as a config file has them, but `plugin` is a name; undefined: the route was taken away. */
+export interface RouteEdit {
+  readonly options: Readonly<Record<string, unknown>> | undefined
+}
+
+export const NO_EDITS: Edits = { plugins: new Map(), routes: new Map() }
+
+/** Versions of a plug-in that are kept. */
+const KEPT_VERSIONS = 10
+
+/**
+ * Options of a route that an edit may set: by the admin API, or by a state folder, which keeps such edits. What is not
+ * listed is for the configuration: it leads to code or files of this machine, or lifts what protects the process from
+ * guests. So a new option is refused until it was decided that it does neither. `plugin` is the name of one that there
+ * is, never a path.
+ */
+// biome-ignore format: a list that is read, not edited line by line
+export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] = [
+  'method', 'url', 'host', 'function', 'contract', 'config', 'wasi', 'env', 'allowedHosts',
+  'bodyLimit', 'outputLimit', 'contentType', 'headers', 'errorStatus', 'description',
+  'runtime', 'isolation', 'recycle', 'recycleMemory', 'memoryMax', 'blockLimit', 'varMax',
+  'httpResponseMax', 'httpErrors', 'engine', 'workers', 'spareWorkers', 'timeoutMs', 'idempotent',
+  'vars', 'startTimeoutMs', 'maxQueue', 'maxQueueBytes', 'maxWaitMs', 'kv', 'logRate', 'smoke', 'timing',
+]
+
+const EDITABLE: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])
+
+/**
+ * The first option that an edit may not set; undefined if there is none. Names that are no options are left to the check
+ * of the options, which finds what they were meant to be.
+ */
+export function forbiddenOption(options: object): string | undefined {
+  return Object.entries(options).find(
+    ([name, value]) =>
+      value !== undefined && !EDITABLE.has(name) && Object.hasOwn(routeSchema.properties, name),
+  )?.[0]
+}
+
+/** What a plug-in was made from, as a version of it, and the bytes of its modules. */
+export function toVersion(
+  { name, modules, settings }: Source,
+  from: Version['from'],
+): { version: Version; modules: ReadonlyMap<string, Uint8Array> } {
+  const main = modules.find((module) => module.name === 'main')
+  const isPlain = modules.length === 1 && settings === undefined
+  const all = modules.map((module) => ({
+    name: module.name,
+    digest: module.digest,
+    bytes: module.bytes.length,
+  }))
+  const digest = isPlain && main ? main.digest : sha256(JSON.stringify([all, settings]))
+  return {
+    version: { digest, name, from, addedAt: new Date().toISOString(), modules: all, settings },
+    modules: new Map(modules.map((module) => [module.digest, module.bytes])),
+  }
+}
+
+/** The id of a route: a digest of where it answers. */
+export function routeId({ url, host = '', method, contract }: RoutePlace): string {
+  const methods = [method ?? (contract === 'simplism' ? '*' : 'POST')].flat().sort()
+  return createHash('sha256').update(`${methods} ${host.toLowerCase()} ${url}`).digest('hex').slice(0, 12)
+}
+
+/** @throws {@link AdminUnknownError} */
+export function pluginOf({ plugins }: Edits, name: string): PluginVersions {
+  const plugin = plugins.get(name)
+  if (!plugin) throw new AdminUnknownError('plug-in', name)
+  return plugin
+}
+
+/** @throws {@link AdminUnknownError} */
+export function versionOf({ versions }: PluginVersions, digest: string): Version {
+  const version = versions.find((version) => version.digest === digest)
+  if (!version) throw new AdminUnknownError('version', digest)
+  return version
+}
+
+/** All calls to the configuration's version are what there is without a decision. */
+export function withPlugin(edits: Edits, name: string, plugin: PluginVersions): Edits {
+  const [live, second] = plugin.traffic
+  const isDecided = second !== undefined || live?.digest !== plugin.over
+  const decided = isDecided ? plugin : { ...plugin, traffic: [] }
+  return { ...edits, plugins: new Map([...edits.plugins, [name, decided]]) }
+}
+
+export function withoutPlugin(edits: Edits, name: string): Edits {
+  return { ...edits, plugins: new Map([...edits.plugins].filter(([known]) => known !== name)) }
+}
+
+export function withRoute(edits: Edits, id: string, route: RouteEdit | undefined): Edits {
+  const others = [...edits.routes].filter(([known]) => known !== id)
+  return { ...edits, routes: new Map(route ? [...others, [id, route]] : others) }
+}
+
+/** A version more, the newest; of many, the oldest without calls are forgotten. */
+export function withVersion(plugin: PluginVersions, version: Version): PluginVersions {
+  const others = plugin.versions.filter(({ digest }) => digest !== version.digest)
+  const versions = [version, ...others]
+  const used = new Set([version.digest, plugin.over, ...plugin.traffic.map(({ digest }) => digest)])
+  const kept = versions.filter(({ digest }, index) => index < KEPT_VERSIONS || used.has(digest))
+  return { ...plugin, versions: kept }
+}
+
+/** @throws {@link AdminUnknownError}, {@link AdminConflictError} */
+export function withoutVersion(plugin: PluginVersions, digest: string): PluginVersions {
+  versionOf(plugin, digest)
+  if (plugin.over === digest || plugin.traffic.some((share) => share.digest === digest))
+    throw new AdminConflictError('this version is in use')
+  return { ...plugin, versions: plugin.versions.filter((version) => version.digest !== digest) }
+}
+
+/**
+ * The versions that get the calls: those that were decided on, or that of the configuration.
+ *
+ * @returns nothing if the configuration's plug-in is gone.
+ */
+export function trafficOf({ traffic, over }: PluginVersions): readonly Share[] {
+  if (traffic.length > 0) return traffic
+  return over === undefined ? [] : [{ digest: over, percent: 100 }]
+}

@@ -1,0 +1,249 @@
+import { isDeepStrictEqual } from 'node:util'
+import { MountConflictError } from '../errors/errors.ts'
+import { checkGiven, locate, wholeOf } from '../options/check-given.ts'
+import { COMMAND_LINE, type GivenMap, mapOf, mergeMaps, toData } from '../options/given.ts'
+import {
+  type CheckedLoadOptions,
+  type CheckedRouteOptions,
+  type CheckedServerOptions,
+  checkLoadOptions,
+} from '../options/options.ts'
+import { placed } from '../options/placed.ts'
+import { type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
+import { routeConflicts } from '../options/routes-table.ts'
+import { Pace, pacedMap } from '../platform/paced.ts'
+import { chooseExport } from '../plugin/callable.ts'
+import type { LoadPlace } from '../plugin/compiled-modules.ts'
+import { compilePlugin, PAGE, type Plugin } from '../plugin/plugin.ts'
+import { chooseEngine } from '../route/engine-choice.ts'
+import type { VersionedRoute } from '../route/open-routes.ts'
+import { type DesiredState, overlay, type Refuse, type RouteTarget } from './desired-state.ts'
+import type { Edits, Version } from './edits.ts'
+import { type LoadedBy, loadOptions, type PluginTable } from './loader.ts'
+
+/** What is to be served, with all that it needs loaded. Nothing is open yet. */
+export interface Resolved {
+  readonly options: CheckedServerOptions & CheckedLoadOptions & { readonly routes: VersionedRoute[] }
+  /** In the order of the options' routes. */
+  readonly routes: readonly ResolvedTarget[]
+  /** Those that have an effect. */
+  readonly edits: Edits
+  /** What was left out, in words. */
+  readonly warnings: readonly string[]
+}
+
+/** A route with its plug-in loaded. */
+export interface ResolvedTarget {
+  readonly target: RouteTarget
+  readonly plugin: Plugin
+  /** With its plug-ins: the same object for as long as nothing of the route changes. */
+  readonly options: VersionedRoute
+}
+
+/** What a desired state is resolved with. */
+export interface Resolving extends LoadPlace {
+  /** Plug-ins that were loaded, and more when it is done; bytes of modules that are nowhere else. */
+  readonly plugins: PluginTable
+  /** What is served, with the same configuration: routes that are as they were are taken from it. */
+  readonly before?: (Resolved & { readonly desired: DesiredState }) | undefined
+  /** The bytes of a module that was kept. */
+  module(digest: string): Promise<Uint8Array>
+  /** @see {@link overlay} */
+  readonly refuse: Refuse
+  /** Called with what is wrong with a route; the others are looked at all the same. */
+  failed(error: unknown): void
+}
+
+/** A module can address no more pages of 64 KiB. */
+const MOST_PAGES = 65_536
+
+const NOTHING = mapOf([], COMMAND_LINE)
+
+/**
+ * Checks the options of routes, loads the plug-ins that they lack, and chooses what they call, but for routes that are
+ * as they were.
+ *
+ * @throws what the check of options, the loading of plug-ins and {@link overlay} throw.
+ */
+export async function resolve(desired: DesiredState, resolving: Resolving): Promise<Resolved> {
+  const { configuration } = desired
+  const { before, refuse, failed } = resolving
+  const { targets, edits, warnings } = overlay(desired, refuse)
+  const load =
+    before?.options ?? locate(configuration.load, () => checkLoadOptions(toData(configuration.load)))
+  const same = new Map(before?.routes.map((route) => [route.target.given, route]))
+  const kept = targets.map((target) => {
+    const route = same.get(target.given)
+    return route && isSame(route.target, target) ? route : undefined
+  })
+  const fresh = targets.filter((_, index) => !kept[index])
+  const { checked, server } = check(fresh, desired, before)
+  const loaded = await pacedMap(fresh, async (target, index) => {
+    const options = checked[index]
+    if (!options) throw new Error('a route was not checked')
+    return { target, options, ...(await loadVersions(target, options, load, resolving)) }
+  })
+  const pace = new Pace()
+  const done = new Map<RouteTarget, ResolvedTarget>()
+  for (const { target, plugin, next, options } of loaded) {
+    if (target.checked || canServe(target.given, options, plugin, failed)) {
+      const route = { ...options, plugin, ...(next && { next }) }
+      done.set(target, { target, plugin, options: route })
+    }
+    await pace.step()
+  }
+  const routes = targets.flatMap((target, index) => kept[index] ?? done.get(target) ?? [])
+  if (before) await tryUnused(edits, before, routes, load, resolving)
+  if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else it was reported
+  const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
+  return { options, routes, edits, warnings }
+}
+
+function isSame(one: RouteTarget, other: RouteTarget): boolean {
+  return (
+    one.name === other.name &&
+    one.live.digest === other.live.digest &&
+    one.live.name === other.live.name &&
+    one.next?.version.digest === other.next?.version.digest &&
+    one.next?.percent === other.next?.percent
+  )
+}
+
+/** The options of routes, and of the server that they are routes of: what only shows in both is checked too. */
+function check(
+  fresh: readonly RouteTarget[],
+  { configuration }: DesiredState,
+  before: Resolved | undefined,
+): { checked: readonly CheckedRouteOptions[]; server: CheckedServerOptions } {
+  const known = before?.options ?? configuration.checked
+  const givens = fresh.filter((target) => !target.checked).map(({ given }) => given)
+  // Where the server's own options are wrong, routes are looked at without them.
+  const server = configuration.problem ? NOTHING : configuration.server
+  const found = known && givens.length === 0 ? known : checkGiven(wholeOf(server, givens))
+  const rest = found.routes.values()
+  const checked = fresh.flatMap((target) => target.checked ?? rest.next().value ?? [])
+  return { checked, server: known ?? found }
+}
+
+type LoadLimits = Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>
+
+async function loadVersions(
+  { live, next }: RouteTarget,
+  options: CheckedRouteOptions,
+  limits: LoadLimits,
+  resolving: Resolving,
+): Promise<{ plugin: Plugin; next?: VersionedRoute['next'] }> {
+  const plugin = await loadVersion(live, options, limits, resolving)
+  if (!next) return { plugin }
+  const second = await loadVersion(next.version, options, limits, resolving)
+  return { plugin, next: { plugin: second, percent: next.percent } }
+}
+
+async function loadVersion(
+  version: Version,
+  route: LoadedBy,
+  limits: LoadLimits,
+  { plugins, module, isServing, signal, log }: Resolving,
+): Promise<Plugin> {
+  const known = plugins.get(version, route)
+  if (known) return known
+  const { name, settings } = version
+  const read = version.modules.map(async ({ name, digest }) => {
+    return { name, digest, bytes: plugins.modules.get(digest) ?? (await module(digest)) }
+  })
+  const source = { name, modules: await Promise.all(read), settings, warnings: [] }
+  const how = { ...loadOptions({ ...route, links: {} }, limits, {}), isServing, signal, log }
+  const plugin = await compilePlugin(source, how)
+  plugins.set(version, route, plugin)
+  return plugin
+}
+
+/**
+ * A version that is new, and that no route has yet, is kept for later: it has to be one that can be loaded. How much
+ * memory it may have is up to the routes that come.
+ */
+async function tryUnused(
+  { plugins }: Edits,
+  before: { readonly desired: DesiredState },
+  routes: readonly ResolvedTarget[],
+  limits: LoadLimits,
+  resolving: Resolving,
+): Promise<void> {
+  const used = new Set(routes.flatMap(({ target }) => [target.live.digest, target.next?.version.digest]))
+  for (const [name, { versions }] of plugins) {
+    const known = before.desired.edits.plugins.get(name)?.versions
+    for (const version of versions === known ? [] : versions) {
+      if (used.has(version.digest) || known?.some(({ digest }) => digest === version.digest)) continue
+      await loadVersion({ ...version, name }, UNUSED, limits, resolving)
+    }
+  }
+}
+
+const UNUSED: LoadedBy = { memoryMax: MOST_PAGES, isolation: 'reuse' }
+
+/** Whether the plug-in has the function and there is an engine that has what the route asks for. Failures name their place. */
+function canServe(
+  given: GivenMap,
+  route: CheckedRouteOptions,
+  plugin: Plugin,
+  failed: (error: unknown) => void,
+): boolean {
+  const problems: unknown[] = []
+  try {
+    locate(wholeOf(NOTHING, [given]), () =>
+      chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0']),
+    )
+  } catch (error) {
+    problems.push(error)
+  }
+  try {
+    chooseExport(plugin, route.function)
+  } catch (error) {
+    problems.push(placed(error, given, 'function', 'plugin'))
+  }
+  for (const problem of problems) failed(problem)
+  return problems.length === 0
+}
+
+function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unknown) => void): void {
+  const lines = routeConflicts(routes.map(({ options }) => options)).map(
+    ({ first, later }) =>
+      `  ${routes[later]?.options.url}: ${routes[first]?.target.from} and ${routes[later]?.target.from}`,
+  )
+  if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
+}
+
+/** All options of a command line, with where they were given: those of loading too. */
+export function givenOptions({ configuration }: DesiredState, { routes }: Resolved): GivenMap {
+  const server = configuration.problem ? NOTHING : configuration.server
+  const givens = routes.map(({ target }) => target.given)
+  return mergeMaps(wholeOf(server, givens), configuration.load)
+}
+
+/** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */
+export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
+  return Math.max(0, ...routes.map(({ options, plugin }) => pagesOfRoute(resolveRoute(options, plugin))))
+}
+
+function pagesOfRoute({ blockLimit, memoryMax }: ResolvedRoute): number {
+  return Math.max(memoryMax, Math.ceil((blockLimit * 1.25) / PAGE) + 2)
+}
+
+/** Options of what stays when routes change: sockets, the store, the admin listener. They count from the next start. */
+// biome-ignore format: a list that is read, not edited line by line
+const AT_START = [
+  'host', 'port', 'socket', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
+  'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
+  'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
+] as const satisfies readonly (keyof CheckedServerOptions)[]
+
+/** Options of a reload with those of the start where nothing else is possible; warnings name those that have to wait. */
+export function keepWhatStays<Options extends CheckedServerOptions>(
+  wanted: Options,
+  atStart: CheckedServerOptions,
+): { options: Options; warnings: readonly string[] } {
+  const waiting = AT_START.filter((name) => !isDeepStrictEqual(wanted[name], atStart[name]))
+  const options = { ...wanted, ...Object.fromEntries(waiting.map((name) => [name, atStart[name]])) }
+  const warning = `changed options that count from the next start: ${waiting.join(', ')}`
+  return { options, warnings: waiting.length === 0 ? [] : [warning] }
+}

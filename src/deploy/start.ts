@@ -1,0 +1,123 @@
+import { resolve } from 'node:path'
+import type { FastifyBaseLogger } from 'fastify'
+import { givenAt, toData } from '../options/given.ts'
+import type { CheckedServerOptions } from '../options/options.ts'
+import { raiseMemoryCeiling } from '../platform/memory-ceiling.ts'
+import { RoutePool } from '../route/route-pool.ts'
+import { createApp } from '../server/app.ts'
+import type { KeptKeys } from '../server/edge/jwt.ts'
+import { type RunningServer, startServer } from '../server/server.ts'
+import type { ConfigurationSource } from './configuration.ts'
+import {
+  type Deployment,
+  type Deployments,
+  deploymentsFrom,
+  resolvedBy,
+  type Surroundings,
+} from './deployments.ts'
+import { type DesiredState, desiredState } from './desired-state.ts'
+import { NO_EDITS } from './edits.ts'
+import { FileLog } from './file-log.ts'
+import { PluginTable } from './loader.ts'
+import { explainFailure, planAll } from './plan.ts'
+import { pagesOf } from './resolve.ts'
+import type { EditStore } from './state-folder.ts'
+
+/**
+ * Makes what is served first.
+ *
+ * @param begin - Called when the options are known, before anything is opened that serves.
+ * @throws why it cannot be served.
+ */
+export async function openDeployments(
+  source: ConfigurationSource,
+  begin: (options: CheckedServerOptions) => Surroundings | Promise<Surroundings>,
+): Promise<Deployments> {
+  const files = new FileLog()
+  const plugins = new PluginTable()
+  let store: EditStore | undefined
+  const plan = await planAll(source, {
+    reading: { onFile: (path) => files.note(path), plugins },
+    async desire(configuration) {
+      store = await openStore(configuration)
+      const desired = store
+        ? desiredState(configuration, await store.read(), 1)
+        : { revision: 1, configuration, edits: NO_EDITS, warnings: [] }
+      return { desired, resolving: { plugins, ...resolvedBy(store, false) } }
+    },
+  })
+  const surroundings = await begin(plan.options)
+  const { log, meters } = surroundings
+  raiseMemoryCeiling(pagesOf(plan))
+  const options = { ...plan.options, meters }
+  const pool = new RoutePool(options, log)
+  try {
+    const keptKeys: KeptKeys = {}
+    const { app, routes: served } = await createApp(options, log, pool, keptKeys)
+    try {
+      await store?.write(plan.edits, plugins.modules)
+    } catch (error) {
+      await app.close()
+      throw error
+    }
+    const { options: own, routes, edits, desired } = plan
+    const warnings = [...desired.configuration.warnings, ...desired.warnings, ...plan.warnings]
+    const first: Deployment = {
+      ...{ options: own, routes, edits, warnings, app, served, revision: 1 },
+      desired: { ...desired, edits, warnings: [] },
+    }
+    return deploymentsFrom(source, first, { files, plugins, pool, keptKeys, store }, surroundings)
+  } catch (error) {
+    await pool.close()
+    throw source.listsProblems ? await explainFailure(plan, error) : error
+  }
+}
+
+/** Loaded by those who can edit something, or could. */
+async function openStore({ server }: DesiredState['configuration']): Promise<EditStore | undefined> {
+  const [admin, state] = ['admin', 'state'].map((option) => givenAt(server, [option]))
+  if (!admin && !state) return undefined
+  const { editsInFolder, editsInMemory } = await import('./state-folder.ts')
+  const folder = state && toData(state)
+  return typeof folder === 'string' ? editsInFolder(resolve(folder)) : editsInMemory()
+}
+
+/**
+ * Starts a server of what is deployed, and watches its files if its options say so. Its end is that of the changes too.
+ *
+ * @throws `ListenError`; the deployments are closed then.
+ */
+export async function serveDeployments(
+  deployments: Deployments,
+  log: FastifyBaseLogger,
+): Promise<RunningServer> {
+  const { options, app } = deployments.current
+  const server = await startServer(options, app, log).catch(async (error) => {
+    await deployments.close() // a store that is open would keep the process from ending
+    throw error
+  })
+  const stop = await changeServer(deployments, server)
+  return {
+    ...server,
+    async drain() {
+      stop()
+      await server.drain()
+      await deployments.close()
+    },
+  }
+}
+
+/** Lets changes replace the app of a server, and watches files if the options say so. @returns Ends both. */
+export async function changeServer(
+  deployments: Deployments,
+  server: Pick<RunningServer, 'replace'>,
+): Promise<() => void> {
+  deployments.follow(server)
+  // Those who watch nothing do not load it.
+  const watch = deployments.current.options.watch ? await import('./watch.ts') : undefined
+  const stopWatching = watch?.watchFiles(deployments)
+  return () => {
+    stopWatching?.()
+    deployments.refuse()
+  }
+}

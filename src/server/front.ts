@@ -1,0 +1,83 @@
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyListenOptions } from 'fastify'
+import type { CheckedServerOptions } from '../options/options.ts'
+import { NO_SCHEMAS } from './app.ts'
+import { listenAt, urlOf } from './listen.ts'
+import { type AppServer, openServer } from './server.ts'
+
+/** A Fastify app that stays the same while the app that answers is replaced. */
+export interface Front {
+  readonly app: FastifyInstance
+  readonly server: Pick<AppServer, 'replace'>
+  /** Where it listens; undefined while it does not. */
+  readonly url: string | undefined
+}
+
+/** The life of what is behind a front. */
+export interface Behind {
+  /** What answers at present. */
+  readonly app: FastifyInstance
+  /** Called when the front begins to close: nothing is to be replaced from now on. */
+  end(): void
+  /** Called when its sockets are closed. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens a front. `listen()` listens at the address of the options; with an address of its own it does what Fastify's
+ * does. `close()` ends the sockets without losing a request: see {@link AppServer.drain}.
+ */
+export async function openFront(
+  options: CheckedServerOptions,
+  behind: Behind,
+  log: FastifyBaseLogger,
+): Promise<Front> {
+  // A process may have servers that go on: their calls are not for this one to end.
+  const server = openServer(options, behind.app, log, () => undefined)
+  const sockets = [server.http].values()
+  const app = Fastify({
+    serverFactory: () => sockets.next().value ?? server.addHttp(),
+    schemaController: NO_SCHEMAS,
+  })
+  app.log = log
+  app.addHook('preClose', async () => {
+    behind.end()
+    await server.drain()
+  })
+  app.addHook('onClose', async () => {
+    await server.closeApps()
+    await behind.close()
+  })
+  const listen = app.listen.bind(app)
+  const own = async () => {
+    await app.ready()
+    await listenAt(server.http, options, 'the option port')
+    return urlOf(server.http, options.tls ? 'https' : 'http')
+  }
+  type Listening = (error: Error | null, address: string) => void
+  Object.assign(app, {
+    listen(given?: FastifyListenOptions | Listening, callback?: Listening) {
+      const done = typeof given === 'function' ? given : callback
+      const { port, host, path } = typeof given === 'object' ? given : {}
+      const isOwn = [port, host, path].every((part) => part === undefined)
+      const listening = isOwn ? own() : listen(typeof given === 'object' ? given : {})
+      if (!done) return listening
+      return void listening.then(
+        (address) => done(null, address),
+        (error) => done(error, ''),
+      )
+    },
+    inject: (...asked: Parameters<FastifyInstance['inject']>) => behind.app.inject(...asked),
+    routing: (...exchange: Parameters<FastifyInstance['routing']>) => behind.app.routing(...exchange),
+    printRoutes: (...how: Parameters<FastifyInstance['printRoutes']>) => behind.app.printRoutes(...how),
+    hasRoute: (...route: Parameters<FastifyInstance['hasRoute']>) => behind.app.hasRoute(...route),
+    findRoute: (...route: Parameters<FastifyInstance['findRoute']>) => behind.app.findRoute(...route),
+  })
+  await app.ready()
+  return {
+    app,
+    server,
+    get url() {
+      return server.http.listening ? urlOf(server.http, options.tls ? 'https' : 'http') : undefined
+    },
+  }
+}
