@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { checkModule } from '../src/module/check.ts'
 import { LIMIT_NAMES, type LimitName, MODULE_LIMITS } from '../src/module/limits.ts'
+import { readModule } from '../src/module/module.ts'
 
 /* npm run modules -- FILE.wasm...: prints what modules ask of the compiler, beside the limits. */
 
@@ -15,7 +15,7 @@ for (const file of process.argv.slice(2)) {
   const bytes = readFileSync(file)
   const before = process.cpuUsage()
   try {
-    const { figures, needsProcess } = checkModule(bytes, { limits: UNLIMITED, allowGc: true }, file)
+    const { figures, needsProcess } = readModule(bytes, { limits: UNLIMITED, allowGc: true }, file)
     if (needsProcess) process.stdout.write(`${file}: needs --allow-gc: ${needsProcess}\n`)
     for (const name of LIMIT_NAMES) {
       const value = figures[name]

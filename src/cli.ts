@@ -6,11 +6,11 @@ import type { WriteStream } from 'node:tty'
 import { main } from './cli/cli.ts'
 import type { Host } from './cli/command.ts'
 import { COMMANDS } from './cli/commands.ts'
-import { stuckThreads } from './engine/stuck-threads.ts'
 import type { Terminal } from './observe/log/log.ts'
 import { printable } from './observe/log/printable.ts'
 import { Secrets } from './observe/log/secrets.ts'
 import { exitProcess } from './platform/kill-process.ts'
+import { stuckThreads } from './platform/stuck-threads.ts'
 import { openProcessSignals } from './server/shutdown.ts'
 
 const host: Host = {

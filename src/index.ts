@@ -1,7 +1,6 @@
 export type { Contract } from './contract/contract.ts'
 export type { RequestEnvelope } from './contract/http.ts'
 export { createServer, type WasmServer } from './create-server.ts'
-export { stuckThreads } from './engine/stuck-threads.ts'
 export * from './errors/errors.ts'
 export type { Block } from './guest/block-copy.ts'
 export type { CallContext } from './guest/call-context.ts'
@@ -19,5 +18,6 @@ export {
   type WasmServeOptions,
 } from './options/options.ts'
 export type { ServedRoute } from './options/served-route.ts'
+export { stuckThreads } from './platform/stuck-threads.ts'
 export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'
 export { wasmServe } from './route/wasm-serve.ts'

@@ -2,8 +2,8 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import { createServer } from './create-server.ts'
 import { EngineClosedError } from './errors/errors.ts'
+import { callableExports, chooseExport } from './module/entry-points.ts'
 import { checkWasmServeOptions, type RouteOptions, type ServerOptions } from './options/options.ts'
-import { callableExports, chooseExport } from './plugin/callable.ts'
 import { loadRoutePlugin } from './route/open-route.ts'
 
 /**

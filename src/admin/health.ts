@@ -1,4 +1,4 @@
-import { MAX_STUCK_THREADS, stuckThreads } from '../engine/stuck-threads.ts'
+import { MAX_STUCK_THREADS, stuckThreads } from '../platform/stuck-threads.ts'
 import type { AdminFeature } from './feature.ts'
 import { whyNotReady } from './readiness.ts'
 

@@ -1,4 +1,5 @@
 import { UsageError } from '../errors/errors.ts'
+import { callableExports } from '../module/entry-points.ts'
 import { checkGiven, wholeOf } from '../options/check-given.ts'
 import type { Config } from '../options/config.ts'
 import {
@@ -17,7 +18,6 @@ import type { CheckedServerOptions } from '../options/options.ts'
 import { placed } from '../options/placed.ts'
 import { nearest } from '../platform/nearest.ts'
 import { pacedMap } from '../platform/paced.ts'
-import { callableExports } from '../plugin/callable.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { type DesiredRoute, sourceOf } from './desired-state.ts'
 import type { LoadedVersion, Loader, Reading } from './loader.ts'

@@ -1,4 +1,4 @@
-import { initialisersOf } from '../plugin/start.ts'
+import { initialisersOf } from '../module/entry-points.ts'
 import { startGuest } from '../runtime/kernel-start.ts'
 import type { Wasi } from '../runtime/wasi/wasi.ts'
 import type { NamedModule } from './plugin.ts'

@@ -1,8 +1,8 @@
 import { PluginInvalidError } from '../errors/errors.ts'
 
 /**
- * Reads a part of a module as strictly as the engine does: whatever it reads, the engine reads in the same way or
- * refuses.
+ * The only reader of the bytes of a module. It is as strict as the engine: whatever it reads, the engine reads in the
+ * same way or refuses.
  */
 export class ByteReader {
   at: number
@@ -36,7 +36,12 @@ export class ByteReader {
     return this.bytes[this.at++] ?? 0
   }
 
-  /** A number without a sign of up to 32 bits. */
+  /** The next byte, which is read again; 0 at the end. */
+  peek(): number {
+    return this.at < this.end ? (this.bytes[this.at] ?? 0) : 0
+  }
+
+  /** An unsigned LEB128 number of up to 32 bits. */
   u32(): number {
     const first = this.byte()
     if (first < 0x80) return first
@@ -51,7 +56,7 @@ export class ByteReader {
     return value + last * 0x10_000_000
   }
 
-  /** A number without a sign of up to 64 bits. */
+  /** An unsigned LEB128 number of up to 64 bits. */
   u64(): bigint {
     let value = 0n
     for (let shift = 0n; shift < 63n; shift += 7n) {
@@ -64,7 +69,7 @@ export class ByteReader {
     return value | (BigInt(last) << 63n)
   }
 
-  /** A number with a sign of up to 33 bits: an index, or a negative code. */
+  /** A signed LEB128 number of up to 33 bits: an index, or a negative code. */
   s33(): number {
     let value = 0
     let factor = 1
@@ -77,7 +82,7 @@ export class ByteReader {
     this.fail('it has a number of more than 33 bits')
   }
 
-  /** Goes past a number of any kind. */
+  /** Goes past a LEB128 number of any kind. */
   skipNumber(): void {
     for (let length = 1; this.byte() >= 0x80; length++) {
       if (length === 10) this.fail('it has a number of more than 64 bits')
@@ -89,7 +94,7 @@ export class ByteReader {
     this.at += count
   }
 
-  /** A part of this part. */
+  /** A reader of the next bytes; this one goes past them. */
   part(size: number): ByteReader {
     const start = this.at
     this.skip(size)
@@ -111,3 +116,25 @@ export class ByteReader {
 
 /** A name may begin with U+FEFF. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** @returns a number as unsigned LEB128, in as few bytes as it needs. */
+export function leb(value: number | bigint): Uint8Array {
+  if (value < 0x80) return Uint8Array.of(Number(value))
+  const bytes: number[] = []
+  let rest = BigInt(value)
+  do {
+    bytes.push(Number(rest & 0x7fn) | (rest > 0x7fn ? 0x80 : 0))
+    rest >>= 7n
+  } while (rest > 0n)
+  return Uint8Array.from(bytes)
+}
+
+export function concat(parts: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(parts.reduce((length, part) => length + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    bytes.set(part, at)
+    at += part.length
+  }
+  return bytes
+}

@@ -1,6 +1,14 @@
+import type { ByteReader } from './bytes.ts'
+import { readHeapType, readValueType } from './types.ts'
+
+/*
+ * The only table of instructions. Each has a code: its opcode, or a prefix and the number of an operation together.
+ */
+
 /**
  * What follows an opcode, or what it does to blocks. {@link ACTION} has one for each opcode that is known:
- * WebAssembly 3.0 with relaxed SIMD, threads and legacy exceptions, which is all that V8 runs unless told to experiment.
+ * WebAssembly 3.0 with relaxed SIMD, threads and legacy exceptions, which is all that V8 runs without a flag for
+ * experiments.
  *
  * @see {@link https://webassembly.github.io/spec/core/binary/instructions.html}
  */
@@ -55,33 +63,99 @@ const PREFIXES: Readonly<Record<number, { readonly base: number; readonly count:
   254: { base: 0x500, count: 0x100 },
 }
 
-/** The first number of operations on garbage-collected values, and the first behind them. */
-export const GC_CODES = { first: 0x100, behind: 0x200 } as const
-
 /** Opcodes from here on are followed by the number of an operation. */
 export const FIRST_PREFIX = 0xfb
 
-/** @returns the place of an operation in the tables; 0xff, which is not known, if there is none. */
+/** @returns the code of an operation; 0xff, which is not known, if there is none. */
 export function codeOf(prefix: number, operation: number): number {
   const range = PREFIXES[prefix]
   return range && operation < range.count ? range.base + operation : 0xff
 }
 
-const CODES = 0x600
+/** Reads an opcode, with its operation if it is a prefix. */
+export function readCode(reader: ByteReader): number {
+  const opcode = reader.byte()
+  return opcode < FIRST_PREFIX ? opcode : codeOf(opcode, reader.u32())
+}
+
+/** Instructions that are looked for, or written. */
+export const CODE = {
+  block: 0x02,
+  if: 0x04,
+  else: 0x05,
+  end: 0x0b,
+  branchIf: 0x0d,
+  drop: 0x1a,
+  localGet: 0x20,
+  localSet: 0x21,
+  localTee: 0x22,
+  globalGet: 0x23,
+  globalSet: 0x24,
+  tableSet: 0x26,
+  firstStore: 0x36,
+  lastStore: 0x3e,
+  memorySize: 0x3f,
+  memoryGrow: 0x40,
+  constant: 0x41,
+  equal: 0x46,
+  lessUnsigned: 0x49,
+  greaterUnsigned: 0x4b,
+  add: 0x6a,
+  subtract: 0x6b,
+  memoryInit: 0x208,
+  dataDrop: 0x209,
+  memoryCopy: 0x20a,
+  memoryFill: 0x20b,
+  tableInit: 0x20c,
+  elementDrop: 0x20d,
+  tableCopy: 0x20e,
+  tableGrow: 0x20f,
+  tableFill: 0x211,
+  vectorStore: 0x30b,
+  firstLaneStore: 0x358,
+  lastLaneStore: 0x35b,
+} as const
+
+/** The type of a block without a result. */
+export const NO_RESULT = 0x40
+
+/** `i32.const`. Its number has 5 bytes, so that none is taken for the sign. */
+export function constant(value: number): readonly number[] {
+  const digits = [0, 7, 14, 21].map((shift) => ((value >> shift) & 0x7f) | 0x80)
+  return [CODE.constant, ...digits, (value >> 28) & 0x7f]
+}
+
+const CODE_COUNT = 0x600
 
 /** One of {@link DO} for each code. */
-export const ACTION: Readonly<Uint8Array> = new Uint8Array(CODES)
+export const ACTION: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
 /** How many values it takes from the stack. */
-export const POPS: Readonly<Uint8Array> = new Uint8Array(CODES)
+export const POPS: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
 /** How many values it puts there. */
-export const PUSHES: Readonly<Uint8Array> = new Uint8Array(CODES)
+export const PUSHES: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
+/** Bits of {@link MARK}. */
+export const MARKS: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
 
-type Row = readonly [codes: readonly number[], action: number, pops?: number, pushes?: number]
+/** What is noted of a function when one of its instructions does it. */
+export const MARK = {
+  /** Works on garbage-collected values. */
+  collected: 1,
+  /** Asks for the size of a memory, or grows it. */
+  sizesMemory: 2,
+  /** Changes what a host cannot put back: a table, or whether data and elements were dropped. */
+  lasting: 4,
+  /** Writes into a memory. */
+  writes: 8,
+  /** Writes into a memory atomically. */
+  writesAtomically: 16,
+} as const
+
+type TableRow = readonly [codes: readonly number[], action: number, pops?: number, pushes?: number]
 
 const range = (first: number, last = first): number[] =>
   Array.from({ length: last - first + 1 }, (_, place) => first + place)
 
-function define(base: number, rows: readonly Row[]): void {
+function define(base: number, rows: readonly TableRow[]): void {
   for (const [codes, action, pops = 0, pushes = 0] of rows) {
     for (const code of codes) {
       ;(ACTION as Uint8Array)[base + code] = action
@@ -212,3 +286,136 @@ define(0x500, [
   [range(0x1e, 0x47), DO.access, 2, 1], // read, modify, write
   [range(0x48, 0x4e), DO.access, 3, 1], // compare and exchange
 ])
+
+function mark(bit: number, codes: readonly number[]): void {
+  for (const code of codes) (MARKS as Uint8Array)[code] = (MARKS[code] ?? 0) | bit
+}
+
+mark(MARK.collected, range(0x100, 0x1ff))
+mark(MARK.sizesMemory, [CODE.memorySize, CODE.memoryGrow])
+mark(MARK.lasting, [CODE.tableSet, CODE.tableInit, CODE.tableCopy, CODE.tableGrow, CODE.tableFill])
+mark(MARK.lasting, [CODE.dataDrop, CODE.elementDrop])
+mark(MARK.writes, range(CODE.firstStore, CODE.lastStore))
+mark(MARK.writes, [CODE.memoryInit, CODE.memoryCopy, CODE.memoryFill])
+mark(MARK.writes, [CODE.vectorStore, ...range(CODE.firstLaneStore, CODE.lastLaneStore)])
+mark(MARK.writesAtomically, range(0x517, 0x54e))
+
+const HAS_MEMORY_INDEX = 0x40
+
+/**
+ * Goes past what follows the opcode of an instruction.
+ *
+ * @param code - As {@link readCode} returns it.
+ * @throws {@link PluginInvalidError} if the instruction, or something in it, is not known.
+ */
+export function skipImmediates(reader: ByteReader, code: number): void {
+  switch (ACTION[code]) {
+    case DO.nothing:
+    case DO.unreachable:
+    case DO.end:
+    case DO.else:
+    case DO.return:
+    case DO.catchAll:
+    case DO.throwRef:
+      break
+    case DO.number:
+    case DO.set:
+    case DO.branch:
+    case DO.branchIf:
+    case DO.call:
+    case DO.callRef:
+    case DO.returnCall:
+    case DO.returnCallRef:
+    case DO.catch:
+    case DO.delegate:
+    case DO.throw:
+    case DO.rethrow:
+    case DO.structNew:
+      reader.skipNumber()
+      break
+    case DO.numbers:
+    case DO.callIndirect:
+    case DO.returnCallIndirect:
+    case DO.arrayFixed:
+      reader.skipNumber()
+      reader.skipNumber()
+      break
+    case DO.access:
+      skipAccess(reader)
+      break
+    case DO.block:
+    case DO.loop:
+    case DO.if:
+    case DO.try:
+      skipBlockType(reader)
+      break
+    case DO.bytes4:
+      reader.skip(4)
+      break
+    case DO.bytes8:
+      reader.skip(8)
+      break
+    case DO.bytes16:
+      reader.skip(16)
+      break
+    case DO.lane:
+      reader.skip(1)
+      break
+    case DO.accessLane:
+      skipAccess(reader)
+      reader.skip(1)
+      break
+    case DO.heapType:
+      readHeapType(reader)
+      break
+    case DO.select:
+      for (let left = reader.u32(); left > 0; left--) readValueType(reader)
+      break
+    case DO.branchTable:
+      for (let left = reader.u32(); left >= 0; left--) reader.skipNumber()
+      break
+    case DO.branchCast:
+      if (reader.byte() > 3) reader.fail('it has a cast of an unknown kind')
+      reader.skipNumber()
+      readHeapType(reader)
+      readHeapType(reader)
+      break
+    case DO.tryTable:
+      skipBlockType(reader)
+      for (let left = reader.u32(); left > 0; left--) {
+        if (readHandlerKind(reader) < 2) reader.skipNumber()
+        reader.skipNumber()
+      }
+      break
+    default:
+      reader.fail(`it has an instruction that is not known (0x${code.toString(16)})`)
+  }
+}
+
+/** Goes past what follows a load or a store: its alignment, its memory, its offset. */
+export function skipAccess(reader: ByteReader): void {
+  skipAlignment(reader)
+  reader.skipNumber()
+}
+
+/** Goes past the alignment and the memory of a load or a store: its offset is next. */
+export function skipAlignment(reader: ByteReader): void {
+  const flags = reader.u32()
+  if ((flags & ~HAS_MEMORY_INDEX) > 7) reader.fail('it has an access of an unknown kind')
+  if (flags & HAS_MEMORY_INDEX) reader.u32()
+}
+
+/** Reads what a `try_table` catches: a tag or all, with or without a reference. A tag follows those below 2. */
+export function readHandlerKind(reader: ByteReader): number {
+  const kind = reader.byte()
+  if (kind > 3) reader.fail('it has a handler of an unknown kind')
+  return kind
+}
+
+/** Nothing, a type of a value, or the number of a type. */
+function skipBlockType(reader: ByteReader): void {
+  const code = reader.peek()
+  if (code === NO_RESULT) reader.skip(1)
+  else if (code >= 0x40 && code < 0x80) readValueType(reader)
+  else reader.s33()
+}

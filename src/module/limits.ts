@@ -1,3 +1,5 @@
+import { PluginTooComplexError } from '../errors/errors.ts'
+
 /*
  * What a module may ask of the compiler. V8 has limits of its own, but within them 30 KB can hold a thread for
  * seconds, in native code that nothing can end.
@@ -91,3 +93,94 @@ export type LimitName = keyof typeof MODULE_LIMITS
 export type ModuleLimits = Partial<Readonly<Record<LimitName, number>>>
 
 export const LIMIT_NAMES = Object.keys(MODULE_LIMITS) as LimitName[]
+
+/** Counts what a module has, and refuses what is beyond a limit. */
+export class FigureCounter {
+  /** The largest of each kind so far; for some the sum. */
+  readonly figures: Record<LimitName, number>
+  readonly #limits: ModuleLimits | 'none'
+  readonly #plugin: string
+
+  /**
+   * @param limits - Where they are not those of {@link MODULE_LIMITS}; `none`: it only counts.
+   * @param plugin - Its name, for messages.
+   * @param figures - What was counted before.
+   */
+  constructor(limits: ModuleLimits | 'none', plugin: string, figures = NOTHING_COUNTED) {
+    this.#limits = limits
+    this.#plugin = plugin
+    this.figures = { ...figures }
+  }
+
+  /** Adds to a figure. @throws {@link PluginTooComplexError} */
+  count(limit: LimitName, more: number, where: string): void {
+    this.found(limit, this.figures[limit] + more, where)
+  }
+
+  /** Keeps a figure if it is the largest so far. @throws {@link PluginTooComplexError} */
+  found(limit: LimitName, value: number, where: string): void {
+    if (value <= this.figures[limit]) return
+    this.figures[limit] = value
+    if (this.#limits === 'none') return
+    const most = this.#limits[limit] ?? MODULE_LIMITS[limit].limit
+    if (value > most) {
+      const remedy = `if you trust it, --module-limit ${limit}=${value} (option "moduleLimits")`
+      throw new PluginTooComplexError(this.#plugin, where, value, MODULE_LIMITS[limit].what, most, remedy)
+    }
+  }
+}
+
+const NOTHING_COUNTED: Readonly<Record<LimitName, number>> = Object.fromEntries(
+  LIMIT_NAMES.map((name) => [name, 0]),
+) as Record<LimitName, number>
+
+/** The types of a module, as far as they count for its process. It is plain data. */
+export interface ProcessTypes {
+  /** A text for each that other modules can share. */
+  readonly shared: readonly string[]
+  /** How many no other module can share. */
+  readonly own: number
+}
+
+/**
+ * Most different types of all modules that a process compiles. V8 shares them among modules, keeps them for ever, and
+ * aborts the process at a million. Node.js 20 compares each new one with all: 5,000 more take 2 s here.
+ */
+export const MAX_PROCESS_TYPES = 30_000
+
+/** The types that the modules of this process have brought: equal ones count once. */
+export class TypeBudget {
+  readonly #shared = new Set<string>()
+  readonly #digests = new Set<string>()
+  readonly #most: number
+  #own = 0
+
+  constructor(most = MAX_PROCESS_TYPES) {
+    this.#most = most
+  }
+
+  get used(): number {
+    return this.#shared.size + this.#own
+  }
+
+  /**
+   * Counts the types of a module that is to be compiled.
+   *
+   * @param name - The plug-in's, for messages.
+   * @throws {@link PluginTooComplexError} if there are too many, and counts none of them.
+   */
+  take({ shared, own }: ProcessTypes, digest: string, name: string): void {
+    const more = shared.filter((type) => !this.#shared.has(type))
+    const moreOwn = own > 0 && !this.#digests.has(digest) ? own : 0
+    const all = this.used + more.length + moreOwn
+    if (all > this.#most) {
+      const where = 'with the plug-ins that were loaded before, the process'
+      throw new PluginTooComplexError(name, where, all, 'different types', this.#most, RESTART)
+    }
+    for (const type of more) this.#shared.add(type)
+    if (moreOwn > 0) this.#digests.add(digest)
+    this.#own += moreOwn
+  }
+}
+
+const RESTART = 'a new process starts with none'

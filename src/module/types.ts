@@ -1,22 +1,28 @@
 import type { ByteReader } from './bytes.ts'
 
 /** What a value type is to the limits. */
-export type ValueKind = 'plain' | 'exception' | 'collected'
+export type ReferenceKind = 'plain' | 'exception' | 'collected'
 
 export interface ValueType {
   /** As JavaScript would name it; `ref` for references that it has no name for. */
   readonly name: string
-  readonly kind: ValueKind
+  readonly kind: ReferenceKind
   /** Whether it names another type by its index. */
   readonly isIndexed: boolean
 }
 
-const NAMES: ReadonlyMap<number, string> = new Map([
-  [0x7f, 'i32'],
-  [0x7e, 'i64'],
-  [0x7d, 'f32'],
-  [0x7c, 'f64'],
-  [0x7b, 'v128'],
+export const I32 = 0x7f
+export const I64 = 0x7e
+export const F32 = 0x7d
+export const F64 = 0x7c
+export const V128 = 0x7b
+
+const TYPE_NAMES: ReadonlyMap<number, string> = new Map([
+  [I32, 'i32'],
+  [I64, 'i64'],
+  [F32, 'f32'],
+  [F64, 'f64'],
+  [V128, 'v128'],
   [0x70, 'funcref'],
   [0x6f, 'externref'],
 ])
@@ -27,10 +33,10 @@ const EXCEPTION_HEAP: ReadonlySet<number> = new Set([0x69, 0x74])
 /** any, eq, i31, struct, array, none */
 const COLLECTED_HEAP: ReadonlySet<number> = new Set([0x6e, 0x6d, 0x6c, 0x6b, 0x6a, 0x71])
 
-const plain = new Map(
-  [...NAMES].map(([code, name]) => [code, { name, kind: 'plain', isIndexed: false } as const]),
+const BY_CODE = new Map(
+  [...TYPE_NAMES].map(([code, name]) => [code, { name, kind: 'plain', isIndexed: false } as const]),
 )
-const OTHER: Readonly<Record<ValueKind, ValueType>> = {
+const REFERENCES: Readonly<Record<ReferenceKind, ValueType>> = {
   plain: { name: 'ref', kind: 'plain', isIndexed: false },
   exception: { name: 'ref', kind: 'exception', isIndexed: false },
   collected: { name: 'ref', kind: 'collected', isIndexed: false },
@@ -41,7 +47,7 @@ const INDEXED: ValueType = { name: 'ref', kind: 'plain', isIndexed: true }
 export function readValueType(reader: ByteReader): ValueType {
   const code = reader.byte()
   if (code === 0x63 || code === 0x64) return readHeapType(reader)
-  const named = plain.get(code)
+  const named = BY_CODE.get(code)
   if (named) return named
   return heapType(reader, code)
 }
@@ -53,9 +59,9 @@ export function readHeapType(reader: ByteReader): ValueType {
 }
 
 function heapType(reader: ByteReader, code: number): ValueType {
-  if (PLAIN_HEAP.has(code)) return OTHER.plain
-  if (EXCEPTION_HEAP.has(code)) return OTHER.exception
-  if (COLLECTED_HEAP.has(code)) return OTHER.collected
+  if (PLAIN_HEAP.has(code)) return REFERENCES.plain
+  if (EXCEPTION_HEAP.has(code)) return REFERENCES.exception
+  if (COLLECTED_HEAP.has(code)) return REFERENCES.collected
   reader.fail(`it has a type that is not known (0x${code.toString(16)})`)
 }
 

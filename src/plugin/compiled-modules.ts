@@ -1,13 +1,18 @@
 import { PluginInvalidError } from '../errors/errors.ts'
-import { TypeBudget } from '../module/type-budget.ts'
+import { isOnlyProgram } from '../module/entry-points.ts'
+import { TypeBudget } from '../module/limits.ts'
 import type { Log } from '../observe/log/guest-log.ts'
-import type { RenewableModule } from './compile.ts'
-import { type Admit, isOnlyProgram, type LoadedModule, loadModule, type ModuleJob } from './load-module.ts'
+import { unlessAborted } from '../platform/unless-aborted.ts'
+import {
+  type Admit,
+  type LoadedModule,
+  loadModule,
+  type ModuleFacts,
+  type ModuleJob,
+  type RenewableModule,
+} from './load-module.ts'
 import type { LoadSurroundings } from './load-threads.ts'
-import type { ModuleFacts } from './prepare.ts'
-import { SharedWork } from './shared-work.ts'
 import type { SourceModule } from './source/source.ts'
-import { WeakValues } from './weak-values.ts'
 
 /** A module that was loaded. */
 export interface CompiledModule {
@@ -36,6 +41,56 @@ export interface LoadPlace {
 
 /** To load so many bytes takes some 20 ms on the event loop, and to start a thread more than that. */
 const LARGE_BYTES = 262_144
+
+/** A map that holds no value: an entry goes, with its key, when its value was collected. */
+class WeakValues<Value extends WeakKey> {
+  readonly #entries = new Map<string, WeakRef<Value>>()
+  readonly #collected = new FinalizationRegistry<string>((key) => {
+    // Another value may have taken its place meanwhile.
+    if (this.#entries.get(key)?.deref() === undefined) this.#entries.delete(key)
+  })
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get(key: string): Value | undefined {
+    return this.#entries.get(key)?.deref()
+  }
+
+  set(key: string, value: Value): void {
+    this.#entries.set(key, new WeakRef(value))
+    this.#collected.register(value, key)
+  }
+}
+
+/** Work that several wait for. It is ended when nobody waits for it any more. */
+class SharedWork<Result> {
+  readonly #ended = new AbortController()
+  readonly #result: Promise<Result>
+  #waiting = 0
+
+  /** @param begin - Is told by its signal that nobody wants the result. */
+  constructor(begin: (signal: AbortSignal) => Promise<Result>) {
+    this.#result = begin(this.#ended.signal)
+    this.#result.catch(() => undefined) // those who wait are told
+  }
+
+  /** Whether nobody waits for it any more: it was ended. */
+  get isGivenUp(): boolean {
+    return this.#ended.signal.aborted
+  }
+
+  /** @throws what the work throws, and the reason of the signal. */
+  async wait(signal?: AbortSignal): Promise<Result> {
+    this.#waiting++
+    try {
+      return await unlessAborted(this.#result, signal)
+    } finally {
+      if (--this.#waiting === 0) this.#ended.abort()
+    }
+  }
+}
 
 /** Compiled modules by digest and limits, for as long as something uses them. */
 const compiled = new WeakValues<WebAssembly.Module>()

@@ -1,4 +1,4 @@
-import type { ImportedItem } from './module.ts'
+import type { ImportedItem } from '../module/module-view.ts'
 
 /** The namespace of Extism's host functions. */
 export const EXTISM_ENV = 'extism:host/env'

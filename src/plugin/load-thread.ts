@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { parentPort } from 'node:worker_threads'
-import { toFailure } from '../engine/workers/call-failure.ts'
+import { toFailure } from '../errors/call-failure.ts'
 import { loadModule } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
 import { packFacts } from './packed-facts.ts'

@@ -1,12 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../engine/stuck-threads.ts'
-import { fromFailure } from '../engine/workers/call-failure.ts'
-import type { CallFailure } from '../engine/workers/protocol.ts'
+import { type CallFailure, fromFailure } from '../errors/call-failure.ts'
 import { PluginLoadFailedError } from '../errors/errors.ts'
-import type { ModuleTypes } from '../module/type-budget.ts'
+import type { ProcessTypes } from '../module/limits.ts'
 import type { Log } from '../observe/log/guest-log.ts'
 import { workerFile } from '../platform/package-file.ts'
+import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../platform/stuck-threads.ts'
 import { unlessAborted } from '../platform/unless-aborted.ts'
 import type { Admit, LoadedModule, ModuleJob } from './load-module.ts'
 import { type PackedFacts, unpackFacts } from './packed-facts.ts'
@@ -27,7 +26,7 @@ type LoadAnswer = { readonly loaded: PostedModule } | { readonly failure: CallFa
 export type PostedModule = Omit<LoadedModule, 'facts'> & { readonly facts: PackedFacts }
 
 /** What a thread says: what it is going to compile, and waits; or that it is done. */
-export type FromLoadThread = { readonly types: ModuleTypes } | LoadAnswer
+export type FromLoadThread = { readonly types: ProcessTypes } | LoadAnswer
 
 /** How a module is loaded in a thread. */
 export interface LoadSurroundings {
@@ -187,7 +186,7 @@ class LoadThread {
     }
   }
 
-  async #admit(types: ModuleTypes, admit: Admit): Promise<void> {
+  async #admit(types: ProcessTypes, admit: Admit): Promise<void> {
     await admit(types)
     this.#worker.postMessage('admitted' satisfies ToLoadThread)
   }

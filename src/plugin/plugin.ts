@@ -1,9 +1,8 @@
 import { PluginInvalidError } from '../errors/errors.ts'
+import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ModuleLimits } from '../module/limits.ts'
-import type { RenewableModule } from './compile.ts'
 import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
-import { isOnlyProgram, type ModuleJob } from './load-module.ts'
-import type { ModuleFacts } from './prepare.ts'
+import type { ModuleFacts, ModuleJob, RenewableModule } from './load-module.ts'
 import type { ManifestSettings } from './source/manifest.ts'
 import {
   type PluginSource,
@@ -40,6 +39,10 @@ export interface Plugin {
   readonly linked: readonly LinkedModule[]
   /** What the main module exports as a function. */
   readonly functions: ModuleFacts['functions']
+  /** Of the main module. */
+  readonly memories: ModuleFacts['memories']
+  /** Of the main module. */
+  readonly customSections: ModuleFacts['customSections']
   /** What its manifest says of how it runs; undefined if there is none. */
   readonly settings: ManifestSettings | undefined
   /** For people: what went another way than asked for. */
@@ -67,14 +70,13 @@ export interface UncompiledModule {
   readonly renewable: boolean
 }
 
-export interface LinkedModule {
+export interface LinkedModule
+  extends Pick<ModuleFacts, 'imports' | 'exports' | 'memories' | 'customSections'> {
   readonly name: string
   /** SHA-256 of its bytes, in hex. */
   readonly digest?: string | undefined
   readonly module?: WebAssembly.Module | undefined
   readonly renewable?: RenewableModule | undefined
-  readonly imports: ModuleFacts['imports']
-  readonly exports: ModuleFacts['exports']
 }
 
 export interface CompiledLink extends LinkedModule {

@@ -1,10 +1,10 @@
 import type { RouteHandlerMethod } from 'fastify'
+import { START } from '../module/entry-points.ts'
 import type { VersionCounts } from '../observe/observe.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { START } from '../plugin/start.ts'
 import type { OpenRoute } from './open-route.ts'
 import { openShared, type Shared } from './shared.ts'
 

@@ -1,10 +1,10 @@
 import { statSync } from 'node:fs'
 import { AllowedPathError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
+import { START } from '../module/entry-points.ts'
 import type { Log } from '../observe/log/guest-log.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { AllowedPath } from '../plugin/source/manifest.ts'
-import { START } from '../plugin/start.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Initialiser } from '../plugin/start.ts'
+import type { Initialiser } from '../module/entry-points.ts'
 import { ProcExit } from './wasi/wasi.ts'
 
 /**

@@ -10,12 +10,12 @@ import {
   type HostFunctions,
   type NamedHostFunction,
 } from '../guest/host-functions.ts'
+import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from '../module/entry-points.ts'
+import type { ExportedItem, ImportedItem } from '../module/module-view.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
-import type { RenewableModule } from '../plugin/compile.ts'
 import { WASI } from '../plugin/host-imports.ts'
-import type { ExportedItem, ImportedItem } from '../plugin/module.ts'
+import type { RenewableModule } from '../plugin/load-module.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from '../plugin/start.ts'
 import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk } from './imports.ts'
 import type { InstanceSettings } from './runtime.ts'
 

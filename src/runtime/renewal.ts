@@ -1,9 +1,9 @@
-import type { RenewableModule } from '../plugin/compile.ts'
-import { RENEWABLE_EXPORT } from '../plugin/renewable.ts'
+import { RENEWABLE_EXPORT } from '../module/renewable.ts'
+import type { RenewableModule } from '../plugin/load-module.ts'
 
 /**
  * Makes an instance as new: to put back what its calls have changed costs a fraction of a new one, and leaves V8 no
- * garbage. What they can change is known, since the module exports it all (`plugin/renewable.ts`).
+ * garbage. What they can change is known, since the module exports it all (`module/renewable.ts`).
  */
 export interface Renewal {
   /** Whether the guest has to be started after {@link renew}. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { callableExports, chooseExport } from '../../src/module/entry-points.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
-import { callableExports, chooseExport } from '../../src/plugin/callable.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import type { Instance } from '../../src/runtime/runtime.ts'

@@ -13,8 +13,7 @@ export async function linkedPlugin(
   others: Readonly<Record<string, string>> = {},
 ): Promise<CompiledPlugin> {
   const linked = Object.entries(others).map(async ([name, text]) => {
-    const { module, imports, exports } = await loadPlugin(guestBytes(text))
-    return { name, module, imports, exports }
+    return { ...(await loadPlugin(guestBytes(text))), name }
   })
   return { ...(await loadPlugin(guestBytes(main))), linked: await Promise.all(linked) }
 }

@@ -1,5 +1,5 @@
 import { parentPort } from 'node:worker_threads'
-import { callableExports } from '../../lib/plugin/callable.js'
+import { callableExports } from '../../lib/module/entry-points.js'
 import { loadPlugin } from '../../lib/plugin/plugin.js'
 import { kernel } from '../../lib/runtime/kernel.js'
 

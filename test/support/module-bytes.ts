@@ -1,4 +1,6 @@
-import { concat, leb } from '../../src/plugin/binary.ts'
+import { concat, leb } from '../../src/module/bytes.ts'
+import { type CappedModule, capMemory } from '../../src/module/memory-cap.ts'
+import { readModule } from '../../src/module/module.ts'
 
 /** Bytes, or a list of them. */
 type Part = number | readonly number[] | Uint8Array
@@ -57,4 +59,9 @@ export function codeSection(...bodies: readonly Body[]): Uint8Array {
       }),
     ),
   )
+}
+
+/** A module that was read without limits, and capped. @param maxPages - Of 64 KiB. */
+export function capped(bytes: Uint8Array, maxPages: number): CappedModule {
+  return capMemory(readModule(bytes, { limits: 'none', allowGc: true }, 'test'), maxPages)
 }

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { callableExports } from '../../src/plugin/callable.ts'
+import { callableExports } from '../../src/module/entry-points.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'

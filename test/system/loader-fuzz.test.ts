@@ -19,17 +19,21 @@ class Laboratory {
     this.#worker ??= new Worker(new URL('../support/load-mutant.mjs', import.meta.url))
     const worker = this.#worker
     const looping = AbortSignal.timeout(LOOP_MS)
+    const answered = new AbortController()
+    const signal = AbortSignal.any([looping, answered.signal])
     worker.postMessage(bytes)
     try {
       const [outcome] = await Promise.race([
-        once(worker, 'message', { signal: looping }),
-        once(worker, 'exit', { signal: looping }).then(() => ['the thread ended']),
+        once(worker, 'message', { signal }),
+        once(worker, 'exit', { signal }).then(() => ['the thread ended']),
       ])
       return String(outcome)
     } catch (error) {
       if (!looping.aborted) throw error
       await this.close()
       return 'loops'
+    } finally {
+      answered.abort() // else each load would leave its listeners on the thread
     }
   }
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { capMemory } from '../../src/plugin/memory-cap.ts'
+import { makeRenewable } from '../../src/module/renewable.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
-import { makeRenewable } from '../../src/plugin/renewable.ts'
 import { guestBytes } from '../support/guest.ts'
+import { capped } from '../support/module-bytes.ts'
 
 /* Modules of megabytes. */
 
@@ -20,9 +20,9 @@ test('a module whose renewable form is more than V8 accepts is served fresh all 
 test('a module with writes in too many places can be renewed, but does not say what it wrote', async () => {
   const writes = '(i32.store (i32.const 0) (i32.const 0))'.repeat(200_000)
   const bytes = guestBytes(`(module (memory 10) (data (i32.const 524288) "d") (func ${writes}))`)
-  const capped = capMemory(bytes, 60_000, 'test')
-  expect(makeRenewable(capped, 'test', true)).toBeUndefined()
-  expect(makeRenewable(capped, 'test', false)?.untrackedFrom).toBe(0)
+  const module = capped(bytes, 60_000)
+  expect(makeRenewable(module, true)).toBeUndefined()
+  expect(makeRenewable(module, false)?.untrackedFrom).toBe(0)
   const { renewable } = await loadPlugin(bytes, { isolation: 'fresh' })
   expect(renewable?.untrackedFrom).toBe(0)
 })

@@ -6,15 +6,15 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
+import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
+import type { ThreadOptions } from '../../src/engine/workers/thread.ts'
+import { tryInThread } from '../../src/engine/workers/trial.ts'
 import {
   stuckThreads,
   terminateOrWriteOff,
   terminateThreads,
   trackThread,
-} from '../../src/engine/stuck-threads.ts'
-import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
-import type { ThreadOptions } from '../../src/engine/workers/thread.ts'
-import { tryInThread } from '../../src/engine/workers/trial.ts'
+} from '../../src/platform/stuck-threads.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { listenAdmin } from '../support/admin.ts'
 import { containedBy, IN_A_CONTAINER } from '../support/container.ts'
@@ -106,9 +106,9 @@ async function startServer(
   const script = file(
     'server.mjs',
     `import { Worker } from 'node:worker_threads'
-    import { terminateOrWriteOff, trackThread } from ${module('engine/stuck-threads.js')}
+    import { terminateOrWriteOff, trackThread } from ${module('platform/stuck-threads.js')}
     import { openLog } from ${module('observe/log/log.js')}
-    import { endWithSignals } from ${module('shutdown.js')}
+    import { endWithSignals } from ${module('server/shutdown.js')}
     const [code, drain, ...paths] = process.argv.slice(2)
     const workers = paths.map((path) => new Worker(code, { eval: true, workerData: path }))
     for (const worker of workers) trackThread(worker)

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import type { Log } from '../../src/observe/log/guest-log.ts'
-import { capMemory } from '../../src/plugin/memory-cap.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import type { Instance, InstanceSettings } from '../../src/runtime/runtime.ts'
 import { guestBytes } from '../support/guest.ts'
 import { settingsOf } from '../support/instance.ts'
+import { capped } from '../support/module-bytes.ts'
 
 const TRAP = { code: 'WASM_SERVE_GUEST_TRAP' }
 const ERROR = { code: 'WASM_SERVE_GUEST_ERROR' }
@@ -16,7 +16,7 @@ const write = (_fields: object, line: string) => void lines.push(line)
 const log: Log = { trace: write, debug: write, info: write, warn: write, error: write }
 
 async function open(nameOrText: string, settings: Partial<InstanceSettings> = {}): Promise<Instance> {
-  const plugin = await loadPlugin(capMemory(guestBytes(nameOrText), 100, 'test'))
+  const plugin = await loadPlugin(capped(guestBytes(nameOrText), 100).bytes)
   return kernel.open(plugin, { ...settingsOf({ wasi: false }, log), ...settings })
 }
 

@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { expect, test, vi } from 'vitest'
-import { terminateOrWriteOff, trackThread } from '../../src/engine/stuck-threads.ts'
 import { PluginLoadFailedError } from '../../src/errors/errors.ts'
+import { terminateOrWriteOff, trackThread } from '../../src/platform/stuck-threads.ts'
 import { loadModule, type ModuleJob } from '../../src/plugin/load-module.ts'
 import { loadInThread } from '../../src/plugin/load-threads.ts'
 import { compilePlugin, loadPlugin } from '../../src/plugin/plugin.ts'
@@ -118,6 +118,22 @@ test('bytes that are loaded stay whose they are', async () => {
   const bytes = guestBytes('echo')
   await loadInThread(bytes, JOB)
   expect(bytes).toEqual(guestBytes('echo'))
+})
+
+test('a thread that loads one module after another keeps no listeners of them', async () => {
+  const warnings: Error[] = []
+  const keep = (warning: Error) => void warnings.push(warning)
+  process.on('warning', keep)
+  try {
+    for (let load = 0; load < 12; load++) {
+      if (load % 2 === 0)
+        await loadInThread(guestBytes('echo'), { ...JOB, needsModule: false, renewable: 'no' })
+      else await loadInThread(Buffer.from('no module'), JOB).catch(() => undefined)
+    }
+  } finally {
+    process.off('warning', keep)
+  }
+  expect(warnings.map(({ name }) => name)).not.toContain('MaxListenersExceededWarning')
 })
 
 test('nothing of a large module, or of any while something is served, is compiled by this thread', async () => {

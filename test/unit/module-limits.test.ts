@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test, vi } from 'vitest'
 import { renderModuleLimits } from '../../scripts/readme-tables.ts'
 import { loadPlugin } from '../../src/index.ts'
-import { type CheckOptions, checkModule } from '../../src/module/check.ts'
-import { LIMIT_NAMES, type LimitName, MODULE_LIMITS } from '../../src/module/limits.ts'
-import { TypeBudget } from '../../src/module/type-budget.ts'
+import { leb } from '../../src/module/bytes.ts'
+import { LIMIT_NAMES, type LimitName, MODULE_LIMITS, TypeBudget } from '../../src/module/limits.ts'
+import { readModule } from '../../src/module/module.ts'
+import type { ReadOptions } from '../../src/module/section-reader.ts'
 import { resolveRoute } from '../../src/options/resolved-route.ts'
-import { leb } from '../../src/plugin/binary.ts'
 import { chooseEngine } from '../../src/route/engine-choice.ts'
 import { guestBytes } from '../support/guest.ts'
 import {
@@ -20,7 +20,7 @@ import {
 } from '../support/module-bytes.ts'
 import { checkedRoute } from '../support/route.ts'
 
-const check = (bytes: Uint8Array, options: CheckOptions = {}) => checkModule(bytes, options, 'test')
+const check = (bytes: Uint8Array, options: ReadOptions = {}) => readModule(bytes, options, 'test')
 
 const codeOf = (run: () => unknown): string => {
   try {
@@ -322,10 +322,10 @@ describe('types are of the process', () => {
   })
 
   test('a module says which it has', () => {
-    const { types } = check(
+    const { processTypes } = check(
       moduleOf(section(1, list([0x60, 0, 0], [0x60, 1, 0x7f, 0], [0x60, 0, 0], [0x60, 1, 0x63, 0, 0]))),
     )
-    expect(types).toEqual({ shared: ['\x60\0\0', '\x60\x01\x7f\0'], own: 1 })
+    expect(processTypes).toEqual({ shared: ['\x60\0\0', '\x60\x01\x7f\0'], own: 1 })
   })
 })
 

@@ -90,7 +90,7 @@ describe('the tests of a source', () => {
   test('are those that import it: the nearest first, no system tests', () => {
     const tests = relatedTests(importers, 'test/long/mutants.ts')
     expect(tests).toEqual(['test/unit/mutants.test.ts'])
-    const nearest = relatedTests(importers, 'src/plugin/instructions.ts')
+    const nearest = relatedTests(importers, 'src/module/instructions.ts')
     expect(nearest[0]).toBe('test/unit/instructions.test.ts')
     expect(nearest.length).toBeGreaterThan(10)
     expect(nearest.filter((file) => file.startsWith('test/system/'))).toEqual([])

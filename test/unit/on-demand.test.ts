@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 import { FunctionUnknownError, GuestError } from '../../src/errors/errors.ts'
+import { alreadyCapped } from '../../src/module/memory-cap.ts'
+import { readModule } from '../../src/module/module.ts'
+import { exportsOnDemand, makeOnDemand, shortened } from '../../src/module/on-demand.ts'
 import { loadModule } from '../../src/plugin/load-module.ts'
 import { loadInThread } from '../../src/plugin/load-threads.ts'
-import { moduleExports } from '../../src/plugin/module.ts'
-import { exportsOnDemand, makeOnDemand, shortened } from '../../src/plugin/on-demand.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { guestBytes } from '../support/guest.ts'
@@ -17,8 +18,11 @@ function functions(count: number): string {
   ).join('')
 }
 
+const read = (bytes: Uint8Array) => alreadyCapped(readModule(bytes, {}, 'test'))
+const moduleExports = (bytes: Uint8Array) => read(bytes).view.exports
+
 function open(bytes: Uint8Array, imports?: WebAssembly.Imports) {
-  const form = makeOnDemand(bytes, 'test')
+  const form = makeOnDemand(read(bytes))
   if (!form) throw new Error('there is no other form')
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(form as BufferSource), imports)
   return { own: Object.keys(exports), exports: exportsOnDemand(exports, moduleExports(bytes)) }
@@ -35,8 +39,8 @@ test.each([33, 256, 257, 1_000])('of %d functions an instance exports none, and 
 })
 
 test('a module with few exports has no other form', () => {
-  expect(makeOnDemand(guestBytes(`(module ${functions(32)})`), 'test')).toBeUndefined()
-  expect(makeOnDemand(guestBytes('echo'), 'test')).toBeUndefined()
+  expect(makeOnDemand(read(guestBytes(`(module ${functions(32)})`)))).toBeUndefined()
+  expect(makeOnDemand(read(guestBytes('echo')))).toBeUndefined()
 })
 
 test('functions that are imported, in a table, or exported by several names are given too', () => {
@@ -82,7 +86,7 @@ test('the form that can be put back has few exports too, and its functions', asy
 test('what a thread is sent of many exports is little, and enough to call', async () => {
   const bytes = guestBytes(`(module (memory (export "memory") 1) ${functions(1_000)})`)
   const { exports } = new WebAssembly.Instance(
-    new WebAssembly.Module(makeOnDemand(bytes, 'test') as BufferSource),
+    new WebAssembly.Module(makeOnDemand(read(bytes)) as BufferSource),
   )
   const items = shortened(moduleExports(bytes), ['f999', '_initialize'])
   expect(items).toEqual([

@@ -1,18 +1,18 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { capMemory } from '../../src/plugin/memory-cap.ts'
+import { makeRenewable, RENEWABLE_EXPORT, type Renewable } from '../../src/module/renewable.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
-import { makeRenewable, RENEWABLE_EXPORT, type Renewable } from '../../src/plugin/renewable.ts'
 import { HostWatch, type Origins, openRenewal, type Renewal } from '../../src/runtime/renewal.ts'
 import { guestBytes } from '../support/guest.ts'
+import { capped } from '../support/module-bytes.ts'
 import { runs } from '../support/runs.ts'
 
 const CAP = 60_000
 
 /** The form of a module whose instances can be made as new; undefined if there is none. */
 function renewable(bytes: Uint8Array, tracks = true): Renewable | undefined {
-  return makeRenewable(capMemory(bytes, CAP, 'test'), 'test', tracks)
+  return makeRenewable(capped(bytes, CAP), tracks)
 }
 
 const isValid = (bytes: Uint8Array) => WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)
@@ -169,6 +169,11 @@ test.each([
       ...[10, 7, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0],
     ),
   ],
+])('a module with %s is refused before it could be rewritten', (_kind, bytes) => {
+  expect(() => renewable(bytes)).toThrow(expect.objectContaining({ code: 'WASM_SERVE_PLUGIN_INVALID' }))
+})
+
+test.each([
   ['garbage collection', moduleOf([0x41, 7, 0xfb, 0x1c, 0xfb, 0x16, 0x6c, drop, ...SIZE])],
   ['two memories', header(5, 7, 2, 1, 1, 2, 1, 1, 2)],
   ['a memory of its own and an imported one', header(2, 8, 1, 1, 0x61, 1, 0x62, 2, 0, 1, 5, 4, 1, 1, 1, 2)],

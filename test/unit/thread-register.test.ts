@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { expect, test } from 'vitest'
-import { mayStart, ThreadRegister } from '../../src/engine/stuck-threads.ts'
+import { mayStart, ThreadRegister } from '../../src/platform/stuck-threads.ts'
 import { keepLog } from '../support/instance.ts'
 
 /** A thread that ends when the test says so. */

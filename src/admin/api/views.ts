@@ -2,8 +2,8 @@ import type { Deployments } from '../../deploy/deployments.ts'
 import { idOf } from '../../deploy/desired-state.ts'
 import { type PluginVersions, trafficOf } from '../../deploy/edits.ts'
 import { AdminUnknownError } from '../../errors/errors.ts'
+import { callableExports } from '../../module/entry-points.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
-import { callableExports } from '../../plugin/callable.ts'
 
 /** A route that is served. */
 interface RouteInfo {

@@ -1,12 +1,16 @@
 import { findHostFunction, type HostFunctions } from '../../guest/host-functions.ts'
+import {
+  callableExports,
+  initialisersOf,
+  isCommand,
+  problemWithExport,
+  START,
+} from '../../module/entry-points.ts'
+import type { ExportedItem } from '../../module/module-view.ts'
 import type { ResolvedRoute } from '../../options/resolved-route.ts'
-import { callableExports, whyNotCallable } from '../../plugin/callable.ts'
 import { isHostNamespace } from '../../plugin/host-imports.ts'
-import { capMemory } from '../../plugin/memory-cap.ts'
-import { definedMemories, type ExportedItem } from '../../plugin/module.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { Source } from '../../plugin/source/source.ts'
-import { initialisersOf, isCommand, START } from '../../plugin/start.ts'
 import type { EngineChoice } from '../../route/engine-choice.ts'
 import { hostPartOf, isOfOldPdk } from '../../runtime/imports.ts'
 import { MAIN } from '../../runtime/link-plan.ts'
@@ -15,7 +19,7 @@ import { guessToolchain, type Toolchain } from './toolchain.ts'
 /** What can be told of a plug-in without running any of it. `--json` prints it as it is. */
 export interface Inspection {
   readonly name: string
-  readonly modules: readonly ModuleFacts[]
+  readonly modules: readonly InspectedModule[]
   /** Names of the functions that can be called; the program of a command is the last. */
   readonly functions: readonly string[]
   readonly notCallable: readonly { readonly name: string; readonly reason: string }[]
@@ -35,18 +39,11 @@ export interface Inspection {
   readonly warnings: readonly string[]
 }
 
-interface ModuleFacts {
+interface InspectedModule {
   readonly name: string
   readonly bytes: number
   readonly sha256: string
-  /** In pages of 64 KiB; those that the module defines. */
-  readonly memories: readonly {
-    readonly initial: number
-    /** What the module asks for; undefined: as much as there is. */
-    readonly max: number | undefined
-    /** What it gets. */
-    readonly cap: number
-  }[]
+  readonly memories: Plugin['memories']
 }
 
 export interface Need {
@@ -72,17 +69,18 @@ export function inspectPlugin(
   const imports = importsOf(plugin, functions)
   const needsWasi = imports.some(({ metBy }) => metBy === 'wasi')
   const main = source.modules.find(({ name }) => name === MAIN)
+  const modules = new Map([[MAIN, plugin], ...plugin.linked.map((each) => [each.name, each] as const)])
   return {
     name: source.name,
     modules: source.modules.map(({ name, bytes, digest }) => ({
       name,
       bytes: bytes.length,
       sha256: digest,
-      memories: memoriesOf(bytes, options.memoryMax, source.name),
+      memories: modules.get(name)?.memories ?? [],
     })),
     functions: callableByName(plugin),
     notCallable: plugin.functions.flatMap((each) => {
-      const reason = whyNotCallable(each)
+      const reason = problemWithExport(each)
       return reason === undefined ? [] : [{ name: each.name, reason }]
     }),
     imports,
@@ -100,20 +98,11 @@ export function inspectPlugin(
   }
 }
 
-function memoriesOf(bytes: Uint8Array, memoryMax: number, name: string): ModuleFacts['memories'] {
-  const capped = definedMemories(capMemory(bytes, memoryMax, name))
-  return definedMemories(bytes).map(({ min, max }, index) => ({
-    initial: Number(min),
-    max: max === undefined ? undefined : Number(max),
-    cap: Number(capped[index]?.max ?? min),
-  }))
-}
-
 /** All that a route may name: a program is not chosen by itself, if there is something else. */
 function callableByName(plugin: Plugin): readonly string[] {
   const callable = callableExports(plugin)
   const hasProgram = plugin.functions.some(
-    (each) => each.name === START && whyNotCallable(each) === undefined,
+    (each) => each.name === START && problemWithExport(each) === undefined,
   )
   return hasProgram && !callable.includes(START) ? [...callable, START] : callable
 }

@@ -1,5 +1,5 @@
+import { START } from '../../module/entry-points.ts'
 import { printable } from '../../observe/log/printable.ts'
-import { START } from '../../plugin/start.ts'
 import type { Inspection, ModuleKind, NeededImport } from './inspection.ts'
 
 /** Renders an inspection for a person. Names are the guest's choice, and made harmless. */

@@ -1,5 +1,5 @@
-import { customSections } from '../../plugin/module.ts'
-import { Reader } from '../../plugin/module-reader.ts'
+import { PluginInvalidError } from '../../errors/errors.ts'
+import { ByteReader } from '../../module/bytes.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 
 /** What a module was probably made with. */
@@ -17,13 +17,13 @@ export interface Toolchain {
  * @see {@link https://github.com/WebAssembly/tool-conventions/blob/main/ProducersSection.md}
  */
 export function guessToolchain(
-  plugin: Pick<Plugin, 'imports' | 'exports'>,
+  plugin: Pick<Plugin, 'name' | 'imports' | 'exports' | 'customSections'>,
   bytes: Uint8Array,
 ): Toolchain | undefined {
   // The interpreter is in a Rust program, and says more than that.
   if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('quickjs'))
     return { name: 'JavaScript (QuickJS)', because: 'it contains the word "quickjs"' }
-  return fromProducers(bytes) ?? fromNames(plugin, bytes)
+  return fromProducers(plugin) ?? fromNames(plugin)
 }
 
 /** Tools that give a language away, the more telling ones first: TinyGo and Rust use LLVM, and C libraries. */
@@ -40,26 +40,35 @@ const PRODUCERS: readonly [pattern: RegExp, name: string][] = [
   [/^C\d*\b|clang/, 'C'],
 ]
 
-function fromProducers(bytes: Uint8Array): Toolchain | undefined {
-  const [section] = customSections(bytes, 'producers')
+function fromProducers({
+  name,
+  customSections,
+}: Pick<Plugin, 'name' | 'customSections'>): Toolchain | undefined {
+  const section = customSections.find((each) => each.name === 'producers')?.content
   if (!section) return undefined
-  const tools = readProducers(section)
-  for (const [pattern, name] of PRODUCERS) {
+  const tools = readProducers(section, name)
+  for (const [pattern, language] of PRODUCERS) {
     const tool = tools.find((each) => pattern.test(each))
-    if (tool !== undefined) return { name, because: `its producers section says "${tool}"` }
+    if (tool !== undefined) return { name: language, because: `its producers section says "${tool}"` }
   }
   return undefined
 }
 
-/** Names and versions of all fields. What a linker joined may be one text, as in `Debian clang` and `TinyGo`. */
-function readProducers(section: Uint8Array): string[] {
-  const reader = new Reader(section)
+/**
+ * Names and versions of all fields, as far as they can be read. What a linker joined may be one text, as in `Debian
+ * clang` and `TinyGo`.
+ */
+function readProducers(section: Uint8Array, plugin: string): string[] {
+  const reader = new ByteReader(section, 0, section.length, plugin)
   const tools: string[] = []
-  for (let fields = reader.u32(); fields > 0 && !reader.done; fields--) {
-    reader.name()
-    for (let values = reader.u32(); values > 0 && !reader.done; values--) {
-      tools.push(`${reader.name()} ${reader.name()}`.trim())
+  try {
+    for (let fields = reader.u32(); fields > 0; fields--) {
+      reader.name()
+      for (let values = reader.u32(); values > 0; values--)
+        tools.push(`${reader.name()} ${reader.name()}`.trim())
     }
+  } catch (error) {
+    if (!(error instanceof PluginInvalidError)) throw error
   }
   return tools
 }
@@ -75,11 +84,12 @@ const EXPORTS: readonly [names: readonly string[], name: string][] = [
   [['emscripten_stack_get_current'], 'C or C++ (Emscripten)'],
 ]
 
-function fromNames(
-  { imports, exports }: Pick<Plugin, 'imports' | 'exports'>,
-  bytes: Uint8Array,
-): Toolchain | undefined {
-  if (customSections(bytes, 'go:buildid').length > 0)
+function fromNames({
+  imports,
+  exports,
+  customSections,
+}: Pick<Plugin, 'imports' | 'exports' | 'customSections'>): Toolchain | undefined {
+  if (customSections.some(({ name }) => name === 'go:buildid'))
     return { name: 'Go', because: 'it has a go:buildid section' }
   const exported = exports.map(({ name }) => name)
   const found = EXPORTS.find(([names]) => names.every((name) => exported.includes(name)))

@@ -1,14 +1,15 @@
+import { toFailure } from '../../errors/call-failure.ts'
 import { loadFunctions } from '../../guest/functions-module.ts'
 import { kvImports, withKv } from '../../guest/store/kv-functions.ts'
+import { alreadyCapped } from '../../module/memory-cap.ts'
+import { readModule } from '../../module/module.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
-import { compileModule, compileRenewable } from '../../plugin/compile.ts'
+import { compileModule, compileRenewable, factsOf } from '../../plugin/load-module.ts'
 import type { CompiledPlugin, UncompiledModule } from '../../plugin/plugin.ts'
-import { readFacts } from '../../plugin/prepare.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
 import { bridgedHttp, bridgedKv, bridgedVars } from '../workers/bridged-services.ts'
-import { toFailure } from '../workers/call-failure.ts'
 import { type HostAsker, readAnswer } from '../workers/host-client.ts'
 import type { HostAnswer, InstantiablePlugin } from '../workers/protocol.ts'
 import { FROM_CHILD, type Frame, readHostAnswer, writeFrame } from './frames.ts'
@@ -156,15 +157,14 @@ async function compile({ name, digest, modules }: UncompiledPlugin): Promise<Ins
 }
 
 async function compileOne({ name, label, bytes, renewable }: UncompiledModule) {
-  const prepared = { name: label, bytes, isWithinLimits: () => true } // it costs this process
-  const module = await compileModule(prepared)
-  const { imports, exports } = readFacts(prepared)
+  // It was checked before, and costs this process.
+  const view = readModule(bytes, { limits: 'none', allowGc: true, readsCode: renewable }, label)
+  const capped = alreadyCapped(view)
   return {
     name,
-    module,
-    imports,
-    exports,
-    renewable: renewable ? await compileRenewable(prepared) : undefined,
+    module: await compileModule(capped),
+    ...factsOf(capped),
+    renewable: renewable ? await compileRenewable(capped) : undefined,
   }
 }
 

@@ -1,4 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
+import type { CallFailure } from '../../errors/call-failure.ts'
 import type { GuestLogLevel } from '../../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings } from '../../runtime/runtime.ts'
@@ -82,14 +83,6 @@ export interface PostedRecord {
   readonly detail: number
   readonly ms: number
   readonly payload: Uint8Array
-}
-
-/** Why a call failed, as data: errors lose their class between threads. */
-export interface CallFailure {
-  readonly code: string
-  readonly message: string
-  /** For the log. */
-  readonly cause?: unknown
 }
 
 /** What a guest asks the host for, while it waits. */

@@ -1,5 +1,5 @@
+import { toFailure } from '../../errors/call-failure.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
-import { toFailure } from './call-failure.ts'
 import { ANSWER, type FromWorker, type LogLine, RING_PAYLOAD } from './protocol.ts'
 import { Ring } from './ring.ts'
 import type { Stamp } from './stamp.ts'

@@ -1,11 +1,11 @@
 import { BreakerOpenError, InstanceStartError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { EngineStats } from '../../observe/stats.ts'
+import { startClock } from '../../platform/start-clock.ts'
+import { processThreads, type StartGate } from '../../platform/stuck-threads.ts'
 import { explainLimit } from '../../platform/system-limits.ts'
-import { processThreads, type StartGate } from '../stuck-threads.ts'
 import type { Runner, RunnerKind, RunnerOwner, Unanswered } from './runner.ts'
 import type { ThreadStats } from './stamp.ts'
-import { startClock } from './start-clock.ts'
 import { processStarts, type QueuedStart, type StartQueue } from './start-queue.ts'
 
 /** Says of a thread that its time is up, and which limit that was. */

@@ -1,5 +1,5 @@
+import type { ThreadLabel } from '../../platform/stuck-threads.ts'
 import type { PendingCall } from '../pending-call.ts'
-import type { ThreadLabel } from '../stuck-threads.ts'
 import type { HeldTime } from './held-time.ts'
 import type { RunningCall, ThreadStats } from './stamp.ts'
 

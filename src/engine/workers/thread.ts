@@ -1,11 +1,11 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
+import { fromFailure } from '../../errors/call-failure.ts'
 import { ClientGoneError, InstanceStartError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { workerFile } from '../../platform/package-file.ts'
+import { terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type { PendingCall } from '../pending-call.ts'
-import { terminateOrWriteOff, trackThread } from '../stuck-threads.ts'
-import { fromFailure } from './call-failure.ts'
 import { type HeldTime, unusedMs } from './held-time.ts'
 import type { HostBridge } from './host-bridge.ts'
 import {

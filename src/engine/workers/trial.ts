@@ -1,8 +1,8 @@
 import { InstanceStartError } from '../../errors/errors.ts'
+import { startClock } from '../../platform/start-clock.ts'
+import { mayStart } from '../../platform/stuck-threads.ts'
 import { unlessAborted } from '../../platform/unless-aborted.ts'
-import { mayStart } from '../stuck-threads.ts'
 import { startedLate, toStartFailure } from './roster.ts'
-import { startClock } from './start-clock.ts'
 import { processStarts } from './start-queue.ts'
 import { type ThreadOptions, WorkerThread } from './thread.ts'
 

@@ -1,15 +1,51 @@
 import { FunctionUnknownError } from '../errors/errors.ts'
 import { didYouMean } from '../platform/nearest.ts'
-import type { FunctionExport, Signature } from './module.ts'
-import type { Plugin } from './plugin.ts'
-import { START } from './start.ts'
+import type { FunctionExport, Signature } from './module-view.ts'
+
+/** The program of a WASI command: it is run once in an instance, and what it leaves behind is not used again. */
+export const START = '_start'
+
+/** Names of exports that make a module ready for its first call. */
+export const INITIALISERS = ['_initialize', 'hs_init', '__wasm_call_ctors', START] as const
+
+export type Initialiser = (typeof INITIALISERS)[number]
+
+/**
+ * The exports of a module that are called when an instance is opened, in order. As in Extism's Rust and Go SDKs, the
+ * constructors are called where there is no `_initialize`, which calls them itself, and the program of a WASI command is
+ * not run: it may read an input, or exit with a status. A module without WASI is no such command: its `_start` is run, as
+ * Extism's JavaScript SDK does.
+ *
+ * @param exported - Names of its functions.
+ * @see {@link https://github.com/WebAssembly/WASI/blob/main/legacy/application-abi.md}
+ */
+export function initialisersOf(exported: ReadonlySet<string>, importsWasi: boolean): readonly Initialiser[] {
+  const initialize = exported.has('_initialize') ? (['_initialize'] as const) : []
+  if (exported.has('hs_init')) return [...initialize, 'hs_init']
+  if (initialize.length > 0) return initialize
+  if (exported.has('__wasm_call_ctors')) return ['__wasm_call_ctors']
+  return exported.has(START) && !importsWasi ? [START] : []
+}
+
+/**
+ * Whether a module that others link is a command: each call of a function of it is then a run of its own. One with
+ * `_initialize` is made to live from call to call.
+ */
+export function isCommand(exported: ReadonlySet<string>): boolean {
+  return exported.has(START) && !exported.has('_initialize')
+}
+
+/** What a module, or a plug-in, exports as functions. */
+interface WithFunctions {
+  readonly functions: readonly FunctionExport[]
+}
 
 /**
  * Names of the exports that can be served: no parameters, no result or one i32 (Extism's return code), and not one
  * that a toolchain adds for itself. The program of a WASI command (`_start`) is one if there is no other: a toolchain
  * adds one to modules that are made for their functions, too.
  */
-export function callableExports({ functions }: Pick<Plugin, 'functions'>): readonly string[] {
+export function callableExports({ functions }: WithFunctions): readonly string[] {
   const known = callables.get(functions)
   if (known) return known
   const others: string[] = []
@@ -25,14 +61,23 @@ export function callableExports({ functions }: Pick<Plugin, 'functions'>): reado
 }
 
 /** Each route of a plug-in asks for them. */
-const callables = new WeakMap<Plugin['functions'], readonly string[]>()
+const callables = new WeakMap<WithFunctions['functions'], readonly string[]>()
+
+/** Whether nothing but the program of a module can be called: each call then needs a new instance. */
+export function isOnlyProgram(module: WithFunctions): boolean {
+  const [first, ...others] = callableExports(module).slice(0, 2)
+  return first === START && others.length === 0
+}
 
 /**
  * The export that a route calls: the one named, or the only one that can be called.
  *
  * @throws {@link FunctionUnknownError} naming what the plug-in has instead.
  */
-export function chooseExport(plugin: Plugin, named: string | undefined): string {
+export function chooseExport(
+  plugin: WithFunctions & { readonly name: string },
+  named: string | undefined,
+): string {
   const callable = callableExports(plugin)
   if (named === undefined) {
     const [only, ...others] = callable
@@ -68,12 +113,12 @@ export function chooseExport(plugin: Plugin, named: string | undefined): string 
  *
  * @returns undefined if it can.
  */
-export function whyNotCallable({ name, signature }: FunctionExport): string | undefined {
+export function problemWithExport({ name, signature }: FunctionExport): string | undefined {
   if (!hasCallSignature(signature)) return `it is ${render(signature)}`
   return TOOLCHAIN.test(name) ? 'its toolchain added it for itself' : undefined
 }
 
-function nothingToCall(plugin: Plugin): string {
+function nothingToCall(plugin: WithFunctions): string {
   const others = plugin.functions.map(({ name, signature }) => `${name} ${render(signature)}`)
   const found = others.length > 0 ? `it exports only ${list(others)}` : 'it exports no functions at all'
   return `no function can be called: ${found}`

@@ -1,6 +1,5 @@
 import { ProcessStuckError, ThreadsStuckError } from '../errors/errors.ts'
-import type { Log } from '../observe/log/guest-log.ts'
-import { startClock } from './workers/start-clock.ts'
+import { startClock } from './start-clock.ts'
 
 /** Stuck threads with which a route, or the trial of a plug-in, starts no others: each takes memory, and may take a core. */
 export const MAX_STUCK_THREADS_OF_OWNER = 2
@@ -10,6 +9,11 @@ export const MAX_STUCK_THREADS = 4
 
 /** How long a thread may take to end before it counts as stuck. Those that can be ended take some milliseconds. */
 const WRITE_OFF_MS = 2_000
+
+/** Takes the line about a thread that cannot be ended. */
+export interface StuckThreadLog {
+  error(fields: object, message: string): void
+}
 
 /** A `Worker`, as far as it is needed here. */
 export interface RunningThread {
@@ -74,7 +78,7 @@ export class ThreadRegister {
   }
 
   /** See {@link terminateOrWriteOff}. */
-  async terminate(worker: RunningThread, log: Log, limitMs: number): Promise<boolean> {
+  async terminate(worker: RunningThread, log: StuckThreadLog, limitMs: number): Promise<boolean> {
     const label = this.#threads.get(worker)
     if (!label) return worker.terminate().then(() => true) // it has ended
     if (this.#stuck.has(worker)) return false
@@ -103,7 +107,7 @@ export class ThreadRegister {
   }
 
   /** Ends all threads. */
-  async terminateAll(log: Log, limitMs: number): Promise<void> {
+  async terminateAll(log: StuckThreadLog, limitMs: number): Promise<void> {
     await Promise.all([...this.#threads.keys()].map((worker) => this.terminate(worker, log, limitMs)))
   }
 
@@ -148,7 +152,7 @@ export class ThreadRegister {
   }
 
   /** Logs it once. */
-  #lookAtProcess(log: Log): void {
+  #lookAtProcess(log: StuckThreadLog): void {
     if (this.#isProcessStuck || this.#stuck.size < this.#ofProcess) return
     this.#isProcessStuck = true
     const { code, message } = new ProcessStuckError(this.#stuck.size)
@@ -232,14 +236,14 @@ export function labelThread(worker: RunningThread, label: ThreadLabel): void {
  */
 export function terminateOrWriteOff(
   worker: RunningThread,
-  log: Log,
+  log: StuckThreadLog,
   limitMs = WRITE_OFF_MS,
 ): Promise<boolean> {
   return processThreads.terminate(worker, log, limitMs)
 }
 
 /** {@link terminateOrWriteOff} for all threads. */
-export function terminateThreads(log: Log, limitMs: number): Promise<void> {
+export function terminateThreads(log: StuckThreadLog, limitMs: number): Promise<void> {
   return processThreads.terminateAll(log, limitMs)
 }
 

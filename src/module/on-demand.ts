@@ -1,8 +1,9 @@
-import { concat, HEADER_BYTES, leb } from './binary.ts'
-import { countImports, countTypes, type ExportedItem } from './module.ts'
-import { KIND, Reader, SECTION } from './module-reader.ts'
-import { constant, I32, OPCODE } from './opcodes.ts'
-import { append, readSections, renderExport, withSections } from './sections.ts'
+import { concat, leb } from './bytes.ts'
+import { CODE, constant } from './instructions.ts'
+import type { CappedModule } from './memory-cap.ts'
+import { type ExportedItem, type ModuleView, SECTION } from './module-view.ts'
+import { appendItems, renderExport, renderItems, withContents } from './module-writer.ts'
+import { I32 } from './types.ts'
 
 /*
  * V8 makes a JavaScript function for each function that a module exports, in each instance: 1 us and 300 bytes each, and
@@ -16,9 +17,7 @@ const OURS = 'wasm-serve:'
 
 const FUNCREF = 0x70
 const REF_FUNC = 0xd2
-const ELSE = 0x05
 const NO_LOCALS = 0
-const NO_ITEMS: Uint8Array = Uint8Array.of(0)
 
 /** The export that gives the functions of a part. */
 const giverName = (part: number) => `${OURS}functions ${part}`
@@ -35,57 +34,39 @@ const MOST_MEMORIES = 8
 /**
  * Makes the form of a module whose instances have few exports: its memories, and what {@link exportsOnDemand} needs.
  *
- * @param bytes - A module that V8 accepts.
- * @param name - The plug-in's, for messages.
- * @param isOurs - Whether exports whose names begin with `wasm-serve:` are of a form that we have made: they stay.
+ * @param module - One that V8 accepts, with other contents for some sections.
+ * @param others - Exports that stay besides, rendered.
  * @returns undefined if it has few exports.
  */
-export function makeOnDemand(bytes: Uint8Array, name: string, isOurs = false): Uint8Array | undefined {
-  const sections = readSections(bytes, name)
-  const content = (wanted: number) => sections.find(({ id }) => id === wanted)?.content
-  const exported = readExports(content(SECTION.export))
-  if (exported.length < LEAST_EXPORTS) return undefined
-  const functions = exported.filter(({ kind }) => kind === KIND.function).map(({ index }) => index)
+export function makeOnDemand(
+  { view, contents }: Pick<CappedModule, 'view' | 'contents'>,
+  others: readonly Uint8Array[] = [],
+): Uint8Array | undefined {
+  const { exports, functions: all, types } = view
+  if (exports.length < LEAST_EXPORTS) return undefined
+  const functions = exports.filter(({ kind }) => kind === 'function').map(({ index }) => index)
   const parts = Array.from({ length: Math.ceil(functions.length / PART) }, (_, part) =>
     functions.slice(part * PART, (part + 1) * PART),
   )
-  const type = countTypes(bytes)
-  const first = countImports(bytes, KIND.function) + readCount(content(SECTION.function))
-  const kept = exported.filter(mayStay(isOurs)).map(({ bytes }) => bytes)
-  const givers = parts.map((_, part) => renderExport(giverName(part), KIND.function, first + part))
-  const contents = new Map<number, Uint8Array>([[SECTION.export, append(undefined, [...kept, ...givers])]])
+  const kept = exports.filter(mayStay()).map(({ name, kind, index }) => renderExport(name, kind, index))
+  const givers = parts.map((_, part) => renderExport(giverName(part), 'function', all.length + part))
+  const form = new Map(contents).set(SECTION.export, renderItems([...kept, ...others, ...givers]))
+  const append = (id: number, items: readonly Uint8Array[]) =>
+    form.set(id, appendItems(view, id, items, contents))
   if (functions.length > 0) {
-    contents.set(SECTION.type, append(content(SECTION.type), [GIVER_TYPE]))
-    contents.set(SECTION.function, append(content(SECTION.function), Array(parts.length).fill(leb(type))))
-    contents.set(SECTION.element, append(content(SECTION.element), [declare(functions)]))
-    contents.set(SECTION.code, append(content(SECTION.code), parts.map(renderGiver)))
+    append(SECTION.type, [GIVER_TYPE])
+    append(SECTION.function, Array(parts.length).fill(leb(types.functions.length)))
+    append(SECTION.element, [declare(functions)])
+    append(SECTION.code, parts.map(renderGiver))
   }
-  return withSections(bytes.subarray(0, HEADER_BYTES), sections, contents)
+  return withContents(view, form)
 }
 
-interface ReadExport {
-  readonly name: string
-  readonly kind: number
-  readonly index: number
-  /** The whole entry. */
-  readonly bytes: Uint8Array
-}
-
-function readExports(content = NO_ITEMS): ReadExport[] {
-  const reader = new Reader(content)
-  return reader.list(() => {
-    const start = reader.at
-    const [name, kind, index] = [reader.name(), reader.byte(), reader.u32()]
-    return { name, kind, index, bytes: content.subarray(start, reader.at) }
-  })
-}
-
-/** Each memory by one name, and by that which WASI gives it. */
-function mayStay(isOurs: boolean): (exported: ReadExport) => boolean {
+/** Each memory by one name, and by that which WASI gives it; nothing by a name of ours. */
+function mayStay(): (exported: ModuleView['exports'][number]) => boolean {
   const seen = new Set<number>()
   return ({ name, kind, index }) => {
-    if (name.startsWith(OURS)) return isOurs
-    if (kind !== KIND.memory || (seen.has(index) && name !== 'memory')) return false
+    if (name.startsWith(OURS) || kind !== 'memory' || (seen.has(index) && name !== 'memory')) return false
     seen.add(index)
     return true
   }
@@ -99,27 +80,23 @@ function renderGiver(functions: readonly number[]): Uint8Array {
   const search = (from: number, to: number): Uint8Array => {
     if (to - from === 1) return concat([Uint8Array.of(REF_FUNC), leb(functions[from] ?? 0)])
     const middle = (from + to) >> 1
-    const isBefore = [OPCODE.localGet, 0, ...constant(middle), OPCODE.lessUnsigned, OPCODE.if, FUNCREF]
+    const isBefore = [CODE.localGet, 0, ...constant(middle), CODE.lessUnsigned, CODE.if, FUNCREF]
     return concat([
       Uint8Array.from(isBefore),
       search(from, middle),
-      Uint8Array.of(ELSE),
+      Uint8Array.of(CODE.else),
       search(middle, to),
-      Uint8Array.of(OPCODE.end),
+      Uint8Array.of(CODE.end),
     ])
   }
-  const body = concat([Uint8Array.of(NO_LOCALS), search(0, functions.length), Uint8Array.of(OPCODE.end)])
+  const body = concat([Uint8Array.of(NO_LOCALS), search(0, functions.length), Uint8Array.of(CODE.end)])
   return concat([leb(body.length), body])
 }
 
 /** What is neither exported nor in a table has to be declared, to be named by an instruction. It costs an instance nothing. */
 function declare(functions: readonly number[]): Uint8Array {
   const [declarative, ofFunctions] = [3, 0]
-  return concat([Uint8Array.of(declarative, ofFunctions), append(undefined, functions.map(leb))])
-}
-
-function readCount(content = NO_ITEMS): number {
-  return new Reader(content).u32()
+  return concat([Uint8Array.of(declarative, ofFunctions), renderItems(functions.map(leb))])
 }
 
 /**

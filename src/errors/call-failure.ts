@@ -1,6 +1,13 @@
-import { InternalError } from '../../errors/errors.ts'
-import { restoreError } from '../../errors/failure.ts'
-import type { CallFailure } from './protocol.ts'
+import { InternalError } from './errors.ts'
+import { restoreError } from './failure.ts'
+
+/** Why a call failed, as data: errors lose their class between threads. */
+export interface CallFailure {
+  readonly code: string
+  readonly message: string
+  /** For the log. */
+  readonly cause?: unknown
+}
 
 /** An error as data that can cross to another thread. */
 export function toFailure(error: unknown): CallFailure {

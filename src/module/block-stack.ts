@@ -1,0 +1,190 @@
+import type { ByteReader } from './bytes.ts'
+
+/** What has opened a block. */
+export const OPENED_BY = { function: 0, block: 1, loop: 2, if: 3, try: 4, catch: 5, tryTable: 6 } as const
+
+/**
+ * The blocks of a function that are open, how many values are on its stack, and what that asks of a compiler. Its lists
+ * are used for one function after another.
+ */
+export class BlockStack {
+  /** Open blocks, with the function itself. */
+  depth = 0
+  /** Values on the stack. */
+  height = 0
+  /** How often locals were set. */
+  sets = 0
+
+  /* Figures: see `BodyFigures`. */
+  nesting = 0
+  stackValues = 0
+  work = 0
+  joins = 0
+  loopJoins = 0
+  loopBytes = 0
+
+  #reader: ByteReader
+  /** How many, with the parameters. */
+  #locals = 0
+  /** Values on the stack below the innermost block. */
+  #base = 0
+  /** Whether no jump leads here: the stack may then hold anything. */
+  #isUnreachable = false
+  /** Open blocks that catch. */
+  #tries = 0
+
+  /* Of each open block. */
+  /** One of {@link OPENED_BY}, with {@link IN_UNREACHABLE}. */
+  #openedBy = new Uint8Array(FIRST_BLOCKS)
+  #bases = new Int32Array(FIRST_BLOCKS)
+  #params = new Int32Array(FIRST_BLOCKS)
+  #results = new Int32Array(FIRST_BLOCKS)
+  /** Where it begins. */
+  #starts = new Int32Array(FIRST_BLOCKS)
+  /** How often locals were set before it. */
+  #setsBefore = new Int32Array(FIRST_BLOCKS)
+  /** How many branches lead to its label. */
+  #branches = new Int32Array(FIRST_BLOCKS)
+
+  /** @param reader - Fails where a function is not valid. */
+  constructor(reader: ByteReader) {
+    this.#reader = reader
+  }
+
+  /** Begins a function. @param locals - How many, with the parameters. */
+  begin(reader: ByteReader, locals: number, results: number): void {
+    this.#reader = reader
+    this.#locals = locals
+    this.depth = this.height = this.sets = this.#base = this.#tries = 0
+    this.nesting = this.stackValues = this.work = this.joins = this.loopJoins = this.loopBytes = 0
+    this.#isUnreachable = false
+    this.open(OPENED_BY.function, 0, results)
+  }
+
+  /** What has opened the innermost block. */
+  get openedBy(): number {
+    return (this.#openedBy[this.depth - 1] ?? 0) & ~IN_UNREACHABLE
+  }
+
+  /** How many parameters the innermost block has. */
+  get params(): number {
+    return this.#params[this.depth - 1] ?? 0
+  }
+
+  pop(count: number): void {
+    this.height -= count
+    if (this.height >= this.#base) return
+    if (!this.#isUnreachable) this.#reader.fail('an instruction finds too few values on the stack')
+    this.height = this.#base
+  }
+
+  push(count: number): void {
+    this.height += count
+    if (this.height > this.stackValues) this.stackValues = this.height
+  }
+
+  /** What follows cannot be reached, up to the end of the block. */
+  stop(): void {
+    this.#isUnreachable = true
+    this.height = this.#base
+  }
+
+  /** All values have to be in their places here, as often as this: at a branch, at the start and the end of a block. */
+  place(times = 1): void {
+    this.work += times * (this.#locals + this.height)
+  }
+
+  /** What can throw may go to a block that catches. */
+  mayThrow(): void {
+    if (this.#tries > 0) this.place()
+  }
+
+  open(openedBy: number, params: number, results: number): void {
+    this.pop(params)
+    const { depth } = this
+    if (depth === this.#openedBy.length) this.#grow()
+    this.#openedBy[depth] = this.#isUnreachable ? openedBy | IN_UNREACHABLE : openedBy
+    this.#bases[depth] = this.height
+    this.#params[depth] = params
+    this.#results[depth] = results
+    this.#starts[depth] = this.#reader.at
+    this.#setsBefore[depth] = this.sets
+    this.#branches[depth] = openedBy === OPENED_BY.if ? 1 : 0
+    this.depth++
+    if (this.depth > this.nesting) this.nesting = this.depth
+    if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) this.#tries++
+    this.#isUnreachable = false // in there the stack is as it should be again
+    this.#base = this.height
+    this.push(params)
+  }
+
+  /** The next part of the innermost block, such as `else` or `catch`, which begins with these values. */
+  reopen(openedBy: number, values: number): void {
+    this.#finish()
+    if (this.openedBy === OPENED_BY.try) this.#tries--
+    const top = this.depth - 1
+    this.#openedBy[top] = openedBy | ((this.#openedBy[top] ?? 0) & IN_UNREACHABLE)
+    this.#isUnreachable = false
+    this.height = this.#base
+    this.push(values)
+  }
+
+  close(): void {
+    this.#finish()
+    const top = this.depth - 1
+    const { openedBy } = this
+    const results = this.#results[top] ?? 0
+    const branches = this.#branches[top] ?? 0
+    const isLoop = openedBy === OPENED_BY.loop
+    if (isLoop) this.loopBytes += this.#reader.at - (this.#starts[top] ?? 0)
+    if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) this.#tries--
+    if (branches > 0 || isLoop) {
+      const changed = Math.min(this.#locals, this.sets - (this.#setsBefore[top] ?? 0))
+      if (isLoop) this.loopJoins += (branches + 1) * (changed + (this.#params[top] ?? 0))
+      else this.joins += (branches + 1) * (changed + results)
+    }
+    this.#isUnreachable = ((this.#openedBy[top] ?? 0) & IN_UNREACHABLE) !== 0
+    this.depth = top
+    this.height = this.#base
+    this.#base = top > 0 ? (this.#bases[top - 1] ?? 0) : 0
+    this.push(results)
+  }
+
+  /** A branch leads to a label: 0 is that of the innermost block. */
+  branch(label: number): void {
+    if (label >= this.depth) this.#reader.fail('a branch leads to no block')
+    const block = this.depth - 1 - label
+    this.#branches[block] = (this.#branches[block] ?? 0) + 1
+  }
+
+  /** At the end of a block exactly its results are on the stack, unless it cannot be reached. */
+  #finish(): void {
+    const wanted = this.#base + (this.#results[this.depth - 1] ?? 0)
+    if (this.#isUnreachable ? this.height > wanted : this.height !== wanted)
+      this.#reader.fail('a block ends with other values than its results')
+    this.work += this.#locals + wanted
+  }
+
+  #grow(): void {
+    const openedBy = new Uint8Array(this.#openedBy.length * 2)
+    openedBy.set(this.#openedBy)
+    this.#openedBy = openedBy
+    this.#bases = doubled(this.#bases)
+    this.#params = doubled(this.#params)
+    this.#results = doubled(this.#results)
+    this.#starts = doubled(this.#starts)
+    this.#setsBefore = doubled(this.#setsBefore)
+    this.#branches = doubled(this.#branches)
+  }
+}
+
+const FIRST_BLOCKS = 1_024
+
+/** Marks a block in a place that cannot be reached. */
+const IN_UNREACHABLE = 0x40
+
+function doubled(old: Int32Array): Int32Array<ArrayBuffer> {
+  const wider = new Int32Array(old.length * 2)
+  wider.set(old)
+  return wider
+}

@@ -1,0 +1,86 @@
+import { PluginInvalidError } from '../errors/errors.ts'
+import { concat, leb } from './bytes.ts'
+import { type ModuleView, SECTION, SIZE_FLAGS, type SizeLimits } from './module-view.ts'
+import { type SectionContents, withContents } from './module-writer.ts'
+
+/** A module whose memories and tables have maxima. */
+export interface CappedModule {
+  /** Of the module as it was before. */
+  readonly view: ModuleView
+  /** Those that were read if there was nothing to cap. */
+  readonly bytes: Uint8Array
+  /** The sections that are not those of the view. */
+  readonly contents: SectionContents
+  /** Of the memories that it defines. */
+  readonly memories: readonly SizeLimits[]
+}
+
+/** Most entries of a module's tables together. V8 allows ten million for each of a hundred thousand tables. */
+const MAX_TABLE_ENTRIES = 1_000_000n
+
+/**
+ * Lowers the maxima of the memories and tables that a module defines, so that `memory.grow` and `table.grow` answer -1
+ * to a guest that wants more: V8 has no other limit for one guest. Several memories share the limit. What the module
+ * imports has the limit of the one that defines it.
+ *
+ * @param maxPages - Of 64 KiB.
+ * @throws {@link PluginInvalidError} if a module begins with more than the limit.
+ */
+export function capMemory(view: ModuleView, maxPages: number): CappedModule {
+  const has = (wanted: number) => view.sections.some(({ id }) => id === wanted)
+  const contents = new Map<number, Uint8Array>()
+  let { memories } = view
+  if (has(SECTION.table)) {
+    const tables = shareOut(view.tables, MAX_TABLE_ENTRIES, 'table entries', view.name)
+    contents.set(
+      SECTION.table,
+      renderList(
+        tables,
+        ({ type }) => type,
+        ({ value }) => value,
+      ),
+    )
+  }
+  if (has(SECTION.memory)) {
+    memories = shareOut(memories, BigInt(maxPages), 'pages of memory (64 KiB each)', view.name)
+    contents.set(SECTION.memory, renderList(memories))
+  }
+  return { view, bytes: withContents(view, contents), contents, memories }
+}
+
+/** What was capped before, as it is. */
+export function alreadyCapped(view: ModuleView): CappedModule {
+  return { view, bytes: view.bytes, contents: new Map(), memories: view.memories }
+}
+
+/** Gives each a maximum. What is left when each has what it begins with is shared out. */
+function shareOut<Limited extends SizeLimits>(
+  limited: readonly Limited[],
+  most: bigint,
+  unit: string,
+  name: string,
+): Limited[] {
+  const needed = limited.reduce((sum, { min }) => sum + min, 0n)
+  if (needed > most) throw new PluginInvalidError(name, `it needs ${needed} ${unit}, and may have ${most}`)
+  const more = limited.length > 0 ? (most - needed) / BigInt(limited.length) : 0n
+  return limited.map((each) => {
+    const cap = each.min + more
+    const max = each.max !== undefined && each.max < cap ? each.max : cap
+    return { ...each, flags: each.flags | SIZE_FLAGS.max, max }
+  })
+}
+
+const nothing = () => new Uint8Array()
+
+/** The content of a section of memories or tables. */
+function renderList<Limited extends SizeLimits>(
+  limited: readonly Limited[],
+  before: (each: Limited) => Uint8Array = nothing,
+  behind: (each: Limited) => Uint8Array = nothing,
+): Uint8Array {
+  const parts = limited.flatMap((each) => {
+    const { flags, min, max = 0n } = each
+    return [before(each), Uint8Array.of(flags), leb(min), leb(max), behind(each)]
+  })
+  return concat([leb(limited.length), ...parts])
+}

@@ -1,0 +1,160 @@
+import { PluginTooComplexError } from '../errors/errors.ts'
+import { leb } from './bytes.ts'
+import { type Rewrite, rewriteCode } from './code-rewriter.ts'
+import { CODE, constant, MARK } from './instructions.ts'
+import { FigureCounter } from './limits.ts'
+import type { CappedModule } from './memory-cap.ts'
+import { countPages, trackLowest } from './memory-rewrites.ts'
+import { countImported, type ItemKind, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
+import { appendItems, renderExport, withContents } from './module-writer.ts'
+import { makeOnDemand } from './on-demand.ts'
+import { I32, type ValueType } from './types.ts'
+
+/** A module that exports all that its functions can change, so that a host can put it back. */
+export interface Renewable {
+  readonly bytes: Uint8Array
+  /** The same whose instances have few exports; undefined if that is the same. */
+  readonly onDemand: Uint8Array | undefined
+  /** How many of its globals can change: they are exported as {@link RENEWABLE_EXPORT} says. */
+  readonly globals: number
+  /** From here on it does not say what it wrote; 0: it says nothing. */
+  readonly untrackedFrom: number
+}
+
+const OURS = 'wasm-serve:'
+
+/** Names of what a renewable module exports besides its own. */
+export const RENEWABLE_EXPORT = {
+  memory: `${OURS}memory`,
+  /** The lowest address that was written; of those from `untrackedFrom` on it says nothing. */
+  lowest: `${OURS}lowest`,
+  global: (index: number) => `${OURS}global ${index}`,
+} as const
+
+/**
+ * Makes a module whose instances can be made as new: its memory and its globals are exported, it counts the pages of
+ * its memory (see {@link countPages}), and one with a large stack below its data says how far down it wrote.
+ *
+ * @param module - Its code was read.
+ * @param tracks - Whether it may be made to say what it wrote, if that is worth it.
+ * @returns undefined if it has several memories, or one that it imports, or can change what cannot be put back: tables,
+ * data that it drops, references, vectors in globals; if it exports something by names of ours; or if the form would be
+ * beyond the limits of the module. It may be more than V8 accepts.
+ */
+export function makeRenewable(module: CappedModule, tracks = true): Renewable | undefined {
+  try {
+    return makeForm(module, tracks)
+  } catch (error) {
+    if (error instanceof PluginTooComplexError) return undefined
+    throw error
+  }
+}
+
+function makeForm(module: CappedModule, tracks: boolean): Renewable | undefined {
+  const { view, contents } = module
+  const { bodies } = view
+  const memory = memoryOf(module)
+  if (!bodies || !memory || !isRenewable(view)) return undefined
+  const marks = bodies.marks.reduce((all, each) => all | each, 0)
+  if (marks & (MARK.lasting | MARK.collected)) return undefined
+  const untrackedFrom = tracks && Number.isFinite(view.lowestData) ? view.lowestData : 0
+  const isTracked = untrackedFrom >= LEAST_TRACKED
+  if (isTracked && marks & MARK.writesAtomically) return undefined
+
+  const firstGlobal = countImported(view, 'global')
+  const pages = firstGlobal + view.globals.length
+  const [more, lowest] = [pages + 1, pages + 2]
+  const mutable = view.globals.flatMap(({ isMutable }, place) => (isMutable ? [firstGlobal + place] : []))
+  const changing = [...mutable, pages]
+  if (changing.length > MOST_GLOBALS) return undefined
+  const counter = new FigureCounter(view.limits, view.name, view.figures)
+  const added = [memory.initial, 0, ...(isTracked ? [untrackedFrom] : [])].map(mutableNumber)
+  const exported = [
+    ...(memory.exists ? [countedExport(RENEWABLE_EXPORT.memory, 'memory', 0, counter)] : []),
+    ...changing.map((index, place) =>
+      countedExport(RENEWABLE_EXPORT.global(place), 'global', index, counter),
+    ),
+    ...(isTracked ? [countedExport(RENEWABLE_EXPORT.lowest, 'global', lowest, counter)] : []),
+  ]
+  counter.count('globals', added.length, 'the module')
+  for (const { length } of added) counter.found('expressionBytes', length - GLOBAL_TYPE_BYTES, CONSTANT)
+
+  const form = new Map(contents)
+  form.set(SECTION.global, appendItems(view, SECTION.global, added))
+  form.set(SECTION.export, appendItems(view, SECTION.export, exported))
+  if (view.sections.some(({ id }) => id === SECTION.code)) {
+    const rewrites = [countPages({ pages, more }, memory.maximum)]
+    if (isTracked) rewrites.push(trackLowest(lowest))
+    const wanted = MARK.sizesMemory | (isTracked ? MARK.writes : 0)
+    const code = rewriteCode({ ...view, bodies }, wanted, firstOf(rewrites), counter)
+    if (!code) return undefined
+    form.set(SECTION.code, code)
+  }
+  const bytes = withContents(view, form)
+  counter.found('moduleBytes', bytes.length, 'the module')
+  const onDemand = makeOnDemand({ view, contents: form }, exported)
+  return { bytes, onDemand, globals: changing.length, untrackedFrom: isTracked ? untrackedFrom : 0 }
+}
+
+/** Bytes below the data. To wipe fewer costs less than 10 us. */
+const LEAST_TRACKED = 262_144
+
+/** To put back so many costs about as much as a new instance. */
+const MOST_GLOBALS = 200
+
+/** The first that has something to say of an instruction. */
+function firstOf(rewrites: readonly Rewrite[]): Rewrite {
+  return (instruction, temporaries) => {
+    for (const rewrite of rewrites) {
+      const other = rewrite(instruction, temporaries)
+      if (other !== undefined) return other
+    }
+    return undefined
+  }
+}
+
+interface OnlyMemory {
+  readonly exists: boolean
+  readonly initial: number
+  readonly maximum: number
+}
+
+/** Of no memory, or of a lone one, not shared, with addresses of 32 bits. */
+function memoryOf({ view, memories }: CappedModule): OnlyMemory | undefined {
+  if (countImported(view, 'memory') > 0 || memories.length > 1) return undefined
+  const [memory] = memories
+  if (!memory) return { exists: false, initial: 0, maximum: 0 }
+  if (memory.flags !== SIZE_FLAGS.max) return undefined
+  return { exists: true, initial: Number(memory.min), maximum: Number(memory.max) }
+}
+
+/** Whether it handles only what JavaScript can read and put back, and leaves our names to us. */
+function isRenewable({ types, globals, exports }: ModuleView): boolean {
+  return (
+    types.functions.every((type) => type && [...type.params, ...type.results].every(isNumeric)) &&
+    globals.every(({ type }) => isNumeric(type) && type.name !== 'v128') &&
+    !exports.some(({ name }) => name.startsWith(OURS))
+  )
+}
+
+function isNumeric({ name }: ValueType): boolean {
+  return NUMERIC.has(name)
+}
+
+const NUMERIC: ReadonlySet<string> = new Set(['i32', 'i64', 'f32', 'f64', 'v128'])
+
+const MUTABLE = 1
+const GLOBAL_TYPE_BYTES = 2
+const CONSTANT = 'a constant expression'
+
+/** A global with an initial value. */
+function mutableNumber(value: number): Uint8Array {
+  return Uint8Array.of(I32, MUTABLE, ...constant(value), CODE.end)
+}
+
+function countedExport(name: string, kind: ItemKind, index: number, counter: FigureCounter): Uint8Array {
+  const { length } = Buffer.from(name)
+  counter.count('exports', 1, 'the module')
+  counter.count('nameBytes', leb(length).length + length, 'exports')
+  return renderExport(name, kind, index)
+}
