@@ -7,7 +7,7 @@ import { randomOf } from '../test/support/random.ts'
 import { measureRuntimes } from './calls.ts'
 import { assembleGuestFile } from './guest.ts'
 import { CHANGES, measureChangeTurns } from './hostile/change-turns.ts'
-import { measureWorstAnswer } from './hostile-answers.ts'
+import { measureWorstAnswer, searchWorstAnswer } from './hostile-answers.ts'
 import { autocannon } from './load/autocannon.ts'
 import { measureNeighbours, NEIGHBOURS } from './neighbours.ts'
 import { renderNumber } from './origin.ts'
@@ -35,6 +35,10 @@ const TRIES = 3
 const quiet = () => undefined
 
 const CONTRACTS = ['raw', 'http', 'simplism'] as const
+
+/** Those whose answers are JSON. */
+const SEARCHED = ['http', 'simplism'] as const
+const SEARCHED_ANSWERS = 100
 
 const GUARDS: readonly Guard[] = [
   {
@@ -65,6 +69,14 @@ const GUARDS: readonly Guard[] = [
       limit: 5,
     })),
     measure: measureChangeTurns,
+  },
+  {
+    checks: SEARCHED.map((contract) => ({
+      name: `CPU of the event loop: the worst of ${SEARCHED_ANSWERS} mixed answers for the contract ${contract} to a loop over its bytes`,
+      limit: 10,
+    })),
+    measure: async () =>
+      SEARCHED.map((contract) => searchWorstAnswer(contract, Date.now(), SEARCHED_ANSWERS).ratio),
   },
   {
     checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 1.8 }],

@@ -1,5 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { openContract } from '../src/contract/named.ts'
+import { choose } from '../test/fuzz/mutate.ts'
+import { randomOf } from '../test/support/random.ts'
 
 /** A guest's answer that is meant to take the event loop's time. */
 export interface HostileAnswer {
@@ -9,8 +11,8 @@ export interface HostileAnswer {
   make(bytes: number): Uint8Array
 }
 
-/** A quarter of the default of `outputLimit`. */
-const ANSWER_BYTES = 2_097_152
+/** An eighth of the default of `outputLimit`: of what is bounded by a count, such as arrays, there may be most a byte. */
+const ANSWER_BYTES = 1_048_576
 
 /** Text that is repeated, between a beginning and an end; the end may be missing. */
 function repeated(begin: string, part: string | ((i: number) => string), end = ''): HostileAnswer['make'] {
@@ -27,6 +29,12 @@ function repeated(begin: string, part: string | ((i: number) => string), end = '
     }
     return Buffer.from(begin + parts.join('') + end)
   }
+}
+
+/** Parts in an order that a processor cannot foresee: a branch for what a byte is costs most there. */
+function mixed(...parts: readonly string[]): () => string {
+  const random = randomOf(1)
+  return () => parts[Math.floor(random() * parts.length)] ?? ''
 }
 
 /** What of JSON costs most to read, at any place of an answer where a value may stand. */
@@ -66,6 +74,14 @@ const VALUES: readonly (readonly [
   ['a header of spaces', '{"a":"', ' ', '"}'],
   ['a long name', '{"', 'A', '":"b"}'],
   ['prototypes', '{"__proto__":{"a":1}', ',"__proto__":{"__proto__":0}', '}'],
+  ['a mix of letters and escapes', '"', mixed('a', 'bc', '\\n'), '"'],
+  ['a mix of escapes', '"', mixed('\\/', '\\n', '\\u20ac', '\\ud800', '\\udc00'), '"'],
+  ['a mix of characters', '"', mixed('a', '\\u20ac', '\\ud800', '\\ud83d\\ude00', '\u{1f600}'), '"'],
+  ['a mix of white space', '[', mixed(' ', '\n', '\t', '\r', '0,'), '0]'],
+  ['a mix of values', '[', mixed('0,', '[],', '[[0]],', '"",', '"a",', '{"a":{"b":[]}},', ' '), '0]'],
+  ['a mix of names', '{', mixed('"a":0,', '"":[{}],', '"\\n":"",', '"bc":true,'), '"":0}'],
+  ['a name of escapes', '{"', mixed('\\/', '\\n', '\\u20ac', '\\ud800'), '":0}'],
+  ['empty arrays at the deepest place', '['.repeat(900), '[],', `0${']'.repeat(900)}`],
   ['Base64', '"', 'YWFh', '"'],
   ['Base64 with a bad end', '"', 'YWFh', '!"'],
   ['Base64 in the form for URLs', '"', 'Y-_h', '"'],
@@ -90,6 +106,12 @@ export const HOSTILE_ANSWERS: readonly HostileAnswer[] = [
   ...(['http', 'simplism'] as const).flatMap((contract): HostileAnswer[] => [
     { contract, name: 'no UTF-8', make: noUtf8('', '') },
     { contract, name: 'a body that is no UTF-8', make: noUtf8('{"body":"', '"}') },
+    { contract, name: 'a name that is no UTF-8', make: noUtf8('{"', '":0}') },
+    {
+      contract,
+      name: 'a mix of escapes as a name',
+      make: repeated('{"', mixed('\\/', '\\u20ac', '\\ud800'), '":0}'),
+    },
     { contract, name: 'many fields', make: repeated('{"body":""', (i) => `,"${i.toString(36)}":0`, '}') },
     { contract, name: 'one field', make: repeated('{"body":""', ',"body":""', '}') },
     { contract, name: 'a field with a long name', make: repeated('{"', 'BODY', '":0}') },
@@ -123,6 +145,57 @@ export function measureWorstAnswer(contract: HostileAnswer['contract']): number 
   const { answer } = openContract(contract, {})
   const answers = HOSTILE_ANSWERS.filter((hostile) => hostile.contract === contract)
   return Math.max(...answers.map(({ make }) => ratioOf(make(ANSWER_BYTES), answer)))
+}
+
+/** Most parts of which the search makes an answer. */
+const MOST_PARTS = 5
+
+const PIECES = {
+  text: [
+    ...['a', 'bc', 'YWFh', '\u20ac', '\u{1f600}', ' ', '\\n', '\\"', '\\/', '\\\\'],
+    ...['\\u0041', '\\u00e9', '\\u20ac', '\\ud800', '\\udc00', '\\ud83d\\ude00'],
+  ],
+  items: [
+    ...['0,', '[],', '{},', '"",', '[[]],', '{"a":0},', '"a",', 'true,', '-1.5e3,', '[0,[{}]],', '"\\n",'],
+    ...['"\\u20ac",', '{"a":{"b":[]}},', ' ', '\n', '\t\r '],
+  ],
+} as const
+
+type Place = readonly [begin: string, pieces: keyof typeof PIECES, end: string]
+
+/** Between what the search puts parts, and of which kind. */
+const PLACES: readonly [Place, ...Place[]] = [
+  ['{"body":"', 'text', '"}'],
+  ['{"bodyBase64":"', 'text', '"}'],
+  ['{"body":["', 'text', '"]}'],
+  ['{"', 'text', '":0}'],
+  ['{"body":[', 'items', '0]}'],
+  [`{"other":${'['.repeat(990)}`, 'items', `0${']'.repeat(990)},"body":""}`],
+]
+
+/**
+ * Looks for answers that take the event loop longer than those that are known: parts by chance, in turn or mixed.
+ *
+ * @returns the worst of them, as {@link measureWorstAnswer} does.
+ */
+export function searchWorstAnswer(
+  contract: 'http' | 'simplism',
+  seed: number,
+  tries: number,
+): { ratio: number; name: string } {
+  const { answer } = openContract(contract, {})
+  const random = randomOf(seed)
+  let worst = { ratio: 0, name: '' }
+  for (let i = 0; i < tries; i++) {
+    const [begin, pieces, end] = choose(random, PLACES)
+    const count = 1 + Math.floor(random() * MOST_PARTS)
+    const parts = Array.from({ length: count }, () => choose<string>(random, PIECES[pieces]))
+    const part = random() < 0.5 ? mixed(...parts) : parts.join('')
+    const ratio = ratioOf(repeated(begin, part, end)(ANSWER_BYTES), answer)
+    if (ratio > worst.ratio)
+      worst = { ratio, name: `${begin.slice(0, 16)} ${typeof part} ${parts.join(' ')}` }
+  }
+  return worst
 }
 
 /** V8 has to optimize for some milliseconds, and collects garbage when it likes: what is slow is tried again. */

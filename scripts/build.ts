@@ -50,6 +50,7 @@ await Promise.all([
   bundle('lib', allSources(), { preserveModules: true, preserveModulesRoot: 'src' }, FROZEN),
 ])
 copyFileSync(file('src/runtime/kernel.wasm'), file('lib/runtime/kernel.wasm'))
+copyFileSync(file('src/contract/json-scan.wasm'), file('lib/contract/json-scan.wasm'))
 writeFileSync(
   file('dist/options/options-schema.d.ts'),
   optionTypes({

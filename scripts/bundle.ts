@@ -18,6 +18,7 @@ export type Replacements = Readonly<Record<string, () => string>>
 export async function bundleThreads(): Promise<void> {
   mkdirSync(file('dist'), { recursive: true })
   copyFileSync(file('src/runtime/kernel.wasm'), file('dist/kernel.wasm'))
+  copyFileSync(file('src/contract/json-scan.wasm'), file('dist/json-scan.wasm'))
   const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
   await Promise.all([
     bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),

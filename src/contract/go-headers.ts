@@ -32,8 +32,15 @@ function decode(value: string): string {
  * @returns undefined if it is left out: a name that Go leaves out too, or what the server itself has to say.
  */
 export function goHeader(name: string, value: string): string | undefined {
-  const bytes = Buffer.from(value).toString('latin1')
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  const text = bytes.replaceAll(/[\0-\x08\x0a-\x1f\x7f]/g, ' ').trim()
+  const bytes = Buffer.from(value)
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0
+    if ((byte < SPACE && byte !== TAB) || byte === DELETE) bytes[at] = SPACE
+  }
+  const text = bytes.toString('latin1').trim()
   return headerProblem(name, text) === undefined ? text : undefined
 }
+
+const TAB = 0x09
+const SPACE = 0x20
+const DELETE = 0x7f

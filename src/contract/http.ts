@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Contract, ContractOptions } from './contract.ts'
 import { readEnvelope } from './envelope.ts'
 import { sendAnswer } from './http-answer.ts'
+import { prepareMachine } from './json-machine.ts'
 
 /** What the guest gets of a request, as JSON. The README describes it. */
 export interface RequestEnvelope {
@@ -27,6 +28,7 @@ export interface RequestEnvelope {
 
 /** The request as a JSON envelope, and an envelope that becomes the answer: all of HTTP for guests that want it. */
 export function openHttp({ contentType }: ContractOptions): Contract {
+  prepareMachine()
   return {
     name: 'http',
     input: (request) => Buffer.from(JSON.stringify(renderRequest(request))),

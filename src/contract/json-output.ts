@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { AnswerProblem, notJson } from './answer-problem.ts'
 import { type JsonLimits, type JsonSpan, scan } from './json-scan.ts'
-import { unescaped } from './json-text.ts'
 
 /** Strings, numbers and the others are told apart by whether they can be read as such. */
 export type JsonKind = 'null' | 'array' | 'object' | 'other'
@@ -124,7 +123,11 @@ class ScannedOutput implements JsonOutput<JsonSpan> {
 
   members(limits: JsonLimits, span?: JsonSpan): readonly (readonly [string, JsonSpan])[] {
     const { names, values } = scan(this.#bytes, limits, OPENING_BRACE, span)
-    return values.map((value, i) => [this.string(names[i] ?? value) ?? '', value])
+    const { nameBytes = Number.POSITIVE_INFINITY } = limits
+    return values.map((value, i) => {
+      const name = names[i] ?? value
+      return [this.sizeOf(name) > nameBytes ? '' : (this.string(name) ?? ''), value]
+    })
   }
 
   elements(limits: JsonLimits, span: JsonSpan): readonly JsonSpan[] {
@@ -144,25 +147,23 @@ class ScannedOutput implements JsonOutput<JsonSpan> {
     return /^[-\d]/.test(text) ? Number(text) : Number.NaN
   }
 
-  string({ start, end }: JsonSpan): string | undefined {
-    if (this.#bytes[start] !== QUOTE) return undefined
-    const text = this.#bytes.toString('utf8', start + 1, end - 1)
-    return text.includes('\\') ? JSON.parse(`"${text}"`) : text
+  string(span: JsonSpan): string | undefined {
+    return this.#said(span)?.toString()
   }
 
   /** A part of the output if nothing is to be replaced in it. */
   text(span: JsonSpan): Uint8Array | undefined {
-    const { start, end } = span
-    if (this.#bytes[start] !== QUOTE) return undefined
-    const bytes = this.#bytes.subarray(start + 1, end - 1)
-    if (!isUtf8(bytes)) {
-      const { replacedBytes } = GUEST_LIMITS
-      if (bytes.length > replacedBytes) {
-        throw new AnswerProblem(`a text larger than ${replacedBytes} bytes is not UTF-8`)
-      }
-      return Buffer.from(this.string(span) ?? '')
+    const said = this.#said(span)
+    if (!said || isUtf8(said)) return said
+    const { replacedBytes } = GUEST_LIMITS
+    if (span.end - span.start - 2 > replacedBytes) {
+      throw new AnswerProblem(`a text larger than ${replacedBytes} bytes is not UTF-8`)
     }
-    return bytes.includes(BACKSLASH) ? unescaped(bytes) : bytes
+    return Buffer.from(said.toString())
+  }
+
+  #said({ start, end, said }: JsonSpan): Buffer | undefined {
+    return this.#bytes[start] === QUOTE ? (said ?? this.#bytes.subarray(start + 1, end - 1)) : undefined
   }
 
   raw(_name: string, { start, end }: JsonSpan): Uint8Array {
@@ -179,7 +180,6 @@ const MAX_NUMBER = 32
 
 const QUOTE = 0x22
 const OPENING_BRACKET = 0x5b
-const BACKSLASH = 0x5c
 /** How `null` begins. */
 const NULL = 0x6e
 const OPENING_BRACE = 0x7b

@@ -1,6 +1,6 @@
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { AnswerProblem, notJson } from './answer-problem.ts'
-import { AFTER, actionOf, ERROR, NEXT, stateOf } from './json-grammar.ts'
+import { hasControl, readNested, readText, readWord } from './json-machine.ts'
 
 export interface JsonLimits {
   /** What is read, for messages. */
@@ -9,6 +9,8 @@ export interface JsonLimits {
   readonly depth: number
   /** Most members of the outermost object, or elements of the outermost array. */
   readonly items: number
+  /** Most bytes of a name that is read, with quotes and escapes; one that is longer is given as no text. Default: any. */
+  readonly nameBytes?: number
   /** Most bytes of the headers, and the member of the outermost object that they are. What is larger is read no further. */
   readonly headers?: { readonly name: string; readonly bytes: number }
 }
@@ -19,6 +21,8 @@ export interface JsonSpan {
   readonly start: number
   /** Behind its last byte. */
   readonly end: number
+  /** What it says, if it is a string: UTF-8 if its bytes are. */
+  readonly said?: Buffer
 }
 
 export interface Scanned {
@@ -28,89 +32,136 @@ export interface Scanned {
 }
 
 /**
- * Reads an array or object, and finds its items. It makes no values: each byte is looked at once, whatever it is.
+ * Reads an array or object, and finds its items. It makes no values but texts: each byte is looked at once, whatever it is.
  *
  * @param opening - How it has to begin.
  * @param span - The part of the bytes that is read. Default: all.
  * @throws {@link AnswerProblem} if it does not, is not JSON, or goes beyond a limit.
  */
 export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: JsonSpan): Scanned {
-  const end = span?.end ?? bytes.length
-  const names: JsonSpan[] = []
-  const values: JsonSpan[] = []
-  const closing = opening + TO_CLOSING
-  const itemState = opening === OPENING_BRACE ? NAME : VALUE
-  const start = skipSpace(bytes, span?.start ?? 0, end)
-  if (bytes[start] !== opening)
-    throw new AnswerProblem(`${limits.what} is not a JSON ${opening === OPENING_BRACE ? 'object' : 'array'}`)
-  const first = skipSpace(bytes, start + 1, end)
-  if (bytes[first] === closing) return finish({ names, values }, bytes, first + 1, end)
-
-  /** Arrays and objects that are open within the item. */
-  let depth = 0
-  const table = NEXT
-  const returns = RETURNS
-  const firstAction = ERROR
-  const arrayBegins = ARRAY_BEGINS
-  const ends = ARRAY_OR_OBJECT_ENDS
-  const maxDepth = limits.depth
-  const maxParts = GUEST_LIMITS.jsonParts
-  let parts = 0
-  let state = itemState
-  /** Where an item begins, or what stands before it. */
-  let itemAt = first
-  /** Where reading ends: before the end of the bytes where a member may not be larger. */
-  let stop = end
-  for (let at = first; ; at++) {
-    let next = firstAction
-    // Actions are near each other or far away: only where they are far, a call is worth it.
-    for (const near = Math.min(at + NEAR, stop); at < near; at++) {
-      next = table[state | (bytes[at] ?? 0)] ?? firstAction
-      if (next >= firstAction) break
-      state = next
-    }
-    if (next < firstAction) {
-      at = step(bytes, state, at, stop)
-      state = STEP[0] ?? 0
-      next = table[state | (bytes[at] ?? 0)] ?? firstAction
-    }
-    if (at >= stop) throw stop < end ? headersTooLarge(limits.headers?.bytes) : notJson()
-
-    if (next === ends) state = returns[--depth] ?? 0
-    else if (next === arrayBegins || next === OBJECT_BEGINS) {
-      if (depth + 1 >= maxDepth)
-        throw new AnswerProblem(`${limits.what} is nested more than ${limits.depth} deep`)
-      if (++parts > maxParts)
-        throw new AnswerProblem(`${limits.what} has more than ${maxParts} arrays and objects`)
-      returns[depth++] = AFTER[state >> 8] ?? 0
-      state = next === arrayBegins ? VALUE_IN_ARRAY : NAME_IN_OBJECT
-      at-- // this byte is of its first item
-    } else if (next === TEXT_BEGINS) {
-      const last = endOfPlain(bytes, at, end)
-      state = last > 0 ? AFTER_ITEM : TEXT
-      if (last > 0) at = last
-    } else if (next === NAME_ENDS) {
-      const name = trim(bytes, itemAt, at + 1)
-      names.push(name)
-      if (limits.headers && isNamed(bytes, name, limits.headers.name))
-        stop = Math.min(end, at + limits.headers.bytes + SLACK)
-      itemAt = at + 1
-      state = COLON
-    } else if (next === ITEM_ENDS || (next === LAST_ITEM_ENDS && bytes[at] === closing)) {
-      if (values.length === limits.items)
-        throw new AnswerProblem(`there are more than ${limits.items} entries in ${limits.what}`)
-      values.push(trim(bytes, itemAt, at))
-      if (next === LAST_ITEM_ENDS) return finish({ names, values }, bytes, at + 1, end)
-      itemAt = at + 1
-      stop = end
-      state = itemState
-    } else throw notJson()
-  }
+  return new Scanner(bytes, limits, span).scan(opening)
 }
 
 /** Headers that are larger than they may be, in an answer that is not read to its end. */
 export function headersTooLarge(most = 0): AnswerProblem {
   return new AnswerProblem(`headers are larger than ${most} bytes, as JSON`)
+}
+
+class Scanner {
+  readonly #bytes: Buffer
+  readonly #limits: JsonLimits
+  readonly #end: number
+  /** Where reading ends: before the end where a member may not be larger. */
+  #stop: number
+  #at: number
+  /** Arrays and objects that were found within the items. */
+  #parts = 0
+
+  constructor(bytes: Buffer, limits: JsonLimits, span?: JsonSpan) {
+    this.#bytes = bytes
+    this.#limits = limits
+    this.#end = span?.end ?? bytes.length
+    this.#stop = this.#end
+    this.#at = skipSpace(bytes, span?.start ?? 0, this.#end)
+  }
+
+  scan(opening: number): Scanned {
+    const { what, items } = this.#limits
+    const isObject = opening === OPENING_BRACE
+    if (this.#bytes[this.#at] !== opening)
+      throw new AnswerProblem(`${what} is not a JSON ${isObject ? 'object' : 'array'}`)
+    this.#at++
+    const closing = opening + TO_CLOSING
+    const names: JsonSpan[] = []
+    const values: JsonSpan[] = []
+    for (let byte = this.#next(); byte !== closing; ) {
+      if (isObject) names.push(this.#name())
+      values.push(this.#value())
+      byte = this.#next()
+      if (byte !== COMMA && byte !== closing) throw notJson()
+      if (values.length > items) throw new AnswerProblem(`there are more than ${items} entries in ${what}`)
+      this.#stop = this.#end
+      if (byte === COMMA) this.#at++
+    }
+    if (skipSpace(this.#bytes, this.#at + 1, this.#end) < this.#end) throw notJson()
+    return { names, values }
+  }
+
+  /** The next byte that is not white space. */
+  #next(): number {
+    this.#at = skipSpace(this.#bytes, this.#at, this.#stop)
+    if (this.#at >= this.#stop) throw this.#stopped()
+    return this.#bytes[this.#at] ?? 0
+  }
+
+  #stopped(): AnswerProblem {
+    return this.#stop < this.#end ? headersTooLarge(this.#limits.headers?.bytes) : notJson()
+  }
+
+  /** With the colon behind it. */
+  #name(): JsonSpan {
+    const { headers } = this.#limits
+    if (this.#next() !== QUOTE) throw notJson()
+    const name = this.#text()
+    if (headers && isNamed(this.#bytes, name, headers.name))
+      this.#stop = Math.min(this.#end, name.end - 1 + headers.bytes + SLACK)
+    if (this.#next() !== COLON) throw notJson()
+    this.#at++
+    return name
+  }
+
+  #value(): JsonSpan {
+    const byte = this.#next()
+    if (byte === QUOTE) return this.#text()
+    return byte === OPENING_BRACKET || byte === OPENING_BRACE ? this.#nested() : this.#word()
+  }
+
+  /** A text without escapes, such as most bodies are, is read by native code, which is faster still. */
+  #text(): JsonSpan {
+    const start = this.#at
+    const quote = this.#bytes.indexOf(QUOTE, start + 1)
+    if (quote >= 0 && quote < this.#end && !this.#bytes.subarray(start, quote).includes(BACKSLASH)) {
+      if (hasControl(this.#bytes, start, quote)) throw notJson()
+      this.#at = quote + 1
+      return { start, end: this.#at }
+    }
+    const { end, isBroken, said } = readText(this.#bytes, start + 1, this.#stop)
+    if (isBroken) throw notJson()
+    if (end === undefined) throw this.#stopped()
+    this.#at = end
+    return { start, end, said }
+  }
+
+  #nested(): JsonSpan {
+    const { what, depth } = this.#limits
+    const start = this.#at
+    const { end, isBroken, isTooDeep, parts } = readNested(this.#bytes, start, this.#stop, depth - 1)
+    if (isBroken) throw notJson()
+    if (isTooDeep) throw new AnswerProblem(`${what} is nested more than ${depth} deep`)
+    this.#parts += parts
+    const { jsonParts } = GUEST_LIMITS
+    if (this.#parts > jsonParts)
+      throw new AnswerProblem(`${what} has more than ${jsonParts} arrays and objects`)
+    if (end === undefined) throw this.#stopped()
+    this.#at = end
+    return { start, end }
+  }
+
+  /** A number, true, false or null. */
+  #word(): JsonSpan {
+    const start = this.#at
+    const end = readWord(this.#bytes, start, this.#stop)
+    if (end === undefined) throw notJson()
+    if (end === this.#stop) throw this.#stopped()
+    this.#at = end
+    return { start, end }
+  }
+}
+
+function skipSpace(bytes: Buffer, start: number, end: number): number {
+  let at = start
+  while (at < end && SPACES[bytes[at] ?? 0] === 1) at++
+  return at
 }
 
 /** Whether a name is this one, in any case. One that is written with escapes is not seen here. */
@@ -123,97 +174,15 @@ function isNamed(bytes: Buffer, { start, end }: JsonSpan, name: string): boolean
 /** What may stand between a name and its value, before that is measured. */
 const SLACK = 64
 
-const NEAR = 8
+const SPACES = new Uint8Array(256)
+for (const byte of Buffer.from(' \t\n\r')) SPACES[byte] = 1
 
-/** Takes all steps up to the next action. @returns where that is; the state there is in {@link STEP}. */
-function step(bytes: Buffer, from: number, start: number, end: number): number {
-  const table = NEXT
-  const firstAction = ERROR
-  let state = from
-  let at = start
-  for (; at < end; at++) {
-    const next = table[state | (bytes[at] ?? 0)] ?? firstAction
-    if (next >= firstAction) break
-    state = next
-  }
-  STEP[0] = state
-  return at
-}
-
-const STEP = new Uint16Array(1)
-
-/** Of the arrays and objects that are open: the state behind each. Each scan uses the same. */
-const RETURNS = new Uint16Array(10_000)
-
-const NAME = stateOf('name', 'item')
-const VALUE = stateOf('value', 'item')
-const TEXT = stateOf('text', 'item')
-const COLON = stateOf('colon', 'item')
-const AFTER_ITEM = stateOf('after', 'item')
-const VALUE_IN_ARRAY = stateOf('value', 'array')
-const NAME_IN_OBJECT = stateOf('name', 'object')
-const TEXT_BEGINS = actionOf('text begins')
-const NAME_ENDS = actionOf('name ends')
-const ITEM_ENDS = actionOf('item ends')
-const LAST_ITEM_ENDS = actionOf('last item ends')
-const ARRAY_BEGINS = actionOf('array begins')
-const OBJECT_BEGINS = actionOf('object begins')
-const ARRAY_OR_OBJECT_ENDS = actionOf('array or object ends')
-
-const TAB = 0x09
-const LINE_FEED = 0x0a
-const RETURN = 0x0d
-const SPACE = 0x20
 const QUOTE = 0x22
-const COLON_BYTE = 0x3a
+const COMMA = 0x2c
+const COLON = 0x3a
+const OPENING_BRACKET = 0x5b
 const BACKSLASH = 0x5c
 const OPENING_BRACE = 0x7b
 
 /** From an opening bracket or brace to the closing one. */
 const TO_CLOSING = 2
-
-function skipSpace(bytes: Buffer, start: number, end: number): number {
-  let at = start
-  for (; at < end; at++) {
-    const byte = bytes[at] ?? 0
-    if (byte !== SPACE && byte !== LINE_FEED && byte !== RETURN && byte !== TAB) break
-  }
-  return at
-}
-
-/** Nothing may follow. */
-function finish(scanned: Scanned, bytes: Buffer, at: number, end: number): Scanned {
-  if (skipSpace(bytes, at, end) < end) throw notJson()
-  return scanned
-}
-
-/**
- * A string without escapes, such as most bodies are, is read by native code, which is faster still.
- *
- * @param at - Where its quote is.
- * @returns where its last byte is; 0 if it has escapes, or no end.
- */
-function endOfPlain(bytes: Buffer, at: number, end: number): number {
-  const quote = bytes.indexOf(QUOTE, at + 1)
-  if (quote < 0 || quote >= end) return 0
-  const text = bytes.subarray(at, quote + 1)
-  if (text.includes(BACKSLASH)) return 0
-  try {
-    JSON.parse(text.toString('latin1'))
-  } catch {
-    throw notJson() // a control character
-  }
-  return quote
-}
-
-/** A name, or a value without the colon before it: what is around it is white space, which is below all other bytes. */
-function trim(bytes: Uint8Array, from: number, to: number): JsonSpan {
-  let start = from
-  let end = to
-  for (; start < end; start++) {
-    const byte = bytes[start] ?? 0
-    if (byte > SPACE && byte !== COLON_BYTE) break
-  }
-  while (end > start && (bytes[end - 1] ?? 0) <= SPACE) end--
-  return { start, end }
-}

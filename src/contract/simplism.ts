@@ -8,6 +8,7 @@ import { readGivenHeaders } from './given-headers.ts'
 import { goHeader, readGoHeaders } from './go-headers.ts'
 import { sniffType } from './go-sniff.ts'
 import { type HttpAnswer, sendAnswer } from './http-answer.ts'
+import { prepareMachine } from './json-machine.ts'
 import { type JsonOutput, readJson } from './json-output.ts'
 import { readStatus } from './status.ts'
 
@@ -17,6 +18,7 @@ import { readStatus } from './status.ts'
  * and no line feed is added to the body.
  */
 export function openSimplism({ contentType }: ContractOptions): Contract {
+  prepareMachine()
   return {
     name: 'simplism',
     input: (request) => Buffer.from(JSON.stringify(renderRequest(request))),
@@ -50,6 +52,7 @@ const LIMITS = {
   what: 'the output',
   depth: GUEST_LIMITS.jsonDepth,
   items: GUEST_LIMITS.jsonFields,
+  nameBytes: GUEST_LIMITS.jsonFieldName,
   headers: { name: 'header', bytes: GUEST_LIMITS.headerJsonBytes },
 }
 

@@ -9,6 +9,8 @@ export const GUEST_LIMITS = {
   jsonParts: 500_000,
   /** Fields of such an answer. `http` knows four, `simplism` ignores those that it does not know. */
   jsonFields: 64,
+  /** Bytes of a field's name, as it is written: no contract knows a longer one, even if all of it are escapes. */
+  jsonFieldName: 128,
   /** Header lines of such an answer: names, or values where a name has several. */
   headerLines: 256,
   /** Bytes of their names and values: what Node's own clients read. */

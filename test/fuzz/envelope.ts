@@ -39,23 +39,31 @@ export function envelopeTarget(name: string, options: EnvelopeOptions): FuzzTarg
     seeds: () =>
       options.seeds.map((seed) => Buffer.from(typeof seed === 'string' ? seed : JSON.stringify(seed))),
     run(input) {
-      const { reply, sent } = collectReply()
-      const problem = timed(() => {
-        try {
-          answer(input, reply)
-          return undefined
-        } catch (error) {
-          return error
-        }
-      })
-      deepEqual(propertiesOf({}), [], 'Object.prototype has changed')
-      if (problem !== undefined) return checkRefusal(problem, options.code, input)
-      checkAnswer(sent, options.read(plainFields(input)))
-      return describe(sent)
+      read(Buffer.concat([input, SPACES]))
+      return read(input)
     },
     mutate: (input, random) => mutateJson(input, options.tokens, random),
   }
+
+  function read(input: Uint8Array): string {
+    const { reply, sent } = collectReply()
+    const problem = timed(() => {
+      try {
+        answer(input, reply)
+        return undefined
+      } catch (error) {
+        return error
+      }
+    })
+    deepEqual(propertiesOf({}), [], 'Object.prototype has changed')
+    if (problem !== undefined) return checkRefusal(problem, options.code, input)
+    checkAnswer(sent, options.read(plainFields(input)))
+    return describe(sent)
+  }
 }
+
+/** Makes an answer too large to be parsed as a whole. */
+const SPACES = Buffer.alloc(2 * GUEST_LIMITS.jsonDepth, ' ')
 
 interface Sent {
   status: number
