@@ -5,7 +5,14 @@ import type { Capabilities, ExtismPlugin, ExtismPluginOptions, GuestOptions } fr
 import { openThreadPlugin } from './extism/thread-plugin.ts'
 import { suspending } from './platform/missing-types.ts'
 
-export type { GuestContext as CallContext, GuestContext as CurrentPlugin } from './extism/guest-context.ts'
+export type {
+  GuestConfig as PluginConfig,
+  GuestConfig as PluginConfigLike,
+  GuestContext as CallContext,
+  GuestContext as CurrentPlugin,
+  LogLevel,
+  MemoryOptions,
+} from './extism/guest-context.ts'
 export type {
   ExtismManifest as Manifest,
   ManifestLike,
@@ -17,15 +24,7 @@ export type {
   ManifestWasmUrl,
 } from './extism/manifest.ts'
 export type { PluginOutput } from './extism/output.ts'
-export type {
-  Capabilities,
-  ExtismPlugin as Plugin,
-  ExtismPluginOptions,
-  GuestConfig as PluginConfig,
-  GuestConfig as PluginConfigLike,
-  LogLevel,
-  MemoryOptions,
-} from './extism/plugin.ts'
+export type { Capabilities, ExtismPlugin as Plugin, ExtismPluginOptions } from './extism/plugin.ts'
 
 /** What this platform can do; the same names as in `@extism/extism`. */
 export const CAPABILITIES: Capabilities = {

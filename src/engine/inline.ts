@@ -4,13 +4,12 @@ import type { Caller } from '../observe/observe.ts'
 import type { EngineStats } from '../observe/stats.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
-import type { Engine } from './engine.ts'
-import { type Isolation, isWorn } from './isolation.ts'
+import { type Engine, type Isolation, isWorn } from './engine.ts'
 import type { StallWatch } from './watchdog.ts'
 
 /** One instance on the event loop, one call at a time. Nothing here can stop a guest that does not return. */
 export function openInline(options: InlineOptions): InlineEngine {
-  return new OneInstance(options)
+  return new SingleInstanceEngine(options)
 }
 
 export interface InlineOptions extends Isolation {
@@ -38,7 +37,7 @@ interface WaitingCall {
   readonly reject: (error: unknown) => void
 }
 
-class OneInstance implements InlineEngine {
+class SingleInstanceEngine implements InlineEngine {
   readonly name = 'inline'
   readonly trouble = undefined
   readonly ready: Promise<void>
@@ -46,7 +45,7 @@ class OneInstance implements InlineEngine {
   readonly #options: InlineOptions
   readonly #watch: StallWatch | undefined
   readonly #waiting: WaitingCall[] = []
-  /** None until a call needs one: at the start, and after one was worn or failed. */
+  /** undefined until a call needs one: at the start, and after one was recycled or failed. */
   #instance: Instance | undefined
   /** Calls that the instance has had. */
   #calls = 0
@@ -76,7 +75,7 @@ class OneInstance implements InlineEngine {
     this.#options = { ...options, isolation, settings }
     this.#watch = watch
     this.ready = this.#open()
-    this.ready.catch(() => undefined) // those who wait for it and those who call are told
+    this.ready.catch(() => undefined) // the rejection also reaches `ready` and the callers
   }
 
   get stats(): EngineStats {
@@ -190,7 +189,7 @@ class OneInstance implements InlineEngine {
     if (this.#waiting.length > 0 || this.#onIdle) this.#next()
   }
 
-  /** A guest that said no goes on; one that was thrown out of half-way is never used again: its error has a cause. */
+  /** After an error that the guest set, its instance goes on. After a trap (the error has a cause) it is never used again. */
   #failed(instance: Instance, error: unknown): void {
     const saidNo = error instanceof GuestError && error.cause === undefined
     if (saidNo || error instanceof BodyTooLargeError) {
@@ -259,7 +258,7 @@ class OneInstance implements InlineEngine {
         throw error
       },
     )
-    this.#opening.catch(() => undefined) // the calls that wait are told
+    this.#opening.catch(() => undefined) // the waiting calls are rejected
     return undefined
   }
 

@@ -1,15 +1,15 @@
 /*
- * What the event loop tells the watchdog's thread. Which guest runs stands in shared memory, because two stores are
- * all that a call can pay; what to say of a guest goes by message, once.
+ * The protocol between the event loop and the watchdog's thread. The running guest is written to shared memory, because a
+ * call must cost no more than two stores; the log line of a guest is sent once, by message.
  */
 
 /** Places in the shared memory, an `Int32Array`. */
 export const Slot = {
   /** Goes up each time a guest begins to run. */
   sequence: 0,
-  /** The number of what runs; 0: nothing. */
+  /** The number of the current run; 0: none. */
   running: 1,
-  /** The number of what may run before the event loop turns, in a promise's job; 0: nothing. */
+  /** The number of the run that may go on in a promise job before the event loop turns; 0: none. */
   turn: 2,
   /** Not 0: the thread is to end. */
   end: 3,
@@ -17,13 +17,13 @@ export const Slot = {
 
 export const SLOTS = 4
 
-/** What a guest does that may not return. */
+/** A run of a guest that may not return. */
 export interface WatchedRun {
   /** Above 0. */
   readonly number: number
   /** How long it may hold the event loop. */
   readonly stallMs: number
-  /** What is logged if it does, without level and time. */
+  /** The log line if it does, without level and time. */
   readonly line: Readonly<Record<string, string | number>> & { readonly msg: string }
 }
 

@@ -7,18 +7,18 @@ import { Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts
 
 /*
  * The watchdog's thread: looks several times in `stallMs` whether the event loop is still held by the same run of a
- * guest, and kills the process if it is. Nothing gentler works from a thread: nobody on the event loop hears it.
+ * guest, and kills the process if it is. A thread has no gentler means: the blocked event loop handles no message or signal.
  */
 
 /** How often it looks in the shortest `stallMs`. */
-const LOOKS = 10
+const CHECKS_PER_STALL = 10
 
 /** How long to wait for the log line to be written: the pipe may be full, and its reader stuck like we are. */
 const WRITE_MS = 500
 
 const STDERR = 2
 
-const state = workerData as Int32Array
+const state: Int32Array = workerData
 const runs = new Map<number, WatchedRun>()
 let tickMs = 1
 let sequence = 0
@@ -43,20 +43,20 @@ function readMessages(): void {
     const message: WatchdogMessage = received.message
     if ('watch' in message) runs.set(message.watch.number, message.watch)
     else runs.delete(message.forget)
-    tickMs = Math.max(1, Math.min(...[...runs.values()].map(({ stallMs }) => stallMs / LOOKS)))
+    tickMs = Math.max(1, Math.min(...[...runs.values()].map(({ stallMs }) => stallMs / CHECKS_PER_STALL)))
   }
 }
 
 /**
  * @param sinceLastMs - Since it last looked.
- * @returns what has held the event loop for too long.
+ * @returns the run that has held the event loop for too long.
  */
 function look(sinceLastMs: number): WatchedRun | undefined {
   const before = sequence
   sequence = Atomics.load(state, Slot.sequence)
   const number = Atomics.load(state, Slot.running) || Atomics.load(state, Slot.turn)
   if (number === 0 || sequence !== before) heldMs = 0
-  // If this thread is late itself, the process was stopped or the machine slept: that is nobody's fault.
+  // If this thread is late itself, the process was stopped or the machine slept: that time is not charged.
   else heldMs += Math.min(sinceLastMs, tickMs)
   const run = runs.get(number)
   return run && heldMs >= run.stallMs ? run : undefined

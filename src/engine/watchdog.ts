@@ -15,7 +15,7 @@ export interface WatchedGuest {
   readonly stallMs: number
 }
 
-/** Is told when a guest runs. Between a `begin` and its `end` other guests may begin and end. */
+/** Notified when a guest runs. Between a `begin` and its `end` other guests may begin and end. */
 export interface StallWatch {
   /** The plug-in is being started. */
   beginStart(): void
@@ -32,7 +32,7 @@ export interface StallWatch {
 /** Called with the failure of the watchdog's thread, and with undefined when it runs again. */
 type Report = (failure: Error | undefined) => void
 
-/** What tests have of their own. */
+/** Replaced by tests. */
 export interface WatchdogOptions {
   /** Starts the thread. */
   readonly start?: (state: Int32Array) => Worker
@@ -50,7 +50,7 @@ export function watchGuest(guest: WatchedGuest, report: Report, options: Watchdo
   return new GuestWatch(watchdog, guest, report)
 }
 
-/** Why guests that do not return are not noticed at present; undefined if they are, or none is to be. */
+/** Why stalled guests are not noticed at present; undefined if they are, or if none is watched. */
 export function watchdogTrouble(): string | undefined {
   return watchdog?.trouble
 }
@@ -63,12 +63,12 @@ export async function isDebugged(): Promise<boolean> {
 let watchdog: Watchdog | undefined
 
 /** Node.js was started with `--permission`, and without threads. */
-function isDenied(error: unknown): boolean {
+function isPermissionDenied(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_ACCESS_DENIED'
 }
 
-const BACKOFF_MS = 1_000
-const MOST_BACKOFFS = 30
+const RESTART_BACKOFF_MS = 1_000
+const MAX_BACKOFF_FACTOR = 30
 
 class Watchdog {
   readonly state = new Int32Array(new SharedArrayBuffer(SLOTS * Int32Array.BYTES_PER_ELEMENT))
@@ -81,7 +81,7 @@ class Watchdog {
   #retry: NodeJS.Timeout | undefined
   #last = 0
 
-  constructor({ start = startThread, backoffMs = BACKOFF_MS }: WatchdogOptions) {
+  constructor({ start = startThread, backoffMs = RESTART_BACKOFF_MS }: WatchdogOptions) {
     this.#start = start
     this.#backoffMs = backoffMs
   }
@@ -96,7 +96,7 @@ class Watchdog {
     const number = ++this.#last
     const watched = { ...run, number }
     this.#watched.set(number, { run: watched, report })
-    if (this.#worker || this.#retry) this.#tell({ watch: watched })
+    if (this.#worker || this.#retry) this.#post({ watch: watched })
     else this.#begin()
     return number
   }
@@ -105,7 +105,7 @@ class Watchdog {
   forget(number: number): void {
     this.#watched.delete(number)
     if (this.#watched.size > 0) {
-      this.#tell({ forget: number })
+      this.#post({ forget: number })
       return
     }
     if (watchdog === this) watchdog = undefined
@@ -123,9 +123,9 @@ class Watchdog {
       worker.once('online', () => this.#isThere())
       worker.once('exit', (code) => this.#failed(failure ?? new Error(`it ended with exit code ${code}`)))
       this.#worker = worker
-      for (const { run } of this.#watched.values()) this.#tell({ watch: run })
+      for (const { run } of this.#watched.values()) this.#post({ watch: run })
     } catch (error) {
-      if (isDenied(error)) throw error // for as long as the process lives
+      if (isPermissionDenied(error)) throw error // for as long as the process lives
       this.#failed(error instanceof Error ? error : new Error(String(error)))
     }
   }
@@ -147,7 +147,7 @@ class Watchdog {
       this.#retry = undefined
       this.#begin()
     }
-    const backoffs = Math.min(2 ** this.#failures++, MOST_BACKOFFS)
+    const backoffs = Math.min(2 ** this.#failures++, MAX_BACKOFF_FACTOR)
     this.#retry = setTimeout(again, this.#backoffMs * backoffs).unref()
   }
 
@@ -158,7 +158,7 @@ class Watchdog {
   }
 
   /** A thread that is started later gets all guests at its start. */
-  #tell(message: WatchdogMessage): void {
+  #post(message: WatchdogMessage): void {
     this.#worker?.postMessage(message)
   }
 }
@@ -167,7 +167,7 @@ function startThread(state: Int32Array): Worker {
   return new Worker(workerFile('watchdog-thread'), {
     name: 'wasm-serve watchdog',
     workerData: state,
-    // Nothing of what the process was told to load first.
+    // Without the modules that the process preloads (--import, --require).
     execArgv: [],
     env: {},
     resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1, stackSizeMb: 1 },

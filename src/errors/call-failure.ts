@@ -19,12 +19,12 @@ export function toFailure(error: unknown): CallFailure {
     : { code: '', message, cause: { reason: message, stack: error.stack } }
 }
 
-/** The error again, of the class that it had. What was none of ours is a bug. */
+/** Restores the error with its class. An error without a code of wasm-serve becomes an {@link InternalError}. */
 export function fromFailure({ code, message, cause }: CallFailure): Error {
   return restoreError(code, message, cause) ?? new InternalError({ cause })
 }
 
-/** What the log is told. */
+/** The cause, as the log shows it. */
 function describeCause(cause: unknown): unknown {
   return cause instanceof Error ? { reason: cause.message, stack: cause.stack } : cause
 }

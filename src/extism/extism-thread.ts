@@ -1,15 +1,15 @@
 import { parentPort } from 'node:worker_threads'
+import type { GuestLogger } from './guest-context.ts'
 import { GuestContext } from './guest-context.ts'
 import { GuestInstance, isGoodExit, mapMembers } from './guest-instance.ts'
 import { joinBlocks } from './kernel-blocks.ts'
 import type { Anything } from './output.ts'
-import type { GuestLogger } from './plugin.ts'
 import {
-  readAnswer,
   type ThreadCall,
   type ThreadFailure,
   type ThreadMessage,
   type ThreadStart,
+  waitForAnswer,
 } from './thread-messages.ts'
 
 /* What a thread of `runInWorker` runs: the guest. Host functions run in the thread that made the plug-in. */
@@ -24,16 +24,16 @@ let guest: GuestInstance | undefined
 parentPort?.on('message', (message: ThreadStart | ThreadCall) => {
   try {
     if ('call' in message) guest?.function(message.call)()
-    else guest = start(message)
+    else guest = startGuestThread(message)
     say({ kind: 'done' })
   } catch (thrown) {
-    say(isGoodExit(thrown) ? { kind: 'done' } : { kind: 'done', failure: describe(thrown) })
+    say(isGoodExit(thrown) ? { kind: 'done' } : { kind: 'done', failure: toThreadFailure(thrown) })
   }
 })
 
 say({ kind: 'up' })
 
-function start({
+function startGuestThread({
   modules,
   options,
   config,
@@ -58,7 +58,7 @@ function start({
   )
   const bridged = mapMembers(named, (name, _label, namespace) => (...args: Anything[]) => {
     say({ kind: 'host', namespace, name, args })
-    return readAnswer(answer, () => new HostThrew(`host function "${namespace}" "${name}" has thrown`))
+    return waitForAnswer(answer, () => new HostThrew(`host function "${namespace}" "${name}" has thrown`))
   })
   const opened = new GuestInstance({ modules, options, context, functions: bridged, suspending: undefined })
   blocks.reset()
@@ -70,7 +70,7 @@ function logger(): GuestLogger {
   return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-function describe(thrown: unknown): ThreadFailure {
+function toThreadFailure(thrown: unknown): ThreadFailure {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown))
   return {
     isTrap: thrown instanceof WebAssembly.RuntimeError,

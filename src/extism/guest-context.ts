@@ -1,8 +1,7 @@
 import type { KernelBlocks } from './kernel-blocks.ts'
 import { type Anything, PluginOutput } from './output.ts'
-import type { GuestConfig, GuestLogger, LogLevel, MemoryOptions } from './plugin.ts'
 
-/** What a context is made of. */
+/** The parts of a context. */
 export interface ContextParts {
   readonly blocks: KernelBlocks
   readonly logger: GuestLogger
@@ -11,12 +10,31 @@ export interface ContextParts {
   readonly memory: MemoryOptions
 }
 
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
+
+/** Receives the log lines of guests. */
+export type GuestLogger = Pick<Console, Exclude<LogLevel, 'silent'>>
+
+/** Configuration that a guest reads. */
+export interface GuestConfig {
+  [key: string]: string
+}
+
+export type MemoryOptions = {
+  /** Maximum pages of 64 KiB of the blocks that guest and host exchange in a call. The guest's own memory is not counted. */
+  maxPages?: number | undefined
+  /** A response of as many bytes, or more, is not given to the guest. */
+  maxHttpResponseBytes?: number | undefined
+  /** Maximum bytes of the values of variables. */
+  maxVarBytes?: number | undefined
+}
+
 /** A function that a module can import, of numbers and BigInts. */
 export type ImportedFunction = (...args: Anything[]) => unknown
 
 /**
- * What host functions reach of a plug-in and its call. There is one for each plug-in; blocks can be read until the next
- * call begins, or `reset`.
+ * The interface of host functions to a plug-in and its call. There is one for each plug-in. Blocks can be read until the
+ * next call begins, or until `reset`.
  */
 export class GuestContext {
   readonly #parts: ContextParts
@@ -102,9 +120,9 @@ export class GuestContext {
     this.#vars.delete(name)
   }
 
-  /** Least level of the guest's lines that are logged. */
+  /** Minimum level of the guest's lines that are logged. */
   get logLevel(): LogLevel {
-    return LEVELS.find((level) => priorityOf(level) === this.#logLevel) ?? 'silent'
+    return LOG_LEVELS.find((level) => priorityOf(level) === this.#logLevel) ?? 'silent'
   }
 
   set logLevel(level: LogLevel) {
@@ -270,18 +288,18 @@ export class GuestContext {
   }
 }
 
-const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
 
-const SILENT = 0x7fff_ffff
+const SILENT_PRIORITY = 0x7fff_ffff
 
 /** A number that a guest knows too. @throws TypeError if there is no such level. */
 function priorityOf(level: LogLevel): number {
-  const index = LEVELS.indexOf(level)
+  const index = LOG_LEVELS.indexOf(level)
   if (index === -1) {
-    const expected = LEVELS.map((each) => `"${each}"`).join(', ')
+    const expected = LOG_LEVELS.map((each) => `"${each}"`).join(', ')
     throw new TypeError(`unrecognized log level "${level}"; expected one of ${expected}`)
   }
-  return level === 'silent' ? SILENT : index
+  return level === 'silent' ? SILENT_PRIORITY : index
 }
 
 const encoder = new TextEncoder()

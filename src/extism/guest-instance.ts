@@ -1,12 +1,14 @@
 import { readSync, writeSync } from 'node:fs'
+import { initialisersOf } from '../module/entry-points.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
-import { EmptyInput, LineBuffer, LineOutput } from '../runtime/wasi/standard-streams.ts'
+import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
+import { startGuest } from '../runtime/runtime.ts'
+import { EmptyInput, LineBuffer, LineOutput } from '../runtime/wasi/streams.ts'
 import { openWasi, ProcExit, type Wasi } from '../runtime/wasi/wasi.ts'
 import { GuestContext, type ImportedFunction } from './guest-context.ts'
-import { type LinkedModules, linkNamedModules } from './link.ts'
-import { EXTISM_ENV, type GuestOptions, type NamedModule } from './plugin.ts'
+import type { GuestOptions, NamedModule } from './plugin.ts'
 
-/** How an instance is made. */
+/** The parts of a new instance. */
 export interface InstanceRequest {
   readonly modules: readonly NamedModule[]
   readonly options: Pick<GuestOptions, 'useWasi' | 'enableWasiOutput' | 'allowedPaths'>
@@ -41,7 +43,7 @@ export class GuestInstance {
     this.#suspending = suspending
   }
 
-  /** What calls a function of the main module. @throws Error if there is none. */
+  /** A callable function of the main module. @throws Error if there is none. */
   function(name: string): () => unknown {
     return this.#functions.get(name) ?? this.#find(name)
   }
@@ -66,7 +68,7 @@ export class GuestInstance {
  *
  * @throws TypeError if one is async, and V8 cannot wait for it.
  */
-export function hostImports(
+export function functionImports(
   context: GuestContext,
   functions: Readonly<Record<string, Readonly<Record<string, ImportedFunction>>>>,
 ): Pick<InstanceRequest, 'functions' | 'suspending'> {
@@ -84,7 +86,7 @@ export function hostImports(
   return { functions: imports, suspending: isAsync ? suspending : undefined }
 }
 
-/** Also of what was bound, which is no async function to Node. */
+/** Bound async functions inherit from its prototype too, though Node does not report them as async. */
 const AsyncFunction = (async () => undefined).constructor
 
 /** Each function of each namespace, made to something else. */
@@ -142,7 +144,167 @@ class ProcessOutput extends LineOutput {
     try {
       return writeSync(this.#fd, bytes, start, end - start)
     } catch {
-      return end - start // closed, or a pipe that is full: what a guest prints stops nobody
+      return end - start // closed, or a full pipe: printing must not fail the guest
     }
   }
+}
+
+/** The modules to link, and their imports. */
+interface LinkTarget {
+  readonly modules: readonly NamedModule[]
+  /** By namespace and name. */
+  readonly imports: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>
+  /** None: WASI is off. */
+  readonly openWasi: (() => Wasi) | undefined
+}
+
+/** The modules of a plug-in, linked and started. */
+interface LinkedModules {
+  /** Of the main module. */
+  readonly instance: WebAssembly.Instance
+  /** One for each module that imports it. */
+  readonly wasis: readonly Wasi[]
+}
+
+/**
+ * Links the modules of a plug-in to each other and to the host, and starts each before the module that imports from it.
+ *
+ * @throws Error naming the modules on the way to an import that cannot be met, and what V8 or a guest throws.
+ */
+function linkNamedModules(target: LinkTarget): LinkedModules {
+  const links = new ModuleLinks(target)
+  try {
+    const instance = links.open('main', ['main'])
+    return { instance, wasis: links.wasis }
+  } catch (error) {
+    for (const wasi of links.wasis) wasi.close()
+    throw error
+  }
+}
+
+class ModuleLinks {
+  readonly wasis: Wasi[] = []
+  readonly #target: LinkTarget
+  readonly #modules: ReadonlyMap<string, WebAssembly.Module>
+
+  constructor(target: LinkTarget) {
+    this.#target = target
+    // Of two with a name the first one counts.
+    this.#modules = new Map(target.modules.map(({ name, module }) => [name, module] as const).reverse())
+  }
+
+  /**
+   * @param path - Names of the modules that import from each other, this one last.
+   * @param opened - Those of the same tree, undefined while they are opened. A command has a tree of its own.
+   */
+  open(
+    name: string,
+    path: readonly string[],
+    opened = new Map<string, WebAssembly.Instance | undefined>(),
+  ): WebAssembly.Instance {
+    const module = this.#modules.get(name)
+    if (!module) throw new Error('manifest with multiple modules must designate one "main" module')
+    opened.set(name, undefined)
+    let wasi: Wasi | undefined
+    const openWasi = () => {
+      wasi ??= this.#openWasi()
+      return wasi
+    }
+    const given: Record<string, Record<string, WebAssembly.ImportValue>> = Object.create(null)
+    for (const wanted of WebAssembly.Module.imports(module)) {
+      given[wanted.module] ??= Object.create(null) as Record<string, WebAssembly.ImportValue>
+      const namespace = given[wanted.module] ?? {}
+      namespace[wanted.name] = this.#modules.has(wanted.module)
+        ? this.#fromModule(wanted, path, opened)
+        : this.#fromHost(wanted, path, openWasi)
+    }
+    const instance = new WebAssembly.Instance(module, given)
+    if (wasi) attach(wasi, instance, given)
+    const functions = WebAssembly.Module.exports(module).filter(({ kind }) => kind === 'function')
+    startGuest(
+      instance.exports,
+      initialisersOf(new Set(functions.map(({ name }) => name)), wasi !== undefined),
+    )
+    opened.set(name, instance)
+    return instance
+  }
+
+  #openWasi(): Wasi {
+    const { openWasi } = this.#target
+    if (!openWasi) throw new Error('WASI is not enabled; see the "useWasi" plugin option')
+    const wasi = openWasi()
+    this.wasis.push(wasi)
+    return wasi
+  }
+
+  #fromHost(
+    { module: namespace, name, kind }: WebAssembly.ModuleImportDescriptor,
+    path: readonly string[],
+    openWasi: () => Wasi,
+  ): WebAssembly.ImportValue {
+    const { imports } = this.#target
+    const found = Object.hasOwn(imports, namespace) ? imports[namespace] : undefined
+    const own = found && Object.hasOwn(found, name) ? found[name] : undefined
+    const value = own ?? (namespace === WASI ? openWasi().function(name) : undefined)
+    const wanted = `"${namespace}" "${name}"`
+    if (value === undefined) {
+      const isHost = found !== undefined || namespace === WASI
+      throw new Error(
+        isHost
+          ? `${importPath(path)}: cannot resolve import ${wanted} ("${namespace}" is a host module, but does not contain "${name}")`
+          : `${importPath(path)}: cannot resolve import ${wanted}: not provided by host imports nor linked manifest items`,
+      )
+    }
+    if (kind === 'function') return value
+    throw new Error(
+      `${importPath(path)}: in import ${wanted}, "${kind}"-typed host imports are not supported yet`,
+    )
+  }
+
+  #fromModule(
+    { module: namespace, name, kind }: WebAssembly.ModuleImportDescriptor,
+    path: readonly string[],
+    opened: Map<string, WebAssembly.Instance | undefined>,
+  ): WebAssembly.ImportValue {
+    const exported = WebAssembly.Module.exports(this.#modules.get(namespace) as WebAssembly.Module)
+    const refuse = (reason: string) =>
+      new Error(`${importPath(path)}: cannot import "${namespace}" "${name}"; ${reason}`)
+    if (!exported.some((each) => each.name === name && each.kind === kind))
+      throw refuse('no export matched request')
+    const isCommand = exported.some((each) => each.name === '_start')
+    if (isCommand) {
+      // Each import has an instance of its own.
+      if (path.includes(namespace)) throw refuse('a command cannot import from itself')
+      return this.open(namespace, [...path, namespace]).exports[name] as WebAssembly.ImportValue
+    }
+    if (!opened.has(namespace)) this.open(namespace, [...path, namespace], opened)
+    const instance = opened.get(namespace)
+    if (instance) return instance.exports[name] as WebAssembly.ImportValue
+    if (kind !== 'function') throw refuse(`circular imports of type="${kind}" are not supported`)
+    let target: CallableFunction | undefined
+    return (...args: unknown[]) => {
+      target ??= opened.get(namespace)?.exports[name] as CallableFunction | undefined
+      if (!target)
+        throw new Error(
+          `${importPath(path, 'module instance')}: target module "${namespace}" was never instantiated`,
+        )
+      return target(...args)
+    }
+  }
+}
+
+function importPath(path: readonly string[], what = 'module'): string {
+  return `from ${what} "${path.join('"/"')}"`
+}
+
+/** Passes the guest's memory to WASI: the exported one, or else an imported one. */
+function attach(
+  wasi: Wasi,
+  { exports }: WebAssembly.Instance,
+  given: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>,
+): void {
+  const imported = Object.values(given).flatMap((namespace) => Object.values(namespace))
+  const memory = [exports.memory, ...imported].find((value) => value instanceof WebAssembly.Memory)
+  if (!(memory instanceof WebAssembly.Memory)) throw new Error('The module has to export a default memory.')
+  wasi.attach(memory)
 }

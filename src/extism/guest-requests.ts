@@ -1,7 +1,7 @@
 import { GuestContext, type ImportedFunction } from './guest-context.ts'
 import type { GuestOptions } from './plugin.ts'
 
-/** Most redirects that are followed, as `fetch` does. */
+/** Maximum redirects that are followed, as `fetch` does. */
 const MAX_REDIRECTS = 20
 
 /** Extism's functions for HTTP, and the last response of a plug-in. */
@@ -28,7 +28,7 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
     headers = Object.fromEntries(response.headers)
     let bytes: Uint8Array
     try {
-      bytes = await readBody(response, memory.maxHttpResponseBytes)
+      bytes = await readResponseBytes(response, memory.maxHttpResponseBytes)
     } catch (error) {
       GuestContext.logLine(context, 'error', error instanceof Error ? error.message : String(error))
       return 0n
@@ -44,13 +44,13 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
         throw new Error(`Call error: HTTP request to "${url}" ${reason}`)
       }
       const response = await options.fetch(url.href, { ...init, redirect: 'manual' })
-      const location = REDIRECTS.has(response.status) ? response.headers.get('location') : null
+      const location = REDIRECT_STATUSES.has(response.status) ? response.headers.get('location') : null
       if (location === null) return response
       if (redirects === MAX_REDIRECTS)
         throw new Error(`Call error: HTTP request to "${url}": too many redirects`)
       await response.body?.cancel()
       const next = new URL(location, url)
-      init = redirected(init, response.status, next.origin === url.origin)
+      init = redirectInit(init, response.status, next.origin === url.origin)
       url = next
     }
   }
@@ -63,10 +63,10 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
   }
 }
 
-const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
 /** As the fetch standard says: some become a GET, and another origin gets no credentials. */
-function redirected(
+function redirectInit(
   { body, ...init }: RequestInit & { headers: HeadersInit },
   status: number,
   isSameOrigin: boolean,
@@ -82,7 +82,7 @@ function redirected(
   return { ...init, ...kept, headers, method: becomesGet ? 'GET' : method }
 }
 
-async function readBody(response: Response, most: number | undefined): Promise<Uint8Array> {
+async function readResponseBytes(response: Response, most: number | undefined): Promise<Uint8Array> {
   if (!most) return new Uint8Array(await response.arrayBuffer())
   const chunks: Uint8Array[] = []
   let length = 0

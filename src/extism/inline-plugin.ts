@@ -1,12 +1,12 @@
 import { suspending } from '../platform/missing-types.ts'
+import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import { GuestContext } from './guest-context.ts'
-import { GuestInstance, hostImports, isGoodExit } from './guest-instance.ts'
+import { functionImports, GuestInstance, isGoodExit } from './guest-instance.ts'
 import { requestFunctions } from './guest-requests.ts'
 import { type KernelBlocks, openKernelBlocks } from './kernel-blocks.ts'
 import { PluginOutput } from './output.ts'
 import {
   blockLimitOf,
-  EXTISM_ENV,
   type ExtismPlugin,
   type GuestOptions,
   inputBytes,
@@ -23,7 +23,7 @@ export function openInlinePlugin(modules: readonly NamedModule[], options: Guest
   const functions = { ...http, ...options.functions }
   if (EXTISM_ENV in http && EXTISM_ENV in options.functions)
     functions[EXTISM_ENV] = { ...http[EXTISM_ENV], ...options.functions[EXTISM_ENV] }
-  const guest = new GuestInstance({ modules, options, context, ...hostImports(context, functions) })
+  const guest = new GuestInstance({ modules, options, context, ...functionImports(context, functions) })
   blocks.reset()
   return new InlinePlugin(mainModule(modules), guest, context, blocks)
 }
@@ -93,7 +93,7 @@ class InlinePlugin implements ExtismPlugin {
   }
 }
 
-/** What a call that has ended produced. @throws Error if that is an error. */
+/** The output of an ended call. @throws Error with the error that the guest set. */
 export function outputOf(blocks: KernelBlocks): PluginOutput | null {
   const error = blocks.error()
   if (error !== undefined) throw new Error(`Plugin-originated error: ${error}`)

@@ -7,7 +7,7 @@ import { KERNEL_WASM } from '../runtime/kernel-wasm.ts'
  * function's context can read them after the call, and the memory may be shared by two threads.
  */
 export class KernelBlocks {
-  /** What a guest imports as it is. */
+  /** Imported by the guest unchanged. */
   readonly functions: Readonly<Record<string, WebAssembly.ImportValue>>
   readonly memory: WebAssembly.Memory
   readonly #blockNew: (bytes: number) => number
@@ -32,7 +32,7 @@ export class KernelBlocks {
     this.#root = new Uint32Array(memory.buffer)
   }
 
-  /** Wipes what the last call left. */
+  /** Wipes the blocks of the last call. */
   reset(): void {
     this.#reset()
     this.#setWord(ROOT.outputAt, NO_OUTPUT)
@@ -133,7 +133,7 @@ export class KernelBlocks {
   }
 }
 
-/** @param blockLimit - Most bytes of blocks that one call may use. */
+/** @param blockLimit - Maximum bytes of blocks that one call may use. */
 export function openKernelBlocks(blockLimit: number): KernelBlocks {
   const blocks = new KernelBlocks(new WebAssembly.Instance(KERNEL_MODULE))
   new Uint32Array(blocks.memory.buffer)[ROOT.most] = Math.min(blockLimit, MAX_BLOCK)
@@ -145,7 +145,7 @@ export function openKernelBlocks(blockLimit: number): KernelBlocks {
  * Blocks that two threads reach, one of which waits while the other runs. All that the kernel knows is in its memory, so
  * each thread has an instance of it.
  *
- * @param blockLimit - Most bytes of blocks that one call may use.
+ * @param blockLimit - Maximum bytes of blocks that one call may use.
  */
 export function openSharedBlocks(blockLimit: number): KernelBlocks {
   const memory = new WebAssembly.Memory({ initial: 2, maximum: MAX_PAGES, shared: true })
@@ -203,7 +203,7 @@ function ownMemory({ exports }: WebAssembly.Instance): WebAssembly.Memory {
   throw new Error('the kernel has no memory')
 }
 
-const SECTION = { type: 1, import: 2, memory: 5, data: 11 }
+const SECTION_ID = { type: 1, import: 2, memory: 5, data: 11 }
 
 /** The kernel with a shared memory that it imports, and does not initialise: another thread may use it already. */
 function importMemory(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
@@ -211,8 +211,9 @@ function importMemory(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
   for (let at = 8; at < wasm.length; ) {
     const { value: size, end: start } = readLeb(wasm, at + 1)
     const section = wasm[at]
-    if (section !== SECTION.memory && section !== SECTION.data) parts.push(wasm.subarray(at, start + size))
-    if (section === SECTION.type) parts.push(Uint8Array.from(MEMORY_IMPORT))
+    if (section !== SECTION_ID.memory && section !== SECTION_ID.data)
+      parts.push(wasm.subarray(at, start + size))
+    if (section === SECTION_ID.type) parts.push(Uint8Array.from(MEMORY_IMPORT))
     at = start + size
   }
   return new Uint8Array(Buffer.concat(parts))
@@ -220,7 +221,7 @@ function importMemory(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
 
 /** `(import "host" "memory" (memory 2 49152 shared))` */
 const MEMORY_IMPORT = [
-  ...[SECTION.import, 19, 1],
+  ...[SECTION_ID.import, 19, 1],
   ...[4, ...Buffer.from('host'), 6, ...Buffer.from('memory')],
   ...[2, 3, 2, 0x80, 0x80, 3],
 ]

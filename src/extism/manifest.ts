@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Anything } from './output.ts'
-import type { NamedModule, SharedOptions } from './plugin.ts'
+import type { ManifestOptions, NamedModule } from './plugin.ts'
 
 export interface ManifestWasmData {
   data: Uint8Array
@@ -39,8 +39,8 @@ type SnakeCase<Name extends string> = Name extends `${infer First}${infer Rest}`
   : Name
 
 /** Modules, and options that those of `createPlugin` override. Names may be written in snake case as well. */
-export type ExtismManifest = { wasm: ManifestWasm[] } & SharedOptions & {
-    [Name in keyof SharedOptions as SnakeCase<Name>]?: SharedOptions[Name]
+export type ExtismManifest = { wasm: ManifestWasm[] } & ManifestOptions & {
+    [Name in keyof ManifestOptions as SnakeCase<Name>]?: ManifestOptions[Name]
   }
 
 /**
@@ -49,10 +49,10 @@ export type ExtismManifest = { wasm: ManifestWasm[] } & SharedOptions & {
  */
 export type ManifestLike = ExtismManifest | Response | WebAssembly.Module | ArrayBuffer | string | URL
 
-/** What a manifest comes to. */
-export interface ReadManifest {
+/** The modules and options of a manifest. */
+export interface LoadedManifest {
   readonly modules: readonly NamedModule[]
-  readonly options: SharedOptions
+  readonly options: ManifestOptions
 }
 
 /**
@@ -60,10 +60,12 @@ export interface ReadManifest {
  *
  * @throws TypeError if it is none, `WebAssembly.CompileError` if a module is none, Error if a digest is another.
  */
-export async function readManifest(input: ManifestLike, fetch: Fetch): Promise<ReadManifest> {
+export async function readManifest(input: ManifestLike, fetch: Fetch): Promise<LoadedManifest> {
   const manifest = await toManifest(input, fetch)
   const modules = await Promise.all(
-    manifest.wasm.map((item, index) => readModule(item, index, index === manifest.wasm.length - 1, fetch)),
+    manifest.wasm.map((item, index) =>
+      loadManifestModule(item, index, index === manifest.wasm.length - 1, fetch),
+    ),
   )
   if (!modules.some(({ name }) => name === 'main'))
     throw new Error('manifest with multiple modules must designate one "main" module')
@@ -144,22 +146,22 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-async function readModule(
+async function loadManifestModule(
   item: LooseItem,
   index: number,
   isLast: boolean,
   fetch: Fetch,
 ): Promise<NamedModule> {
   const { name, hash } = item
-  const bytes = item.module ? undefined : await readBytes(item, index, fetch)
+  const bytes = item.module ? undefined : await loadBytes(item, index, fetch)
   if (hash && !bytes)
     throw new Error('Item specified a hash but WebAssembly.Module source data is unavailable for hashing')
-  const digest = hash && bytes ? await checkDigest(bytes, hash) : String(index)
+  const digest = hash && bytes ? await verifyDigest(bytes, hash) : String(index)
   const module = item.module ?? (await WebAssembly.compile(bytes ?? new Uint8Array()))
   return { name: name ?? (isLast ? 'main' : digest), module }
 }
 
-async function readBytes(item: LooseItem, index: number, fetch: Fetch): Promise<Uint8Array<ArrayBuffer>> {
+async function loadBytes(item: LooseItem, index: number, fetch: Fetch): Promise<Uint8Array<ArrayBuffer>> {
   if (item.data) return toBytes(item.data)
   if (item.path) return new Uint8Array(await readFile(item.path))
   if (item.response) return bodyOf(item.response)
@@ -187,14 +189,14 @@ async function bodyOf(response: Response): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await response.arrayBuffer())
 }
 
-async function checkDigest(bytes: Uint8Array<ArrayBuffer>, hash: string): Promise<string> {
+async function verifyDigest(bytes: Uint8Array<ArrayBuffer>, hash: string): Promise<string> {
   const actual = Buffer.from(await crypto.subtle.digest('SHA-256', bytes)).toString('hex')
   if (actual === hash.toLowerCase()) return actual
   throw new Error(`Plugin error: hash mismatch. Expected: ${hash}. Actual: ${actual}`)
 }
 
 /** Extism's other SDKs write snake case, and so may objects here. */
-function optionsOf(manifest: LooseManifest): SharedOptions {
+function optionsOf(manifest: LooseManifest): ManifestOptions {
   const { memory, config } = manifest
   return {
     allowedPaths: manifest.allowedPaths ?? manifest.allowed_paths,

@@ -1,9 +1,9 @@
-/** What `JSON.parse` returns: anything. Programs for `@extism/extism` read members of it without a check. */
+/** The return type of `JSON.parse`. Programs for `@extism/extism` read members of it without a check. */
 export type Anything = ReturnType<typeof JSON.parse>
 
 /**
- * Bytes from a plug-in: what a call answered, or a block that a host function reads. Has what `DataView` has to read
- * numbers; what writes them throws.
+ * Bytes from a plug-in: the output of a call, or a block that a host function reads. The methods of `DataView` that read
+ * numbers work; those that write throw.
  *
  * Its buffer has these bytes only, and is a copy. What a host function writes into `bytes()`, `arrayBuffer()` or
  * `buffer` is in the guest's block when the function has ended.
@@ -23,11 +23,11 @@ export class PluginOutput extends DataView<ArrayBuffer> {
     })
     for (const name of Object.getOwnPropertyNames(DataView.prototype)) {
       if (name.startsWith('set'))
-        Object.defineProperty(PluginOutput.prototype, name, { value: refuseToWrite })
+        Object.defineProperty(PluginOutput.prototype, name, { value: throwReadOnly })
     }
   }
 
-  /** Its bytes, if somebody has got them to write into. */
+  /** Its bytes, if they were handed out for writing; undefined otherwise. */
   static writableBytes(output: PluginOutput): Uint8Array | undefined {
     return output.#isShared ? output.bytes() : undefined
   }
@@ -41,7 +41,7 @@ export class PluginOutput extends DataView<ArrayBuffer> {
     return this.buffer
   }
 
-  /** Decodes it as UTF-8; what is none becomes U+FFFD. */
+  /** Decodes it as UTF-8; invalid bytes become U+FFFD. */
   text(): string {
     return utf8.decode(this)
   }
@@ -60,6 +60,6 @@ export class PluginOutput extends DataView<ArrayBuffer> {
 
 const utf8 = new TextDecoder()
 
-function refuseToWrite(): never {
+function throwReadOnly(): never {
   throw new Error('Cannot set values on output')
 }

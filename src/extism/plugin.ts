@@ -1,4 +1,5 @@
-import type { GuestContext } from './guest-context.ts'
+import { EXTISM_ENV } from '../plugin/host-imports.ts'
+import type { GuestConfig, GuestContext, GuestLogger, LogLevel, MemoryOptions } from './guest-context.ts'
 import type { Anything, PluginOutput } from './output.ts'
 
 /** A plug-in that was made by `createPlugin`. Its calls must not overlap. */
@@ -40,25 +41,6 @@ export interface ExtismPlugin {
   reset(): Promise<boolean>
 }
 
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
-
-/** What takes the lines of guests. */
-export type GuestLogger = Pick<Console, Exclude<LogLevel, 'silent'>>
-
-/** Configuration that a guest reads. */
-export interface GuestConfig {
-  [key: string]: string
-}
-
-export type MemoryOptions = {
-  /** Most pages of 64 KiB of the blocks that guest and host exchange in a call. The guest's own memory is not counted. */
-  maxPages?: number | undefined
-  /** A response of as many bytes, or more, is not given to the guest. */
-  maxHttpResponseBytes?: number | undefined
-  /** Most bytes of the values of variables. */
-  maxVarBytes?: number | undefined
-}
-
 /** Arguments of `new Worker()` of `node:worker_threads`. */
 export interface NodeWorkerArgs {
   name?: string
@@ -80,7 +62,7 @@ export interface GuestFunctions {
 }
 
 /** Options that a manifest may have as well. Those of `createPlugin` win. */
-export interface SharedOptions {
+export interface ManifestOptions {
   /** Folders of the host by the guest's name for them. */
   allowedPaths?: { [guestPath: string]: string } | undefined
   /** Hosts to which the guest may send requests; `*` stands for any text. Needs `runInWorker`, or Node 24. */
@@ -91,14 +73,14 @@ export interface SharedOptions {
   timeoutMs?: number | null
 }
 
-export interface ExtismPluginOptions extends SharedOptions {
+export interface ExtismPluginOptions extends ManifestOptions {
   /** Whether the guest may import WASI preview 1. Default: false. */
   useWasi?: boolean
   /** Whether the plug-in runs in a thread of its own. Default: false. */
   runInWorker?: boolean
-  /** Takes what the guest logs. Default: `console`. */
+  /** Receives the log lines of the guest. Default: `console`. */
   logger?: Console
-  /** Least level that is logged. Default: `silent`. */
+  /** Minimum log level. Default: `silent`. */
   logLevel?: LogLevel
   /** Functions that the guest may import; async ones need `runInWorker`, or Node 24. */
   functions?: GuestFunctions | undefined
@@ -117,7 +99,7 @@ export interface ExtismPluginOptions extends SharedOptions {
   nodeWorkerArgs?: NodeWorkerArgs
 }
 
-/** What the platform can do. */
+/** Capabilities of the platform, as in `@extism/extism`. */
 export interface Capabilities {
   /** Whether host functions may be async without `runInWorker`: Node 24 and later. */
   supportsJSPromiseInterface: boolean
@@ -154,9 +136,6 @@ export interface NamedModule {
   readonly name: string
   readonly module: WebAssembly.Module
 }
-
-/** The functions of guests that are host functions of Extism. */
-export const EXTISM_ENV = 'extism:host/env'
 
 /** The bytes of an input; undefined if there is none. */
 export function inputBytes(input: unknown): string | Uint8Array | undefined {

@@ -1,7 +1,8 @@
+import type { GuestConfig, GuestLogger, MemoryOptions } from './guest-context.ts'
 import type { Anything } from './output.ts'
-import type { GuestConfig, GuestLogger, GuestOptions, MemoryOptions, NamedModule } from './plugin.ts'
+import type { GuestOptions, NamedModule } from './plugin.ts'
 
-/** What a thread starts with. */
+/** The first message to a thread. */
 export interface ThreadStart {
   readonly modules: readonly NamedModule[]
   readonly options: Pick<GuestOptions, 'useWasi' | 'enableWasiOutput' | 'allowedPaths' | 'logLevel'>
@@ -19,7 +20,7 @@ export interface ThreadCall {
   readonly call: string
 }
 
-/** What a thread says. First that it is `up`; `done` is what the guest's start, or a call, ends with. */
+/** Messages of a thread. The first is `up`; `done` is the end of the guest's start, or of a call. */
 export type ThreadMessage =
   | { readonly kind: 'up' }
   | { readonly kind: 'done'; readonly failure?: ThreadFailure }
@@ -34,28 +35,28 @@ export type ThreadMessage =
 /** An error loses its class between threads. */
 export interface ThreadFailure {
   readonly isTrap: boolean
-  /** Whether it is what a host function threw: that is in the other thread. */
+  /** Whether a host function threw it: the error itself is in the other thread. */
   readonly isOfHost: boolean
   readonly message: string
   readonly stack: string | undefined
 }
 
-/** Bytes of what a host function answers: a state, and after 8 bytes a number. */
+/** Size of the answer of a host function: a state, and at offset 8 a number. */
 export const ANSWER_BYTES = 16
 
 /** The state of an answer. */
-export const ANSWER = { none: 0, nothing: 1, number: 2, bigint: 3, thrown: 4 } as const
+export const ANSWER_STATE = { none: 0, nothing: 1, number: 2, bigint: 3, thrown: 4 } as const
 
 /** Writes what a host function returned, or that it threw, and wakes the thread that waits for it. */
 export function writeAnswer(answer: SharedArrayBuffer, returned: unknown, hasThrown = false): void {
   const view = new DataView(answer)
-  let state: number = hasThrown ? ANSWER.thrown : ANSWER.nothing
+  let state: number = hasThrown ? ANSWER_STATE.thrown : ANSWER_STATE.nothing
   if (typeof returned === 'bigint') {
     view.setBigInt64(8, returned)
-    state = ANSWER.bigint
+    state = ANSWER_STATE.bigint
   } else if (typeof returned === 'number' || typeof returned === 'boolean') {
     view.setFloat64(8, Number(returned))
-    state = ANSWER.number
+    state = ANSWER_STATE.number
   }
   const states = new Int32Array(answer, 0, 1)
   Atomics.store(states, 0, state)
@@ -63,16 +64,16 @@ export function writeAnswer(answer: SharedArrayBuffer, returned: unknown, hasThr
 }
 
 /** Waits for what a host function answers. @throws what `thrown` makes, if it threw. */
-export function readAnswer(answer: SharedArrayBuffer, thrown: () => Error): number | bigint | undefined {
+export function waitForAnswer(answer: SharedArrayBuffer, thrown: () => Error): number | bigint | undefined {
   const states = new Int32Array(answer, 0, 1)
-  Atomics.wait(states, 0, ANSWER.none)
+  Atomics.wait(states, 0, ANSWER_STATE.none)
   const view = new DataView(answer)
-  switch (Atomics.exchange(states, 0, ANSWER.none)) {
-    case ANSWER.number:
+  switch (Atomics.exchange(states, 0, ANSWER_STATE.none)) {
+    case ANSWER_STATE.number:
       return view.getFloat64(8)
-    case ANSWER.bigint:
+    case ANSWER_STATE.bigint:
       return view.getBigInt64(8)
-    case ANSWER.thrown:
+    case ANSWER_STATE.thrown:
       throw thrown()
     default:
       return undefined

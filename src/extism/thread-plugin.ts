@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/extism.ts'
 import { workerFile } from '../platform/package-file.ts'
+import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import { GuestContext, type ImportedFunction } from './guest-context.ts'
 import { requestFunctions } from './guest-requests.ts'
 import { outputOf } from './inline-plugin.ts'
@@ -8,7 +9,6 @@ import { type KernelBlocks, openSharedBlocks } from './kernel-blocks.ts'
 import type { PluginOutput } from './output.ts'
 import {
   blockLimitOf,
-  EXTISM_ENV,
   type ExtismPlugin,
   type GuestOptions,
   inputBytes,
@@ -196,7 +196,7 @@ class GuestThread {
     this.#worker.on('exit', (code) => this.#die(new ExtismThreadLostError(code)))
   }
 
-  /** Starts the guest, or calls it. @param late - What is thrown if that takes too long: the thread is ended then. */
+  /** Starts the guest, or calls it. @param late - Message of the error if that takes too long; the thread is ended then. */
   async run(message: ThreadStart | { readonly call: string }, late: string): Promise<void> {
     this.#worker.ref()
     let timer: NodeJS.Timeout | undefined
@@ -226,7 +226,7 @@ class GuestThread {
     writeAnswer(this.answer, undefined, true)
   }
 
-  /** @param reason - What a call that runs is rejected with. */
+  /** @param reason - The error of a running call. */
   async end(reason: Error): Promise<void> {
     this.#die(reason)
     await this.#worker.terminate()

@@ -1,9 +1,8 @@
 import type { GuestLogLevel } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
-import type { Block } from './block-copy.ts'
 
 /**
- * What a host function reaches of the call that it is part of; the same as in `@extism/extism`, except that
+ * The interface of a host function to its call. It is the same as in `@extism/extism`, except that
  *
  * - it is for one call: when that is over, all but `hostContext` throws. A timer that outlives its call cannot touch
  *   the next one's data.
@@ -12,7 +11,7 @@ import type { Block } from './block-copy.ts'
  */
 export interface CallContext {
   /**
-   * Who made the call: on a route the Fastify request. None while the guest starts, and after the call.
+   * The caller: on a route the Fastify request. null while the guest starts, and after the call.
    *
    * What it returns is not checked: it is the caller's word that a request is a request.
    */
@@ -41,11 +40,76 @@ export interface CallContext {
   /** @returns null if there is none. */
   getVariable(name: string): Block | null
 
-  /** @throws Error if there is no room: what was there stays. */
+  /** @throws Error if there is no room; the old value stays. */
   setVariable(name: string, value: string | Uint8Array): void
 
   deleteVariable(name: string): void
 
-  /** Always `trace`, for what is kept is the logger's choice; what is set is ignored. */
+  /** Always `trace`: the logger filters the lines. Assignments are ignored. */
   logLevel: GuestLogLevel | 'silent'
+}
+
+/**
+ * Bytes that a host function reads, with what `DataView` has to read numbers, and nothing of it to write them.
+ *
+ * A copy: later writes of the guest do not change it. Bytes that are written into `bytes()` or `arrayBuffer()` are copied
+ * to the guest's block when the host function returns.
+ */
+export interface Block extends Omit<DataView<ArrayBuffer>, `set${string}` | typeof Symbol.toStringTag> {
+  /** Decodes it as UTF-8; invalid bytes become U+FFFD. */
+  text(): string
+  /** The same as `text`. */
+  string(): string
+  /** @throws SyntaxError if it is no JSON. */
+  json(): unknown
+  /** Always the same array. */
+  bytes(): Uint8Array<ArrayBuffer>
+  arrayBuffer(): ArrayBuffer
+}
+
+/** @param bytes - Fill their buffer. The block takes ownership of them. */
+export class BlockCopy extends DataView<ArrayBuffer> implements Block {
+  readonly #bytes: Uint8Array<ArrayBuffer>
+  #isShared = false
+
+  constructor(bytes: Uint8Array<ArrayBuffer>) {
+    super(bytes.buffer)
+    this.#bytes = bytes
+  }
+
+  /** Its bytes, if `bytes()` or `arrayBuffer()` has handed them out; undefined otherwise. */
+  get writable(): Uint8Array | undefined {
+    return this.#isShared ? this.#bytes : undefined
+  }
+
+  text(): string {
+    return utf8.decode(this.#bytes)
+  }
+
+  string(): string {
+    return this.text()
+  }
+
+  json(): unknown {
+    return JSON.parse(this.text())
+  }
+
+  bytes(): Uint8Array<ArrayBuffer> {
+    this.#isShared = true
+    return this.#bytes
+  }
+
+  arrayBuffer(): ArrayBuffer {
+    return this.bytes().buffer
+  }
+}
+
+const utf8 = new TextDecoder()
+
+for (const name of Object.getOwnPropertyNames(DataView.prototype)) {
+  if (name.startsWith('set')) Object.defineProperty(BlockCopy.prototype, name, { value: throwReadOnly })
+}
+
+function throwReadOnly(): never {
+  throw new TypeError('what a host function reads cannot be written to: store makes a new block')
 }

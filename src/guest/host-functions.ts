@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { isAsyncFunction } from 'node:util/types'
 import {
   GuestError,
@@ -28,13 +31,13 @@ export interface NamedHostFunction {
   readonly name: string
   /** Both names, for messages. */
   readonly label: string
-  /** Whether a guest has to wait for what it returns. */
+  /** Whether it returns a promise, for which the guest has to wait. */
   readonly isAsync: boolean
   /** Calls it; async if it is. @throws {@link HostFunctionFailure} */
   readonly call: (context: CallContext, ...args: unknown[]) => unknown
 }
 
-/** What a host function threw. */
+/** The error of a call whose host function threw. `cause` is the thrown value. */
 export class HostFunctionFailure extends Error {
   override readonly name = 'HostFunctionFailure'
 
@@ -44,13 +47,13 @@ export class HostFunctionFailure extends Error {
   }
 }
 
-/** What a host function throws if the guest could not know better: something that it needs is out of order. */
+/** Thrown by a host function when a service that it needs is unavailable: not a mistake of the guest. */
 export class HostTrouble extends Error {
   override readonly name = 'HostTrouble'
 }
 
 /**
- * What a call that ended half-way, by whatever was thrown, is answered with.
+ * The error that answers a call which ended half-way.
  *
  * @param hostError - The error of the call that a host function has set. It wins over what a host function throws; the
  * error has a `cause` then, since its instance cannot go on.
@@ -63,7 +66,7 @@ export function brokenCall(thrown: unknown, exportName: string, hostError?: stri
   return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
 }
 
-/** Why a call ended half-way, for the log: what a host function threw with its stack, the operator's own code. */
+/** Why a call ended half-way, for the log. An error of a host function has its stack: it is the operator's own code. */
 function describeFailure(thrown: unknown): Trap & { readonly hostStack?: string | undefined } {
   const trap = describeTrap(thrown)
   if (!(thrown instanceof HostFunctionFailure && thrown.cause instanceof Error)) return trap
@@ -108,7 +111,7 @@ export function findHostFunction(
   return { namespace, name, label, isAsync, call: isAsync ? callAsync(label, run) : callSync(label, run) }
 }
 
-/** What was bound is no async function to Node, but inherits from one. */
+/** Node does not report bound async functions as async, but they have the same prototype. */
 function isAsyncHostFunction(run: unknown): boolean {
   return isAsyncFunction(run) || Object.getPrototypeOf(run) === AsyncFunction.prototype
 }
@@ -141,7 +144,7 @@ function callAsync(label: string, run: NamedHostFunction['call']): NamedHostFunc
   }
 }
 
-/** Most frames of a guest's stack that a log line names. */
+/** Maximum frames of a guest's stack that a log line names. */
 const MAX_FRAMES = 10
 
 /** A line is as long as the guest's names are. Of one that is longer only the function's number is read. */
@@ -151,7 +154,7 @@ const MAX_LINE_END = 64
 
 const LINE_END = /wasm-function\[(\d+)\]:0x[0-9a-f]+\)?$/
 
-/** Why a guest stopped half-way: what the engine says, and which of the guest's functions were running. */
+/** Why a guest stopped half-way: V8's reason, and the guest's functions that were running. */
 interface Trap {
   /** The engine's reason, such as `unreachable` or `memory access out of bounds`. */
   readonly reason: string
@@ -159,7 +162,7 @@ interface Trap {
   readonly guestStack: readonly string[]
 }
 
-/** Reads a thrown value as a trap. Frames of the host are left out: they are nobody's business. */
+/** Reads a thrown value as a trap. Frames of the host are left out. */
 export function describeTrap(thrown: unknown): Trap {
   if (!(thrown instanceof Error)) return { reason: String(thrown), guestStack: [] }
   const frames = (thrown.stack ?? '').split('\n').map(guestFunction)
@@ -183,4 +186,35 @@ function guestFunction(line: string): string | undefined {
   const [, name, module, index] = frame
   const unqualified = module && name?.startsWith(`${module}.`) ? name.slice(module.length + 1) : name
   return unqualified && unqualified !== module ? unqualified : `#${index}`
+}
+
+/**
+ * Host functions as a route names them: the object itself, or the path of a module that exports one, as `default` or
+ * as `functions`.
+ *
+ * @throws {@link HostFunctionInvalidError} if the module cannot be loaded or exports none.
+ */
+export async function loadFunctions(
+  functions: string | HostFunctions | undefined,
+): Promise<HostFunctions | undefined> {
+  if (typeof functions !== 'string') return functions
+  const exported = await importModule(functions)
+  const found = exported.default ?? exported.functions
+  if (typeof found === 'object' && found !== null) return found as HostFunctions
+  throw new HostFunctionInvalidError(
+    `  ${functions}: it exports no object { namespace: { name: function } } as default or as "functions"`,
+  )
+}
+
+async function importModule(path: string): Promise<Record<string, unknown>> {
+  try {
+    return await import(pathToFileURL(resolve(path)).href)
+  } catch (error) {
+    if (!existsSync(path))
+      throw new HostFunctionInvalidError(`  ${path}: there is no such file`, { cause: error })
+    throw new HostFunctionInvalidError(
+      `  ${path}: ${error instanceof Error ? error.message : String(error)}`,
+      { cause: error },
+    )
+  }
 }

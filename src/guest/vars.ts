@@ -1,23 +1,23 @@
-/** What a guest keeps from call to call, in the host: its own copy, and no more than a limit. */
+/** Variables of a guest, kept by the host from call to call, within a limit. */
 export interface Vars {
   /** Not to be changed: the guest gets a copy. */
   get(name: string): Uint8Array | undefined
-  /** @throws Error if there is no room: what was there stays. */
+  /** @throws Error if there is no room; the old value stays. */
   set(name: string, value: Uint8Array): void
   delete(name: string): void
 }
 
-/** Those of one instance. */
+/** Variables of one instance. */
 export interface OwnVars extends Vars {
   clear(): void
 }
 
-/** @param limit - Most bytes of names and values together; each variable counts 48 more, as in Extism. */
+/** @param limit - Maximum bytes of names and values together; each variable counts 48 more, as in Extism. */
 export function openVars(limit: number): OwnVars {
   return new LimitedVars(limit)
 }
 
-/** What Extism counts for a variable besides its bytes. Without it a guest could keep a million empty ones. */
+/** Bytes that Extism counts for each variable besides name and value. Without it a guest could keep a million empty ones. */
 const OVERHEAD = 48
 
 class LimitedVars implements OwnVars {
@@ -35,7 +35,7 @@ class LimitedVars implements OwnVars {
 
   set(name: string, value: Uint8Array): void {
     const old = this.#values.get(name)
-    const size = this.#size - sizeOf(name, old) + sizeOf(name, value)
+    const size = this.#size - variableBytes(name, old) + variableBytes(name, value)
     if (size > this.#limit) throw new Error(`variable store is full: it holds ${this.#limit} bytes`)
     if (old?.length === value.length) old.set(value)
     else this.#values.set(name, value.slice())
@@ -43,7 +43,7 @@ class LimitedVars implements OwnVars {
   }
 
   delete(name: string): void {
-    this.#size -= sizeOf(name, this.#values.get(name))
+    this.#size -= variableBytes(name, this.#values.get(name))
     this.#values.delete(name)
   }
 
@@ -53,6 +53,6 @@ class LimitedVars implements OwnVars {
   }
 }
 
-function sizeOf(name: string, value: Uint8Array | undefined): number {
+function variableBytes(name: string, value: Uint8Array | undefined): number {
   return value ? OVERHEAD + Buffer.byteLength(name) + value.length : 0
 }

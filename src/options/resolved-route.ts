@@ -1,4 +1,4 @@
-import type { Isolation } from '../engine/isolation.ts'
+import type { Isolation } from '../engine/engine.ts'
 import type { OutboundOptions } from '../guest/outbound/outbound.ts'
 import { memoryMaxOf, PAGE, type Plugin } from '../plugin/plugin.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'

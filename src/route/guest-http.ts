@@ -3,7 +3,7 @@ import { encodeHeaders } from '../guest/outbound/client.ts'
 import { type GuestRequest, parseGuestRequest } from '../guest/outbound/guest-request.ts'
 import type { Outbound, OutboundLimits } from '../guest/outbound/outbound.ts'
 import type { Caller } from '../observe/observe.ts'
-import { type HttpResponse, httpFailure } from '../runtime/kernel-http.ts'
+import { type HttpResponse, httpFailure } from '../runtime/kernel-host.ts'
 
 /**
  * Sends what a guest gave to Extism's `http_request`. What is refused, or fails, is an answer with status 0 and the

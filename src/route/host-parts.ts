@@ -1,6 +1,5 @@
-import { kvOperations, varOperations } from '../engine/workers/bridged-services.ts'
-import type { HostOperations } from '../engine/workers/host-bridge.ts'
-import type { HostPart } from '../engine/workers/protocol.ts'
+import { type HostOperations, kvOperations, varOperations } from '../engine/workers/host-bridge.ts'
+import type { BridgedService } from '../engine/workers/protocol.ts'
 import type { Outbound } from '../guest/outbound/outbound.ts'
 import { type KvClient, serveKv } from '../guest/store/kv.ts'
 import type { Counts } from '../observe/counts.ts'
@@ -21,7 +20,7 @@ export interface HostParts {
 
 /** For threads: the parts, and what answers them. */
 export interface BridgedParts {
-  readonly names: readonly HostPart[]
+  readonly names: readonly BridgedService[]
   readonly operations: HostOperations
 }
 

@@ -1,6 +1,5 @@
 import type { HostFunctions } from '../guest/host-functions.ts'
-import { type KvClient, type KvReply, serveKv } from '../guest/store/kv.ts'
-import { kvImports, waitsForKv, withKv } from '../guest/store/kv-functions.ts'
+import { type KvClient, type KvReply, kvImports, serveKv, waitsForKv, withKv } from '../guest/store/kv.ts'
 import { type MaybePromise, syncOf } from '../guest/store/store.ts'
 import type { Counts } from '../observe/counts.ts'
 import type { KvResult, RouteMeter } from '../observe/metrics.ts'

@@ -3,8 +3,7 @@ import { isNativeError } from 'node:util/types'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { setCommonHeaders } from '../contract/common-headers.ts'
 import type { RouteContract } from '../contract/direct.ts'
-import type { Engine } from '../engine/engine.ts'
-import { PendingCall } from '../engine/pending-call.ts'
+import { type Engine, PendingCall } from '../engine/engine.ts'
 import { InternalError } from '../errors/errors.ts'
 import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../observe/observe.ts'
 import { hasBody, isTooLarge, readBody } from './body.ts'
@@ -79,7 +78,7 @@ export function runCalls({ exportName, contract, isDirect, engine, observe }: Ca
   ): void => {
     const onOutput = (bytes: Uint8Array) => answer(bytes, reply, observer)
     const onError = (thrown: unknown) => void sendFailure(thrown, reply, observer)
-    if (output instanceof PendingCall) output.tell(onOutput, onError)
+    if (output instanceof PendingCall) output.subscribe(onOutput, onError)
     else output.then(onOutput, onError)
   }
   return (request, reply) => {

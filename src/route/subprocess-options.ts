@@ -3,8 +3,8 @@ import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subpr
 import type { SubprocessOptions } from '../engine/subprocess/subprocess.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
 import { PAGE } from '../plugin/plugin.ts'
+import type { AllowedPath } from '../plugin/source/manifest.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
-import type { AllowedPath } from '../runtime/wasi/wasi.ts'
 import type { EngineChoice } from './engine-choice.ts'
 import type { ChosenRoute } from './open-route.ts'
 

@@ -1,18 +1,18 @@
 import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
 import { isWasiFunction } from './wasi/wasi.ts'
 
-/** The one function of Extism's that takes time. */
+/** The only function of Extism that may have to wait. */
 export const HTTP_REQUEST = 'http_request'
 
-/** Who of the host meets an import: the kernel, what `kernel-host.ts` adds to it, or WASI. */
-export type HostPart = 'kernel' | 'host' | 'wasi'
+/** The part of the host that provides an import: the kernel, `kernel-host.ts` (`host`), or WASI. */
+export type ImportProvider = 'kernel' | 'host' | 'wasi'
 
 /**
  * Extism's host functions.
  *
  * @see {@link https://github.com/extism/extism/blob/main/kernel/src/lib.rs}
  */
-const EXTISM_FUNCTIONS: ReadonlyMap<string, HostPart> = new Map([
+const EXTISM_FUNCTIONS: ReadonlyMap<string, ImportProvider> = new Map([
   ...of('kernel', 'alloc', 'free', 'length', 'length_unsafe', 'load_u8', 'load_u64', 'store_u8', 'store_u64'),
   ...of('kernel', 'input_offset', 'input_length', 'input_load_u8', 'input_load_u64'),
   ...of('kernel', 'output_set', 'error_set', 'error_get'),
@@ -20,7 +20,7 @@ const EXTISM_FUNCTIONS: ReadonlyMap<string, HostPart> = new Map([
   ...of('host', 'log_trace', 'log_debug', 'log_info', 'log_warn', 'log_error', 'get_log_level'),
 ])
 
-function of(part: HostPart, ...names: readonly string[]): (readonly [string, HostPart])[] {
+function of(part: ImportProvider, ...names: readonly string[]): (readonly [string, ImportProvider])[] {
   return names.map((name) => [name, part])
 }
 
@@ -33,7 +33,7 @@ export function isOfOldPdk(namespace: string, name: string): boolean {
 }
 
 /** @returns undefined if the host has no such function. */
-export function hostPartOf(namespace: string, name: string): HostPart | undefined {
+export function importProviderOf(namespace: string, name: string): ImportProvider | undefined {
   if (namespace === EXTISM_ENV) return EXTISM_FUNCTIONS.get(name)
   return namespace === WASI && isWasiFunction(name) ? 'wasi' : undefined
 }

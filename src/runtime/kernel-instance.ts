@@ -12,15 +12,15 @@ import { START } from '../module/entry-points.ts'
 import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { Suspending } from '../platform/missing-types.ts'
-import type { HttpCalls } from './kernel-http.ts'
+import type { HttpCalls } from './kernel-host.ts'
 import type { Linked } from './kernel-link.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import type { CallContexts } from './linked-call-context.ts'
-import type { MemoryWorth } from './renewal.ts'
+import type { MemoryReusePolicy } from './renewal.ts'
 import type { Instance } from './runtime.ts'
 import { ProcExit, type ProgramStreams, type Wasi } from './wasi/wasi.ts'
 
-/** What an instance of the kernel is made of. */
+/** The parts of a kernel instance. */
 export interface InstanceParts {
   /** The plug-in's. */
   readonly name: string
@@ -28,7 +28,7 @@ export interface InstanceParts {
   readonly linked: Linked
   readonly memory: KernelMemory
   /** Whether that is worth keeping. */
-  readonly memoryWorth: MemoryWorth
+  readonly memoryReuse: MemoryReusePolicy
   /** Not used if others share theirs. */
   readonly ownVars: OwnVars
   readonly log: GuestLog
@@ -57,13 +57,13 @@ export class LinkedInstance implements Instance {
   readonly #streams: ProgramStreams | undefined
   readonly #isAsync: boolean
   readonly #leave: () => void
-  /** Also when it is closed: nobody calls it any more. */
+  /** Stays true after `close`, so that later calls are refused. */
   #isRunning = false
   #isClosed = false
   /** No call was stopped half-way. */
   #isWhole = true
 
-  /** @param leave - Told when it is closed, unless a call of it runs or was stopped half-way: its parts are left then. */
+  /** @param leave - Called by `close` if the parts can be reused: no call runs, and none was stopped half-way. */
   constructor(parts: InstanceParts, leave: () => void) {
     this.#parts = parts
     this.#memory = parts.memory
@@ -143,7 +143,7 @@ export class LinkedInstance implements Instance {
     return memory.output()
   }
 
-  /** What a program has printed is its output, if it named none. */
+  /** The printed text is the output of a program that named no output. */
   #printed(exportName: string, streams: ProgramStreams): Uint8Array {
     this.#checkLength(exportName, streams.printedLength)
     return streams.takePrinted()
@@ -185,7 +185,7 @@ export class LinkedInstance implements Instance {
     if (length > outputLimit) throw new OutputTooLargeError(exportName, length, outputLimit)
   }
 
-  /** What is ours stays; else a trap, or an error of a host function: of its stack only the guest's functions are kept. */
+  /** Errors of wasm-serve pass unchanged. All others become a trap or a host function's error; of the stack only the guest's functions are kept. */
   #toCallError(thrown: unknown, exportName: string): unknown {
     if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
     this.#isWhole = false
@@ -201,19 +201,19 @@ export class LinkedInstance implements Instance {
   }
 }
 
-/** The status with which a program exits is what it returns. */
+/** Returns the exit status of a program instead of throwing it. */
 function returningStatus(run: GuestFunction): GuestFunction {
   return () => {
     try {
       const returned = run()
-      return returned instanceof Promise ? returned.catch(statusOf) : returned
+      return returned instanceof Promise ? returned.catch(exitStatusOf) : returned
     } catch (thrown) {
-      return statusOf(thrown)
+      return exitStatusOf(thrown)
     }
   }
 }
 
-function statusOf(thrown: unknown): number {
+function exitStatusOf(thrown: unknown): number {
   if (thrown instanceof ProcExit) return thrown.code
   throw thrown
 }

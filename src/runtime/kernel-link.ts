@@ -5,8 +5,7 @@ import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import type { RenewableModule } from '../plugin/load-module.ts'
 import { HTTP_REQUEST } from './imports.ts'
-import { type Host, hostFunctions } from './kernel-host.ts'
-import { startGuest } from './kernel-start.ts'
+import { type KernelHost, kernelHostFunctions } from './kernel-host.ts'
 import {
   type LinkPlan,
   MAIN,
@@ -15,18 +14,25 @@ import {
   type PlannedModule,
 } from './link-plan.ts'
 import type { CallContexts } from './linked-call-context.ts'
-import { type HostCall, HostWatch, type Origins, openRenewal, type Renewal } from './renewal.ts'
+import {
+  HostWatch,
+  type ImportedHostFunction,
+  type InitialStates,
+  openRenewal,
+  type Renewal,
+} from './renewal.ts'
+import { startGuest } from './runtime.ts'
 import { openWasi, ProcExit, type ProgramStreams, type Wasi, type WasiOptions } from './wasi/wasi.ts'
 
 /** What the modules of an instance are linked to. */
-export interface LinkHost extends Host {
+export interface LinkHost extends KernelHost {
   /** None if no module imports WASI. */
   readonly wasi: Omit<WasiOptions, 'writeLine' | 'streams'> | undefined
   /** Standard input and output, if the call is a program. */
   readonly streams: ProgramStreams | undefined
   readonly contexts: CallContexts
   /** Of the instances that were linked to the like. */
-  readonly origins: Origins
+  readonly origins: InitialStates
   /** Called before a guest that waited for an async host function runs on. */
   readonly onResume: (() => void) | undefined
 }
@@ -164,7 +170,7 @@ class Linker {
       case 'kernel':
         return this.#host.memory.functions[name] as Imported
       case 'host':
-        this.#functions ??= hostFunctions(this.#host)
+        this.#functions ??= kernelHostFunctions(this.#host)
         return this.#waitFor(name, this.#watched(this.#functions[name]))
       case 'wasi':
         return this.#watched(wasi?.function(name), 'writes')
@@ -183,7 +189,9 @@ class Linker {
 
   /** @param writes - Whether it writes into the guest's memory. */
   #watched(run: Imported | undefined, writes?: 'writes'): Imported {
-    return this.#renewable ? this.#watch.watched(run as HostCall, writes !== undefined) : (run as Imported)
+    return this.#renewable
+      ? this.#watch.watched(run as ImportedHostFunction, writes !== undefined)
+      : (run as Imported)
   }
 
   #exported(name: string, { module }: ModuleExport): Imported {

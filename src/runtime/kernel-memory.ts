@@ -1,9 +1,9 @@
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { KERNEL_WASM } from './kernel-wasm.ts'
 
-/** The host's side of `kernel.wasm`: puts blocks in and takes them out. What the guest gets is `functions`. */
+/** The host's interface to `kernel.wasm`: writes and reads blocks. The guest gets `functions` only. */
 export interface KernelMemory {
-  /** What the guest imports as it is: no JavaScript runs when it calls them. */
+  /** Imported by the guest unchanged: no JavaScript runs when it calls them. */
   readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
   /** Bytes that it has grown to; it never shrinks. */
   readonly size: number
@@ -21,7 +21,7 @@ export interface KernelMemory {
 
   /** Bytes of the error message that the guest set; 0 if none. */
   errorLength(): number
-  /** The error message up to `errorBytes` of {@link GUEST_LIMITS}, decoded: what is no UTF-8 becomes U+FFFD. */
+  /** The error message up to `errorBytes` of {@link GUEST_LIMITS}, decoded; invalid UTF-8 becomes U+FFFD. */
   error(): string
 
   /**
@@ -40,11 +40,11 @@ export interface KernelMemory {
    */
   store(bytes: Uint8Array): bigint
 
-  /** Ends a call: wipes what it left. */
+  /** Ends a call: wipes its blocks. */
   reset(): void
 }
 
-/** @param blockLimit - Most bytes of blocks that one call may use; below 2 GiB. */
+/** @param blockLimit - Maximum bytes of blocks that one call may use; below 2 GiB. */
 export function openKernelMemory(blockLimit: number): KernelMemory {
   return new LinkedKernelMemory(new WebAssembly.Instance(KERNEL_MODULE), blockLimit)
 }
@@ -52,7 +52,7 @@ export function openKernelMemory(blockLimit: number): KernelMemory {
 /** `kernel.wasm`, compiled. */
 export const KERNEL_MODULE = new WebAssembly.Module(KERNEL_WASM)
 
-/** What a guest may import; `memory`, `reset` and the host's other exports are never among them. */
+/** The exports that guests may import. `memory`, `reset` and the other exports for the host are not among them. */
 export const GUEST_FUNCTIONS = [
   ...['alloc', 'free', 'length', 'length_unsafe', 'load_u8', 'load_u64', 'store_u8', 'store_u64'],
   ...['input_offset', 'input_length', 'input_load_u8', 'input_load_u64'],
@@ -67,7 +67,7 @@ interface KernelExports {
   readonly reset: () => void
 }
 
-/** Where the root of `kernel.wat` keeps what the host reads and writes, in words of 4 bytes. */
+/** Offsets of the fields that the host uses in the root of `kernel.wat`, in words of 4 bytes. */
 export const ROOT = { span: 0, outputAt: 9, output: 10, errorAt: 11, error: 12, limit: 14, most: 15 }
 
 function isKernel(exports: object): exports is KernelExports {
@@ -113,7 +113,7 @@ class LinkedKernelMemory implements KernelMemory {
 
   output(): Uint8Array {
     const at = this.#word(ROOT.outputAt)
-    if (at === 0) return NOTHING
+    if (at === 0) return NO_BYTES
     // A `Buffer`: small ones lie in memory that is there already. One of its own would cost an HTTP server 2 us a request.
     const output = Buffer.allocUnsafe(this.#word(ROOT.output))
     output.set(this.#bytes.subarray(at, at + output.length))
@@ -132,7 +132,7 @@ class LinkedKernelMemory implements KernelMemory {
 
   read(handle: bigint): Uint8Array {
     const offset = BigInt.asUintN(64, handle)
-    if (offset === 0n) return NOTHING
+    if (offset === 0n) return NO_BYTES
     const at = offset > 0xffff_ffffn ? 0 : Number(offset)
     const length = this.#kernel.block_length(at)
     if (length === 0) throw new Error(`no block begins at offset ${offset}`)
@@ -171,6 +171,6 @@ class LinkedKernelMemory implements KernelMemory {
   }
 }
 
-const NOTHING = new Uint8Array()
+const NO_BYTES = new Uint8Array()
 
 const utf8 = new TextDecoder()

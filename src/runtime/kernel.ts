@@ -3,15 +3,14 @@ import { describeTrap } from '../guest/host-functions.ts'
 import { openVars } from '../guest/vars.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import { HttpCalls, refuseHttp } from './kernel-http.ts'
+import { HttpCalls, refuseHttp } from './kernel-host.ts'
 import { type InstanceParts, LinkedInstance } from './kernel-instance.ts'
 import { linkModules } from './kernel-link.ts'
 import { openKernelMemory } from './kernel-memory.ts'
-import { startGuest } from './kernel-start.ts'
 import { type LinkPlan, planLinks } from './link-plan.ts'
 import { CallContexts } from './linked-call-context.ts'
-import { MemoryWorth, type Origins } from './renewal.ts'
-import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
+import { type InitialStates, MemoryReusePolicy } from './renewal.ts'
+import { type Instance, type InstanceSettings, type Runtime, startGuest } from './runtime.ts'
 import { ProgramStreams } from './wasi/wasi.ts'
 
 /**
@@ -22,7 +21,7 @@ export const kernel = { name: 'kernel', open: openInstance } as const satisfies 
 
 function openInstance(plugin: CompiledPlugin, settings: InstanceSettings): Instance {
   const plan = planLinks(plugin, settings)
-  const place = placeFor(plan, settings)
+  const place = spareSlotFor(plan, settings)
   const parts = takeSpare(place) ?? linkParts(plugin, plan, settings, place.origins)
   return new LinkedInstance(parts, () => leaveSpare(place, parts))
 }
@@ -31,7 +30,7 @@ function linkParts(
   plugin: CompiledPlugin,
   plan: LinkPlan,
   settings: InstanceSettings,
-  origins: Origins,
+  origins: InitialStates,
 ): InstanceParts {
   const { config, blockLimit, varMax, wasi, onResume, outputLimit, command } = settings
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
@@ -49,7 +48,7 @@ function linkParts(
       outputLimit,
       linked,
       memory,
-      memoryWorth: new MemoryWorth(memory.size),
+      memoryReuse: new MemoryReusePolicy(memory.size),
       ownVars,
       log,
       http: plan.usesHttp ? http : undefined,
@@ -81,38 +80,38 @@ function endStart({ linked, log, contexts, http, memory }: InstanceParts): void 
   memory.reset()
 }
 
-/** What the instances with the same settings share. */
-interface Place {
+/** Shared by the instances with the same settings. */
+interface SpareSlot {
   readonly plan: LinkPlan
-  readonly origins: Origins
-  /** What the last one has left: the engine on the event loop opens one after the other. */
+  readonly origins: InitialStates
+  /** The parts of the last closed instance: the inline engine opens one instance after the other. */
   spare: InstanceParts | undefined
 }
 
-const places = new WeakMap<InstanceSettings, Place>()
+const spareSlots = new WeakMap<InstanceSettings, SpareSlot>()
 
-function placeFor(plan: LinkPlan, settings: InstanceSettings): Place {
-  const known = places.get(settings)
+function spareSlotFor(plan: LinkPlan, settings: InstanceSettings): SpareSlot {
+  const known = spareSlots.get(settings)
   if (known?.plan === plan) return known
   const place = { plan, origins: {}, spare: undefined }
-  places.set(settings, place)
+  spareSlots.set(settings, place)
   return place
 }
 
-/** Makes it as new, if that can be done. No guest may run in it again, or have been stopped half-way. */
-function leaveSpare(place: Place, parts: InstanceParts): void {
-  if (!parts.linked.renewal || !parts.memoryWorth.isKept(parts.memory.size)) return
+/** Restores the initial state, if possible. No guest may run in the parts again, or have been stopped half-way. */
+function leaveSpare(place: SpareSlot, parts: InstanceParts): void {
+  if (!parts.linked.renewal || !parts.memoryReuse.isKept(parts.memory.size)) return
   if (!parts.linked.renewal.renew()) return
   parts.ownVars.clear()
   place.spare = parts
 }
 
 /**
- * What is as new as if it were linked now, and started.
+ * Takes parts that are in the state of newly linked and started ones.
  *
  * @throws {@link InstanceStartError}
  */
-function takeSpare(place: Place): InstanceParts | undefined {
+function takeSpare(place: SpareSlot): InstanceParts | undefined {
   const parts = place.spare
   if (!parts) return undefined
   place.spare = undefined

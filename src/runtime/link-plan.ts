@@ -16,7 +16,7 @@ import { type Suspending, suspending } from '../platform/missing-types.ts'
 import { WASI } from '../plugin/host-imports.ts'
 import type { RenewableModule } from '../plugin/load-module.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import { type HostPart, HTTP_REQUEST, hostPartOf, isOfOldPdk } from './imports.ts'
+import { HTTP_REQUEST, type ImportProvider, importProviderOf, isOfOldPdk } from './imports.ts'
 import type { InstanceSettings } from './runtime.ts'
 
 /** The name of the main module: the others can import from it by this name. */
@@ -57,7 +57,7 @@ export interface PlannedModule {
 export interface PlannedImport {
   readonly namespace: string
   readonly name: string
-  readonly provider: HostPart | NamedHostFunction | ModuleExport | CommandExport
+  readonly provider: ImportProvider | NamedHostFunction | ModuleExport | CommandExport
 }
 
 /** The export of another module, with the name of the import. */
@@ -225,7 +225,7 @@ function findInHost(
   functions: HostFunctions,
   from: Described | undefined,
 ): Found {
-  const provider = hostPartOf(namespace, name) ?? findHostFunction(functions, namespace, name)
+  const provider = importProviderOf(namespace, name) ?? findHostFunction(functions, namespace, name)
   if (provider && kind === 'function') return { provider }
   return { problem: from ? `: module "${from.name}" has no such export` : '' }
 }

@@ -1,11 +1,10 @@
-import { type Block, BlockCopy } from '../guest/block-copy.ts'
-import type { CallContext } from '../guest/call-context.ts'
+import { type Block, BlockCopy, type CallContext } from '../guest/call-context.ts'
 import type { Vars } from '../guest/vars.ts'
 import type { GuestLogLevel } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 
-/** What contexts reach of an instance. */
+/** The parts of an instance that contexts use. */
 export interface ContextHost {
   readonly memory: KernelMemory
   readonly vars: Vars
@@ -119,7 +118,7 @@ class LinkedCallContext implements CallContext {
     // A function that sets it works all the same.
   }
 
-  /** Takes what a host function wrote into what it had read to the guest, which may free those blocks. */
+  /** Copies changed blocks back to the guest, before the guest can free them. */
   writeBack(): void {
     if (this.#read.size === 0) return
     for (const [at, { writable }] of this.#read) {

@@ -8,25 +8,25 @@ import type { RenewableModule } from '../plugin/load-module.ts'
 export interface Renewal {
   /** Whether the guest has to be started after {@link renew}. */
   readonly needsStart: boolean
-  /** To be told when the guest was started. */
+  /** The caller reports that the guest was started. */
   started(): void
   /** Puts everything back. @returns false if a new instance is cheaper. */
   renew(): boolean
 }
 
 /**
- * What instances were when they were new, which is the same for all with the same module and settings: to look for it
- * means to read a whole memory, of which a new instance has touched little.
+ * The initial state of instances, the same for all with one module and settings. Finding it means reading a whole memory,
+ * of which a new instance has touched little; so it is shared.
  */
-export interface Origins {
-  linked?: Origin
-  started?: Origin
+export interface InitialStates {
+  linked?: InitialState
+  started?: InitialState
 }
 
 /**
  * @param exports - Of an instance that was not started yet.
- * @param watch - Of what it imports, since it was made.
- * @param origins - Of others like it; what is not known yet is put in.
+ * @param watch - Watches its imports since it was made.
+ * @param origins - Shared with instances of the same module and settings. Missing entries are filled in.
  * @returns undefined if its module's start function called the host: only a new instance runs it again. Also if its
  * memory is too large to be kept.
  */
@@ -34,24 +34,24 @@ export function openRenewal(
   module: RenewableModule,
   exports: WebAssembly.Exports,
   watch: HostWatch,
-  origins: Origins = {},
+  origins: InitialStates = {},
 ): Renewal | undefined {
-  const memory = exports[RENEWABLE_EXPORT.memory] as WebAssembly.Memory | undefined
-  if (watch.wasCalled || (memory && memory.buffer.byteLength > MOST_KEPT)) return undefined
+  const memory = memoryOf(exports)
+  if (watch.wasCalled || (memory && memory.buffer.byteLength > MAX_KEPT_BYTES)) return undefined
   return new InstanceRenewal(module, exports, watch, origins)
 }
 
-/** What an instance was when it was new. */
-interface Origin {
+/** The state of an instance before its first call. */
+interface InitialState {
   readonly globals: readonly unknown[]
   /** JavaScript knows one NaN, WebAssembly many: which it was is lost. */
   readonly hasNaN: boolean
-  /** What is not zero, in order. */
-  readonly bytes: readonly Placed[]
+  /** All segments that are not zero, in ascending order. */
+  readonly bytes: readonly MemorySegment[]
 }
 
 /** Bytes and where they are. */
-interface Placed {
+interface MemorySegment {
   readonly at: number
   readonly bytes: Uint8Array
 }
@@ -60,30 +60,34 @@ class InstanceRenewal implements Renewal {
   /** Not if that called nothing of the host: it would leave the same again. */
   needsStart = true
   readonly #watch: HostWatch
-  readonly #origins: Origins
+  readonly #origins: InitialStates
   readonly #untrackedFrom: number
   /** None if the module has none. */
   readonly #memory: WebAssembly.Memory | undefined
   readonly #globals: readonly WebAssembly.Global[]
   readonly #lowest: WebAssembly.Global | undefined
   #bytes: Uint8Array
-  #origin: Origin
-  #worth: MemoryWorth
+  #origin: InitialState
+  #worth: MemoryReusePolicy
 
-  constructor(module: RenewableModule, exports: WebAssembly.Exports, watch: HostWatch, origins: Origins) {
+  constructor(
+    module: RenewableModule,
+    exports: WebAssembly.Exports,
+    watch: HostWatch,
+    origins: InitialStates,
+  ) {
     this.#watch = watch
     this.#origins = origins
     this.#untrackedFrom = module.untrackedFrom
-    this.#memory = exports[RENEWABLE_EXPORT.memory] as WebAssembly.Memory | undefined
-    this.#globals = Array.from(
-      { length: module.globals },
-      (_, index) => exports[RENEWABLE_EXPORT.global(index)] as WebAssembly.Global,
-    )
-    this.#lowest = exports[RENEWABLE_EXPORT.lowest] as WebAssembly.Global | undefined
+    this.#memory = memoryOf(exports)
+    const names = Array.from({ length: module.globals }, (_, index) => RENEWABLE_EXPORT.global(index))
+    this.#globals = names.map((name) => exports[name]).filter(isGlobal)
+    const lowest = exports[RENEWABLE_EXPORT.lowest]
+    this.#lowest = isGlobal(lowest) ? lowest : undefined
     this.#bytes = new Uint8Array(this.#memory?.buffer ?? new ArrayBuffer(0))
     origins.linked ??= this.#look()
     this.#origin = origins.linked
-    this.#worth = new MemoryWorth(this.#bytes.length)
+    this.#worth = new MemoryReusePolicy(this.#bytes.length)
     this.#forgetWrites()
   }
 
@@ -93,7 +97,7 @@ class InstanceRenewal implements Renewal {
     this.#lookAgain()
     this.#origins.started ??= this.#look()
     this.#origin = this.#origins.started
-    this.#worth = new MemoryWorth(this.#bytes.length)
+    this.#worth = new MemoryReusePolicy(this.#bytes.length)
     this.#forgetWrites()
   }
 
@@ -118,7 +122,7 @@ class InstanceRenewal implements Renewal {
     if (this.#bytes.length === 0) this.#bytes = new Uint8Array(this.#memory?.buffer ?? new ArrayBuffer(0))
   }
 
-  #look(): Origin {
+  #look(): InitialState {
     const globals = this.#globals.map(({ value }) => value)
     return { globals, hasNaN: globals.some(Number.isNaN), bytes: copyOfWritten(this.#bytes) }
   }
@@ -135,34 +139,43 @@ class InstanceRenewal implements Renewal {
   }
 }
 
-/** The unit in which memory is searched for what is not zero. */
-const CHUNK = 1_024
+function memoryOf(exports: WebAssembly.Exports): WebAssembly.Memory | undefined {
+  const memory = exports[RENEWABLE_EXPORT.memory]
+  return memory instanceof WebAssembly.Memory ? memory : undefined
+}
 
-/** Copies of what is not zero. */
-function copyOfWritten(memory: Uint8Array): Placed[] {
-  const zeros = Buffer.alloc(CHUNK)
-  const isZero = (at: number) => zeros.compare(memory, at, at + CHUNK) === 0
-  const placed: Placed[] = []
+function isGlobal(value: unknown): value is WebAssembly.Global {
+  return value instanceof WebAssembly.Global
+}
+
+/** Memory is searched for non-zero bytes in units of this size. */
+const SCAN_BYTES = 1_024
+
+/** Copies the segments that are not zero. */
+function copyOfWritten(memory: Uint8Array): MemorySegment[] {
+  const zeros = Buffer.alloc(SCAN_BYTES)
+  const isZero = (at: number) => zeros.compare(memory, at, at + SCAN_BYTES) === 0
+  const placed: MemorySegment[] = []
   for (let at = 0; at < memory.length; ) {
     const start = at
-    while (at < memory.length && !isZero(at)) at += CHUNK
+    while (at < memory.length && !isZero(at)) at += SCAN_BYTES
     if (at > start) placed.push({ at: start, bytes: memory.slice(start, at) })
-    else at += CHUNK
+    else at += SCAN_BYTES
   }
   return placed
 }
 
 /** A function of the host that a guest imports. */
-export type HostCall = (...args: unknown[]) => unknown
+export type ImportedHostFunction = (...args: unknown[]) => unknown
 
-/** Knows what of the host a guest has called. Not the kernel: its functions do the same for each new guest. */
+/** Records which host functions a guest has called. The kernel does not count: its functions do the same for each new guest. */
 export class HostWatch {
   /** Whether any function of the host was called since this was last set. */
   wasCalled = false
   /** Whether one was called, since this was last set, that writes into the guest's memory. */
   hasWritten = false
 
-  watched(run: HostCall, writes: boolean): HostCall {
+  watched(run: ImportedHostFunction, writes: boolean): ImportedHostFunction {
     return (...args) => {
       this.wasCalled = true
       if (writes) this.hasWritten = true
@@ -172,19 +185,19 @@ export class HostWatch {
 }
 
 /**
- * Most bytes of a memory that is kept. A new one costs more, also if the guest touches little of it; and what is kept is
- * there while nobody calls.
+ * Maximum size of a memory that is kept. A new memory costs more, even if the guest touches little of it; but a kept one
+ * occupies memory while no call runs.
  */
-const MOST_KEPT = 33_554_432
+const MAX_KEPT_BYTES = 33_554_432
 
 /** To wipe so many bytes costs about as much as a new memory of that size, with the garbage collection that it brings. */
-const MOST_EXCESS = 1_073_741_824
+const MAX_EXCESS_BYTES = 1_073_741_824
 
 /**
  * Whether a memory is worth keeping. None can shrink: without an end one large call would make all later ones wipe as
  * much.
  */
-export class MemoryWorth {
+export class MemoryReusePolicy {
   readonly #initial: number
   #excess = 0
 
@@ -195,6 +208,6 @@ export class MemoryWorth {
   /** Asked once a call. @param bytes - Of the memory now. */
   isKept(bytes: number): boolean {
     this.#excess += bytes - this.#initial
-    return bytes <= MOST_KEPT && this.#excess <= MOST_EXCESS
+    return bytes <= MAX_KEPT_BYTES && this.#excess <= MAX_EXCESS_BYTES
   }
 }

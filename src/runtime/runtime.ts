@@ -1,12 +1,13 @@
 import type { HostFunctions } from '../guest/host-functions.ts'
 import type { Vars } from '../guest/vars.ts'
+import type { Initialiser } from '../module/entry-points.ts'
 import type { Log, LogLimits } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import type { GuestHttp, HttpErrors } from './kernel-http.ts'
-import type { WasiOptions } from './wasi/wasi.ts'
+import type { GuestHttp, HttpErrors } from './kernel-host.ts'
+import { ProcExit, type WasiOptions } from './wasi/wasi.ts'
 
-/** What joins a guest and its host: it opens instances of plug-ins. */
+/** Links guests to the host, and opens instances of plug-ins. */
 export interface Runtime {
   readonly name: 'kernel' | 'sdk'
 
@@ -22,31 +23,31 @@ export interface Runtime {
   open(plugin: CompiledPlugin, settings: InstanceSettings): Instance | Promise<Instance>
 }
 
-/** What an instance may use, and how much of it. */
+/** The resources of an instance and their limits. */
 export interface InstanceSettings extends LogLimits {
-  /** What the guest reads with `config_get`. */
+  /** The values of `config_get`. */
   readonly config: Readonly<Record<string, string>>
-  /** What the guest finds there; none: WASI is off. */
+  /** Arguments, environment and folders of the guest. undefined: WASI is off. */
   readonly wasi: Omit<WasiOptions, 'writeLine' | 'streams'> | undefined
-  /** Most bytes that a call may produce. */
+  /** Maximum bytes of the output of a call. */
   readonly outputLimit: number
-  /** Most bytes that guest and host may exchange in a call, the input among them. (`kernel`) */
+  /** Maximum bytes that guest and host may exchange in a call, the input included. (`kernel`) */
   readonly blockLimit: number
-  /** Most pages of 64 KiB of the same. Default: any number. (`sdk`) */
+  /** The same limit in pages of 64 KiB. Default: no limit. (`sdk`) */
   readonly blockPages?: number | undefined
-  /** Most bytes of variables that the instance may keep. */
+  /** Maximum bytes of variables that the instance may keep. */
   readonly varMax: number
-  /** How the guest reaches other servers; not at all unless told. (`kernel`) */
+  /** How the guest reaches other servers. Default: all requests are refused. (`kernel`) */
   readonly http?: GuestHttp
-  /** What a request of the guest that is refused or fails does. Default: `status`. */
+  /** The effect of a refused or failed request. Default: `status`. */
   readonly httpErrors?: HttpErrors | undefined
   /** Functions of the user that the guest may import. */
   readonly functions?: HostFunctions | undefined
-  /** Variables that others share; unless told, each instance has its own. (`kernel`) */
+  /** Variables shared by several instances. Default: each instance has its own. (`kernel`) */
   readonly vars?: Vars
-  /** Takes what the guest logs while no call is running. */
+  /** Receives the log lines of the guest while no call runs. */
   readonly log: Log
-  /** Lines that the guests of an engine may log in a second. Default: any number. */
+  /** Lines that the guests of an engine may log per second. Default: no limit. */
   readonly logRate?: number | undefined
   /** Whether the logs take lines while the guest runs, and nothing is lost if they are stopped half-way. */
   readonly logsAtOnce?: boolean
@@ -70,11 +71,11 @@ export interface Instance {
   readonly kernelBytes: number
 
   /**
-   * Runs one export of the guest. Calls must not overlap: whoever owns the instance queues them.
+   * Runs one export of the guest. Calls must not overlap; the owner of the instance queues them.
    *
    * @param input - Copied: the guest never sees the caller's memory.
-   * @returns What the guest produced, empty if nothing; at once where the runtime need not wait, as it must for an
-   * async host function. It stays as it is when the next call begins.
+   * @returns The output of the guest, possibly empty. A promise only if the runtime has to wait, as for an async host
+   * function. The next call does not change the bytes.
    * @throws {@link InstanceBusyError} if a call is running, also to a host function that calls the instance it is called
    * by. {@link GuestError} if the guest said no, {@link BodyTooLargeError} if the input does not fit. After these, if
    * they have no `cause`, the instance goes on; after any other error it must be closed: traps leave guests half-way through what they did.
@@ -82,4 +83,28 @@ export interface Instance {
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
 
   close(): Promise<void>
+}
+
+/**
+ * Runs the initialisers of a module. A function with parameters is skipped: it only has the name of an initialiser. A guest
+ * that exits with `proc_exit(0)` counts as started.
+ *
+ * @throws whatever the guest throws, and {@link ProcExit} for another exit code.
+ */
+export function startGuest(exports: WebAssembly.Exports, initialisers: readonly Initialiser[]): void {
+  try {
+    for (const name of initialisers) {
+      const run = exports[name]
+      if (!isFunction(run)) continue
+      if (name === 'hs_init')
+        run(0, 0) // argc, argv
+      else if (run.length === 0) run()
+    }
+  } catch (thrown) {
+    if (!(thrown instanceof ProcExit && thrown.code === 0)) throw thrown
+  }
+}
+
+function isFunction(value: unknown): value is (...args: number[]) => unknown {
+  return typeof value === 'function'
 }

@@ -15,10 +15,9 @@ import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-http.ts'
-import { startGuest } from './kernel-start.ts'
+import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-host.ts'
 import { MAIN, planLinks } from './link-plan.ts'
-import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
+import { type Instance, type InstanceSettings, type Runtime, startGuest } from './runtime.ts'
 
 const { createPlugin } = await importQuietly()
 
@@ -40,7 +39,7 @@ async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSetting
       logLevel: 'trace',
       logger: consoleOf(log),
       functions: {
-        ...functionsOf(hostFunctions, hostErrors),
+        ...sdkFunctions(hostFunctions, hostErrors),
         [EXTISM_ENV]: { output_set: output.set, ...(!suspending && refusedHttp(log, httpErrors)) },
       },
       ...(suspending && refusedFetch(log, httpErrors)),
@@ -76,8 +75,8 @@ function modulesOf({ module, linked }: CompiledPlugin): Parameters<typeof create
 type SdkFunctions = NonNullable<ExtismPluginOptions['functions']>
 type SdkFunction = SdkFunctions[string][string]
 
-/** Only those that are imported: the SDK refuses an async one on a Node that cannot wait, whoever needs it. */
-function functionsOf(hostFunctions: readonly NamedHostFunction[], errors: HostErrors): SdkFunctions {
+/** Only the imported functions: on a Node without JSPI the SDK refuses any async function, even one that no module imports. */
+function sdkFunctions(hostFunctions: readonly NamedHostFunction[], errors: HostErrors): SdkFunctions {
   const functions: SdkFunctions = {}
   for (const { namespace, name, isAsync, call } of hostFunctions) {
     functions[namespace] = { ...functions[namespace], [name]: errors.watched(call, isAsync) }
@@ -189,7 +188,7 @@ class SdkInstance implements Instance {
     this.#outputLimit = outputLimit
   }
 
-  /** What the SDK holds for the guest cannot be seen, nor the memory of a linked module. */
+  /** Does not count the memory that the SDK holds for the guest, nor that of linked modules: neither is visible. */
   get memoryBytes(): number {
     return this.#memory?.buffer.byteLength ?? 0
   }
@@ -226,10 +225,10 @@ class SdkInstance implements Instance {
  * block, so that a guest which allocates more than it writes would answer with what else is in the block.
  */
 class Output {
-  #bytes: Uint8Array = EMPTY
+  #bytes: Uint8Array = NO_BYTES
 
   clear(): void {
-    this.#bytes = EMPTY
+    this.#bytes = NO_BYTES
   }
 
   readonly set = (context: SdkCallContext, address: bigint, length: bigint): void => {
@@ -246,7 +245,7 @@ class Output {
   }
 }
 
-const EMPTY = new Uint8Array()
+const NO_BYTES = new Uint8Array()
 
 const GUEST_ERROR = 'Plugin-originated error: '
 
@@ -266,7 +265,7 @@ function consoleOf(log: GuestLog): Console {
   return { ...console, ...Object.fromEntries(methods) }
 }
 
-/** The SDK loads node:wasi, which prints that it is experimental: no news that everybody who starts a server needs. */
+/** Imports the SDK without the warning that node:wasi, which it loads, is experimental. */
 async function importQuietly() {
   const { emitWarning } = process
   process.emitWarning = () => undefined

@@ -1,7 +1,7 @@
 import type { Server, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { endCalls } from '../engine/end-calls.ts'
+import { endCalls } from '../engine/engine.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { Drain } from './drain.ts'
 import { createHttpServer } from './http-server.ts'

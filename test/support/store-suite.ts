@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { KEY_MAX, LIST_MAX, NAMESPACE_MAX, TTL_MAX, VALUE_MAX } from '../../src/guest/store/keys.ts'
-import type { Store, StoreEntry } from '../../src/guest/store/store.ts'
+import {
+  KEY_MAX,
+  LIST_MAX,
+  NAMESPACE_MAX,
+  type Store,
+  type StoreEntry,
+  TTL_MAX,
+  VALUE_MAX,
+} from '../../src/guest/store/store.ts'
 import { StoreModel } from './store-model.ts'
 import type { StoreKind } from './stores.ts'
 

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { HeldWatch, unusedMs } from '../../src/engine/workers/held-time.ts'
 import { HostBridge, type HostOperations } from '../../src/engine/workers/host-bridge.ts'
+import { HeldWatch, unusedMs } from '../../src/engine/workers/runner.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
 import { file } from '../support/guest.ts'

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { openInline } from '../../src/engine/inline.ts'
 import { type CompiledPlugin, loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
-import { MemoryWorth } from '../../src/runtime/renewal.ts'
+import { MemoryReusePolicy } from '../../src/runtime/renewal.ts'
 import type { InstanceSettings, Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
 import { guestBytes } from '../support/guest.ts'
@@ -217,7 +217,7 @@ test('what is reported as the memory of a guest is what it takes, though the gue
 
 test('a memory that has grown is not kept for ever: the larger it is, the sooner there is a new one', () => {
   const uses = (initial: number, bytes: number) => {
-    const worth = new MemoryWorth(initial)
+    const worth = new MemoryReusePolicy(initial)
     let count = 0
     while (count < 100_000 && worth.isKept(bytes)) count++
     return count

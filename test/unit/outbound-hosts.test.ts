@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { addressList, ownAddresses, whyNotPublic } from '../../src/guest/outbound/address.ts'
+import { addressList, ownAddresses, problemWithAddress } from '../../src/guest/outbound/target.ts'
 import { allowHosts, hostProblem } from '../../src/plugin/source/allowed-hosts.ts'
 import { runs } from '../support/runs.ts'
 
@@ -191,7 +191,7 @@ test.each([
   ['64:ff9b:1:fffe::7f00:1', 'reserved'],
   ['feff::1', 'private'],
 ])('%s is refused: it is %s', (address, kind) => {
-  expect(whyNotPublic(address)).toContain(kind)
+  expect(problemWithAddress(address)).toContain(kind)
 })
 
 test.each([
@@ -215,7 +215,7 @@ test.each([
   '168.63.129.15',
   '168.63.129.17',
 ])('%s is public', (address) => {
-  expect(whyNotPublic(address)).toBeUndefined()
+  expect(problemWithAddress(address)).toBeUndefined()
 })
 
 test.each([
@@ -228,8 +228,8 @@ test.each([
   '2606:4700::7%eth0',
 ])('%s is refused where it is an address of this machine, and public elsewhere', (address) => {
   const own = addressList(['198.51.99.7', '2606:4700::7'])
-  expect(whyNotPublic(address, own)).toContain('this machine')
-  expect(whyNotPublic(address, addressList(['198.51.99.8', '2606:4700::8']))).toBeUndefined()
+  expect(problemWithAddress(address, own)).toContain('this machine')
+  expect(problemWithAddress(address, addressList(['198.51.99.8', '2606:4700::8']))).toBeUndefined()
 })
 
 test('this machine’s own addresses are asked for anew, but not for each request', () => {
@@ -239,13 +239,13 @@ test('this machine’s own addresses are asked for anew, but not for each reques
     () => [++asked === 1 ? '198.51.99.7' : '198.51.99.8'],
     () => now,
   )
-  expect(whyNotPublic('198.51.99.7', own())).toBeDefined()
+  expect(problemWithAddress('198.51.99.7', own())).toBeDefined()
   now = 900
-  expect(whyNotPublic('198.51.99.7', own())).toBeDefined()
+  expect(problemWithAddress('198.51.99.7', own())).toBeDefined()
   expect(asked).toBe(1)
   now = 1_100
-  expect(whyNotPublic('198.51.99.7', own())).toBeUndefined()
-  expect(whyNotPublic('198.51.99.8', own())).toBeDefined()
+  expect(problemWithAddress('198.51.99.7', own())).toBeUndefined()
+  expect(problemWithAddress('198.51.99.8', own())).toBeDefined()
 })
 
 test('they are those of all its interfaces', () => {

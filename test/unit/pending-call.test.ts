@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { PendingCall } from '../../src/engine/pending-call.ts'
+import { PendingCall } from '../../src/engine/engine.ts'
 import { keepLog } from '../support/instance.ts'
 
 const open = () => new PendingCall('hello', new Uint8Array(), { log: keepLog() })
@@ -9,7 +9,7 @@ const error = new Error('no')
 /** What was told, in order. */
 function listen(call: PendingCall): unknown[] {
   const told: unknown[] = []
-  call.tell(
+  call.subscribe(
     (bytes) => told.push(bytes),
     (reason) => told.push(reason),
   )
@@ -60,7 +60,7 @@ describe('a call that is answered later', () => {
       })
     })
     const call = open()
-    call.tell(
+    call.subscribe(
       () => {
         throw error
       },

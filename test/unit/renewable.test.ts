@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { makeRenewable, RENEWABLE_EXPORT, type Renewable } from '../../src/module/renewable.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
-import { HostWatch, type Origins, openRenewal, type Renewal } from '../../src/runtime/renewal.ts'
+import { HostWatch, type InitialStates, openRenewal, type Renewal } from '../../src/runtime/renewal.ts'
 import { guestBytes } from '../support/guest.ts'
 import { capped } from '../support/module-bytes.ts'
 import { runs } from '../support/runs.ts'
@@ -50,7 +50,7 @@ test('what a module was when it was new is looked for once, and not in a memory 
     const form = renewable(guestBytes(`(module (memory ${pages}) (data (i32.const 8) "data"))`))
     if (!form) throw new Error('not renewable')
     const module = compile(form.bytes)
-    const origins: Origins = {}
+    const origins: InitialStates = {}
     return [1, 2].map(() => {
       const { exports } = new WebAssembly.Instance(module)
       const renewal = openRenewal({ ...form, module }, exports, new HostWatch(), origins)

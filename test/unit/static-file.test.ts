@@ -2,7 +2,8 @@ import fs from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { FD_FOLDER, openBelow } from '../../src/server/edge/static-file.ts'
+import { FD_FOLDER } from '../../src/runtime/wasi/directory.ts'
+import { openBelow } from '../../src/server/edge/static-file.ts'
 
 function makeFolder() {
   const root = fs.mkdtempSync(join(tmpdir(), 'static-file-'))

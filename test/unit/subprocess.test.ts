@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Frame, FrameReader, HEADER_BYTES, writeHeader } from '../../src/engine/subprocess/frames.ts'
+import {
+  FRAME_HEADER_BYTES,
+  type Frame,
+  FrameReader,
+  writeHeader,
+} from '../../src/engine/subprocess/frames.ts'
 import { pack, readHostRequest, unpack, writeLine } from '../../src/engine/subprocess/packed.ts'
 import { keepLog } from '../support/instance.ts'
 import { runs } from '../support/runs.ts'
@@ -88,9 +93,9 @@ const frame = fc.record({
 test('frames are read whole, in whatever pieces they come', () => {
   const check = (frames: readonly Omit<Frame, 'nameBytes'>[], size: number) => {
     const all = frames.map(({ payload, ...head }) => {
-      const bytes = Buffer.alloc(HEADER_BYTES + payload.length)
+      const bytes = Buffer.alloc(FRAME_HEADER_BYTES + payload.length)
       writeHeader(bytes, payload.length, { ...head, nameBytes: 0 })
-      bytes.set(payload, HEADER_BYTES)
+      bytes.set(payload, FRAME_HEADER_BYTES)
       return bytes
     })
     const bytes = Buffer.concat(all)
@@ -109,7 +114,7 @@ test('frames are read whole, in whatever pieces they come', () => {
 })
 
 test('a frame that says that it is longer than it may be is refused before its bytes come', () => {
-  const header = Buffer.alloc(HEADER_BYTES)
+  const header = Buffer.alloc(FRAME_HEADER_BYTES)
   writeHeader(header, 101, { kind: 1, instance: 1, call: 1, nameBytes: 0, ms: 0 })
   expect(() => new FrameReader(100, () => undefined).push(header)).toThrow(RangeError)
 })

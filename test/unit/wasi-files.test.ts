@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { MAX_DESCRIPTORS } from '../../src/runtime/wasi/descriptor.ts'
 import { FD_FOLDER } from '../../src/runtime/wasi/directory.ts'
-import { MAX_DEPTH, MAX_MOVED_ENTRIES } from '../../src/runtime/wasi/path.ts'
+import { MAX_MOVED_ENTRIES, MAX_PATH_DEPTH } from '../../src/runtime/wasi/path.ts'
 import { openWasi } from '../../src/runtime/wasi/wasi.ts'
 import { errnoName, OPEN, openGuest, RIGHTS } from '../support/wasi.ts'
 
@@ -513,7 +513,7 @@ test('a folder with more entries, or deeper, than are looked at is not renamed: 
   }
   expect(rename('full', 'moved')).toBe('SUCCESS')
   expect(rename('over', 'moved2')).toBe('EXDEV')
-  const deep = Array(MAX_DEPTH).fill('d')
+  const deep = Array(MAX_PATH_DEPTH).fill('d')
   fs.mkdirSync(host(`least/${deep.slice(1).join('/')}`), { recursive: true })
   fs.mkdirSync(host(`most/${deep.join('/')}`), { recursive: true })
   expect(rename('least', 'moved3')).toBe('SUCCESS')

@@ -1,5 +1,5 @@
 import { UsageError } from '../../errors/errors.ts'
-import { loadFunctions } from '../../guest/functions-module.ts'
+import { loadFunctions } from '../../guest/host-functions.ts'
 import { printable } from '../../observe/log/printable.ts'
 import { resolveRoute } from '../../options/resolved-route.ts'
 import { compilePlugin } from '../../plugin/plugin.ts'

@@ -12,7 +12,7 @@ import { isHostNamespace } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { Source } from '../../plugin/source/source.ts'
 import type { EngineChoice } from '../../route/engine-choice.ts'
-import { hostPartOf, isOfOldPdk } from '../../runtime/imports.ts'
+import { importProviderOf, isOfOldPdk } from '../../runtime/imports.ts'
 import { MAIN } from '../../runtime/link-plan.ts'
 import { guessToolchain, type Toolchain } from './toolchain.ts'
 
@@ -158,7 +158,7 @@ export interface NeededImport {
   readonly namespace: string
   readonly name: string
   readonly kind: string
-  readonly metBy: ImportProvider
+  readonly metBy: NeededImportProvider
   /** Which of the modules has an export of that name. */
   readonly from?: string
 }
@@ -167,7 +167,7 @@ export interface NeededImport {
  * Who meets an import: the kernel (Extism's memory), the host (Extism's other functions), WASI, a module of the
  * plug-in, a function of the user, or nobody.
  */
-type ImportProvider = 'kernel' | 'host' | 'wasi' | 'module' | 'functions' | 'nobody'
+type NeededImportProvider = 'kernel' | 'host' | 'wasi' | 'module' | 'functions' | 'nobody'
 
 /** Lists the imports of all modules of a plug-in, also of those that nothing meets. */
 export function importsOf(plugin: Plugin, functions: HostFunctions = {}): NeededImport[] {
@@ -204,9 +204,15 @@ function needsNewPdk({ metBy, namespace, name }: NeededImport): boolean {
   return metBy === 'nobody' && isOfOldPdk(namespace, name)
 }
 
-function inHost(namespace: string, name: string, kind: string, functions: HostFunctions): ImportProvider {
+function inHost(
+  namespace: string,
+  name: string,
+  kind: string,
+  functions: HostFunctions,
+): NeededImportProvider {
   if (kind !== 'function') return 'nobody'
   return (
-    hostPartOf(namespace, name) ?? (findHostFunction(functions, namespace, name) ? 'functions' : 'nobody')
+    importProviderOf(namespace, name) ??
+    (findHostFunction(functions, namespace, name) ? 'functions' : 'nobody')
   )
 }

@@ -1,6 +1,12 @@
 import { StoreExportInvalidError } from '../../errors/errors.ts'
-import { checkKey, checkValue, keySpace, TTL_MAX, VALUE_MAX } from '../../guest/store/keys.ts'
-import type { StoreEntry } from '../../guest/store/store.ts'
+import {
+  checkKey,
+  checkValue,
+  keySpace,
+  type StoreEntry,
+  TTL_MAX,
+  VALUE_MAX,
+} from '../../guest/store/store.ts'
 
 /*
  * The format of an export: lines of JSON in UTF-8, each ended by a line feed.
@@ -71,7 +77,7 @@ class Mistake extends Error {
   override readonly name = 'Mistake'
 }
 
-/** What `keys.ts` refuses. */
+/** What a store refuses. */
 function isOfEntry(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_KV_')
 }

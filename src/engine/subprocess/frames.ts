@@ -1,43 +1,43 @@
 import { readSync, writeSync } from 'node:fs'
 
 /*
- * The process's ends of its sockets. They block: who writes is heard by a server that always reads, and who reads has
- * nothing else to do.
+ * The process's ends of its sockets. Both block: the server always reads, and the process has nothing else to do while it
+ * waits for an answer.
  */
 
 /** The descriptors that a process is given, besides standard input and standard error. */
 export const FD = {
-  /** Brings what is to be done. */
+  /** Tasks from the server. */
   tasks: 3,
-  /** Takes answers, lines, questions. */
+  /** Answers, log lines and requests to the host. */
   answers: 4,
-  /** Brings what the host answers. */
+  /** Answers of the host. */
   host: 5,
   /** Ends when the server does; nothing is written. */
   server: 6,
 } as const
 
 /** Frames up to this size are written in one piece. */
-const SMALL_BYTES = 65_536
+const ONE_WRITE_BYTES = 65_536
 
-const small = Buffer.allocUnsafeSlow(SMALL_BYTES)
+const small = Buffer.allocUnsafeSlow(ONE_WRITE_BYTES)
 
 /** Writes a frame: once this returns, it arrives, whatever becomes of the process. */
 export function writeFrame(head: Omit<Frame, 'payload' | 'nameBytes'>, payload: Uint8Array): void {
   writeHeader(small, payload.length, { ...head, nameBytes: 0 })
-  const isSmall = payload.length <= SMALL_BYTES - HEADER_BYTES
-  if (isSmall) small.set(payload, HEADER_BYTES)
-  writeAll(small.subarray(0, HEADER_BYTES + (isSmall ? payload.length : 0)))
-  if (!isSmall) writeAll(payload)
+  const isSmall = payload.length <= ONE_WRITE_BYTES - FRAME_HEADER_BYTES
+  if (isSmall) small.set(payload, FRAME_HEADER_BYTES)
+  writeAnswerBytes(small.subarray(0, FRAME_HEADER_BYTES + (isSmall ? payload.length : 0)))
+  if (!isSmall) writeAnswerBytes(payload)
 }
 
 /** Waits for the next answer of the host. @returns its payload. @throws if the server is there no more. */
 export function readHostAnswer(): Uint8Array {
-  const header = readExactly(HEADER_BYTES)
+  const header = readExactly(FRAME_HEADER_BYTES)
   return readExactly(header.readUInt32LE(0))
 }
 
-function writeAll(bytes: Uint8Array): void {
+function writeAnswerBytes(bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(FD.answers, bytes, done)
 }
 
@@ -51,7 +51,7 @@ function readExactly(length: number): Buffer {
   return bytes
 }
 
-/** What goes over the sockets between the server and a process of guests: a header, and bytes. */
+/** The unit of communication between the server and a process of guests: a header, and bytes. */
 export interface Frame {
   /** One of {@link TO_CHILD} or {@link FROM_CHILD}. */
   readonly kind: number
@@ -74,7 +74,7 @@ export const TO_CHILD = {
   call: 2,
   /** Close the instance. */
   close: 3,
-  /** What the host answers: a `HostAnswer`, packed. On a socket of its own. */
+  /** An answer of the host: a `HostAnswer`, packed. On a socket of its own. */
   hostAnswer: 4,
 } as const
 
@@ -89,14 +89,14 @@ export const FROM_CHILD = {
   failure: 4,
   /** A line of the guest: a `LogLine`, packed; the call is 0 while none runs. */
   log: 5,
-  /** What the engine tells of itself: {@link STATS} numbers of 8 bytes. */
+  /** Statistics of the engine: five numbers of 8 bytes. */
   stats: 6,
   /** The guest asks the host and waits: a `HostRequest`, packed. */
   ask: 7,
 } as const
 
 /** Bytes of a header: length (u32), kind (u16), instance (u16), call (u32), bytes of the name (u32), ms (f64). */
-export const HEADER_BYTES = 24
+export const FRAME_HEADER_BYTES = 24
 
 /** Writes a header at the beginning of a buffer. */
 export function writeHeader(
@@ -114,15 +114,15 @@ export function writeHeader(
 
 /** Takes frames out of the pieces in which a socket brings them. */
 export class FrameReader {
-  /** The most bytes that a payload may have: who writes may be hostile. */
+  /** Maximum bytes of a payload: the writer may be hostile. */
   maxBytes: number
   readonly #onFrame: (frame: Frame) => void
   #kept: Uint8Array[] = []
   #keptBytes = 0
   /** How many bytes there must be before it is worth to look again. */
-  #wanted = HEADER_BYTES
+  #wanted = FRAME_HEADER_BYTES
 
-  /** @param onFrame - Its payload is a part of what the socket brought, and can be kept. */
+  /** @param onFrame - The payload is a view of the received bytes, and can be kept. */
   constructor(maxBytes: number, onFrame: (frame: Frame) => void) {
     this.maxBytes = maxBytes
     this.#onFrame = onFrame
@@ -137,14 +137,15 @@ export class FrameReader {
     }
     let rest = this.#kept.length === 0 ? asBuffer(piece) : Buffer.concat([...this.#kept, piece])
     this.#kept = []
-    while (rest.length >= HEADER_BYTES) {
-      const end = HEADER_BYTES + this.#checkLength(rest.readUInt32LE(0))
+    while (rest.length >= FRAME_HEADER_BYTES) {
+      const end = FRAME_HEADER_BYTES + this.#checkLength(rest.readUInt32LE(0))
       if (rest.length < end) break
       this.#onFrame(readFrame(rest, end))
       rest = rest.subarray(end)
     }
     this.#keptBytes = rest.length
-    this.#wanted = rest.length < HEADER_BYTES ? HEADER_BYTES : HEADER_BYTES + rest.readUInt32LE(0)
+    this.#wanted =
+      rest.length < FRAME_HEADER_BYTES ? FRAME_HEADER_BYTES : FRAME_HEADER_BYTES + rest.readUInt32LE(0)
     if (rest.length > 0) this.#kept.push(rest)
   }
 
@@ -156,7 +157,7 @@ export class FrameReader {
 
 function readFrame(bytes: Buffer, end: number): Frame {
   const nameBytes = bytes.readUInt32LE(12)
-  if (nameBytes > end - HEADER_BYTES)
+  if (nameBytes > end - FRAME_HEADER_BYTES)
     throw new RangeError(`a name of ${nameBytes} bytes is longer than its frame`)
   return {
     kind: bytes.readUInt16LE(4),
@@ -164,7 +165,7 @@ function readFrame(bytes: Buffer, end: number): Frame {
     call: bytes.readUInt32LE(8),
     nameBytes,
     ms: bytes.readDoubleLE(16),
-    payload: bytes.subarray(HEADER_BYTES, end),
+    payload: bytes.subarray(FRAME_HEADER_BYTES, end),
   }
 }
 

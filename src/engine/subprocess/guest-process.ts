@@ -4,11 +4,11 @@ import { Duplex } from 'node:stream'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { printable } from '../../observe/log/printable.ts'
 import { workerFile } from '../../platform/package-file.ts'
-import { FD, type Frame, FrameReader, HEADER_BYTES, TO_CHILD, writeHeader } from './frames.ts'
+import { FD, FRAME_HEADER_BYTES, type Frame, FrameReader, TO_CHILD, writeHeader } from './frames.ts'
 import { pack } from './packed.ts'
 import type { ProcessNeeds, Sandbox } from './sandbox.ts'
 
-/** Who has instances in a process. */
+/** A route's runner that has an instance in a process. */
 export interface Tenant {
   /** Whether the process does something for it, or is going to. */
   readonly isBusy: boolean
@@ -18,12 +18,12 @@ export interface Tenant {
   free(): void
   /** @throws RangeError if it makes no sense: the process is ended. */
   take(frame: Frame): void
-  /** The process has ended. @param isFault - Whether it did while it worked for this one, or for nobody. */
+  /** The process has ended. @param isFault - Whether it worked for this tenant, or for none, when it ended. */
   over(reason: Error, isFault: boolean): void
 }
 
 /** How a process is started. */
-export interface Launch {
+export interface LaunchOptions {
   sandbox(): Promise<Sandbox>
   readonly cgroup: string | undefined
   readonly needs: ProcessNeeds
@@ -33,13 +33,13 @@ export interface Launch {
 /** How long a process may take to end once it was killed: longer, and it is written off. */
 const KILLED_MS = 2_000
 
-/** Characters that are kept of what a process writes on its standard error: V8's last words. */
-const LAST_WORDS = 4_096
+/** Maximum characters kept of a process's standard error, for V8's fatal error. */
+const MAX_STDERR_CHARS = 4_096
 
 /** The server's side of a process. It does what its tenants ask of it, for one of them at a time. */
 export class GuestProcess {
   readonly needs: ProcessNeeds
-  readonly #launch: Launch
+  readonly #launch: LaunchOptions
   readonly #tenants = new Map<number, Tenant>()
   readonly #reader: FrameReader
   readonly #exited: Promise<void>
@@ -47,10 +47,10 @@ export class GuestProcess {
   #lastNumber = 0
   /** For whom it works. */
   #turn: Tenant | undefined
-  /** Who waits for their turn, in its order. */
+  /** Tenants that wait for their turn, in order. */
   readonly #wanting = new Set<Tenant>()
   #child: ChildProcess | undefined
-  /** What was to be written before it was there, or in this turn of the event loop. */
+  /** Frames to write: from before the process was started, or from this turn of the event loop. */
   #unwritten: Uint8Array[] = []
   #lastWords = ''
   #failure: Error | undefined
@@ -58,7 +58,7 @@ export class GuestProcess {
   #culprit: Tenant | undefined
   #isOver = false
 
-  constructor(launch: Launch) {
+  constructor(launch: LaunchOptions) {
     this.needs = launch.needs
     this.#launch = launch
     this.#reader = new FrameReader(0, (frame) => this.#tenants.get(frame.instance)?.take(frame))
@@ -103,7 +103,7 @@ export class GuestProcess {
     this.flush()
   }
 
-  /** Whether it does something for this one now. If not, the tenant is told when it does. */
+  /** Whether it does something for this one now. If not, `tenant.free()` is called later. */
   hasTurn(tenant: Tenant): boolean {
     if (this.isEnding) return false
     const isFree = !this.#turn || this.#turn === tenant || !this.#turn.isBusy
@@ -133,22 +133,22 @@ export class GuestProcess {
   /** Writes a frame, with the others of this turn. */
   send(head: Omit<Frame, 'payload'>, payload: readonly Uint8Array[]): void {
     const length = payload.reduce((sum, part) => sum + part.length, 0)
-    const isSmall = length <= SMALL_BYTES
-    const frame = Buffer.allocUnsafe(HEADER_BYTES + (isSmall ? length : 0))
+    const isSmall = length <= JOINED_FRAME_BYTES
+    const frame = Buffer.allocUnsafe(FRAME_HEADER_BYTES + (isSmall ? length : 0))
     writeHeader(frame, length, head)
     this.#unwritten.push(frame)
     if (!isSmall) {
       this.#unwritten.push(...payload)
       return
     }
-    let at = HEADER_BYTES
+    let at = FRAME_HEADER_BYTES
     for (const part of payload) {
       frame.set(part, at)
       at += part.length
     }
   }
 
-  /** What was sent goes out. */
+  /** Writes the frames of `send`. */
   flush(): void {
     const tasks = this.#stream(FD.tasks)
     if (!tasks || this.#unwritten.length === 0) return
@@ -162,10 +162,10 @@ export class GuestProcess {
     this.#unwritten = []
   }
 
-  /** Answers what a guest has asked, which waits for it. */
+  /** Sends the answer to a request of a guest, which waits for it. */
   answerHost(instance: number, answer: unknown): void {
     const payload = pack(answer)
-    const frame = Buffer.allocUnsafe(HEADER_BYTES)
+    const frame = Buffer.allocUnsafe(FRAME_HEADER_BYTES)
     writeHeader(frame, payload.length, { kind: TO_CHILD.hostAnswer, instance, call: 0, nameBytes: 0, ms: 0 })
     const host = this.#stream(FD.host)
     host?.write(frame)
@@ -237,8 +237,8 @@ export class GuestProcess {
       writeFileSync(`${cgroup}/cgroup.procs`, String(pid), { flag: 'a' })
     } catch (error) {
       void this.kill()
-      const { message } = error as Error
-      throw new Error(`its process cannot join the cgroup (--subprocess-cgroup): ${message}`, {
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new Error(`its process cannot join the cgroup (--subprocess-cgroup): ${reason}`, {
         cause: error,
       })
     }
@@ -257,7 +257,8 @@ export class GuestProcess {
   }
 
   #hear(text: Buffer): void {
-    if (this.#lastWords.length < LAST_WORDS) this.#lastWords += text.toString().slice(0, LAST_WORDS)
+    if (this.#lastWords.length < MAX_STDERR_CHARS)
+      this.#lastWords += text.toString().slice(0, MAX_STDERR_CHARS)
   }
 
   /** With V8's reason, if it has given one. */
@@ -283,21 +284,21 @@ export class GuestProcess {
   }
 }
 
-/** Those of {@link FD}, but for the last: only a thread of the process needs that. */
+/** The descriptors of {@link FD}, except the last: only a thread of the process needs that. */
 const PIPES = ['pipe', 'pipe', 'pipe'] as const
 
 /** Frames up to this size are copied into one piece. */
-const SMALL_BYTES = 16_384
+const JOINED_FRAME_BYTES = 16_384
 
-/** Who reads has ended: that is told by its end. */
+/** EPIPE means that the process has ended, which its `close` event reports. */
 function ignoreClosed(): void {
   // see above
 }
 
-let text: Buffer | undefined
+let cachedProgram: Buffer | undefined
 
-/** What a process runs. */
+/** The program of a process. */
 function programText(): Buffer {
-  text ??= readFileSync(workerFile('kernel-process'))
-  return text
+  cachedProgram ??= readFileSync(workerFile('kernel-process'))
+  return cachedProgram
 }

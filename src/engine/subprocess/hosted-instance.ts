@@ -1,6 +1,6 @@
 import { toFailure } from '../../errors/call-failure.ts'
-import { loadFunctions } from '../../guest/functions-module.ts'
-import { kvImports, withKv } from '../../guest/store/kv-functions.ts'
+import { loadFunctions } from '../../guest/host-functions.ts'
+import { kvImports, withKv } from '../../guest/store/kv.ts'
 import { alreadyCapped } from '../../module/memory-cap.ts'
 import { readModule } from '../../module/module.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
@@ -9,22 +9,27 @@ import { compileModule, compileRenewable, factsOf } from '../../plugin/load-modu
 import type { CompiledPlugin, UncompiledModule } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
-import { bridgedHttp, bridgedKv, bridgedVars } from '../workers/bridged-services.ts'
-import { type HostAsker, readAnswer } from '../workers/host-client.ts'
+import {
+  bridgedHttp,
+  bridgedKv,
+  bridgedVars,
+  type HostAsker,
+  unwrapHostAnswer,
+} from '../workers/host-bridge.ts'
 import type { HostAnswer, InstantiablePlugin } from '../workers/protocol.ts'
 import { FROM_CHILD, type Frame, readHostAnswer, writeFrame } from './frames.ts'
 import { type ProcessStart, pack, type UncompiledPlugin, unpack } from './packed.ts'
 
-const NOTHING = new Uint8Array()
+const NO_BYTES = new Uint8Array()
 
-/** The instances of one route in a process, one after the other, and what they tell. */
+/** The instances of one route in a process, one after the other. Writes their answers, logs and stats. */
 export class HostedInstance {
   readonly #number: number
   readonly #caller: Caller
   #engine: InlineEngine | undefined
   #call = 0
-  /** The changes of the engine that were told. */
-  #told = 0
+  /** The value of `changes` at the last report of stats. */
+  #reportedChanges = 0
 
   /** @param number - By which the server knows it. */
   constructor(number: number) {
@@ -46,8 +51,8 @@ export class HostedInstance {
       })
       await engine.ready
       this.#engine = engine
-      this.#tellStats()
-      this.#write(FROM_CHILD.started, 0, NOTHING)
+      this.#reportStats()
+      this.#write(FROM_CHILD.started, 0, NO_BYTES)
     } catch (error) {
       this.#write(FROM_CHILD.startFailed, 0, pack(toFailure(error)))
     }
@@ -83,21 +88,21 @@ export class HostedInstance {
   }
 
   #answer(ms: number, output: Uint8Array): void {
-    this.#tellStats()
+    this.#reportStats()
     this.#write(FROM_CHILD.output, ms, output)
     this.#call = 0
   }
 
   #fail(ms: number, error: unknown): void {
-    this.#tellStats()
+    this.#reportStats()
     this.#write(FROM_CHILD.failure, ms, pack(toFailure(error)))
     this.#call = 0
   }
 
-  /** Before the answer: who has that may ask for the stats. */
-  #tellStats(): void {
-    if (!this.#engine || this.#told === this.#engine.changes) return
-    this.#told = this.#engine.changes
+  /** Written before the answer, so that stats read after an answer include it. */
+  #reportStats(): void {
+    if (!this.#engine || this.#reportedChanges === this.#engine.changes) return
+    this.#reportedChanges = this.#engine.changes
     const { guestBytes, kernelBytes, recycled, restarted, droppedLines } = this.#engine.stats
     const numbers = Float64Array.of(guestBytes, kernelBytes, recycled, restarted, droppedLines)
     this.#write(FROM_CHILD.stats, 0, new Uint8Array(numbers.buffer))
@@ -138,7 +143,7 @@ export class HostedInstance {
   /** Waits without a limit of its own: the server ends the process at the deadline. */
   #ask(operation: string, args: readonly unknown[]): unknown {
     this.#write(FROM_CHILD.ask, 0, pack({ operation, args }))
-    return readAnswer(unpack(readHostAnswer()) as HostAnswer)
+    return unwrapHostAnswer(unpack(readHostAnswer()) as HostAnswer)
   }
 }
 
@@ -148,7 +153,7 @@ function plainFields(fields: object): object {
   return err instanceof Error ? { ...plain, reason: err.message } : plain
 }
 
-/** Where the engine is: nobody else has looked at the modules with one. */
+/** The only place where these modules are compiled: the server has not compiled them. */
 async function compile({ name, digest, modules }: UncompiledPlugin): Promise<InstantiablePlugin> {
   const compiled = await Promise.all(modules.map(compileOne))
   const main = compiled.find((module) => module.name === 'main')

@@ -1,6 +1,108 @@
+import { closeSync } from 'node:fs'
+import { Socket } from 'node:net'
+import process from 'node:process'
+import { Worker } from 'node:worker_threads'
 import { kernel } from '../../runtime/kernel.ts'
-import { runProcess } from './run-process.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import { FD, type Frame, FrameReader, TO_CHILD } from './frames.ts'
+import { HostedInstance } from './hosted-instance.ts'
+import { type ProcessStart, unpack } from './packed.ts'
 
-/* A process's program. The server hands it over on standard input: the process need not read a file. */
+/* The program of a guest process. The server writes it to standard input, so the process reads no file. */
+
+/**
+ * Opens instances and runs calls, in the order in which the server writes them, until the server ends. Arguments of the
+ * process: the descriptors to close, separated by commas; `watch` to watch for the end of the server in a thread.
+ */
+function runProcess(runtime: Runtime): void {
+  const [inherited = '', watch] = process.argv.slice(2)
+  for (const fd of inherited.split(',').filter((text) => text !== '')) closeInherited(Number(fd))
+  if (watch === 'watch') watchServer()
+  // Signals to a whole service or terminal are handled by the server, which lets the calls end.
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
+  new Tasks(runtime).run()
+}
+
+/** Ignores EBADF: the program that started this process may have closed it. */
+function closeInherited(fd: number): void {
+  try {
+    closeSync(fd)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EBADF')) throw error
+  }
+}
+
+/** Ends the process when the server has ended, also while a guest runs: where the system does not do that. */
+function watchServer(): void {
+  const code = `
+    const { readSync } = require('node:fs')
+    try { readSync(${FD.server}, Buffer.alloc(1)) } finally { process.kill(process.pid, 'SIGKILL') }
+  `
+  new Worker(code, { eval: true, stdin: false }).unref()
+}
+
+/** Runs the tasks that the server has written, in order. */
+class Tasks {
+  readonly #runtime: Runtime
+  readonly #instances = new Map<number, HostedInstance>()
+  #waiting: Frame[] = []
+  /** One of them takes more than a turn. */
+  #isBusy = false
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime
+  }
+
+  run(): void {
+    const reader = new FrameReader(Number.POSITIVE_INFINITY, (frame) => this.#waiting.push(frame))
+    const socket = new Socket({ fd: FD.tasks, readable: true, writable: false })
+    socket.on('data', (piece) => {
+      reader.push(piece)
+      this.#runAll()
+    })
+    socket.on('close', () => process.exit())
+  }
+
+  #runAll(): void {
+    while (!this.#isBusy && this.#waiting.length > 0) {
+      const frames = this.#waiting
+      this.#waiting = []
+      this.#runSome(frames)
+    }
+  }
+
+  #runSome(frames: readonly Frame[]): void {
+    for (const [index, frame] of frames.entries()) {
+      const later = this.#take(frame)
+      if (!later) continue
+      this.#waiting = frames.slice(index + 1)
+      this.#isBusy = true
+      void later.then(() => {
+        this.#isBusy = false
+        this.#runAll()
+      })
+      return
+    }
+  }
+
+  #take(frame: Frame): Promise<void> | undefined {
+    const { kind, instance: number, payload } = frame
+    switch (kind) {
+      case TO_CHILD.start: {
+        const instance = new HostedInstance(number)
+        this.#instances.set(number, instance)
+        return instance.open(unpack(payload) as ProcessStart, this.#runtime)
+      }
+      case TO_CHILD.call:
+        return this.#instances.get(number)?.call(frame)
+      case TO_CHILD.close:
+        this.#instances.get(number)?.close()
+        this.#instances.delete(number)
+        return undefined
+      default:
+        throw new Error(`there is no task ${kind}`)
+    }
+  }
+}
 
 runProcess(kernel)

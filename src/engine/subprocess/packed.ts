@@ -2,7 +2,7 @@ import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { UncompiledModule } from '../../plugin/plugin.ts'
 import type { HostRequest, WorkerStart } from '../workers/protocol.ts'
 
-/** What can be packed: plain data and bytes. What is `undefined` in an object or a list stays so. */
+/** Values that can be packed: plain data and bytes. `undefined` in an object or a list is kept. */
 export type Packable =
   | undefined
   | null
@@ -25,11 +25,11 @@ const TAG = {
   object: 8,
 } as const
 
-/** How deep lists and objects may be in each other: what is read may be hostile. */
-const MAX_DEPTH = 16
+/** Maximum nesting of lists and objects: packed data may be hostile. */
+const MAX_NESTING = 16
 
 /**
- * Plain data as bytes. Not `v8.serialize`: who reads it must be able to trust its reader with what a stranger wrote.
+ * Plain data as bytes. Not `v8.serialize`: its reader is not safe for hostile data.
  *
  * @throws TypeError if a value is no data, such as a function.
  */
@@ -40,13 +40,13 @@ export function pack(value: unknown): Buffer {
 }
 
 /**
- * Reads what {@link pack} wrote, or somebody who imitates it: makes nothing but plain data, and no more than the bytes
- * hold. Bytes in it are copies.
+ * Reads packed data, which may be hostile. Creates plain data only, and no more than the bytes hold. Byte arrays are
+ * copies.
  *
  * @throws RangeError if it is not well-formed.
  */
 export function unpack(packed: Uint8Array): unknown {
-  const reader = new Reader(packed)
+  const reader = new PackedReader(packed)
   const value = reader.read(0)
   if (!reader.isAtEnd) throw new RangeError('there is something behind the value')
   return value
@@ -89,7 +89,7 @@ function numberBytes(value: number): Uint8Array {
   return bytes
 }
 
-class Reader {
+class PackedReader {
   readonly #bytes: Buffer
   #at = 0
 
@@ -102,7 +102,7 @@ class Reader {
   }
 
   read(depth: number): Packable {
-    if (depth > MAX_DEPTH) throw new RangeError('it is too deep')
+    if (depth > MAX_NESTING) throw new RangeError('it is too deep')
     const tag = this.#take(1).readUInt8(0)
     switch (tag) {
       case TAG.undefined:
@@ -137,7 +137,7 @@ class Reader {
   #readObject(count: number, depth: number): { readonly [name: string]: Packable } {
     const entries: [string, Packable][] = []
     for (let i = 0; i < count; i++) {
-      const name = this.read(MAX_DEPTH)
+      const name = this.read(MAX_NESTING)
       if (typeof name !== 'string') throw new RangeError('a name is no string')
       entries.push([name, this.read(depth + 1)])
     }
@@ -155,13 +155,13 @@ class Reader {
   }
 }
 
-const LEVELS: ReadonlySet<unknown> = new Set<GuestLogLevel>(['trace', 'debug', 'info', 'warn', 'error'])
+const LINE_LEVELS: ReadonlySet<unknown> = new Set<GuestLogLevel>(['trace', 'debug', 'info', 'warn', 'error'])
 
 /** Fields that a guest's line may have, with their kinds. */
-const FIELDS = { function: 'string', dropped: 'number', perSecond: 'number', reason: 'string' } as const
+const LINE_FIELDS = { function: 'string', dropped: 'number', perSecond: 'number', reason: 'string' } as const
 
 /** Characters of a line: a guest's are cut before they come here. */
-const MAX_LINE = 16_384
+const MAX_LINE_CHARS = 16_384
 
 /**
  * Writes a line of a process to a log, with no other fields than a guest's lines have.
@@ -174,21 +174,21 @@ export function writeLine(packed: Uint8Array, plugin: string, log: Log): void {
   const [level, fields, message] = line
   if (!isLevel(level) || typeof fields !== 'object' || fields === null || typeof message !== 'string')
     throw new RangeError('it is no line')
-  const kept = Object.entries(FIELDS).flatMap(([name, kind]) => {
+  const kept = Object.entries(LINE_FIELDS).flatMap(([name, kind]) => {
     const value: unknown = Object.hasOwn(fields, name) ? Reflect.get(fields, name) : undefined
     return typeof value === kind ? [[name, value] as const] : []
   })
-  log[level]({ plugin, ...Object.fromEntries(kept) }, message.slice(0, MAX_LINE))
+  log[level]({ plugin, ...Object.fromEntries(kept) }, message.slice(0, MAX_LINE_CHARS))
 }
 
 function isLevel(value: unknown): value is GuestLogLevel {
-  return LEVELS.has(value)
+  return LINE_LEVELS.has(value)
 }
 
-type Kind = 'text' | 'bytes' | 'bytes?' | 'number'
+type ArgumentKind = 'text' | 'bytes' | 'bytes?' | 'number'
 
-/** What may be asked for, and of which kinds its arguments are. */
-const ARGUMENTS: Readonly<Record<string, readonly Kind[]>> = {
+/** The allowed operations, with the kinds of their arguments. */
+const ARGUMENTS: Readonly<Record<string, readonly ArgumentKind[]>> = {
   http: ['bytes', 'bytes'],
   var_get: ['text'],
   var_set: ['text', 'bytes'],
@@ -201,8 +201,8 @@ const ARGUMENTS: Readonly<Record<string, readonly Kind[]>> = {
 }
 
 /**
- * Reads what a guest asks of the host. A guest that has got hold of its process can ask what it likes: what is none of
- * ours goes no further.
+ * Reads a request of a guest to the host. A guest that has taken over its process can send anything: unknown operations and
+ * arguments are refused.
  *
  * @throws RangeError
  */
@@ -221,7 +221,7 @@ export function readHostRequest(packed: Uint8Array): HostRequest {
   return { operation, args }
 }
 
-function isOf(kind: Kind, value: unknown): boolean {
+function isOf(kind: ArgumentKind, value: unknown): boolean {
   switch (kind) {
     case 'text':
       return typeof value === 'string'
@@ -234,7 +234,7 @@ function isOf(kind: Kind, value: unknown): boolean {
   }
 }
 
-/** What a process is given to open an instance from. It compiles the modules: nothing of them was seen by an engine before. */
+/** The input of a process for a new instance. The process compiles the modules: the server never compiles them. */
 export interface ProcessStart
   extends Pick<WorkerStart, 'settings' | 'functions' | 'isolation' | 'hostParts'> {
   readonly plugin: UncompiledPlugin

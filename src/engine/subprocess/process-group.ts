@@ -10,14 +10,14 @@ export class GuestProcesses {
   readonly #groups = new Map<string, ProcessGroup>()
   #sandbox: Promise<Sandbox> | undefined
 
-  /** @param open - Finds out what narrows a process here. */
+  /** @param open - Detects the sandbox of this machine. */
   constructor(options: SandboxOptions, log: Log, open = () => openSandbox(options.user)) {
     this.#options = options
     this.#open = open
     this.#log = log
   }
 
-  /** @param name - Routes that say the same share processes; none: nobody does. */
+  /** @param name - Routes with the same name share processes. undefined: processes are not shared. */
   group(name: string | undefined): ProcessGroup {
     const known = name === undefined ? undefined : this.#groups.get(name)
     if (known) return known
@@ -61,7 +61,7 @@ export class ProcessGroup {
       (process) => (!needs || covers(process.needs, needs)) && ![...process.tenants].some(isOfRoute),
     )
     if (found) return found
-    const process = new GuestProcess({ ...this.#launch, needs: together([...this.#needs.values()]) })
+    const process = new GuestProcess({ ...this.#launch, needs: combineNeeds([...this.#needs.values()]) })
     this.#processes.push(process)
     return process
   }
@@ -76,7 +76,7 @@ function covers(has: ProcessNeeds, needs: ProcessNeeds): boolean {
   )
 }
 
-function together(all: readonly ProcessNeeds[]): ProcessNeeds {
+function combineNeeds(all: readonly ProcessNeeds[]): ProcessNeeds {
   return {
     heapMiB: Math.max(0, ...all.map(({ heapMiB }) => heapMiB)),
     dataBytes: all.reduce((sum, { dataBytes }) => sum + dataBytes, 0),

@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import process from 'node:process'
 import type { Log } from '../../observe/log/guest-log.ts'
 
-/** What an operator may say about the processes of guests. */
+/** The operator's options for the processes of guests. */
 export interface SandboxOptions {
   /** User and group, by number, that processes are given where the server is root: `65534:65534`. */
   readonly user?: string | undefined
@@ -12,30 +12,30 @@ export interface SandboxOptions {
   readonly cgroup?: string | undefined
 }
 
-/** What the guests of a process need: all else it does not get. */
+/** The resources that the guests of a process need. It gets nothing else. */
 export interface ProcessNeeds {
-  /** Most memory of JavaScript, which garbage-collected types of WebAssembly live in, in MiB. */
+  /** Maximum heap of JavaScript, which also holds garbage-collected WebAssembly objects, in MiB. */
   readonly heapMiB: number
-  /** Most memory that can be written, all together, in bytes. */
+  /** Maximum memory that can be written, all together, in bytes. */
   readonly dataBytes: number
   /** Files and folders that can be read. */
   readonly reads: readonly string[]
-  /** Those that can be written. */
+  /** Files and folders that can be written. */
   readonly writes: readonly string[]
 }
 
-/** What narrows a process, and whether it does here. */
+/** The layers of the sandbox, and whether they are available on this machine. */
 export interface SandboxReport {
   readonly permissionModel: boolean
   readonly networkNamespace: boolean
-  /** Those of interprocess communication and of host names. */
+  /** Namespaces of interprocess communication and of host names. */
   readonly otherNamespaces: boolean
   /** User that the process is given; undefined: that of the server. */
   readonly user: string | undefined
   readonly capabilities: 'none' | 'kept'
   readonly noNewPrivileges: boolean
   readonly resourceLimits: boolean
-  /** Who ends it when the server ends while a guest runs. */
+  /** What ends it when the server ends while a guest runs. */
   readonly endsWithServer: 'kernel' | 'thread'
   /** Whether descriptors that the server itself was given, and did not close, are closed. */
   readonly inheritedDescriptors: 'closed' | 'unknown'
@@ -51,9 +51,9 @@ export interface Sandbox {
 }
 
 /** Without them, `nobody` of Debian, Red Hat and Alpine. */
-const NOBODY = '65534:65534'
+const DEFAULT_USER = '65534:65534'
 
-/** Where Linux has its tools. Not the `PATH`, which is nobody's to trust who starts what is to be narrow. */
+/** Where Linux has its tools. `PATH` is not used: a sandbox must not depend on the environment. */
 const TOOL_FOLDERS = ['/usr/bin', '/bin', '/usr/sbin', '/sbin', '/usr/local/bin']
 
 /** Open files of a process: its own, and those of its guests. */
@@ -68,20 +68,24 @@ const LAST_FD = 6
 const O_CLOEXEC = 0o2000000
 
 /**
- * Finds out what narrows a process here: each tool is tried as it will be used, in front of this Node.js.
+ * Detects the sandbox of this machine. Each tool is tried as it will be used, in front of this Node.js.
  *
  * @param user - See {@link SandboxOptions}.
  * @param folders - Where tools are looked for.
  */
-export async function openSandbox(user = NOBODY, folders = TOOL_FOLDERS): Promise<Sandbox> {
+export async function openSandbox(user = DEFAULT_USER, folders = TOOL_FOLDERS): Promise<Sandbox> {
   const isLinux = process.platform === 'linux'
   const isRoot = process.getuid?.() === 0
-  const namespaces = isLinux ? await choose([], namespaceChoices(findTool('unshare', folders), isRoot)) : NONE
-  const limits = isLinux ? await choose(namespaces.words, limitChoices(findTool('prlimit', folders))) : NONE
+  const namespaces = isLinux
+    ? await choose([], namespaceChoices(findTool('unshare', folders), isRoot))
+    : NO_PREFIX
+  const limits = isLinux
+    ? await choose(namespaces.words, limitChoices(findTool('prlimit', folders)))
+    : NO_PREFIX
   const before = [...namespaces.words, ...limits.words]
   const privileges = isLinux
     ? await choose(before, privilegeChoices(findTool('setpriv', folders), isRoot, user))
-    : NONE
+    : NO_PREFIX
   const inherited = inheritedDescriptors()
   const report: SandboxReport = {
     permissionModel: PERMISSION_FLAG !== undefined,
@@ -105,7 +109,7 @@ export async function openSandbox(user = NOBODY, folders = TOOL_FOLDERS): Promis
       const words = [
         ...namespaces.words,
         ...limits.words,
-        ...(limits === NONE ? [] : limitsOf(needs)),
+        ...(limits === NO_PREFIX ? [] : limitsOf(needs)),
         ...privileges.words,
         ...nodeWords(needs, isWatched),
       ]
@@ -132,18 +136,18 @@ export function logSandbox({ report }: Sandbox, { cgroup }: SandboxOptions, log:
   log.info({ sandbox: { ...report, cgroup } }, `subprocess sandbox: ${words.join(', ')}`)
 }
 
-/** Words in front of a command, and what they bring about. */
-interface Wrapper {
+/** Arguments in front of a command, and the layers of the sandbox that they add. */
+interface CommandPrefix {
   readonly words: readonly string[]
   readonly holds: Partial<SandboxReport>
 }
 
-const NONE: Wrapper = { words: [], holds: {} }
+const NO_PREFIX: CommandPrefix = { words: [], holds: {} }
 
 /** The first with which Node.js starts. */
-async function choose(before: readonly string[], choices: readonly Wrapper[]): Promise<Wrapper> {
+async function choose(before: readonly string[], choices: readonly CommandPrefix[]): Promise<CommandPrefix> {
   for (const choice of choices) if (await starts([...before, ...choice.words])) return choice
-  return NONE
+  return NO_PREFIX
 }
 
 function starts(words: readonly string[]): Promise<boolean> {
@@ -154,27 +158,27 @@ function starts(words: readonly string[]): Promise<boolean> {
 }
 
 /** A user namespace of its own takes the capabilities of a user that is not root in it, when it starts the next program. */
-function namespaceChoices(unshare: string | undefined, isRoot: boolean): Wrapper[] {
+function namespaceChoices(unshare: string | undefined, isRoot: boolean): CommandPrefix[] {
   if (!unshare) return []
   const net = { networkNamespace: true }
   const all = { ...net, otherNamespaces: true }
-  const owned: Wrapper[] = [
+  const owned: CommandPrefix[] = [
     { words: [unshare, '-c', '-n', '-i', '-u', '--'], holds: all },
     { words: [unshare, '-c', '-n', '--'], holds: net },
   ]
-  const direct: Wrapper[] = [
+  const direct: CommandPrefix[] = [
     { words: [unshare, '-n', '-i', '-u', '--'], holds: all },
     { words: [unshare, '-n', '--'], holds: net },
   ]
   return isRoot ? [...direct, ...owned] : owned
 }
 
-function limitChoices(prlimit: string | undefined): Wrapper[] {
+function limitChoices(prlimit: string | undefined): CommandPrefix[] {
   if (!prlimit) return []
   return [{ words: [prlimit, '--core=0', `--nofile=${OPEN_FILES}`], holds: { resourceLimits: true } }]
 }
 
-function privilegeChoices(setpriv: string | undefined, isRoot: boolean, user: string): Wrapper[] {
+function privilegeChoices(setpriv: string | undefined, isRoot: boolean, user: string): CommandPrefix[] {
   if (!setpriv) return []
   const [uid = '', gid = uid] = user.split(':')
   const other = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups']
@@ -182,7 +186,7 @@ function privilegeChoices(setpriv: string | undefined, isRoot: boolean, user: st
   const [noNew, dies] = ['--no-new-privs', '--pdeathsig=KILL']
   const least = { noNewPrivileges: true } as const
   const kernel = { ...least, endsWithServer: 'kernel' } as const
-  const asRoot: Wrapper[] = [
+  const asRoot: CommandPrefix[] = [
     {
       words: [setpriv, ...other, ...noCapabilities, noNew, dies, '--'],
       holds: { ...kernel, user, capabilities: 'none' },
@@ -246,10 +250,9 @@ function findTool(name: string, folders: readonly string[]): string | undefined 
 }
 
 /**
- * Descriptors that whoever started the server left open for all that it starts. Node.js marks its own, so that no other
- * program gets them.
+ * Descriptors that the server inherited and that its children would inherit too. Node.js marks its own `O_CLOEXEC`.
  *
- * @returns undefined if that is not known: only Linux tells.
+ * @returns undefined if they cannot be listed, as on systems other than Linux.
  */
 function inheritedDescriptors(): number[] | undefined {
   try {
@@ -271,12 +274,12 @@ function isInherited(fd: number): boolean {
   }
 }
 
-/** What a module of host functions has to be read for: itself, and what lies beside it and below. */
+/** Paths to read for a module of host functions: its folder, with all below. */
 export function readsOfModule(path: string): string[] {
   return [below(dirname(path))]
 }
 
-/** What a folder of a guest has to be read for; it is reached by its open descriptor, where there is `/proc`. */
+/** Paths to read for a folder of a guest. With `/proc`, it is reached by its open descriptor. */
 export function pathsOfFolder(path: string): string[] {
   return process.platform === 'linux' ? [below(path), '/proc/self/fd/*'] : [below(path)]
 }

@@ -1,6 +1,20 @@
-import type { Engine } from '../engine.ts'
+import type { CallFailure } from '../../errors/call-failure.ts'
+import { fromFailure } from '../../errors/call-failure.ts'
+import { InstanceStartError } from '../../errors/errors.ts'
+import type { Log } from '../../observe/log/guest-log.ts'
+import { LineRate } from '../../observe/log/line-rate.ts'
+import type { Caller } from '../../observe/observe.ts'
+import type { Engine, PendingCall } from '../engine.ts'
+import type { HostBridge } from '../workers/host-bridge.ts'
+import type { HostRequest } from '../workers/protocol.ts'
+import type { HeldTime, Runner, RunnerKind, RunnerOwner } from '../workers/runner.ts'
+import { monotonicMs, type RunningCall, type ThreadStats } from '../workers/stamp.ts'
 import { openRunners, type RunnersOptions } from '../workers/workers.ts'
-import { type ProcessOptions, processKind } from './process-runner.ts'
+import { FROM_CHILD, type Frame, TO_CHILD } from './frames.ts'
+import type { GuestProcess, Tenant } from './guest-process.ts'
+import { type ProcessStart, pack, readHostRequest, unpack, writeLine } from './packed.ts'
+import type { ProcessGroup } from './process-group.ts'
+import type { ProcessNeeds } from './sandbox.ts'
 
 export interface SubprocessOptions extends Omit<RunnersOptions, 'plugin' | 'log'>, ProcessOptions {}
 
@@ -12,4 +26,360 @@ export function openSubprocess(options: SubprocessOptions): Engine {
   const { group, needs, bridge, plugin, settings, functions, isolation, hostParts, log } = options
   const kind = processKind({ group, needs, bridge, plugin, settings, functions, isolation, hostParts, log })
   return openRunners(kind, options)
+}
+
+/** The options of every process of a route. */
+interface ProcessOptions extends ProcessStart {
+  readonly group: ProcessGroup
+  readonly needs: ProcessNeeds
+  /** Receives the log lines of the guest while no call runs. */
+  readonly log: Log
+  readonly bridge: HostBridge
+}
+
+/** Processes for a route's instances. */
+function processKind(options: ProcessOptions): RunnerKind {
+  const { plugin, settings, functions, isolation, hostParts } = options
+  const route: ProcessRoute = {
+    options,
+    start: pack({ plugin, settings, functions, isolation, hostParts } satisfies ProcessStart),
+    maxFrameBytes: Math.max(4 * settings.outputLimit, 2 * settings.blockLimit) + FRAME_OVERHEAD_BYTES,
+  }
+  options.group.join(route, options.needs)
+  const start = (owner: RunnerOwner) => new ProcessRunner(route, owner)
+  return { name: 'subprocess', one: 'process', many: 'processes', owner: {}, start } // SIGKILL ends them
+}
+
+/** Bytes of a frame beyond the limits of the route, for a log line or a stack. */
+const FRAME_OVERHEAD_BYTES = 1_048_576
+
+/** Maximum calls sent to a process at a time, the running one included. They cannot be taken back. */
+const MAX_SENT_CALLS = 16
+
+/** Calls with a larger input are not sent ahead. */
+const MAX_QUEUED_INPUT_BYTES = 65_536
+
+interface ProcessRoute {
+  readonly options: ProcessOptions
+  /** {@link ProcessStart}, packed. */
+  readonly start: Buffer
+  readonly maxFrameBytes: number
+}
+
+/** A call that was handed over. */
+interface SentCall {
+  readonly number: number
+  readonly call: PendingCall
+}
+
+const NO_THREAD_STATS: ThreadStats = {
+  guestBytes: 0,
+  kernelBytes: 0,
+  recycled: 0,
+  restarted: 0,
+  droppedLines: 0,
+}
+
+/** A route's instance in a process, which may have others of other routes. */
+class ProcessRunner implements Runner, Tenant {
+  stats = NO_THREAD_STATS
+  hasRun = false
+  readonly maxFrameBytes: number
+  readonly #route: ProcessRoute
+  readonly #owner: RunnerOwner
+  readonly #lineRate: LineRate
+  readonly #ended = new AbortController()
+  #process: GuestProcess
+  #number: number
+  #state: 'waiting' | 'starting' | 'open' = 'waiting'
+  /** In the order in which the process runs them. */
+  #given: SentCall[] = []
+  #lastCall = 0
+  /** Since when the first of them runs, as far as the server has heard. */
+  #since = 0
+  /** Until when the server has looked for answers. */
+  #heardUntil = 0
+  #isHearing = false
+  /** Time of the first call that is not charged to its guest, in ms. */
+  #excusedMs = 0
+  /** The running call was settled by `drop`; the answer of the process is still to come. */
+  #isDropped = false
+  #isAsking = false
+  #failure: Error | undefined
+  #hasLeft = false
+
+  constructor(route: ProcessRoute, owner: RunnerOwner) {
+    this.maxFrameBytes = route.maxFrameBytes
+    this.#route = route
+    this.#owner = owner
+    this.#lineRate = new LineRate(route.options.settings.logRate ?? Number.POSITIVE_INFINITY)
+    this.#process = this.#chooseProcess()
+    this.#number = this.#process.add(this)
+    queueMicrotask(() => this.#open()) // after the owner has stored the runner
+  }
+
+  get load(): number {
+    return this.#given.length
+  }
+
+  get isBusy(): boolean {
+    return this.#state === 'starting' || this.#given.length > 0 || this.#isDropped
+  }
+
+  isOf(route: ProcessRoute): boolean {
+    return this.#route === route
+  }
+
+  mayTake(): boolean {
+    return !this.#ended.signal.aborted && this.#process.hasTurn(this)
+  }
+
+  give(call: PendingCall): boolean {
+    const { exportName, input } = call
+    const isFull = this.load >= MAX_SENT_CALLS || (this.load > 0 && input.length > MAX_QUEUED_INPUT_BYTES)
+    if (isFull || this.#ended.signal.aborted) return false
+    this.#lastCall = (this.#lastCall % 0xffff_fffe) + 1
+    if (this.#given.length === 0) this.#beginCall()
+    this.#given.push({ number: this.#lastCall, call })
+    const name = Buffer.from(exportName)
+    this.#process.send(this.#head(TO_CHILD.call, this.#lastCall, name.length), [name, input])
+    return true
+  }
+
+  wake(): boolean {
+    this.#process.flush()
+    return false
+  }
+
+  /** Answers arrive as events. */
+  collect(): boolean {
+    return false
+  }
+
+  rest(): void {
+    // nothing is collected
+  }
+
+  /** A call that is the first begins as soon as it can. */
+  silentMs(): number {
+    return 0
+  }
+
+  running(): RunningCall | undefined {
+    const [first] = this.#given
+    return first && { call: first.number, since: this.#since }
+  }
+
+  /**
+   * Counts until the server has looked for answers: one that has come, and was not read, is no call that runs. So a
+   * call that has just ended is ended with its process only if it answers after that look.
+   */
+  usedMs(): number {
+    if (!this.#isHearing) {
+      const now = monotonicMs()
+      this.#isHearing = true
+      setImmediate(() => {
+        this.#isHearing = false
+        this.#heardUntil = now
+      })
+    }
+    return this.#heardUntil - this.#since - this.#excusedMs
+  }
+
+  /** Excuses all of it: the server received nothing meanwhile, so the use of the guest is unknown. */
+  excuse({ from, to }: HeldTime): void {
+    if (this.#given.length > 0) this.#excusedMs += Math.max(to - Math.max(from, this.#since), 0)
+  }
+
+  /** None: the process may have begun any of them. If it ends, the calls behind the first go to other runners. */
+  takeBack(): PendingCall[] {
+    return []
+  }
+
+  dropGone(): void {
+    // see above
+  }
+
+  drop({ call: number }: RunningCall): PendingCall | undefined {
+    const [first] = this.#given
+    if (first?.number !== number) return undefined
+    this.#given.shift()
+    this.#isDropped = true
+    return first.call
+  }
+
+  /** Ends the process only if its guest runs: other routes may have instances in it. */
+  async end(): Promise<boolean> {
+    this.#ended.abort()
+    if (this.#hasLeft) return this.#process.isEnding ? this.#process.kill() : true
+    if (this.isBusy) return this.#process.kill(this)
+    this.#process.leave(this.#number)
+    this.#leave(new Error('it was closed'))
+    return this.#process.isEnding ? this.#process.kill() : true
+  }
+
+  abandon(): void {
+    void this.end()
+    this.#leave(new Error('it is not waited for'))
+  }
+
+  fail(reason: Error): void {
+    this.#failure ??= reason
+  }
+
+  free(): void {
+    if (this.#state === 'waiting') this.#open()
+    else this.#owner.free()
+  }
+
+  take({ kind, call: number, ms, payload }: Frame): void {
+    switch (kind) {
+      case FROM_CHILD.started:
+        this.#started()
+        return
+      case FROM_CHILD.startFailed:
+        if (this.#state !== 'starting') throw new RangeError('nothing was starting')
+        this.#state = 'open' // as far as the process is concerned
+        this.fail(readFailure(payload))
+        void this.end()
+        return
+      case FROM_CHILD.output:
+      case FROM_CHILD.failure:
+        this.#answered(number, Number.isFinite(ms) ? Math.max(ms, 0) : 0, kind, payload)
+        return
+      case FROM_CHILD.log:
+        if (this.#lineRate.take()) writeLine(payload, this.#route.options.plugin.name, this.#logOf(number))
+        return
+      case FROM_CHILD.stats:
+        this.stats = readStats(payload)
+        return
+      case FROM_CHILD.ask:
+        this.#ask(number, payload)
+        return
+      default:
+        throw new RangeError(`there is no kind ${kind}`)
+    }
+  }
+
+  over(reason: Error, isFault: boolean): void {
+    if (isFault || this.#ended.signal.aborted) this.#leave(reason)
+    else if (this.#state === 'open') {
+      this.hasRun = true // that it ended says nothing of it
+      this.#leave(reason)
+    } else {
+      this.#process = this.#chooseProcess()
+      this.#number = this.#process.add(this)
+      this.#state = 'waiting'
+      this.#open()
+    }
+  }
+
+  #chooseProcess(): GuestProcess {
+    const isOfRoute = (tenant: Tenant) => tenant instanceof ProcessRunner && tenant.isOf(this.#route)
+    return this.#route.options.group.choose(this.#route, isOfRoute)
+  }
+
+  /** When it is its turn: what others do in the process is not charged to it, nor its start to them. */
+  #open(): void {
+    if (this.#state !== 'waiting' || this.#ended.signal.aborted || !this.#process.hasTurn(this)) return
+    this.#state = 'starting'
+    this.#process.send(this.#head(TO_CHILD.start, 0, 0), [this.#route.start])
+    this.#process.flush()
+  }
+
+  #started(): void {
+    if (this.#state !== 'starting') throw new RangeError('nothing was starting')
+    this.#state = 'open'
+    if (!this.#ended.signal.aborted) this.#owner.ready(this)
+    if (!this.isBusy) this.#process.passOn()
+  }
+
+  #answered(number: number, ms: number, kind: number, payload: Uint8Array): void {
+    const [first] = this.#given
+    if (this.#isDropped && first?.number !== number) {
+      this.#isDropped = false // it was too late
+      return
+    }
+    if (first?.number !== number) throw new RangeError(`call ${number} was not the next`)
+    const limit = this.#route.options.settings.outputLimit
+    if (kind === FROM_CHILD.output && payload.length > limit)
+      throw new RangeError(`an output beyond ${limit} bytes`)
+    const error = kind === FROM_CHILD.failure ? readFailure(payload) : undefined
+    this.#given.shift()
+    this.#beginCall()
+    this.hasRun = true
+    first.call.caller.observer?.ended(ms)
+    if (error) first.call.reject(error)
+    else first.call.resolve(payload)
+    if (error instanceof InstanceStartError) this.#owner.broken(this, error)
+    this.#owner.answered(this, ms)
+    if (!this.isBusy) this.#process.passOn()
+  }
+
+  /** Of the first of those that were handed over. */
+  #beginCall(): void {
+    this.#since = monotonicMs()
+    this.#excusedMs = 0
+  }
+
+  #ask(call: number, payload: Uint8Array): void {
+    if (this.#isAsking || !this.isBusy) throw new RangeError('nobody waits for an answer')
+    const request = readHostRequest(payload)
+    this.#isAsking = true
+    this.#owner.asking()
+    const [first] = this.#given
+    const caller = first?.number === call ? first.call.caller : undefined
+    void this.#answerHost(request, caller)
+  }
+
+  async #answerHost(request: HostRequest, caller: Caller | undefined): Promise<void> {
+    const answer = await this.#route.options.bridge.answer(request, caller, this.#ended.signal)
+    this.#isAsking = false
+    if (!this.#ended.signal.aborted) this.#process.answerHost(this.#number, answer)
+  }
+
+  #logOf(number: number): Log {
+    const [first] = this.#given
+    return first?.number === number ? first.call.caller.log : this.#route.options.log
+  }
+
+  #head(kind: number, call: number, nameBytes: number): Omit<Frame, 'payload'> {
+    return { kind, instance: this.#number, call, nameBytes, ms: 0 }
+  }
+
+  /** The first call that was not answered is the one that ran, unless one ran that is answered already. */
+  #leave(reason: Error): void {
+    if (this.#hasLeft) return
+    this.#hasLeft = true
+    this.#ended.abort()
+    const calls = this.#given.splice(0).map(({ call }) => call)
+    const ran = this.#isDropped ? 0 : 1
+    this.#isDropped = false
+    this.#owner.ended(this, { lost: calls.slice(0, ran), unbegun: calls.slice(ran) }, this.#failure ?? reason)
+  }
+}
+
+/** @throws RangeError if it is none. */
+function readFailure(packed: Uint8Array): Error {
+  const failure = unpack(packed)
+  if (!isFailure(failure)) throw new RangeError('it is no failure')
+  return fromFailure(failure)
+}
+
+function isFailure(value: unknown): value is CallFailure {
+  if (typeof value !== 'object' || value === null) return false
+  const { code, message } = value as Partial<CallFailure>
+  return typeof code === 'string' && typeof message === 'string'
+}
+
+/** @throws RangeError if they are none. */
+function readStats(bytes: Uint8Array): ThreadStats {
+  if (bytes.length !== 5 * 8) throw new RangeError('there are other numbers')
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const at = (index: number) => {
+    const value = view.getFloat64(8 * index, true)
+    if (!(value >= 0 && Number.isFinite(value))) throw new RangeError('a number is none that can be')
+    return value
+  }
+  return { guestBytes: at(0), kernelBytes: at(1), recycled: at(2), restarted: at(3), droppedLines: at(4) }
 }

@@ -1,8 +1,9 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
+import { toFailure } from '../../errors/call-failure.ts'
+import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { InlineEngine } from '../inline.ts'
-import { CALL, type WorkerStart } from './protocol.ts'
-import type { Reporter } from './reporter.ts'
+import { ANSWER, CALL, type FromWorker, type LogLine, RING_PAYLOAD, type WorkerStart } from './protocol.ts'
 import { Ring, type RingRecord } from './ring.ts'
 import { monotonicMs, type Stamp } from './stamp.ts'
 
@@ -21,8 +22,8 @@ export class CallLoop {
   readonly #reporter: Reporter
   readonly #caller: Caller
   readonly #exportNames: string[] = []
-  /** The changes of the engine that were told. */
-  #told = 0
+  /** The value of `changes` at the last report of stats. */
+  #reportedChanges = 0
   /** A call is waited for. */
   #isWaiting = false
 
@@ -33,7 +34,7 @@ export class CallLoop {
     this.#stamp = stamp
     this.#reporter = reporter
     this.#caller = { log: reporter.log }
-    this.#tell()
+    this.#reportStats()
   }
 
   /** Runs all there is, then lets the thread sleep. */
@@ -50,7 +51,7 @@ export class CallLoop {
         this.#stamp.beginNap()
         if (this.#calls.isEmpty) {
           if (!this.#stamp.nap(NAP_MS)) return
-        } else this.#stamp.stayAwake() // written after the last look, by one who saw us awake
+        } else this.#stamp.stayAwake() // written after the last look, when this thread still counted as awake
       }
     } while (performance.now() < until)
     setImmediate(() => this.run())
@@ -70,7 +71,7 @@ export class CallLoop {
 
   /** It was posted before the call was written. */
   #takeInput(): Uint8Array {
-    return receiveMessageOnPort(this.#inputs)?.message as Uint8Array
+    return receiveMessageOnPort(this.#inputs)?.message
   }
 
   #call(call: number, exportName: string, input: Uint8Array, record: RingRecord): void {
@@ -89,36 +90,101 @@ export class CallLoop {
         return
       }
       const ms = monotonicMs() - since
-      this.#tell()
+      this.#reportStats()
       this.#reporter.output(ms, output)
     } catch (error) {
       const ms = monotonicMs() - since
-      this.#tell()
+      this.#reportStats()
       this.#reporter.failure(ms, error)
     }
     end()
   }
 
-  /** Before the answer: who has that may ask for the stats. */
-  #tell(): void {
-    if (this.#told === this.#engine.changes) return
-    this.#told = this.#engine.changes
-    this.#stamp.tell(this.#engine.stats)
+  /** Written before the answer, so that stats read after an answer include it. */
+  #reportStats(): void {
+    if (this.#reportedChanges === this.#engine.changes) return
+    this.#reportedChanges = this.#engine.changes
+    this.#stamp.writeStats(this.#engine.stats)
   }
 
   async #wait(output: Promise<Uint8Array>, since: number, end: () => void): Promise<void> {
     try {
       const bytes = await output
       const ms = monotonicMs() - since
-      this.#tell()
+      this.#reportStats()
       this.#reporter.output(ms, bytes)
     } catch (error) {
       const ms = monotonicMs() - since
-      this.#tell()
+      this.#reportStats()
       this.#reporter.failure(ms, error)
     }
     end()
     this.#isWaiting = false
     this.run()
   }
+}
+
+type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
+
+/** Reports answers and log lines to the main thread. A report arrives even if the thread is killed right after it. */
+export class Reporter {
+  /** Takes the guest's lines, which go out at once, with the number of the call that runs. */
+  readonly log: Log = {
+    trace: (fields, message) => this.#line(['trace', fields, message]),
+    debug: (fields, message) => this.#line(['debug', fields, message]),
+    info: (fields, message) => this.#line(['info', fields, message]),
+    warn: (fields, message) => this.#line(['warn', fields, message]),
+    error: (fields, message) => this.#line(['error', fields, message]),
+  } satisfies Record<GuestLogLevel, Log[GuestLogLevel]>
+
+  readonly #answers: Ring
+  readonly #stamp: Stamp
+  readonly #post: Post
+  #call = 0
+  /** Something of this call was posted: what follows must not overtake it in the ring. */
+  #isPosting = false
+
+  constructor(answers: SharedArrayBuffer, stamp: Stamp, post: Post) {
+    this.#answers = new Ring(answers)
+    this.#stamp = stamp
+    this.#post = post
+  }
+
+  begin(call: number): void {
+    this.#call = call
+    this.#isPosting = false
+  }
+
+  /** @param ms - How long the guest ran. */
+  output(ms: number, output: Uint8Array): void {
+    this.#report(ANSWER.output, ms, output)
+    this.#call = 0
+  }
+
+  failure(ms: number, error: unknown): void {
+    this.#report(ANSWER.failure, ms, Buffer.from(JSON.stringify(toFailure(error))))
+    this.#call = 0
+  }
+
+  #line(line: LogLine): void {
+    this.#report(ANSWER.log, 0, Buffer.from(JSON.stringify(line)))
+  }
+
+  #report(kind: number, ms: number, payload: Uint8Array): void {
+    const isSmall = payload.length <= RING_PAYLOAD && !this.#isPosting
+    if (isSmall && this.#answers.write(kind, this.#call, 0, ms, payload)) {
+      if (this.#stamp.ring()) this.#post('answers')
+      return
+    }
+    this.#isPosting = true
+    const own = ownBuffer(payload)
+    this.#post({ kind, call: this.#call, detail: 0, ms, payload: own }, [own.buffer])
+  }
+}
+
+/** Bytes that fill their buffer, so that it can be given away. */
+function ownBuffer(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { buffer, byteLength } = bytes
+  const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === byteLength
+  return isWhole ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes)
 }

@@ -3,7 +3,7 @@ import type { CallFailure } from '../../errors/call-failure.ts'
 import type { GuestLogLevel } from '../../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings } from '../../runtime/runtime.ts'
-import type { Isolation } from '../isolation.ts'
+import type { Isolation } from '../engine.ts'
 
 /*
  * All that crosses between the main thread and a worker thread. Small things go through two rings of shared memory
@@ -24,7 +24,7 @@ export interface WorkerStart {
   readonly functions: string | undefined
   readonly isolation: Isolation
   /** What the host answers for the guest. */
-  readonly hostParts: readonly HostPart[]
+  readonly hostParts: readonly BridgedService[]
   readonly stamp: SharedArrayBuffer
   readonly calls: SharedArrayBuffer
   readonly answers: SharedArrayBuffer
@@ -41,7 +41,7 @@ export type InstantiablePlugin = Pick<
 >
 
 /** What is asked for over the bridge, in place of the thread's own. */
-export type HostPart = 'http' | 'vars' | 'kv'
+export type BridgedService = 'http' | 'vars' | 'kv'
 
 /** What the ring of calls carries. */
 export const CALL = {

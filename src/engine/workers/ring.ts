@@ -1,4 +1,4 @@
-/** One thing that a ring carries. */
+/** A record of a ring. */
 export interface RingRecord {
   /** 1 or more. */
   readonly kind: number
@@ -11,8 +11,8 @@ export interface RingRecord {
 }
 
 /**
- * Carries records from one thread to another through memory that both see: one writes, one reads, nobody waits. What
- * was written can be read after the writer was killed; a record that it was killed in the middle of never was there.
+ * Carries records from one thread to another through shared memory: one writes, one reads, neither waits. Written
+ * records can be read after the writer was killed; a record that was not complete then is not visible.
  */
 export class Ring {
   readonly #positions: Int32Array
@@ -34,67 +34,70 @@ export class Ring {
 
   /** Whether there is nothing to read. */
   get isEmpty(): boolean {
-    return Atomics.load(this.#positions, READ) === Atomics.load(this.#positions, WRITTEN)
+    return Atomics.load(this.#positions, READ_POSITION) === Atomics.load(this.#positions, WRITE_POSITION)
   }
 
   /** @returns false if there is no room for it now. */
   write(kind: number, call: number, detail: number, ms: number, payload: Uint8Array): boolean {
-    const size = sizeOf(payload.length)
-    const written = Atomics.load(this.#positions, WRITTEN)
+    const size = recordBytes(payload.length)
+    const written = Atomics.load(this.#positions, WRITE_POSITION)
     const start = this.#offset(written)
     const untilEnd = this.#capacity - start
     const skipped = size > untilEnd ? untilEnd : 0 // a record lies in one piece
     if (this.#used(written) + skipped + size > this.#capacity) return false
 
-    if (skipped > 0) this.#view.setUint32(start + KIND, SKIP, true)
+    if (skipped > 0) this.#view.setUint32(start + KIND_OFFSET, PADDING_KIND, true)
     const at = skipped > 0 ? 0 : start
     this.#view.setUint32(at, payload.length, true)
-    this.#view.setUint32(at + KIND, kind, true)
-    this.#view.setUint32(at + CALL, call, true)
-    this.#view.setInt32(at + DETAIL, detail, true)
-    this.#view.setFloat64(at + MS, ms, true)
-    this.#bytes.set(payload, at + HEADER)
-    Atomics.store(this.#positions, WRITTEN, (written + skipped + size) | 0)
+    this.#view.setUint32(at + KIND_OFFSET, kind, true)
+    this.#view.setUint32(at + CALL_OFFSET, call, true)
+    this.#view.setInt32(at + DETAIL_OFFSET, detail, true)
+    this.#view.setFloat64(at + MS_OFFSET, ms, true)
+    this.#bytes.set(payload, at + RECORD_HEADER_BYTES)
+    Atomics.store(this.#positions, WRITE_POSITION, (written + skipped + size) | 0)
     return true
   }
 
   /** Whether payloads of so many bytes can be written, one after the other. */
   hasRoom(first: number, second: number): boolean {
-    const [one, other] = [sizeOf(first), sizeOf(second)]
+    const [one, other] = [recordBytes(first), recordBytes(second)]
     // The most that may have to be skipped is less than the larger of them.
     const most = one + other + Math.max(one, other)
-    return this.#used(Atomics.load(this.#positions, WRITTEN)) + most <= this.#capacity
+    return this.#used(Atomics.load(this.#positions, WRITE_POSITION)) + most <= this.#capacity
   }
 
   /** The oldest record, which stays until it is released. */
   peek(): RingRecord | undefined {
     if (this.isEmpty) return undefined
-    const at = this.#offset(Atomics.load(this.#positions, READ))
-    const kind = this.#view.getUint32(at + KIND, true)
-    if (kind === SKIP) {
+    const at = this.#offset(Atomics.load(this.#positions, READ_POSITION))
+    const kind = this.#view.getUint32(at + KIND_OFFSET, true)
+    if (kind === PADDING_KIND) {
       this.#advance(this.#capacity - at)
       return this.peek()
     }
     return {
       kind,
-      call: this.#view.getUint32(at + CALL, true),
-      detail: this.#view.getInt32(at + DETAIL, true),
-      ms: this.#view.getFloat64(at + MS, true),
-      payload: this.#bytes.subarray(at + HEADER, at + HEADER + this.#view.getUint32(at, true)),
+      call: this.#view.getUint32(at + CALL_OFFSET, true),
+      detail: this.#view.getInt32(at + DETAIL_OFFSET, true),
+      ms: this.#view.getFloat64(at + MS_OFFSET, true),
+      payload: this.#bytes.subarray(
+        at + RECORD_HEADER_BYTES,
+        at + RECORD_HEADER_BYTES + this.#view.getUint32(at, true),
+      ),
     }
   }
 
   /** Gives the place of a record back to the writer. */
   release({ payload }: RingRecord): void {
-    this.#advance(sizeOf(payload.length))
+    this.#advance(recordBytes(payload.length))
   }
 
   #used(written: number): number {
-    return (written - Atomics.load(this.#positions, READ)) | 0
+    return (written - Atomics.load(this.#positions, READ_POSITION)) | 0
   }
 
   #advance(bytes: number): void {
-    Atomics.store(this.#positions, READ, (Atomics.load(this.#positions, READ) + bytes) | 0)
+    Atomics.store(this.#positions, READ_POSITION, (Atomics.load(this.#positions, READ_POSITION) + bytes) | 0)
   }
 
   /** Positions count on without end, and wrap around as 32 bits do. */
@@ -104,19 +107,19 @@ export class Ring {
 }
 
 const POSITIONS_BYTES = 16
-const READ = 0
-const WRITTEN = 1
+const READ_POSITION = 0
+const WRITE_POSITION = 1
 
 /** Of a record: the length of its payload, and these. */
-const KIND = 4
-const CALL = 8
-const DETAIL = 12
-const MS = 16
-const HEADER = 24
+const KIND_OFFSET = 4
+const CALL_OFFSET = 8
+const DETAIL_OFFSET = 12
+const MS_OFFSET = 16
+const RECORD_HEADER_BYTES = 24
 
 /** The kind of what fills the end of the buffer. Its 8 bytes fit there: all sizes are multiples of 8. */
-const SKIP = 0
+const PADDING_KIND = 0
 
-function sizeOf(length: number): number {
-  return (HEADER + length + 7) & ~7
+function recordBytes(length: number): number {
+  return (RECORD_HEADER_BYTES + length + 7) & ~7
 }

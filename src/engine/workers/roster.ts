@@ -4,11 +4,11 @@ import type { EngineStats } from '../../observe/stats.ts'
 import { startClock } from '../../platform/start-clock.ts'
 import { processThreads, type StartGate } from '../../platform/stuck-threads.ts'
 import { explainLimit } from '../../platform/system-limits.ts'
-import type { Runner, RunnerKind, RunnerOwner, Unanswered } from './runner.ts'
+import type { Runner, RunnerKind, RunnerOwner, UnansweredCalls } from './runner.ts'
 import type { ThreadStats } from './stamp.ts'
 import { processStarts, type QueuedStart, type StartQueue } from './start-queue.ts'
 
-/** Says of a thread that its time is up, and which limit that was. */
+/** The reason why a start failed that took too long; names the limit. */
 export function startedLate(startTimeoutMs: number): string {
   return `it had not started after ${startTimeoutMs} ms (--start-timeout-ms)`
 }
@@ -22,7 +22,7 @@ export interface RosterOptions {
   readonly log: Log
   /** Runners that run calls. */
   readonly workers: number
-  /** Those that are kept ready to take the place of one that ended. */
+  /** Runners that are kept ready to replace one that ended. */
   readonly spareWorkers: number
   /** How long one and its instance may take to start, from when its turn has come. */
   readonly startTimeoutMs: number
@@ -32,7 +32,7 @@ export interface RosterOptions {
   readonly backoffMs: number
 }
 
-/** Who uses the threads. */
+/** The owner of a roster, which uses its threads. */
 export interface RosterUser {
   /** There is one that can take calls, or more of them. */
   available(): void
@@ -41,7 +41,7 @@ export interface RosterUser {
   /** @param ms - How long the guest ran. */
   answered(thread: Runner, ms: number): void
   /** One has ended. */
-  left(unanswered: Unanswered, reason: Error): void
+  left(unanswered: UnansweredCalls, reason: Error): void
   /** None can be started. */
   refused(error: Error): void
 }
@@ -49,7 +49,7 @@ export interface RosterUser {
 export type RosterStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
 
 /** What ends when a thread has started, or failed to. */
-interface Starting {
+interface StartHandle {
   stopClock(): void
   leaveQueue(): void
 }
@@ -62,8 +62,8 @@ export class Roster implements RunnerOwner {
   readonly #kind: RunnerKind
   readonly #starts: StartQueue
   readonly #user: RosterUser
-  readonly #starting = new Map<Runner, Starting>()
-  /** Those whose turn has not come, with what gives their place back. */
+  readonly #starting = new Map<Runner, StartHandle>()
+  /** Starts whose turn has not come, with the function that withdraws them. */
   readonly #queued = new Map<QueuedStart, () => void>()
   /** The first of them run calls, the others are spare. */
   #ready: readonly Runner[] = []
@@ -77,7 +77,7 @@ export class Roster implements RunnerOwner {
   #retry: NodeJS.Timeout | undefined
   /** Stuck threads of other rosters count too, if they were of the same plug-in at the same route. */
   readonly #gate: StartGate
-  /** What those have done that ended. */
+  /** Totals of the runners that have ended. */
   #past = { recycled: 0, restarted: 0, droppedLines: 0 }
 
   constructor(kind: RunnerKind, { starts = processStarts, ...options }: RosterOptions, user: RosterUser) {
@@ -91,7 +91,7 @@ export class Roster implements RunnerOwner {
     this.#fill()
   }
 
-  /** Those that may be given calls. */
+  /** Runners that may get calls. */
   get threads(): readonly Runner[] {
     return this.#threads
   }
@@ -108,7 +108,7 @@ export class Roster implements RunnerOwner {
     return new BreakerOpenError(this.#failedStarts, this.#lastFailure?.message ?? '')
   }
 
-  /** For the operator: what is wrong; undefined if nothing is. */
+  /** A problem to report to the operator, or undefined. */
   get trouble(): string | undefined {
     const stuck = this.#countStuck()
     if (this.#gate.isStuck) return this.refusal?.message
@@ -181,7 +181,7 @@ export class Roster implements RunnerOwner {
     this.#startFailed(reason)
   }
 
-  ended(thread: Runner, unanswered: Unanswered, reason: Error): void {
+  ended(thread: Runner, unanswered: UnansweredCalls, reason: Error): void {
     const hadStarted = !this.#starting.has(thread)
     this.#endStart(thread)
     const wasReady = this.#remove(thread)
@@ -193,7 +193,7 @@ export class Roster implements RunnerOwner {
     else this.#fill()
   }
 
-  /** Closes without waiting for threads: who waits for their calls is told at once. */
+  /** Closes without waiting for threads; their calls are rejected at once. */
   abandon(): void {
     const threads = [...this.#ready]
     void this.close()
@@ -271,7 +271,7 @@ export class Roster implements RunnerOwner {
 
   #startFailed(failure: Error): void {
     const reason = toStartFailure(failure, this.#options.plugin.name)
-    if (this.#isOpen) this.#logFailure(reason) // else who opened it is told
+    if (this.#isOpen) this.#logFailure(reason) // else `opened` is rejected with it
     this.#lastFailure = reason
     this.#failedStarts++
     this.#settle?.reject(reason)
@@ -284,7 +284,7 @@ export class Roster implements RunnerOwner {
     }, this.#options.backoffMs * factor)
   }
 
-  /** What is ours says all that there is to say. */
+  /** Errors of wasm-serve are logged with their message only. */
   #logFailure(reason: Error): void {
     const why = reason instanceof InstanceStartError ? { reason: reason.message } : { err: reason }
     this.#options.log.error(
@@ -320,7 +320,7 @@ export class Roster implements RunnerOwner {
   }
 }
 
-/** What is ours says all; what is not comes from Node.js or the system. */
+/** Errors of wasm-serve pass unchanged; others come from Node.js or the system, and are explained. */
 export function toStartFailure(failure: Error, plugin: string): Error {
   if ('code' in failure && String(failure.code).startsWith('WASM_SERVE_')) return failure
   return new InstanceStartError(plugin, explainLimit(failure) ?? failure.message, { cause: failure })

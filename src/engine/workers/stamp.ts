@@ -1,8 +1,8 @@
 import type { EngineStats } from '../../observe/stats.ts'
 
 /*
- * What two threads tell each other without a message: which call the worker runs since when, which of the calls that
- * were handed over it may still begin, and whether either of them has to be woken.
+ * Shared memory of the main thread and a worker: the running call and its start, the calls that the worker may still
+ * begin, and whether either thread has to be woken.
  */
 
 /** Calls that can be handed over to one thread at a time, the one that runs among them. */
@@ -19,11 +19,11 @@ const WORKER_STATE = 1
 const MAIN_RUNG = 2
 const HOST_ANSWERED = 3
 const WAITS_FOR_HOST = 4
-/** A word for each call that was handed over: its number while nobody has claimed it. */
+/** A word for each call that was handed over: its number until a thread claims it. */
 const CLAIMS = 5
-const WORDS = CLAIMS + MAX_AHEAD
+const WORD_COUNT = CLAIMS + MAX_AHEAD
 
-/** Numbers of 8 bytes: since when the call runs, what {@link ThreadStats} tells, and since when it waits for the host. */
+/** Numbers of 8 bytes: the start of the running call, {@link ThreadStats}, and since when it waits for the host. */
 const SINCE = 0
 const GUEST_BYTES = 1
 const KERNEL_BYTES = 2
@@ -31,9 +31,9 @@ const RECYCLED = 3
 const RESTARTED = 4
 const DROPPED_LINES = 5
 const WAITS_SINCE = 6
-const NUMBERS = 7
+const NUMBER_COUNT = 7
 
-/** What a worker does. Asleep, its event loop waits for a message; napping, the thread waits for a word of this memory. */
+/** States of a worker. Asleep, its event loop waits for a message; napping, the thread waits for a word of this memory. */
 const ASLEEP = 0
 const AWAKE = 1
 const NAPPING = 2
@@ -45,7 +45,7 @@ export interface RunningCall {
   readonly since: number
 }
 
-/** What the engine of a thread tells of itself. */
+/** Statistics that the engine of a thread reports. */
 export type ThreadStats = Pick<
   EngineStats,
   'guestBytes' | 'kernelBytes' | 'recycled' | 'restarted' | 'droppedLines'
@@ -57,10 +57,10 @@ export class Stamp {
   readonly #words: Int32Array
   readonly #numbers: Float64Array
 
-  constructor(buffer = new SharedArrayBuffer(NUMBERS * 8 + WORDS * 4)) {
+  constructor(buffer = new SharedArrayBuffer(NUMBER_COUNT * 8 + WORD_COUNT * 4)) {
     this.buffer = buffer
-    this.#numbers = new Float64Array(buffer, 0, NUMBERS)
-    this.#words = new Int32Array(buffer, NUMBERS * 8)
+    this.#numbers = new Float64Array(buffer, 0, NUMBER_COUNT)
+    this.#words = new Int32Array(buffer, NUMBER_COUNT * 8)
   }
 
   /** The worker's: a guest starts. */
@@ -84,7 +84,7 @@ export class Stamp {
   }
 
   /** The worker's: its engine has changed. */
-  tell({ guestBytes, kernelBytes, recycled, restarted, droppedLines }: ThreadStats): void {
+  writeStats({ guestBytes, kernelBytes, recycled, restarted, droppedLines }: ThreadStats): void {
     const numbers = this.#numbers
     numbers[GUEST_BYTES] = guestBytes
     numbers[KERNEL_BYTES] = kernelBytes
@@ -93,8 +93,8 @@ export class Stamp {
     numbers[DROPPED_LINES] = droppedLines
   }
 
-  /** The main thread's: what the worker has told last. */
-  told(): ThreadStats {
+  /** The main thread's: the last statistics of the worker. */
+  readStats(): ThreadStats {
     const numbers = this.#numbers
     return {
       guestBytes: numbers[GUEST_BYTES] ?? 0,
@@ -115,12 +115,12 @@ export class Stamp {
     return Atomics.compareExchange(this.#words, CLAIMS + slotOf(call), call, 0) === call
   }
 
-  /** The worker's: it looks by itself, nobody has to wake it. */
+  /** The worker's: it polls, and need not be woken. */
   stayAwake(): void {
     Atomics.store(this.#words, WORKER_STATE, AWAKE)
   }
 
-  /** The worker's, before it looks for the last time: who writes from now on has to wake it. */
+  /** The worker's, before its last look: from now on a writer has to wake it. */
   beginNap(): void {
     Atomics.store(this.#words, WORKER_STATE, NAPPING)
   }
@@ -128,7 +128,7 @@ export class Stamp {
   /**
    * The worker's: holds its thread until it is woken, which takes a tenth of what a message to its event loop takes.
    *
-   * @returns false if nobody has woken it in time: then it sleeps, and a message has to be sent.
+   * @returns false if it was not woken in time: then it sleeps, and a message has to be sent.
    */
   nap(ms: number): boolean {
     Atomics.wait(this.#words, WORKER_STATE, NAPPING, ms)

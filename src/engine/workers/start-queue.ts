@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 
 /** After so long a start waits more than it computes, and gives way: one that hangs holds up no other for longer. */
-const SLOW_MS = 1_000
+const SLOW_START_MS = 1_000
 
 /** A thread that is to be started. */
 export interface QueuedStart {
@@ -21,7 +21,7 @@ export class StartQueue {
   #waiting: { isUrgent(): boolean; begin(): void }[] = []
   #running = 0
 
-  constructor(limit: number, slowMs = SLOW_MS) {
+  constructor(limit: number, slowMs = SLOW_START_MS) {
     this.#limit = limit
     this.#slowMs = slowMs
   }
@@ -29,7 +29,7 @@ export class StartQueue {
   /**
    * Begins a start when its turn comes, which may be at once.
    *
-   * @returns what is to be called if it is not wanted any more.
+   * @returns a function that withdraws the start.
    */
   enter(start: QueuedStart): () => void {
     let timer: NodeJS.Timeout | undefined

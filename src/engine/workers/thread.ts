@@ -5,8 +5,7 @@ import type { Log } from '../../observe/log/guest-log.ts'
 import { workerFile } from '../../platform/package-file.ts'
 import { terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import type { PendingCall } from '../pending-call.ts'
-import { type HeldTime, unusedMs } from './held-time.ts'
+import type { PendingCall } from '../engine.ts'
 import type { HostBridge } from './host-bridge.ts'
 import {
   ANSWER,
@@ -19,7 +18,7 @@ import {
   type WorkerStart,
 } from './protocol.ts'
 import { Ring } from './ring.ts'
-import type { Runner, RunnerKind, RunnerOwner } from './runner.ts'
+import { type HeldTime, type Runner, type RunnerKind, type RunnerOwner, unusedMs } from './runner.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
 import { isGone } from './waiting-calls.ts'
 
@@ -113,7 +112,7 @@ export class WorkerThread implements Runner {
 
   /** What its engine has told last. */
   get stats(): ThreadStats {
-    return this.#stamp.told()
+    return this.#stamp.readStats()
   }
 
   /** How long its first instance took to open, in ms. */

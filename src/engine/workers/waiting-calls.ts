@@ -1,7 +1,7 @@
 import { ClientGoneError, QueueFullError, QueueSlowError } from '../../errors/errors.ts'
-import type { PendingCall } from '../pending-call.ts'
+import type { PendingCall } from '../engine.ts'
 
-/** How much may wait. */
+/** Limits of the queue. */
 export interface QueueLimits {
   readonly maxQueue: number
   readonly maxQueueBytes: number
@@ -59,7 +59,7 @@ export class WaitingCalls {
       this.shift()?.reject(new QueueSlowError(maxWaitMs))
   }
 
-  /** Lets those go whose clients went away. */
+  /** Rejects the calls whose clients have disconnected. */
   dropGone(): void {
     if (!this.#calls.some(isGone)) return
     for (const call of this.#calls.filter(isGone)) call.reject(new ClientGoneError())
@@ -78,7 +78,7 @@ export class WaitingCalls {
   }
 }
 
-/** Whether there is nobody left to tell. */
+/** Whether the client of a call has disconnected. */
 export function isGone({ caller }: PendingCall): boolean {
   return caller.isGone === true
 }

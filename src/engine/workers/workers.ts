@@ -7,12 +7,9 @@ import {
 } from '../../errors/errors.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { EngineStats } from '../../observe/stats.ts'
-import { type Endable, trackEndable } from '../end-calls.ts'
-import type { Engine } from '../engine.ts'
-import { PendingCall } from '../pending-call.ts'
-import { HeldWatch } from './held-time.ts'
+import { type Endable, type Engine, PendingCall, trackEndable } from '../engine.ts'
 import { Roster, type RosterOptions } from './roster.ts'
-import type { Runner, RunnerKind, Unanswered } from './runner.ts'
+import { HeldWatch, type Runner, type RunnerKind, type UnansweredCalls } from './runner.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall } from './stamp.ts'
 import { type ThreadOptions, threadKind } from './thread.ts'
 import { isGone, type QueueLimits, WaitingCalls } from './waiting-calls.ts'
@@ -35,32 +32,32 @@ export function openWorkers(options: WorkersOptions): Engine {
   return openRunners(threadKind(threads), options)
 }
 
-/** Instances in what can be ended with its guest: queue, deadline and replacement are the same for all kinds. */
+/** Instances in runners of a kind. Queue, deadline and replacement are the same for all kinds. */
 export function openRunners(kind: RunnerKind, options: RunnersOptions): Engine {
   return new WorkersEngine(kind, options)
 }
 
 /** How often to look at the threads while they have calls. */
-const LOOK_MS = 4
+const CHECK_MS = 4
 
-/** When a guest has run for so long, what was handed over behind it is taken back. */
+/** When a guest has run for so long, the calls behind it are taken back. */
 const TAKE_BACK_MS = 4
 
-/** So much work is handed over ahead: enough to hide the way between threads. */
+/** Guest time of the calls that are handed over ahead, in ms: enough to hide the latency between threads. */
 const AHEAD_MS = 1
 
-/** How much of the mean guest time the newest one makes up. */
-const WEIGHT = 1 / 16
+/** Weight of the newest call in the mean guest time. */
+const NEWEST_CALL_WEIGHT = 1 / 16
 
-/** So many times the mean is the most that one call counts: a single slow one says little of the next. */
-const MOST = 16
+/** One call counts at most this multiple of the mean: a single slow call says little about the next. */
+const MAX_SAMPLE_FACTOR = 16
 
-/** How long a thread may do neither before its calls are given to others: it runs what is no guest. */
-const SILENT_MS = 100
+/** How long a thread may neither run a guest nor answer before its calls go to other threads, in ms. */
+const UNRESPONSIVE_MS = 100
 
 /** An event loop that is held for a shorter time is busy, and charged to guests: this part of their deadline, at most so long. */
 const HELD_SHARE = 1 / 10
-const HELD_MS = 100
+const MAX_HELD_MS = 100
 
 class WorkersEngine implements Engine, Endable {
   readonly name: RunnerKind['name']
@@ -68,13 +65,13 @@ class WorkersEngine implements Engine, Endable {
   readonly #options: RunnersOptions
   readonly #roster: Roster
   readonly #waiting: WaitingCalls
-  /** Those that were given calls in this turn of the event loop. */
+  /** Runners that got calls in this turn of the event loop. */
   readonly #given = new Set<Runner>()
-  /** Those whose answers are looked for at each turn: that costs less than a message. */
+  /** Runners that are polled for answers at each turn: that costs less than a message. */
   readonly #watched = new Set<Runner>()
   #isTurnPlanned = false
   readonly #held: HeldWatch
-  /** Those whose guests take long: they are given nothing ahead. */
+  /** Runners whose guests take long: they get no calls ahead. */
   readonly #slow = new WeakSet<Runner>()
   #guestMs = AHEAD_MS
   #timer: NodeJS.Timeout | undefined
@@ -88,7 +85,7 @@ class WorkersEngine implements Engine, Endable {
   constructor(kind: RunnerKind, options: RunnersOptions) {
     this.name = kind.name
     this.#options = options
-    this.#held = new HeldWatch(Math.max(2 * LOOK_MS, Math.min(HELD_MS, options.timeoutMs * HELD_SHARE)))
+    this.#held = new HeldWatch(Math.max(2 * CHECK_MS, Math.min(MAX_HELD_MS, options.timeoutMs * HELD_SHARE)))
     this.#waiting = new WaitingCalls(options)
     this.#roster = new Roster(kind, options, {
       available: () => this.#feed(),
@@ -98,7 +95,7 @@ class WorkersEngine implements Engine, Endable {
       refused: (error) => this.#waiting.rejectAll(error),
     })
     this.ready = this.#roster.opened
-    this.ready.catch(() => undefined) // those who wait for it and those who call are told
+    this.ready.catch(() => undefined) // the rejection also reaches `ready` and the callers
   }
 
   endCalls(): void {
@@ -172,7 +169,7 @@ class WorkersEngine implements Engine, Endable {
     setImmediate(() => this.#turn())
   }
 
-  /** Those that were given calls are woken together. One that has answered nothing since the last turn has to ring. */
+  /** Wakes all runners that got calls. Polling stops for runners that have answered nothing since the last turn. */
   #turn(): void {
     this.#isTurnPlanned = false
     for (const thread of this.#watched) {
@@ -199,23 +196,24 @@ class WorkersEngine implements Engine, Endable {
   }
 
   #answered(thread: Runner, ms: number): void {
-    this.#guestMs += (Math.min(ms, MOST * this.#guestMs + 0.1) - this.#guestMs) * WEIGHT
+    this.#guestMs +=
+      (Math.min(ms, MAX_SAMPLE_FACTOR * this.#guestMs + 0.1) - this.#guestMs) * NEWEST_CALL_WEIGHT
     this.#slow.delete(thread)
     this.#feed()
-    this.#tellIfIdle()
+    this.#notifyIfIdle()
   }
 
-  #tellIfIdle(): void {
+  #notifyIfIdle(): void {
     if (this.#onIdle && this.#isIdle) this.#onIdle()
   }
 
   #watch(): void {
     if (this.#timer) return
     this.#held.begin()
-    this.#timer = setTimeout(() => this.#look(), LOOK_MS)
+    this.#timer = setTimeout(() => this.#look(), CHECK_MS)
   }
 
-  /** Before what was held up goes on. */
+  /** Called before delayed work goes on. */
   #noticeHeld(): void {
     const held = this.#held.look()
     if (held) for (const thread of this.#roster.threads) thread.excuse(held)
@@ -228,14 +226,14 @@ class WorkersEngine implements Engine, Endable {
     for (const thread of this.#roster.threads) this.#lookAt(thread)
     this.#waiting.dropLate(performance.now())
     this.#feed() // what was taken back; and a thread's ring may have been full when it gave its last answer
-    this.#tellIfIdle()
+    this.#notifyIfIdle()
     if (!this.#isIdle) this.#watch()
   }
 
   #lookAt(thread: Runner): void {
     const silentMs = thread.load > 0 ? thread.silentMs() : 0
     if (silentMs > 0) thread.dropGone()
-    if (silentMs >= SILENT_MS) this.#lookAtSilent(thread)
+    if (silentMs >= UNRESPONSIVE_MS) this.#lookAtSilent(thread)
     const running = thread.running()
     const ms = running ? monotonicMs() - running.since : 0
     if (!running || ms < TAKE_BACK_MS) return
@@ -250,10 +248,10 @@ class WorkersEngine implements Engine, Endable {
   #lookAtSilent(thread: Runner): void {
     thread.collect()
     const silentMs = thread.silentMs()
-    if (silentMs < SILENT_MS) return
+    if (silentMs < UNRESPONSIVE_MS) return
     this.#slow.add(thread)
     this.#waiting.unshift(thread.takeBack())
-    if (silentMs >= Math.max(this.#options.timeoutMs, SILENT_MS)) this.#roster.retire(thread)
+    if (silentMs >= Math.max(this.#options.timeoutMs, UNRESPONSIVE_MS)) this.#roster.retire(thread)
   }
 
   #kill(thread: Runner, running: RunningCall): void {
@@ -266,11 +264,11 @@ class WorkersEngine implements Engine, Endable {
   }
 
   /** What its guest had not begun is done by another thread. */
-  #left({ unbegun, lost }: Unanswered, reason: Error): void {
+  #left({ unbegun, lost }: UnansweredCalls, reason: Error): void {
     if (this.#isEnded) {
       for (const call of unbegun) call.reject(new EngineClosedError())
       for (const call of lost) call.reject(new ShuttingDownError(call.exportName))
-      this.#tellIfIdle()
+      this.#notifyIfIdle()
       return
     }
     const again = lost.filter((call) => this.#options.idempotent && call.tries++ === 0)
@@ -280,6 +278,6 @@ class WorkersEngine implements Engine, Endable {
     }
     this.#waiting.unshift([...again, ...unbegun])
     this.#feed()
-    this.#tellIfIdle()
+    this.#notifyIfIdle()
   }
 }

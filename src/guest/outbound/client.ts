@@ -4,17 +4,17 @@ import { OutboundTooLargeError } from '../../errors/errors.ts'
 import type { SendableRequest } from './guest-request.ts'
 import type { Target } from './target.ts'
 
-/** What a server answered. */
+/** The response of a server. */
 export interface OutboundResponse {
   readonly status: number
   /** By name in lower case. */
   readonly headers: Readonly<Record<string, string>>
-  /** As it came: what is compressed stays so. */
+  /** As received: not decompressed. */
   readonly body: Uint8Array
 }
 
 /** A route's connections to other servers. */
-export interface Client {
+export interface OutboundClient {
   /**
    * Sends one request and reads its answer. Redirects are answers like others, and no cookie is kept.
    *
@@ -36,8 +36,8 @@ const MAX_TOTAL_CONNECTIONS = 1_024
 /** Idle connections of a route to one server. */
 const MAX_IDLE = 8
 
-/** Most servers close an idle connection after 5 s or later; who closes first, sends nothing into one that is gone. */
-const IDLE_MS = 4_000
+/** Most servers close an idle connection after 5 s or later. Closing first avoids sending into a closed connection. */
+const IDLE_CONNECTION_MS = 4_000
 
 const MAX_HEADER_BYTES = 16_384
 
@@ -48,11 +48,11 @@ const MAX_HEADER_BYTES = 16_384
  * @param maxBytes - Of a response's body.
  * @param ca - Certificates to trust instead of Node's.
  */
-export function openClient(maxBytes: number, ca?: string): Client {
+export function openClient(maxBytes: number, ca?: string): OutboundClient {
   return new NodeClient(maxBytes, ca)
 }
 
-class NodeClient implements Client {
+class NodeClient implements OutboundClient {
   readonly #maxBytes: number
   readonly #http: http.Agent
   readonly #https: https.Agent
@@ -60,7 +60,7 @@ class NodeClient implements Client {
   constructor(maxBytes: number, ca: string | undefined) {
     const pool = {
       keepAlive: true,
-      timeout: IDLE_MS,
+      timeout: IDLE_CONNECTION_MS,
       maxSockets: MAX_CONNECTIONS,
       maxTotalSockets: MAX_TOTAL_CONNECTIONS,
       maxFreeSockets: MAX_IDLE,
@@ -75,7 +75,7 @@ class NodeClient implements Client {
     for (;;) {
       const outgoing = this.#send(request, target)
       try {
-        return await read(outgoing, target.name, this.#maxBytes, ended)
+        return await readResponse(outgoing, target.name, this.#maxBytes, ended)
       } catch (error) {
         if (!wasStale(outgoing, error, ended)) throw error
       }
@@ -116,10 +116,10 @@ class NodeClient implements Client {
   }
 }
 
-/** Unless the guest has its own. It is to get what it can read, and we hand on bytes as they come. */
+/** Sent unless the guest sets its own. `identity`, because the body is passed on as received and guests may not decompress. */
 const DEFAULT_HEADERS = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'wasm-serve' }
 
-async function read(
+async function readResponse(
   outgoing: http.ClientRequest,
   name: string,
   maxBytes: number,
@@ -130,10 +130,10 @@ async function read(
   try {
     const response = await responseTo(outgoing, ended)
     const { statusCode = 0, headers, rawHeaders } = response
-    const isBodiless = outgoing.method === 'HEAD' || statusCode === 304 // but may tell the length of what is not sent
+    const isBodiless = outgoing.method === 'HEAD' || statusCode === 304 // but may have a content-length
     if (!isBodiless && Number(headers['content-length']) > maxBytes)
       throw new OutboundTooLargeError(name, maxBytes)
-    const body = await readBody(response, name, maxBytes)
+    const body = await readResponseBody(response, name, maxBytes)
     return { status: statusCode, headers: joinHeaders(rawHeaders), body }
   } catch (error) {
     outgoing.destroy()
@@ -144,20 +144,24 @@ async function read(
   }
 }
 
-/** Listens to the end for errors: those that come after the response, the response tells too. */
+/** The error listener stays: errors after the response are also errors of the response. */
 function responseTo(outgoing: http.ClientRequest, ended: AbortSignal): Promise<http.IncomingMessage> {
   return new Promise((resolve, reject) => {
     outgoing.on('response', resolve)
     outgoing.on('error', reject)
-    // All that Node.js tells of an upgrade that nobody asked for.
+    // The only event for an unexpected upgrade.
     outgoing.on('close', () => reject(Object.assign(new Error('closed'), { code: 'ECONNRESET' })))
-    // A request that waits for a connection does not tell that it was destroyed.
+    // A request that waits for a connection emits no event when it is destroyed.
     ended.addEventListener('abort', () => reject(ended.reason), { once: true })
     ended.throwIfAborted()
   })
 }
 
-async function readBody(response: http.IncomingMessage, name: string, maxBytes: number): Promise<Uint8Array> {
+async function readResponseBody(
+  response: http.IncomingMessage,
+  name: string,
+  maxBytes: number,
+): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of response as AsyncIterable<Uint8Array>) {

@@ -3,7 +3,7 @@ import { printable } from '../../observe/log/printable.ts'
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
 import { isHeader } from '../../platform/header-value.ts'
 
-/** What a guest asks for. */
+/** The HTTP request of a guest. */
 export interface GuestRequest {
   readonly url: string
   readonly method: string
@@ -20,18 +20,18 @@ const { httpJsonBytes: MAX_JSON, httpHeaders: MAX_HEADERS, httpUrl: MAX_URL } = 
  */
 export function parseGuestRequest(json: Uint8Array): GuestRequest {
   if (json.length > MAX_JSON) throw new OutboundRequestInvalidError(`it is larger than ${MAX_JSON} bytes`)
-  const request = parseJson(json)
-  if (!isRecord(request)) throw new OutboundRequestInvalidError('it is no JSON object')
+  const request = parseRequestJson(json)
+  if (!isPlainObject(request)) throw new OutboundRequestInvalidError('it is no JSON object')
 
   const { url, method, headers, header } = request
   if (typeof url !== 'string') throw new OutboundRequestInvalidError('"url" must be text')
   if (url.length > MAX_URL)
     throw new OutboundRequestInvalidError(`"url" is longer than ${MAX_URL} characters`)
   if (typeof (method ?? '') !== 'string') throw new OutboundRequestInvalidError('"method" must be text')
-  return { url, method: String(method ?? 'GET'), headers: readHeaders(headers ?? header ?? {}) }
+  return { url, method: String(method ?? 'GET'), headers: readRequestHeaders(headers ?? header ?? {}) }
 }
 
-function parseJson(json: Uint8Array): unknown {
+function parseRequestJson(json: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json))
   } catch (error) {
@@ -39,19 +39,19 @@ function parseJson(json: Uint8Array): unknown {
   }
 }
 
-function readHeaders(headers: unknown): Record<string, string> {
-  if (!isRecord(headers)) throw new OutboundRequestInvalidError('"headers" must be an object')
+function readRequestHeaders(headers: unknown): Record<string, string> {
+  if (!isPlainObject(headers)) throw new OutboundRequestInvalidError('"headers" must be an object')
   const given = Object.entries(headers)
   if (given.length > MAX_HEADERS)
     throw new OutboundRequestInvalidError(`"headers" are more than ${MAX_HEADERS}`)
   const entries = given.map(([name, value]): [string, string] => {
     if (typeof value === 'string') return [name, value]
-    throw new OutboundRequestInvalidError(`header ${quote(name)} must be text`)
+    throw new OutboundRequestInvalidError(`header ${quoteGuestText(name)} must be text`)
   })
   return Object.fromEntries(entries) // makes `__proto__` a key like any other
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+function isPlainObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
@@ -66,16 +66,16 @@ export interface SendableRequest {
 }
 
 /**
- * Checks what a guest asks for, and leaves out the headers that are the connection's and not the guest's: how the body
- * is framed and what becomes of the connection is nobody's to choose who shares it with other calls.
+ * Checks the request of a guest, and leaves out headers of the connection. Calls share connections, so a guest must not
+ * choose the framing of the body or the end of the connection.
  *
  * @param body - Refused with GET and HEAD: a server that does not expect it would take it for the next request.
  * @throws {@link OutboundRequestInvalidError}
  */
 export function checkRequest(request: GuestRequest, body: Uint8Array | undefined): SendableRequest {
   const method = request.method.toUpperCase()
-  if (!/^[A-Z-]{1,32}$/.test(method) || REFUSED_METHODS.has(method))
-    throw new OutboundRequestInvalidError(`the method ${quote(request.method)} cannot be sent`)
+  if (!/^[A-Z-]{1,32}$/.test(method) || UNSENDABLE_METHODS.has(method))
+    throw new OutboundRequestInvalidError(`the method ${quoteGuestText(request.method)} cannot be sent`)
   if (!URL.canParse(request.url))
     throw new OutboundRequestInvalidError('"url" must be a whole URL, such as https://example.com/')
   const hasBody = body !== undefined && body.length > 0
@@ -89,9 +89,9 @@ export function checkRequest(request: GuestRequest, body: Uint8Array | undefined
   }
 }
 
-const REFUSED_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE'])
+const UNSENDABLE_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE'])
 
-/** Those that describe a connection, or that Node.js writes itself. */
+/** Headers that describe a connection, or that Node.js writes itself. */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -109,7 +109,9 @@ function checkHeaders(headers: Readonly<Record<string, string>>): Map<string, st
   const all = new Map<string, string>()
   for (const [name, value] of Object.entries(headers)) {
     if (!isHeader(name, value))
-      throw new OutboundRequestInvalidError(`header ${quote(name)} has characters that cannot be sent`)
+      throw new OutboundRequestInvalidError(
+        `header ${quoteGuestText(name)} has characters that cannot be sent`,
+      )
     all.set(name.toLowerCase(), value)
   }
   const connection = all.get('connection') ?? ''
@@ -120,7 +122,7 @@ function checkHeaders(headers: Readonly<Record<string, string>>): Map<string, st
   return all
 }
 
-/** What a guest wrote, for a message. */
-function quote(text: string): string {
+/** Text from a guest, for a message. */
+function quoteGuestText(text: string): string {
   return printable(JSON.stringify(text.slice(0, 64)))
 }

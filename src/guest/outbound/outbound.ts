@@ -1,14 +1,14 @@
 import { isNativeError } from 'node:util/types'
 import { EngineClosedError, OutboundFailedError, OutboundTimeoutError } from '../../errors/errors.ts'
 import { allowHosts, type Reach } from '../../plugin/source/allowed-hosts.ts'
-import { ownAddresses } from './address.ts'
-import { type Client, type OutboundResponse, openClient } from './client.ts'
+import { type OutboundClient, type OutboundResponse, openClient } from './client.ts'
 import { checkRequest, type GuestRequest, type SendableRequest } from './guest-request.ts'
 import {
   checkTarget,
+  type NetworkView,
+  ownAddresses,
   type Resolve,
   resolveBySystem,
-  type Surroundings,
   showTarget,
   type Target,
 } from './target.ts'
@@ -24,7 +24,7 @@ export interface OutboundOptions {
   readonly network?: Network | undefined
 }
 
-/** What tests have of their own. */
+/** Replaces the network of this machine in tests. */
 export interface Network {
   readonly resolve: Resolve
   /** Certificates to trust instead of Node's. */
@@ -36,7 +36,7 @@ export interface Network {
 export interface OutboundLimits {
   /** Of all: names, redirects, headers, body. */
   readonly timeoutMs: number
-  /** Ends the request early: nobody waits for it any more. */
+  /** Ends the request early, for example when its call has ended. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -60,11 +60,11 @@ export interface Outbound {
     body: Uint8Array | undefined,
     limits: OutboundLimits,
   ): Promise<OutboundResponse>
-  /** Ends what is in flight and closes all connections. */
+  /** Aborts all requests in flight and closes all connections. */
   close(): Promise<void>
 }
 
-/** Opens the door of a route's guests to other servers; made once for a route, which owns its connections. */
+/** Opens the HTTP client for the guests of a route. There is one for each route, which owns its connections. */
 export function openOutbound(options: OutboundOptions): Outbound {
   return new HttpOutbound(options)
 }
@@ -72,12 +72,12 @@ export function openOutbound(options: OutboundOptions): Outbound {
 const MAX_REDIRECTS = 5
 
 /** Of Node's timers, in ms; a longer one would fire at once. */
-const MAX_TIMER = 2_147_483_647
+const MAX_TIMER_MS = 2_147_483_647
 
 class HttpOutbound implements Outbound {
   readonly #reachOf: (url: URL) => Reach
-  readonly #surroundings: Surroundings
-  readonly #client: Client
+  readonly #surroundings: NetworkView
+  readonly #client: OutboundClient
   readonly #running = new Map<AbortController, Promise<unknown>>()
   #closed = false
 
@@ -124,7 +124,7 @@ class HttpOutbound implements Outbound {
     const onAbort = () => ended.abort(signal?.reason)
     if (signal?.aborted) onAbort()
     signal?.addEventListener('abort', onAbort)
-    const timer = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER))
+    const timer = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER_MS))
     try {
       return await this.#follow(request, ended.signal)
     } finally {
@@ -136,8 +136,8 @@ class HttpOutbound implements Outbound {
   async #follow(first: SendableRequest, ended: AbortSignal): Promise<OutboundResponse> {
     let request = first
     for (let redirects = 0; ; redirects++) {
-      const response = await this.#exchange(request, nameOf(request, first), ended)
-      const next = redirected(request, response)
+      const response = await this.#exchange(request, requestLabel(request, first), ended)
+      const next = redirectedRequest(request, response)
       if (!next) return response
       if (redirects === MAX_REDIRECTS)
         throw new OutboundFailedError(
@@ -153,20 +153,20 @@ class HttpOutbound implements Outbound {
     try {
       return await this.#client.exchange(request, target, ended)
     } catch (error) {
-      throw ended.aborted ? ended.reason : toFailure(error, target)
+      throw ended.aborted ? ended.reason : toOutboundError(error, target)
     }
   }
 }
 
 /** For messages. */
-function nameOf({ url }: SendableRequest, first: SendableRequest): string {
+function requestLabel({ url }: SendableRequest, first: SendableRequest): string {
   return url === first.url ? showTarget(url) : `${showTarget(url)} (redirected from ${showTarget(first.url)})`
 }
 
-/** Makes of what Node's client throws an error that the guest's author understands; ours stay as they are. */
-function toFailure(error: unknown, { url, name }: Target): unknown {
-  const code = isNativeError(error) ? (error as NodeJS.ErrnoException).code : undefined
-  if (code === undefined || code.startsWith('WASM_SERVE_')) return error
+/** Translates errors of Node's client for the author of the guest. Errors of wasm-serve pass unchanged. */
+function toOutboundError(error: unknown, { url, name }: Target): unknown {
+  const code = isNativeError(error) && 'code' in error ? error.code : undefined
+  if (typeof code !== 'string' || code.startsWith('WASM_SERVE_')) return error
   return new OutboundFailedError(name, whyFailed(code, url), { cause: error })
 }
 
@@ -199,12 +199,12 @@ function whyFailed(code: string, { protocol, host, hostname }: URL): string {
  * @returns undefined if the response is no redirect.
  * @throws {@link OutboundFailedError} if it leads to no URL.
  */
-export function redirected(
+export function redirectedRequest(
   request: SendableRequest,
   { status, headers }: OutboundResponse,
 ): SendableRequest | undefined {
   const { location } = headers
-  if (!REDIRECTS.has(status) || location === undefined) return undefined
+  if (!REDIRECT_STATUSES.has(status) || location === undefined) return undefined
   if (!URL.canParse(location, request.url))
     throw new OutboundFailedError(showTarget(request.url), 'it is redirected to what is no URL')
 
@@ -216,9 +216,9 @@ export function redirected(
   return { url, method: 'GET', headers: new Map(ofGet), body: undefined }
 }
 
-const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
-/** Those that describe a body. */
+/** Headers that describe a body. */
 const BODY_HEADERS: ReadonlySet<string> = new Set([
   'content-encoding',
   'content-language',
@@ -226,7 +226,7 @@ const BODY_HEADERS: ReadonlySet<string> = new Set([
   'content-type',
 ])
 
-/** What another origin may know: which answer is wanted, what the body is, and which trace the request belongs to. */
+/** Headers that are sent to another origin: they describe the wanted answer, the body or the trace, and hold no credentials. */
 const HARMLESS_HEADERS: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',

@@ -1,18 +1,18 @@
 import { lookup as resolve } from 'node:dns/promises'
-import { type BlockList, isIP, type LookupFunction } from 'node:net'
+import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { OutboundRefusedError } from '../../errors/errors.ts'
 import type { Reach } from '../../plugin/source/allowed-hosts.ts'
-import { LOOPBACK, whyNotPublic } from './address.ts'
 
 /** Finds the addresses of a name. */
 export type Resolve = (name: string) => Promise<readonly string[]>
 
-/** Asks as every other program of this machine does, `/etc/hosts` included. */
+/** Uses the resolver of the system, `/etc/hosts` included. */
 export const resolveBySystem: Resolve = async (name) =>
   (await resolve(name, { all: true })).map(({ address }) => address)
 
-/** What a check of a target asks of this machine. */
-export interface Surroundings {
+/** The information about this machine that a check of a target needs. */
+export interface NetworkView {
   readonly resolve: Resolve
   /** Addresses of this machine at present. */
   readonly own: () => BlockList
@@ -27,7 +27,7 @@ export interface Target {
   readonly host: string
   /** Gives Node.js the addresses that were checked, so that it connects to one of those and to no other. */
   readonly lookup: LookupFunction
-  /** Looks at a connection before anything is sent: what is wrong with where it leads; undefined if nothing is. */
+  /** Checks a connection before anything is sent. @returns the reason why its peer is refused, or undefined. */
   problemWithPeer(local: string | undefined, remote: string | undefined): Error | undefined
 }
 
@@ -44,7 +44,7 @@ export function checkTarget(
   from: URL,
   name: string,
   reachOf: (url: URL) => Reach,
-  { resolve, own }: Surroundings,
+  { resolve, own }: NetworkView,
 ): Target {
   const url = plainUrl(from)
   const refuse = (reason: string) => new OutboundRefusedError(name, reason)
@@ -58,7 +58,7 @@ export function checkTarget(
 
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const refusalOf = (address: string): Error | undefined => {
-    const kind = reach === 'public' ? whyNotPublic(address, own()) : undefined
+    const kind = reach === 'public' ? problemWithAddress(address, own()) : undefined
     if (kind === undefined) return undefined
     const what = address === host ? `${host} is ${kind}` : `${host} resolves to ${address}, ${kind}`
     return refuse(`${what}: only --allow-host ${url.host}, which has no "*", opens it`)
@@ -74,7 +74,7 @@ export function checkTarget(
       // A route may make addresses this machine's that no interface has, as load balancers do. Linux then connects from
       // that address; with IPv6, where no interface has a global one, from ::1.
       if (reach !== 'public' || local === undefined || remote === undefined) return undefined
-      if (local !== remote && whyNotPublic(local) !== LOOPBACK) return undefined
+      if (local !== remote && problemWithAddress(local) !== LOOPBACK) return undefined
       return refuse(
         `${remote} is an address of this machine: only --allow-host ${url.host}, which has no "*", opens it`,
       )
@@ -103,7 +103,7 @@ function checkedLookup(resolve: Resolve, refusalOf: (address: string) => Error |
   }
 }
 
-/** A dot at the end changes nothing of what a name means, but servers and certificates do not know it. */
+/** Removes the dot at the end of a name: it means the same, but servers and certificates do not match it. */
 function plainUrl(from: URL): URL {
   const url = new URL(from)
   url.hash = ''
@@ -114,4 +114,118 @@ function plainUrl(from: URL): URL {
 /** A URL for messages: without credentials and query, which may be secret, and not too long. */
 export function showTarget({ protocol, host, pathname }: URL): string {
   return `${protocol}//${host}${pathname}`.slice(0, 256)
+}
+
+/**
+ * Why an address is no public one.
+ *
+ * @param address - As a resolver gives it or a URL has it, without brackets; a zone (`%eth0`) may follow.
+ * @param own - Addresses of this machine, as {@link addressList} makes them. Default: none.
+ * @returns the kind of address, such as "a private address"; undefined if it is public.
+ * @see {@link https://www.iana.org/assignments/iana-ipv4-special-registry}
+ * @see {@link https://www.iana.org/assignments/iana-ipv6-special-registry}
+ */
+export function problemWithAddress(address: string, own?: BlockList): string | undefined {
+  const [plain = ''] = address.split('%')
+  const family = FAMILIES[isIP(plain)]
+  if (family === undefined) return 'no address'
+  const kind = SPECIAL_RANGES.find(({ ranges }) => ranges.check(plain, family))?.kind
+  if (kind !== undefined) return kind
+  if (family === 'ipv6' && !PUBLIC_IPV6.check(plain, family)) return 'a reserved address'
+  return own?.check(plain, family) ? 'an address of this machine' : undefined
+}
+
+/** Single addresses; those of IPv4 also as IPv6 has them, mapped and behind NAT64. Invalid addresses are left out. */
+export function addressList(addresses: readonly string[]): BlockList {
+  const plain = addresses.map((address) => address.split('%')[0] ?? '')
+  return blockList(
+    plain.filter((address) => isIP(address) === 4).map((address) => `${address}/32`),
+    plain.filter((address) => isIP(address) === 6).map((address) => `${address}/128`),
+  )
+}
+
+/** By what `isIP` says. */
+const FAMILIES: Readonly<Record<number, 'ipv4' | 'ipv6'>> = { 4: 'ipv4', 6: 'ipv6' }
+
+/** What {@link problemWithAddress} says of this machine's own interface. */
+const LOOPBACK = 'a loopback address'
+
+const SPECIAL_RANGES = [
+  specialRange('an unspecified address', ['0.0.0.0/8'], ['::/128']),
+  specialRange(LOOPBACK, ['127.0.0.0/8'], ['::1/128']),
+  specialRange('a link-local address', ['169.254.0.0/16'], ['fe80::/10']),
+  specialRange(
+    'a private address',
+    ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'],
+    ['fc00::/7', 'fec0::/10'],
+  ),
+  specialRange('an address of a shared (carrier) network', ['100.64.0.0/10'], []),
+  // Metadata of other clouds is at link-local, private or shared addresses. Azure's wire server is at a public one, and
+  // hands machines their certificates and extensions: https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+  specialRange('an address of a cloud for its own machines', ['168.63.129.16/32'], []),
+  specialRange('a multicast address', ['224.0.0.0/4'], ['ff00::/8']),
+  specialRange(
+    'an address for documentation or benchmarks',
+    ['192.0.2.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
+    ['2001:db8::/32', '3fff::/20'],
+  ),
+  // What a relay makes of a 6to4 or Teredo address is an IPv4 address of the asker's choice. Nobody needs them now.
+  specialRange(
+    'an address that is reserved, or leads through a relay',
+    ['192.0.0.0/24', '192.88.99.0/24', '240.0.0.0/4'],
+    ['2001::/23', '2002::/16'],
+  ),
+]
+
+/** Global unicast; IPv4 written as IPv6; IPv4 behind NAT64, which is how some networks reach all of it. */
+const PUBLIC_IPV6 = blockList([], ['2000::/3', '::ffff:0:0/96', '64:ff9b::/96'])
+
+function specialRange(kind: string, ipv4: readonly string[], ipv6: readonly string[]) {
+  return { kind, ranges: blockList(ipv4, ipv6) }
+}
+
+/** A `BlockList` finds an IPv4 range in IPv4-mapped addresses by itself, but not behind NAT64. */
+function blockList(ipv4: readonly string[], ipv6: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const range of ipv4) {
+    const [network = '', bits = ''] = range.split('/')
+    list.addSubnet(network, Number(bits), 'ipv4')
+    list.addSubnet(`64:ff9b::${network}`, 96 + Number(bits), 'ipv6')
+  }
+  for (const range of ipv6) {
+    const [network = '', bits = ''] = range.split('/')
+    list.addSubnet(network, Number(bits), 'ipv6')
+  }
+  return list
+}
+
+/** How long the addresses of the interfaces are remembered, in ms: to list them takes tens of microseconds. */
+const INTERFACES_CACHE_MS = 1_000
+
+/**
+ * The addresses of this machine, public ones too: what listens on all interfaces is reached by each of them.
+ *
+ * @param list - Default: those of all network interfaces. An address that a router or a cloud translates to one of these
+ * (NAT) is not among them.
+ * @param now - In ms.
+ * @returns a function that gives those of the present, or of a second ago.
+ */
+export function ownAddresses(
+  list: () => readonly string[] = interfaceAddresses,
+  now: () => number = () => performance.now(),
+): () => BlockList {
+  let known: BlockList | undefined
+  let at = 0
+  return () => {
+    const time = now()
+    if (!known || time - at >= INTERFACES_CACHE_MS) {
+      known = addressList(list())
+      at = time
+    }
+    return known
+  }
+}
+
+function interfaceAddresses(): string[] {
+  return Object.values(networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address))
 }

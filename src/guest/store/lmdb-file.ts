@@ -12,7 +12,7 @@ import { arch, endianness } from 'node:os'
  * than its header says, which is right if only free pages are missing.
  * @param databases - Names that the file may have; another one belongs to another program.
  * @returns undefined if nothing is wrong, or the file is empty: LMDB begins a new one then.
- * @throws what the system says if the file cannot be read.
+ * @throws the error of the system if the file cannot be read.
  */
 export function problemWithLmdbFile(
   path: string,
@@ -23,26 +23,26 @@ export function problemWithLmdbFile(
   try {
     const { size } = fstatSync(file)
     // On 32 bits all offsets are others. LMDB has no more than this there.
-    if (size === 0 || NARROW.has(arch())) return undefined
+    if (size === 0 || ARCHITECTURES_32_BIT.has(arch())) return undefined
     return problemWithHeader(file) ?? problemWithTrees(file, mostPages, databases)
   } finally {
     closeSync(file)
   }
 }
 
-const NARROW: ReadonlySet<string> = new Set(['arm', 'ia32', 'mips', 'mipsel'])
+const ARCHITECTURES_32_BIT: ReadonlySet<string> = new Set(['arm', 'ia32', 'mips', 'mipsel'])
 
 /** The file has the byte order of the machine that wrote it. */
 const IS_LITTLE = endianness() === 'LE'
 
-const MAGIC = 0xbeef_c0de
-const VERSION = 2
+const LMDB_MAGIC = 0xbeef_c0de
+const DATA_VERSION = 2
 const ENCRYPTED = 0x2000
 
 /** Bytes in front of each page's own. */
-const HEADER = 24
+const PAGE_HEADER_BYTES = 24
 /** Bytes of a page with `MDB_meta` that are read. */
-const META = 168
+const META_BYTES = 168
 
 const IS_BRANCH = 1
 const IS_LEAF = 2
@@ -50,22 +50,22 @@ const IS_OVERFLOW = 4
 const IS_META = 8
 
 /** Flags of entries. */
-const IS_ELSEWHERE = 1
+const IS_BIG_DATA = 1
 const IS_DATABASE = 2
 
 /** `MDB_db`, as the value of an entry. */
-const DATABASE = 48
+const DATABASE_RECORD_BYTES = 48
 /** `MDB_ovpage`. */
-const ELSEWHERE = 24
+const OVERFLOW_REFERENCE_BYTES = 24
 
 /** The root of an empty tree. */
 const NO_PAGE = 0xffff_ffff_ffff_ffffn
 
 /** LMDB's own limit. */
-const MOST_DEPTH = 32
+const MAX_TREE_DEPTH = 32
 
 /** How often trees are looked at again that another process has changed meanwhile. */
-const TRIES = 10
+const MAX_TRIES = 10
 
 interface Meta {
   readonly transaction: bigint
@@ -73,50 +73,50 @@ interface Meta {
   readonly pages: number
   /** Bytes that the file was mapped with when this was written: for all of its pages at least. */
   readonly mapSize: bigint
-  readonly free: Tree
-  readonly main: Tree
+  readonly free: PageTree
+  readonly main: PageTree
 }
 
-interface Tree {
+interface PageTree {
   readonly name: string
   readonly root: bigint
   readonly entries: bigint
 }
 
 function problemWithHeader(file: number): string | undefined {
-  const first = read(file, 0, META)
+  const first = readAt(file, 0, META_BYTES)
   if (!first) return 'it is shorter than the header of an LMDB database'
   const version = u32(first, 28)
-  if (u32(first, 24) !== MAGIC || (u16(first, 18) & IS_META) === 0) {
-    return u32(first, 16) === MAGIC
-      ? `its LMDB data version is ${u32(first, 20)}, and only ${VERSION} can be read: export it with the program that made it`
+  if (u32(first, 24) !== LMDB_MAGIC || (u16(first, 18) & IS_META) === 0) {
+    return u32(first, 16) === LMDB_MAGIC
+      ? `its LMDB data version is ${u32(first, 20)}, and only ${DATA_VERSION} can be read: export it with the program that made it`
       : 'it is not an LMDB database, or its header is damaged'
   }
-  if ((version & 0xffff) !== VERSION) {
-    return `its LMDB data version is ${version & 0xffff}, and only ${VERSION} can be read`
+  if ((version & 0xffff) !== DATA_VERSION) {
+    return `its LMDB data version is ${version & 0xffff}, and only ${DATA_VERSION} can be read`
   }
   const pageSize = u32(first, 48)
   if (pageSize < 256 || pageSize > 65_536 || (pageSize & (pageSize - 1)) !== 0) {
     return `its header is damaged: a page size of ${pageSize} bytes`
   }
   if ((u16(first, 52) & ENCRYPTED) !== 0) return 'it is encrypted'
-  const second = read(file, pageSize, META)
+  const second = readAt(file, pageSize, META_BYTES)
   if (!second) return 'it is truncated: its second header is missing'
   const isWhole =
     u64(first, 0) === 0n &&
     u64(second, 0) === 1n &&
     (u16(second, 18) & IS_META) !== 0 &&
-    u32(second, 24) === MAGIC &&
-    (u32(second, 28) & 0xffff) === VERSION &&
+    u32(second, 24) === LMDB_MAGIC &&
+    (u32(second, 28) & 0xffff) === DATA_VERSION &&
     u32(second, 48) === pageSize
   return isWhole ? undefined : 'its second header is damaged'
 }
 
 /** The state after the latest transaction. */
 function readMeta(file: number): Meta {
-  const first = read(file, 0, META) ?? Buffer.alloc(META)
+  const first = readAt(file, 0, META_BYTES) ?? Buffer.alloc(META_BYTES)
   const pageSize = u32(first, 48)
-  const second = read(file, pageSize, META) ?? first
+  const second = readAt(file, pageSize, META_BYTES) ?? first
   const latest = u64(second, 152) > u64(first, 152) ? second : first
   return {
     transaction: u64(latest, 152),
@@ -130,23 +130,23 @@ function readMeta(file: number): Meta {
 
 /** Pages are used again only after another transaction: a problem counts if there was none meanwhile. */
 function problemWithTrees(file: number, mostPages: number, databases: readonly string[]): string | undefined {
-  for (let tries = 0; tries < TRIES; tries++) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const meta = readMeta(file)
-    const problem = new Walk(file, meta, databases).problem(mostPages)
+    const problem = new TreeWalk(file, meta, databases).problem(mostPages)
     if (!problem || readMeta(file).transaction === meta.transaction) return problem
   }
   // Its writers have it mapped, and it did not end them.
   return undefined
 }
 
-interface Place {
+interface PageReference {
   readonly page: bigint
   readonly depth: number
-  readonly tree: Tree
+  readonly tree: PageTree
 }
 
 /** Looks at the trees from their roots down, all of one depth before the next. */
-class Walk {
+class TreeWalk {
   readonly #file: number
   readonly #meta: Meta
   readonly #databases: readonly string[]
@@ -156,8 +156,8 @@ class Walk {
   readonly #seen: Uint8Array
   #reads = 0
   /** Entries found, for trees that were seen wholly. */
-  readonly #found = new Map<Tree, bigint>()
-  readonly #due: Place[] = []
+  readonly #found = new Map<PageTree, bigint>()
+  readonly #due: PageReference[] = []
 
   constructor(file: number, meta: Meta, databases: readonly string[]) {
     this.#file = file
@@ -191,17 +191,18 @@ class Walk {
     return undefined
   }
 
-  #add(tree: Tree, page: bigint, depth: number): string | undefined {
+  #add(tree: PageTree, page: bigint, depth: number): string | undefined {
     if (depth === 1) this.#found.set(tree, 0n)
     if (depth === 1 && page === NO_PAGE) return undefined
-    if (depth > MOST_DEPTH) return `it is damaged: the tree ${tree.name} is deeper than ${MOST_DEPTH} pages`
+    if (depth > MAX_TREE_DEPTH)
+      return `it is damaged: the tree ${tree.name} is deeper than ${MAX_TREE_DEPTH} pages`
     const problem = this.#claim(page, 1n, tree)
     if (!problem) this.#due.push({ page, depth, tree })
     return problem
   }
 
   /** Some pages in a row, which nothing else may have. */
-  #claim(page: bigint, count: bigint, { name }: Tree): string | undefined {
+  #claim(page: bigint, count: bigint, { name }: PageTree): string | undefined {
     const end = page + count
     if (page < 2n || count < 1n || end > BigInt(this.#meta.pages)) {
       return `it is damaged: the tree ${name} names page ${page}, of ${this.#meta.pages}`
@@ -218,7 +219,7 @@ class Walk {
     return undefined
   }
 
-  #problemAt({ page: number, depth, tree }: Place): string | undefined {
+  #problemAt({ page: number, depth, tree }: PageReference): string | undefined {
     const { pageSize } = this.#meta
     const page = this.#read(number, pageSize)
     const damaged = `it is damaged: page ${number} of the tree ${tree.name}`
@@ -226,10 +227,11 @@ class Walk {
     const kind = u16(page, 18) & (IS_BRANCH | IS_LEAF | IS_OVERFLOW | IS_META)
     if (kind !== IS_BRANCH && kind !== IS_LEAF) return `${damaged} is of no kind that could be there`
     const [lower, upper] = [u16(page, 20), u16(page, 22)]
-    if (lower % 2 !== 0 || lower > upper || upper > pageSize - HEADER) return `${damaged} has no bounds`
+    if (lower % 2 !== 0 || lower > upper || upper > pageSize - PAGE_HEADER_BYTES)
+      return `${damaged} has no bounds`
     for (let slot = 0; slot < lower; slot += 2) {
-      const offset = u16(page, HEADER + slot)
-      const at = HEADER + offset
+      const offset = u16(page, PAGE_HEADER_BYTES + slot)
+      const at = PAGE_HEADER_BYTES + offset
       if (offset < upper || at + 8 > pageSize || at + 8 + u16(page, at + 6) > pageSize) {
         return `${damaged} has entry ${slot / 2} beyond its end`
       }
@@ -243,17 +245,17 @@ class Walk {
     return undefined
   }
 
-  #problemWithEntry(page: Buffer, at: number, tree: Tree, damaged: string): string | undefined {
+  #problemWithEntry(page: Buffer, at: number, tree: PageTree, damaged: string): string | undefined {
     const [size, flags, keySize] = [u32(page, at), u16(page, at + 4), u16(page, at + 6)]
     const value = at + 8 + keySize
-    const sizeHere = (flags & IS_ELSEWHERE) !== 0 ? ELSEWHERE : size
+    const sizeHere = (flags & IS_BIG_DATA) !== 0 ? OVERFLOW_REFERENCE_BYTES : size
     if (value + sizeHere > page.length) return `${damaged} has a value beyond its end`
     if (tree !== this.#meta.main) {
-      if ((flags & ~IS_ELSEWHERE) !== 0) return `${damaged} has an entry of no kind that could be there`
-      return flags === IS_ELSEWHERE ? this.#problemElsewhere(page, value, size, tree) : undefined
+      if ((flags & ~IS_BIG_DATA) !== 0) return `${damaged} has an entry of no kind that could be there`
+      return flags === IS_BIG_DATA ? this.#problemElsewhere(page, value, size, tree) : undefined
     }
     const name = page.toString('utf8', at + 8, value).replace(/\0$/, '')
-    if (flags !== IS_DATABASE || size !== DATABASE || !this.#databases.includes(name)) {
+    if (flags !== IS_DATABASE || size !== DATABASE_RECORD_BYTES || !this.#databases.includes(name)) {
       return 'it is the database of another program'
     }
     return this.#add(
@@ -264,29 +266,29 @@ class Walk {
   }
 
   /** A value that has pages of its own. */
-  #problemElsewhere(page: Buffer, at: number, size: number, tree: Tree): string | undefined {
+  #problemElsewhere(page: Buffer, at: number, size: number, tree: PageTree): string | undefined {
     const { pageSize } = this.#meta
     const [number, count] = [u64(page, at), u64(page, at + 16)]
     const problem = this.#claim(number, count, tree)
     if (problem) return problem
-    const header = this.#read(number, HEADER)
+    const header = this.#read(number, PAGE_HEADER_BYTES)
     const isRight =
       header !== undefined &&
       u64(header, 0) === number &&
       (u16(header, 18) & IS_OVERFLOW) !== 0 &&
       BigInt(u32(header, 20)) === count &&
-      HEADER + size <= Number(count) * pageSize
+      PAGE_HEADER_BYTES + size <= Number(count) * pageSize
     return isRight ? undefined : `it is damaged: page ${number} of the tree ${tree.name} is another one`
   }
 
   #read(page: bigint, length: number): Buffer | undefined {
     this.#reads++
-    return read(this.#file, Number(page) * this.#meta.pageSize, length)
+    return readAt(this.#file, Number(page) * this.#meta.pageSize, length)
   }
 }
 
 /** @returns undefined if the file ends before. */
-function read(file: number, at: number, length: number): Buffer | undefined {
+function readAt(file: number, at: number, length: number): Buffer | undefined {
   const bytes = Buffer.alloc(length)
   return readSync(file, bytes, 0, length, at) === length ? bytes : undefined
 }

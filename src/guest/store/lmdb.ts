@@ -18,18 +18,22 @@ import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../../errors/errors.ts'
 import { makeFolder } from '../../platform/make-folder.ts'
 import { loadPackage } from '../../platform/optional-package.ts'
+import { problemWithLmdbFile } from './lmdb-file.ts'
 import {
   checkKey,
   checkList,
   checkTtl,
   checkValue,
+  decodeNamespace,
   KEY_MAX,
+  type KeyPage,
   keySpace,
-  namespaceOf,
+  type SetOptions,
+  type Store,
+  type StoreEntry,
+  type StoreFault,
   VALUE_MAX,
-} from './keys.ts'
-import { problemWithLmdbFile } from './lmdb-file.ts'
-import type { KeyPage, SetOptions, Store, StoreEntry, StoreFault } from './store.ts'
+} from './store.ts'
 
 export interface LmdbStoreSettings {
   /** A folder; made if it is not there. On a disk of this machine: LMDB locks do not work across a network. */
@@ -47,7 +51,7 @@ export interface LmdbStoreSettings {
  * `kill -9` and, if the disk keeps its word, a power cut. Writes of a moment are one transaction, and so one flush.
  *
  * @throws {@link PackageMissingError}
- * @throws {@link StoreInvalidError} if the folder cannot be had, or what is in it is damaged or another program's.
+ * @throws {@link StoreInvalidError} if the folder cannot be used, or its files are damaged or belong to another program.
  * @throws {@link StoreFullError} if the disk has no room for a new store.
  */
 export async function openLmdbStore({
@@ -62,13 +66,13 @@ export async function openLmdbStore({
     if (mustExist && !statOf(join(folder, DATA))?.size) throw new Error(`there is no ${join(folder, DATA)}`)
     makeFolder(resolve(folder))
     // The package ends the process with a signal if LMDB does not open, whatever the reason.
-    await checkFolder(folder, isReadWholly ? Number.POSITIVE_INFINITY : PAGES_AT_START)
+    await checkLmdbFolder(folder, isReadWholly ? Number.POSITIVE_INFINITY : PAGES_AT_START)
     reserve(folder)
     const environment = open<Buffer, Buffer>({
       path: folder,
       noSubdir: false, // or a folder with a dot in its name would be a file
       overlappingSync: false, // or a write would be acknowledged before it is flushed
-      eventTurnBatching: false, // it makes promises of its own, and when a transaction fails nobody handles those
+      eventTurnBatching: false, // it makes promises that are not handled when a transaction fails
     })
     return new LmdbStore(name, environment, now)
   } catch (error) {
@@ -87,15 +91,15 @@ const [DATA, LOCK] = ['data.mdb', 'lock.mdb']
 const PAGES_AT_START = 1_000
 
 /** After this, a file that another process was just making is whole. */
-const AGAIN_MS = 100
+const RECHECK_MS = 100
 
 /**
  * Looks at the files of a folder, as LMDB does not.
  *
  * @param mostPages - See {@link problemWithLmdbFile}.
- * @throws Error that says what is wrong.
+ * @throws Error with the reason.
  */
-async function checkFolder(folder: string, mostPages: number): Promise<void> {
+async function checkLmdbFolder(folder: string, mostPages: number): Promise<void> {
   const [data, lock] = [join(folder, DATA), join(folder, LOCK)]
   const find = () => {
     for (const path of [data, lock]) {
@@ -108,7 +112,7 @@ async function checkFolder(folder: string, mostPages: number): Promise<void> {
     return problem && `${data}: ${problem}`
   }
   if (find() === undefined) return
-  await setTimeout(AGAIN_MS)
+  await setTimeout(RECHECK_MS)
   const problem = find()
   if (problem !== undefined) throw new Error(problem)
 }
@@ -123,7 +127,7 @@ const LOCK_BYTES = 8_272
  * Sees to it that the disk has room for a new store, and for its locks, which LMDB writes into memory: where a disk is
  * full that ends the process. So their file is made here, with its bytes on the disk.
  *
- * @throws what the system says.
+ * @throws the error of the system.
  */
 function reserve(folder: string): void {
   const lock = join(folder, LOCK)
@@ -178,14 +182,14 @@ const NO_ROOM: ReadonlySet<number> = new Set(
 )
 
 /** Expiries that each write looks at: more than it can add. */
-const SWEEP = 4
+const SWEPT_PER_WRITE = 4
 
 /** Bytes of an expiry, in front of a value and of a key of `#expiries`: milliseconds; 0: never. */
 const TIME_BYTES = 8
 
 type ConditionalPut = (key: Buffer, value: Buffer, options: PutOptions) => Promise<boolean>
 
-interface Entry {
+interface LmdbEntry {
   readonly value: Uint8Array
   readonly version: number
   readonly isLive: boolean
@@ -220,23 +224,23 @@ class LmdbStore implements Store {
   }
 
   get(namespace: string, key: string): Uint8Array | undefined {
-    const entry = this.#read(place(namespace, key))
+    const entry = this.#read(lmdbKey(namespace, key))
     return entry?.isLive ? entry.value : undefined
   }
 
   async set(namespace: string, key: string, value: Uint8Array, options: SetOptions = {}): Promise<void> {
-    const at = place(namespace, key)
+    const at = lmdbKey(namespace, key)
     const stored = this.#encode(value, options)
     await this.#write(at, stored, () => this.#values.put(at, stored, newVersion()))
   }
 
   async delete(namespace: string, key: string): Promise<boolean> {
-    const at = place(namespace, key)
+    const at = lmdbKey(namespace, key)
     for (;;) {
       const entry = this.#read(at)
       if (!entry?.isLive) return false
       if (await this.#commit([this.#values.remove(at, entry.version)])) return true
-      this.#environment.resetReadTxn() // somebody wrote it meanwhile: look again
+      this.#environment.resetReadTxn() // another writer was faster: read it again
     }
   }
 
@@ -263,7 +267,7 @@ class LmdbStore implements Store {
     value: Uint8Array,
     options: SetOptions = {},
   ): Promise<boolean> {
-    const at = place(namespace, key)
+    const at = lmdbKey(namespace, key)
     const stored = this.#encode(value, options)
     for (;;) {
       const entry = this.#read(at)
@@ -273,7 +277,7 @@ class LmdbStore implements Store {
       const condition = entry ? { ifVersion: entry.version } : { noOverwrite: true }
       const put = () => this.#putIf(at, stored, { version: newVersion(), ...condition })
       if (await this.#write(at, stored, put)) return true
-      this.#environment.resetReadTxn() // somebody wrote it meanwhile: look again
+      this.#environment.resetReadTxn() // another writer was faster: read it again
     }
   }
 
@@ -282,12 +286,12 @@ class LmdbStore implements Store {
     const transaction = this.#environment.useReadTransaction()
     try {
       for (const { key: at, value: stored } of this.#values.getRange({ start: Buffer.of(0), transaction })) {
-        const entry = entryOf(at, stored)
+        const entry = readLmdbEntry(at, stored)
         if (!('fault' in entry)) {
           if (!this.#isLive(stored)) continue
           const expiry = Buffer.concat([stored.subarray(0, TIME_BYTES), at])
           if (entry.expiresAt !== undefined && !this.#expiries.get(expiry, { transaction })) {
-            yield { fault: `${shown(at)} is not among what expires, and would stay on the disk` }
+            yield { fault: `${shownKey(at)} is not among what expires, and would stay on the disk` }
           }
         }
         yield entry
@@ -319,10 +323,10 @@ class LmdbStore implements Store {
     let written = 0
     for (const { namespace, key, value, expiresAt = 0 } of entries) {
       if (expiresAt > 0 && expiresAt <= this.#now()) continue
-      const at = place(namespace, key)
+      const at = lmdbKey(namespace, key)
       checkValue(value)
       this.#values.putSync(at, Buffer.concat([timeBytes(expiresAt), value]), newVersion())
-      if (expiresAt > 0) this.#expiries.putSync(Buffer.concat([timeBytes(expiresAt), at]), NOTHING)
+      if (expiresAt > 0) this.#expiries.putSync(Buffer.concat([timeBytes(expiresAt), at]), NO_BYTES)
       written++
     }
     return written
@@ -334,7 +338,7 @@ class LmdbStore implements Store {
     await this.#environment.close()
   }
 
-  #read(at: Buffer): Entry | undefined {
+  #read(at: Buffer): LmdbEntry | undefined {
     this.#checkOpen()
     const entry = this.#values.getEntry(at)
     if (!entry) return undefined
@@ -363,13 +367,13 @@ class LmdbStore implements Store {
     this.#checkOpen()
     const time = stored.subarray(0, TIME_BYTES)
     const swept = this.#sweep()
-    const expiry = time.readDoubleBE() > 0 ? [this.#expiries.put(Buffer.concat([time, at]), NOTHING)] : []
+    const expiry = time.readDoubleBE() > 0 ? [this.#expiries.put(Buffer.concat([time, at]), NO_BYTES)] : []
     return this.#commit([...swept, ...expiry, put()])
   }
 
-  /** Removes some of what has expired. */
+  /** Removes some expired entries. */
   #sweep(): Promise<boolean>[] {
-    const due = [...this.#expiries.getKeys({ end: timeBytes(this.#now()), limit: SWEEP })]
+    const due = [...this.#expiries.getKeys({ end: timeBytes(this.#now()), limit: SWEPT_PER_WRITE })]
     return due.flatMap((expiry) => {
       const at = expiry.subarray(TIME_BYTES)
       const entry = this.#read(at)
@@ -400,33 +404,34 @@ class LmdbStore implements Store {
   }
 }
 
-const NOTHING = Buffer.alloc(0)
+const NO_BYTES = Buffer.alloc(0)
 
 /** ENOSPC, EFBIG, EDQUOT, LMDB's MDB_MAP_FULL; and EIO, which LMDB makes of a write that the disk took half of. */
 const FULL: ReadonlySet<unknown> = new Set([28, 27, 122, -30_792, 5])
 
-function place(namespace: string, key: string): Buffer {
+function lmdbKey(namespace: string, key: string): Buffer {
   checkKey(key)
   return Buffer.from(keySpace(namespace) + key)
 }
 
-/** What is at a key, or why that cannot be. */
-function entryOf(at: Buffer, stored: Buffer): StoreEntry | StoreFault {
+/** Decodes a stored entry. */
+function readLmdbEntry(at: Buffer, stored: Buffer): StoreEntry | StoreFault {
   const colon = at.indexOf(':')
-  const namespace = colon < 0 ? undefined : namespaceOf(at.toString('latin1', 0, colon))
+  const namespace = colon < 0 ? undefined : decodeNamespace(at.toString('latin1', 0, colon))
   const key = at.subarray(colon + 1)
-  if (namespace === undefined) return { fault: `${shown(at)} has no namespace` }
-  if (!isUtf8(key) || key.length === 0 || key.length > KEY_MAX) return { fault: `${shown(at)} has no key` }
-  if (stored.length < TIME_BYTES) return { fault: `${shown(at)} has no time` }
+  if (namespace === undefined) return { fault: `${shownKey(at)} has no namespace` }
+  if (!isUtf8(key) || key.length === 0 || key.length > KEY_MAX) return { fault: `${shownKey(at)} has no key` }
+  if (stored.length < TIME_BYTES) return { fault: `${shownKey(at)} has no time` }
   const expiresAt = stored.readDoubleBE()
-  if (!Number.isSafeInteger(expiresAt) || expiresAt < 0) return { fault: `${shown(at)} expires at no time` }
+  if (!Number.isSafeInteger(expiresAt) || expiresAt < 0)
+    return { fault: `${shownKey(at)} expires at no time` }
   const value = new Uint8Array(stored.subarray(TIME_BYTES))
-  if (value.length > VALUE_MAX) return { fault: `${shown(at)} has more than ${VALUE_MAX} bytes` }
+  if (value.length > VALUE_MAX) return { fault: `${shownKey(at)} has more than ${VALUE_MAX} bytes` }
   return { namespace, key: key.toString(), value, ...(expiresAt > 0 && { expiresAt }) }
 }
 
 /** Whatever the bytes are. */
-function shown(at: Buffer): string {
+function shownKey(at: Buffer): string {
   return JSON.stringify(at.toString())
 }
 

@@ -1,15 +1,25 @@
 import { StoreFullError } from '../../errors/errors.ts'
-import { checkKey, checkList, checkTtl, checkValue, keySpace, namespaceOf } from './keys.ts'
-import type { KeyPage, SetOptions, Store, StoreEntry } from './store.ts'
+import {
+  checkKey,
+  checkList,
+  checkTtl,
+  checkValue,
+  decodeNamespace,
+  type KeyPage,
+  keySpace,
+  type SetOptions,
+  type Store,
+  type StoreEntry,
+} from './store.ts'
 
 export interface MemoryStoreSettings {
-  /** Most bytes that it holds: keys, values, and 400 an entry for what V8 needs. */
+  /** Maximum bytes of keys and values, plus 400 bytes an entry for V8. */
   readonly maxBytes: number
   /** Milliseconds since some beginning. Default: the wall clock. */
   readonly now?: () => number
 }
 
-/** A store of this process: what is in it is gone when the process ends. It answers at once, and has no timers. */
+/** A store in the memory of this process, lost when the process ends. Operations are synchronous; there are no timers. */
 export function openMemoryStore(settings: MemoryStoreSettings): Store {
   return new MemoryStore(settings)
 }
@@ -17,10 +27,10 @@ export function openMemoryStore(settings: MemoryStoreSettings): Store {
 /** Bytes of an entry beside key and value: measured with 200,000 entries that expire. */
 const ENTRY_COST = 400
 
-/** What is removed of that which has expired, with each write: more than a write can add. */
-const SWEEP = 100
+/** Maximum number of expired entries that each write removes: more than a write can add. */
+const SWEPT_PER_WRITE = 100
 
-interface Entry {
+interface MemoryEntry {
   readonly value: Uint8Array
   /** Infinity: never. */
   readonly expiresAt: number
@@ -34,7 +44,7 @@ class MemoryStore implements Store {
   #bytes = 0
 
   /** By key with namespace, its UTF-8 as characters: these compare as the bytes do. */
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, MemoryEntry>()
   readonly #order = new SortedKeys()
   /** Of those that expire: the time, then the key. */
   readonly #expiries = new SortedKeys()
@@ -45,20 +55,20 @@ class MemoryStore implements Store {
   }
 
   get(namespace: string, key: string): Uint8Array | undefined {
-    const entry = this.#live(place(namespace, key))
+    const entry = this.#live(memoryKey(namespace, key))
     return entry && new Uint8Array(entry.value)
   }
 
   set(namespace: string, key: string, value: Uint8Array, options: SetOptions = {}): void {
-    const at = place(namespace, key)
+    const at = memoryKey(namespace, key)
     checkValue(value)
     checkTtl(options.ttlMs)
-    this.#sweep(SWEEP)
+    this.#sweep(SWEPT_PER_WRITE)
     this.#put(at, value, options)
   }
 
   delete(namespace: string, key: string): boolean {
-    const at = place(namespace, key)
+    const at = memoryKey(namespace, key)
     const isThere = this.#live(at) !== undefined
     this.#remove(at)
     return isThere
@@ -86,10 +96,10 @@ class MemoryStore implements Store {
     value: Uint8Array,
     options: SetOptions = {},
   ): boolean {
-    const at = place(namespace, key)
+    const at = memoryKey(namespace, key)
     checkValue(value)
     checkTtl(options.ttlMs)
-    this.#sweep(SWEEP)
+    this.#sweep(SWEPT_PER_WRITE)
     const found = this.#live(at)?.value
     const isExpected = found && expected ? Buffer.compare(found, expected) === 0 : found === expected
     if (isExpected) this.#put(at, value, options)
@@ -101,7 +111,7 @@ class MemoryStore implements Store {
       if (!this.#live(at)) continue
       const text = Buffer.from(at, 'latin1').toString()
       const colon = text.indexOf(':')
-      const namespace = namespaceOf(text.slice(0, colon)) ?? ''
+      const namespace = decodeNamespace(text.slice(0, colon)) ?? ''
       const expiry = expiresAt === Number.POSITIVE_INFINITY ? {} : { expiresAt }
       yield { namespace, key: text.slice(colon + 1), value: new Uint8Array(value), ...expiry }
     }
@@ -125,14 +135,14 @@ class MemoryStore implements Store {
     this.#entries.clear()
   }
 
-  #live(at: string): Entry | undefined {
+  #live(at: string): MemoryEntry | undefined {
     const entry = this.#entries.get(at)
     return entry && entry.expiresAt > this.#now() ? entry : undefined
   }
 
   #put(at: string, value: Uint8Array, { ttlMs }: SetOptions): void {
     const old = this.#entries.get(at)
-    const more = cost(at, value) - (old ? cost(at, old.value) : 0)
+    const more = entryBytes(at, value) - (old ? entryBytes(at, old.value) : 0)
     // All that has expired goes before anything is refused: each entry is removed once, whenever that is.
     if (this.#bytes + more > this.#maxBytes) this.#sweep(Number.POSITIVE_INFINITY, at)
     if (this.#bytes + more > this.#maxBytes) {
@@ -141,7 +151,7 @@ class MemoryStore implements Store {
     this.#remove(at)
     const expiresAt = ttlMs === undefined ? Number.POSITIVE_INFINITY : this.#now() + ttlMs
     this.#entries.set(at, { value: new Uint8Array(value), expiresAt })
-    this.#bytes += cost(at, value)
+    this.#bytes += entryBytes(at, value)
     this.#order.add(at)
     if (ttlMs !== undefined) this.#expiries.add(expiry(expiresAt, at))
   }
@@ -150,7 +160,7 @@ class MemoryStore implements Store {
     const entry = this.#entries.get(at)
     if (!entry) return
     this.#entries.delete(at)
-    this.#bytes -= cost(at, entry.value)
+    this.#bytes -= entryBytes(at, entry.value)
     this.#order.delete(at)
     if (entry.expiresAt !== Number.POSITIVE_INFINITY) this.#expiries.delete(expiry(entry.expiresAt, at))
   }
@@ -167,7 +177,7 @@ class MemoryStore implements Store {
   }
 }
 
-function place(namespace: string, key: string): string {
+function memoryKey(namespace: string, key: string): string {
   checkKey(key)
   return characters(keySpace(namespace) + key)
 }
@@ -177,7 +187,7 @@ function characters(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
 
-function cost(at: string, value: Uint8Array): number {
+function entryBytes(at: string, value: Uint8Array): number {
   return at.length + value.length + ENTRY_COST
 }
 
@@ -189,8 +199,8 @@ function expiry(at: number, key: string): string {
   return String(at).padStart(TIME_DIGITS, '0') + key
 }
 
-/** Most keys of a chunk: to put one in moves half of them on average. */
-const CHUNK = 512
+/** Maximum keys of a chunk: to put one in moves half of them on average. */
+const MAX_CHUNK_KEYS = 512
 
 /** A set of texts in the order of their code units. To add, delete or find one takes no longer in a large set. */
 export class SortedKeys {
@@ -204,18 +214,18 @@ export class SortedKeys {
       this.#chunks.push([key])
       return
     }
-    const place = placeOf(key, chunk)
-    if (chunk[place] === key) return
-    chunk.splice(place, 0, key)
-    if (chunk.length > CHUNK) this.#chunks.splice(at + 1, 0, chunk.splice(CHUNK / 2))
+    const index = lowerBound(key, chunk)
+    if (chunk[index] === key) return
+    chunk.splice(index, 0, key)
+    if (chunk.length > MAX_CHUNK_KEYS) this.#chunks.splice(at + 1, 0, chunk.splice(MAX_CHUNK_KEYS / 2))
   }
 
   delete(key: string): void {
     const at = this.#chunkOf(key)
     const chunk = this.#chunks[at]
-    const place = chunk ? placeOf(key, chunk) : 0
-    if (chunk?.[place] !== key) return
-    chunk.splice(place, 1)
+    const index = chunk ? lowerBound(key, chunk) : 0
+    if (chunk?.[index] !== key) return
+    chunk.splice(index, 1)
     if (chunk.length === 0) this.#chunks.splice(at, 1)
   }
 
@@ -223,11 +233,11 @@ export class SortedKeys {
     return this.#chunks[0]?.[0]
   }
 
-  /** Those that are not less than `start`, in order; nothing may be added or deleted meanwhile. */
+  /** The keys that are not less than `start`, in order. The set must not change meanwhile. */
   *from(start: string): Generator<string> {
     const at = this.#chunkOf(start)
     for (const chunk of this.#chunks.slice(at)) {
-      for (let i = placeOf(start, chunk); i < chunk.length; i++) yield chunk[i] as string
+      for (let i = lowerBound(start, chunk); i < chunk.length; i++) yield chunk[i] as string
     }
   }
 
@@ -244,7 +254,7 @@ export class SortedKeys {
 }
 
 /** Index of the first that is not less. */
-function placeOf(key: string, sorted: readonly string[]): number {
+function lowerBound(key: string, sorted: readonly string[]): number {
   let [low, high] = [0, sorted.length]
   while (low < high) {
     const middle = (low + high) >>> 1

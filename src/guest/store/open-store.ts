@@ -6,7 +6,7 @@ import { openRedisStore } from './redis.ts'
 import type { Store } from './store.ts'
 
 export interface StoreSettings {
-  /** Most bytes of a store in memory. */
+  /** Maximum bytes of a store in memory. */
   readonly maxBytes: number
   /** How long an operation may take that goes over the network. */
   readonly timeoutMs: number
@@ -31,7 +31,7 @@ export async function openStore(
   if (scheme === 'memory' && rest === '') return openMemoryStore({ maxBytes })
   if (scheme === 'lmdb' && rest !== '') return openLmdbStore({ folder: rest, mustExist, isReadWholly })
   if (scheme === 'redis' || scheme === 'rediss')
-    return openRedisStore({ url: parse(scheme, url), timeoutMs, log })
+    return openRedisStore({ url: parseRedisUrl(scheme, url), timeoutMs, log })
   throw new StoreInvalidError(
     scheme ? `${scheme}:` : '(no scheme)',
     'it must be memory:, lmdb:FOLDER or redis://HOST',
@@ -42,12 +42,12 @@ export async function openStore(
 export function nameOfStore(url: string): string {
   const [, scheme = ''] = /^([a-z]+):/.exec(url) ?? []
   if (scheme !== 'redis' && scheme !== 'rediss') return url
-  const { protocol, host, pathname } = parse(scheme, url)
+  const { protocol, host, pathname } = parseRedisUrl(scheme, url)
   return `${protocol}//${host}${pathname}`
 }
 
 /** The text is in no message: there may be a password in it. */
-function parse(scheme: string, url: string): URL {
+function parseRedisUrl(scheme: string, url: string): URL {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed?.hostname && /^\/?\d*$/.test(parsed.pathname)) return parsed
   throw new StoreInvalidError(`${scheme}:`, 'it is no URL such as redis://user:password@host:6379/0')

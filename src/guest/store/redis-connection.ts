@@ -12,16 +12,16 @@ export interface RedisConnectionSettings {
   readonly log?: Log | undefined
 }
 
-type Client = ReturnType<typeof createClient>
+type RedisClient = ReturnType<typeof createClient>
 
 /** How long a connection may take until another is tried. */
 const CONNECT_MS = 2_000
 
-/** Most commands that wait for an answer; more fail at once. */
-const MAX_WAITING = 10_000
+/** Maximum commands that wait for an answer; more fail at once. */
+const MAX_PENDING_COMMANDS = 10_000
 
-/** What the server answers to a wrong password, to none where it wants one, and to a user that is disabled. */
-const LOGIN_REFUSED = /^(WRONGPASS|NOAUTH|ERR (AUTH|invalid password|Client sent AUTH))/
+/** Errors of the server for a wrong or missing password, and for a disabled user. */
+const LOGIN_REFUSED = /^(WRONGPASS|NOAUTH|ERR (AUTH|invalid password|RedisClient sent AUTH))/
 
 /**
  * A connection that is there again when the server is. While there is none, commands fail at once; none waits for it
@@ -30,7 +30,7 @@ const LOGIN_REFUSED = /^(WRONGPASS|NOAUTH|ERR (AUTH|invalid password|Client sent
 export class RedisConnection {
   readonly #redis: typeof RedisPackage
   readonly #settings: RedisConnectionSettings
-  #client: Client
+  #client: RedisClient
   #openedAt = 0
   #isClosed = false
   #isLost = false
@@ -66,7 +66,7 @@ export class RedisConnection {
   }
 
   /** Runs a command. @throws {@link StoreUnavailableError}, or what the server answered. */
-  async run<Reply>(command: (client: Client) => Promise<Reply>): Promise<Reply> {
+  async run<Reply>(command: (client: RedisClient) => Promise<Reply>): Promise<Reply> {
     if (this.#isClosed) throw new StoreUnavailableError(this.#settings.name, 'it is closed')
     if (!this.#client.isReady && performance.now() - this.#openedAt > CONNECT_MS) this.#replace()
     const client = this.#client
@@ -74,7 +74,7 @@ export class RedisConnection {
       return await within(this.#settings.timeoutMs, command(client))
     } catch (error) {
       // A connection whose other end is gone without a word would stay for a quarter of an hour.
-      if (error instanceof TimeUp && client === this.#client) this.#replace()
+      if (error instanceof CommandTimeout && client === this.#client) this.#replace()
       if (error instanceof this.#redis.ErrorReply) throw error
       throw this.#unavailable(error)
     }
@@ -94,19 +94,19 @@ export class RedisConnection {
     this.#client = this.#open()
   }
 
-  #open(): Client {
+  #open(): RedisClient {
     this.#openedAt = performance.now()
     const client = createClient(this.#redis, this.#settings.url)
     client.on('error', (error: Error) => {
       if (client === this.#client) this.#lose(error.message)
     })
     client.on('ready', () => this.#find())
-    client.connect().catch(() => undefined) // `error` has told why, and it is tried again
+    client.connect().catch(() => undefined) // the `error` event has the reason, and the client reconnects
     return client
   }
 
   /** A server that wants a password lets in those that give none: a first command shows it. */
-  async #login(client: Client): Promise<void> {
+  async #login(client: RedisClient): Promise<void> {
     if (!client.isReady) await new Promise((resolve) => client.once('ready', resolve))
     await client.ping().catch((error: unknown) => {
       if (this.#isRefusal(error) || !(error instanceof this.#redis.ErrorReply)) throw error
@@ -141,7 +141,7 @@ function createClient({ createClient, RESP_TYPES }: typeof RedisPackage, url: st
     url,
     RESP: 2, // all that is needed, and every version of Redis and Valkey speaks it
     disableOfflineQueue: true,
-    commandsQueueMaxLength: MAX_WAITING,
+    commandsQueueMaxLength: MAX_PENDING_COMMANDS,
     socket: {
       connectTimeout: CONNECT_MS,
       reconnectStrategy: (retries: number) => Math.min(50 * 2 ** retries, 1_000),
@@ -150,14 +150,14 @@ function createClient({ createClient, RESP_TYPES }: typeof RedisPackage, url: st
   })
 }
 
-class TimeUp extends Error {
+class CommandTimeout extends Error {
   override readonly name = 'TimeUp'
 }
 
 async function within<Value>(ms: number, work: Promise<Value>): Promise<Value> {
   let timer: NodeJS.Timeout | undefined
   const timeUp = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new TimeUp(`no answer within ${ms} ms`)), ms)
+    timer = setTimeout(() => reject(new CommandTimeout(`no answer within ${ms} ms`)), ms)
   })
   work.catch(() => undefined) // it may fail after the time is up
   try {

@@ -2,16 +2,27 @@ import { isUtf8 } from 'node:buffer'
 import { StoreFullError, StoreUnavailableError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { loadPackage } from '../../platform/optional-package.ts'
-import { checkKey, checkList, checkTtl, checkValue, keySpace, namespaceOf } from './keys.ts'
 import { RedisConnection } from './redis-connection.ts'
-import type { KeyPage, SetOptions, Store, StoreEntry, StoreFault } from './store.ts'
+import {
+  checkKey,
+  checkList,
+  checkTtl,
+  checkValue,
+  decodeNamespace,
+  type KeyPage,
+  keySpace,
+  type SetOptions,
+  type Store,
+  type StoreEntry,
+  type StoreFault,
+} from './store.ts'
 
 export interface RedisStoreSettings {
   /** `redis://` or, for TLS, `rediss://`, with user, password and number of the database if needed. */
   readonly url: URL
   /** How long an operation may take. */
   readonly timeoutMs: number
-  /** Told when the server is lost, and when it is back. */
+  /** Receives a line when the server is lost, and when it is back. */
   readonly log?: Log | undefined
 }
 
@@ -48,7 +59,7 @@ class RedisStore implements Store {
 
   async get(namespace: string, key: string): Promise<Uint8Array | undefined> {
     checkKey(key)
-    const { space } = places(namespace)
+    const { space } = redisKeys(namespace)
     const found = await this.#run(['GET', space + key])
     // The answer is a window on what came from the socket.
     return found instanceof Uint8Array ? new Uint8Array(found) : undefined
@@ -66,7 +77,7 @@ class RedisStore implements Store {
 
   async list(namespace: string, prefix: string, limit: number, cursor?: string): Promise<KeyPage> {
     checkList(prefix, limit, cursor)
-    const { space, index } = places(namespace)
+    const { space, index } = redisKeys(namespace)
     const isAfter = cursor !== undefined && Buffer.compare(Buffer.from(cursor), Buffer.from(prefix)) >= 0
     const from = isAfter ? `(${cursor}` : `[${prefix}`
     // No UTF-8 has the byte 255: all that begins with the prefix comes before it.
@@ -91,17 +102,17 @@ class RedisStore implements Store {
   async *entries(): AsyncGenerator<StoreEntry | StoreFault> {
     const namespaces = new Set<string>()
     for await (const at of this.#scan()) {
-      const { namespace, key } = placeOf(at)
+      const { namespace, key } = parseRedisKey(at)
       if (namespace === undefined) {
-        yield { fault: `${shown(at)} has no namespace` }
+        yield { fault: `${shownKey(at)} has no namespace` }
         continue
       }
       const type = String(await this.#run(['TYPE', at]))
       const isRight = type === 'none' || type === (key === undefined ? 'zset' : 'string')
-      if (!isRight) yield { fault: `${shown(at)} is a ${type}` }
+      if (!isRight) yield { fault: `${shownKey(at)} is a ${type}` }
       else if (key === undefined) namespaces.add(namespace)
-      else if (type === 'string' && (await this.#run(['ZSCORE', places(namespace).index, key])) === null) {
-        yield { fault: `${shown(at)} is in no list: write it again` }
+      else if (type === 'string' && (await this.#run(['ZSCORE', redisKeys(namespace).index, key])) === null) {
+        yield { fault: `${shownKey(at)} is in no list: write it again` }
         const entry = await this.#entry(namespace, key)
         if (entry) yield entry
       }
@@ -111,7 +122,7 @@ class RedisStore implements Store {
 
   async restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined> {
     if (!isReplacing) {
-      for await (const at of this.#scan()) if (placeOf(at).key !== undefined) return undefined
+      for await (const at of this.#scan()) if (parseRedisKey(at).key !== undefined) return undefined
     }
     for await (const at of this.#scan()) await this.#run(['UNLINK', at])
     let written = 0
@@ -128,11 +139,11 @@ class RedisStore implements Store {
     return this.#connection.close()
   }
 
-  /** What is listed, page by page. */
+  /** The entries of the index, page by page. */
   async *#entriesOf(namespace: string): AsyncGenerator<StoreEntry | StoreFault> {
     let cursor: string | undefined
     do {
-      const page = await this.list(namespace, '', ENTRIES_AT_ONCE, cursor)
+      const page = await this.list(namespace, '', ENTRY_BATCH, cursor)
       const entries = await Promise.all(page.keys.map((key) => this.#entry(namespace, key)))
       for (const entry of entries) if (entry) yield entry
       cursor = page.cursor
@@ -141,7 +152,7 @@ class RedisStore implements Store {
 
   /** @returns undefined if it is gone, or no entry: then {@link entries} has said so. */
   async #entry(namespace: string, key: string): Promise<StoreEntry | undefined> {
-    const at = places(namespace).space + key
+    const at = redisKeys(namespace).space + key
     if (String(await this.#run(['TYPE', at])) !== 'string') return undefined
     const value = await this.get(namespace, key)
     const asked = Date.now() // before the answer is on its way: an entry lives no longer for being read
@@ -154,7 +165,7 @@ class RedisStore implements Store {
   async *#scan(): AsyncGenerator<Buffer> {
     let cursor = '0'
     do {
-      const reply = await this.#run(['SCAN', cursor, 'MATCH', `${PREFIX}*`, 'COUNT', '1000'])
+      const reply = await this.#run(['SCAN', cursor, 'MATCH', `${KEY_PREFIX}*`, 'COUNT', '1000'])
       const [next, keys] = reply as [Buffer, Buffer[]]
       yield* keys
       cursor = String(next)
@@ -179,38 +190,38 @@ class RedisStore implements Store {
 }
 
 /** Entries that are read together: each may have a value of a megabyte. */
-const ENTRIES_AT_ONCE = 50
+const ENTRY_BATCH = 50
 
-/** What `PTTL` answers for a key that is no longer there. */
+/** The answer of `PTTL` for a missing key. */
 const EXPIRED = -2
 
-/** What all keys begin with. */
-const PREFIX = 'wasm-serve:{'
+/** The prefix of all keys. */
+const KEY_PREFIX = 'wasm-serve:{'
 
 /** Of a key of Redis, for a value or, without a key, an index. */
-function placeOf(at: Buffer): { namespace: string | undefined; key?: string } {
+function parseRedisKey(at: Buffer): { namespace: string | undefined; key?: string } {
   const text = at.toString()
   const [, encoded = '', rest = ''] = /^wasm-serve:\{([^}]*)\}:(.*)$/s.exec(text) ?? []
-  const namespace = isUtf8(at) ? namespaceOf(encoded) : undefined
+  const namespace = isUtf8(at) ? decodeNamespace(encoded) : undefined
   if (rest.startsWith('key:') && rest.length > 'key:'.length)
     return { namespace, key: rest.slice('key:'.length) }
   return { namespace: rest === 'index' ? namespace : undefined }
 }
 
 /** Whatever the bytes are. */
-function shown(at: Buffer): string {
+function shownKey(at: Buffer): string {
   return JSON.stringify(at.toString())
 }
 
-/** What is in braces decides where a cluster keeps a key: all of a namespace is in one place. */
-function places(namespace: string): { space: string; index: string } {
-  const tag = `${PREFIX}${keySpace(namespace).slice(0, -1)}}`
+/** The part in braces is the hash tag of Redis Cluster: all keys of a namespace are in one slot. */
+function redisKeys(namespace: string): { space: string; index: string } {
+  const tag = `${KEY_PREFIX}${keySpace(namespace).slice(0, -1)}}`
   return { space: `${tag}:key:`, index: `${tag}:index` }
 }
 
 function entry(namespace: string, key: string): { space: string; keys: readonly string[] } {
   checkKey(key)
-  const { space, index } = places(namespace)
+  const { space, index } = redisKeys(namespace)
   return { space, keys: [space + key, index] }
 }
 
@@ -248,7 +259,7 @@ const SET = `${put}
 put(ARGV[2], ARGV[3], ARGV[4])
 return 1`
 
-/** ARGV: as for {@link SET}; then what is expected, if a value is. */
+/** ARGV: as for {@link SET}; then the expected value, if there is one. */
 const COMPARE_AND_SWAP = `${put}
 local found = redis.call('GET', KEYS[1])
 if found ~= (ARGV[5] or false) then return 0 end
@@ -262,7 +273,7 @@ return redis.call('DEL', KEYS[1])`
 
 /**
  * ARGV: space, limits of the range as `ZRANGEBYLEX` takes them, keys of a page. Returns the last key looked at, empty
- * if there are no more, and the page. Ten rounds at most, so that an index of expired keys holds nobody up for long.
+ * if there are no more, and the page. Ten rounds at most, so that an index of expired keys blocks other clients only briefly.
  */
 const LIST = `
 local from, most, page = ARGV[2], tonumber(ARGV[4]), {}

@@ -1,6 +1,8 @@
+import { KvArgumentInvalidError, KvValueTooLargeError } from '../../errors/errors.ts'
+
 /**
- * Where guests keep state. Namespaces keep plug-ins apart; keys are text, values are bytes. Bounds are those of
- * `keys.ts`, the same for every store.
+ * Where guests keep state. Namespaces keep plug-ins apart; keys are text, values are bytes. Every store has the
+ * bounds below ({@link KEY_MAX} and the others).
  *
  * An operation answers at once or with a promise: {@link Store.sync} says which do. What fails throws, or rejects
  * where it would have promised: {@link KvArgumentInvalidError} or {@link KvValueTooLargeError} for what no store takes,
@@ -22,10 +24,10 @@ export interface Store {
   delete(namespace: string, key: string): MaybePromise<boolean>
 
   /**
-   * Lists keys in the order of their UTF-8 bytes. Who follows the cursors sees each key that was there all the time
-   * exactly once.
+   * Lists keys in the order of their UTF-8 bytes. Following the cursors returns each key that existed all the
+   * time exactly once.
    *
-   * @param limit - Most keys of a page, up to 1,000. A page may have fewer, even none, and still a cursor.
+   * @param limit - Maximum keys of a page, up to 1,000. A page may have fewer, even none, and still a cursor.
    * @param cursor - Of the page before.
    */
   list(namespace: string, prefix: string, limit: number, cursor?: string): MaybePromise<KeyPage>
@@ -46,9 +48,9 @@ export interface Store {
 
   /**
    * All that is live in all namespaces, for a copy or a check; no value is in memory longer than it is looked at. `lmdb`
-   * shows one moment; of `memory` and `redis`, what is written meanwhile may be there or not.
+   * shows one moment; with `memory` and `redis`, concurrent writes may be included or not.
    *
-   * @returns entries, and in between what is wrong. What can be read all the same is there as an entry too.
+   * @returns entries and, between them, faults. A faulty entry that can be read is returned as an entry too.
    */
   entries(): AsyncIterable<StoreEntry | StoreFault>
 
@@ -56,13 +58,13 @@ export interface Store {
    * Fills an empty store, or one that is emptied for it. `lmdb` does all of it or nothing, in one transaction that holds up
    * other writers; the others may have a part of it when it fails.
    *
-   * @param entries - Within the bounds of `keys.ts`. What has expired is left out.
-   * @param isReplacing - Whether what is there is removed, of all namespaces.
+   * @param entries - Within the bounds of this file. Expired entries are left out.
+   * @param isReplacing - Whether all present entries of all namespaces are removed first.
    * @returns how many were written; undefined, and nothing is done, if the store is not empty and may not be emptied.
    */
   restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined>
 
-  /** Waits for what was begun; no operation may follow. */
+  /** Waits for pending operations; no operation may follow. */
   close(): Promise<void>
 }
 
@@ -102,3 +104,75 @@ export interface KeyPage {
 }
 
 export type MaybePromise<T> = T | Promise<T>
+
+/** Maximum bytes of a key, as UTF-8. lmdb takes keys of up to 1978 bytes, and ours have their namespace in front. */
+export const KEY_MAX = 512
+
+/** Maximum bytes of a namespace, as UTF-8: as a file's name may have. Encoded they may become three times as many. */
+export const NAMESPACE_MAX = 255
+
+/** Maximum bytes of a value. */
+export const VALUE_MAX = 1_048_576
+
+/** Maximum keys of a page. */
+export const LIST_MAX = 1_000
+
+/** A hundred years: the time of an expiry is a safe integer, in every store. */
+export const TTL_MAX = 3_155_760_000_000
+
+/**
+ * A namespace as the beginning of keys: no other namespace's keys can begin with it, because it has one colon, at its
+ * end.
+ *
+ * @throws {@link KvArgumentInvalidError}
+ */
+export function keySpace(namespace: string): string {
+  checkText('the namespace', namespace, 1, NAMESPACE_MAX)
+  return `${encodeURIComponent(namespace)}:`
+}
+
+/**
+ * The namespace that a beginning of keys, less its colon, stands for.
+ *
+ * @returns undefined if {@link keySpace} makes no such beginning.
+ */
+export function decodeNamespace(encoded: string): string | undefined {
+  try {
+    const namespace = decodeURIComponent(encoded)
+    return keySpace(namespace) === `${encoded}:` ? namespace : undefined
+  } catch {
+    return undefined // no namespace becomes this
+  }
+}
+
+/** @throws {@link KvArgumentInvalidError} */
+export function checkKey(key: string): void {
+  checkText('the key', key, 1, KEY_MAX)
+}
+
+/** @throws {@link KvValueTooLargeError} */
+export function checkValue({ length }: Uint8Array): void {
+  if (length > VALUE_MAX) throw new KvValueTooLargeError(length, VALUE_MAX)
+}
+
+/** @throws {@link KvArgumentInvalidError} */
+export function checkTtl(ttlMs: number | undefined): void {
+  if (ttlMs === undefined || (Number.isInteger(ttlMs) && ttlMs >= 1 && ttlMs <= TTL_MAX)) return
+  throw new KvArgumentInvalidError(`the time to live is not 1 to ${TTL_MAX} ms`)
+}
+
+/** @throws {@link KvArgumentInvalidError} */
+export function checkList(prefix: string, limit: number, cursor: string | undefined): void {
+  checkText('the prefix', prefix, 0, KEY_MAX)
+  if (cursor !== undefined) checkText('the cursor', cursor, 1, KEY_MAX)
+  if (Number.isInteger(limit) && limit >= 1 && limit <= LIST_MAX) return
+  throw new KvArgumentInvalidError(`the limit of a list is not 1 to ${LIST_MAX}`)
+}
+
+function checkText(what: string, text: string, min: number, max: number): void {
+  // Halves of surrogate pairs all become the same character in UTF-8, and keys with them the same key.
+  if (!text.isWellFormed()) throw new KvArgumentInvalidError(`${what} is no Unicode text`)
+  const bytes = Buffer.byteLength(text)
+  if (bytes < min) throw new KvArgumentInvalidError(`${what} is empty`)
+  if (bytes > max) throw new KvArgumentInvalidError(`${what} has ${bytes} bytes, more than ${max}`)
+}

@@ -1,7 +1,8 @@
-import type { BigIntStats } from 'node:fs'
+import type { BigIntStats, Stats } from 'node:fs'
 import { WasiError } from './errno.ts'
+import type { GuestMemory } from './guest-memory.ts'
 
-/** Most descriptors that a guest may have open at a time. Each may hold one of the host's, which all guests share. */
+/** Maximum descriptors that a guest may have open at a time. Each may hold one of the host's, which all guests share. */
 export const MAX_DESCRIPTORS = 128
 
 /** The descriptors of a guest, by number. */
@@ -53,7 +54,7 @@ export class DescriptorTable {
   }
 }
 
-/** What a descriptor stands for, as WASI counts. */
+/** File types, with the numbers of WASI. */
 export const FILETYPE = {
   unknown: 0,
   blockDevice: 1,
@@ -63,14 +64,14 @@ export const FILETYPE = {
   symbolicLink: 7,
 } as const
 
-/** What an open descriptor can do. An implementation overrides what it can; the rest is refused. */
+/** The operations of an open descriptor. All are refused by default; implementations override those that they support. */
 export abstract class Descriptor {
   abstract readonly filetype: number
   /** Bits of `fdflags` that it was opened with. */
   readonly flags: number = 0
-  /** Bits of `rights`: what may be done with it. */
+  /** Bits of `rights` for this descriptor. */
   abstract readonly rights: bigint
-  /** Bits of `rights`: what may be done with descriptors opened through it. */
+  /** Bits of `rights` for descriptors that are opened through it. */
   readonly inheritedRights: bigint = 0n
 
   /** How many bytes can be read, where there is no file. */
@@ -136,19 +137,26 @@ function rights(...names: readonly (keyof typeof BIT)[]): bigint {
 }
 
 /** The rights that decide how a file is opened. */
-export const READ = rights('fd_read')
-export const WRITE = rights('fd_write')
+export const RIGHT_READ = rights('fd_read')
+export const RIGHT_WRITE = rights('fd_write')
 
 /** Without the right to seek: that is how libcs know a terminal, whose output they buffer by lines. */
 export const STREAM_INPUT = rights('fd_read', 'fd_filestat_get', 'poll_fd_readwrite')
 export const STREAM_OUTPUT = rights('fd_write', 'fd_filestat_get', 'poll_fd_readwrite')
 
-const FILE = rights('fd_seek', 'fd_tell', 'fd_advise', 'fd_filestat_get', 'fd_sync', 'poll_fd_readwrite')
-export const FILE_READING = FILE | READ
-export const FILE_WRITING =
-  FILE | WRITE | rights('fd_datasync', 'fd_filestat_set_size', 'fd_filestat_set_times')
+const FILE_RIGHTS = rights(
+  'fd_seek',
+  'fd_tell',
+  'fd_advise',
+  'fd_filestat_get',
+  'fd_sync',
+  'poll_fd_readwrite',
+)
+export const RIGHTS_FILE_READ = FILE_RIGHTS | RIGHT_READ
+export const RIGHTS_FILE_WRITE =
+  FILE_RIGHTS | RIGHT_WRITE | rights('fd_datasync', 'fd_filestat_set_size', 'fd_filestat_set_times')
 
-export const FOLDER_READING = rights(
+export const RIGHTS_FOLDER_READ = rights(
   ...([
     'path_open',
     'fd_readdir',
@@ -159,11 +167,60 @@ export const FOLDER_READING = rights(
   ] as const),
 )
 
-export const FOLDER_WRITING =
-  FOLDER_READING |
+export const RIGHTS_FOLDER_WRITE =
+  RIGHTS_FOLDER_READ |
   rights(
     ...(['path_create_directory', 'path_create_file', 'path_link_source', 'path_link_target'] as const),
     ...(['path_rename_source', 'path_rename_target', 'path_filestat_set_size', 'path_symlink'] as const),
     ...(['path_filestat_set_times', 'fd_filestat_set_times', 'path_remove_directory'] as const),
     'path_unlink_file',
   )
+
+const FILESTAT_SIZE = 64
+
+/** Bits of `fstflags`. */
+const SET_ATIME = 1
+const ATIME_NOW = 2
+const SET_MTIME = 4
+const MTIME_NOW = 8
+
+export function filetypeOf(stat: Stats | BigIntStats): number {
+  if (stat.isFile()) return FILETYPE.regularFile
+  if (stat.isDirectory()) return FILETYPE.directory
+  if (stat.isSymbolicLink()) return FILETYPE.symbolicLink
+  if (stat.isCharacterDevice()) return FILETYPE.characterDevice
+  return stat.isBlockDevice() ? FILETYPE.blockDevice : FILETYPE.unknown
+}
+
+/** Writes a `filestat` record. Without `stat`, only the type is set. */
+export function writeFilestat(
+  memory: GuestMemory,
+  pointer: number,
+  filetype: number,
+  stat?: BigIntStats,
+): void {
+  const at = memory.locate(pointer, FILESTAT_SIZE)
+  memory.bytes.fill(0, at, at + FILESTAT_SIZE)
+  memory.bytes[at + 16] = filetype
+  if (!stat) return
+  const { dev, ino, nlink, size, atimeNs, mtimeNs, ctimeNs } = stat
+  const fields = [dev, ino, undefined, nlink, size, atimeNs, mtimeNs, ctimeNs]
+  for (const [index, field] of fields.entries()) {
+    if (field !== undefined) memory.view.setBigUint64(at + index * 8, field, true)
+  }
+}
+
+/** Applies `fstflags` to the times of access and of modification, in seconds. Times that are not set stay. */
+export function newTimes(
+  stat: BigIntStats,
+  atime: bigint,
+  mtime: bigint,
+  flags: number,
+): [atime: number, mtime: number] {
+  const pick = (wanted: bigint, current: bigint, set: number, now: number) => {
+    if (flags & set && flags & now) throw new WasiError('EINVAL')
+    if (flags & now) return Date.now() / 1000
+    return Number(flags & set ? BigInt.asUintN(64, wanted) : current) / 1e9
+  }
+  return [pick(atime, stat.atimeNs, SET_ATIME, ATIME_NOW), pick(mtime, stat.mtimeNs, SET_MTIME, MTIME_NOW)]
+}

@@ -23,8 +23,8 @@ const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
  * several components, in any of which a link may hide, is ever given to the operating system.
  *
  * Where there is no `/proc` (macOS), `at` goes by path, and checks first that the path still leads to this directory.
- * Somebody who swaps a component between that check and its use can lead us astray: on such hosts, give no guest a
- * folder in which anybody hostile writes at the same time.
+ * An attacker who swaps a component between that check and its use can redirect the access. On such hosts, give no guest a
+ * folder to which a hostile program can write at the same time.
  */
 export class Directory {
   readonly fd: number
@@ -66,10 +66,10 @@ export class Directory {
     return this.#path
   }
 
-  /** Checks that what was opened by {@link at} is the entry, where going by path leaves room for doubt. */
+  /** Without `/proc`: checks that the file opened by {@link at} is still the entry. */
   checkOpened(name: string, fd: number): void {
     if (this.#fdFolder !== undefined) return
-    if (!isSame(lstatSync(this.at(name)), fstatSync(fd))) throw new WasiError('ENOTCAPABLE')
+    if (!isSameFile(lstatSync(this.at(name)), fstatSync(fd))) throw new WasiError('ENOTCAPABLE')
   }
 
   close(): void {
@@ -78,7 +78,8 @@ export class Directory {
 
   #check(): void {
     if (this.#fdFolder !== undefined) return
-    const isHere = realpathSync(this.#path) === this.#path && isSame(statSync(this.#path), fstatSync(this.fd))
+    const isHere =
+      realpathSync(this.#path) === this.#path && isSameFile(statSync(this.#path), fstatSync(this.fd))
     if (!isHere) throw new WasiError('ENOTCAPABLE')
   }
 }
@@ -95,9 +96,9 @@ export function closeUnless<Result>(fd: number, use: () => Result): Result {
 
 function leadsTo(fd: number, fdFolder: string): string | undefined {
   const seen = statSync(`${fdFolder}/${fd}/.`, { throwIfNoEntry: false })
-  return seen && isSame(seen, fstatSync(fd)) ? fdFolder : undefined
+  return seen && isSameFile(seen, fstatSync(fd)) ? fdFolder : undefined
 }
 
-function isSame(one: Stats, other: Stats): boolean {
+function isSameFile(one: Stats, other: Stats): boolean {
   return one.ino === other.ino && one.dev === other.dev
 }

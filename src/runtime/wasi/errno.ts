@@ -2,7 +2,7 @@
 type Param = number | bigint
 
 /** Makes a WASI function of one that returns nothing and throws its errors: it answers the guest with an errno. */
-export function answer<Params extends Param[]>(
+export function wasiFunction<Params extends Param[]>(
   run: (...params: Params) => void,
 ): (...params: Params) => number {
   return (...params) => {
@@ -33,7 +33,7 @@ export const ERRNO_NAMES = [
 /** The name of a WASI error; Node and the operating system use the same names. */
 export type ErrnoName = (typeof ERRNO_NAMES)[number]
 
-const NUMBERS: ReadonlyMap<string, number> = new Map(ERRNO_NAMES.map((name, number) => [name, number]))
+const ERRNO_NUMBERS: ReadonlyMap<string, number> = new Map(ERRNO_NAMES.map((name, number) => [name, number]))
 
 /** Ends a WASI function early; the guest sees the number only. */
 export class WasiError extends Error {
@@ -48,18 +48,18 @@ export class WasiError extends Error {
 
 /** The number of an error, as WASI counts. */
 export function errno(name: ErrnoName): number {
-  return NUMBERS.get(name) ?? IO
+  return ERRNO_NUMBERS.get(name) ?? IO
 }
 
 /**
- * The number that tells a guest of an error of ours or of the operating system.
+ * The errno of a {@link WasiError} or of an error of the operating system.
  *
- * @throws the error itself, if it is neither: that is a bug of ours, or news that is not for the guest to handle.
+ * @throws the error itself if it is neither: a bug, or a condition that the guest cannot handle.
  */
 function errnoOf(error: unknown): number {
   if (error instanceof WasiError) return errno(error.code)
   if (!isSystemError(error)) throw error
-  return NUMBERS.get(error.code === 'EOPNOTSUPP' ? 'ENOTSUP' : error.code) ?? IO
+  return ERRNO_NUMBERS.get(error.code === 'EOPNOTSUPP' ? 'ENOTSUP' : error.code) ?? IO
 }
 
 const IO = ERRNO_NAMES.indexOf('EIO')

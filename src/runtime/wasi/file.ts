@@ -10,17 +10,17 @@ import {
   readSync,
   writeSync,
 } from 'node:fs'
-import { Descriptor, FILE_READING, FILE_WRITING, FILETYPE } from './descriptor.ts'
+import { Descriptor, FILETYPE, RIGHTS_FILE_READ, RIGHTS_FILE_WRITE } from './descriptor.ts'
 import { closeUnless, type Directory } from './directory.ts'
 import { WasiError } from './errno.ts'
 
 /** Bytes moved at a time. Between two chunks, `terminate()` can stop the thread. */
-const CHUNK = 1_048_576
+const COPY_CHUNK_BYTES = 1_048_576
 
 /** The bit of `fdflags` for writing at the end. */
 export const APPEND = 1
 
-/** The bit of `fdflags` for not waiting: it changes nothing, for nothing of ours waits. */
+/** The bit of `fdflags` for non-blocking access. It has no effect: no operation here blocks. */
 export const NONBLOCK = 4
 
 /** How a file is opened. */
@@ -41,7 +41,7 @@ export interface FileMode {
  * Opens an entry of a directory, if it is a regular file; the caller has seen that it is, or that there is none.
  * Should it have become something else meanwhile, a link is `ELOOP`, and a FIFO does not block.
  */
-export function openFile(directory: Directory, name: string, mode: FileMode): File {
+export function openRegularFile(directory: Directory, name: string, mode: FileMode): File {
   const { O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
   const fd = openSync(directory.at(name), accessFlags(mode) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0o666)
   return closeUnless(fd, () => {
@@ -52,7 +52,7 @@ export function openFile(directory: Directory, name: string, mode: FileMode): Fi
   })
 }
 
-/** Not `O_TRUNC`: what is opened is looked at before it is changed. */
+/** Without `O_TRUNC`: the file is checked after it was opened, before it is truncated. */
 function accessFlags({ read, write, append, create, exclusive, truncate }: FileMode): number {
   const { O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY } = constants
   const writing = write || truncate
@@ -74,7 +74,7 @@ class File extends Descriptor {
     this.#fd = fd
     this.#mode = mode
     this.flags = mode.append ? APPEND : 0
-    this.rights = (mode.read ? FILE_READING : 0n) | (mode.write ? FILE_WRITING : 0n)
+    this.rights = (mode.read ? RIGHTS_FILE_READ : 0n) | (mode.write ? RIGHTS_FILE_WRITE : 0n)
   }
 
   override stat(): BigIntStats {
@@ -142,7 +142,7 @@ function inChunks(
 ): number {
   let at = start
   while (at < end) {
-    const length = Math.min(CHUNK, end - at)
+    const length = Math.min(COPY_CHUNK_BYTES, end - at)
     const moved = move(at, length, at - start)
     at += moved
     if (moved < length) break

@@ -16,19 +16,19 @@ import {
 } from 'node:fs'
 import {
   Descriptor,
-  FILE_READING,
-  FILE_WRITING,
   FILETYPE,
-  FOLDER_READING,
-  FOLDER_WRITING,
+  newTimes,
+  RIGHTS_FILE_READ,
+  RIGHTS_FILE_WRITE,
+  RIGHTS_FOLDER_READ,
+  RIGHTS_FOLDER_WRITE,
 } from './descriptor.ts'
 import type { Directory } from './directory.ts'
 import { WasiError } from './errno.ts'
-import { type FileMode, openFile } from './file.ts'
-import { newTimes } from './filestat.ts'
-import { atPath, checkMovable, leadsDown, lstat, type Place } from './path.ts'
+import { type FileMode, openRegularFile } from './file.ts'
+import { atPath, checkMovable, type DirectoryEntry, leadsDown, lstat } from './path.ts'
 
-/** What a guest wants of a path that it opens. */
+/** How a guest opens a path. */
 export type OpenRequest = Omit<FileMode, 'frozen'> & { readonly directory: boolean }
 
 /** A directory that a guest has open. All its paths begin here, and none leads above. */
@@ -36,7 +36,7 @@ export class Folder extends Descriptor {
   override readonly filetype = FILETYPE.directory
   override readonly rights: bigint
   override readonly inheritedRights: bigint
-  /** The guest's name of a folder that was given to it; undefined for those that it opened in one. */
+  /** The guest's name of a preopened folder; undefined for folders that it opened in one. */
   readonly guestName: string | undefined
   readonly #directory: Directory
   readonly #readOnly: boolean
@@ -47,8 +47,8 @@ export class Folder extends Descriptor {
     this.#directory = directory
     this.#readOnly = readOnly
     this.guestName = guestName
-    this.rights = readOnly ? FOLDER_READING : FOLDER_WRITING
-    this.inheritedRights = this.rights | FILE_READING | (readOnly ? 0n : FILE_WRITING)
+    this.rights = readOnly ? RIGHTS_FOLDER_READ : RIGHTS_FOLDER_WRITE
+    this.inheritedRights = this.rights | RIGHTS_FILE_READ | (readOnly ? 0n : RIGHTS_FILE_WRITE)
   }
 
   open(path: string, follow: boolean, request: OpenRequest): Descriptor {
@@ -91,22 +91,22 @@ export class Folder extends Descriptor {
     this.#checkWritable()
     atPath(this.#directory, path, follow, (place) => {
       const times = newTimes(statPlace(place), atime, mtime, flags)
-      lutimesSync(pathOf(place), ...times)
+      lutimesSync(pathOfEntry(place), ...times)
     })
   }
 
   createDirectory(path: string): void {
-    this.#change(path, (place) => mkdirSync(pathOf(place)))
+    this.#change(path, (place) => mkdirSync(pathOfEntry(place)))
   }
 
   removeDirectory(path: string): void {
-    this.#change(path, (place) => rmdirSync(pathOf(place)))
+    this.#change(path, (place) => rmdirSync(pathOfEntry(place)))
   }
 
   unlink(path: string): void {
     this.#change(path, (place) => {
       if (statPlace(place).isDirectory()) throw new WasiError('EISDIR')
-      unlinkSync(pathOf(place))
+      unlinkSync(pathOfEntry(place))
     })
   }
 
@@ -118,7 +118,7 @@ export class Folder extends Descriptor {
         if (to.wantsDirectory && !statPlace(from).isDirectory()) throw new WasiError('ENOTDIR')
         if (from.wantsDirectory) statPlace(from)
         checkMovable(from.directory, from.name)
-        renameSync(pathOf(from), pathOf(to))
+        renameSync(pathOfEntry(from), pathOfEntry(to))
       }),
     )
   }
@@ -130,7 +130,7 @@ export class Folder extends Descriptor {
     atPath(this.#directory, path, follow, (from) =>
       target.#change(newPath, (to) => {
         if (!statPlace(from).isFile()) throw new WasiError('EPERM')
-        linkSync(pathOf(from), pathOf(to))
+        linkSync(pathOfEntry(from), pathOfEntry(to))
       }),
     )
   }
@@ -143,18 +143,18 @@ export class Folder extends Descriptor {
   symlink(target: string, path: string): void {
     this.#change(path, (place) => {
       if (!leadsDown(target)) throw new WasiError('ENOTCAPABLE')
-      symlinkSync(target, pathOf(place))
+      symlinkSync(target, pathOfEntry(place))
     })
   }
 
-  /** @throws {@link WasiError} `ENOTCAPABLE` for an absolute target: it would tell how the host names its folders. */
+  /** @throws {@link WasiError} `ENOTCAPABLE` for an absolute target: it would disclose paths of the host. */
   readlink(path: string): string {
-    const target = atPath(this.#directory, path, false, (place) => readlinkSync(pathOf(place)))
+    const target = atPath(this.#directory, path, false, (place) => readlinkSync(pathOfEntry(place)))
     if (target.startsWith('/')) throw new WasiError('ENOTCAPABLE')
     return target
   }
 
-  #change(path: string, change: (place: Place) => void): void {
+  #change(path: string, change: (place: DirectoryEntry) => void): void {
     this.#checkWritable()
     atPath(this.#directory, path, false, change)
   }
@@ -163,9 +163,9 @@ export class Folder extends Descriptor {
     if (this.#readOnly) throw new WasiError('EROFS')
   }
 
-  #openPlace(place: Place, request: OpenRequest): Descriptor {
+  #openPlace(place: DirectoryEntry, request: OpenRequest): Descriptor {
     const { directory, name, wantsDirectory } = place
-    const found = lstat(pathOf(place))
+    const found = lstat(pathOfEntry(place))
     const changes = request.create || request.truncate
     if (found && request.create && request.exclusive) throw new WasiError('EEXIST')
     if (found?.isDirectory()) {
@@ -174,18 +174,18 @@ export class Folder extends Descriptor {
     }
     if (found?.isSymbolicLink()) throw new WasiError('ELOOP')
     if (request.directory || wantsDirectory) throw new WasiError(found ? 'ENOTDIR' : 'ENOENT')
-    if (found && !found.isFile()) throw new WasiError('EACCES') // a FIFO blocks, a device does who knows what
+    if (found && !found.isFile()) throw new WasiError('EACCES') // a FIFO blocks, and opening a device may have side effects
     if (changes || request.write) this.#checkWritable()
-    return openFile(directory, name, { ...request, frozen: this.#readOnly })
+    return openRegularFile(directory, name, { ...request, frozen: this.#readOnly })
   }
 }
 
-function pathOf({ directory, name }: Place): string {
+function pathOfEntry({ directory, name }: DirectoryEntry): string {
   return directory.at(name)
 }
 
-function statPlace(place: Place): BigIntStats {
-  const stat = lstatSync(pathOf(place), { bigint: true })
+function statPlace(place: DirectoryEntry): BigIntStats {
+  const stat = lstatSync(pathOfEntry(place), { bigint: true })
   if (place.wantsDirectory && !stat.isDirectory()) throw new WasiError('ENOTDIR')
   return stat
 }

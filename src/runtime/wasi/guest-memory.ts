@@ -2,12 +2,12 @@ import { isUtf8 } from 'node:buffer'
 import { WasiError } from './errno.ts'
 
 /** Longest path that a guest may name, in bytes, as on Linux. */
-const MAX_PATH = 4_096
+const MAX_PATH_BYTES = 4_096
 
-/** Most buffers that one read or write moves, as on Linux; a guest that names more sees a short count. */
+/** Maximum buffers that one read or write moves, as on Linux; a guest that names more sees a short count. */
 const MAX_SPANS = 1_024
 
-const EMPTY = Buffer.alloc(0)
+const NO_BYTES = Buffer.alloc(0)
 
 /**
  * The guest's memory, and the only way to it. Every pointer and length is an untrusted 32-bit number: what lies
@@ -15,8 +15,8 @@ const EMPTY = Buffer.alloc(0)
  */
 export class GuestMemory {
   #memory: WebAssembly.Memory | undefined
-  #bytes: Buffer = EMPTY
-  #view = new DataView(EMPTY.buffer, 0, 0)
+  #bytes: Buffer = NO_BYTES
+  #view = new DataView(NO_BYTES.buffer, 0, 0)
 
   attach(memory: WebAssembly.Memory): void {
     this.#memory = memory
@@ -65,7 +65,7 @@ export class GuestMemory {
 
   /** Reads a path: UTF-8 without a NUL. */
   path(pointer: number, length: number): string {
-    if (length >>> 0 > MAX_PATH) throw new WasiError('ENAMETOOLONG')
+    if (length >>> 0 > MAX_PATH_BYTES) throw new WasiError('ENAMETOOLONG')
     const span = this.span(pointer, length)
     if (!isUtf8(span) || span.includes(0)) throw new WasiError('EILSEQ')
     return span.toString()

@@ -3,12 +3,12 @@ import type { Directory } from './directory.ts'
 import { WasiError } from './errno.ts'
 
 /*
- * Why no link leads out of its folder by what guests do, whatever several of them do at the same time:
+ * Why guests cannot make a link lead out of its folder, even if several of them act at the same time:
  *
  * 1. A guest makes only links to names: no `..`, no `/` at the beginning, not only `.`. From any directory such a link
  *    leads down, and not above its own place. So it does not matter where it is moved, what its parts become later, or
  *    which part of the folder another program serves.
- * 2. All other links were put there by somebody else. One whose text has n times `..` depends on the n directories
+ * 2. All other links were made by other programs. One whose text has n times `..` depends on the n directories
  *    above it (an absolute one on all of them). Neither it nor these directories can be renamed by a guest. So they are
  *    still where the check finds them, and nothing that a guest moves into a tree during its check can be one of them.
  *
@@ -21,7 +21,7 @@ import { WasiError } from './errno.ts'
  * operator with `..` behind names that are links themselves (`name/../..`), which end elsewhere if a guest replaces those.
  */
 
-/** Most entries that are looked at before a guest moves a directory; each takes up to 40 µs of the guest's own time. */
+/** Maximum entries that are looked at before a guest moves a directory; each takes up to 40 µs of the guest's own time. */
 export const MAX_MOVED_ENTRIES = 10_000
 
 const READ_AT_A_TIME = 256
@@ -40,15 +40,15 @@ export function leadsDown(target: string): boolean {
 export function checkMovable(directory: Directory, name: string): void {
   const found = lstat(directory.at(name))
   if (found?.isSymbolicLink()) checkLink(directory, name, 0)
-  else if (found?.isDirectory()) new Tree().check(directory, name, 0)
+  else if (found?.isDirectory()) new MovedTree().check(directory, name, 0)
 }
 
-class Tree {
+class MovedTree {
   #seen = 0
 
   /** @param depth - How many directories lie around the entries of this one, up to the one that is moved. */
   check(parent: Directory, name: string, depth: number): void {
-    if (depth >= MAX_DEPTH) throw new WasiError('EXDEV')
+    if (depth >= MAX_PATH_DEPTH) throw new WasiError('EXDEV')
     const directory = parent.child(name)
     try {
       this.#checkEntries(directory, depth)
@@ -75,20 +75,20 @@ function checkLink(directory: Directory, name: string, depth: number): void {
   if (climb(readlinkSync(directory.at(name))) > depth) throw new WasiError('ENOTCAPABLE')
 }
 
-/** How many directories a link may lead up at most, by its text alone. */
+/** Maximum number of directories that a link can lead up, by its text alone. */
 function climb(target: string): number {
   if (target.startsWith('/')) return Number.POSITIVE_INFINITY
   return target.split('/').filter((name) => name === '..').length
 }
 
-/** Most symbolic links that one path may lead through, as on Linux. */
-const MAX_LINKS = 40
+/** Maximum symbolic links that one path may lead through, as on Linux. */
+const MAX_FOLLOWED_LINKS = 40
 
-/** Most directories that a path may lead down; all are held open meanwhile. */
-export const MAX_DEPTH = 64
+/** Maximum directories that a path may lead down; all are held open meanwhile. */
+export const MAX_PATH_DEPTH = 64
 
 /** Where a path ends: an entry of an open directory. It need not exist. */
-export interface Place {
+export interface DirectoryEntry {
   readonly directory: Directory
   /** One name and never `..`; or `.`, the directory itself. */
   readonly name: string
@@ -108,9 +108,9 @@ export function atPath<Result>(
   base: Directory,
   path: string,
   follow: boolean,
-  use: (place: Place) => Result,
+  use: (place: DirectoryEntry) => Result,
 ): Result {
-  const walk = new Walk(base)
+  const walk = new PathWalk(base)
   try {
     return use(walk.to(path, follow))
   } finally {
@@ -118,7 +118,7 @@ export function atPath<Result>(
   }
 }
 
-class Walk {
+class PathWalk {
   /** The directories that were entered, outermost first; the first one is not ours to close. */
   readonly #entered: Directory[]
   #links = 0
@@ -127,7 +127,7 @@ class Walk {
     this.#entered = [base]
   }
 
-  to(path: string, follow: boolean): Place {
+  to(path: string, follow: boolean): DirectoryEntry {
     if (path === '') throw new WasiError('ENOENT')
     const wantsDirectory = path.endsWith('/')
     const rest = split(path).reverse()
@@ -156,12 +156,12 @@ class Walk {
     return here
   }
 
-  #place(name: string, wantsDirectory: boolean): Place {
+  #place(name: string, wantsDirectory: boolean): DirectoryEntry {
     return { directory: this.#here, name, wantsDirectory }
   }
 
   #enter(name: string): void {
-    if (this.#entered.length > MAX_DEPTH) throw new WasiError('ENAMETOOLONG')
+    if (this.#entered.length > MAX_PATH_DEPTH) throw new WasiError('ENAMETOOLONG')
     this.#entered.push(this.#here.child(name))
   }
 
@@ -174,12 +174,12 @@ class Walk {
   #link(name: string): string[] | undefined {
     const path = this.#here.at(name)
     if (!lstat(path)?.isSymbolicLink()) return undefined
-    if (++this.#links > MAX_LINKS) throw new WasiError('ELOOP')
+    if (++this.#links > MAX_FOLLOWED_LINKS) throw new WasiError('ELOOP')
     return split(readlinkSync(path)).reverse()
   }
 }
 
-/** The attributes of an entry, itself and not what it may link to; undefined if there is none. */
+/** The attributes of an entry, without following a link; undefined if there is none. */
 export function lstat(path: string): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false })
 }

@@ -1,5 +1,5 @@
-import { type DescriptorTable, FILETYPE, READ, WRITE } from './descriptor.ts'
-import { answer, type ErrnoName, errno, WasiError } from './errno.ts'
+import { type DescriptorTable, FILETYPE, RIGHT_READ, RIGHT_WRITE } from './descriptor.ts'
+import { type ErrnoName, errno, WasiError, wasiFunction } from './errno.ts'
 import type { GuestMemory } from './guest-memory.ts'
 
 const SUBSCRIPTION_SIZE = 48
@@ -13,17 +13,17 @@ const FD_WRITE = 2
 /** The flag of a clock subscription whose time is a point in time. */
 const ABSOLUTE = 1
 
-/** The flag of an event: no more will ever come. */
+/** The flag of an event: the stream has ended. */
 const HANGUP = 1
 
-/** How many bytes a descriptor is said to take at once: all of ours take any number. */
-const WRITABLE = 65_536n
+/** Bytes that are reported as writable at once. All descriptors accept any number. */
+const WRITABLE_BYTES = 65_536n
 
 /** `poll_oneoff`: descriptors are always ready, so that only clocks make it wait. */
 export function openPoll(memory: GuestMemory, table: DescriptorTable) {
   const poll = new Poll(memory, table)
   return {
-    poll_oneoff: answer((subscriptions: number, events: number, count: number, result: number) => {
+    poll_oneoff: wasiFunction((subscriptions: number, events: number, count: number, result: number) => {
       const wanted = count >>> 0
       if (wanted === 0) throw new WasiError('EINVAL')
       const first = memory.locate(subscriptions, wanted * SUBSCRIPTION_SIZE)
@@ -94,11 +94,13 @@ class Poll {
   #fdError(fd: number, type: number): ErrnoName {
     if (type > FD_WRITE) return 'EINVAL'
     if (!this.#table.has(fd)) return 'EBADF'
-    return (this.#table.get(fd).rights & (type === FD_READ ? READ : WRITE)) === 0n ? 'EBADF' : 'SUCCESS'
+    return (this.#table.get(fd).rights & (type === FD_READ ? RIGHT_READ : RIGHT_WRITE)) === 0n
+      ? 'EBADF'
+      : 'SUCCESS'
   }
 
   #available(fd: number, type: number): bigint {
-    if (type !== FD_READ) return type === FD_WRITE ? WRITABLE : 0n
+    if (type !== FD_READ) return type === FD_WRITE ? WRITABLE_BYTES : 0n
     const file = this.#table.get(fd)
     const size = file.stat()?.size
     if (size === undefined) return BigInt(file.readable)
@@ -110,8 +112,8 @@ class Poll {
 const bell = new Int32Array(new SharedArrayBuffer(4))
 
 /**
- * Waits until the monotonic clock shows `deadline`. Nobody rings the bell: but `Atomics.wait` is the one way to wait
- * in a thread that ends at once when somebody terminates it.
+ * Waits until the monotonic clock shows `deadline`. The word is never notified: `Atomics.wait` is used because
+ * `terminate()` interrupts it at once.
  *
  * @returns The time it is then.
  */
@@ -137,11 +139,11 @@ const THREAD_CPUTIME = 3
 /** `clock_*`. */
 export function openClocks(memory: GuestMemory) {
   return {
-    clock_res_get: answer((id: number, pointer: number) => {
+    clock_res_get: wasiFunction((id: number, pointer: number) => {
       checkClock(id)
       memory.setU64(pointer, id === REALTIME ? 1_000_000n : 1n)
     }),
-    clock_time_get: answer((id: number, _precision: bigint, pointer: number) => {
+    clock_time_get: wasiFunction((id: number, _precision: bigint, pointer: number) => {
       const at = memory.locate(pointer, 8)
       memory.view.setBigUint64(at, clockTime(id), true)
     }),
@@ -149,8 +151,8 @@ export function openClocks(memory: GuestMemory) {
 }
 
 /**
- * The time of a clock, in ns. Node tells the wall clock to the millisecond only. The clocks of CPU time are the
- * monotonic one, which the guest's own time never exceeds: what the rest of the server used is nobody's business.
+ * The time of a clock, in ns. Node has the wall clock in milliseconds only. The clocks of CPU time return the monotonic
+ * clock, which is an upper bound of the guest's own time: the CPU time of the server is not disclosed.
  */
 function clockTime(id: number): bigint {
   checkClock(id)

@@ -1,47 +1,39 @@
 import { randomFillSync } from 'node:crypto'
+import type { AllowedPath } from '../../plugin/source/manifest.ts'
 import { type Descriptor, DescriptorTable } from './descriptor.ts'
 import { Directory, FD_FOLDER } from './directory.ts'
-import { answer, errno } from './errno.ts'
-import { openFdFunctions } from './fd-functions.ts'
+import { errno, wasiFunction } from './errno.ts'
+import { openFdFunctions, openFolderFunctions } from './file-functions.ts'
 import { Folder } from './folder.ts'
-import { openFolderFunctions } from './folder-functions.ts'
 import { GuestMemory } from './guest-memory.ts'
 import { openClocks, openPoll } from './poll.ts'
-import { EmptyInput, LineBuffer, LineOutput } from './standard-streams.ts'
-import { openStrings } from './strings.ts'
+import { EmptyInput, LineBuffer, LineOutput } from './streams.ts'
 
-export { ProgramStreams } from './program-streams.ts'
+export { ProgramStreams } from './streams.ts'
 
-/** What a guest gets of WASI. What is not named here, it does not get. */
+/** The part of WASI that a guest can use. It has access to nothing else. */
 export interface WasiOptions {
   /** Arguments of the program; the first is its name. One name by default, as C programs count on it. */
   readonly args?: readonly string[]
   /** Environment variables: none but these. */
   readonly env?: Readonly<Record<string, string>>
-  /** Folders; none by default, and then there is no file system. */
+  /**
+   * Folders of the host, as the guest names them (`/data`). No link in them leads out. In a `readOnly` folder all that would
+   * change something fails with `EROFS`. Default: none, and then there is no file system.
+   */
   readonly allowedPaths?: readonly AllowedPath[]
   /** Standard input and output, of a program; by default the input is empty, and the output becomes lines. */
   readonly streams?: StandardStreams | undefined
-  /** Takes what the guest writes to its standard output and error, line by line (of at most 64 KiB). */
+  /** Receives standard output and error of the guest, in lines of at most 64 KiB. */
   writeLine(stream: 'stdout' | 'stderr', line: string): void
 }
 
-/** What a guest reads and writes at its descriptors 0, 1 and 2. */
+/** The descriptors 0, 1 and 2 of a guest. */
 export interface StandardStreams {
   readonly input: Descriptor
   readonly output: Descriptor
   /** Lines by default. */
   readonly error?: Descriptor
-}
-
-/** A folder of the host that a guest may use. Nothing in it leads out, whoever made the link. */
-export interface AllowedPath {
-  /** What the guest calls it, such as `/data`. */
-  readonly guest: string
-  /** Where it is. */
-  readonly host: string
-  /** Whether all that would change something fails with `EROFS`. */
-  readonly readOnly: boolean
 }
 
 /** WASI preview 1 for one instance. */
@@ -52,13 +44,13 @@ export interface Wasi {
   /** One of them. It is made, with others of its kind, when it is first asked for: few guests need them all. */
   function(name: string): WebAssembly.ImportValue | undefined
 
-  /** Tells where the guest's memory is. Until then, every pointer is `EFAULT`: what a start function may find. */
+  /** Sets the guest's memory. Until then every pointer is `EFAULT`, also in a start function. */
   attach(memory: WebAssembly.Memory): void
 
   /** Writes lines that the guest has not finished. Call it after each call, or they mix with the next call's. */
   flush(): void
 
-  /** Flushes, and closes what the guest has open. */
+  /** Flushes, and closes all descriptors of the guest. */
   close(): void
 
   /** After {@link close}: as if it were opened now. @throws as {@link openWasi} does. */
@@ -69,7 +61,7 @@ export interface Wasi {
  * Opens WASI preview 1 as a shim of our own: `node:wasi` is no sandbox and cannot be stopped.
  *
  * Nothing in it waits, except `poll_oneoff` for a clock (and a disk for its data): it blocks its thread until then,
- * or until somebody terminates the thread.
+ * or until the thread is terminated.
  *
  * @param fdFolder - Where the host shows open descriptors; tests name a folder that does not exist.
  * @throws an error of the file system, if an allowed path is not a folder that can be read.
@@ -93,14 +85,14 @@ export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
   }
   const groups: GroupOfFunctions[] = []
   function group(index: number): GroupOfFunctions {
-    groups[index] ??= GROUPS[index]?.(memory, table, options) ?? {}
+    groups[index] ??= FUNCTION_GROUPS[index]?.(memory, table, options) ?? {}
     return groups[index]
   }
   return {
     get imports() {
-      return Object.assign({}, ...GROUPS.map((_open, index) => group(index))) as WasiFunctions
+      return Object.assign({}, ...FUNCTION_GROUPS.map((_open, index) => group(index))) as WasiFunctions
     },
-    function: (name) => group(GROUP_OF.get(name) ?? -1)[name],
+    function: (name) => group(GROUP_BY_FUNCTION.get(name) ?? -1)[name],
     attach: (guestMemory) => memory.attach(guestMemory),
     flush,
     close() {
@@ -113,7 +105,18 @@ export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
 
 /** Whether WASI has a function of this name. */
 export function isWasiFunction(name: string): boolean {
-  return GROUP_OF.has(name)
+  return GROUP_BY_FUNCTION.has(name)
+}
+
+/** The guest ended its program with `proc_exit`. With code 0 from a command's `_start`, that is how it should end. */
+export class ProcExit extends Error {
+  override readonly name = 'ProcExit'
+  readonly code: number
+
+  constructor(code: number) {
+    super(`the guest exited with status ${code}`)
+    this.code = code
+  }
 }
 
 type WasiFunctions = ReturnType<typeof openFdFunctions> &
@@ -130,7 +133,7 @@ type GroupOfFunctions = Readonly<Record<string, WebAssembly.ImportValue>>
 const NO_ARGS = ['plugin']
 const NO_ENV = {}
 
-/** `proc_*` and `sched_yield`: there are no signals, and nobody to yield to. */
+/** `proc_*` and `sched_yield`: there are no signals, and no other thread to yield to. */
 const processFunctions = {
   proc_exit(code: number): never {
     throw new ProcExit(code >>> 0)
@@ -138,6 +141,8 @@ const processFunctions = {
   proc_raise: (_signal: number): number => errno('ENOSYS'),
   sched_yield: (): number => 0,
 }
+
+const NOT_SUPPORTED = errno('ENOTSUP')
 
 /** `sock_*`: a guest has no sockets; for HTTP there is Extism's `http_request`. */
 const socketFunctions = {
@@ -155,7 +160,52 @@ const socketFunctions = {
   sock_shutdown: (_fd: number, _how: number): number => NOT_SUPPORTED,
 }
 
-const GROUPS: readonly ((
+/** `args_*` and `environ_*`: two lists of strings that never change. */
+function openStrings(memory: GuestMemory, args: readonly string[], env: Readonly<Record<string, string>>) {
+  const [args_sizes_get, args_get] = listFunctions(memory, encodeOnce(args, args))
+  const [environ_sizes_get, environ_get] = listFunctions(memory, encodeOnce(env, environmentEntries(env)))
+  return { args_sizes_get, args_get, environ_sizes_get, environ_get }
+}
+
+interface EncodedList {
+  readonly strings: readonly Uint8Array[]
+  readonly bytes: Uint8Array
+}
+
+/** Lists that were encoded before. The instances of a route share them: encoding costs more than opening WASI. */
+const encodedLists = new WeakMap<object, EncodedList>()
+
+function encodeOnce(source: object, list: Iterable<string>): EncodedList {
+  const found = encodedLists.get(source)
+  if (found) return found
+  const strings = Array.from(list, (text) => Buffer.from(`${text}\0`))
+  const encoded = { strings, bytes: Buffer.concat(strings) }
+  encodedLists.set(source, encoded)
+  return encoded
+}
+
+function* environmentEntries(env: Readonly<Record<string, string>>): Iterable<string> {
+  for (const [name, value] of Object.entries(env)) yield `${name}=${value}`
+}
+
+function listFunctions(memory: GuestMemory, { strings, bytes }: EncodedList) {
+  const sizes = wasiFunction((countPointer: number, sizePointer: number) => {
+    memory.setU32(countPointer, strings.length)
+    memory.setU32(sizePointer, bytes.length)
+  })
+  const get = wasiFunction((pointers: number, target: number) => {
+    const list = memory.locate(pointers, strings.length * 4)
+    let start = memory.locate(target, bytes.length)
+    memory.bytes.set(bytes, start)
+    for (const [index, { length }] of strings.entries()) {
+      memory.view.setUint32(list + index * 4, start, true)
+      start += length
+    }
+  })
+  return [sizes, get] as const
+}
+
+const FUNCTION_GROUPS: readonly ((
   memory: GuestMemory,
   table: DescriptorTable,
   options: WasiOptions,
@@ -170,9 +220,9 @@ const GROUPS: readonly ((
   () => socketFunctions,
 ]
 
-/** The place in `GROUPS` of each function. */
-const GROUP_OF: ReadonlyMap<string, number> = new Map(
-  GROUPS.flatMap((open, index) => {
+/** The place in `FUNCTION_GROUPS` of each function. */
+const GROUP_BY_FUNCTION: ReadonlyMap<string, number> = new Map(
+  FUNCTION_GROUPS.flatMap((open, index) => {
     const functions = open(new GuestMemory(), new DescriptorTable(), { writeLine: () => undefined })
     return Object.keys(functions).map((name) => [name, index] as const)
   }),
@@ -191,21 +241,8 @@ function addFolders(table: DescriptorTable, paths: readonly AllowedPath[], fdFol
   }
 }
 
-/** The guest ended its program with `proc_exit`. With code 0 from a command's `_start`, that is how it should end. */
-export class ProcExit extends Error {
-  override readonly name = 'ProcExit'
-  readonly code: number
-
-  constructor(code: number) {
-    super(`the guest exited with status ${code}`)
-    this.code = code
-  }
-}
-
-const NOT_SUPPORTED = errno('ENOTSUP')
-
 /** Bytes made at a time. Between two chunks, `terminate()` can stop the thread. */
-const CHUNK = 65_536
+const RANDOM_CHUNK_BYTES = 65_536
 
 /** Random bytes made in advance: asking for a few costs nearly as much as asking for these. */
 const POOL_SIZE = 1_024
@@ -216,15 +253,15 @@ let used = POOL_SIZE
 /** `random_get`: bytes fit for keys. All guests draw from one pool, each byte once. */
 function openRandom(memory: GuestMemory) {
   return {
-    random_get: answer((pointer: number, size: number) => {
+    random_get: wasiFunction((pointer: number, size: number) => {
       const length = size >>> 0
       const start = memory.locate(pointer, length)
       if (length <= POOL_SIZE / 8) {
         fillFromPool(memory, start, length)
         return
       }
-      for (let done = 0; done < length; done += CHUNK) {
-        randomFillSync(memory.bytes, start + done, Math.min(CHUNK, length - done))
+      for (let done = 0; done < length; done += RANDOM_CHUNK_BYTES) {
+        randomFillSync(memory.bytes, start + done, Math.min(RANDOM_CHUNK_BYTES, length - done))
       }
     }),
   }
@@ -236,6 +273,6 @@ function fillFromPool(memory: GuestMemory, start: number, length: number): void 
     used = 0
   }
   memory.bytes.set(pool.subarray(used, used + length), start)
-  pool.fill(0, used, used + length) // nobody can learn later what was given
+  pool.fill(0, used, used + length) // so that used bytes cannot be read later
   used += length
 }

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns'
 import type { FastifyBaseLogger } from 'fastify'
 import { errors, type JWTVerifyGetKey } from 'jose'
 import { JwtKeysUnavailableError } from '../../errors/errors.ts'
-import { type Client, openClient } from '../../guest/outbound/client.ts'
+import { type OutboundClient, openClient } from '../../guest/outbound/client.ts'
 import { type JwtAlgorithm, type JwtKeys, keySetOf, keysIn } from './jwt-keys.ts'
 
 /** How old keys are when they are fetched again: so long a key counts that the issuer has taken back. */
@@ -51,7 +51,7 @@ export class RemoteKeys implements JwtKeys {
   ]
   readonly #options: RemoteKeysOptions
   readonly #url: string
-  readonly #client: Client
+  readonly #client: OutboundClient
   readonly #now: () => number
   readonly #timeoutMs: number
   #keys: FetchedKeys | undefined

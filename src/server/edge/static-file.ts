@@ -2,8 +2,7 @@ import { constants, existsSync, lstatSync, type Stats } from 'node:fs'
 import { type FileHandle, open, readdir, readlink, realpath } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 
-/** Where Linux shows the open descriptors of a process as links to what they are. */
-export const FD_FOLDER = '/proc/self/fd'
+import { FD_FOLDER } from '../../runtime/wasi/directory.ts'
 
 /** The descriptor is of a file or directory that is below the folder. Who has it closes it. */
 export interface OpenedEntry {

@@ -6,7 +6,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { setCommonHeaders } from '../../contract/common-headers.ts'
 import { StaticFolderError } from '../../errors/errors.ts'
 import { loadPackage } from '../../platform/optional-package.ts'
-import { FD_FOLDER, type OpenedEntry, openBelow } from './static-file.ts'
+import { FD_FOLDER } from '../../runtime/wasi/directory.ts'
+import { type OpenedEntry, openBelow } from './static-file.ts'
 
 const INDEX = 'index.html'
 
