@@ -4,9 +4,11 @@ import { METRICS } from '../src/admin/metric-table.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
 import { flags } from '../src/options/flags.ts'
 import { routeSchema, serverSchema } from '../src/options/options-schema.ts'
+import { renderRooms } from './rooms.ts'
 
-/* npm run readme: writes the README's tables from the options schema, and that of docs/operations.md from the metrics. */
+/* npm run readme: writes the tables of pages from what they describe: options, metrics, limits, folders. */
 
+const CONTRIBUTING = new URL('../CONTRIBUTING.md', import.meta.url)
 const README = new URL('../README.md', import.meta.url)
 const LIMITS = new URL('../docs/module-limits.md', import.meta.url)
 const OPERATIONS = new URL('../docs/operations.md', import.meta.url)
@@ -22,6 +24,11 @@ export function renderReadme(readme: string): string {
     options: table('option', 'what it is', [...rows('', serverSchema), ...rows('routes[].', routeSchema)]),
   }
   return withTables(readme, tables)
+}
+
+/** The page for contributors with its table as the folders are. */
+export function renderContributing(page: string): string {
+  return withTables(page, { rooms: `${renderRooms()}\n` })
 }
 
 /** The page of operations with its table as the metrics are. */
@@ -76,6 +83,7 @@ function row(name: string, { description, default: value }: Described): string {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeFileSync(CONTRIBUTING, renderContributing(readFileSync(CONTRIBUTING, 'utf8')))
   writeFileSync(README, renderReadme(readFileSync(README, 'utf8')))
   writeFileSync(LIMITS, renderModuleLimits(readFileSync(LIMITS, 'utf8')))
   writeFileSync(OPERATIONS, renderOperations(readFileSync(OPERATIONS, 'utf8')))

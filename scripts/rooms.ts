@@ -27,6 +27,7 @@ export const ROOMS = [
   ],
   ['options', 'The only description of the options: schema, flags, config files, precedence.'],
   ['contract', 'How an HTTP exchange becomes guest bytes and back.'],
+  ['extism', "The kernel without HTTP, with the interface of Extism's JavaScript SDK."],
   [
     'engine',
     'Where instances live, how their calls are scheduled and ended: inline, workers, subprocesses, watchdog.',
