@@ -85,7 +85,7 @@ const GUARDS: readonly Guard[] = [
   {
     checks: [
       {
-        name: 'time of a tick after V8 has collected: with src/platform/tick-shape.ts to without',
+        name: 'time of a tick after V8 has collected: with src/platform/node-workarounds.ts to without',
         limit: 0.5,
       },
     ],
@@ -176,10 +176,10 @@ async function measureStartTimes(): Promise<number[]> {
 
 const STARTS = 5
 
-/** If Node.js cures what `src/platform/tick-shape.ts` is for, the ratio is 1, and the module can go. */
+/** If Node.js cures what `keptTicks` of `src/platform/node-workarounds.ts` is for, the ratio is 1, and it can go. */
 async function measureTickTimes(): Promise<number[]> {
   const without = await tickNs()
-  return [(await tickNs(fileOf('../lib/platform/tick-shape.js'))) / without]
+  return [(await tickNs(fileOf('../lib/platform/node-workarounds.js'))) / without]
 }
 
 async function tickNs(...modules: string[]): Promise<number> {

@@ -30,7 +30,7 @@ const { checkWasmServeOptions } = (await load(
 const { chooseRoute, openRoute } = (await load(
   'route/open-route.js',
 )) as typeof import('../src/route/open-route.ts')
-const { openShared } = (await load('route/shared.js')) as typeof import('../src/route/shared.ts')
+const { openSharedResources } = (await load('route/shared.js')) as typeof import('../src/route/shared.ts')
 const { openLog } = (await load('observe/log/log.js')) as typeof import('../src/observe/log/log.ts')
 
 /** It does not grow its memory: what grows is ours. */
@@ -72,7 +72,7 @@ async function soak(options: RouteOptions, calls: number): Promise<SoakMeasureme
   const [checked] = checkedOptions.routes
   if (!checked) throw new Error('no route')
   const log = openLog('silent')
-  const shared = openShared(checkedOptions, log)
+  const shared = openSharedResources(checkedOptions, log)
   const route = openRoute(await chooseRoute(checked, ['routes', '0'], shared), '/', 0, log)
   await route.instances.ready
 

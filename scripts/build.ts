@@ -28,8 +28,8 @@ const SIZE_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
 const FROZEN: Replacements = {
   [file('src/options/options-schema.ts')]: schemasAsData,
   [file('src/options/options-check.ts')]: () =>
-    checksAsCode(options.ajv, ['isLoadOptions', 'isServerOptions', 'isWasmServeOptions']),
-  [file('src/options/config-file-check.ts')]: () => checksAsCode(configFile.ajv, ['isConfigFile']),
+    checksAsCode(options.optionsAjv, ['isLoadOptions', 'isServerOptions', 'isWasmServeOptions']),
+  [file('src/options/config-file-check.ts')]: () => checksAsCode(configFile.configFileAjv, ['isConfigFile']),
 }
 
 /** What users of the package load or run. */

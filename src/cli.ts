@@ -1,16 +1,15 @@
 #!/usr/bin/env node
-import './platform/tick-shape.ts' // before V8 collects
+import './platform/node-workarounds.ts' // before V8 collects
 
 import { buffer } from 'node:stream/consumers'
 import type { WriteStream } from 'node:tty'
-import { main } from './cli/cli.ts'
+import { COMMANDS, main } from './cli/cli.ts'
 import type { Host } from './cli/command.ts'
-import { COMMANDS } from './cli/commands.ts'
 import type { Terminal } from './observe/log/log.ts'
-import { printable } from './observe/log/printable.ts'
 import { Secrets } from './observe/log/secrets.ts'
-import { exitProcess } from './platform/kill-process.ts'
+import { exitProcess } from './platform/node-workarounds.ts'
 import { stuckThreads } from './platform/stuck-threads.ts'
+import { printable } from './platform/text.ts'
 import { openProcessSignals } from './server/shutdown.ts'
 
 const host: Host = {

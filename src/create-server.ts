@@ -3,8 +3,7 @@ import type { StartedAdmin } from './admin/start-admin.ts'
 import { programConfiguration } from './deploy/configuration.ts'
 import type { Deployments, Surroundings } from './deploy/deployments.ts'
 import { changeServer, openDeployments } from './deploy/start.ts'
-import { openLog } from './observe/log/log.ts'
-import type { RecentLines } from './observe/log/recent-lines.ts'
+import { openLog, type RecentLines } from './observe/log/log.ts'
 import type { Meters } from './observe/metrics.ts'
 import {
   type CheckedServerOptions,
@@ -98,7 +97,7 @@ async function openParts(
   log: FastifyBaseLogger | undefined,
 ): Promise<Parts> {
   if (admin === undefined) return { log: log ?? openLog(logLevel) }
-  const { RecentLines } = await import('./observe/log/recent-lines.ts')
+  const { RecentLines } = await import('./observe/log/log.ts')
   const { Meters } = await import('./observe/metrics.ts')
   const lines = new RecentLines()
   return { log: log ?? openLog(logLevel, { recent: lines }), meters: new Meters(), lines }

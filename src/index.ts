@@ -5,7 +5,6 @@ export * from './errors/errors.ts'
 export type { Block, CallContext } from './guest/call-context.ts'
 export type { HostFunction, HostFunctions } from './guest/host-functions.ts'
 export type { Caller } from './observe/observe.ts'
-export type { CallHooks, FailedCall, GuestCall, GuestResult } from './options/call-hooks.ts'
 export {
   type CreateServerOptions,
   checkServerOptions,
@@ -16,7 +15,7 @@ export {
   type ServerOptions,
   type WasmServeOptions,
 } from './options/options.ts'
-export type { ServedRoute } from './options/served-route.ts'
+export type { CallHooks, FailedCall, GuestCall, GuestResult, ServedRoute } from './options/served-route.ts'
 export { stuckThreads } from './platform/stuck-threads.ts'
 export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'
-export { wasmServe } from './route/wasm-serve.ts'
+export { wasmServe } from './route/add-routes.ts'

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Deployments } from '../deploy/deployments.ts'
-import type { RecentLines } from '../observe/log/recent-lines.ts'
+import type { RecentLines } from '../observe/log/log.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'

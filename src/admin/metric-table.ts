@@ -1,6 +1,4 @@
-import type { Histogram } from '../observe/counts.ts'
-import type { Meters, RouteMeter } from '../observe/metrics.ts'
-import type { EngineStats } from '../observe/stats.ts'
+import type { EngineStats, Histogram, Meters, RouteMeter } from '../observe/metrics.ts'
 import type { ServerView } from './feature.ts'
 import { whyNotReady } from './readiness.ts'
 

@@ -1,8 +1,7 @@
 import type { Registry } from 'prom-client'
 import { PackageMissingError } from '../errors/errors.ts'
-import type { Histogram } from '../observe/counts.ts'
-import { loadPackage } from '../platform/optional-package.ts'
-import { packageVersion } from '../platform/package-file.ts'
+import type { Histogram } from '../observe/metrics.ts'
+import { loadPackage, packageVersion } from '../platform/packages.ts'
 import type { AdminFeature } from './feature.ts'
 import { METRICS, type Metric, type MetricSources } from './metric-table.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Deployments } from '../deploy/deployments.ts'
-import { RecentLines } from '../observe/log/recent-lines.ts'
+import { RecentLines } from '../observe/log/log.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'

@@ -1,6 +1,5 @@
-import { printable } from '../observe/log/printable.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { renderTable } from './render.ts'
+import { printable, renderTable } from '../platform/text.ts'
 
 /** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */
 export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {
@@ -28,7 +27,7 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
   ].join('\n')
 }
 
-/** Where a route's guests run; with why it has threads, unless somebody asked for just that. */
+/** Where a route's guests run, with the reason for threads unless an option asked for them. */
 export function renderEngine({ engine, workers, engineReason, split }: ServedRoute): string {
   const first = renderThreads(engine, workers) + (engineReason ? ` (${engineReason})` : '')
   const second = split && renderThreads(split.engine, split.workers)
@@ -62,7 +61,7 @@ function pathOf({ url }: ServedRoute): string {
   return url.replaceAll('::', ':')
 }
 
-/** Nobody can connect to "all addresses". */
+/** No client can connect to "all addresses". */
 export function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }

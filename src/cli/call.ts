@@ -5,7 +5,7 @@ import { openLog } from '../observe/log/log.ts'
 import { compilePlugin } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
 import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
-import { openShared } from '../route/shared.ts'
+import { openSharedResources } from '../route/shared.ts'
 import type { Command } from './command.ts'
 import { chooseEngineOf, INPUT_FLAGS, readGuestConfig, readInput } from './guest-config.ts'
 import { renderPage, takeOwnFlags } from './own-flags.ts'
@@ -33,7 +33,7 @@ const HELP = renderPage({
 })
 
 /** Calls one function of a plug-in, as Extism's command does. */
-export const call: Command = {
+export const callCommand: Command = {
   async run(argv, host) {
     const { values, rest } = takeOwnFlags(argv, CALL_FLAGS)
     if (values.help) return host.out.write(HELP)
@@ -43,7 +43,7 @@ export const call: Command = {
     const plugin = await compilePlugin(await readSource(source, load), load)
     chooseEngineOf(config, plugin)
     const log = openLog(server.logLevel, { terminal: host.logTerminal, lines: host.logLines })
-    const shared = openShared(server, log)
+    const shared = openSharedResources(server, log)
     let opened: OpenRoute | undefined
     try {
       // No second thread: nothing is called when this one is lost.
@@ -69,7 +69,7 @@ export const call: Command = {
   },
 }
 
-/** Why a guest trapped, or its thread ended, is told as `serve` tells it, in the log. */
+/** Logs why a guest trapped, or its thread ended, as `serve` does. */
 async function callOnce(
   engine: Engine,
   exportName: string,

@@ -2,16 +2,15 @@ import { commandConfiguration } from '../deploy/configuration.ts'
 import { listOf, openEach, type Plan, planServer } from '../deploy/plan.ts'
 import { CheckFailedError } from '../errors/errors.ts'
 import { openLog } from '../observe/log/log.ts'
-import { printable } from '../observe/log/printable.ts'
 import { readConfig } from '../options/config.ts'
+import { printable, renderTable } from '../platform/text.ts'
 import { createApp } from '../server/app.ts'
 import { renderEngine } from './banner.ts'
 import type { Command } from './command.ts'
 import { renderHelp } from './help.ts'
-import { renderTable } from './render.ts'
 
 /** Does all that `serve` does before it listens, and lists everything that would keep it from starting. */
-export const check: Command = {
+export const checkCommand: Command = {
   async run(argv, host) {
     const config = readConfig(argv, host.environment)
     if (config.help) return host.out.write(renderHelp(host.commands))
@@ -30,7 +29,7 @@ export const check: Command = {
   },
 }
 
-/** What only shows when the routes meet. */
+/** Problems that show only when all routes are added. */
 async function openAll({ options }: Plan): Promise<void> {
   const { app } = await createApp(options, openLog('silent'))
   await app.close()

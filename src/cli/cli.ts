@@ -8,12 +8,11 @@ import {
   StateUntrustedError,
   UsageError,
 } from '../errors/errors.ts'
-import { printable } from '../observe/log/printable.ts'
-import { explainLimit } from '../platform/system-limits.ts'
-import type { Host } from './command.ts'
-import { chooseCommand } from './commands.ts'
+import { explainLimit } from '../platform/system-errors.ts'
+import { printable } from '../platform/text.ts'
+import type { Command, Host } from './command.ts'
 
-/** Of how the command was called or configured. */
+/** Errors of the command line or the configuration. */
 const MISTAKES = [
   CheckFailedError,
   ConfigInvalidError,
@@ -25,10 +24,10 @@ const MISTAKES = [
   UsageError,
 ]
 
-/** What Node.js throws where it was started with `--permission` and without what something takes. */
+/** Codes of Node.js for a missing permission where it was started with `--permission`. */
 const DENIED = ['ERR_ACCESS_DENIED', 'ERR_DLOPEN_DISABLED']
 
-/** What the system says where a user, or the container, lacks a permission. */
+/** Codes of the system for a missing permission of the user or the container. */
 const REFUSED = ['EACCES', 'EPERM', 'EROFS']
 
 /**
@@ -66,4 +65,75 @@ function explain(error: unknown): string {
     return `wasm-serve: the system does not permit it: ${error.message}`
   }
   return `wasm-serve: this is a bug, please report it\n${error instanceof Error ? error.stack : error}`
+}
+
+/** A command, before its code is loaded: `serve` pays for none of the others. */
+interface CommandEntry {
+  /** Its line on the help page. */
+  readonly summary: string
+  load(): Promise<Command>
+}
+
+/** The commands, in the order of the help page. A first word that is one of them is never a file. */
+export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  serve: {
+    summary: 'Serve plug-ins over HTTP; this word may be left out.',
+    load: async () => (await import('./serve.ts')).serve,
+  },
+  check: {
+    summary: 'Do all that comes before listening; list what is wrong.',
+    load: async () => (await import('./check.ts')).checkCommand,
+  },
+  inspect: {
+    summary: 'Show what a plug-in exports and what it needs.',
+    load: async () => (await import('./inspect/inspect.ts')).inspect,
+  },
+  call: {
+    summary: 'Call a function once, without HTTP.',
+    load: async () => (await import('./call.ts')).callCommand,
+  },
+  bench: {
+    summary: 'Measure a plug-in under load.',
+    load: async () => (await import('./bench/bench.ts')).bench,
+  },
+  new: {
+    summary: 'Make a plug-in project, in one of nine languages.',
+    load: async () => (await import('./new/new.ts')).newProject,
+  },
+  openapi: {
+    summary: 'Describe the routes as an OpenAPI document.',
+    load: async () => (await import('./openapi.ts')).openapi,
+  },
+  store: {
+    summary: 'Check what guests keep, export or import it.',
+    load: async () => (await import('./store/store.ts')).storeCommand,
+  },
+  completion: {
+    summary: 'Print a script that completes words in bash, zsh or fish.',
+    load: async () => (await import('./completion/completion.ts')).completion,
+  },
+  help: {
+    summary: 'Explain a command (help call), or list all flags (help flags).',
+    load: async () => (await import('./help.ts')).help,
+  },
+}
+
+/**
+ * The command that the first word names, even if there is a file of that name, and the words that are left for it.
+ * Anything else is for `serve`. `help NAME` is `NAME --help`.
+ */
+export async function chooseCommand(
+  argv: readonly string[],
+): Promise<{ command: Command; argv: readonly string[] }> {
+  const [first = '', second = '', ...rest] = argv
+  const named = entryOf(first)
+  const explained = first === 'help' && rest.length === 0 ? entryOf(second) : undefined
+  if (explained) return { command: await explained.load(), argv: ['--help'] }
+  if (named) return { command: await named.load(), argv: argv.slice(1) }
+  const { serve } = await import('./serve.ts')
+  return { command: serve, argv }
+}
+
+function entryOf(name: string): CommandEntry | undefined {
+  return Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
 }

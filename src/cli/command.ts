@@ -3,7 +3,7 @@ import type { Secrets } from '../observe/log/secrets.ts'
 import type { Environment } from '../options/config.ts'
 import type { ProcessSignals } from '../server/shutdown.ts'
 
-/** Something that the command line can do. */
+/** A command of the command line. */
 export interface Command {
   /**
    * @param argv - The words after the program's name.
@@ -15,13 +15,13 @@ export interface Command {
 /** The process, as far as a command may touch it. */
 export interface Host {
   readonly environment: Environment
-  /** Takes the results. */
+  /** Writes the results. */
   readonly out: Terminal
   /** Whether a person reads the results as they come. */
   readonly isOutTerminal: boolean
-  /** Takes results that are bytes, at once. */
+  /** Writes results that are bytes, unbuffered. */
   writeBytes(bytes: Uint8Array): void
-  /** Takes what is said about the work, and is no result. */
+  /** Writes messages that are not results. */
   writeError(text: string): void
   /** Reads the standard input to its end. */
   readInput(): Promise<Uint8Array>
@@ -33,8 +33,8 @@ export interface Host {
   readonly secrets: Secrets
   /** The commands that there are, by name, with what they do. */
   readonly commands: Readonly<Record<string, { readonly summary: string }>>
-  /** What starts this program again: a path and the words that come before its own. */
+  /** How to start this program again: its path, and the words before its arguments. */
   readonly program: readonly [path: string, ...words: string[]]
-  /** What ends and reloads a server. */
+  /** Ends and reloads a server. */
   readonly signals: ProcessSignals
 }

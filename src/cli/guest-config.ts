@@ -9,7 +9,7 @@ import { fromWord, type GivenMap, mergeMaps, toData } from '../options/given.ts'
 import { mergeConfig } from '../options/merge.ts'
 import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
 import { resolveRoute } from '../options/resolved-route.ts'
-import { whyNot } from '../platform/why-not.ts'
+import { fileProblem } from '../platform/system-errors.ts'
 import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
 import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
 import { waitsForStore } from '../route/route-state.ts'
@@ -24,13 +24,13 @@ const HTTP_OPTIONS: ReadonlySet<string> = new Set([
 /** Options of a server that a guest may need all the same. */
 const SERVER_OPTIONS: ReadonlySet<string> = new Set(['logLevel', 'store', 'storeMax', 'storeTimeoutMs'])
 
-/** Flags of a command that runs a guest without a server: those of `serve`, less what is about HTTP. */
+/** Flags of a command that runs a guest without a server: those of `serve` without HTTP. */
 export const guestFlags = flags.filter(
   ({ scope, option }) =>
     SERVER_OPTIONS.has(option) || (scope !== 'server' && !(scope === 'route' && HTTP_OPTIONS.has(option))),
 )
 
-/** What the command line and the environment say of one plug-in. */
+/** The options of one plug-in, from the command line and the environment. */
 export interface PluginConfig {
   readonly source: string
   readonly route: CheckedRouteOptions
@@ -97,7 +97,7 @@ export function readPluginConfig(
   }
 }
 
-/** {@link chooseEngine}, for the store too, which stays closed; its problems are told with the flags or variables that they come from. */
+/** As {@link chooseEngine}, without opening the store. Its problems name the flags or variables that cause them. */
 export function chooseEngineOf(
   { route: options, given, server }: PluginConfig,
   plugin: Plugin,
@@ -136,6 +136,6 @@ export async function readInput(values: InputValues, host: Host): Promise<Uint8A
   try {
     return await readFile(path)
   } catch (error) {
-    throw new InputUnreadableError(path, whyNot(error), { cause: error })
+    throw new InputUnreadableError(path, fileProblem(error), { cause: error })
   }
 }

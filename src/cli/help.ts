@@ -1,6 +1,6 @@
 import { UsageError } from '../errors/errors.ts'
 import { type Flag, flags } from '../options/flags.ts'
-import { didYouMean } from '../platform/nearest.ts'
+import { didYouMean } from '../platform/text.ts'
 import type { Command, Host } from './command.ts'
 import { renderRows } from './own-flags.ts'
 

@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
 import { UsageError } from '../errors/errors.ts'
 import { PARSED_FLAGS } from '../options/config.ts'
-import { didYouMean } from '../platform/nearest.ts'
+import { didYouMean } from '../platform/text.ts'
 
-/** What a command's help page says; it is to fit a screen of 80 x 24. */
+/** A command's help page; it fits a screen of 80 x 24. */
 export interface HelpPage {
   readonly usage: string
   /** A line or two. */
@@ -44,12 +44,12 @@ export interface OwnFlag {
   readonly kind: 'switch' | 'text' | 'count' | 'seconds'
   /** One letter. */
   readonly short?: string
-  /** What a value stands for, on help pages. */
+  /** The placeholder of the value on help pages. */
   readonly placeholder?: string
   readonly description: string
 }
 
-/** What a command's own flags were set to; undefined where one was not given. */
+/** The values of a command's own flags; undefined for flags that were not set. */
 export type OwnValues<Own extends Readonly<Record<string, OwnFlag>>> = {
   readonly [Name in keyof Own]: Own[Name]['kind'] extends 'switch'
     ? boolean

@@ -5,13 +5,12 @@ import { commandConfiguration } from '../deploy/configuration.ts'
 import { type Deployments, reload } from '../deploy/deployments.ts'
 import { planCommand } from '../deploy/plan.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
-import { openLog } from '../observe/log/log.ts'
-import { printable } from '../observe/log/printable.ts'
-import type { RecentLines } from '../observe/log/recent-lines.ts'
+import { openLog, type RecentLines } from '../observe/log/log.ts'
 import type { TracingSdk } from '../observe/traces.ts'
 import { type Config, readConfig } from '../options/config.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
-import { packageVersion } from '../platform/package-file.ts'
+import { packageVersion } from '../platform/packages.ts'
+import { printable } from '../platform/text.ts'
 import type { RunningServer } from '../server/server.ts'
 import { reachable, renderBanner } from './banner.ts'
 import type { Command, Host } from './command.ts'
@@ -24,7 +23,7 @@ export const serve: Command = {
     if (config.help) return host.out.write(renderHelp(host.commands))
     if (config.version) return host.out.write(`${packageVersion()}\n`)
     if (config.printConfig) {
-      const { renderConfig } = await import('../options/print-config.ts')
+      const { renderConfig } = await import('../options/config.ts')
       return host.out.write(renderConfig(await planCommand(config, host)))
     }
     await start(config, host)
@@ -115,7 +114,7 @@ async function openAdmin(
 
 /** Only for those who look at them. */
 async function keepLines(): Promise<RecentLines> {
-  const { RecentLines } = await import('../observe/log/recent-lines.ts')
+  const { RecentLines } = await import('../observe/log/log.ts')
   return new RecentLines()
 }
 

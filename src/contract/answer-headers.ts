@@ -1,4 +1,4 @@
-import { isHeader } from '../platform/header-value.ts'
+import { isHeader } from '../platform/text.ts'
 
 /**
  * What is about the connection and the length of the answer, which the server knows best (RFC 9110, section 7.6.1), and

@@ -13,7 +13,7 @@ import {
   optionsError,
   problemAt,
 } from '../options/options.ts'
-import { Pace, pacedMap } from '../platform/paced.ts'
+import { Pace, pacedMap } from '../platform/async-work.ts'
 import { isWritableByAll } from '../platform/trusted-path.ts'
 import { isPlugin, type Plugin } from '../plugin/plugin.ts'
 import type { SourceOptions } from '../plugin/source/source.ts'

@@ -5,13 +5,13 @@ import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { raiseMemoryCeiling } from '../platform/memory-ceiling.ts'
-import { unlessAborted } from '../platform/unless-aborted.ts'
+import { unlessAborted } from '../platform/async-work.ts'
+import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { readSource, type Source } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
 import type { RoutePool } from '../route/route-pool.ts'
 import { createApp } from '../server/app.ts'
-import type { KeptKeys } from '../server/edge/jwt.ts'
+import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import type { RunningServer } from '../server/server.ts'
 import { ChangeLog, type ChangeRecord } from './change-record.ts'
 import type { ConfigurationSource } from './configuration.ts'
@@ -142,7 +142,7 @@ export interface DeploymentParts {
   readonly plugins: PluginTable
   readonly pool: RoutePool
   /** Keys of token issuers. */
-  readonly keptKeys: KeptKeys
+  readonly keptKeys: JwtKeyCache
   readonly store: EditStore | undefined
 }
 
@@ -161,7 +161,7 @@ class LiveDeployments implements Deployments {
   readonly #source: ConfigurationSource
   readonly #surroundings: Surroundings
   readonly #pool: RoutePool
-  readonly #keptKeys: KeptKeys
+  readonly #keptKeys: JwtKeyCache
   readonly #store: EditStore | undefined
   /** Options of the start: of what cannot be changed. */
   readonly #first: CheckedServerOptions

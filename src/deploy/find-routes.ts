@@ -1,6 +1,6 @@
 import { UsageError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
-import { checkGiven, wholeOf } from '../options/check-given.ts'
+import { checkGiven, placed, wholeOf } from '../options/check-given.ts'
 import type { Config } from '../options/config.ts'
 import {
   COMMAND_LINE,
@@ -15,9 +15,8 @@ import {
 } from '../options/given.ts'
 import type { Merged } from '../options/merge.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
-import { placed } from '../options/placed.ts'
-import { nearest } from '../platform/nearest.ts'
-import { pacedMap } from '../platform/paced.ts'
+import { pacedMap } from '../platform/async-work.ts'
+import { nearest } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { type DesiredRoute, sourceOf } from './desired-state.ts'
 import type { LoadedVersion, Loader, Reading } from './loader.ts'

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StateInvalidError } from '../errors/errors.ts'
-import { makeFolder } from '../platform/make-folder.ts'
+import { makeFolder } from '../platform/node-workarounds.ts'
 import { sha256InSlices } from '../plugin/source/digest.ts'
 
 /** The bytes of modules, by their digests. */

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError } from '../errors/errors.ts'
 import { chooseExport } from '../module/entry-points.ts'
-import { checkGiven, locate, wholeOf } from '../options/check-given.ts'
+import { checkGiven, locate, placed, wholeOf } from '../options/check-given.ts'
 import { COMMAND_LINE, type GivenMap, mapOf, mergeMaps, toData } from '../options/given.ts'
 import {
   type CheckedLoadOptions,
@@ -9,12 +9,12 @@ import {
   type CheckedServerOptions,
   checkLoadOptions,
 } from '../options/options.ts'
-import { placed } from '../options/placed.ts'
 import { type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import { routeConflicts } from '../options/routes-table.ts'
-import { Pace, pacedMap } from '../platform/paced.ts'
+import { Pace, pacedMap } from '../platform/async-work.ts'
+import { PAGE_BYTES } from '../platform/guest-limits.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
-import { compilePlugin, PAGE, type Plugin } from '../plugin/plugin.ts'
+import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { type DesiredState, overlay, type Refuse, type RouteTarget } from './desired-state.ts'
@@ -226,7 +226,7 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
 }
 
 function pagesOfRoute({ blockLimit, memoryMax }: ResolvedRoute): number {
-  return Math.max(memoryMax, Math.ceil((blockLimit * 1.25) / PAGE) + 2)
+  return Math.max(memoryMax, Math.ceil((blockLimit * 1.25) / PAGE_BYTES) + 2)
 }
 
 /** Options of what stays when routes change: sockets, the store, the admin listener. They count from the next start. */

@@ -2,10 +2,10 @@ import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import { givenAt, toData } from '../options/given.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
-import { raiseMemoryCeiling } from '../platform/memory-ceiling.ts'
+import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { RoutePool } from '../route/route-pool.ts'
 import { createApp } from '../server/app.ts'
-import type { KeptKeys } from '../server/edge/jwt.ts'
+import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import {
@@ -52,7 +52,7 @@ export async function openDeployments(
   const options = { ...plan.options, meters }
   const pool = new RoutePool(options, log)
   try {
-    const keptKeys: KeptKeys = {}
+    const keptKeys: JwtKeyCache = {}
     const { app, routes: served } = await createApp(options, log, pool, keptKeys)
     try {
       await store?.write(plan.edits, plugins.modules)

@@ -1,5 +1,5 @@
+import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
-import type { EngineStats } from '../observe/stats.ts'
 
 /** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
 export interface Engine {

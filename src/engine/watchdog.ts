@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { GuestStallError } from '../errors/errors.ts'
-import { workerFile } from '../platform/package-file.ts'
-import { explainLimit } from '../platform/system-limits.ts'
+import { workerFile } from '../platform/packages.ts'
+import { explainLimit } from '../platform/system-errors.ts'
 import { SLOTS, Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
 
 /** A guest on the event loop, as the log names it. */

@@ -1,4 +1,5 @@
-import createError, { type FastifyErrorConstructor } from '@fastify/error'
+import type { FastifyErrorConstructor } from '@fastify/error'
+import createError from '@fastify/error'
 
 /** Makes the class of a failure that wasm-serve causes. @param statusCode - What a client sees. */
 export function failure<Args extends unknown[]>(
@@ -6,18 +7,18 @@ export function failure<Args extends unknown[]>(
   message: string,
   statusCode = 500,
 ): FastifyErrorConstructor<{ code: string; statusCode: number }, [...Args, options?: ErrorOptions]> {
-  const made = createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
-  classes.set(code, () => Reflect.construct(made, []))
-  return made
+  const Failure = createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
+  classes.set(code, () => Reflect.construct(Failure, []))
+  return Failure
 }
 
-/** By their codes. */
+/** Error classes by code. */
 const classes = new Map<string, () => Error>()
 
 /**
- * An error that was taken apart to cross to another thread, of the class that it had.
+ * Rebuilds an error that crossed to another thread, with the class of its code.
  *
- * @returns undefined if the code is none of ours.
+ * @returns undefined if no class has this code.
  */
 export function restoreError(code: string, message: string, cause: unknown): Error | undefined {
   const make = classes.get(code)

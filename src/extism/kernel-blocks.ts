@@ -1,4 +1,4 @@
-import { ExtismInputTooLargeError } from '../errors/extism.ts'
+import { ExtismInputTooLargeError } from '../errors/plugin.ts'
 import { GUEST_FUNCTIONS, KERNEL_MODULE, ROOT } from '../runtime/kernel-memory.ts'
 import { KERNEL_WASM } from '../runtime/kernel-wasm.ts'
 

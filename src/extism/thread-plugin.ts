@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
-import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/extism.ts'
-import { workerFile } from '../platform/package-file.ts'
+import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/plugin.ts'
+import { workerFile } from '../platform/packages.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import { GuestContext, type ImportedFunction } from './guest-context.ts'
 import { requestFunctions } from './guest-requests.ts'

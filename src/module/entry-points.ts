@@ -1,5 +1,5 @@
 import { FunctionUnknownError } from '../errors/errors.ts'
-import { didYouMean } from '../platform/nearest.ts'
+import { didYouMean } from '../platform/text.ts'
 import type { FunctionExport, Signature } from './module-view.ts'
 
 /** The program of a WASI command: it is run once in an instance, and what it leaves behind is not used again. */

@@ -1,12 +1,10 @@
-import { Counts, DURATION_BOUNDS_MS, Histogram } from './counts.ts'
 import { type CallTimes, OUTCOMES, type Outcome } from './observe.ts'
-import { addStats, type EngineStats, NO_STATS, withoutPresent } from './stats.ts'
 
-/** How many versions that are not served any more are told apart. */
+/** How many old versions have labels of their own. */
 const MAX_PAST = 100
 
 /** Where older ones are counted, so that a server that is reloaded for years has no more to report. */
-const OTHER: MeterLabels = { route: 'other', plugin: 'other', digest: 'other' }
+const OTHER_VERSIONS: MeterLabels = { route: 'other', plugin: 'other', digest: 'other' }
 
 const RELOAD_RESULTS = ['ok', 'refused'] as const
 
@@ -46,15 +44,15 @@ export class Meters {
 
   /** No engine of it is open. */
   #left(meter: RouteMeter): void {
-    if (meter.labels === OTHER) return
+    if (meter.labels === OTHER_VERSIONS) return
     const key = keyOf(meter.labels)
     this.#meters.delete(key)
     if (!meter.hasOpened) return
     this.#meters.set(key, meter) // behind those that left before
-    const past = this.all.filter(({ isOpen, labels }) => !isOpen && labels !== OTHER)
+    const past = this.all.filter(({ isOpen, labels }) => !isOpen && labels !== OTHER_VERSIONS)
     for (const oldest of past.slice(0, -MAX_PAST)) {
       this.#meters.delete(keyOf(oldest.labels))
-      this.of(OTHER).add(oldest)
+      this.of(OTHER_VERSIONS).add(oldest)
     }
   }
 }
@@ -63,7 +61,7 @@ function keyOf({ route, plugin, digest }: MeterLabels): string {
   return JSON.stringify([route, plugin, digest])
 }
 
-/** What is counted of one version of a plug-in on one route. It counts on if the same version comes back. */
+/** The metrics of one version of a plug-in on one route. They continue if the same version comes back. */
 export class RouteMeter {
   readonly labels: MeterLabels
   readonly outcomes = new Counts<Outcome>(OUTCOMES)
@@ -152,3 +150,130 @@ export type KvResult = `${(typeof KV_OPERATIONS)[number]} ${(typeof KV_OPERATION
 const KV_RESULTS: readonly KvResult[] = KV_OPERATIONS.flatMap((operation) =>
   KV_OPERATION_RESULTS.map((result) => `${operation} ${result}` as const),
 )
+
+/** Counters with a fixed set of names, so that the number of labels is bounded. */
+export class Counts<Name extends string> {
+  readonly names: readonly Name[]
+  readonly #counts: Float64Array
+  readonly #places: ReadonlyMap<string, number>
+
+  constructor(names: readonly Name[]) {
+    this.names = names
+    this.#counts = new Float64Array(names.length)
+    this.#places = new Map(names.map((name, place) => [name, place]))
+  }
+
+  count(name: Name, times = 1): void {
+    const place = this.#places.get(name) ?? -1
+    if (place >= 0) this.#counts[place] = (this.#counts[place] as number) + times
+  }
+
+  of(name: Name): number {
+    return this.#counts[this.#places.get(name) ?? -1] ?? 0
+  }
+
+  /** Those that are not 0. */
+  get counted(): [name: Name, times: number][] {
+    return this.names.map((name): [Name, number] => [name, this.of(name)]).filter(([, times]) => times > 0)
+  }
+
+  add(other: Counts<Name>): void {
+    for (const name of this.names) this.count(name, other.of(name))
+  }
+}
+
+/** Fixed-bucket histogram. `observe` allocates nothing. */
+export class Histogram {
+  /** Upper bounds, ascending; the last count is of values above all of them. */
+  readonly bounds: readonly number[]
+  readonly counts: Float64Array
+  sum = 0
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds
+    this.counts = new Float64Array(bounds.length + 1)
+  }
+
+  observe(value: number): void {
+    const { bounds, counts } = this
+    let place = 0
+    while (place < bounds.length && value > (bounds[place] as number)) place++
+    counts[place] = (counts[place] as number) + 1
+    this.sum += value
+  }
+
+  add(other: Histogram): void {
+    for (const [place, count] of other.counts.entries()) {
+      this.counts[place] = (this.counts[place] as number) + count
+    }
+    this.sum += other.sum
+  }
+}
+
+/** Bucket bounds in milliseconds: half of them for guests that compute, half for guests that wait. */
+export const DURATION_BOUNDS_MS: readonly number[] = [
+  0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
+]
+
+/** An engine's present state, and its counters since it was opened. Computed on each read. */
+export interface EngineStats {
+  /** Calls that wait for an instance. */
+  readonly waiting: number
+  /** Calls that an instance has: on the event loop at most one; a thread may have some ahead. */
+  readonly running: number
+  /** Those that are open, one in each thread; spare ones too. */
+  readonly instances: number
+  /** Memory of the guests' modules, as far as they export it. */
+  readonly guestBytes: number
+  /** Memory that the runtime holds for them. */
+  readonly kernelBytes: number
+  /** Instances that were replaced after they had served as long as they should: `fresh`, `recycle`, `recycleMemory`. */
+  readonly recycled: number
+  /** Instances and threads that were replaced because they failed, or ran too long. */
+  readonly restarted: number
+  /** Guests that were ended because they ran too long. */
+  readonly timeouts: number
+  /** Threads of this plug-in at this route that cannot be ended, those of earlier engines and of trials too. */
+  readonly stuck: number
+  /** Lines that guests logged beyond what they may. */
+  readonly droppedLines: number
+  /** Whether calls are refused because no instance can be started. */
+  readonly isBreakerOpen: boolean
+}
+
+export const NO_STATS: EngineStats = {
+  waiting: 0,
+  running: 0,
+  instances: 0,
+  guestBytes: 0,
+  kernelBytes: 0,
+  recycled: 0,
+  restarted: 0,
+  timeouts: 0,
+  stuck: 0,
+  droppedLines: 0,
+  isBreakerOpen: false,
+}
+
+/** The sum of both. */
+function addStats(one: EngineStats, other: EngineStats): EngineStats {
+  return {
+    waiting: one.waiting + other.waiting,
+    running: one.running + other.running,
+    instances: one.instances + other.instances,
+    guestBytes: one.guestBytes + other.guestBytes,
+    kernelBytes: one.kernelBytes + other.kernelBytes,
+    recycled: one.recycled + other.recycled,
+    restarted: one.restarted + other.restarted,
+    timeouts: one.timeouts + other.timeouts,
+    stuck: one.stuck + other.stuck,
+    droppedLines: one.droppedLines + other.droppedLines,
+    isBreakerOpen: one.isBreakerOpen || other.isBreakerOpen,
+  }
+}
+
+/** The counters of a closed engine: nothing is open, and nothing waits. */
+function withoutPresent(stats: EngineStats): EngineStats {
+  const { recycled, restarted, timeouts, droppedLines } = stats
+  return { ...NO_STATS, recycled, restarted, timeouts, droppedLines }
+}

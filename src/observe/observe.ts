@@ -6,13 +6,13 @@ export interface Caller {
   /** Takes what the guest logs during the call. */
   readonly log: Log
   /**
-   * Whether nobody waits for the answer any more. It is read while the call waits for an instance: an `AbortSignal`
-   * would cost each request a listener, and this costs nothing. Default: somebody waits.
+   * Whether the client has disconnected. It is read while the call waits for an instance: an `AbortSignal` would cost
+   * each request a listener, and this costs nothing. Default: false.
    */
   readonly isGone?: boolean
   /** Listens to the call. Default: nothing listens. */
   readonly observer?: CallObserver | undefined
-  /** What host functions get from `hostContext()`: on a route the Fastify request. Default: the caller itself. */
+  /** The value of `hostContext()` in host functions: on a route the Fastify request. Default: the caller itself. */
   readonly host?: unknown
 }
 
@@ -28,7 +28,7 @@ export interface CallObserver {
   returned(): void
   /** The call is over: it was answered, or failed. @param code - Of the error that it failed with. */
   settled(outcome: Outcome, code?: string): void
-  /** What the guest's HTTP requests carry, unless the guest says otherwise: the context of a trace. */
+  /** Headers for the guest's HTTP requests, unless the guest sets them: the context of a trace. */
   outboundHeaders?(): Readonly<Record<string, string>> | undefined
 }
 
@@ -91,7 +91,7 @@ export interface CallSpan {
   end(times: CallTimes, outcome: Outcome, code: string | undefined): void
 }
 
-/** What is counted of one version while calls are split between two. */
+/** Counters of one version while calls are split between two. */
 export interface VersionCounts {
   calls: number
   /** Calls that the engine failed, but for those to which the guest said no. */

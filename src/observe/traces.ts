@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attributes, Context, Span } from '@opentelemetry/api'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
-import { loadPackage } from '../platform/optional-package.ts'
+import { loadPackage } from '../platform/packages.ts'
 import type { CallSpan, CallTimes, Outcome } from './observe.ts'
 
 /** Which calls have the same span name and attributes. */
@@ -131,7 +131,7 @@ const FLUSH_MS = 1_000
 
 /** Where the spans of the process go. */
 export interface TracingSdk {
-  /** Sends what is left. What cannot be sent in time is lost. */
+  /** Sends the remaining spans. Spans that cannot be sent in time are lost. */
   close(): Promise<void>
 }
 
@@ -156,7 +156,7 @@ export async function startTracingSdk(
   sdk.start()
   return {
     async close() {
-      const sent = sdk.shutdown().catch(() => undefined) // a collector that is gone keeps nobody from ending
+      const sent = sdk.shutdown().catch(() => undefined) // an unreachable collector does not delay the end
       await Promise.race([sent, sleep(FLUSH_MS, undefined, { ref: false })])
     },
   }

@@ -1,5 +1,15 @@
 import { OptionsError } from '../errors/errors.ts'
-import { type GivenMap, mapOf, type Origin, originAt, renderOrigin, toData } from './given.ts'
+import { restoreError } from '../errors/failure.ts'
+import {
+  type Given,
+  type GivenEntry,
+  type GivenMap,
+  mapOf,
+  type Origin,
+  originAt,
+  renderOrigin,
+  toData,
+} from './given.ts'
 import { type CheckedServerOptions, checkServerOptions, problemsOf } from './options.ts'
 
 /** The server's options and the routes', as one map. */
@@ -20,7 +30,7 @@ export function checkGiven(given: GivenMap): CheckedServerOptions {
   return locate(given, () => checkServerOptions(toData(given)))
 }
 
-/** Runs a check; its problems are told with their origins. */
+/** Runs a check; the message of its error names the origin of each problem. */
 export function locate<Checked>(given: GivenMap, check: () => Checked): Checked {
   try {
     return check()
@@ -31,7 +41,7 @@ export function locate<Checked>(given: GivenMap, check: () => Checked): Checked 
       const what = namesOption(origin) ? '' : `${option.replace(/^routes\[\d+\]\./, '')}: `
       return `  ${renderOrigin(origin)}: ${what}${message}`
     })
-    // What is given once for all routes is wrong in each of them.
+    // A wrong value in the defaults is wrong in each route.
     throw new OptionsError([...new Set(lines)].join('\n'), { cause: error })
   }
 }
@@ -39,4 +49,84 @@ export function locate<Checked>(given: GivenMap, check: () => Checked): Checked 
 /** As a flag and a variable do; a line of a file, a word and the admin API have several. */
 function namesOption(origin: Origin): boolean {
   return origin.kind !== 'file' && /^(?:--|[A-Z])/.test(origin.name)
+}
+
+/**
+ * Adds the line of the config file to an error that an option of a route caused. For options from flags and variables
+ * the error stays as it is: its message names them, or the plug-in.
+ *
+ * @param options - Options of the route; the first of them that was set is the cause.
+ */
+export function placed(error: unknown, route: GivenMap, ...options: readonly string[]): unknown {
+  const option = options.find((each) => route.entries.has(each))
+  const origin = option === undefined ? undefined : originAt(route, [option])
+  if (origin?.kind !== 'file' || !(error instanceof Error && 'code' in error)) return error
+  // Another one: routes of the same plug-in have the same failure.
+  return restoreError(String(error.code), `${renderOrigin(origin)}: ${error.message}`, error) ?? error
+}
+
+/**
+ * A config file without its wrong parts, so that further problems can be found:
+ * a wrong option goes, a route or plug-in without what it needs goes as a whole, and so do the options of the server
+ * if one of them is wrong, for some depend on others.
+ *
+ * @param wrong - Where the problems are.
+ */
+export function prune(file: GivenMap, wrong: readonly Origin[]): GivenMap {
+  const places = new Set(wrong.map(renderOrigin))
+  const isAt = ({ origin }: { readonly origin: Origin }) => places.has(renderOrigin(origin))
+  const isWrong = (given: Given): boolean =>
+    isAt(given) || childrenOf(given).some((child) => isAt(child) || isWrong(child.given))
+  const sound = (entry: GivenEntry) => !isAt(entry) && !isWrong(entry.given)
+
+  /** A map without its wrong entries; undefined if it is not a map, or is wrong itself. */
+  const cut = ({ origin, given }: GivenEntry): GivenMap | undefined => {
+    if (given.kind !== 'map' || isAt({ origin }) || isAt(given)) return undefined
+    return filtered(given, sound)
+  }
+
+  const server = filtered(file, (_entry, key) => !PARTS.includes(key))
+  const entries = new Map(childrenOf(server).every(sound) ? server.entries : [])
+  const defaults = file.entries.get('defaults')
+  const plugins = file.entries.get('plugins')
+  const routes = file.entries.get('routes')
+
+  const left = new Map<string, GivenEntry>()
+  if (plugins?.given.kind === 'map') {
+    for (const [name, entry] of plugins.given.entries) {
+      const plugin = cut(entry)
+      if (plugin?.entries.has('source')) left.set(name, { ...entry, given: plugin })
+    }
+    entries.set('plugins', { ...plugins, given: { ...plugins.given, entries: left } })
+  }
+  if (defaults) {
+    const options = cut(defaults)
+    if (options) entries.set('defaults', { ...defaults, given: options })
+  }
+  if (routes?.given.kind === 'list') {
+    const named = plugins?.given.kind === 'map' ? plugins.given.entries : new Map()
+    const isLost = ({ entries }: GivenMap) => {
+      const source = entries.get('plugin')?.given
+      const name = source?.kind === 'scalar' ? String(source.value) : undefined
+      return name === undefined || (named.has(name) && !left.has(name))
+    }
+    const items = routes.given.items.flatMap((given) => cut({ origin: given.origin, given }) ?? [])
+    entries.set('routes', {
+      ...routes,
+      given: { ...routes.given, items: items.filter((item) => !isLost(item)) },
+    })
+  }
+  return { ...file, entries }
+}
+
+/** Keys of a config file whose entries are checked one by one. */
+const PARTS: readonly string[] = ['defaults', 'plugins', 'routes']
+
+function filtered(map: GivenMap, keep: (entry: GivenEntry, key: string) => boolean): GivenMap {
+  return { ...map, entries: new Map([...map.entries].filter(([key, entry]) => keep(entry, key))) }
+}
+
+function childrenOf(given: Given): GivenEntry[] {
+  if (given.kind === 'map') return [...given.entries.values()]
+  return given.kind === 'list' ? given.items.map((item) => ({ origin: item.origin, given: item })) : []
 }

@@ -7,6 +7,6 @@ import { configFileSchema } from './config-file-schema.ts'
  * several layers. The build replaces this module too.
  */
 
-export const ajv: Ajv = openAjv(false)
+export const configFileAjv: Ajv = openAjv(false)
 
-export const isConfigFile = ajv.compile({ ...configFileSchema, $id: 'isConfigFile' })
+export const isConfigFile = configFileAjv.compile({ ...configFileSchema, $id: 'isConfigFile' })

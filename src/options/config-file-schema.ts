@@ -26,13 +26,13 @@ export interface Schema {
   readonly allowedHost?: true
   readonly nameOrContract?: readonly string[]
   readonly anyOf?: readonly Schema[]
-  /** What is said of a text that its pattern refuses. */
+  /** The message for a text that its pattern refuses. */
   readonly hint?: string
-  /** What the number counts. */
+  /** The unit of the number. */
   readonly unit?: 'bytes' | 'pages' | 'ms'
   /** Whether no part of it is shown, wherever it comes from. */
   readonly secret?: true
-  /** What paths it holds: they are relative to the file. */
+  /** The kind of paths in it: they are relative to the file. */
   readonly holds?: 'path' | 'source' | 'folders' | 'store' | 'address'
 }
 

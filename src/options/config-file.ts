@@ -5,14 +5,22 @@ import { dirname, join, resolve } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { ConfigInvalidError, ConfigUnreadableError, UsageError } from '../errors/errors.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
-import { didYouMean } from '../platform/nearest.ts'
-import { workerFile } from '../platform/package-file.ts'
-import { whyNot } from '../platform/why-not.ts'
+import { workerFile } from '../platform/packages.ts'
+import { fileProblem } from '../platform/system-errors.ts'
+import { didYouMean } from '../platform/text.ts'
 import { isUrl } from '../plugin/source/url.ts'
+import { prune } from './check-given.ts'
 import type { Environment } from './config.ts'
 import { isConfigFile } from './config-file-check.ts'
 import { configFileSchema, type Schema } from './config-file-schema.ts'
-import { type ConfigFormat, type ConfigText, type FileProblem, readConfigText } from './config-text.ts'
+import {
+  type ConfigFormat,
+  type ConfigText,
+  type FileProblem,
+  hasVariables,
+  interpolate,
+  readConfigText,
+} from './config-text.ts'
 import { isEntryKind, kindOf, parseValue } from './flags.ts'
 import {
   type FilePlace,
@@ -25,13 +33,11 @@ import {
   originAt,
   toData,
 } from './given.ts'
-import { hasVariables, interpolate } from './interpolation.ts'
 import { routesOf } from './merge.ts'
 import { problemsFound } from './options.ts'
-import { prune } from './prune.ts'
 import { type RoutePlace, routeConflicts } from './routes-table.ts'
 
-/** What the files are called that are looked for. */
+/** Names of config files that are found without a flag. */
 const NAMES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml']
 
 /** Looked for if there is none of the others: to say that it is not read. */
@@ -64,7 +70,7 @@ export function findConfigFile(folder: string): string | undefined {
  *
  * @param secrets - Gets the values of variables.
  * @param failed - Told of a {@link ConfigInvalidError} that lists every problem with its line and column; when it
- * returns, what is right in the file is returned. Default: it throws.
+ * returns, the valid part of the file is returned. Default: it throws.
  * @param isServing - Whether the event loop serves requests meanwhile: then a large file is parsed in a thread.
  * @throws {@link ConfigUnreadableError} if it cannot be read, {@link ConfigInvalidError} if nothing in it can.
  */
@@ -76,7 +82,7 @@ export async function readConfigFile(
   isServing = false,
 ): Promise<GivenMap> {
   const format = formatOf(path)
-  const text = decode(await readBytes(path), path)
+  const text = decode(await readConfigBytes(path), path)
   const isLong = isServing && text.length > LONG_TEXT
   const read = isLong ? await readInThread(text, format, path) : readConfigText(text, format, path)
   return checkConfig(read, { path, environment, secrets }, failed)
@@ -165,7 +171,7 @@ function checkConfig(
   throw new ConfigInvalidError(path, render(problems))
 }
 
-/** What the schema has against the values, where nothing was found yet. */
+/** The problems that the schema finds, where none was found yet. */
 function shapeProblems(values: Given, known: readonly FileProblem[]): FileProblem[] {
   if (isConfigFile(toData(values))) return []
   const places = new Set(known.map(({ place }) => placeKey(place)))
@@ -226,14 +232,14 @@ function render(problems: readonly FileProblem[]): string {
     : lines.join('\n')
 }
 
-async function readBytes(path: string): Promise<Uint8Array> {
+async function readConfigBytes(path: string): Promise<Uint8Array> {
   try {
     const found = await stat(path)
     if (found.size > MAX_BYTES) throw new ConfigUnreadableError(path, `it is larger than ${MAX_BYTES} bytes`)
     if (found.isFile() || found.isDirectory()) return await readFile(path)
   } catch (error) {
     if (error instanceof ConfigUnreadableError) throw error
-    throw new ConfigUnreadableError(path, whyNot(error), { cause: error })
+    throw new ConfigUnreadableError(path, fileProblem(error), { cause: error })
   }
   // To read a pipe or a device may never end.
   throw new ConfigUnreadableError(path, 'it is not a regular file')
@@ -247,7 +253,7 @@ function decode(bytes: Uint8Array, path: string): string {
   }
 }
 
-/** What the values of a config file are read with. */
+/** The context in which values of a config file are read. */
 interface ValueContext {
   /** Relative paths are relative to it. */
   readonly folder: string
@@ -333,7 +339,7 @@ function refuseUnknown(given: GivenScalar, text: string, context: ValueContext):
   context.refuse(given.origin, `there is no plug-in "${shown}"${didYouMean(shown, context.plugins)}`)
 }
 
-/** Numbers, switches and names that we give hold no secrets, and everybody who connects knows addresses and URLs. */
+/** Numbers, switches and predefined names are no secrets, and every client knows addresses and URLs. */
 function isPublic(name: string, schema: Schema): boolean {
   const isName = schema.enum !== undefined || schema.anyOf !== undefined
   return isNumber(schema) || isName || PUBLIC.includes(name)

@@ -12,6 +12,7 @@ import {
   Parser,
 } from 'yaml'
 import { parseJson } from '../platform/json-text.ts'
+import type { Environment } from './config.ts'
 import type { FilePlace, Given, GivenEntry, GivenMap, GivenScalar } from './given.ts'
 
 /** The languages of config files. */
@@ -23,7 +24,7 @@ export interface FileProblem {
   readonly message: string
 }
 
-/** What a config file's text holds. */
+/** The parsed text of a config file. */
 export interface ConfigText {
   /** Undefined if the text is not of its format; then there are problems. */
   readonly given: Given | undefined
@@ -37,7 +38,7 @@ interface TextPlace {
 }
 
 /** Deeper is no configuration: ours has four levels. Recursion stays short, and a YAML alias cannot contain itself. */
-const MAX_DEPTH = 32
+const MAX_NESTING = 32
 
 /** Values that a file may hold, with those that YAML's aliases repeat. */
 const MAX_VALUES = 20_000
@@ -52,7 +53,7 @@ const MAX_VALUES = 20_000
  * @param file - As people are shown it.
  */
 export function readConfigText(text: string, format: ConfigFormat, file: string): ConfigText {
-  const reader = new Reader(text, format, file)
+  const reader = new ConfigTextReader(text, format, file)
   try {
     return { given: reader.read(), problems: reader.problems }
   } catch (error) {
@@ -61,10 +62,10 @@ export function readConfigText(text: string, format: ConfigFormat, file: string)
   }
 }
 
-/** Thrown within a {@link Reader} when there is no use in going on; its problem is in the list. */
+/** Thrown within a {@link ConfigTextReader} when there is no use in going on; its problem is in the list. */
 class ReaderEnd extends Error {}
 
-class Reader {
+class ConfigTextReader {
   readonly problems: FileProblem[] = []
   readonly #text: string
   readonly #format: ConfigFormat
@@ -86,7 +87,7 @@ class Reader {
     const text = isJson ? this.#text.replaceAll('\r', ' ') : this.#text
     const tokens = [...new Parser(this.#lines.addNewLine).parse(text)]
     // The library composes with recursion, and when the stack ends inside a regular expression V8 ends the process.
-    const tooDeep = tokenAtDepth(tokens, isJson ? MAX_DEPTH + 2 : 2 * MAX_DEPTH + 3)
+    const tooDeep = tokenAtDepth(tokens, isJson ? MAX_NESTING + 2 : 2 * MAX_NESTING + 3)
     if (tooDeep) this.#end(this.#place(tooDeep.offset), TOO_DEEP)
 
     // Its search for equal keys takes time to the square of their number; `#map` finds them too.
@@ -111,7 +112,7 @@ class Reader {
 
   #value(node: unknown, document: Document, depth: number): Given {
     const at = this.#placeOf(node)
-    if (depth > MAX_DEPTH) this.#end(at, TOO_DEEP)
+    if (depth > MAX_NESTING) this.#end(at, TOO_DEEP)
     if (isAlias(node)) {
       const target = node.resolve(document)
       if (target) return this.#value(target, document, depth + 1)
@@ -177,7 +178,7 @@ class Reader {
   }
 }
 
-const TOO_DEEP = `more than ${MAX_DEPTH} levels inside each other`
+const TOO_DEEP = `more than ${MAX_NESTING} levels inside each other`
 
 const KEYS_OF_OBJECTS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
@@ -203,3 +204,44 @@ function hintFor(text: string, offset: number): string {
   const [line = ''] = text.slice(text.lastIndexOf('\n', offset - 1) + 1).split('\n', 1)
   return /[{[,].*[^"']\$\{/.test(line) ? ` (within { } or [ ], put quotes around "\${NAME}")` : ''
 }
+
+/** A text with the values of its variables in it. */
+interface Interpolation {
+  readonly text: string
+  /** The variables whose values are in it: with those that are not empty, the text is a secret. */
+  readonly variables: readonly string[]
+  /** Why it cannot be used; none of these has a value in it. */
+  readonly problems: readonly string[]
+}
+
+/**
+ * Puts variables into a text: `${NAME}`, or `${NAME:-default}` where the default counts if the variable is not set or
+ * empty. `$${` is the text `${`.
+ */
+export function interpolate(text: string, environment: Environment): Interpolation {
+  const variables: string[] = []
+  const problems: string[] = []
+  const replaced = text.replaceAll(VARIABLE, (_found, escaped, name, fallback) => {
+    if (escaped !== undefined) return '${'
+    if (name === undefined) {
+      problems.push(`a variable is \${NAME} or \${NAME:-default}; for the text "\${" write "$\${"`)
+      return ''
+    }
+    const value = Object.hasOwn(environment, name) ? environment[name] : undefined
+    if (value !== undefined && (value !== '' || fallback === undefined)) {
+      variables.push(name)
+      return value
+    }
+    if (fallback === undefined) problems.push(`the environment has no ${name}`)
+    return fallback ?? ''
+  })
+  return { text: replaced, variables, problems }
+}
+
+/** Whether there is something to put into a text. */
+export function hasVariables(text: string): boolean {
+  return text.includes('${')
+}
+
+/** `$${`; or `${` with what makes it a variable, or without, which is a mistake. */
+const VARIABLE = /(\$\$\{)|\$\{(?:([A-Za-z_]\w*)(?::-([^}]*))?\})?/g

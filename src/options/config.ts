@@ -1,23 +1,35 @@
 import { parseArgs } from 'node:util'
 import { UsageError } from '../errors/errors.ts'
-import { didYouMean } from '../platform/nearest.ts'
+import { didYouMean } from '../platform/text.ts'
 import {
   type Flag,
   fileOptions,
   flagName,
   flags,
   isEntryKind,
-  parseEntries,
-  parseEntry,
+  parseFlagEntries,
+  parseFlagEntry,
   parseHosts,
   parseValue,
   variables,
 } from './flags.ts'
-import { COMMAND_LINE, fromData, type Given, type GivenMap, mapOf, mergeMaps, type Origin } from './given.ts'
+import {
+  COMMAND_LINE,
+  fromData,
+  type Given,
+  type GivenMap,
+  type GivenPath,
+  givenAt,
+  mapOf,
+  mergeMaps,
+  type Origin,
+  originAt,
+  renderOrigin,
+} from './given.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** What a user asked for, before it is checked as options. */
+/** The command line and the environment, before they are checked as options. */
 export interface Config {
   readonly help: boolean
   readonly version: boolean
@@ -27,9 +39,9 @@ export interface Config {
   readonly configFile: string | undefined
   /** The plug-ins and, after a single one, perhaps a function: only its exports can tell. */
   readonly words: readonly string[]
-  /** What flags and words set. */
+  /** Options from flags and words. */
   readonly flags: ConfigLayer
-  /** What the environment sets. */
+  /** Options from the environment. */
   readonly variables: ConfigLayer
 }
 
@@ -82,12 +94,12 @@ function fromFlags(options: Options): GivenMap {
   return mergeMaps(mapOf([], COMMAND_LINE), ...maps)
 }
 
-/** A value in the maps that its option's name with dots tells of. */
+/** A value, nested in maps by the dots of its option's name. */
 function mapAt([key = '', ...rest]: readonly string[], given: Given, origin: Origin): GivenMap {
   return mapOf([[key, rest.length === 0 ? given : mapAt(rest, given, origin)]], origin)
 }
 
-/** What variables hold may be secret: their names are shown instead. */
+/** Values of variables may be secret: messages show the variables' names. */
 function readVariables(scope: Flag['scope'], environment: Environment): GivenMap {
   const given = (flag: Flag, variable: string) => {
     const text = environment[variable]
@@ -108,11 +120,11 @@ function readVariables(scope: Flag['scope'], environment: Environment): GivenMap
 function readVariable(kind: Flag['kind'], text: string, variable: string): unknown {
   if (kind === 'hosts') return parseHosts(text, variable)
   return isEntryKind(kind)
-    ? Object.fromEntries(parseEntries(kind, text, variable))
+    ? Object.fromEntries(parseFlagEntries(kind, text, variable))
     : parseValue(kind, text, variable)
 }
 
-/** What `parseArgs` has to know of the flags. */
+/** The flags, for `parseArgs`. */
 export const PARSED_FLAGS: Readonly<Record<string, { type: 'boolean' | 'string'; short?: string }>> = {
   ...Object.fromEntries(
     flags.map(({ name, kind }) => [name, { type: kind === 'boolean' ? 'boolean' : 'string' } as const]),
@@ -146,7 +158,7 @@ function readFlags(argv: readonly string[], options: Scopes) {
       else if (token.name === 'manifest') manifest = textOf(token)
       else if (token.name === 'config-file') configFile = textOf(token)
       else if (token.name === 'set-config') {
-        addEntries(options.route, 'config', parseEntries('pairs', textOf(token), token.rawName))
+        addEntries(options.route, 'config', parseFlagEntries('pairs', textOf(token), token.rawName))
       } else readFlag(token, options, lists)
     }
   }
@@ -179,7 +191,8 @@ function readFlag(
   }
   const text = textOf({ name, rawName, value, inlineValue })
   if (flag.kind === 'hosts') lists.set(flag, [...(lists.get(flag) ?? []), text])
-  else if (isEntryKind(flag.kind)) addEntries(options, flag.option, [parseEntry(flag.kind, text, rawName)])
+  else if (isEntryKind(flag.kind))
+    addEntries(options, flag.option, [parseFlagEntry(flag.kind, text, rawName)])
   else options[flag.option] = parseValue(flag.kind, text, rawName)
 }
 
@@ -226,4 +239,58 @@ function refuseTwice(name: string, argv: readonly string[]): void {
   if (argv.some((word) => word === `--${name}` || word.startsWith(`--${name}=`))) {
     throw new UsageError(`the ${name} is given twice, as --${name} and as a word`)
   }
+}
+
+/** The input of {@link renderConfig}. */
+interface EffectiveConfig {
+  readonly file: string | undefined
+  readonly given: Given
+  /** After the check: defaults are filled in. */
+  readonly options: object
+}
+
+/**
+ * Renders the effective configuration as JSON: the options, and for each where it comes from: a flag, a variable, a
+ * line of the file, or `default`. Values from the environment are shown as `${NAME}`.
+ */
+export function renderConfig({ file, given, options }: EffectiveConfig): string {
+  const from: Record<string, string> = {}
+  const shown = showValue(options, [], given, from)
+  return `${JSON.stringify({ file, options: shown, from }, null, 2)}\n`
+}
+
+function showValue(value: unknown, path: GivenPath, given: Given, from: Record<string, string>): unknown {
+  const found = path.length === 0 ? given : givenAt(given, path)
+  if (found?.kind !== 'scalar' && isContainer(value)) {
+    if (Array.isArray(value))
+      return value.map((item, index) => showValue(item, [...path, index], given, from))
+    const entries = Object.entries(value)
+    if (entries.length === 0) from[renderPath(path)] = 'default'
+    return Object.fromEntries(
+      entries.map(([key, item]) => [key, showValue(item, [...path, key], given, from)]),
+    )
+  }
+  from[renderPath(path)] = found ? renderOrigin(originAt(given, path)) : 'default'
+  return withoutPassword(found?.kind === 'scalar' ? (found.shown ?? found.value) : value)
+}
+
+/** Hides the password of a URL. */
+function withoutPassword(value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  return value.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, '$1(secret)@')
+}
+
+function isContainer(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+/** `routes[0].config["a key"]`. */
+function renderPath(path: GivenPath): string {
+  return path
+    .map((step, index) => {
+      if (typeof step === 'number') return `[${step}]`
+      if (!/^[\w$-]+$/.test(step)) return `[${JSON.stringify(step)}]`
+      return index === 0 ? step : `.${step}`
+    })
+    .join('')
 }

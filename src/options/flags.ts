@@ -1,7 +1,7 @@
 import { UsageError } from '../errors/errors.ts'
+import { PAGE_BYTES } from '../platform/guest-limits.ts'
 import { parseLink } from '../plugin/source/link.ts'
 import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
-import { parseSize } from './size.ts'
 
 /** One flag of the command line; each is an option, and takes name, kind and description from the options schema. */
 export interface Flag {
@@ -12,18 +12,15 @@ export interface Flag {
   /** With a dot if it is a part of one: `tls.cert`. */
   readonly option: string
   readonly scope: 'route' | 'server' | 'load'
-  readonly kind: ValueKind | EntryKind | 'hosts'
+  readonly kind: FlagKind | EntryKind | 'hosts'
   readonly description: string
   /** Those that there are; none: any. */
   readonly values: readonly string[]
   readonly default: unknown
 }
 
-/** Bytes of a page of WebAssembly memory. */
-const PAGE = 65_536
-
 /** Flags that are given once; `hosts` again and again, each use adding one. */
-export type ValueKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
+export type FlagKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
 
 /** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`. */
 type EntryKind = 'pairs' | 'paths' | 'links' | 'numbers'
@@ -83,7 +80,7 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   ],
 }
 
-/** What only a config file can say, by the names that the flags would have. */
+/** Options that only a config file can set, by the names that their flags would have. */
 export const fileOptions: ReadonlyMap<string, string> = new Map(
   [...NO_FLAGS.route, ...NO_FLAGS.server]
     .filter((option) => option !== 'trial' && !HOOKS.includes(option))
@@ -99,7 +96,7 @@ export const flags: readonly Flag[] = [
   ...flagsOf('server', serverSchema),
 ]
 
-/** What variables of the environment set: the flags' options, and those that only a variable can set. */
+/** Variables of the environment: one for each flag, and those without a flag. */
 export const variables: readonly Flag[] = [
   ...flags,
   ...Object.entries<OptionSchema>(serverSchema.properties as Record<string, OptionSchema>)
@@ -154,10 +151,10 @@ export function kindOf(
  * Reads the text of a flag or its variable as the option's value; its range is checked with the other options.
  *
  * @param where - For the message: `--port`, or `WASM_SERVE_PORT`.
- * @param shown - What the message has in the place of a text that may be a secret.
+ * @param shown - The text for messages; it replaces a possible secret.
  * @throws {@link UsageError} if it is not of the flag's kind.
  */
-export function parseValue(kind: ValueKind, text: string, where: string, shown = text): unknown {
+export function parseValue(kind: FlagKind, text: string, where: string, shown = text): unknown {
   switch (kind) {
     case 'string':
       return text
@@ -182,7 +179,7 @@ export function parseValue(kind: ValueKind, text: string, where: string, shown =
     case 'pages': {
       if (/^\d{1,15}$/.test(text)) return Number(text)
       const bytes = parseSize(text)
-      if (bytes !== undefined) return Math.floor(bytes / PAGE)
+      if (bytes !== undefined) return Math.floor(bytes / PAGE_BYTES)
       throw new UsageError(
         `${where}: must be a number of pages of 64 KiB, or a size such as 128MiB, not "${shown}"`,
       )
@@ -197,7 +194,7 @@ export function parseValue(kind: ValueKind, text: string, where: string, shown =
  */
 export function parseHosts(text: string, where: string): string[] {
   if (!/^\s*\[\s*["\]]/.test(text)) return text.split(',').map((item) => item.trim())
-  const value = parseJson(text)
+  const value = parseJsonFlag(text)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
   throw new UsageError(`${where}: must be a JSON array of strings, or a list with commas`)
 }
@@ -211,7 +208,7 @@ export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
  *
  * @throws {@link UsageError} if it is not of the flag's kind.
  */
-export function parseEntry(kind: EntryKind, text: string, where: string): Entry {
+export function parseFlagEntry(kind: EntryKind, text: string, where: string): Entry {
   if (kind === 'pairs') return parsePair(text, where)
   if (kind === 'numbers') return parseNumber(text, where)
   if (kind === 'paths') return parsePath(text, where)
@@ -246,10 +243,10 @@ function parsePath(text: string, where: string): [host: string, guest: string] {
  *
  * @throws {@link UsageError} if it is neither.
  */
-export function parseEntries(kind: EntryKind, text: string, where: string): Entry[] {
-  const value = parseJson(text)
+export function parseFlagEntries(kind: EntryKind, text: string, where: string): Entry[] {
+  const value = parseJsonFlag(text)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) {
-    return value.map((item) => parseEntry(kind, item, where))
+    return value.map((item) => parseFlagEntry(kind, item, where))
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     const pairs = Object.entries(value)
@@ -260,10 +257,32 @@ export function parseEntries(kind: EntryKind, text: string, where: string): Entr
   throw new UsageError(`${where}: must be a JSON object of ${values}, or a JSON array of strings`)
 }
 
-function parseJson(text: string): unknown {
+function parseJsonFlag(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
     return undefined // the caller names what was expected
   }
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  kib: 1024,
+  mib: 1024 ** 2,
+  gib: 1024 ** 3,
+}
+
+/**
+ * Reads a size such as `512`, `64KiB` or `10MB`.
+ *
+ * @returns bytes, or undefined if it is not a size.
+ */
+function parseSize(text: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text.trim())
+  const unit = UNITS[match?.[2]?.toLowerCase() || 'b']
+  const bytes = Number(match?.[1]) * (unit ?? Number.NaN)
+  return Number.isSafeInteger(bytes) ? bytes : undefined
 }

@@ -8,8 +8,8 @@ import { loadSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
  * TypeBox is loaded to serve.
  */
 
-export const ajv: Ajv = openAjv(true)
+export const optionsAjv: Ajv = openAjv(true)
 
-export const isLoadOptions = ajv.compile({ ...loadSchema, $id: 'isLoadOptions' })
-export const isServerOptions = ajv.compile({ ...serverSchema, $id: 'isServerOptions' })
-export const isWasmServeOptions = ajv.compile({ ...wasmServeSchema, $id: 'isWasmServeOptions' })
+export const isLoadOptions = optionsAjv.compile({ ...loadSchema, $id: 'isLoadOptions' })
+export const isServerOptions = optionsAjv.compile({ ...serverSchema, $id: 'isServerOptions' })
+export const isWasmServeOptions = optionsAjv.compile({ ...wasmServeSchema, $id: 'isWasmServeOptions' })

@@ -18,12 +18,12 @@ import { LIMIT_NAMES, type ModuleLimits } from '../module/limits.ts'
 declare const defaulted: unique symbol
 
 /** Marks an option that may be left out and then has its schema's `default`. */
-interface Defaulted {
+interface WithDefault {
   readonly [defaulted]: true
 }
 
 const withDefault = <Schema extends TSchema>(schema: Schema) =>
-  Type.Optional(schema) as TOptional<Schema> & Defaulted
+  Type.Optional(schema) as TOptional<Schema> & WithDefault
 
 const only = <Properties extends TProperties>(properties: Properties) =>
   Type.Object(properties, { additionalProperties: false })
@@ -40,7 +40,7 @@ const pluginSource = (description: string): TUnsafe<string | object> =>
  */
 
 /** A path in JSON; `hostFunctions` is a keyword of our options check, like `pluginSource`. */
-const hostFunctions = (description: string): TUnsafe<string | object> =>
+const hostFunctionsPath = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ hostFunctions: true, description })
 
 /** No JSON: `callHook` is a keyword of our options check, for functions of a library user. */
@@ -144,7 +144,9 @@ export const routeSchema = only({
     }),
   ),
   config: texts('What the guest reads with `config_get`.'),
-  functions: Type.Optional(hostFunctions('Host functions of your own: path of a module that exports them.')),
+  functions: Type.Optional(
+    hostFunctionsPath('Host functions of your own: path of a module that exports them.'),
+  ),
   links: texts(
     'Modules that the plug-in imports from: name to path or URL.',
     Type.String({ holds: 'source' }),
@@ -673,7 +675,7 @@ export const serverSchema = only({
 
 /** Options after the check: what has a default is there. */
 type Checked<Schema extends TObject> = Static<Schema> & {
-  [Key in keyof Schema['properties'] as Schema['properties'][Key] extends Defaulted
+  [Key in keyof Schema['properties'] as Schema['properties'][Key] extends WithDefault
     ? Key
     : never]-?: Schema['properties'][Key] extends TSchema ? Static<Schema['properties'][Key]> : never
 }

@@ -5,8 +5,7 @@ import { headerProblem } from '../contract/answer-headers.ts'
 import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
-import { didYouMean } from '../platform/nearest.ts'
-import type { CallHooks } from './call-hooks.ts'
+import { didYouMean } from '../platform/text.ts'
 import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
 import type {
   CheckedLoadData,
@@ -18,6 +17,7 @@ import type {
   WasmServeData,
 } from './options-schema.ts'
 import { methodsOfAll } from './routes-table.ts'
+import type { CallHooks } from './served-route.ts'
 
 /** A route: a URL bound to one export of a plug-in. */
 export type RouteOptions = WithCode<RouteData>

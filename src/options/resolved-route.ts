@@ -1,6 +1,7 @@
 import type { Isolation } from '../engine/engine.ts'
 import type { OutboundOptions } from '../guest/outbound/outbound.ts'
-import { memoryMaxOf, PAGE, type Plugin } from '../plugin/plugin.ts'
+import { PAGE_BYTES } from '../platform/guest-limits.ts'
+import { memoryMaxOf, type Plugin } from '../plugin/plugin.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
 import type { CheckedRouteOptions } from './options.ts'
 
@@ -73,7 +74,7 @@ export function resolveRoute(
     outbound: resolveOutbound(options, settings),
     memoryMax,
     // As in Extism's JavaScript SDK a manifest's `max_pages` limits the blocks too, beside the guest's own memory.
-    blockLimit: blockLimit ?? Math.min(BLOCK_LIMIT, (ofManifest ?? Number.POSITIVE_INFINITY) * PAGE),
+    blockLimit: blockLimit ?? Math.min(BLOCK_LIMIT, (ofManifest ?? Number.POSITIVE_INFINITY) * PAGE_BYTES),
     blockPages: blockLimit === undefined ? ofManifest : undefined,
     varMax: options.varMax ?? settings?.memory.maxVarBytes ?? VAR_MAX,
     isolation: resolveIsolation(options, memoryMax),
@@ -107,7 +108,7 @@ function resolveIsolation(
   { isolation, recycle, recycleMemory }: CheckedRouteOptions,
   memoryMax: number,
 ): Isolation {
-  const bytes = memoryMax * PAGE
+  const bytes = memoryMax * PAGE_BYTES
   return recycleMemory === undefined
     ? { isolation, recycle, recycleMemory: (bytes * 3) / 4, recycleGrowth: bytes / 4 }
     : { isolation, recycle, recycleMemory, recycleGrowth: 0 }

@@ -1,7 +1,7 @@
 import { METHODS } from 'node:http'
 import { RouteConflictError } from '../errors/errors.ts'
 
-/** What decides which requests a route answers. */
+/** The properties of a route that decide which requests it answers. */
 export interface RoutePlace {
   readonly url: string
   readonly host?: string | undefined
@@ -13,7 +13,7 @@ export interface RoutePlace {
  * The methods that each of some routes answers. HEAD comes with GET, unless another route has it; a Simplism plug-in
  * answers all.
  *
- * @param supported - What the app knows.
+ * @param supported - The methods that the app supports.
  */
 export function methodsOfAll(
   routes: readonly RoutePlace[],
@@ -60,7 +60,7 @@ export function routeConflicts(
 }
 
 /** @throws {@link RouteConflictError} if two routes answer the same method, URL and host. */
-export function refuseConflicts(routes: readonly RoutePlace[], supported: readonly string[]): void {
+export function refuseRouteConflicts(routes: readonly RoutePlace[], supported: readonly string[]): void {
   for (const { later, method } of routeConflicts(routes, supported))
     throw new RouteConflictError(method, routes[later]?.url ?? '')
 }

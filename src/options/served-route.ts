@@ -1,6 +1,7 @@
+import type { FastifyRequest } from 'fastify'
 import type { VersionCounts } from '../observe/observe.ts'
 
-/** What answers at a route; an `onRoute` hook finds it in the route's `config.wasmServe`. */
+/** A route and the plug-in behind it; an `onRoute` hook finds it in the route's `config.wasmServe`. */
 export interface ServedRoute {
   /** `*` alone: all that the app knows. */
   readonly methods: readonly string[]
@@ -21,7 +22,7 @@ export interface ServedRoute {
   readonly workers: number
   /** Why it has threads; undefined if it has none. */
   readonly engineReason: string | undefined
-  /** What is wrong with it at present, in words; undefined if nothing is. */
+  /** Its present problem, in words; undefined if it has none. */
   readonly trouble: string | undefined
   readonly runtime: string
   /** The second version of the plug-in, if calls are split between two. */
@@ -32,7 +33,7 @@ export interface ServedRoute {
 export interface RouteSplit {
   /** SHA-256 of the second one's main module, in hex. */
   readonly digest: string
-  /** What runs the second one, which may be another engine than that of the first. */
+  /** The engine of the second one, which may differ from that of the first. */
   readonly engine: string
   /** Threads that run the calls of the second one; 0: the event loop. */
   readonly workers: number
@@ -47,4 +48,61 @@ declare module 'fastify' {
     /** There on the routes of wasm-serve. */
     wasmServe?: ServedRoute
   }
+}
+
+/**
+ * Functions of the user around the calls of guests: as options of the Fastify plugin or of {@link createServer} for all
+ * routes, as options of a route for that one. Those for all come first.
+ *
+ * A request becomes a call when its body was read: no hook sees earlier refusals (404, 405, 413). Each call ends with one
+ * call of `onResult` or `onError`, unless `onCall` never settles.
+ */
+export interface CallHooks {
+  /**
+   * Called before the guest. The request waits for what it returns.
+   *
+   * @returns Bytes that the guest gets in place of its input, or nothing. A promise for either will do.
+   * @throws anything, to refuse the call: the guest is not run, and the error is answered as any is. In the words of
+   * wasm-serve that is a {@link CallRefusedError}; another goes to the error handler of the app, which in Fastify
+   * answers with its `statusCode`.
+   */
+  // biome-ignore lint/suspicious/noConfusingVoidType: a hook that returns nothing need not say so
+  onCall?: ((call: GuestCall) => Uint8Array | void | Promise<Uint8Array | void>) | undefined
+
+  /** Called once the answer is being sent. Errors that it throws are logged, and change nothing. */
+  onResult?: ((result: GuestResult) => unknown) | undefined
+
+  /** Called once an error is being sent in place of an answer. Errors that it throws are logged, and change nothing. */
+  onError?: ((failure: FailedCall) => unknown) | undefined
+}
+
+/** A guest is about to be called. */
+export interface GuestCall {
+  readonly route: ServedRoute
+  readonly request: FastifyRequest
+  /**
+   * The input that the contract made of the request, or its replacement by an earlier hook. The engine owns it when the
+   * hook has ended: copy it to keep it.
+   */
+  readonly input: Uint8Array
+}
+
+/** A guest was called, and its output was answered. */
+export interface GuestResult {
+  readonly route: ServedRoute
+  readonly request: FastifyRequest
+  /** The guest's output, before the contract made an answer of it. It may still be in transit: do not change it. */
+  readonly output: Uint8Array
+  /** Time of the call, waiting for its turn included; not that of `onCall`. */
+  readonly ms: number
+}
+
+/** There was no answer: a hook refused the call, the guest or its engine failed, or the output was none. */
+export interface FailedCall {
+  readonly route: ServedRoute
+  readonly request: FastifyRequest
+  /** Told apart by `code`: `WASM_SERVE_GUEST_ERROR` if the guest said no, in its own words. */
+  readonly error: Error
+  /** Time of the call, waiting for its turn included; 0 if it was not made. */
+  readonly ms: number
 }

@@ -1,11 +1,14 @@
+/** Bytes of a page of WebAssembly memory. */
+export const PAGE_BYTES = 65_536
+
 /**
- * What of a guest's answers and requests the event loop reads, besides bytes that it only hands on: more is refused, or
- * cut, before anything is made of it. That keeps an answer below 5 ms a MiB. `outputLimit` bounds an answer as a whole.
+ * Limits on the parts of a guest's answers and requests that the event loop parses. Anything larger is refused or cut
+ * before it is parsed. That keeps an answer below 5 ms a MiB. `outputLimit` bounds an answer as a whole.
  */
 export const GUEST_LIMITS = {
   /** Arrays and objects within each other that are not empty, in an answer of the contracts `http` and `simplism`. */
   jsonDepth: 1_000,
-  /** All of those: each takes as long as ten other bytes. */
+  /** Number of all non-empty arrays and objects: each takes as long as ten other bytes. */
   jsonParts: 500_000,
   /** Fields of such an answer. `http` knows four, `simplism` ignores those that it does not know. */
   jsonFields: 64,
@@ -13,11 +16,11 @@ export const GUEST_LIMITS = {
   jsonFieldName: 128,
   /** Header lines of such an answer: names, or values where a name has several. */
   headerLines: 256,
-  /** Bytes of their names and values: what Node's own clients read. */
+  /** Bytes of their names and values: the limit of Node's own clients. */
   headerBytes: 16_384,
-  /** Bytes of the JSON that the headers are in, with its white space and escapes. */
+  /** Bytes of the headers' JSON, with its white space and escapes. */
   headerJsonBytes: 65_536,
-  /** Bytes of a text that is not UTF-8, where a contract replaces what is not: that takes ten times as long as text does. */
+  /** Bytes of a text with invalid UTF-8, where a contract replaces it: that takes ten times as long as valid text. */
   replacedBytes: 262_144,
   /** Bytes of the message with which a guest fails; the rest is cut. */
   errorBytes: 65_536,

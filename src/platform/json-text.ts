@@ -26,16 +26,16 @@ function mistakeIn(text: string): JsonMistake {
   return { line, column: at - lineStart + 1, reason }
 }
 
-type Expected = 'value' | 'value or ]' | 'key' | 'key or }' | ':' | ', or end'
+type ExpectedToken = 'value' | 'value or ]' | 'key' | 'key or }' | ':' | ', or end'
 
-const WORDS = ['true', 'false', 'null']
+const LITERALS = ['true', 'false', 'null']
 
 /** Walks over JSON (RFC 8259) without building values and without recursion, so that depth costs no stack. */
 class Scanner {
   readonly #text: string
   readonly #open: ('{' | '[')[] = []
   #at = 0
-  #expected: Expected = 'value'
+  #expected: ExpectedToken = 'value'
 
   constructor(text: string) {
     this.#text = text
@@ -66,7 +66,7 @@ class Scanner {
     }
   }
 
-  #take(char: string, then: Expected): boolean {
+  #take(char: string, then: ExpectedToken): boolean {
     if (this.#text.charAt(this.#at) !== char) return false
     this.#at++
     this.#expected = then
@@ -101,7 +101,7 @@ class Scanner {
     }
     this.#expected = ', or end'
     if (char === '"') return this.#string()
-    const word = WORDS.find((word) => word.startsWith(char))
+    const word = LITERALS.find((word) => word.startsWith(char))
     return word === undefined ? this.#number() : this.#word(word)
   }
 

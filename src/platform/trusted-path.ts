@@ -1,23 +1,24 @@
 import { lstatSync, readlinkSync, type Stats, statSync } from 'node:fs'
 import { dirname, join, parse, resolve, sep } from 'node:path'
 import { geteuid } from 'node:process'
+import { errorCode } from './system-errors.ts'
 
-/** As many links as Linux follows in one path. */
+/** Limit of symbolic links in one path, as in Linux. */
 const MAX_LINKS = 40
 
 /** Permission to write for the group and for others; an access list shows as that of the group. */
-const WRITABLE = 0o022
+const WRITABLE_BY_OTHERS = 0o022
 
-/** In such a folder each user may exchange his own files only. */
+/** In a folder with this bit, users can replace only their own files. */
 const STICKY = 0o1000
 
 /**
- * Why somebody else than the process's user, or root, could change what is at a path, or put other things in its place.
- * Looks at what is there, at all folders around it, and at links on the way with what they lead to.
+ * Why a user other than the process's user or root could change or replace the file at a path. Checks the file, all
+ * its parent folders, and the symbolic links on the way with their targets.
  *
- * @param path - Need not be there: then the folders around it are looked at.
- * @param user - Whose it should be. Default: the user of the process. Nothing is checked on Windows.
- * @returns a reason that says what to do; undefined if nobody could.
+ * @param path - If it does not exist, only its parent folders are checked.
+ * @param user - The expected owner. Default: the user of the process. Nothing is checked on Windows.
+ * @returns a reason with a remedy; undefined if no other user could.
  */
 export function problemWithPath(path: string, user: number | undefined = geteuid?.()): string | undefined {
   if (user === undefined) return undefined
@@ -46,14 +47,14 @@ export function problemWithPath(path: string, user: number | undefined = geteuid
       continue
     }
     const isInner = left.length > 0
-    if ((stat.mode & WRITABLE) !== 0 && !(isInner && (stat.mode & STICKY) !== 0))
+    if ((stat.mode & WRITABLE_BY_OTHERS) !== 0 && !(isInner && (stat.mode & STICKY) !== 0))
       return problemWithMode(next, stat, isInner)
     at = next
   }
   return undefined
 }
 
-/** Whether every user may write to a file; false where that cannot be known. */
+/** Whether every user may write to a file; false where the system does not say. */
 export function isWritableByAll(path: string): boolean {
   const stat = geteuid && statSync(path, { throwIfNoEntry: false })
   return stat?.isFile() === true && (stat.mode & 0o002) !== 0
@@ -63,12 +64,12 @@ function stepsOf(path: string): string[] {
   return path.split(sep).filter((step) => step !== '' && step !== '.')
 }
 
-/** `hidden`: Node's permission model does not show it to the process; who set that up named the folders that count. */
+/** `hidden`: Node's permission model hides it from the process; its flags name the folders that count. */
 function statOf(path: string): Stats | 'missing' | 'hidden' {
   try {
     return lstatSync(path)
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED' ? 'hidden' : 'missing'
+    return errorCode(error) === 'ERR_ACCESS_DENIED' ? 'hidden' : 'missing'
   }
 }
 

@@ -2,7 +2,7 @@ import { PluginInvalidError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import { TypeBudget } from '../module/limits.ts'
 import type { Log } from '../observe/log/guest-log.ts'
-import { unlessAborted } from '../platform/unless-aborted.ts'
+import { unlessAborted } from '../platform/async-work.ts'
 import {
   type Admit,
   type LoadedModule,

@@ -1,4 +1,4 @@
-import { Pace } from '../platform/paced.ts'
+import { Pace } from '../platform/async-work.ts'
 import type { ModuleFacts } from './load-module.ts'
 
 /**

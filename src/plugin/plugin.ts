@@ -102,9 +102,6 @@ export interface LoadOptions extends SourceOptions, LoadPlace {
 /** Pages that a guest may have unless told: 128 MiB. */
 export const MEMORY_MAX = 2_048
 
-/** Bytes of a page of WebAssembly memory. */
-export const PAGE = 65_536
-
 /** Most pages of a guest's memory: what is asked for, else what its manifest says, else {@link MEMORY_MAX}. */
 export function memoryMaxOf(
   { memoryMax }: { readonly memoryMax?: number | undefined },

@@ -1,28 +1,27 @@
-import type { FastifyInstance, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
+import fp from 'fastify-plugin'
 import { openRouteContract } from '../contract/direct.ts'
-import { RouteInvalidError } from '../errors/errors.ts'
+import { MethodNotAllowedError, RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
-import type { CallHooks } from '../options/call-hooks.ts'
-import type { CheckedRouteOptions } from '../options/options.ts'
+import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
-import { constraintsOf, methodsOfAll, refuseConflicts } from '../options/routes-table.ts'
-import type { ServedRoute } from '../options/served-route.ts'
-import { Pace } from '../platform/paced.ts'
+import { constraintsOf, methodsOfAll, refuseRouteConflicts } from '../options/routes-table.ts'
+import type { CallHooks, ServedRoute } from '../options/served-route.ts'
+import { Pace } from '../platform/async-work.ts'
 import { atEndOfTurn } from './end-of-turn.ts'
 import { sendRouteError } from './error-response.ts'
-import { hooksOf, runHookedCalls } from './hooked-calls.ts'
-import { addMethodGuards } from './method-guard.ts'
 import type { OpenRoute } from './open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
-import { type RunCall, runCalls, serveRoute } from './route.ts'
+import { hooksOf, type RunCall, runCalls, runHookedCalls, serveRoute } from './route.ts'
 import type { RouteHandler, RoutePool } from './route-pool.ts'
-import '../platform/tick-shape.ts'
+import '../platform/node-workarounds.ts'
+import '../platform/node-workarounds.ts'
 
 /**
  * Adds the routes to an app, which closes what they need.
  *
  * @param given - What the server's other apps serve: routes that are there as they should be are taken from it. The
- * pool belongs to who made it. Default: the app has one of its own.
+ * pool belongs to its creator. Default: the app has one of its own.
  * @returns How many were.
  */
 export async function addRoutes(
@@ -31,7 +30,7 @@ export async function addRoutes(
   given?: RoutePool,
 ): Promise<number> {
   const { routes } = options
-  refuseConflicts(routes, app.supportedMethods)
+  refuseRouteConflicts(routes, app.supportedMethods)
 
   app.removeAllContentTypeParsers() // guests get the bytes as they came
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -173,3 +172,86 @@ const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
 }
 
 const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
+
+/** Where routes are; several may be at one place. */
+interface GuardedUrl {
+  readonly url: string
+  readonly host?: string | undefined
+}
+
+/**
+ * Answers 405 to methods that no route at a URL takes, with `Allow` listing those that one does. To be
+ * called after the routes were added: it looks up all routes, those of the app included.
+ */
+async function addMethodGuards(app: FastifyInstance, places: readonly GuardedUrl[]): Promise<void> {
+  const exact = places.flatMap(({ url, host }) => expand(url).map((path) => ({ url: path, host })))
+  const pace = new Pace(() => app.after()) // what Fastify has put off
+  const guards: (GuardedUrl & { readonly allowed: string[] })[] = []
+  for (const place of exact) {
+    guards.push({ ...place, allowed: allowedAt(app, place) })
+    await pace.step()
+  }
+  for (const { url, host, allowed } of guards) {
+    const others = app.supportedMethods.filter(
+      (method) => !allowed.includes(method) && !isAnswered(app, method, url, host),
+    )
+    if (others.length > 0) addGuard(app, { url, host }, others, allowed)
+    await pace.step()
+  }
+}
+
+/** A last parameter that may be left out makes two URLs of one. (find-my-way) */
+function expand(url: string): string[] {
+  const [parameter, name, slash] = /(\/:[^/()]*?)\?(\/?)/.exec(url) ?? []
+  if (parameter === undefined) return [url]
+  return [url.replace(parameter, `${name}${slash}`), url.replace(parameter, `${slash}`) || '/']
+}
+
+/** A route without a host answers there too. */
+function allowedAt(app: FastifyInstance, { url, host }: GuardedUrl): string[] {
+  return app.supportedMethods
+    .filter((method) => isAnswered(app, method, url, host) || isAnswered(app, method, url, undefined))
+    .sort()
+}
+
+function isAnswered(app: FastifyInstance, method: string, url: string, host: string | undefined): boolean {
+  const { prefix } = app
+  const paths = url === '/' && prefix !== '' ? [prefix, `${prefix}/`] : [prefix.replace(/\/$/, '') + url]
+  return paths.some((path) => app.hasRoute({ method, url: path, constraints: constraintsOf(host) }))
+}
+
+function addGuard(
+  app: FastifyInstance,
+  { url, host }: GuardedUrl,
+  methods: string[],
+  allowed: string[],
+): void {
+  const allow = allowed.join(', ')
+  const refuse: onRequestHookHandler = ({ method }, reply, done) => {
+    reply.header('allow', allow)
+    done(new MethodNotAllowedError(method, allow))
+  }
+  app.route({
+    method: methods,
+    url,
+    constraints: constraintsOf(host),
+    exposeHeadRoute: false,
+    onRequest: refuse, // before a body is read
+    handler: () => undefined, // never comes to it
+  })
+}
+
+const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
+  const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
+  await addRoutes(app, checkWasmServeOptions(ours))
+}
+
+/**
+ * Serves Extism plug-ins as routes of this scope, below its prefix. A reload swaps what answers at a route; routes
+ * cannot be added once the app listens, because Fastify cannot.
+ */
+export const wasmServe: FastifyPluginAsync<WasmServeOptions> = fp(plugin, {
+  name: 'wasm-serve',
+  fastify: '5.x',
+  encapsulate: true,
+})

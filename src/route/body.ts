@@ -24,19 +24,19 @@ export function tooLarge(limit: number): InstanceType<typeof BodyTooLargeError> 
 }
 
 /**
- * Reads a body that nobody has read, whatever its type. What Fastify's own parser does more costs 1.5 us a request.
+ * Reads a body of any type. Fastify's own parser costs 1.5 us more a request.
  *
- * @param limit - Most bytes that it may have.
- * @param done - Told once. After an error the rest of the body may still be coming: it is a {@link BodyTooLargeError},
- * what the HTTP server says of a body that is malformed or late, or a {@link BadRequestError}.
+ * @param limit - Maximum size in bytes.
+ * @param done - Called once. After an error the rest of the body may still arrive. The error is a
+ * {@link BodyTooLargeError}, the HTTP server's error for a malformed or late body, or a {@link BadRequestError}.
  */
-export function readBody(
+export function readRequestBody(
   request: IncomingMessage,
   limit: number,
   done: (error: Error | undefined, body: Uint8Array) => void,
 ): void {
   if (isTooLarge(request, limit)) {
-    done(tooLarge(limit), NOTHING)
+    done(tooLarge(limit), NO_BYTES)
     return
   }
   const declared = Number(request.headers['content-length'])
@@ -65,10 +65,10 @@ export function readBody(
   const end = (error: Error | undefined) => {
     if (isOver) return
     isOver = true // the listeners stay: to take them off costs more than what they still hear
-    if (error) done(error, NOTHING)
-    else done(undefined, chunks ? Buffer.concat(chunks, length) : (first ?? NOTHING))
+    if (error) done(error, NO_BYTES)
+    else done(undefined, chunks ? Buffer.concat(chunks, length) : (first ?? NO_BYTES))
   }
   request.on('data', onData).on('end', onEnd).on('error', onError)
 }
 
-const NOTHING = new Uint8Array()
+const NO_BYTES = new Uint8Array()

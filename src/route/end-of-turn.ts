@@ -72,7 +72,7 @@ export class Turns {
   }
 }
 
-/** What one of them throws is a bug of ours, and not the fault of the others. */
+/** A call that throws is a bug; the calls after it still run. */
 function runAll(calls: readonly DueCall[]): void {
   let next = 0
   try {

@@ -13,7 +13,7 @@ export type EngineChoice =
       readonly workers: number
       /** None: its guests may run for ever. */
       readonly timeoutMs: number | undefined
-      /** What it was chosen for. */
+      /** The reason of the choice. */
       readonly reason: string
     }
   | {
@@ -22,7 +22,7 @@ export type EngineChoice =
       readonly workers: number
       /** None: its guests may run for ever. */
       readonly timeoutMs: number | undefined
-      /** What it was chosen for. */
+      /** The reason of the choice. */
       readonly reason: string
     }
 
@@ -76,7 +76,7 @@ interface Conflict {
   readonly message: string
 }
 
-/** What the route asks for and cannot have together. */
+/** Options of the route that exclude each other. */
 function conflicts(
   { engine, workers, deadline, functions, runtime, process }: ResolvedRoute,
   plugin: Plugin,

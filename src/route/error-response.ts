@@ -10,7 +10,7 @@ import {
 } from '../errors/errors.ts'
 import { tooLarge } from './body.ts'
 
-/** What a client is told of a failure. (RFC 9457) */
+/** The body of an answer to a failed request. (RFC 9457) */
 export interface ProblemDetails {
   type: string
   title: string
@@ -24,19 +24,19 @@ export interface ProblemDetails {
 /** Our errors: each has a code that never changes, and the status that a client sees. */
 export type KnownError = Error & { readonly code: string; readonly statusCode: number }
 
-/** Seconds after which a client that was told 503 may try again. */
+/** `Retry-After` of a 503, in seconds. */
 const RETRY_AFTER = '1'
 
 export const PROBLEM_TYPE = 'application/problem+json'
 
-/** How long a client that was told no may go on sending before its connection is closed. */
+/** How long a refused client may go on sending before its connection is closed, in milliseconds. */
 export const LINGER_MS = 1_000
 
 /**
  * Fastify's error handler for our routes: makes the answer of a failed call or request. The guest's own word goes to
  * the client as it is; everything else as problem details, and its cause to the log only.
  *
- * @throws what is not ours, such as an error of a hook of the app that the routes are mounted into: its handler takes it.
+ * @throws errors of other origin, such as a hook of the app that the routes are mounted into: the app's handler gets them.
  */
 export function sendRouteError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   const known = toKnownError(error, request)
@@ -49,7 +49,7 @@ export function sendAnyError(error: FastifyError, request: FastifyRequest, reply
   sendError(toKnownError(error, request) ?? classify(error), request, reply)
 }
 
-/** What is neither ours nor Fastify's comes from a hook or contract of the user: its status and word are his. */
+/** Any other error comes from a hook or contract of the user, which sets its status and message. */
 function classify(error: FastifyError): KnownError {
   const { code, statusCode = 500, message } = error
   if (statusCode < 400 || statusCode > 499) return new InternalError({ cause: error })

@@ -6,7 +6,7 @@ import type { Caller } from '../observe/observe.ts'
 import { type HttpResponse, httpFailure } from '../runtime/kernel-host.ts'
 
 /**
- * Sends what a guest gave to Extism's `http_request`. What is refused, or fails, is an answer with status 0 and the
+ * Sends a guest's `http_request`. A refusal or failure is an answer with status 0 and the
  * reason: whether it ends the call is for the runtime to say (`httpErrors`).
  */
 export async function sendForGuest(
@@ -21,11 +21,11 @@ export async function sendForGuest(
     const response = await outbound.fetch(request, body, limits)
     return { status: response.status, headers: encodeHeaders(response.headers), body: response.body }
   } catch (error) {
-    return httpFailure(describe(error))
+    return httpFailure(describeFailure(error))
   }
 }
 
-/** What the guest says wins. */
+/** The guest's own headers win. */
 function withHeaders(
   request: GuestRequest,
   headers: Readonly<Record<string, string>> | undefined,
@@ -36,7 +36,7 @@ function withHeaders(
   return { ...request, headers: { ...request.headers, ...Object.fromEntries(added) } }
 }
 
-function describe(error: unknown): string {
+function describeFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return 'code' in error ? `${error.code}: ${error.message}` : error.message
 }

@@ -1,16 +1,21 @@
+import { statSync } from 'node:fs'
 import { type HostOperations, kvOperations, varOperations } from '../engine/workers/host-bridge.ts'
 import type { BridgedService } from '../engine/workers/protocol.ts'
+import { AllowedPathError } from '../errors/errors.ts'
+import type { HostFunctions } from '../guest/host-functions.ts'
 import type { Outbound } from '../guest/outbound/outbound.ts'
 import { type KvClient, serveKv } from '../guest/store/kv.ts'
-import type { Counts } from '../observe/counts.ts'
-import type { OutboundResult, RouteMeter } from '../observe/metrics.ts'
+import { START } from '../module/entry-points.ts'
+import type { Log } from '../observe/log/guest-log.ts'
+import type { Counts, OutboundResult, RouteMeter } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
+import type { AllowedPath } from '../plugin/source/manifest.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
-import type { SharedVars } from './shared-vars.ts'
+import type { SharedVars } from './shared.ts'
 
-/** What a route's guests reach beyond their instance. It lives on the main thread; threads ask for it. */
+/** Services of the host for a route's guests. They live on the main thread; worker threads send them requests. */
 export interface HostParts {
   /** For instances on the main thread. */
   readonly direct: Pick<InstanceSettings, 'http' | 'vars'>
@@ -37,7 +42,7 @@ export async function openHostParts(
   kv: KvClient | undefined,
   meter?: RouteMeter,
 ): Promise<HostParts> {
-  const http = await openHttp(options, meter)
+  const http = await openRouteOutbound(options, meter)
   const shared = options.vars === 'shared' ? sharedVars.open(plugin, options.varMax) : undefined
   const vars = shared?.vars
   return {
@@ -71,8 +76,8 @@ export async function trialParts(
 /** Room for a few of the largest values. */
 const TRIAL_STORE_BYTES = 4_194_304
 
-/** Loaded by those who have an allowed host. */
-async function openHttp({ outbound: where }: ResolvedRoute, meter: RouteMeter | undefined) {
+/** Loaded on demand, for routes with an allowed host. */
+async function openRouteOutbound({ outbound: where }: ResolvedRoute, meter: RouteMeter | undefined) {
   if (!where) return undefined
   const [{ openOutbound }, { HTTP_TIMEOUT_MS, httpOperations, sendForGuest }] = await Promise.all([
     import('../guest/outbound/outbound.ts'),
@@ -117,4 +122,37 @@ function meterOutbound(outbound: Outbound, counts: Counts<OutboundResult>): Outb
     },
     close: () => outbound.close(),
   }
+}
+
+/**
+ * The settings of a route's instances.
+ *
+ * @throws {@link AllowedPathError}
+ */
+export function instanceSettings(
+  route: ResolvedRoute,
+  exportName: string,
+  functions: HostFunctions | undefined,
+  log: Log,
+): InstanceSettings {
+  const { config, wasi, env, allowedPaths, outputLimit, blockLimit, blockPages, varMax } = route
+  return {
+    config,
+    wasi: wasi ? { env, allowedPaths: allowedPaths.map(usableFolder) } : undefined,
+    outputLimit,
+    blockLimit,
+    blockPages,
+    functions,
+    varMax,
+    command: exportName === START,
+    httpErrors: route.httpErrors,
+    log,
+    logRate: route.logRate,
+  }
+}
+
+function usableFolder(path: AllowedPath): AllowedPath {
+  const found = statSync(path.host, { throwIfNoEntry: false })
+  if (found?.isDirectory()) return path
+  throw new AllowedPathError(path.host, found ? 'it is not a folder' : 'there is no such folder')
 }

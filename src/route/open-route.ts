@@ -19,12 +19,10 @@ import { readSource } from '../plugin/source/source.ts'
 import { kernel } from '../runtime/kernel.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { chooseEngine, type EngineChoice } from './engine-choice.ts'
-import { type HostParts, openHostParts, trialParts } from './host-parts.ts'
+import { subprocessOptions, withFewExports, workersOptions } from './engine-options.ts'
+import { type HostParts, instanceSettings, openHostParts, trialParts } from './host-parts.ts'
 import { openRouteState } from './route-state.ts'
-import { instanceSettings } from './settings.ts'
-import type { Shared } from './shared.ts'
-import { subprocessOptions } from './subprocess-options.ts'
-import { withFewExports, workersOptions } from './workers-options.ts'
+import type { SharedResources } from './shared.ts'
 
 /** A route with its plug-in loaded, and all chosen that its options leave open. Nothing runs yet. */
 export interface ChosenRoute {
@@ -54,7 +52,7 @@ export interface ChosenRoute {
 export async function chooseRoute(
   checked: CheckedRouteOptions,
   path: readonly string[],
-  shared: Shared,
+  shared: SharedResources,
 ): Promise<ChosenRoute> {
   const plugin = await loadRoutePlugin(checked)
   const options = resolveRoute(checked, plugin)

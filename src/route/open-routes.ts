@@ -4,8 +4,7 @@ import type { Meters } from '../observe/metrics.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
 import { resolveRoute } from '../options/resolved-route.ts'
-import { Pace, pacedMap } from '../platform/paced.ts'
-import { unlessAborted } from '../platform/unless-aborted.ts'
+import { Pace, pacedMap, unlessAborted } from '../platform/async-work.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import {
   type ChosenRoute,
@@ -28,17 +27,17 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly routes: readonly VersionedRoute[]
   /** Where calls are counted, if they are. */
   readonly meters?: Meters | undefined
-  /** What makes spans of calls, if anything does. */
+  /** Makes spans of calls, if tracing is on. */
   readonly tracing?: Tracing | undefined
   /** Ends the opening, which throws its reason. */
   readonly signal?: AbortSignal | undefined
   /** Whether the app is ours: Fastify reads no bodies there. */
   readonly isOwnApp?: boolean
-  /** Whether nobody but us sees an answer: no hook of the app, no access log. */
+  /** Whether no hook of the app and no access log sees an answer. */
   readonly isUnwatched?: boolean
 }
 
-/** What runs the guests of a route. */
+/** The engine of a route's guests. */
 export interface OpenVersions {
   readonly live: OpenRoute
   readonly next?: { readonly route: OpenRoute; readonly percent: number }
@@ -81,7 +80,7 @@ export async function openRoutes(
       ...[...waiting].map((chosen) => () => chosen.close()),
     ]) {
       const ended = end()
-      ended.catch(() => undefined) // it is told below
+      ended.catch(() => undefined) // it is reported below
       ends.push(ended)
       await pace.step()
     }
@@ -94,7 +93,7 @@ export async function openRoutes(
 
   const { signal, trial } = options
   const stallMs = (await isDebugged()) ? 0 : options.stallMs
-  const find = async ({ options, path, place }: Wanted) => {
+  const find = async ({ options, path, place }: VersionToOpen) => {
     const plugin = await loadRoutePlugin(options, { isServing: given !== undefined && trial, signal, log })
     const url = prefix + options.url
     const key = given ? poolKey(options, plugin, url, stallMs) : place
@@ -107,7 +106,7 @@ export async function openRoutes(
 
   try {
     // All that was begun is waited for: one that is taken from the pool after another has failed has to be given back.
-    const found = await pacedMap(options.routes.flatMap(wantedOf), find)
+    const found = await pacedMap(options.routes.flatMap(versionsToOpen), find)
     const trials = new Map<string, Promise<void>>()
     const tryOnce = (chosen: ChosenRoute) => {
       const key = startKey(chosen.options, chosen.plugin, chosen.exportName)
@@ -143,14 +142,14 @@ export async function openRoutes(
 }
 
 /** One plug-in of one route. */
-interface Wanted {
+interface VersionToOpen {
   readonly options: CheckedRouteOptions
   /** Of the route in the options, for messages. */
   readonly path: readonly string[]
   readonly place: string
 }
 
-function wantedOf({ next, ...options }: VersionedRoute, index: number): Wanted[] {
+function versionsToOpen({ next, ...options }: VersionedRoute, index: number): VersionToOpen[] {
   const path = ['routes', String(index)]
   return [
     { options, path, place: `${index}` },

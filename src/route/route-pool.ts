@@ -6,23 +6,23 @@ import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { OpenRoute } from './open-route.ts'
-import { openShared, type Shared } from './shared.ts'
+import { openSharedResources, type SharedResources } from './shared.ts'
 
 /**
- * What outlives the apps that a server has one after the other: the instances of routes that a reload leaves as they
+ * The parts that outlive the successive apps of a server: the instances of routes that a reload leaves as they
  * are, and what all routes share. An app takes what it serves, and gives it back when it closes.
  */
 export class RoutePool {
-  readonly shared: Shared
+  readonly shared: SharedResources
   readonly #entries = new Map<string, Entry>()
   readonly #counts = new WeakMap<OpenRoute['instances'], VersionCounts>()
   readonly #handlers = new WeakMap<object, KnownHandler>()
 
-  constructor(...of: Parameters<typeof openShared>) {
-    this.shared = openShared(...of)
+  constructor(...of: Parameters<typeof openSharedResources>) {
+    this.shared = openSharedResources(...of)
   }
 
-  /** What was opened under this key, if it is open; it stays open until who takes it gives it back. */
+  /** The entry of this key, if it is open; it stays open until its taker gives it back. */
   take(key: string): Lease | undefined {
     const entry = this.#entries.get(key)
     return entry && this.#lease(key, entry)
@@ -35,7 +35,7 @@ export class RoutePool {
     return this.#lease(key, entry)
   }
 
-  /** What was counted of the calls of a route's instances. */
+  /** The metrics of a route's instances. */
   countsOf({ instances }: OpenRoute): VersionCounts {
     const counts = this.#counts.get(instances) ?? { calls: 0, failures: 0 }
     this.#counts.set(instances, counts)
@@ -121,7 +121,7 @@ const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * What tells whether two routes can have the same instances: their place, their plug-in's bytes and manifest, their
+ * The key under which two routes can share instances: their place, their plug-in's bytes and manifest, their
  * options.
  *
  * @param options - As data: no functions.
@@ -141,7 +141,7 @@ function identityOf({ name, digest, linked, settings }: Plugin): unknown[] {
 const NOT_OF_START: ReadonlySet<string> = new Set(['url', 'host', 'method', 'function'])
 
 /**
- * What tells whether instances of two routes start in the same way: what has started once need not be tried again. A
+ * The key under which instances of two routes start alike: a successful start need not be tried again. A
  * plug-in of 300 functions is tried once.
  *
  * @param options - As data: no functions.
@@ -167,7 +167,7 @@ function smokeKey(options: CheckedRouteOptions): string {
   )
 }
 
-/** Equal bytes are compiled once, and so are one object for as long as somebody uses it. */
+/** Equal bytes are compiled once, and so are one object as long as it is in use. */
 const numbers = new WeakMap<object, number>()
 let lastNumber = 0
 

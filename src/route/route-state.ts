@@ -1,11 +1,10 @@
 import type { HostFunctions } from '../guest/host-functions.ts'
 import { type KvClient, type KvReply, kvImports, serveKv, waitsForKv, withKv } from '../guest/store/kv.ts'
 import { type MaybePromise, syncOf } from '../guest/store/store.ts'
-import type { Counts } from '../observe/counts.ts'
-import type { KvResult, RouteMeter } from '../observe/metrics.ts'
+import type { Counts, KvResult, RouteMeter } from '../observe/metrics.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import type { SharedStore } from './shared-store.ts'
+import type { SharedStore } from './shared.ts'
 
 /** The store, as the guests of one route may use it. */
 export interface RouteState {
@@ -40,7 +39,7 @@ export async function openRouteState(
   return { client, functions, waits: waitsForKv(functions, imports) }
 }
 
-/** Whether the guests of a route will have to wait for the store: told without opening it. */
+/** Whether the guests of a route will have to wait for the store. It does not open the store. */
 export function waitsForStore(
   { kv }: ResolvedRoute,
   plugin: Plugin,

@@ -6,9 +6,10 @@ import type { RouteContract } from '../contract/direct.ts'
 import { type Engine, PendingCall } from '../engine/engine.ts'
 import { InternalError } from '../errors/errors.ts'
 import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../observe/observe.ts'
-import { hasBody, isTooLarge, readBody } from './body.ts'
+import type { CallHooks, FailedCall, GuestResult, ServedRoute } from '../options/served-route.ts'
+import { hasBody, isTooLarge, readRequestBody } from './body.ts'
 
-/** What a route calls, and how. */
+/** The export that a route calls, its contract, and its engine. */
 export interface Calls extends RouteContract {
   readonly exportName: string
   readonly engine: Engine
@@ -31,7 +32,7 @@ export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod 
       return
     }
     if (request.headers.expect !== undefined && !isTooLarge(request.raw, bodyLimit)) reply.raw.writeContinue()
-    readBody(request.raw, bodyLimit, (error, body) => {
+    readRequestBody(request.raw, bodyLimit, (error, body) => {
       if (error) {
         if (request.raw.httpVersionMajor === 1) reply.header('connection', 'close') // the client may go on sending
         reply.send(error)
@@ -96,7 +97,7 @@ export function runCalls({ exportName, contract, isDirect, engine, observe }: Ca
   }
 }
 
-function show(thrown: unknown): string {
+function describeThrown(thrown: unknown): string {
   try {
     return inspect(thrown)
   } catch {
@@ -107,11 +108,81 @@ function show(thrown: unknown): string {
 /** Answers with what was thrown. @returns it as an error: anything else, Fastify would send with a 200. */
 export function sendFailure(thrown: unknown, reply: FastifyReply, observer: CallObserver | undefined): Error {
   const isError = thrown instanceof Error || isNativeError(thrown) // of this realm, or of another
-  const error = isError ? thrown : new InternalError({ cause: { thrown: show(thrown) } })
+  const error = isError ? thrown : new InternalError({ cause: { thrown: describeThrown(thrown) } })
   if (observer) {
     const code = 'code' in error ? String(error.code) : ''
     observer.settled(outcomeOf(code), code)
   }
   reply.send(error)
   return error
+}
+
+/** Hooks of one kind, in the order in which they are called. */
+type RouteHooks = { readonly [Kind in keyof CallHooks]-?: readonly NonNullable<CallHooks[Kind]>[] }
+
+/** The hooks of a route. @returns undefined if there are none. */
+export function hooksOf(ofAll: CallHooks, own: CallHooks): RouteHooks | undefined {
+  const both = [ofAll, own]
+  const hooks = {
+    onCall: both.flatMap(({ onCall }) => onCall ?? []),
+    onResult: both.flatMap(({ onResult }) => onResult ?? []),
+    onError: both.flatMap(({ onError }) => onError ?? []),
+  }
+  return Object.values(hooks).some(({ length }) => length > 0) ? hooks : undefined
+}
+
+/** As {@link runCalls}, with hooks around each call. Hooks that watch run when the answer is on its way. */
+export function runHookedCalls(
+  { exportName, contract, engine, observe }: Calls,
+  { onCall, onResult, onError }: RouteHooks,
+  route: ServedRoute,
+): RunCall {
+  const prepare = async (request: FastifyRequest): Promise<Uint8Array> => {
+    let input = contract.input(request)
+    for (const hook of onCall) input = replaced(await hook({ route, request, input })) ?? input
+    return input
+  }
+  const run = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    setCommonHeaders(reply)
+    let madeAt: number | undefined
+    let observer: CallObserver | undefined
+    const ms = () => (madeAt === undefined ? 0 : performance.now() - madeAt)
+    try {
+      const input = await prepare(request)
+      madeAt = performance.now()
+      observer = observe?.(request)
+      const output = await engine.call(exportName, input, new RequestCaller(request, observer))
+      observer?.returned()
+      const result = { route, request, output, ms: ms() }
+      contract.answer(output, reply)
+      observer?.settled('ok')
+      notify(onResult, result, 'onResult')
+    } catch (thrown) {
+      const failure = { route, request, error: sendFailure(thrown, reply, observer), ms: ms() }
+      notify(onError, failure, 'onError')
+    }
+  }
+  return (request, reply) => void run(request, reply)
+}
+
+/** @throws TypeError if a hook returned what no guest can take: to go on without a word would hide a mistake. */
+function replaced(returned: unknown): Uint8Array | undefined {
+  if (returned === undefined || returned instanceof Uint8Array) return returned
+  throw new TypeError(`onCall must return bytes (a Uint8Array) or nothing, not ${typeof returned}`)
+}
+
+/** The answer is already being sent, so an error of a hook only goes to the log. */
+function notify<Event extends GuestResult | FailedCall>(
+  hooks: readonly ((event: Event) => unknown)[],
+  event: Event,
+  name: string,
+): void {
+  for (const hook of hooks) {
+    const failed = (error: unknown) => event.request.log.error({ err: error }, `the hook ${name} failed`)
+    try {
+      Promise.resolve(hook(event)).catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
 }

@@ -1,13 +1,14 @@
-import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
+import type { FastifyInstance, InjectOptions } from 'fastify'
+import Fastify from 'fastify'
 import { SmokeFailedError } from '../errors/errors.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
 
-/** What an answer shows of itself in a message. */
-const SHOWN = 200
+/** Characters of an answer that a message shows. */
+const MAX_SHOWN_CHARACTERS = 200
 
 /**
  * Sends a route its smoke request, before it goes live: to an instance of its own, in a thread or process that is thrown away, so
- * that a guest which does not return costs nobody anything; and with an empty store in memory, so that nothing stays.
+ * that a guest which does not return blocks no other; and with an empty store in memory, so that nothing stays.
  *
  * @param addRoutes - Adds the routes of options to an app.
  * @throws {@link SmokeFailedError}, and what the opening of the route throws.
@@ -37,11 +38,14 @@ export async function trySmoke(
       ...(smoke.body !== undefined && { payload: Buffer.from(smoke.body) }),
     })
     const { status = 200, answer: body } = smoke
-    const said = JSON.stringify(answer.body.slice(0, SHOWN))
+    const said = JSON.stringify(answer.body.slice(0, MAX_SHOWN_CHARACTERS))
     if (answer.statusCode !== status)
       throw new SmokeFailedError(url, `expected status ${status}, got ${answer.statusCode} and ${said}`)
     if (body !== undefined && answer.body !== body)
-      throw new SmokeFailedError(url, `expected ${JSON.stringify(body.slice(0, SHOWN))}, got ${said}`)
+      throw new SmokeFailedError(
+        url,
+        `expected ${JSON.stringify(body.slice(0, MAX_SHOWN_CHARACTERS))}, got ${said}`,
+      )
   } finally {
     await app.close()
   }

@@ -13,13 +13,14 @@ import { GuestLog } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { suspending } from '../platform/missing-types.ts'
+import { loadQuietly } from '../platform/node-workarounds.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-host.ts'
 import { MAIN, planLinks } from './link-plan.ts'
 import { type Instance, type InstanceSettings, type Runtime, startGuest } from './runtime.ts'
 
-const { createPlugin } = await importQuietly()
+const { createPlugin } = await loadQuietly(() => import('@extism/extism'))
 
 /** Extism's own JavaScript SDK: the reference. It runs every call asynchronously, and so must never be given two at once. */
 export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
@@ -263,15 +264,4 @@ function consoleOf(log: GuestLog): Console {
   const levels = ['trace', 'debug', 'info', 'warn', 'error'] as const
   const methods = levels.map((level) => [level, (line: unknown) => log.write(level, String(line))])
   return { ...console, ...Object.fromEntries(methods) }
-}
-
-/** Imports the SDK without the warning that node:wasi, which it loads, is experimental. */
-async function importQuietly() {
-  const { emitWarning } = process
-  process.emitWarning = () => undefined
-  try {
-    return await import('@extism/extism')
-  } finally {
-    process.emitWarning = emitWarning
-  }
 }

@@ -1,9 +1,7 @@
 import { type IncomingMessage, METHODS } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { RouteNotFoundError } from '../errors/errors.ts'
-import { noteArrival, openAccessLog } from '../observe/log/access-log.ts'
-import { requestId } from '../observe/log/request-id.ts'
-import { openRequestLog } from '../observe/log/request-log.ts'
+import { noteArrival, openAccessLog, openRequestLog, requestId } from '../observe/log/request-log.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
@@ -11,7 +9,7 @@ import { addRoutes } from '../route/add-routes.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
 import type { RoutePool } from '../route/route-pool.ts'
-import type { KeptKeys } from './edge/jwt.ts'
+import type { JwtKeyCache } from './edge/jwt.ts'
 import { createHttpServer } from './http-server.ts'
 
 /**
@@ -25,7 +23,7 @@ export async function createApp(
   options: CheckedServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
   pool?: RoutePool,
-  keptKeys: KeptKeys = {},
+  keptKeys: JwtKeyCache = {},
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
   const logAccess = openAccessLog(options, log)
   const app = Fastify({
@@ -34,7 +32,7 @@ export async function createApp(
     logController: new LogController({ disableRequestLogging: true }), // its lines cost 13 us a request
     genReqId: (request) => requestId(request as IncomingMessage),
     trustProxy: trusted(options),
-    return503OnClosing: false, // who still gets through is answered
+    return503OnClosing: false, // requests that still arrive are answered
     pluginTimeout: 0, // compiling a large module takes what it takes
     schemaController: NO_SCHEMAS,
     frameworkErrors: (error, request, reply) => {
@@ -51,7 +49,7 @@ export async function createApp(
   if (logAccess) {
     app.addHook('onRequest', (request, reply, done) => {
       noteArrival(request)
-      // Not onResponse: it is not run if the client goes away, and those who wait too long are whom one looks for.
+      // onResponse is skipped when a client disconnects, and slow requests are the ones worth logging.
       reply.raw.once('close', () => logAccess(request, reply))
       done()
     })
@@ -105,7 +103,7 @@ function refuseSchemas(): never {
   throw new Error('no route of this server may have a schema')
 }
 
-/** Loaded by those who ask for it. */
+/** Loaded on demand. */
 async function openTracingOf({ tracing }: VersionedOptions): Promise<Tracing> {
   return tracing ?? (await import('../observe/traces.ts')).openTracing()
 }
@@ -115,7 +113,7 @@ function hasEdge(options: CheckedServerOptions): boolean {
   return etag || [apiKeys, jwt, cors, rateLimit, compress, folders].some((option) => option !== undefined)
 }
 
-/** On a Unix socket, whose clients have no addresses, the one who connects is the proxy. */
+/** Clients of a Unix socket have no addresses: the peer is the proxy. */
 function trusted({ trustProxy, socket }: CheckedServerOptions): string[] | TrustProxyFunction | false {
   if (!trustProxy) return false
   return socket === undefined ? trustProxy : (_address, hop) => hop === 0

@@ -8,7 +8,7 @@ import {
   HttpVersionError,
   RequestTimeoutError,
 } from '../errors/errors.ts'
-import { requestId } from '../observe/log/request-id.ts'
+import { requestId } from '../observe/log/request-log.ts'
 import {
   type KnownError,
   LINGER_MS,
@@ -17,10 +17,10 @@ import {
   sendAndClose,
 } from '../route/error-response.ts'
 
-/** What the HTTP parser says; its `reason` is a fixed text. */
+/** An error of the HTTP parser; its `reason` is a fixed text. */
 export type ParserError = NodeJS.ErrnoException & { readonly reason?: string }
 
-/** Answers a client that does not speak HTTP, or not in time. */
+/** Answers a client whose bytes are not HTTP, or that sends them too late. */
 export function answerClientError(
   parserError: ParserError,
   socket: Socket,
@@ -29,12 +29,12 @@ export function answerClientError(
   answerInTurn(toKnownError(parserError), socket, newest)
 }
 
-/** Answers with an error, and closes the connection, after the answers to what came before. */
+/** Answers with an error after the answers to earlier requests, and closes the connection. */
 export function answerInTurn(error: KnownError, socket: Socket, newest: ServerResponse | undefined): void {
   const isUnfinished = newest !== undefined && !newest.writableFinished
   const isInBody = newest !== undefined && !newest.req.complete
   if (isInBody && !newest.headersSent) {
-    // Who reads the body makes the answer, and Node sends it in its turn.
+    // The reader of the body answers, and Node sends that in its turn.
     if (newest.req.listenerCount('error') > 0) newest.req.emit('error', error)
     else refuse(newest, error)
   } else if (isUnfinished) {
@@ -53,7 +53,7 @@ function toKnownError(error: ParserError): KnownError {
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new BodyTooLargeError('16 KiB in the extensions of its chunks')
     case 'HPE_INVALID_VERSION':
-      // The same code stands for what is no version at all.
+      // The same code also stands for a malformed version.
       if (error.reason === 'Invalid HTTP version') return new HttpVersionError('another version of HTTP')
       return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
     default:
@@ -74,7 +74,7 @@ function endSocket(socket: Socket, error: KnownError | undefined): void {
 
 /** Answers a request that goes no further, and closes its connection, if it has one of its own. */
 export function refuse(response: ServerResponse, error: KnownError): void {
-  const { headers, body } = answer(error, requestId(response.req))
+  const { headers, body } = problemAnswer(error, requestId(response.req))
   if ('stream' in response.req) {
     // Over HTTP/2, whatever a request line of HTTP/1 says.
     const { connection: _, ...allowed } = headers // others use the connection
@@ -86,12 +86,12 @@ export function refuse(response: ServerResponse, error: KnownError): void {
 }
 
 function renderAnswer(error: KnownError): string {
-  const { headers, body } = answer(error, randomUUID())
+  const { headers, body } = problemAnswer(error, randomUUID())
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   return `HTTP/1.1 ${error.statusCode} ${STATUS_CODES[error.statusCode]}\r\n${lines.join('')}\r\n${body}`
 }
 
-function answer(error: KnownError, id: string) {
+function problemAnswer(error: KnownError, id: string) {
   const body = Buffer.from(JSON.stringify(problemDetails(error, id)))
   const headers = {
     'content-type': PROBLEM_TYPE,

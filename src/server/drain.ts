@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Connections } from './connections.ts'
-import type { RequestHandler } from './http-server.ts'
+import { closeAfterRequest, deferIdleClose } from '../platform/node-workarounds.ts'
+import type { Connections, RequestHandler } from './http-server.ts'
 import type { Http2 } from './http2.ts'
 
 /** The listener closes once no connection was opened for this long... */
@@ -11,11 +11,11 @@ const QUIET_MS = 20
 /** ...or at the first chance after this long. */
 const MAX_HOLD_MS = 250
 
-/** How often connections that are of no more use are looked for, once the listener is closed. */
+/** Interval in which unused connections are closed, once the listener is closed. */
 const SWEEP_MS = 20
 
 /** How long a new connection may take to begin a request, once the listener is closed. */
-const SILENT_MS = 100
+const FIRST_REQUEST_MS = 100
 
 /** How long the last answers may take on their way. */
 const LAST_ANSWERS_MS = 100
@@ -25,14 +25,14 @@ export interface DrainOptions {
   readonly graceMs: number
 }
 
-/** What ends. */
-export interface Drained {
+/** A server, its connections, and its HTTP/2 part. */
+export interface DrainTarget {
   readonly server: Server
   readonly connections: Connections
   readonly http2: Http2 | undefined
 }
 
-/** Stands between the sockets and the app, and ends a server without resetting a connection that carried a request. */
+/** Closes a server without resetting a connection that carried a request. It wraps the app's request handler. */
 export class Drain {
   readonly #handler: RequestHandler
   /** The response that ends each connection. There once the end has begun. */
@@ -44,7 +44,7 @@ export class Drain {
     this.#handler = handler
   }
 
-  /** To be given to the HTTP server. */
+  /** The handler for the HTTP server. */
   readonly handle: RequestHandler = (request, response) => {
     if (this.#last && request.httpVersionMajor === 1) makeLast(response, this.#last)
     if (this.#held) this.#held.push([request, response])
@@ -54,11 +54,11 @@ export class Drain {
   /**
    * Ends when the last connection has.
    *
-   * @param endCalls - Ends the calls that have not ended after `graceMs`: their clients are told.
+   * @param endCalls - Ends the calls that still run after `graceMs`: their clients get an error.
    * @returns How many connections were cut, because something on them had not ended after `graceMs`.
    */
   async run(
-    { server, connections, http2 }: Drained,
+    { server, connections, http2 }: DrainTarget,
     { drainMs, graceMs }: DrainOptions,
     endCalls: () => void,
   ): Promise<number> {
@@ -71,9 +71,7 @@ export class Drain {
     // no answer open no new ones: hold the answers back until all have arrived.
     this.#held = []
     await quiet(server)
-    const closeIdle = server.closeIdleConnections.bind(server)
-    // close() would call it, and Node 20 to 26 take a connection whose answer is still being written for idle.
-    server.closeIdleConnections = () => undefined
+    const closeIdle = deferIdleClose(server)
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     const held = this.#held
     this.#held = undefined
@@ -85,7 +83,7 @@ export class Drain {
       for (const response of connections.values()) if (response && !isOver(response)) return
       closeIdle()
       // Browsers open connections that they may never use.
-      if (performance.now() - closedAt < SILENT_MS) return
+      if (performance.now() - closedAt < FIRST_REQUEST_MS) return
       for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy()
     }
     // Right after the event loop has read what had arrived: a request that is there is seen.
@@ -110,25 +108,10 @@ function makeLast(response: ServerResponse, last: WeakMap<Socket, ServerResponse
   if (response.headersSent) return
   const { socket } = response.req
   const before = last.get(socket)
-  if (!before) lingerFor(socket, last)
+  if (!before) closeAfterRequest(socket, () => last.get(socket)?.req)
   else if (!before.headersSent) before.shouldKeepAlive = true
   response.shouldKeepAlive = false
   last.set(socket, response)
-}
-
-/**
- * Node closes a connection with its last answer. If that one was given before the whole request had arrived, such as
- * a 404, the rest of the request would be met with a reset, and the answer might be lost: take the rest in first.
- */
-function lingerFor(socket: Socket, last: WeakMap<Socket, ServerResponse>): void {
-  const destroySoon = socket.destroySoon.bind(socket)
-  socket.destroySoon = () => {
-    const request = last.get(socket)?.req
-    if (!request || request.complete) return destroySoon()
-    socket.end()
-    request.once('close', destroySoon)
-    request.resume()
-  }
 }
 
 function isOver(response: ServerResponse): boolean {

@@ -14,10 +14,9 @@ import {
 } from '../errors/errors.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
-import { whyNot } from '../platform/why-not.ts'
+import { fileProblem } from '../platform/system-errors.ts'
 import type { KnownError } from '../route/error-response.ts'
 import { answerClientError, answerInTurn, type ParserError, refuse } from './client-error.ts'
-import { type Connections, trackConnections, trackTlsConnections } from './connections.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
@@ -31,12 +30,12 @@ export function createHttpServer(
   handler: RequestHandler,
   log: FastifyBaseLogger,
 ): { server: Server; connections: Connections; http2: Http2 | undefined } {
-  /** Connections with an error: what else comes on them is nobody's request. */
+  /** Connections with an error: further bytes on them are no requests. */
   const broken = new WeakSet<Socket>()
   const listener: RequestHandler = (request, response) => {
-    if (broken.has(request.socket)) return // its client was told that the request came too late
+    if (broken.has(request.socket)) return // its client has the answer that the request came too late
     connections.set(request.socket, response)
-    const problem = framingProblem(request) ?? hostProblem(request)
+    const problem = framingProblem(request) ?? hostHeaderProblem(request)
     if (problem) {
       broken.add(request.socket) // its connection ends with this answer
       return refuse(response, problem)
@@ -45,14 +44,14 @@ export function createHttpServer(
   }
   const http2Listener: Http2Handler = (request, response) => {
     const asHttp1 = asHttp1Exchange(request, response)
-    const problem = sizeProblem(asHttp1.request) ?? hostProblem(asHttp1.request)
+    const problem = sizeProblem(asHttp1.request) ?? hostHeaderProblem(asHttp1.request)
     if (problem) return refuse(asHttp1.response, problem)
     handler(asHttp1.request, asHttp1.response)
   }
-  const { server, connections, http2 } = open(options, listener, http2Listener, log)
+  const { server, connections, http2 } = openServer(options, listener, http2Listener, log)
   server.maxConnections = options.maxConnections
   server.maxHeadersCount = 0 // Node drops those beyond 2,000 in silence, a second Host too; 16 KiB is the limit
-  server.on('checkContinue', listener) // who reads the body says so: what is refused is refused at once
+  server.on('checkContinue', listener) // the reader of the body sends 100: a refusal is sent at once
   server.on('checkExpectation', (request, response) => {
     connections.set(request.socket, response)
     refuse(response, new BadRequestError('it expects something else than 100-continue'))
@@ -74,7 +73,7 @@ export function createHttpServer(
   return { server, connections, http2 }
 }
 
-function open(
+function openServer(
   options: CheckedServerOptions,
   listener: RequestHandler,
   http2Listener: Http2Handler,
@@ -127,7 +126,7 @@ function framingProblem({ headers, httpVersion }: IncomingMessage): KnownError |
 }
 
 /** RFC 9112, section 3.2: exactly one, but HTTP/1.0 knew none. */
-function hostProblem({ rawHeaders, httpVersion }: IncomingMessage): KnownError | undefined {
+function hostHeaderProblem({ rawHeaders, httpVersion }: IncomingMessage): KnownError | undefined {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string
@@ -196,7 +195,7 @@ function cutUnread(
       if (socket.writableLength > 0) {
         if (!armed.has(socket)) arm(socket)
       } else if (armed.delete(socket) && newest && !newest.writableFinished) {
-        socket.setTimeout(0) // it is the guest who is slow now
+        socket.setTimeout(0) // only the guest can be slow from here on
       }
     }
   }
@@ -246,7 +245,7 @@ function readPem(path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {
-    throw new TlsInvalidError(path, whyNot(error), { cause: error })
+    throw new TlsInvalidError(path, fileProblem(error), { cause: error })
   }
 }
 
@@ -256,4 +255,47 @@ function parse<Parsed>(path: string, what: string, read: () => Parsed): Parsed {
   } catch (error) {
     throw new TlsInvalidError(path, `it is not ${what}`, { cause: error })
   }
+}
+
+/** A server's open connections, each with its newest response, if it ever carried a request. */
+export type Connections = Map<Socket, ServerResponse | undefined>
+
+/** Keeps account of a server's connections; the request listener enters each response. */
+function trackConnections(server: Server): Connections {
+  const connections: Connections = new Map()
+  server.on('connection', (socket: Socket) => add(connections, socket))
+  return connections
+}
+
+/**
+ * The same for TLS, whose requests come on another socket than the one that was accepted: that one is here until they
+ * have shaken hands.
+ */
+function trackTlsConnections(server: Server): Connections {
+  const connections: Connections = new Map()
+  const accepted = new Map<string, Socket>()
+  server.on('connection', (socket: Socket) => {
+    const peer = peerOf(socket)
+    add(connections, socket)
+    accepted.set(peer, socket)
+    socket.once('close', () => {
+      if (accepted.get(peer) === socket) accepted.delete(peer)
+    })
+  })
+  server.on('secureConnection', (socket: Socket) => {
+    const before = accepted.get(peerOf(socket))
+    if (before) connections.delete(before)
+    add(connections, socket)
+  })
+  return connections
+}
+
+function add(connections: Connections, socket: Socket): void {
+  connections.set(socket, undefined)
+  socket.once('close', () => connections.delete(socket))
+}
+
+/** One of them has one connection at a time. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`
 }

@@ -6,15 +6,15 @@ import {
   type ServerHttp2Session,
 } from 'node:http2'
 import type { Server } from 'node:https'
-import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import { RequestTimeoutError } from '../errors/errors.ts'
+import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
 
-/** The part of a server that speaks HTTP/2. */
+/** The HTTP/2 part of a server. */
 export interface Http2 {
   /** Waits until all requests that have begun are over. */
   over(): Promise<void>
-  /** Tells clients to send new requests elsewhere. Those that come all the same are answered. */
+  /** Asks clients to send new requests elsewhere. Requests that still arrive are answered. */
   announceEnd(): void
   /** Takes no more requests; each connection ends with its last answer. */
   end(): void
@@ -34,11 +34,11 @@ export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerRe
 /** Requests of a connection at a time. (RFC 9113, section 6.5.2, wants 100 at least) */
 const MAX_STREAMS = 100
 
-/** The largest stream that there can be: "do not send more", without "what I got". (RFC 9113, section 6.8) */
-const ANY_STREAM = 2 ** 31 - 1
+/** The largest stream id: a GOAWAY with it refuses no stream that is under way. (RFC 9113, section 6.8) */
+const MAX_STREAM_ID = 2 ** 31 - 1
 
 /** How long a connection that was accepted at the very end may take to begin a request. */
-const SILENT_MS = 100
+const FIRST_REQUEST_MS = 100
 
 /**
  * Streams of a connection that may be reset: so many at once, and so many more a second. A little less than nghttp2
@@ -49,8 +49,8 @@ const RESETS = { burst: 950, perSecond: 30 }
 const { NGHTTP2_NO_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = constants
 
 /**
- * Makes a server speak HTTP/2 on the connections that agreed on it; all others stay as they are. Its `ALPNProtocols`
- * have to offer `h2`.
+ * Adds HTTP/2 to a TLS server, for connections that negotiated it. Other connections stay as they are. The server's
+ * `ALPNProtocols` must contain `h2`.
  *
  * @param handler - Gets requests that look like those of HTTP/1.1.
  */
@@ -71,7 +71,7 @@ export function addHttp2(
     sessions.add(session)
     session.once('close', () => sessions.delete(session))
     // Streams that are open have limits of their own, and begin this time anew.
-    session.setTimeout(isOver ? SILENT_MS : limits.headersTimeout, () => {
+    session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout, () => {
       if (![...open.keys()].some(({ stream }) => stream?.session === session)) session.close()
     })
     session.once('stream', () => session.setTimeout(limits.keepAliveTimeout))
@@ -83,14 +83,14 @@ export function addHttp2(
     const { stream } = request
     open.set(response, performance.now())
     response.once('close', () => open.delete(response))
-    // Who was answered before all was sent need not send the rest. (RFC 9113, section 8.1)
+    // A client that has its answer need not send the rest of its request. (RFC 9113, section 8.1)
     if (!stream.endAfterHeaders)
       stream.once('finish', () => setImmediate(() => request.readableEnded || stream.close(NGHTTP2_NO_ERROR)))
     if (isOver) stream.session?.close()
     handler(asHttp1(request), response)
   }
   http2.on('request', listener)
-  http2.on('checkContinue', listener) // who reads the body says so, as over HTTP/1.1
+  http2.on('checkContinue', listener) // the reader of the body sends 100, as over HTTP/1.1
 
   const [http1] = server.listeners('secureConnection')
   server.removeAllListeners('secureConnection')
@@ -101,7 +101,7 @@ export function addHttp2(
   })
 
   const sweep = () => {
-    for (const { socket } of sessions) if (socket) keepReading(socket)
+    for (const { socket } of sessions) if (socket) resumeHttp2Reading(socket)
     for (const [response, since] of open) {
       const { req, stream } = response
       if (performance.now() - since > limits.requestTimeout && !hasArrived(req)) refuseLate(req)
@@ -154,35 +154,23 @@ function limitResets(session: ServerHttp2Session): void {
   })
 }
 
-/**
- * Node stops reading a connection that nghttp2 has ended by itself, such as after 1,000 resets of streams that were over
- * already. It then does not notice that the client has left, and the connection counts until its timeout. (Node 20:
- * `MaybeStopReading` in `node_http2.cc`; there is no event and no public method for it.) A connection that has bytes to
- * send is left alone: Node does not read it so that its client cannot ask for more than it takes.
- */
-function keepReading(socket: Readable): void {
-  if (socket._handle?.writeQueueSize === 0) socket._handle.readStart()
-}
-
-type Readable = Socket & { readonly _handle?: { readonly writeQueueSize: number; readStart(): void } | null }
-
 function announce(session: ServerHttp2Session): void {
-  if (!session.closed && !session.destroyed) session.goaway(NGHTTP2_NO_ERROR, ANY_STREAM)
+  if (!session.closed && !session.destroyed) session.goaway(NGHTTP2_NO_ERROR, MAX_STREAM_ID)
 }
 
 function hasArrived({ readableEnded, stream }: Http2ServerRequest): boolean {
   return readableEnded || stream.endAfterHeaders || stream.readableEnded
 }
 
-/** Who reads the body makes the answer, if anybody does. */
+/** The reader of the body answers, if there is one. */
 function refuseLate(request: Http2ServerRequest): void {
   if (request.listenerCount('error') > 0) request.emit('error', new RequestTimeoutError())
   else request.stream.close(NGHTTP2_CANCEL)
 }
 
 /**
- * Makes a request of HTTP/2 look as it would over HTTP/1.1, so that nothing else has to know: a `Host` header, no
- * pseudo-headers, and one `Cookie`. (RFC 9113, sections 8.2.3 and 8.3.1) Only `httpVersion` tells.
+ * Gives an HTTP/2 request the shape of an HTTP/1.1 request: a `Host` header, no pseudo-headers, and one `Cookie`. (RFC
+ * 9113, sections 8.2.3 and 8.3.1) Only `httpVersion` differs.
  */
 function asHttp1(request: Http2ServerRequest): Http2ServerRequest {
   const raw: string[] = []

@@ -5,7 +5,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { resolve } from 'node:path'
 import { versions } from 'node:process'
 import { ListenError } from '../errors/errors.ts'
-import { explainLimit } from '../platform/system-limits.ts'
+import { errorCode, explainLimit } from '../platform/system-errors.ts'
 
 /** An address of the network, or the path of a Unix socket. */
 export interface ListenAddress {
@@ -33,7 +33,7 @@ export async function listenAt(
     server.listen({ host, port, reusePort })
     await once(server, 'listening')
   } catch (error) {
-    throw new ListenError(socket ?? `${host}:${port}`, whyNot(error as NodeJS.ErrnoException, flag), {
+    throw new ListenError(socket ?? `${host}:${port}`, listenProblem(error, flag), {
       cause: error,
     })
   }
@@ -45,9 +45,8 @@ function canReusePort(): boolean {
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
 }
 
-function whyNot(error: NodeJS.ErrnoException, flag: string): string {
-  const { code, message } = error
-  switch (code) {
+function listenProblem(error: unknown, flag: string): string {
+  switch (errorCode(error)) {
     case 'EADDRINUSE':
       return `the port is taken; choose another with ${flag}, or 0 for a free one`
     case 'EACCES':
@@ -60,7 +59,7 @@ function whyNot(error: NodeJS.ErrnoException, flag: string): string {
     case 'EADDRNOTAVAIL':
       return 'this machine has no such address; try 127.0.0.1, or 0.0.0.0 for all'
     default:
-      return explainLimit(error) ?? message
+      return explainLimit(error) ?? (error instanceof Error ? error.message : String(error))
   }
 }
 
@@ -74,7 +73,7 @@ function urlOfPort({ address, family, port }: AddressInfo, scheme: string): stri
   return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }
 
-/** Bytes that the path of a socket may have on every system; what is longer, Node cuts off in silence. (unix(7)) */
+/** Longest path of a socket that every system takes, in bytes. Node cuts longer paths silently. (unix(7)) */
 const MAX_PATH = 103
 
 /**
@@ -88,7 +87,7 @@ async function listenOnSocket(server: Server, path: string): Promise<void> {
   try {
     await listen(server, path)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    if (errorCode(error) !== 'EADDRINUSE') throw error
     await removeStale(path)
     await listen(server, path)
   }
@@ -99,7 +98,7 @@ async function listen(server: Server, path: string): Promise<void> {
   await once(server, 'listening')
 }
 
-/** Removes the file only if it is a socket and nobody listens there. */
+/** Removes the file only if it is a socket without a listener. */
 async function removeStale(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (!found) return
@@ -108,7 +107,7 @@ async function removeStale(path: string): Promise<void> {
   try {
     await once(client, 'connect')
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = errorCode(error)
     if (code === 'ENOENT') return
     if (code !== 'ECONNREFUSED') throw error
     unlinkSync(path)

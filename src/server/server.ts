@@ -93,7 +93,7 @@ export function openServer(
     const cut = cuts.reduce((sum, count) => sum + count, 0)
     if (cut > 0)
       log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
-    // A guest that waits for a host function may do so for ever; nobody waits for it now.
+    // A guest may wait for a host function for ever; no client waits for it now.
     await Promise.race([closeApps(), sleep(CLOSE_MS, undefined, { ref: false })])
   }
   let ended: Promise<void> | undefined

@@ -5,12 +5,12 @@ import closeWithGrace from 'close-with-grace'
 import type { FastifyBaseLogger } from 'fastify'
 import { endCalls } from '../engine/engine.ts'
 import { settleLines } from '../observe/log/lines.ts'
-import { exitProcess, killProcess } from '../platform/kill-process.ts'
+import { exitProcess, killProcess } from '../platform/node-workarounds.ts'
 import { processThreads, stuckThreads, terminateThreads } from '../platform/stuck-threads.ts'
 import type { DrainOptions } from './drain.ts'
 import type { RunningServer } from './server.ts'
 
-/** What Node's timers can wait for. */
+/** The longest delay of Node's timers. */
 const MAX_TIMER_MS = 2_147_483_647
 
 /** How long threads may take to end: those that can be ended take some milliseconds. */
@@ -26,8 +26,8 @@ const LAST_LINES_MS = 200
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
- * What the CPU cannot run ends the process. With a handler of Node's it would not: that one only takes a note, and the
- * same instruction runs again, for ever.
+ * A CPU fault ends the process. A handler of Node's would not: it only records the signal, and the same instruction runs
+ * again, for ever.
  */
 const FAULTS = ['SIGILL', 'SIGTRAP', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGSEGV'] as const
 
@@ -36,16 +36,16 @@ const PARENT_CHECK_MS = 250
 
 /**
  * One Ctrl-C reaches every process of the terminal, and npm hands its copy on: with bash as `sh` two SIGINT arrive
- * within 10 ms. What comes this soon after the first signal is the same wish, where npm started us.
+ * within 10 ms. Where npm started the process, a signal this soon after the first is a duplicate of it.
  */
-const SAME_WISH_MS = 250
+const DUPLICATE_SIGNAL_MS = 250
 
-/** What the process is sent that concerns its server. */
+/** The signals of the process that concern its server. */
 export interface ProcessSignals {
   /**
    * Keeps a SIGHUP from ending a process that starts, where it means "reload".
    *
-   * @returns Ends that, and tells whether there was one. To be called when the process has its handler.
+   * @returns Ends that, and returns whether there was one. Call it when the process has its handler.
    */
   holdReload(): () => boolean
   /** Drains the server when the process is asked to end. @param reload - Called when it is asked to reload. */
@@ -64,7 +64,7 @@ export function openProcessSignals(parentId?: () => number): ProcessSignals {
  * Keeps a SIGHUP from ending a process that starts, where it means "reload": where there is no terminal that could hang
  * up.
  *
- * @returns Ends that, and tells whether there was one. To be called when the process has its handler.
+ * @returns Ends that, and returns whether there was one. Call it when the process has its handler.
  */
 function holdReload(): () => boolean {
   if (hasTerminal()) return () => false
@@ -91,8 +91,8 @@ function hasTerminal(): boolean {
  *
  * Ends it the same way, with {@link STUCK_EXIT_CODE}, when too many threads are stuck.
  *
- * @param reload - Called on a SIGHUP that is no hang-up: reads again what is served.
- * @param parentId - Tells the process id of the parent. Given, the server was run by npm, and also ends when npm does.
+ * @param reload - Called on a SIGHUP that is no hang-up: reloads the configuration.
+ * @param parentId - Returns the process id of the parent. Set if npm started the server, which then also ends with npm.
  */
 export function endWithSignals(
   server: RunningServer,
@@ -131,7 +131,7 @@ export function endWithSignals(
 
   const onSignal = (signal: NodeJS.Signals) => {
     if (begun === undefined) return begin(signal)
-    if (parentId && performance.now() - begun < SAME_WISH_MS) return
+    if (parentId && performance.now() - begun < DUPLICATE_SIGNAL_MS) return
     log.error({ signal }, 'a second signal: ending at once')
     endThreads(log)
       .then(() => settleLines(LAST_LINES_MS))
@@ -171,13 +171,13 @@ function killIfStuck(): void {
  * not always hand signals on to it:
  *
  * - `npm > sh > node`, with dash as `sh` (Debian, Alpine's ash): SIGTERM goes from npm to `sh`, which dies of it and
- *   tells nobody. We get another parent. If npm is killed, `sh` stays, and gets another parent.
+ *   does not pass it on. The process gets another parent. If npm is killed, `sh` stays, and gets another parent.
  * - `npm > node`, with bash as `sh` (Red Hat, macOS), which becomes the command: npm hands SIGTERM on to us. If it is
  *   killed, we get another parent.
  *
  * So the parent is watched and, if it is a shell that runs a script, the parent's parent. That one is looked up in
- * `/proc`: elsewhere than on Linux, an npm that is killed while a shell stays goes unnoticed. What is further up may go:
- * the shell in which somebody typed `nohup npm start &`.
+ * `/proc`: only Linux notices that npm was killed while a shell stays. Processes further up may end, such as the shell
+ * of `nohup npm start &`.
  */
 function whenNpmIsGone(parentId: () => number, callback: () => void): void {
   const parent = parentId()

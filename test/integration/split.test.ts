@@ -1,7 +1,6 @@
 import Fastify from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import type { CallHooks } from '../../src/options/call-hooks.ts'
-import type { ServedRoute } from '../../src/options/served-route.ts'
+import type { CallHooks, ServedRoute } from '../../src/options/served-route.ts'
 import type { Plugin } from '../../src/plugin/plugin.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 

@@ -6,7 +6,7 @@ const THREADS = [
   ...['engine/workers/kernel-thread.ts', 'engine/workers/sdk-thread.ts'],
   ...['engine/watchdog-thread.ts', 'plugin/load-thread.ts'],
 ]
-const THREADS_FROM = 'src/platform/package-file.ts'
+const THREADS_FROM = 'src/platform/packages.ts'
 
 /** Who imports what, in sources and tests. Paths are those that were given. */
 export type Importers = ReadonlyMap<string, readonly string[]>

@@ -2,11 +2,10 @@ import { EventEmitter, once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import { main } from '../../src/cli/cli.ts'
+import { COMMANDS, main } from '../../src/cli/cli.ts'
 import type { Host } from '../../src/cli/command.ts'
-import { COMMANDS } from '../../src/cli/commands.ts'
 import { Secrets } from '../../src/observe/log/secrets.ts'
-import { raiseMemoryCeiling } from '../../src/platform/memory-ceiling.ts'
+import { raiseMemoryCeiling } from '../../src/platform/node-workarounds.ts'
 import type { RunningServer } from '../../src/server/server.ts'
 
 /*

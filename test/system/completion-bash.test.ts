@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { COMMANDS } from '../../src/cli/commands.ts'
+import { COMMANDS } from '../../src/cli/cli.ts'
 import { COMPLETIONS, completionFolder } from '../support/completion.ts'
 
 const { cwd, env } = completionFolder()

@@ -18,7 +18,7 @@ import {
   toText,
 } from '../../src/admin/console/format.ts'
 import { LiveHistory, percentile } from '../../src/admin/console/live-history.ts'
-import { RecentLines } from '../../src/observe/log/recent-lines.ts'
+import { RecentLines } from '../../src/observe/log/log.ts'
 import { startWithAdmin } from '../support/admin-api.ts'
 import { guest } from '../support/guest.ts'
 

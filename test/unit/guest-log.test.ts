@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { GuestLog } from '../../src/observe/log/guest-log.ts'
-import { LineRate } from '../../src/observe/log/line-rate.ts'
+import { GuestLog, LineRate } from '../../src/observe/log/guest-log.ts'
 import { keepLog } from '../support/instance.ts'
 
 test('lines are kept until the call ends: the logger must not run on what a guest has left of the stack', () => {
@@ -42,7 +41,7 @@ test('lines beyond so many a second are dropped, whatever call and instance they
 test('in the next second there is room again, and something new to say', () => {
   const rate = new LineRate(2)
   expect([0, 1, 2, 999].map((now) => rate.take(now))).toEqual([true, true, false, false])
-  expect([rate.tell(), rate.tell()]).toEqual([true, false])
+  expect([rate.shouldReport(), rate.shouldReport()]).toEqual([true, false])
   expect([1_000, 1_500, 1_999, 2_000].map((now) => rate.take(now))).toEqual([true, true, false, true])
-  expect(rate.tell()).toBe(true)
+  expect(rate.shouldReport()).toBe(true)
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { didYouMean, nearest } from '../../src/platform/nearest.ts'
+import { didYouMean, nearest } from '../../src/platform/text.ts'
 
 test.each([
   ['prot', ['host', 'port'], 'port'],

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { open } from 'lmdb'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { COMMANDS, chooseCommand } from '../../src/cli/cli.ts'
 import type { Host } from '../../src/cli/command.ts'
-import { COMMANDS, chooseCommand } from '../../src/cli/commands.ts'
-import { completionWords } from '../../src/cli/completion/words.ts'
+import { completionWords } from '../../src/cli/completion/completion.ts'
 import {
   parseExport,
   renderEntry,

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { ConfigUnreadableError, InstanceStartError } from '../../src/errors/errors.ts'
-import { explainLimit } from '../../src/platform/system-limits.ts'
-import { whyNot } from '../../src/platform/why-not.ts'
+import { explainLimit, fileProblem } from '../../src/platform/system-errors.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { openEngine } from '../support/engine.ts'
 
@@ -39,7 +38,7 @@ test('causes are looked at, also those that have crossed from a thread', () => {
   expect(explainLimit(new ConfigUnreadableError('a', 'b', { cause }))).toContain('ulimit -n')
   const crossed = { reason: 'EMFILE: too many open files', stack: '' }
   expect(explainLimit(new InstanceStartError('a', 'b', { cause: crossed }))).toContain('ulimit -n')
-  expect(whyNot(cause)).toContain('ulimit -n')
+  expect(fileProblem(cause)).toContain('ulimit -n')
 })
 
 test.each([

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http'
-import { packageVersion } from '../../platform/package-file.ts'
+import { packageVersion } from '../../platform/packages.ts'
 import type { Endpoint } from './endpoint.ts'
 import { ref, SCHEMAS } from './schemas.ts'
 

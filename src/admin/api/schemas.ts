@@ -1,7 +1,7 @@
 import { EDITABLE_OPTIONS } from '../../deploy/edits.ts'
 import { type Schema, schemasOf } from '../../options/config-file-schema.ts'
 import { routeSchema } from '../../options/options-schema.ts'
-import type { JsonSchema } from '../../route/openapi/json-schema.ts'
+import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
 /*
  * What goes in and out of the admin API. Bodies are checked by these, and both documents are made from them; the options

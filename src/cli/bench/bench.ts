@@ -2,7 +2,7 @@ import { cpus } from 'node:os'
 import { BenchAnswersError, BenchServerError } from '../../errors/errors.ts'
 import { chooseExport } from '../../module/entry-points.ts'
 import type { Terminal } from '../../observe/log/log.ts'
-import { printable } from '../../observe/log/printable.ts'
+import { printable } from '../../platform/text.ts'
 import { compilePlugin } from '../../plugin/plugin.ts'
 import { readSource } from '../../plugin/source/source.ts'
 import type { Command, Host } from '../command.ts'
@@ -10,7 +10,6 @@ import { INPUT_FLAGS, readInput, readPluginConfig } from '../guest-config.ts'
 import { renderPage, takeOwnFlags } from '../own-flags.ts'
 import { loadAutocannon } from './load.ts'
 import { type Measurement, measure, warmUpSeconds } from './measure.ts'
-import { type Compared, problemsOf, renderComparison, renderMeasurement, toJson } from './render.ts'
 
 /** Flags of this command alone. */
 export const BENCH_FLAGS = {
@@ -67,8 +66,8 @@ export const bench: Command = {
       refuseProblems([['', measurement]])
       return
     }
-    const compared: Compared[] = []
-    for (const variant of VARIANTS) compared.push([variant.name, await run(variant).catch(whyNot)])
+    const compared: ComparisonRow[] = []
+    for (const variant of VARIANTS) compared.push([variant.name, await run(variant).catch(startProblem)])
     host.out.write(
       values.json
         ? toLine({ ...origin, variants: compared.map(rowToJson) })
@@ -91,21 +90,21 @@ async function serveWords(argv: readonly string[], host: Host): Promise<{ words:
 }
 
 /** What keeps one variant from being measured is a row of the table; a bug is not. */
-function whyNot(error: unknown): string {
+function startProblem(error: unknown): string {
   if (error instanceof BenchServerError)
     return `not measured: ${error.message.split('cannot be measured: ').at(-1)}`
   throw error
 }
 
-function refuseProblems(compared: readonly Compared[]): void {
+function refuseProblems(compared: readonly ComparisonRow[]): void {
   const problems = compared.flatMap(([name, each]) => {
-    const found = typeof each === 'string' ? undefined : problemsOf(each)
+    const found = typeof each === 'string' ? undefined : measurementProblems(each)
     return found === undefined ? [] : [name ? `${name}: ${found}` : found]
   })
   if (problems.length > 0) throw new BenchAnswersError(problems.join('; '))
 }
 
-function rowToJson([name, each]: Compared): object {
+function rowToJson([name, each]: ComparisonRow): object {
   return typeof each === 'string' ? { name, problem: each } : { name, ...toJson(each) }
 }
 
@@ -155,3 +154,109 @@ function showProgress(terminal: Terminal | undefined, name: string, seconds: num
 }
 
 const CLEAR_LINE = '\r\x1b[K'
+
+/** Renders one measurement: the numbers, and how the latencies are spread. */
+function renderMeasurement(measurement: Measurement, isTerminal: boolean): string {
+  const { latencies, compared, cpuMicrosPerRequest } = measurement
+  const rows = [
+    ['requests/s', rate(measurement).toFixed(0)],
+    ['CPU per request', `${cpuMicrosPerRequest.toFixed(1)} us (server process)`],
+    ...PERCENTILES.map((percent) => [`p${percent}`, `${latencies.percentile(percent).toFixed(3)} ms`]),
+    ['answers', describeAnswers(measurement)],
+    ['compared', compared],
+  ]
+  const lines = rows.map(([name = '', value]) => `  ${name.padEnd(15)}  ${value}`)
+  return `${lines.join('\n')}\n\n${renderHistogram(measurement, isTerminal)}\n`
+}
+
+const PERCENTILES = [50, 90, 99, 99.9]
+
+function rate({ answered, seconds }: Measurement): number {
+  return answered / seconds
+}
+
+/** @returns undefined if all is well. */
+function measurementProblems({ wrong, failed, errors }: Measurement): string | undefined {
+  const problems = [
+    [wrong, 'wrong bodies'],
+    [failed, 'failed'],
+    [errors, 'connections that broke or timed out'],
+  ] as const
+  const found = problems.filter(([count]) => count > 0)
+  return found.length === 0 ? undefined : found.map(([count, what]) => `${count} ${what}`).join(', ')
+}
+
+function describeAnswers(measurement: Measurement): string {
+  return `${measurement.answered}, ${measurementProblems(measurement) ?? 'none wrong, none failed'}`
+}
+
+const ROWS = 12
+const BAR_WIDTH = 40
+const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
+
+function renderHistogram({ latencies }: Measurement, isTerminal: boolean): string {
+  const bars = latencies.bars(ROWS)
+  const most = Math.max(...bars.map(({ count }) => count))
+  const lines = bars.map(({ fromMs, toMs, count }) => {
+    const range = `${fromMs.toFixed(3).padStart(9)} - ${toMs.toFixed(3).padStart(9)} ms`
+    return `  ${range}  ${renderBar(count / most, isTerminal).padEnd(BAR_WIDTH)}  ${count}`
+  })
+  return lines.join('\n')
+}
+
+/** What is not empty is seen: an outlier in a million is what a histogram is for. */
+function renderBar(share: number, isTerminal: boolean): string {
+  if (!isTerminal) return '#'.repeat(share === 0 ? 0 : Math.max(1, Math.round(share * BAR_WIDTH)))
+  const eighths = share === 0 ? 0 : Math.max(1, Math.round(share * BAR_WIDTH * 8))
+  return '█'.repeat(Math.floor(eighths / 8)) + (EIGHTHS[eighths % 8] ?? '')
+}
+
+/** A row of a comparison: what was measured, or why it could not be. */
+type ComparisonRow = readonly [name: string, measurement: Measurement | string]
+
+/** Renders a table; speed is in relation to its first row that could be measured. */
+function renderComparison(compared: readonly ComparisonRow[]): string {
+  const first = compared.map(([, each]) => each).find((each) => typeof each !== 'string')
+  const rows = compared.map(([name, each]) =>
+    typeof each === 'string'
+      ? [name, each]
+      : [
+          name,
+          rate(each).toFixed(0),
+          first ? `x${(rate(each) / rate(first)).toFixed(2)}` : '',
+          each.latencies.percentile(50).toFixed(3),
+          each.latencies.percentile(99).toFixed(3),
+          each.cpuMicrosPerRequest.toFixed(1),
+          measurementProblems(each) ?? 'right',
+        ],
+  )
+  const table = [['', 'requests/s', '', 'p50 ms', 'p99 ms', 'CPU us/request', 'answers'], ...rows]
+  const measured = table.filter((row) => row.length > 2)
+  const width = (column: number) => Math.max(...measured.map((row) => row[column]?.length ?? 0))
+  const nameWidth = Math.max(...table.map(([name = '']) => name.length))
+  const lines = table.map(([name = '', ...cells]) => {
+    const isMeasured = cells.length > 1
+    const padded = cells.map((cell, column) => (isMeasured ? cell.padStart(width(column + 1)) : cell))
+    return `  ${[name.padEnd(nameWidth), ...padded].join('  ')}`.trimEnd()
+  })
+  const how = compared.flatMap(([name, each]) =>
+    typeof each === 'string' ? [] : [`  ${name}: ${each.compared}`],
+  )
+  return `${lines.join('\n')}\n\nCompared:\n${how.join('\n')}\n`
+}
+
+/** What `--json` prints of one measurement. */
+function toJson(measurement: Measurement): object {
+  const { latencies, ...rest } = measurement
+  const percentiles = PERCENTILES.map((percent) => [`p${percent}`, rounded(latencies.percentile(percent))])
+  return {
+    requestsPerSecond: rate(measurement),
+    latencyMs: { mean: rounded(latencies.meanMs), ...Object.fromEntries(percentiles) },
+    ...rest,
+  }
+}
+
+/** To a microsecond. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1_000) / 1_000
+}

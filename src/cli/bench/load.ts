@@ -1,8 +1,10 @@
+import { isAscii } from 'node:buffer'
 import type autocannon from 'autocannon'
-import { PackageMissingError } from '../../errors/errors.ts'
-import type { Reference } from './reference.ts'
+import { BenchServerError, PackageMissingError } from '../../errors/errors.ts'
+import { errorCode } from '../../platform/system-errors.ts'
+import { printable } from '../../platform/text.ts'
 
-/** What a server was asked, and for how long. */
+/** The request of a load, and its duration. */
 export interface Load {
   readonly url: string
   readonly input: Uint8Array
@@ -10,7 +12,7 @@ export interface Load {
   readonly seconds: number
 }
 
-/** What came of it. */
+/** The result of a load. */
 export interface LoadResult {
   readonly latencies: Latencies
   /** How long it took, in seconds. */
@@ -39,7 +41,7 @@ export async function loadAutocannon(): Promise<Autocannon> {
   try {
     return (await import('autocannon')).default
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
+    if (errorCode(error) !== 'ERR_MODULE_NOT_FOUND') throw error
     throw new PackageMissingError(
       'autocannon',
       'wasm-serve bench',
@@ -84,10 +86,10 @@ export async function applyLoad(
 /** How much wider each class of latencies is than the one before it: percentiles are right to 1%. */
 const GROWTH = 1.02
 
-/** Latencies in microseconds that are told apart; all longer ones, above 1,000 s, are one class. */
-const LONGEST = 1e9
+/** Latencies above this, in microseconds, are one class. */
+const MAX_LATENCY_US = 1e9
 
-const CLASSES = classOf(LONGEST) + 1
+const CLASSES = classOf(MAX_LATENCY_US) + 1
 
 /** Latencies, counted in classes: a long run needs no more memory than a short one. */
 export class Latencies {
@@ -150,4 +152,77 @@ function edgeMs(index: number): number {
 
 function middleMs(index: number): number {
   return (edgeMs(index) + edgeMs(index + 1)) / 2
+}
+
+/** The check for right answers. */
+interface Reference {
+  /** For people: what is compared with what. */
+  readonly compared: string
+  /** Whether a body is right. */
+  isRight(body: string): boolean
+}
+
+/** Answers that are asked for before the load, one after the other. */
+const ASKED = 10
+
+/** How long a guest may take to answer when nothing else is asked of it. */
+const ANSWER_MS = 5_000
+
+/**
+ * Asks a server some times for the same: the first answer is the reference, unless the others differ, as those of a
+ * guest that counts do.
+ *
+ * @throws {@link BenchServerError} if an answer is not 200, or does not come.
+ */
+export async function askReference(url: string, input: Uint8Array, words: string): Promise<Reference> {
+  const answers: Buffer[] = []
+  for (let number = 0; number < ASKED; number++) {
+    const { status, body } = await ask(url, input).catch((error: Error) => {
+      const reason = error.name === 'TimeoutError' ? `within ${ANSWER_MS} ms` : `(${error.message})`
+      throw new BenchServerError(words, `it gives this input no answer ${reason}`, { cause: error })
+    })
+    if (status !== 200) {
+      const said = printable(body.toString().slice(0, 500))
+      throw new BenchServerError(words, `it answers this input with ${status}: ${said}`)
+    }
+    answers.push(body)
+  }
+  const [first = Buffer.alloc(0), ...others] = answers
+  const different = others.filter((answer) => !answer.equals(first)).length
+  if (different > 0) {
+    return {
+      compared: `the status only: of ${ASKED} answers to the same input ${different} differ from the first`,
+      isRight: () => true,
+    }
+  }
+  return isAscii(first) ? exactly(first.toString('latin1')) : asText(first.toString())
+}
+
+async function ask(url: string, input: Uint8Array): Promise<{ status: number; body: Buffer }> {
+  const signal = AbortSignal.timeout(ANSWER_MS)
+  const response = await fetch(url, { method: 'POST', body: Buffer.from(input), signal })
+  return { status: response.status, body: Buffer.from(await response.arrayBuffer()) }
+}
+
+function exactly(expected: string): Reference {
+  return {
+    compared: `each body, byte for byte, with the first answer (${expected.length} bytes)`,
+    isRight: (body) => body === expected,
+  }
+}
+
+/**
+ * autocannon decodes each piece of a body as UTF-8: what is no text, or is cut within a character, has replacement
+ * characters in it, and only its ASCII can be compared.
+ */
+function asText(expected: string): Reference {
+  const ascii = onlyAscii(expected)
+  return {
+    compared: 'each body, as text, with the first answer; a difference in what is not ASCII may go unseen',
+    isRight: (body) => body === expected || onlyAscii(body) === ascii,
+  }
+}
+
+function onlyAscii(text: string): string {
+  return text.replaceAll(/[\u0080-\uffff]/g, '')
 }

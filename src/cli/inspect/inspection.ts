@@ -1,4 +1,6 @@
+import { PluginInvalidError } from '../../errors/errors.ts'
 import { findHostFunction, type HostFunctions } from '../../guest/host-functions.ts'
+import { ByteReader } from '../../module/bytes.ts'
 import {
   callableExports,
   initialisersOf,
@@ -14,32 +16,31 @@ import type { Source } from '../../plugin/source/source.ts'
 import type { EngineChoice } from '../../route/engine-choice.ts'
 import { importProviderOf, isOfOldPdk } from '../../runtime/imports.ts'
 import { MAIN } from '../../runtime/link-plan.ts'
-import { guessToolchain, type Toolchain } from './toolchain.ts'
 
-/** What can be told of a plug-in without running any of it. `--json` prints it as it is. */
+/** A description of a plug-in, made without running it. `--json` prints it as it is. */
 export interface Inspection {
   readonly name: string
-  readonly modules: readonly InspectedModule[]
+  readonly modules: readonly ModuleSummary[]
   /** Names of the functions that can be called; the program of a command is the last. */
   readonly functions: readonly string[]
   readonly notCallable: readonly { readonly name: string; readonly reason: string }[]
   readonly imports: readonly NeededImport[]
   readonly toolchain: Toolchain | undefined
-  /** What starts it: see {@link kindOf}. */
+  /** How it starts: see {@link moduleKindOf}. */
   readonly kind: ModuleKind
   readonly wasi: boolean
   /** Where its instances run, and what threads are for. */
   readonly engine: EngineChoice
   /** Where it may send HTTP requests; undefined if it sends none. */
   readonly allowedHosts: readonly string[] | undefined
-  /** What has to be added to the command line, and why. */
+  /** Flags that have to be added, and why. */
   readonly needs: readonly Need[]
-  /** What keeps it from being served, whatever is added. */
+  /** Problems that no flag solves. */
   readonly problems: readonly string[]
   readonly warnings: readonly string[]
 }
 
-interface InspectedModule {
+interface ModuleSummary {
   readonly name: string
   readonly bytes: number
   readonly sha256: string
@@ -85,13 +86,13 @@ export function inspectPlugin(
     }),
     imports,
     toolchain: main && guessToolchain(plugin, main.bytes),
-    kind: kindOf(plugin, imports),
+    kind: moduleKindOf(plugin, imports),
     wasi: needsWasi,
     engine,
     allowedHosts: sendsRequests(imports) ? allowedHosts : undefined,
     needs: needsOf(imports, allowedHosts),
     problems: [
-      ...problemsOf(plugin, imports),
+      ...problemsOfPlugin(plugin, imports),
       ...(needsWasi && !options.wasi ? ['it needs WASI, which is switched off'] : []),
     ],
     warnings: source.warnings,
@@ -111,7 +112,7 @@ function callableByName(plugin: Plugin): readonly string[] {
  * What runs when an instance starts for a function: a reactor's `_initialize`, Haskell's run-time system, constructors,
  * or a program that needs no WASI. What has nothing to call but its program is a command: that runs when it is called.
  */
-function kindOf(plugin: Plugin, imports: readonly NeededImport[]): ModuleKind {
+function moduleKindOf(plugin: Plugin, imports: readonly NeededImport[]): ModuleKind {
   if (callableExports(plugin).join() === START) return 'command'
   const hasWasi = imports.some(({ module, metBy }) => module === MAIN && metBy === 'wasi')
   const initialiser = initialisersOf(new Set(plugin.functions.map(({ name }) => name)), hasWasi).at(-1)
@@ -139,7 +140,7 @@ function sendsRequests(imports: readonly NeededImport[]): boolean {
   return imports.some(({ metBy, name }) => metBy === 'host' && name === 'http_request')
 }
 
-function problemsOf(plugin: Plugin, imports: readonly NeededImport[]): string[] {
+function problemsOfPlugin(plugin: Plugin, imports: readonly NeededImport[]): string[] {
   const isUnmet = (each: NeededImport) => each.metBy === 'nobody' && !couldBeFunction(each)
   const unmet = imports.filter((each) => isUnmet(each) && !needsNewPdk(each))
   const outdated =
@@ -151,23 +152,23 @@ function problemsOf(plugin: Plugin, imports: readonly NeededImport[]): string[] 
   ]
 }
 
-/** What a module of a plug-in needs from outside. */
+/** An import of a module of a plug-in. */
 export interface NeededImport {
   /** The module that needs it: `main`, or the name of a linked one. */
   readonly module: string
   readonly namespace: string
   readonly name: string
   readonly kind: string
-  readonly metBy: NeededImportProvider
+  readonly metBy: ImportSource
   /** Which of the modules has an export of that name. */
   readonly from?: string
 }
 
 /**
- * Who meets an import: the kernel (Extism's memory), the host (Extism's other functions), WASI, a module of the
- * plug-in, a function of the user, or nobody.
+ * The provider of an import: the kernel (Extism's memory), the host (Extism's other functions), WASI, a module of the
+ * plug-in, or a function of the user. `nobody`: there is none.
  */
-type NeededImportProvider = 'kernel' | 'host' | 'wasi' | 'module' | 'functions' | 'nobody'
+type ImportSource = 'kernel' | 'host' | 'wasi' | 'module' | 'functions' | 'nobody'
 
 /** Lists the imports of all modules of a plug-in, also of those that nothing meets. */
 export function importsOf(plugin: Plugin, functions: HostFunctions = {}): NeededImport[] {
@@ -204,15 +205,106 @@ function needsNewPdk({ metBy, namespace, name }: NeededImport): boolean {
   return metBy === 'nobody' && isOfOldPdk(namespace, name)
 }
 
-function inHost(
-  namespace: string,
-  name: string,
-  kind: string,
-  functions: HostFunctions,
-): NeededImportProvider {
+function inHost(namespace: string, name: string, kind: string, functions: HostFunctions): ImportSource {
   if (kind !== 'function') return 'nobody'
   return (
     importProviderOf(namespace, name) ??
     (findHostFunction(functions, namespace, name) ? 'functions' : 'nobody')
   )
+}
+
+/** The detected toolchain and the evidence for it. */
+interface Toolchain {
+  readonly name: string
+  /** The evidence. */
+  readonly because: string
+}
+
+/**
+ * Guesses what a module was made with: from its `producers` section, which tools write and optimisers strip; without
+ * it from what it exports, imports and contains.
+ *
+ * @returns undefined if nothing gives it away.
+ * @see {@link https://github.com/WebAssembly/tool-conventions/blob/main/ProducersSection.md}
+ */
+function guessToolchain(
+  plugin: Pick<Plugin, 'name' | 'imports' | 'exports' | 'customSections'>,
+  bytes: Uint8Array,
+): Toolchain | undefined {
+  // The interpreter is in a Rust program, and says more than that.
+  if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('quickjs'))
+    return { name: 'JavaScript (QuickJS)', because: 'it contains the word "quickjs"' }
+  return fromProducers(plugin) ?? fromNames(plugin)
+}
+
+/** Tools that give a language away, the more telling ones first: TinyGo and Rust use LLVM, and C libraries. */
+const PRODUCERS: readonly [pattern: RegExp, name: string][] = [
+  [/TinyGo/i, 'TinyGo'],
+  [/^Go\b/, 'Go'],
+  [/rustc|^Rust\b/, 'Rust'],
+  [/AssemblyScript/i, 'AssemblyScript'],
+  [/^Zig\b/i, 'Zig'],
+  [/Swift/i, 'Swift'],
+  [/GHC|Haskell/i, 'Haskell'],
+  [/Kotlin/i, 'Kotlin'],
+  [/^C_plus_plus|^C\+\+/, 'C++'],
+  [/^C\d*\b|clang/, 'C'],
+]
+
+function fromProducers({
+  name,
+  customSections,
+}: Pick<Plugin, 'name' | 'customSections'>): Toolchain | undefined {
+  const section = customSections.find((each) => each.name === 'producers')?.content
+  if (!section) return undefined
+  const tools = readProducers(section, name)
+  for (const [pattern, language] of PRODUCERS) {
+    const tool = tools.find((each) => pattern.test(each))
+    if (tool !== undefined) return { name: language, because: `its producers section says "${tool}"` }
+  }
+  return undefined
+}
+
+/**
+ * Names and versions of all fields, as far as they can be read. What a linker joined may be one text, as in `Debian
+ * clang` and `TinyGo`.
+ */
+function readProducers(section: Uint8Array, plugin: string): string[] {
+  const reader = new ByteReader(section, 0, section.length, plugin)
+  const tools: string[] = []
+  try {
+    for (let fields = reader.u32(); fields > 0; fields--) {
+      reader.name()
+      for (let values = reader.u32(); values > 0; values--)
+        tools.push(`${reader.name()} ${reader.name()}`.trim())
+    }
+  } catch (error) {
+    if (!(error instanceof PluginInvalidError)) throw error
+  }
+  return tools
+}
+
+/** Exports that only one toolchain makes; all of a row have to be there. */
+const EXPORTS: readonly [names: readonly string[], name: string][] = [
+  [['hs_init'], 'Haskell'],
+  [['NimMain'], 'Nim'],
+  [['go_scheduler'], 'TinyGo'],
+  [['malloc', 'free', 'calloc', 'realloc', 'fminimum'], 'TinyGo'],
+  [['__new', '__pin'], 'AssemblyScript'],
+  [['__data_end', '__heap_base'], 'Rust, or another language of LLVM'],
+  [['emscripten_stack_get_current'], 'C or C++ (Emscripten)'],
+]
+
+function fromNames({
+  imports,
+  exports,
+  customSections,
+}: Pick<Plugin, 'imports' | 'exports' | 'customSections'>): Toolchain | undefined {
+  if (customSections.some(({ name }) => name === 'go:buildid'))
+    return { name: 'Go', because: 'it has a go:buildid section' }
+  const exported = exports.map(({ name }) => name)
+  const found = EXPORTS.find(([names]) => names.every((name) => exported.includes(name)))
+  if (found) return { name: found[1], because: `it exports ${found[0].join(', ')}` }
+  const aborts = imports.some((each) => each.module === 'env' && each.name === 'abort')
+  return aborts ? { name: 'AssemblyScript', because: 'it imports env abort' } : undefined
 }

@@ -1,11 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { ProjectNotMadeError, UsageError } from '../../errors/errors.ts'
-import { didYouMean } from '../../platform/nearest.ts'
-import { packageFile } from '../../platform/package-file.ts'
+import { packageFile } from '../../platform/packages.ts'
+import { didYouMean, renderTable } from '../../platform/text.ts'
 import type { Command } from '../command.ts'
 import { renderPage } from '../own-flags.ts'
-import { renderTable } from '../render.ts'
 import { LANGUAGES, type Language, languageOf } from './languages.ts'
 
 const HELP = renderPage({

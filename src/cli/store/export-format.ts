@@ -113,9 +113,9 @@ function* linesOf(chunks: Iterable<Uint8Array>): Generator<Buffer> {
 
 const LINE_FEED = 10
 
-type Fields = ReadonlyMap<string, unknown>
+type LineFields = ReadonlyMap<string, unknown>
 
-function parseLine(line: Buffer): Fields {
+function parseLine(line: Buffer): LineFields {
   if (line.length > LINE_MAX) throw new Mistake(`it has more than ${LINE_MAX} bytes`)
   let value: unknown
   try {
@@ -130,7 +130,7 @@ function parseLine(line: Buffer): Fields {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-function checkFirstLine(fields: Fields): void {
+function checkFirstLine(fields: LineFields): void {
   if (fields.get('format') !== FORMAT) throw new Mistake('it is not the first line of an export')
   const version = fields.get('version')
   if (version !== VERSION) {
@@ -138,7 +138,7 @@ function checkFirstLine(fields: Fields): void {
   }
 }
 
-function checkLastLine(fields: Fields, count: number): void {
+function checkLastLine(fields: LineFields, count: number): void {
   const entries = fields.get('entries')
   if (entries !== count)
     throw new Mistake(`it says ${JSON.stringify(entries)} entries, and there are ${count}`)
@@ -146,7 +146,7 @@ function checkLastLine(fields: Fields, count: number): void {
 
 const KNOWN = ['namespace', 'key', 'value', 'expiresAt']
 
-function entryOf(fields: Fields): StoreEntry {
+function entryOf(fields: LineFields): StoreEntry {
   const unknown = [...fields.keys()].find((name) => !KNOWN.includes(name))
   if (unknown !== undefined) throw new Mistake(`there is no ${JSON.stringify(unknown)} in an entry`)
   const namespace = textOf(fields, 'namespace')
@@ -164,13 +164,13 @@ function entryOf(fields: Fields): StoreEntry {
   return { namespace, key, value, expiresAt }
 }
 
-function textOf(fields: Fields, name: string): string {
+function textOf(fields: LineFields, name: string): string {
   const value = fields.get(name)
   if (typeof value !== 'string') throw new Mistake(`"${name}" is no text`)
   return value
 }
 
-function bytesOf(fields: Fields, name: string): Buffer {
+function bytesOf(fields: LineFields, name: string): Buffer {
   const text = textOf(fields, name)
   const bytes = Buffer.from(text, 'base64')
   // Node leaves out what is no base64.

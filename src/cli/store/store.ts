@@ -20,12 +20,10 @@ import {
 } from '../../errors/errors.ts'
 import { nameOfStore, openStore } from '../../guest/store/open-store.ts'
 import type { Store } from '../../guest/store/store.ts'
-import { printable } from '../../observe/log/printable.ts'
-import { didYouMean } from '../../platform/nearest.ts'
-import { whyNot } from '../../platform/why-not.ts'
+import { errorCode, fileProblem } from '../../platform/system-errors.ts'
+import { didYouMean, printable, renderTable } from '../../platform/text.ts'
 import type { Command, Host } from '../command.ts'
 import { type OwnValues, renderPage, takeOwnFlags } from '../own-flags.ts'
-import { renderTable } from '../render.ts'
 import { parseExport, renderEntry, renderFirstLine, renderLastLine } from './export-format.ts'
 
 /** Flags of this command alone. */
@@ -58,7 +56,7 @@ interface Work {
   readonly host: Host
 }
 
-/** What can be done, and the flags that mean something to it. */
+/** The actions, and the flags of each. */
 const ACTIONS: Readonly<
   Record<string, { run(work: Work): Promise<void>; readonly flags: readonly string[] }>
 > = {
@@ -67,10 +65,10 @@ const ACTIONS: Readonly<
   import: { run: importStore, flags: ['file', 'replace'] },
 }
 
-/** What comes after the word `store`. */
+/** The words after `store`. */
 export const STORE_ACTIONS: readonly string[] = Object.keys(ACTIONS)
 
-/** Looks at a store, or moves what is in it, without a server. */
+/** Inspects, exports and imports a store, without a server. */
 export const storeCommand: Command = {
   async run(argv, host) {
     const { values, rest } = takeOwnFlags(argv, STORE_FLAGS)
@@ -117,7 +115,7 @@ async function withStore<Result>(
   }
 }
 
-interface Counts {
+interface RecordCounts {
   entries: number
   expiring: number
   keyBytes: number
@@ -125,7 +123,7 @@ interface Counts {
 }
 
 async function checkStore({ url, name, values, host }: Work): Promise<void> {
-  const namespaces = new Map<string, Counts>()
+  const namespaces = new Map<string, RecordCounts>()
   const faults: string[] = []
   await withStore(url, true, async (store) => {
     for await (const entry of store.entries()) {
@@ -152,9 +150,9 @@ async function checkStore({ url, name, values, host }: Work): Promise<void> {
   refuseFaults(name, faults)
 }
 
-function renderCheck(namespaces: readonly ({ readonly namespace: string } & Counts)[]): string {
-  const sum = (field: keyof Counts) => namespaces.reduce((total, counts) => total + counts[field], 0)
-  const row = (name: string, of: (field: keyof Counts) => number) => {
+function renderCheck(namespaces: readonly ({ readonly namespace: string } & RecordCounts)[]): string {
+  const sum = (field: keyof RecordCounts) => namespaces.reduce((total, counts) => total + counts[field], 0)
+  const row = (name: string, of: (field: keyof RecordCounts) => number) => {
     return [
       name,
       ...(['entries', 'expiring', 'keyBytes', 'valueBytes'] as const).map((field) => String(of(field))),
@@ -166,13 +164,13 @@ function renderCheck(namespaces: readonly ({ readonly namespace: string } & Coun
 }
 
 /** Faults that a message names; the others are counted. */
-const MOST_FAULTS = 20
+const MAX_SHOWN_FAULTS = 20
 
 /** @throws {@link StoreDamagedError} */
 function refuseFaults(name: string, faults: readonly string[]): void {
   if (faults.length === 0) return
-  const more = faults.length > MOST_FAULTS ? [`and ${faults.length - MOST_FAULTS} more`] : []
-  throw new StoreDamagedError(name, [...faults.slice(0, MOST_FAULTS), ...more].join('\n'))
+  const more = faults.length > MAX_SHOWN_FAULTS ? [`and ${faults.length - MAX_SHOWN_FAULTS} more`] : []
+  throw new StoreDamagedError(name, [...faults.slice(0, MAX_SHOWN_FAULTS), ...more].join('\n'))
 }
 
 async function exportStore({ url, name, values, host }: Work): Promise<void> {
@@ -227,7 +225,7 @@ function flush(file: number): void {
   try {
     fsyncSync(file)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') throw error
+    if (errorCode(error) !== 'ERR_ACCESS_DENIED') throw error
   }
 }
 
@@ -286,6 +284,6 @@ function orUnreadable<Value>(path: string, work: () => Value): Value {
   try {
     return work()
   } catch (error) {
-    throw new InputUnreadableError(path, whyNot(error), { cause: error })
+    throw new InputUnreadableError(path, fileProblem(error), { cause: error })
   }
 }

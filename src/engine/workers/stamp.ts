@@ -1,4 +1,4 @@
-import type { EngineStats } from '../../observe/stats.ts'
+import type { EngineStats } from '../../observe/metrics.ts'
 
 /*
  * Shared memory of the main thread and a worker: the running call and its start, the calls that the worker may still

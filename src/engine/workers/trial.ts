@@ -1,7 +1,7 @@
 import { InstanceStartError } from '../../errors/errors.ts'
+import { unlessAborted } from '../../platform/async-work.ts'
 import { startClock } from '../../platform/start-clock.ts'
 import { mayStart } from '../../platform/stuck-threads.ts'
-import { unlessAborted } from '../../platform/unless-aborted.ts'
 import { startedLate, toStartFailure } from './roster.ts'
 import { processStarts } from './start-queue.ts'
 import { type ThreadOptions, WorkerThread } from './thread.ts'

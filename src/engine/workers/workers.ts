@@ -5,8 +5,8 @@ import {
   ShuttingDownError,
   WorkerLostError,
 } from '../../errors/errors.ts'
+import type { EngineStats } from '../../observe/metrics.ts'
 import type { Caller } from '../../observe/observe.ts'
-import type { EngineStats } from '../../observe/stats.ts'
 import { type Endable, type Engine, PendingCall, trackEndable } from '../engine.ts'
 import { Roster, type RosterOptions } from './roster.ts'
 import { HeldWatch, type Runner, type RunnerKind, type UnansweredCalls } from './runner.ts'

@@ -1,7 +1,6 @@
 import { OutboundRequestInvalidError } from '../../errors/errors.ts'
-import { printable } from '../../observe/log/printable.ts'
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
-import { isHeader } from '../../platform/header-value.ts'
+import { isHeader, printable } from '../../platform/text.ts'
 
 /** The HTTP request of a guest. */
 export interface GuestRequest {

@@ -16,8 +16,8 @@ import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../../errors/errors.ts'
-import { makeFolder } from '../../platform/make-folder.ts'
-import { loadPackage } from '../../platform/optional-package.ts'
+import { makeFolder } from '../../platform/node-workarounds.ts'
+import { loadPackage } from '../../platform/packages.ts'
 import { problemWithLmdbFile } from './lmdb-file.ts'
 import {
   checkKey,

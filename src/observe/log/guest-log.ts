@@ -1,5 +1,4 @@
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
-import type { LineRate } from './line-rate.ts'
 
 /** The levels at which a guest can log. */
 export type GuestLogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error'
@@ -10,7 +9,7 @@ export type Log = { readonly [level in GuestLogLevel]: (fields: object, message:
 /** Limits of an engine's lines, besides those of a call. */
 export interface LogLimits {
   readonly lineRate?: LineRate | undefined
-  /** Told how many lines of a call were dropped. */
+  /** Called with the number of dropped lines of a call. */
   readonly onDroppedLines?: ((lines: number) => void) | undefined
 }
 
@@ -18,8 +17,8 @@ const { logLine: MAX_LINE, logLines: MAX_LINES } = GUEST_LIMITS
 
 /**
  * Takes the log lines of an instance to the log of the call that is running, so that they carry its request id. They
- * are kept until the call ends, unless told: a guest that has used up the stack must not run the logger on what is left
- * of it, and stop it half-way.
+ * are kept until the call ends, unless `atOnce` is set: a guest that has used up the stack must not run the logger on
+ * the rest of it.
  */
 export class GuestLog {
   readonly #fields: object
@@ -37,7 +36,7 @@ export class GuestLog {
   /**
    * @param idle - Takes what the guest logs while it starts.
    * @param atOnce - Whether the logs take lines while the guest runs.
-   * @param limits - What else counts its lines, and is told how many of a call were too many.
+   * @param limits - The engine's limits on lines.
    */
   constructor(idle: Log, fields: object, atOnce = false, limits: LogLimits = {}) {
     this.#idle = idle
@@ -48,7 +47,7 @@ export class GuestLog {
     this.#fields = fields
   }
 
-  /** @param functionName - What is called. */
+  /** @param functionName - The export that is called. */
   begin(log: Log, functionName?: string): void {
     this.#log = log
     this.#function = functionName
@@ -95,11 +94,42 @@ export class GuestLog {
     const dropped = this.#tooFast
     this.#tooFast = 0
     this.#onDropped?.(dropped)
-    if (!this.#rate?.tell()) return
+    if (!this.#rate?.shouldReport()) return
     const { perSecond } = this.#rate
     this.#log.warn(
       { ...fields, dropped, perSecond },
       `the guest logs more than ${perSecond} lines a second (logRate): some are dropped`,
     )
+  }
+}
+
+/** Limits the lines a second of all guests of an engine. */
+export class LineRate {
+  readonly perSecond: number
+  #since = Number.NEGATIVE_INFINITY
+  #left = 0
+  #isReported = false
+
+  constructor(perSecond: number) {
+    this.perSecond = perSecond
+  }
+
+  /** @param now - In milliseconds. @returns whether one more may be written. */
+  take(now = performance.now()): boolean {
+    if (now - this.#since >= 1_000) {
+      this.#since = now
+      this.#left = this.perSecond
+      this.#isReported = false
+    }
+    if (this.#left === 0) return false
+    this.#left--
+    return true
+  }
+
+  /** @returns true once a second: the caller then reports that lines are dropped. */
+  shouldReport(): boolean {
+    const isFirst = !this.#isReported
+    this.#isReported = true
+    return isFirst
   }
 }

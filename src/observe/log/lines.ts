@@ -1,9 +1,10 @@
 import { write, writeSync } from 'node:fs'
 import process from 'node:process'
 import type { DestinationStream } from 'pino'
-import { killProcess } from '../../platform/kill-process.ts'
+import { killProcess } from '../../platform/node-workarounds.ts'
+import { errorCode } from '../../platform/system-errors.ts'
 
-/** What waits to be written where the reader has stopped; then lines are dropped, or the process would grow for ever. */
+/** Limit of buffered bytes while the reader has stopped. Further lines are dropped. */
 const MAX_BYTES = 16_777_216
 
 /** One write: no more than a pipe's reader, such as Docker's, takes at once. */
@@ -74,8 +75,8 @@ export class LineWriter {
   readonly #maxBytes: number
   #chunks: string[] = []
   #lastChunkBytes = 0
-  /** What is being written, or is left of it. */
-  #rest: Buffer = NOTHING
+  /** The bytes that are being written, or their rest. */
+  #rest: Buffer = NO_BYTES
   /** Of the chunks and the rest. */
   #bytes = 0
   /** When the write that has not returned was begun. */
@@ -148,11 +149,11 @@ export class LineWriter {
     }
   }
 
-  /** Writes what is left, in place, for at most `limitMs`. What is being written is left to the system. */
+  /** Writes the rest synchronously, for at most `limitMs`. A write that has begun is left to the system. */
   writeRest(limitMs: number): void {
     if (this.isHung) return
     const until = performance.now() + limitMs
-    const begun = this.#begunAt === undefined ? this.#rest : NOTHING
+    const begun = this.#begunAt === undefined ? this.#rest : NO_BYTES
     let rest = Buffer.concat([begun, Buffer.from(this.#chunks.splice(0).join(''))])
     while (rest.length > 0) {
       try {
@@ -218,9 +219,9 @@ export class LineWriter {
 
 /** The reader is slow, which may pass. */
 function isBusy(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException
+  const code = errorCode(error)
   return code === 'EAGAIN' || code === 'EBUSY'
 }
 
-const NOTHING = Buffer.alloc(0)
+const NO_BYTES = Buffer.alloc(0)
 const NEVER = new Int32Array(new SharedArrayBuffer(4))

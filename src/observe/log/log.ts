@@ -1,14 +1,14 @@
 import type { FastifyBaseLogger } from 'fastify'
-import pino, { type DestinationStream } from 'pino'
+import type { DestinationStream } from 'pino'
+import pino from 'pino'
 import { openLines } from './lines.ts'
 import { renderLine } from './readable-line.ts'
-import type { RecentLines } from './recent-lines.ts'
 import type { Secrets } from './secrets.ts'
 
 /** Takes lines of JSON, each with its end. */
 export type LineStream = DestinationStream
 
-/** Where a person reads along. */
+/** A terminal that shows the log or the results. */
 export interface Terminal {
   write(text: string): void
   readonly colours: boolean
@@ -60,4 +60,27 @@ function withCopy(destination: DestinationStream, recent: RecentLines): Destinat
 
 function readableLines({ write, colours }: Terminal): DestinationStream {
   return { write: (line) => write(renderLine(JSON.parse(line), colours)) }
+}
+
+/** Limits of {@link RecentLines}: lines, and characters of all lines. */
+const MAX_RECENT_LINES = 1_000
+const MAX_RECENT_CHARACTERS = 1_000_000
+
+/** The last lines of the log, as they were written, for the admin listener. */
+export class RecentLines {
+  #lines: string[] = []
+  #characters = 0
+
+  add(line: string): void {
+    this.#lines.push(line)
+    this.#characters += line.length
+    while (this.#lines.length > MAX_RECENT_LINES || this.#characters > MAX_RECENT_CHARACTERS) {
+      this.#characters -= this.#lines.shift()?.length ?? 0
+    }
+  }
+
+  /** The oldest first. */
+  get all(): readonly string[] {
+    return this.#lines
+  }
 }

@@ -1,4 +1,4 @@
-import { printable } from './printable.ts'
+import { printable } from '../../platform/text.ts'
 
 const GRAY = 90
 const LEVEL_COLOURS: Readonly<Record<string, number>> = { info: 32, warn: 33, error: 31, fatal: 31 }

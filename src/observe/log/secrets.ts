@@ -1,9 +1,9 @@
-/** Shorter values would be found in every other word. */
+/** Shorter values would also match ordinary words. */
 const MIN_LENGTH = 4
 
 /**
- * The values of environment variables that went into the configuration. What is printed and logged passes through
- * here, and shows their names.
+ * The values of environment variables that the configuration contains. All output and log lines pass through here, which
+ * puts the variables' names in place of their values.
  */
 export class Secrets {
   readonly #shown = new Map<string, string>()
@@ -11,7 +11,7 @@ export class Secrets {
 
   /**
    * @param value - Not one of fewer than 4 characters: it stays readable.
-   * @param shown - What stands in its place.
+   * @param shown - The text in its place.
    */
   add(value: string, shown: string): void {
     if (value.length < MIN_LENGTH) return

@@ -4,7 +4,7 @@ import {
   DownloadTooLargeError,
   DownloadUnreachableError,
 } from '../../errors/errors.ts'
-import { isHeaderValue } from '../../platform/header-value.ts'
+import { isHeaderValue } from '../../platform/text.ts'
 import { AUTHORIZATION_VARIABLE, showUrl, whyRefused } from './url.ts'
 
 export interface DownloadOptions {

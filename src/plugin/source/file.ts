@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { PluginUnreadableError } from '../../errors/errors.ts'
-import { didYouMean } from '../../platform/nearest.ts'
+import { didYouMean } from '../../platform/text.ts'
 
 /**
  * Reads a file of a plug-in.

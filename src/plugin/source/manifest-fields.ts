@@ -1,4 +1,4 @@
-import { didYouMean } from '../../platform/nearest.ts'
+import { didYouMean } from '../../platform/text.ts'
 
 /** Problems that are listed; of more, only the number is told. */
 const MAX_PROBLEMS = 50

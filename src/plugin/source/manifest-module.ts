@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { isHeader } from '../../platform/header-value.ts'
+import { isHeader } from '../../platform/text.ts'
 import { isHostNamespace } from '../host-imports.ts'
 import { Fields, type Problems } from './manifest-fields.ts'
 import { type Pinned, parseDigest, parseSourceUrl, type Refusal, splitPin } from './url.ts'

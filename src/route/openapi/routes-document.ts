@@ -1,7 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { ServedRoute } from '../../options/served-route.ts'
-import type { JsonSchema } from './json-schema.ts'
-import type { XtpSchema, XtpValue } from './xtp-schema.ts'
+import type { JsonSchema, XtpSchema, XtpValue } from './xtp-schema.ts'
 
 /** Methods that OpenAPI knows. */
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
@@ -23,7 +22,7 @@ export function routesDocument(
   url?: string,
 ): object {
   const paths: Record<string, Record<string, object>> = {}
-  const components: Record<string, JsonSchema> = { Problem }
+  const components: Record<string, JsonSchema> = { Problem: PROBLEM_SCHEMA }
   for (const [index, route] of routes.entries()) {
     const schema = schemas[index]
     const prefix = namePart(route.plugin)
@@ -89,7 +88,7 @@ function contentOf(value: XtpValue | undefined, prefix: string): object {
   return { [value.contentType]: { schema: pointTo(value.schema, prefix) } }
 }
 
-const Problem: JsonSchema = {
+const PROBLEM_SCHEMA: JsonSchema = {
   type: 'object',
   description: 'Problem details (RFC 9457).',
   properties: {

@@ -2,10 +2,9 @@ import { readFile, stat } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { type GivenMap, givenAt, toData } from '../../options/given.ts'
 import { isUrl, splitPin } from '../../plugin/source/url.ts'
-import type { JsonSchema } from './json-schema.ts'
 
 /**
- * What a plug-in's functions take and give, as its XTP schema says it.
+ * Inputs and outputs of a plug-in's functions, from its XTP schema.
  *
  * @see {@link https://docs.xtp.dylibso.com/docs/concepts/xtp-schema}
  */
@@ -33,15 +32,15 @@ const ENDINGS = ['.schema.yaml', '.schema.yml', '.schema.json']
 const MAX_BYTES = 262_144
 
 /** Deeper ones too. */
-const MAX_DEPTH = 32
+const MAX_SCHEMA_DEPTH = 32
 
 /** A route, with where its plug-in comes from. */
-interface PlannedRoute {
+interface DocumentedRoute {
   readonly given: GivenMap
 }
 
-/** The schemas that lie beside the plug-ins of routes: one for each route, in their order. What is none is passed over. */
-export async function readXtpSchemas(routes: readonly PlannedRoute[]): Promise<(XtpSchema | undefined)[]> {
+/** The schemas beside the plug-ins of routes, one for each route, in their order. Files that are no schema are skipped. */
+export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promise<(XtpSchema | undefined)[]> {
   const read = new Map<string, Promise<XtpSchema | undefined>>()
   return Promise.all(
     routes.map(({ given }) => {
@@ -79,17 +78,17 @@ export async function parseXtpSchema(text: string): Promise<XtpSchema | undefine
   const { parseDocument } = await import('yaml')
   const document = parseDocument(text)
   if (document.errors.length > 0) return undefined
-  const root = mapOf(document.toJS({ maxAliasCount: 100 }))
+  const root = toMap(document.toJS({ maxAliasCount: 100 }))
   if (!/^v1(?:-draft)?$/.test(String(root.get('version')))) return undefined
-  const schemas = mapOf(mapOf(root.get('components')).get('schemas'))
+  const schemas = toMap(toMap(root.get('components')).get('schemas'))
   return {
-    exports: new Map([...mapOf(root.get('exports'))].map(([name, given]) => [name, toExport(given)])),
+    exports: new Map([...toMap(root.get('exports'))].map(([name, given]) => [name, toExport(given)])),
     schemas: new Map([...schemas].map(([name, given]) => [name, toJsonSchema(given)])),
   }
 }
 
 function toExport(given: unknown): XtpExport {
-  const map = mapOf(given)
+  const map = toMap(given)
   return {
     description: textOf(map.get('description')),
     input: toValue(map.get('input')),
@@ -101,16 +100,16 @@ function toValue(given: unknown): XtpValue | undefined {
   if (typeof given !== 'object' || given === null) return undefined
   const schema = toJsonSchema(given)
   const isText = schema.type === 'string'
-  const contentType = textOf(mapOf(given).get('contentType')) ?? (isText ? 'text/plain' : 'application/json')
+  const contentType = textOf(toMap(given).get('contentType')) ?? (isText ? 'text/plain' : 'application/json')
   return { contentType, schema }
 }
 
 /** XTP's types are those of JSON schema, and `buffer`, which stands in JSON as base64. */
 function toJsonSchema(given: unknown, depth = 0): JsonSchema {
-  const map = mapOf(given)
+  const map = toMap(given)
   const reference = textOf(map.get('$ref'))
   if (reference !== undefined) return { $ref: reference }
-  if (depth === MAX_DEPTH) return {}
+  if (depth === MAX_SCHEMA_DEPTH) return {}
   const type = textOf(map.get('type')) ?? (map.has('properties') ? 'object' : undefined)
   const names = map.get('enum')
   const required = map.get('required')
@@ -136,14 +135,39 @@ function toJsonSchema(given: unknown, depth = 0): JsonSchema {
 const TYPES = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array'])
 
 function toProperties(given: unknown, depth: number): Record<string, JsonSchema> {
-  return Object.fromEntries([...mapOf(given)].map(([name, item]) => [name, toJsonSchema(item, depth + 1)]))
+  return Object.fromEntries([...toMap(given)].map(([name, item]) => [name, toJsonSchema(item, depth + 1)]))
 }
 
-function mapOf(value: unknown): ReadonlyMap<string, unknown> {
+function toMap(value: unknown): ReadonlyMap<string, unknown> {
   const isMap = typeof value === 'object' && value !== null && !Array.isArray(value)
   return new Map(isMap ? Object.entries(value) : [])
 }
 
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
+}
+
+/** A JSON schema, as far as our documents need it. (2020-12, as OpenAPI 3.1 has it) */
+export interface JsonSchema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly description?: string
+  readonly default?: unknown
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly format?: string
+  readonly pattern?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly items?: JsonSchema
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+  readonly required?: readonly string[]
+  readonly additionalProperties?: boolean | JsonSchema
+  readonly anyOf?: readonly JsonSchema[]
+  readonly contentEncoding?: string
+  readonly contentMediaType?: string
 }

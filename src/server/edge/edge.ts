@@ -1,21 +1,23 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { RateLimitedError } from '../../errors/errors.ts'
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
+import { ApiKeyRefusedError, RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
-import { loadPackage } from '../../platform/optional-package.ts'
-import { requireApiKey } from './api-keys.ts'
-import type { KeptKeys } from './jwt.ts'
+import { loadPackage } from '../../platform/packages.ts'
+import type { JwtKeyCache } from './jwt.ts'
 
 /**
- * Adds to a server's app what stands before all routes. To be called before they are added. Browsers ask without a key
- * what they may do, and are told also that there were too many requests; and keys cannot be guessed without end.
+ * Adds the checks before all routes to a server's app. Call it before the routes are added. CORS comes first, because
+ * browsers send preflight requests without a key and need its headers on a 429. The rate limit comes before the keys,
+ * so that guessing keys is limited too.
  *
- * @param kept - What the apps of a server share.
+ * @param kept - Keys that the apps of a server share.
  * @throws {@link PackageMissingError}, {@link JwtKeyInvalidError}, {@link StaticFolderError}
  */
 export async function addEdge(
   app: FastifyInstance,
   options: CheckedServerOptions,
-  kept: KeptKeys,
+  kept: JwtKeyCache,
 ): Promise<void> {
   const { cors, rateLimit, apiKeys, jwt, etag, compress, static: folders } = options
   if (cors) await addCors(app, cors)
@@ -30,16 +32,16 @@ export async function addEdge(
   if (folders) await (await import('./static.ts')).addStatic(app, folders)
 }
 
-type Given<Name extends keyof CheckedServerOptions> = NonNullable<CheckedServerOptions[Name]>
+type OptionsOf<Name extends keyof CheckedServerOptions> = NonNullable<CheckedServerOptions[Name]>
 
-async function addCors(app: FastifyInstance, options: Given<'cors'>): Promise<void> {
+async function addCors(app: FastifyInstance, options: OptionsOf<'cors'>): Promise<void> {
   const { default: cors } = await loadPackage(
     'the option cors',
     '@fastify/cors',
     () => import('@fastify/cors'),
   )
   await app.register(cors, {
-    // Other requests with OPTIONS go to their routes, or are told 405.
+    // Other requests with OPTIONS go to their routes, or get a 405.
     delegator: (request: FastifyRequest, callback) =>
       callback(null, { ...options, preflight: isPreflight(request) }),
   })
@@ -50,7 +52,7 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && origin !== undefined && wanted !== undefined
 }
 
-async function addRateLimit(app: FastifyInstance, options: Given<'rateLimit'>): Promise<void> {
+async function addRateLimit(app: FastifyInstance, options: OptionsOf<'rateLimit'>): Promise<void> {
   const { max, timeWindowMs } = options
   const name = '@fastify/rate-limit'
   const load = () => import('@fastify/rate-limit')
@@ -65,7 +67,7 @@ async function addRateLimit(app: FastifyInstance, options: Given<'rateLimit'>): 
   app.addHook('onRequest', app.rateLimit())
 }
 
-async function addCompress(app: FastifyInstance, options: Given<'compress'>): Promise<void> {
+async function addCompress(app: FastifyInstance, options: OptionsOf<'compress'>): Promise<void> {
   const name = '@fastify/compress'
   const load = () => import('@fastify/compress')
   const { default: compress } = await loadPackage('the option compress', name, load)
@@ -74,4 +76,32 @@ async function addCompress(app: FastifyInstance, options: Given<'compress'>): Pr
     ...(options.thresholdBytes !== undefined && { threshold: options.thresholdBytes }),
     ...(options.encodings && { encodings: options.encodings }),
   })
+}
+
+/**
+ * Makes the hook that passes requests with one of these keys, as `Authorization: Bearer KEY` or as `x-api-key`. Others are
+ * answered before their body is read.
+ */
+function requireApiKey(keys: readonly string[]): onRequestHookHandler {
+  const digests = keys.map(digest)
+  // Compares all keys: the time shows nothing of them.
+  const isKnown = (key: string) => {
+    const given = digest(key)
+    return digests.filter((known) => timingSafeEqual(known, given)).length > 0
+  }
+  return ({ headers }, reply, done) => {
+    if (apiKeysIn(headers).some(isKnown)) return done()
+    reply.header('www-authenticate', 'Bearer')
+    done(new ApiKeyRefusedError())
+  }
+}
+
+function apiKeysIn({ authorization = '', 'x-api-key': apiKey }: IncomingHttpHeaders): string[] {
+  const [, token] = /^Bearer +(\S+)$/i.exec(authorization) ?? []
+  return [token, apiKey].flat().filter((key) => key !== undefined)
+}
+
+/** A digest has the same length for every key. */
+function digest(key: string): Buffer {
+  return createHash('sha256').update(key).digest()
 }

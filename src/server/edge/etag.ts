@@ -1,10 +1,10 @@
 import type { FastifyInstance } from 'fastify'
-import { loadPackage } from '../../platform/optional-package.ts'
+import { loadPackage } from '../../platform/packages.ts'
 
 /**
- * Gives answers an `ETag`, and those who have the same already a 304.
+ * Adds an `ETag` to answers. Answers 304 when the client's copy is current.
  *
- * @param isWeak - Whether what is sent may be other bytes that mean the same: compressed ones.
+ * @param isWeak - Whether the bytes on the wire may differ with the same meaning, as with compression.
  * @throws {@link PackageMissingError}
  */
 export async function addEtag(app: FastifyInstance, isWeak: boolean): Promise<void> {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createLocalJWKSet, type JWK, type JWTVerifyGetKey } from 'jose'
 import { JwtKeyInvalidError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
-import { whyNot } from '../../platform/why-not.ts'
+import { fileProblem } from '../../platform/system-errors.ts'
 
 export type JwtOptions = NonNullable<CheckedServerOptions['jwt']>
 export type JwtAlgorithm = NonNullable<JwtOptions['algorithms']>[number]
@@ -89,7 +89,7 @@ export function keysIn(set: unknown): readonly unknown[] {
  * `alg` of a key are obeyed. jose finds the keys of a token by its `kid` and its algorithm. A token without `kid` is
  * for the only key, or for those that have no `kid` either.
  *
- * @param refuse - Called with what is wrong with a key; if it returns, the key is left out.
+ * @param refuse - Called with the problem of a key; if it returns, the key is left out.
  * @returns undefined if there are none.
  */
 export function keySetOf(keys: readonly unknown[], refuse: (reason: string) => void): JwtKeys | undefined {
@@ -168,7 +168,7 @@ function read(path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {
-    throw new JwtKeyInvalidError(path, whyNot(error), { cause: error })
+    throw new JwtKeyInvalidError(path, fileProblem(error), { cause: error })
   }
 }
 

@@ -4,18 +4,18 @@ import { JwtKeyInvalidError, JwtKeysUnavailableError, TokenRefusedError } from '
 import { RemoteKeys } from './jwks-url.ts'
 import { type JwtKeys, type JwtOptions, readAuthority, readJwtKeys } from './jwt-keys.ts'
 
-/** Keeps an issuer's keys for the apps that a server has one after the other: a reload asks it for nothing. */
-export interface KeptKeys {
+/** An issuer's keys, shared by the successive apps of a server: a reload requests none. */
+export interface JwtKeyCache {
   /** The last that were used. */
   remote?: { readonly keys: RemoteKeys; readonly of: string }
 }
 
 /**
- * Lets pass who has a token that was signed with one of these keys. Others are answered before their body is read.
+ * Passes requests with a token that was signed with one of these keys. Others are answered before their body is read.
  *
  * @throws {@link JwtKeyInvalidError}
  */
-export function addJwt(app: FastifyInstance, options: JwtOptions, kept: KeptKeys): void {
+export function addJwt(app: FastifyInstance, options: JwtOptions, kept: JwtKeyCache): void {
   const keys = options.jwksUrl === undefined ? readJwtKeys(options) : useRemoteKeys(app, options, kept)
   const verify = verifierOf(keys, options)
   app.addHook('onRequest', async (request, reply) => {
@@ -39,7 +39,7 @@ export function addJwt(app: FastifyInstance, options: JwtOptions, kept: KeptKeys
 function useRemoteKeys(
   app: FastifyInstance,
   { jwksUrl = '', jwksCa }: JwtOptions,
-  kept: KeptKeys,
+  kept: JwtKeyCache,
 ): RemoteKeys {
   const ca = jwksCa === undefined ? undefined : readAuthority(jwksCa)
   const keys = keptOrNew(jwksUrl, ca, kept, app.log)
@@ -47,7 +47,12 @@ function useRemoteKeys(
   return keys
 }
 
-function keptOrNew(url: string, ca: string | undefined, kept: KeptKeys, log: FastifyBaseLogger): RemoteKeys {
+function keptOrNew(
+  url: string,
+  ca: string | undefined,
+  kept: JwtKeyCache,
+  log: FastifyBaseLogger,
+): RemoteKeys {
   const of = JSON.stringify([url, ca])
   if (kept.remote?.of === of && !kept.remote.keys.isClosed) return kept.remote.keys
   const keys = new RemoteKeys({ url: new URL(url), ca, log })

@@ -1,13 +1,13 @@
-import { ReadStream, statSync } from 'node:fs'
+import { constants, existsSync, lstatSync, ReadStream, type Stats, statSync } from 'node:fs'
+import { type FileHandle, open, readdir, readlink, realpath } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { resolve } from 'node:path'
+import { join, resolve, sep } from 'node:path'
 import type { SendOptions, SendResult } from '@fastify/send'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { setCommonHeaders } from '../../contract/common-headers.ts'
 import { StaticFolderError } from '../../errors/errors.ts'
-import { loadPackage } from '../../platform/optional-package.ts'
+import { loadPackage } from '../../platform/packages.ts'
 import { FD_FOLDER } from '../../runtime/wasi/directory.ts'
-import { type OpenedEntry, openBelow } from './static-file.ts'
 
 const INDEX = 'index.html'
 
@@ -23,7 +23,7 @@ export async function addStatic(
   folders: Readonly<Record<string, string>>,
 ): Promise<void> {
   const send = await loadSend()
-  for (const folder of Object.values(folders)) await checkFolder(folder)
+  for (const folder of Object.values(folders)) await refuseUnusableFolder(folder)
   app.register(async (scope) => {
     scope.addHook('onRequest', (_request, reply, done) => {
       setCommonHeaders(reply)
@@ -54,7 +54,7 @@ async function loadSend(): Promise<Send> {
   return createRequire(find(name))('@fastify/send')
 }
 
-async function checkFolder(folder: string): Promise<void> {
+async function refuseUnusableFolder(folder: string): Promise<void> {
   const found = statSync(folder, { throwIfNoEntry: false })
   if (!found?.isDirectory()) {
     throw new StaticFolderError(folder, found ? 'it is not a folder' : 'there is no such folder')
@@ -76,9 +76,9 @@ function problemWith(error: unknown): string {
 function serveFolder(folder: string, prefix: string, send: Send) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const names = namesIn(request.raw.url ?? '', prefix)
-    const file = names && (await openFile(folder, names))
+    const file = names && (await openStaticFile(folder, names))
     if (!file) return reply.callNotFound()
-    return answer(request, reply, file, send)
+    return answerFile(request, reply, file, send)
   }
 }
 
@@ -91,12 +91,12 @@ function serveFolder(folder: string, prefix: string, send: Send) {
 function namesIn(url: string, prefix: string): string[] | undefined {
   const [path = ''] = url.split('?', 1)
   if (!path.startsWith(prefix)) return undefined
-  const names = path.slice(prefix.length).split('/').map(decode)
+  const names = path.slice(prefix.length).split('/').map(decodeSegment)
   if (names.at(-1) === '') names[names.length - 1] = INDEX
   return names.every(isName) ? names : undefined
 }
 
-function decode(part: string): string | undefined {
+function decodeSegment(part: string): string | undefined {
   try {
     return decodeURIComponent(part)
   } catch {
@@ -109,17 +109,17 @@ function isName(name: string | undefined): name is string {
 }
 
 /** A file, or the index of a directory. */
-async function openFile(
+async function openStaticFile(
   folder: string,
   names: readonly string[],
 ): Promise<(OpenedEntry & { name: string }) | undefined> {
   const entry = await openBelow(folder, names)
   if (entry?.stat.isFile()) return { ...entry, name: names.at(-1) ?? '' }
   await entry?.handle.close()
-  return entry && names.at(-1) !== INDEX ? openFile(folder, [...names, INDEX]) : undefined
+  return entry && names.at(-1) !== INDEX ? openStaticFile(folder, [...names, INDEX]) : undefined
 }
 
-async function answer(
+async function answerFile(
   request: FastifyRequest,
   reply: FastifyReply,
   { handle, path, name }: OpenedEntry & { name: string },
@@ -148,4 +148,99 @@ const OPTIONS: SendOptions = { dotfiles: 'allow', index: false, contentType: fal
 function typeOf(name: string, { mime, isUtf8MimeType }: Send): string {
   const type = mime.getType(name) ?? 'application/octet-stream'
   return isUtf8MimeType(type) ? `${type}; charset=utf-8` : type
+}
+
+/** The descriptor is of a file or directory that is below the folder. Who has it closes it. */
+interface OpenedEntry {
+  readonly handle: FileHandle
+  readonly stat: Stats
+  /** Leads to what is open, whatever has been moved or swapped since; without `/proc`, where it was found. */
+  readonly path: string
+}
+
+/**
+ * Opens what is really below a folder: links are followed as long as they do not lead out of it. Where it is, is
+ * looked up before it is opened, so that nothing outside is, and once more of the open descriptor, so that somebody who
+ * swaps a directory for a link in between gains nothing.
+ *
+ * Where there is no `/proc` (macOS), the second look goes by path: somebody who swaps
+ * there at the right moments, thrice, can still lead us astray.
+ *
+ * @param names - Its path below the folder: no `..`, no separators.
+ * @param fdFolder - Where the host shows open descriptors; tests name a folder that does not exist.
+ * @returns undefined if there is nothing, or what is there is neither a file nor a directory, or not below the folder.
+ * @throws an error of the file system, if it is there but cannot be opened.
+ */
+export async function openBelow(
+  folder: string,
+  names: readonly string[],
+  fdFolder = FD_FOLDER,
+): Promise<OpenedEntry | undefined> {
+  try {
+    const [top, found] = await Promise.all([realpath(folder), realpath(join(folder, ...names))])
+    if (!isBelow(found, top) || !(await isSpelled(folder, names))) return undefined
+    return await openReal(found, top, fdFolder)
+  } catch (error) {
+    if (isAbsence(error)) return undefined
+    throw error
+  }
+}
+
+/** Not `O_PATH`, of which Node knows nothing. A FIFO does not block, and a terminal does not become the process's. */
+const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
+
+async function openReal(found: string, top: string, fdFolder: string): Promise<OpenedEntry | undefined> {
+  const handle = await open(found, FLAGS)
+  let entry: OpenedEntry | undefined
+  try {
+    entry = await checkedHandle(handle, found, top, fdFolder)
+  } finally {
+    if (!entry) await handle.close()
+  }
+  return entry
+}
+
+async function checkedHandle(
+  handle: FileHandle,
+  found: string,
+  top: string,
+  fdFolder: string,
+): Promise<OpenedEntry | undefined> {
+  const stat = await handle.stat()
+  if (!stat.isFile() && !stat.isDirectory()) return undefined
+  const link = `${fdFolder}/${handle.fd}`
+  if (existsSync(link)) return isBelow(await readlink(link), top) ? { handle, stat, path: link } : undefined
+  const isStill = (await realpath(found)) === found && isSameFile(lstatSync(found), stat)
+  return isStill ? { handle, stat, path: found } : undefined
+}
+
+/**
+ * Whether the folder has entries of these very names. Windows and its file systems open others too, and among them
+ * hidden ones: `ENV~1` for `.env`, `page::$DATA`, `page.`. Only a name that may be such a one is looked up: a folder may
+ * have many entries.
+ */
+async function isSpelled(folder: string, names: readonly string[]): Promise<boolean> {
+  let parent = folder
+  for (const name of names) {
+    if (MAY_BE_ALIAS.test(name) && !(await readdir(parent)).includes(name)) return false
+    parent = join(parent, name)
+  }
+  return true
+}
+
+const MAY_BE_ALIAS = /[~:]|[. ]$/
+
+function isBelow(path: string, top: string): boolean {
+  return path === top || path.startsWith(top.endsWith(sep) ? top : `${top}${sep}`)
+}
+
+function isSameFile(one: Stats, other: Stats): boolean {
+  return one.ino === other.ino && one.dev === other.dev
+}
+
+/** `ENXIO`: it is a socket. */
+const ABSENCES = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ENXIO'])
+
+function isAbsence(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && ABSENCES.has(String(error.code))
 }

@@ -1,14 +1,35 @@
 import process from 'node:process'
 
-/** Fewer open files are not enough to load the command's own modules. */
-const LEAST_FILES = 64
+/** The code of an error of the system or of Node.js; undefined if it has none. */
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
 
-const CODES = /\b(EMFILE|ENFILE|ENOSPC|EDQUOT|ENOMEM|EAGAIN)\b/
+/** The problem with a file or folder, in plain words where the code of the system's error is known. */
+export function fileProblem(error: unknown): string {
+  switch (errorCode(error)) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return 'there is no such file'
+    case 'EISDIR':
+      return 'it is a directory'
+    case 'EACCES':
+    case 'EPERM':
+      return 'no permission to read it'
+    default:
+      return explainLimit(error) ?? (error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** With a lower limit of open files the command cannot load its own modules. */
+const MIN_OPEN_FILES = 64
+
+const LIMIT_CODES = /\b(EMFILE|ENFILE|ENOSPC|EDQUOT|ENOMEM|EAGAIN)\b/
 
 /**
- * Explains an error that is a limit of the operating system, with the limit and what to do. Its causes are looked at too.
+ * Explains an error that comes from a limit of the operating system: the limit and the remedy. Checks its causes too.
  *
- * @returns undefined if it is none.
+ * @returns undefined if the error has another reason.
  */
 export function explainLimit(error: unknown): string | undefined {
   for (let each = error, depth = 0; each instanceof Object && depth < 10; depth++) {
@@ -22,11 +43,11 @@ export function explainLimit(error: unknown): string | undefined {
 function explainOne(error: object): string | undefined {
   const { code, message, reason, syscall = '' } = error as Readonly<Record<string, string | undefined>>
   const text = message ?? reason ?? ''
-  if (code === 'ERR_WORKER_INIT_FAILED') return explainCode(CODES.exec(text)?.[1] ?? 'EAGAIN', 'thread')
-  // Files that cannot be opened are none that Node.js can find.
+  if (code === 'ERR_WORKER_INIT_FAILED') return explainCode(LIMIT_CODES.exec(text)?.[1] ?? 'EAGAIN', 'thread')
+  // Node.js reports a file that it cannot open as missing.
   if (code === 'ERR_MODULE_NOT_FOUND')
-    return (openFiles() ?? LEAST_FILES) < LEAST_FILES ? tooManyFiles() : undefined
-  // What comes from another thread has lost its code.
+    return (openFiles() ?? MIN_OPEN_FILES) < MIN_OPEN_FILES ? tooManyFiles() : undefined
+  // An error from another thread has lost its code.
   return explainCode(code ?? /^(E[A-Z]+): /.exec(text)?.[1] ?? '', syscall)
 }
 
@@ -65,10 +86,10 @@ function tooManyWatches(what: 'instances' | 'watches'): string {
 
 let known: number | undefined
 
-/** How many open files the process may have; undefined if that is not known, or there is no limit. Without a file. */
+/** The limit of open files; undefined if it is unknown or unlimited. Reading it opens no file. */
 function openFiles(): number | undefined {
   if (known !== undefined || !process.report) return known
-  // Otherwise it looks up the name of each client. Not in @types/node of each version.
+  // Otherwise the report resolves the host name of each client. Some versions of @types/node lack the property.
   Object.assign(process.report, { excludeNetwork: true })
   const { userLimits } = process.report.getReport() as {
     readonly userLimits?: { readonly open_files?: { readonly soft?: number | string } }

@@ -1,0 +1,85 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+/**
+ * Waits for work until a signal aborts the wait. The work itself goes on: only its owner can end it.
+ *
+ * @throws the error of the work, or the reason of the signal.
+ */
+export async function unlessAborted<Result>(work: Promise<Result>, signal?: AbortSignal): Promise<Result> {
+  if (!signal) return work
+  let stop: () => void = () => undefined
+  const stopped = new Promise<never>((_resolve, reject) => {
+    stop = () => reject(signal.reason)
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop)
+  })
+  work.catch(() => undefined) // a rejection after the abort has no other handler
+  try {
+    return await Promise.race([stopped, work])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+/** How long work of many steps may hold the event loop, in milliseconds. */
+const HOLD_MS = 4
+
+/** How many steps of {@link pacedMap} run at the same time. */
+const CONCURRENT_STEPS = 8
+
+/** Lets the event loop turn between the steps of long work. Several concurrent loops can share one. */
+export class Pace {
+  readonly #settle: () => PromiseLike<unknown>
+  #since = performance.now()
+  #turn: Promise<void> | undefined
+
+  /** @param settle - Finishes the work of the steps before the event loop turns. */
+  constructor(settle: () => PromiseLike<unknown> = async () => undefined) {
+    this.#settle = settle
+  }
+
+  /** Await it after each step. */
+  async step(): Promise<void> {
+    if (!this.#turn && performance.now() - this.#since < HOLD_MS) return
+    // Shared by all loops: each of them would hold the event loop in the same turn.
+    this.#turn ??= this.#rest()
+    await this.#turn
+  }
+
+  async #rest(): Promise<void> {
+    await this.#settle()
+    await nextTurn()
+    this.#since = performance.now()
+    this.#turn = undefined
+  }
+}
+
+/**
+ * Maps many items with limited concurrency, so that the event loop turns meanwhile.
+ *
+ * @returns the results, in the order of the items.
+ * @throws the first error, after all running steps have ended; no further steps begin.
+ */
+export async function pacedMap<Item, Result>(
+  items: readonly Item[],
+  step: (item: Item, index: number) => Promise<Result> | Result,
+): Promise<Result[]> {
+  const results: Result[] = []
+  const entries = items.entries()
+  const pace = new Pace()
+  let failure: { readonly error: unknown } | undefined
+  const lane = async () => {
+    for (const [index, item] of entries) {
+      if (failure) return
+      try {
+        results[index] = await step(item, index)
+      } catch (error) {
+        failure ??= { error }
+      }
+      await pace.step()
+    }
+  }
+  await Promise.all(Array.from({ length: CONCURRENT_STEPS }, lane))
+  if (failure) throw failure.error
+  return results
+}

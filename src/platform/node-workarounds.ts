@@ -1,0 +1,181 @@
+import { executionAsyncResource } from 'node:async_hooks'
+import { mkdirSync, statSync } from 'node:fs'
+import type { IncomingMessage, Server } from 'node:http'
+import type { Socket } from 'node:net'
+import { dirname } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInThisContext } from 'node:vm'
+
+/*
+ * Workarounds for Node.js and V8. Each names the versions that need it, the upstream issue where one is known, and the
+ * condition under which it can be removed.
+ */
+
+/**
+ * One of the objects that `process.nextTick` queues, kept for the life of the process. Import this module first.
+ *
+ * V8 forgets the shape of objects when a garbage collection finds none of them. `nextTick` builds its objects with
+ * computed keys. V8's code for that (`DefineKeyedOwnPropertyInLiteral`) stays slow after it met a forgotten shape: each
+ * tick of the process takes 0.2 us, not 0.03. HTTP needs a dozen ticks for a request: 2.5 us. Loading a program ends
+ * with a collection, so nearly every server starts in that state.
+ *
+ * Node.js 20 to 26. No upstream issue is known. Remove it when the guard's ratio "time of a tick after V8 has
+ * collected" is 1 on all supported versions (`npm run bench -- guard`).
+ */
+export const keptTicks: object[] = []
+
+process.nextTick(() => keptTicks.push(executionAsyncResource()))
+
+/**
+ * Raises the process-wide ceiling on WebAssembly memory, a V8 flag. It backs the limit that is written into each
+ * module. It is never lowered, because running guests keep their memory.
+ *
+ * All versions: V8 takes no such limit per memory. Remove it when `WebAssembly` has one.
+ *
+ * @param pages - Of 64 KiB.
+ */
+export function raiseMemoryCeiling(pages: number): void {
+  if (pages <= ceiling) return
+  ceiling = pages
+  setFlagsFromString(`--wasm-max-mem-pages=${Math.min(pages, 65_536)}`)
+}
+
+let ceiling = 0
+
+/**
+ * Ends this process with an exit code although threads are stuck in native calls: `process.exit` would wait for them.
+ * Node's WASI calls `exit` of the C library, which waits for no thread. Where Node's permission model refuses WASI, the
+ * process is killed.
+ *
+ * Node.js 20 to 26. (https://github.com/nodejs/uvwasi, `uvwasi_proc_exit`) Remove it when `process.exit` stops waiting
+ * for worker threads.
+ */
+export function exitProcess(code: number): void {
+  try {
+    const { WASI } = process.getBuiltinModule('node:wasi')
+    const wasi = new WASI({ version: 'preview1', returnOnExit: false })
+    wasi.start(new WebAssembly.Instance(exitModule(code), { wasi_snapshot_preview1: wasi.wasiImport }))
+  } catch {
+    // The process is still there.
+  }
+  killProcess()
+}
+
+/** A program that ends with this status, of 0 to 127. */
+function exitModule(status: number): WebAssembly.Module {
+  const name = (text: string) => [text.length, ...Buffer.from(text)]
+  const section = (id: number, ...bytes: number[]) => [id, bytes.length, ...bytes]
+  return new WebAssembly.Module(
+    Uint8Array.of(
+      ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+      ...section(1, 2, 0x60, 1, 0x7f, 0, 0x60, 0, 0), // types: (i32) -> (), () -> ()
+      ...section(2, 1, ...name('wasi_snapshot_preview1'), ...name('proc_exit'), 0, 0),
+      ...section(3, 1, 1),
+      ...section(5, 1, 0, 0),
+      ...section(7, 2, ...name('memory'), 2, 0, ...name('_start'), 0, 1),
+      ...section(10, 1, 7, 0, 0x41, status | 0x80, 0, 0x10, 0, 0x0b), // i32.const status; call 0
+    ),
+  )
+}
+
+/**
+ * Kills this process from any of its threads with SIGKILL (exit code 137). Process 1 of a container ignores signals
+ * from inside, except a breakpoint (SIGTRAP, 133) that it does not handle.
+ *
+ * Node.js 20 to 26: a thread has no `process.abort`, and Node's handler of the SIGSEGV that ends it never returns.
+ * Remove the breakpoint when a thread can abort its process.
+ */
+export function killProcess(): void {
+  process.kill(process.pid, 'SIGKILL')
+  setFlagsFromString('--allow-natives-syntax')
+  runInThisContext('%SystemBreak()')
+}
+
+/**
+ * Makes a folder and its missing parents. `mkdirSync` with `recursive` loops for ever where the system says "no such
+ * folder" of one that cannot be made, as in `/proc`.
+ *
+ * Node.js 20 to 26. Related: https://github.com/nodejs/node/issues/27198, the same loop on Windows. Remove it when
+ * `mkdirSync('/proc/x/y', { recursive: true })` throws.
+ *
+ * @param mode - Permissions of the folders that are made.
+ * @throws the system's error for the first folder that cannot be made.
+ */
+export function makeFolder(path: string, mode = 0o777): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
+  const parent = dirname(path)
+  if (parent !== path) makeFolder(parent, mode)
+  try {
+    mkdirSync(path, { mode })
+  } catch (error) {
+    // Another process may have made it meanwhile.
+    if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw error
+  }
+}
+
+/**
+ * Keeps `server.close` from closing idle connections: Node takes a connection whose answer is still being written for
+ * an idle one.
+ *
+ * Node.js 20 to 26. Related: https://github.com/nodejs/node/issues/43771, which was fixed for answers that have not
+ * begun. Remove it when `closeIdleConnections` leaves connections alone whose answer is not flushed.
+ *
+ * @returns closes the idle connections.
+ */
+export function deferIdleClose(server: Server): () => void {
+  const closeIdle = server.closeIdleConnections.bind(server)
+  server.closeIdleConnections = () => undefined
+  return closeIdle
+}
+
+/**
+ * Lets a connection end after its last request has arrived. Node closes a connection with its last answer. If that
+ * answer came before the whole request, such as a 404, the rest of the request meets a reset and the answer may be lost.
+ *
+ * Node.js 20 to 26. No upstream issue is known. Remove it when Node reads the rest of a request before it closes.
+ *
+ * @param lastRequest - The connection's last request, as far as it is known.
+ */
+export function closeAfterRequest(socket: Socket, lastRequest: () => IncomingMessage | undefined): void {
+  const destroySoon = socket.destroySoon.bind(socket)
+  socket.destroySoon = () => {
+    const request = lastRequest()
+    if (!request || request.complete) return destroySoon()
+    socket.end()
+    request.once('close', destroySoon)
+    request.resume()
+  }
+}
+
+/**
+ * Resumes reading from an HTTP/2 connection. Node stops reading when nghttp2 has ended the connection by itself, such as
+ * after 1,000 resets of streams that were over already. It then does not notice that the client has left, and the
+ * connection counts until its timeout. A connection that has bytes to send is left alone: Node stops reading it so that
+ * its client cannot request more than it receives.
+ *
+ * Node.js 20 to 26 (`MaybeStopReading` in `node_http2.cc`). No upstream issue is known. Remove it when such a session
+ * emits `close`: Node has no event and no public method for it.
+ */
+export function resumeHttp2Reading(socket: Socket & { readonly _handle?: StreamHandle | null }): void {
+  if (socket._handle?.writeQueueSize === 0) socket._handle.readStart()
+}
+
+interface StreamHandle {
+  readonly writeQueueSize: number
+  readStart(): void
+}
+
+/**
+ * Loads a module without the warnings that it causes: `node:wasi` prints that it is experimental.
+ *
+ * Node.js 20 to 26. Remove it when WASI is stable. (https://nodejs.org/api/wasi.html)
+ */
+export async function loadQuietly<Module>(load: () => Promise<Module>): Promise<Module> {
+  const { emitWarning } = process
+  process.emitWarning = () => undefined
+  try {
+    return await load()
+  } finally {
+    process.emitWarning = emitWarning
+  }
+}

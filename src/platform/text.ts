@@ -1,0 +1,88 @@
+/**
+ * The candidate that was probably meant: the one with the smallest edit distance from `word`.
+ *
+ * @returns undefined if none is close (more than a third of the letters, or two in short words, differ), or shares a
+ * letter.
+ */
+export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+  let best: string | undefined
+  let least = Math.max(2, Math.floor(word.length / 3)) + 1
+  for (const candidate of candidates) {
+    const distance = edits(word.toLowerCase(), candidate.toLowerCase())
+    const shareLetters = distance < Math.max(word.length, candidate.length)
+    if (distance < least && shareLetters) {
+      best = candidate
+      least = distance
+    }
+  }
+  return best
+}
+
+/** A hint to append to a message: `; did you mean "port"?`, or nothing. */
+export function didYouMean(word: string, candidates: Iterable<string>): string {
+  const meant = nearest(word, candidates)
+  return meant === undefined ? '' : `; did you mean "${meant}"?`
+}
+
+/** Levenshtein distance, one row at a time. */
+function edits(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, column) => column)
+  for (let i = 0; i < from.length; i++) {
+    const next = [i + 1]
+    for (let j = 0; j < to.length; j++) {
+      const substituted = (row[j] ?? 0) + (from[i] === to[j] ? 0 : 1)
+      next.push(Math.min(substituted, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[to.length] ?? 0
+}
+
+/** Whether a name and a text can be sent as a header; Node's own check puts the value, maybe secret, into its error. */
+export function isHeader(name: string, value: string): boolean {
+  return name.length < 256 && /^[\w!#$%&'*+.^`|~-]+$/.test(name) && isHeaderValue(value)
+}
+
+/** Whether a text can be sent as a header's value. */
+export function isHeaderValue(value: string): boolean {
+  return value.length < 16_384 && /^[\t -~\x80-\xff]*$/.test(value)
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
+
+/** Escapes what could move a terminal's cursor, turn the text around or forge a line: guests choose names and write into the log. */
+export function printable(text: string): string {
+  return text.replace(CONTROLS, escapeAll)
+}
+
+function escapeAll(controls: string): string {
+  let escaped = ''
+  for (let i = 0; i < controls.length; i++) escaped += escapeOf(controls.charCodeAt(i))
+  return escaped
+}
+
+/** Made once for each character: a guest can log many. */
+function escapeOf(code: number): string {
+  let escaped = ESCAPES.get(code)
+  if (escaped === undefined) {
+    escaped = `\\u${code.toString(16).padStart(4, '0')}`
+    ESCAPES.set(code, escaped)
+  }
+  return escaped
+}
+
+const ESCAPES = new Map<number, string>()
+
+/** Renders rows of cells as lines with aligned columns. */
+export function renderTable(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
+  return rows.map((row) =>
+    `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd(),
+  )
+}
+
+/** A word, quoted for a shell where that is necessary. */
+export function shellWord(word: string): string {
+  return /^[\w:/.,=@%+~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
