@@ -7,7 +7,7 @@ import { ConfigInvalidError, ConfigUnreadableError, UsageError } from '../errors
 import type { Secrets } from '../observe/log/secrets.ts'
 import { workerFile } from '../platform/packages.ts'
 import { fileProblem } from '../platform/system-errors.ts'
-import { didYouMean } from '../platform/text.ts'
+import { didYouMean, printable } from '../platform/text.ts'
 import { isUrl } from '../plugin/source/url.ts'
 import { prune } from './check-given.ts'
 import type { Environment } from './config.ts'
@@ -225,7 +225,7 @@ function placeKey({ line, column }: FilePlace): string {
 function render(problems: readonly FileProblem[]): string {
   const lines = [...problems]
     .sort((a, b) => a.place.line - b.place.line || a.place.column - b.place.column)
-    .map(({ place: { file, line, column }, message }) => `  ${file}:${line}:${column}: ${message}`)
+    .map(({ place: { file, line, column }, message }) => `  ${file}:${line}:${column}: ${printable(message)}`)
   const more = lines.length - MAX_PROBLEMS
   return more > 0
     ? `${lines.slice(0, MAX_PROBLEMS).join('\n')}\n  and ${more} more problems`

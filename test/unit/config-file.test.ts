@@ -22,6 +22,7 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
   ['JSON that ends too early', 'json', '{\n  "port": 1,', /^2:13: it is not JSON: the text ends too early$/],
   ['JSON with a comma too many', 'json', '{"port": 1,\n}', '2:1: it is not JSON: unexpected "}"'],
   ['a key that JSON has twice', 'json', '{"port": 1,\n "port": 2}', '2:2: the key "port" is there twice'],
+  ['a key with a line break', 'yaml', '"a\\nb": 1', '1:1: a\\u000ab: unknown option'],
   ['a key that YAML has twice', 'yaml', 'port: 1\nport: 2', '2:1: the key "port" is there twice'],
   [
     'a key that JSON has twice, in another spelling',
