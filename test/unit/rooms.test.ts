@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { renderContributing } from '../../scripts/readme-tables.ts'
 import { brokenRules, sources } from '../../scripts/rooms.ts'
@@ -46,4 +46,12 @@ test('a folder that has no place is found, and what is not there', () => {
     'attic/a.ts is in a folder that scripts/rooms.ts does not know',
     'route/a.ts imports route/b.ts, which is not there',
   ])
+})
+
+test('the files that the page about the architecture names are there', () => {
+  const root = new URL('../../', import.meta.url)
+  const page = readFileSync(new URL('docs/explain/architecture.md', root), 'utf8')
+  const named = [...page.matchAll(/`(\w[\w-]*\/[\w/-]+\.tsx?)`/g)].map(([, path]) => path ?? '')
+  expect(named.length).toBeGreaterThan(20)
+  expect(named.filter((path) => !existsSync(new URL(`src/${path}`, root)))).toEqual([])
 })
