@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises'
 import { loadOptions, sourceOptions } from '../deploy/loader.ts'
 import { InputUnreadableError, UsageError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
-import { checkGiven, locate, wholeOf } from '../options/check-given.ts'
+import { checkGiven, locate, wholeOf } from '../options/check-config.ts'
 import { type Environment, readConfig } from '../options/config.ts'
+import { type ConfigMap, fromWord, mergeMaps, toData } from '../options/config-node.ts'
 import { flags } from '../options/flags.ts'
-import { fromWord, type GivenMap, mergeMaps, toData } from '../options/given.ts'
 import { mergeConfig } from '../options/merge.ts'
 import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
 import { resolveRoute } from '../options/resolved-route.ts'
@@ -38,7 +38,7 @@ export interface PluginConfig {
   /** How it is loaded. */
   readonly load: LoadOptions
   /** All options, with where they were given. */
-  readonly given: GivenMap
+  readonly given: ConfigMap
 }
 
 /**

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { OptionsError, UsageError } from '../errors/errors.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
-import { checkGiven, locate, wholeOf } from '../options/check-given.ts'
+import { checkGiven, locate, wholeOf } from '../options/check-config.ts'
 import type { Config, Environment } from '../options/config.ts'
-import { type GivenMap, mapOf, type Origin, toData } from '../options/given.ts'
+import { type ConfigMap, mapOf, type Origin, toData } from '../options/config-node.ts'
 import { type Merged, mergeConfig } from '../options/merge.ts'
 import {
   type CheckedLoadOptions,
@@ -136,7 +136,7 @@ async function readFile(
   { environment, secrets }: CommandSurroundings,
   failed: (error: unknown) => void,
   { onFile, isServing }: Reading,
-): Promise<{ path?: string; given?: GivenMap }> {
+): Promise<{ path?: string; given?: ConfigMap }> {
   if (configFile === undefined && words.length > 0) return {}
   // Loaded only here: most who serve a plug-in have no such file.
   const { findConfigFile, readConfigFile } = await import('../options/config-file.ts')
@@ -213,7 +213,7 @@ function versionOfLoaded(route: CheckedRouteOptions, { plugins }: Reading): Vers
 const ids = new WeakMap<Plugin, string>()
 
 /** What of a route's options is data. */
-function dataOf({ plugin, contract, ...route }: CheckedRouteOptions, { digest }: Version): GivenMap {
+function dataOf({ plugin, contract, ...route }: CheckedRouteOptions, { digest }: Version): ConfigMap {
   const data = {
     ...withoutCode(route),
     plugin: typeof plugin === 'string' ? plugin : plugin instanceof URL ? plugin.href : digest,

@@ -1,13 +1,13 @@
 import { AdminForbiddenError, StateInvalidError } from '../errors/errors.ts'
 import {
+  type ConfigMap,
+  type ConfigNode,
   fromData,
-  type Given,
-  type GivenMap,
   mapOf,
   mergeMaps,
   type Origin,
   toData,
-} from '../options/given.ts'
+} from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
 import {
@@ -43,9 +43,9 @@ export interface Configuration {
   /** Path of the config file; undefined if there is none. */
   readonly file: string | undefined
   /** Options of the server without its routes, with where they were given. */
-  readonly server: GivenMap
+  readonly server: ConfigMap
   /** How plug-ins are loaded. */
-  readonly load: GivenMap
+  readonly load: ConfigMap
   /** Options of routes that are added: those of all routes, and of the routes of each plug-in that has some. */
   readonly defaults: Pick<Merged, 'route' | 'plugins'>
   readonly routes: readonly DesiredRoute[]
@@ -60,7 +60,7 @@ export interface Configuration {
 /** A route of the configuration. */
 export interface DesiredRoute {
   /** Its options, with where they were given. */
-  readonly given: GivenMap
+  readonly given: ConfigMap
   /** Of its plug-in: that of the config file, or the file's. Plug-ins from several places have several. */
   readonly name: string
   /** For people: the file or line that it comes from. */
@@ -241,8 +241,8 @@ export function withPlace<Options extends RouteEditOptions>(
  * The options of a route of the admin API, over those of its plug-in in the configuration, or of all there. Equal ones
  * are one object: so it shows that a route has not changed.
  */
-function givenOf(options: RouteEditOptions, { defaults }: Configuration): GivenMap {
-  const known = givens.get(defaults) ?? new WeakMap<object, GivenMap>()
+function givenOf(options: RouteEditOptions, { defaults }: Configuration): ConfigMap {
+  const known = givens.get(defaults) ?? new WeakMap<object, ConfigMap>()
   givens.set(defaults, known)
   const given =
     known.get(options) ??
@@ -255,25 +255,25 @@ function givenOf(options: RouteEditOptions, { defaults }: Configuration): GivenM
   return given
 }
 
-const givens = new WeakMap<object, WeakMap<object, GivenMap>>()
+const givens = new WeakMap<object, WeakMap<object, ConfigMap>>()
 
 /** The members of an object that are data, with one origin. */
-export function mapFromData(data: object, origin: Origin): GivenMap {
+export function mapFromData(data: object, origin: Origin): ConfigMap {
   const entries = Object.entries(data).filter(([, value]) => value !== undefined)
   return mapOf(
-    entries.map(([key, value]): [string, Given] => [key, fromData(value, origin)]),
+    entries.map(([key, value]): [string, ConfigNode] => [key, fromData(value, origin)]),
     origin,
   )
 }
 
 /** Of a route that is not checked yet. It is asked for again and again. */
-export function idOf(given: GivenMap): string {
+export function idOf(given: ConfigMap): string {
   const id = ids.get(given) ?? idOfOptions(dataOf(given))
   ids.set(given, id)
   return id
 }
 
-const ids = new WeakMap<GivenMap, string>()
+const ids = new WeakMap<ConfigMap, string>()
 
 /** The same of plain options. */
 export function idOfOptions({ url = '/', host, method, contract }: RouteEditOptions): string {
@@ -285,11 +285,11 @@ export function idOfOptions({ url = '/', host, method, contract }: RouteEditOpti
   })
 }
 
-function dataOf({ entries }: GivenMap): Readonly<Record<string, unknown>> {
+function dataOf({ entries }: ConfigMap): Readonly<Record<string, unknown>> {
   return Object.fromEntries([...entries].map(([key, { given }]) => [key, toData(given)]))
 }
 
 /** What a route of the configuration names its plug-in by: a path or URL. */
-export function sourceOf(given: GivenMap): string {
+export function sourceOf(given: ConfigMap): string {
   return String(toData(given.entries.get('plugin')?.given ?? given))
 }

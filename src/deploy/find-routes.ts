@@ -1,18 +1,18 @@
 import { UsageError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
-import { checkGiven, placed, wholeOf } from '../options/check-given.ts'
+import { checkGiven, placed, wholeOf } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
 import {
   COMMAND_LINE,
+  type ConfigMap,
   fromWord,
-  type GivenMap,
   givenAt,
   mapOf,
   mergeMaps,
   type Origin,
   originAt,
   renderOrigin,
-} from '../options/given.ts'
+} from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { pacedMap } from '../platform/async-work.ts'
@@ -124,7 +124,7 @@ class Finding {
   }
 
   /** Routes that the file lists are what they are; one plug-in that fails does not hide what is wrong with another. */
-  async #ofFile(routes: readonly GivenMap[]): Promise<DesiredRoute[]> {
+  async #ofFile(routes: readonly ConfigMap[]): Promise<DesiredRoute[]> {
     if (routes.length > 1) this.#refuseSingle()
     const { routePlugins } = this.#merged
     const named = routes.map(
@@ -164,7 +164,7 @@ class Finding {
   }
 
   /** After a single plug-in a word that is one of its exports is the function, even if there is a file of this name. */
-  async #splitWords(words: readonly string[]): Promise<{ sources: readonly string[]; named: GivenMap }> {
+  async #splitWords(words: readonly string[]): Promise<{ sources: readonly string[]; named: ConfigMap }> {
     const [first = '', second, third] = words
     const odd = words.slice(1).filter((word) => !isSource(word))
     if (second !== undefined && third === undefined && !isFolder(first)) {
@@ -184,7 +184,7 @@ class Finding {
   }
 
   /** @param given - What its routes have in common. */
-  async #ofMount(mount: Mount, given: GivenMap, name = nameOfMount(mount)): Promise<DesiredRoute[]> {
+  async #ofMount(mount: Mount, given: ConfigMap, name = nameOfMount(mount)): Promise<DesiredRoute[]> {
     const { plugin, version } = await this.#loadFor(given)
     const has = (option: string) => givenAt(given, [option]) !== undefined
     if (has('url')) return [{ given, version, from: mount.source, name }]
@@ -227,16 +227,16 @@ class Finding {
     })
   }
 
-  #routeOf(source: string): GivenMap {
+  #routeOf(source: string): ConfigMap {
     return mergeMaps(this.#merged.route, fromWord('plugin', source))
   }
 
-  #check(routes: readonly GivenMap[]): CheckedServerOptions {
+  #check(routes: readonly ConfigMap[]): CheckedServerOptions {
     return checkGiven(wholeOf(this.#merged.server, routes))
   }
 
   /** The options of the server are no reason against a plug-in. */
-  async #loadFor(given: GivenMap): Promise<LoadedVersion> {
+  async #loadFor(given: ConfigMap): Promise<LoadedVersion> {
     const [route] = checkGiven(wholeOf(mapOf([], COMMAND_LINE), [given])).routes
     if (!route) throw new UsageError('name a plug-in')
     try {
@@ -279,6 +279,6 @@ function nameOfMount({ path, name }: Mount): string {
   return path.slice(1).replaceAll('::', ':') || name
 }
 
-function urlOrigin(given: GivenMap): Origin {
+function urlOrigin(given: ConfigMap): Origin {
   return originAt(given, [given.entries.has('url') ? 'url' : 'plugin'])
 }

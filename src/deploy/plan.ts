@@ -1,8 +1,8 @@
 import { CheckFailedError } from '../errors/errors.ts'
 import { openLog } from '../observe/log/log.ts'
-import { placed } from '../options/check-given.ts'
+import { placed } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
-import { type GivenMap, givenAt } from '../options/given.ts'
+import { type ConfigMap, givenAt } from '../options/config-node.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { createApp } from '../server/app.ts'
 import { type CommandSurroundings, type ConfigurationSource, commandConfiguration } from './configuration.ts'
@@ -17,7 +17,7 @@ export interface Plan extends Resolved {
   /** Path of the config file; undefined if there is none. */
   readonly file: string | undefined
   /** All options with where they were given, those of loading too. */
-  readonly given: GivenMap
+  readonly given: ConfigMap
 }
 
 /** How a configuration is planned with edits. */
@@ -147,7 +147,7 @@ function messageOf(error: unknown): string {
 }
 
 /** The line that asks for what failed. Else it is left as it is: a package that is missing is nobody's line. */
-function blame(error: unknown, server: GivenMap, route: GivenMap): unknown {
+function blame(error: unknown, server: ConfigMap, route: ConfigMap): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const ofServer = SERVER_OPTIONS[code]
   if (ofServer !== undefined) return placed(error, server, ofServer)

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError } from '../errors/errors.ts'
 import { chooseExport } from '../module/entry-points.ts'
-import { checkGiven, locate, placed, wholeOf } from '../options/check-given.ts'
-import { COMMAND_LINE, type GivenMap, mapOf, mergeMaps, toData } from '../options/given.ts'
+import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
+import { COMMAND_LINE, type ConfigMap, mapOf, mergeMaps, toData } from '../options/config-node.ts'
 import {
   type CheckedLoadOptions,
   type CheckedRouteOptions,
@@ -183,7 +183,7 @@ const UNUSED: LoadedBy = { memoryMax: MOST_PAGES, isolation: 'reuse' }
 
 /** Whether the plug-in has the function and there is an engine that has what the route asks for. Failures name their place. */
 function canServe(
-  given: GivenMap,
+  given: ConfigMap,
   route: CheckedRouteOptions,
   plugin: Plugin,
   failed: (error: unknown) => void,
@@ -214,7 +214,7 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
 }
 
 /** All options of a command line, with where they were given: those of loading too. */
-export function givenOptions({ configuration }: DesiredState, { routes }: Resolved): GivenMap {
+export function givenOptions({ configuration }: DesiredState, { routes }: Resolved): ConfigMap {
   const server = configuration.problem ? NOTHING : configuration.server
   const givens = routes.map(({ target }) => target.given)
   return mergeMaps(wholeOf(server, givens), configuration.load)

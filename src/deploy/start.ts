@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
-import { givenAt, toData } from '../options/given.ts'
+import { givenAt, toData } from '../options/config-node.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { RoutePool } from '../route/route-pool.ts'

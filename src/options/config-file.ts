@@ -9,10 +9,21 @@ import { workerFile } from '../platform/packages.ts'
 import { fileProblem } from '../platform/system-errors.ts'
 import { didYouMean, printable } from '../platform/text.ts'
 import { isUrl } from '../plugin/source/url.ts'
-import { prune } from './check-given.ts'
+import { prune } from './check-config.ts'
 import type { Environment } from './config.ts'
 import { isConfigFile } from './config-file-check.ts'
 import { configFileSchema, type Schema } from './config-file-schema.ts'
+import {
+  type ConfigEntry,
+  type ConfigList,
+  type ConfigMap,
+  type ConfigNode,
+  type ConfigScalar,
+  type FilePlace,
+  type Origin,
+  originAt,
+  toData,
+} from './config-node.ts'
 import {
   type ConfigFormat,
   type ConfigText,
@@ -22,17 +33,6 @@ import {
   readConfigText,
 } from './config-text.ts'
 import { isEntryKind, kindOf, parseValue } from './flags.ts'
-import {
-  type FilePlace,
-  type Given,
-  type GivenEntry,
-  type GivenList,
-  type GivenMap,
-  type GivenScalar,
-  type Origin,
-  originAt,
-  toData,
-} from './given.ts'
 import { routesOf } from './merge.ts'
 import { problemsFound } from './options.ts'
 import { type RoutePlace, routeConflicts } from './routes-table.ts'
@@ -80,7 +80,7 @@ export async function readConfigFile(
   secrets: Secrets,
   failed: (error: unknown) => void = raise,
   isServing = false,
-): Promise<GivenMap> {
+): Promise<ConfigMap> {
   const format = formatOf(path)
   const text = decode(await readConfigBytes(path), path)
   const isLong = isServing && text.length > LONG_TEXT
@@ -137,7 +137,7 @@ export function parseConfig(
   format: ConfigFormat,
   context: ConfigContext,
   failed: (error: unknown) => void = raise,
-): GivenMap {
+): ConfigMap {
   return checkConfig(readConfigText(text, format, context.path), context, failed)
 }
 
@@ -145,7 +145,7 @@ function checkConfig(
   { given, problems: unread }: ConfigText,
   { path, environment, secrets }: ConfigContext,
   failed: (error: unknown) => void,
-): GivenMap {
+): ConfigMap {
   const problems = [...unread]
   if (given?.kind === 'map') {
     const values = readValues(given, configFileSchema, {
@@ -172,7 +172,7 @@ function checkConfig(
 }
 
 /** The problems that the schema finds, where none was found yet. */
-function shapeProblems(values: Given, known: readonly FileProblem[]): FileProblem[] {
+function shapeProblems(values: ConfigNode, known: readonly FileProblem[]): FileProblem[] {
   if (isConfigFile(toData(values))) return []
   const places = new Set(known.map(({ place }) => placeKey(place)))
   return problemsFound(isConfigFile)
@@ -191,7 +191,7 @@ function whereElse(option: string): string {
 }
 
 /** Routes that answer the same requests. */
-function conflicts(values: GivenMap): FileProblem[] {
+function conflicts(values: ConfigMap): FileProblem[] {
   const routes = routesOf(values) ?? []
   const places = routes.map(
     (route) => originAt(route, [route.entries.has('url') ? 'url' : 'plugin']) as FilePlace,
@@ -204,7 +204,7 @@ function conflicts(values: GivenMap): FileProblem[] {
 }
 
 /** Its values may be anything: they are checked besides. */
-function placeOf(route: GivenMap): RoutePlace {
+function placeOf(route: ConfigMap): RoutePlace {
   const { url = '/', host, method, contract } = toData(route) as Record<string, unknown>
   return {
     url: String(url),
@@ -214,7 +214,7 @@ function placeOf(route: GivenMap): RoutePlace {
   }
 }
 
-function keysOf(given: Given | undefined): ReadonlySet<string> {
+function keysOf(given: ConfigNode | undefined): ReadonlySet<string> {
   return new Set(given?.kind === 'map' ? given.entries.keys() : [])
 }
 
@@ -271,7 +271,12 @@ interface ValueContext {
  *
  * @param name - The option that is read.
  */
-function readValues(given: Given, schema: Schema | undefined, context: ValueContext, name = ''): Given {
+function readValues(
+  given: ConfigNode,
+  schema: Schema | undefined,
+  context: ValueContext,
+  name = '',
+): ConfigNode {
   switch (given.kind) {
     case 'map':
       return readMap(given, schema, context)
@@ -282,8 +287,8 @@ function readValues(given: Given, schema: Schema | undefined, context: ValueCont
   }
 }
 
-function readMap(given: GivenMap, schema: Schema | undefined, context: ValueContext): GivenMap {
-  const entries = new Map<string, GivenEntry>()
+function readMap(given: ConfigMap, schema: Schema | undefined, context: ValueContext): ConfigMap {
+  const entries = new Map<string, ConfigEntry>()
   for (const [key, entry] of given.entries) {
     if (hasVariables(key)) context.refuse(entry.origin, 'a variable can stand in a value only, not in a key')
     const name = schema?.holds === 'folders' ? absoluteFolder(key, context.folder) : key
@@ -293,11 +298,11 @@ function readMap(given: GivenMap, schema: Schema | undefined, context: ValueCont
 }
 
 function readList(
-  given: GivenList,
+  given: ConfigList,
   schema: Schema | undefined,
   context: ValueContext,
   name: string,
-): GivenList {
+): ConfigList {
   return { ...given, items: given.items.map((item) => readValues(item, schema?.items, context, name)) }
 }
 
@@ -309,12 +314,12 @@ function schemaOf(key: string, schema: Schema | undefined): Schema | undefined {
 }
 
 function readText(
-  given: GivenScalar,
+  given: ConfigScalar,
   raw: string,
   schema: Schema | undefined,
   context: ValueContext,
   name: string,
-): GivenScalar {
+): ConfigScalar {
   if (name === '$schema') return given
   const { text, variables, problems } = interpolate(raw, context.environment)
   for (const problem of problems) context.refuse(given.origin, problem)
@@ -324,7 +329,7 @@ function readText(
   }
   const shown = hasVariables(raw) ? raw : schema?.secret ? '(secret)' : undefined
   if (schema?.secret && shown !== undefined) context.secret(text, shown)
-  const filled: GivenScalar =
+  const filled: ConfigScalar =
     shown !== undefined ? { ...given, value: text, shown } : { ...given, value: text }
   if (schema && isNumber(schema)) return readNumber(filled, schema, context, name)
   if (!schema?.holds || (name === 'plugin' && context.plugins.has(text))) return filled
@@ -333,7 +338,7 @@ function readText(
 }
 
 /** A word that is no file is a name of `plugins`, and one that is not there. */
-function refuseUnknown(given: GivenScalar, text: string, context: ValueContext): void {
+function refuseUnknown(given: ConfigScalar, text: string, context: ValueContext): void {
   if (context.plugins.size === 0 || /[.:/\\]/.test(text) || existsSync(resolve(context.folder, text))) return
   const shown = given.shown ?? text
   context.refuse(given.origin, `there is no plug-in "${shown}"${didYouMean(shown, context.plugins)}`)
@@ -352,7 +357,7 @@ function isNumber({ type, threadCount }: Schema): boolean {
 }
 
 /** Text in the place of a number or a switch: a size, or what a variable holds. Other text is left to the check. */
-function readNumber(given: GivenScalar, schema: Schema, context: ValueContext, name: string): GivenScalar {
+function readNumber(given: ConfigScalar, schema: Schema, context: ValueContext, name: string): ConfigScalar {
   const kind = kindOf(name, schema)
   if (
     isEntryKind(kind) ||
@@ -369,7 +374,12 @@ function readNumber(given: GivenScalar, schema: Schema, context: ValueContext, n
   }
 }
 
-function absolutePath(given: GivenScalar, text: string, schema: Schema, context: ValueContext): GivenScalar {
+function absolutePath(
+  given: ConfigScalar,
+  text: string,
+  schema: Schema,
+  context: ValueContext,
+): ConfigScalar {
   if (schema.holds === 'source' && isUrl(text)) return given
   if (schema.holds === 'address' && !text.includes('/')) return given
   if (schema.holds === 'store' && !text.startsWith(LMDB)) return given

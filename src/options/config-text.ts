@@ -13,7 +13,7 @@ import {
 } from 'yaml'
 import { parseJson } from '../platform/json-text.ts'
 import type { Environment } from './config.ts'
-import type { FilePlace, Given, GivenEntry, GivenMap, GivenScalar } from './given.ts'
+import type { ConfigEntry, ConfigMap, ConfigNode, ConfigScalar, FilePlace } from './config-node.ts'
 
 /** The languages of config files. */
 export type ConfigFormat = 'json' | 'yaml'
@@ -27,7 +27,7 @@ export interface FileProblem {
 /** The parsed text of a config file. */
 export interface ConfigText {
   /** Undefined if the text is not of its format; then there are problems. */
-  readonly given: Given | undefined
+  readonly given: ConfigNode | undefined
   readonly problems: readonly FileProblem[]
 }
 
@@ -80,7 +80,7 @@ class ConfigTextReader {
   }
 
   /** @throws {@link ReaderEnd} */
-  read(): Given | undefined {
+  read(): ConfigNode | undefined {
     const isJson = this.#format === 'json'
     if (isJson) this.#refuseOtherThanJson()
     // A line of JSON may end with a carriage return alone; one of YAML does not, and strings of JSON have none.
@@ -110,7 +110,7 @@ class ConfigTextReader {
     if ('mistake' in parsed) this.#end(parsed.mistake, `it is not JSON: ${parsed.mistake.reason}`)
   }
 
-  #value(node: unknown, document: Document, depth: number): Given {
+  #value(node: unknown, document: Document, depth: number): ConfigNode {
     const at = this.#placeOf(node)
     if (depth > MAX_NESTING) this.#end(at, TOO_DEEP)
     if (isAlias(node)) {
@@ -126,8 +126,8 @@ class ConfigTextReader {
     return { kind: 'list', origin, items: node.items.map((item) => this.#value(item, document, depth + 1)) }
   }
 
-  #map(pairs: readonly Pair[], document: Document, depth: number, origin: FilePlace): GivenMap {
-    const entries = new Map<string, GivenEntry>()
+  #map(pairs: readonly Pair[], document: Document, depth: number, origin: FilePlace): ConfigMap {
+    const entries = new Map<string, ConfigEntry>()
     for (const { key, value } of pairs) {
       const at = this.#placeOf(key)
       const node = isAlias(key) ? key.resolve(document) : key
@@ -145,7 +145,7 @@ class ConfigTextReader {
     return { kind: 'map', origin, entries }
   }
 
-  #scalar(value: unknown, at: TextPlace): GivenScalar {
+  #scalar(value: unknown, at: TextPlace): ConfigScalar {
     const origin = this.#origin(at)
     const isHuge = typeof value === 'number' && !(Math.abs(value) <= Number.MAX_SAFE_INTEGER)
     if (isHuge) this.#refuse(at, 'this number is too large')
@@ -182,7 +182,7 @@ const TOO_DEEP = `more than ${MAX_NESTING} levels inside each other`
 
 const KEYS_OF_OBJECTS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
-function isPlain(value: unknown): value is GivenScalar['value'] {
+function isPlain(value: unknown): value is ConfigScalar['value'] {
   return value === null || ['string', 'number', 'boolean'].includes(typeof value)
 }
 

@@ -2,6 +2,19 @@ import { parseArgs } from 'node:util'
 import { UsageError } from '../errors/errors.ts'
 import { didYouMean } from '../platform/text.ts'
 import {
+  COMMAND_LINE,
+  type ConfigMap,
+  type ConfigNode,
+  type ConfigPath,
+  fromData,
+  givenAt,
+  mapOf,
+  mergeMaps,
+  type Origin,
+  originAt,
+  renderOrigin,
+} from './config-node.ts'
+import {
   type Flag,
   fileOptions,
   flagName,
@@ -13,19 +26,6 @@ import {
   parseValue,
   variables,
 } from './flags.ts'
-import {
-  COMMAND_LINE,
-  fromData,
-  type Given,
-  type GivenMap,
-  type GivenPath,
-  givenAt,
-  mapOf,
-  mergeMaps,
-  type Origin,
-  originAt,
-  renderOrigin,
-} from './given.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -46,7 +46,7 @@ export interface Config {
 }
 
 /** Options of one origin, by what they are options of. */
-export type ConfigLayer = Readonly<Record<Flag['scope'], GivenMap>>
+export type ConfigLayer = Readonly<Record<Flag['scope'], ConfigMap>>
 
 type Options = Record<string, unknown>
 type Scopes = Record<Flag['scope'], Options>
@@ -83,11 +83,11 @@ function withManifest(
   return [manifest, ...words]
 }
 
-function layerOf(scoped: (scope: Flag['scope']) => GivenMap): ConfigLayer {
+function layerOf(scoped: (scope: Flag['scope']) => ConfigMap): ConfigLayer {
   return { route: scoped('route'), load: scoped('load'), server: scoped('server') }
 }
 
-function fromFlags(options: Options): GivenMap {
+function fromFlags(options: Options): ConfigMap {
   const maps = Object.entries(options).map(([option, value]) =>
     mapAt(option.split('.'), fromData(value, { kind: 'flag', name: `--${flagName(option)}` }), COMMAND_LINE),
   )
@@ -95,12 +95,12 @@ function fromFlags(options: Options): GivenMap {
 }
 
 /** A value, nested in maps by the dots of its option's name. */
-function mapAt([key = '', ...rest]: readonly string[], given: Given, origin: Origin): GivenMap {
+function mapAt([key = '', ...rest]: readonly string[], given: ConfigNode, origin: Origin): ConfigMap {
   return mapOf([[key, rest.length === 0 ? given : mapAt(rest, given, origin)]], origin)
 }
 
 /** Values of variables may be secret: messages show the variables' names. */
-function readVariables(scope: Flag['scope'], environment: Environment): GivenMap {
+function readVariables(scope: Flag['scope'], environment: Environment): ConfigMap {
   const given = (flag: Flag, variable: string) => {
     const text = environment[variable]
     if (text === undefined || text === '') return []
@@ -244,7 +244,7 @@ function refuseTwice(name: string, argv: readonly string[]): void {
 /** The input of {@link renderConfig}. */
 interface EffectiveConfig {
   readonly file: string | undefined
-  readonly given: Given
+  readonly given: ConfigNode
   /** After the check: defaults are filled in. */
   readonly options: object
 }
@@ -259,7 +259,12 @@ export function renderConfig({ file, given, options }: EffectiveConfig): string 
   return `${JSON.stringify({ file, options: shown, from }, null, 2)}\n`
 }
 
-function showValue(value: unknown, path: GivenPath, given: Given, from: Record<string, string>): unknown {
+function showValue(
+  value: unknown,
+  path: ConfigPath,
+  given: ConfigNode,
+  from: Record<string, string>,
+): unknown {
   const found = path.length === 0 ? given : givenAt(given, path)
   if (found?.kind !== 'scalar' && isContainer(value)) {
     if (Array.isArray(value))
@@ -285,7 +290,7 @@ function isContainer(value: unknown): value is object {
 }
 
 /** `routes[0].config["a key"]`. */
-function renderPath(path: GivenPath): string {
+function renderPath(path: ConfigPath): string {
   return path
     .map((step, index) => {
       if (typeof step === 'number') return `[${step}]`

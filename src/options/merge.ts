@@ -1,18 +1,18 @@
 import type { Config } from './config.ts'
-import { COMMAND_LINE, type GivenMap, mapOf, mergeMaps } from './given.ts'
+import { COMMAND_LINE, type ConfigMap, mapOf, mergeMaps } from './config-node.ts'
 import { loadSchema, serverSchema } from './options-schema.ts'
 
 /** The configuration when all that was given has been put together; defaults are filled in by the check of options. */
 export interface Merged {
   /** Options of the server, without routes. */
-  readonly server: GivenMap
-  readonly load: GivenMap
+  readonly server: ConfigMap
+  readonly load: ConfigMap
   /** Options of a route that the file does not have: one of a plug-in that a word names. */
-  readonly route: GivenMap
+  readonly route: ConfigMap
   /** The file's plug-ins by name, each with all options of its routes. */
-  readonly plugins: ReadonlyMap<string, GivenMap>
+  readonly plugins: ReadonlyMap<string, ConfigMap>
   /** The file's routes; undefined if it lists none. */
-  readonly routes: readonly GivenMap[] | undefined
+  readonly routes: readonly ConfigMap[] | undefined
   /** Of each of them, the name of its plug-in; undefined if it names a path or URL. */
   readonly routePlugins: readonly (string | undefined)[]
 }
@@ -21,10 +21,10 @@ export interface Merged {
  * Puts flags over the environment over the config file. In the file a route wins over its plug-in, and that over
  * `defaults`; flags and variables count for every route. Of maps, such as `config`, each key on its own.
  */
-export function mergeConfig({ flags, variables }: Config, file: GivenMap = NOTHING): Merged {
+export function mergeConfig({ flags, variables }: Config, file: ConfigMap = NOTHING): Merged {
   const defaults = mapIn(file, 'defaults')
   const named = mapsIn(mapIn(file, 'plugins'))
-  const whole = (...own: readonly GivenMap[]) => mergeMaps(defaults, ...own, variables.route, flags.route)
+  const whole = (...own: readonly ConfigMap[]) => mergeMaps(defaults, ...own, variables.route, flags.route)
   return {
     server: mergeMaps(only(file, serverSchema), variables.server, flags.server),
     load: mergeMaps(only(file, loadSchema), variables.load, flags.load),
@@ -39,7 +39,7 @@ export function mergeConfig({ flags, variables }: Config, file: GivenMap = NOTHI
 }
 
 /** The routes that a config file lists, with what they have from their plug-ins and from `defaults`. */
-export function routesOf(file: GivenMap): GivenMap[] | undefined {
+export function routesOf(file: ConfigMap): ConfigMap[] | undefined {
   const plugins = mapIn(file, 'plugins')
   return listIn(file, 'routes')?.map((route) => {
     const plugin = mapIn(plugins, textIn(route, 'plugin'))
@@ -50,36 +50,36 @@ export function routesOf(file: GivenMap): GivenMap[] | undefined {
 const NOTHING = mapOf([], COMMAND_LINE)
 
 /** A route's options are those of its plug-in, whose `source` is the route's `plugin`. */
-function withPlugin(plugin: GivenMap, route: GivenMap = plugin): GivenMap {
+function withPlugin(plugin: ConfigMap, route: ConfigMap = plugin): ConfigMap {
   const source = plugin.entries.get('source')
   return source ? { ...route, entries: new Map([...route.entries, ['plugin', source]]) } : route
 }
 
-function withoutSource(map: GivenMap): GivenMap {
+function withoutSource(map: ConfigMap): ConfigMap {
   return { ...map, entries: new Map([...map.entries].filter(([key]) => key !== 'source')) }
 }
 
 /** The options of a schema, but routes: they are merged on their own. */
-function only(file: GivenMap, { properties }: { readonly properties: object }): GivenMap {
+function only(file: ConfigMap, { properties }: { readonly properties: object }): ConfigMap {
   const entries = [...file.entries].filter(([key]) => key !== 'routes' && Object.hasOwn(properties, key))
   return { ...file, entries: new Map(entries) }
 }
 
-function mapIn(map: GivenMap, key: string): GivenMap {
+function mapIn(map: ConfigMap, key: string): ConfigMap {
   const given = map.entries.get(key)?.given
   return given?.kind === 'map' ? given : NOTHING
 }
 
-function mapsIn(map: GivenMap): [string, GivenMap][] {
+function mapsIn(map: ConfigMap): [string, ConfigMap][] {
   return [...map.entries].flatMap(([key, { given }]) => (given.kind === 'map' ? [[key, given]] : []))
 }
 
-function listIn(map: GivenMap, key: string): GivenMap[] | undefined {
+function listIn(map: ConfigMap, key: string): ConfigMap[] | undefined {
   const given = map.entries.get(key)?.given
   return given?.kind === 'list' ? given.items.filter((item) => item.kind === 'map') : undefined
 }
 
-function textIn(map: GivenMap, key: string): string {
+function textIn(map: ConfigMap, key: string): string {
   const given = map.entries.get(key)?.given
   return given?.kind === 'scalar' ? String(given.value) : ''
 }

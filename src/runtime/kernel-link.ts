@@ -154,8 +154,8 @@ class Linker {
   }
 
   /** Only what is imported: on Node 20 to spread all that there is takes as long as to link a small guest. */
-  #importsOf(imports: readonly PlannedImport[], wasi: Wasi | undefined): Given {
-    const given: Given = Object.create(null)
+  #importsOf(imports: readonly PlannedImport[], wasi: Wasi | undefined): ImportValues {
+    const given: ImportValues = Object.create(null)
     for (const { namespace, name, provider } of imports) {
       const value = this.#find(name, provider, wasi)
       namespaceOf(given, namespace)[name] = value
@@ -249,9 +249,9 @@ function calledTooEarly(module: string): string {
 }
 
 /** What a module is given for its imports. */
-type Given = Record<string, Record<string, Imported>>
+type ImportValues = Record<string, Record<string, Imported>>
 
-function namespaceOf(given: Given, name: string): Record<string, Imported> {
+function namespaceOf(given: ImportValues, name: string): Record<string, Imported> {
   given[name] ??= Object.create(null) as Record<string, Imported>
   return given[name]
 }

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
-import { CLI, type Surroundings as Given, Output, type Run, type Running as RunningHere } from './cli.ts'
+import { CLI, type Surroundings as ConfigNode, Output, type Run, type Running as RunningHere } from './cli.ts'
 
 export { CLI } from './cli.ts'
 
 /** What a process is given besides words and variables. */
-export interface Surroundings extends Given {
+export interface Surroundings extends ConfigNode {
   /** What runs the command, and words for it. Default: this Node.js. */
   readonly program?: readonly [string, ...string[]]
 }

@@ -1,8 +1,8 @@
 import { ConfigInvalidError } from '../../src/errors/errors.ts'
 import { Secrets } from '../../src/observe/log/secrets.ts'
 import { parseConfig } from '../../src/options/config-file.ts'
+import { toData } from '../../src/options/config-node.ts'
 import type { ConfigFormat } from '../../src/options/config-text.ts'
-import { toData } from '../../src/options/given.ts'
 
 /** A config file of this text in `/etc/wasm-serve`, as data. */
 export function configOf(

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { OptionsError } from '../../src/errors/errors.ts'
 import { readConfig } from '../../src/options/config.ts'
-import { toData } from '../../src/options/given.ts'
+import { toData } from '../../src/options/config-node.ts'
 import { mergeConfig } from '../../src/options/merge.ts'
 import { checkWasmServeOptions, problemsOf, type RouteOptions } from '../../src/options/options.ts'
 import { resolveRoute } from '../../src/options/resolved-route.ts'

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
 import { extname } from 'node:path'
-import { type GivenMap, givenAt, toData } from '../../options/given.ts'
+import { type ConfigMap, givenAt, toData } from '../../options/config-node.ts'
 import { isUrl, splitPin } from '../../plugin/source/url.ts'
 
 /**
@@ -36,7 +36,7 @@ const MAX_SCHEMA_DEPTH = 32
 
 /** A route, with where its plug-in comes from. */
 interface DocumentedRoute {
-  readonly given: GivenMap
+  readonly given: ConfigMap
 }
 
 /** The schemas beside the plug-ins of routes, one for each route, in their order. Files that are no schema are skipped. */

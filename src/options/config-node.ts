@@ -16,27 +16,27 @@ export interface FilePlace {
 }
 
 /** A value of the configuration that remembers where each part of it was given. */
-export type Given = GivenMap | GivenList | GivenScalar
+export type ConfigNode = ConfigMap | ConfigList | ConfigScalar
 
-export interface GivenMap {
+export interface ConfigMap {
   readonly kind: 'map'
   readonly origin: Origin
-  readonly entries: ReadonlyMap<string, GivenEntry>
+  readonly entries: ReadonlyMap<string, ConfigEntry>
 }
 
-export interface GivenEntry {
+export interface ConfigEntry {
   /** Of the key. */
   readonly origin: Origin
-  readonly given: Given
+  readonly given: ConfigNode
 }
 
-export interface GivenList {
+export interface ConfigList {
   readonly kind: 'list'
   readonly origin: Origin
-  readonly items: readonly Given[]
+  readonly items: readonly ConfigNode[]
 }
 
-export interface GivenScalar {
+export interface ConfigScalar {
   readonly kind: 'scalar'
   readonly origin: Origin
   readonly value: string | number | boolean | null
@@ -45,10 +45,10 @@ export interface GivenScalar {
 }
 
 /** Keys of a map, or indices of a list, from the outside to the inside. */
-export type GivenPath = readonly (string | number)[]
+export type ConfigPath = readonly (string | number)[]
 
 /** What {@link toData} makes values from: data of a command line or of a variable. */
-export function fromData(data: unknown, origin: Origin, shown?: string): Given {
+export function fromData(data: unknown, origin: Origin, shown?: string): ConfigNode {
   if (Array.isArray(data))
     return { kind: 'list', origin, items: data.map((item) => fromData(item, origin, shown)) }
   if (typeof data === 'object' && data !== null) {
@@ -57,12 +57,15 @@ export function fromData(data: unknown, origin: Origin, shown?: string): Given {
       origin,
     )
   }
-  const value = data as GivenScalar['value']
+  const value = data as ConfigScalar['value']
   return shown === undefined ? { kind: 'scalar', origin, value } : { kind: 'scalar', origin, value, shown }
 }
 
 /** A map of values; a key is where its value is. */
-export function mapOf(entries: Iterable<readonly [key: string, given: Given]>, origin: Origin): GivenMap {
+export function mapOf(
+  entries: Iterable<readonly [key: string, given: ConfigNode]>,
+  origin: Origin,
+): ConfigMap {
   const placed = [...entries].map(([key, given]) => [key, { origin: given.origin, given }] as const)
   return { kind: 'map', origin, entries: new Map(placed) }
 }
@@ -71,12 +74,12 @@ export function mapOf(entries: Iterable<readonly [key: string, given: Given]>, o
 export const COMMAND_LINE: Origin = { kind: 'flag', name: 'command line' }
 
 /** An option that a word of the command line sets. */
-export function fromWord(option: string, value: string): GivenMap {
+export function fromWord(option: string, value: string): ConfigMap {
   return mapOf([[option, { kind: 'scalar', origin: COMMAND_LINE, value }]], COMMAND_LINE)
 }
 
 /** The values alone. */
-export function toData(given: Given): unknown {
+export function toData(given: ConfigNode): unknown {
   switch (given.kind) {
     case 'scalar':
       return given.value
@@ -88,7 +91,7 @@ export function toData(given: Given): unknown {
 }
 
 /** Puts layers on top of each other: the last wins; of maps, each key on its own. */
-export function mergeMaps(first: GivenMap, ...upper: readonly GivenMap[]): GivenMap {
+export function mergeMaps(first: ConfigMap, ...upper: readonly ConfigMap[]): ConfigMap {
   const entries = new Map(first.entries)
   for (const layer of upper) {
     for (const [key, entry] of layer.entries) {
@@ -105,7 +108,7 @@ export function mergeMaps(first: GivenMap, ...upper: readonly GivenMap[]): Given
 }
 
 /** What is at a path; undefined if nothing was given there. */
-export function givenAt(given: Given, path: GivenPath): Given | undefined {
+export function givenAt(given: ConfigNode, path: ConfigPath): ConfigNode | undefined {
   const [step, ...rest] = path
   if (step === undefined) return given
   const next = childOf(given, step)
@@ -117,7 +120,7 @@ export function givenAt(given: Given, path: GivenPath): Given | undefined {
  *
  * @param ofKey - Whether the key is what is wrong, and not its value.
  */
-export function originAt(given: Given, path: GivenPath, ofKey = false): Origin {
+export function originAt(given: ConfigNode, path: ConfigPath, ofKey = false): Origin {
   const [step, ...rest] = path
   if (step === undefined) return given.origin
   const next = childOf(given, step)
@@ -125,7 +128,7 @@ export function originAt(given: Given, path: GivenPath, ofKey = false): Origin {
   return ofKey && rest.length === 0 ? next.origin : originAt(next.given, rest, ofKey)
 }
 
-function childOf(given: Given, step: string | number): GivenEntry | undefined {
+function childOf(given: ConfigNode, step: string | number): ConfigEntry | undefined {
   if (given.kind === 'map') return given.entries.get(String(step))
   const item = given.kind === 'list' ? given.items[Number(step)] : undefined
   return item && { origin: item.origin, given: item }

@@ -1,19 +1,19 @@
 import { OptionsError } from '../errors/errors.ts'
 import { restoreError } from '../errors/failure.ts'
 import {
-  type Given,
-  type GivenEntry,
-  type GivenMap,
+  type ConfigEntry,
+  type ConfigMap,
+  type ConfigNode,
   mapOf,
   type Origin,
   originAt,
   renderOrigin,
   toData,
-} from './given.ts'
+} from './config-node.ts'
 import { type CheckedServerOptions, checkServerOptions, problemsOf } from './options.ts'
 
 /** The server's options and the routes', as one map. */
-export function wholeOf(server: GivenMap, routes: readonly GivenMap[]): GivenMap {
+export function wholeOf(server: ConfigMap, routes: readonly ConfigMap[]): ConfigMap {
   const list = { kind: 'list', origin: server.origin, items: routes } as const
   return mapOf(
     [...[...server.entries].map(([key, { given }]) => [key, given] as const), ['routes', list]],
@@ -26,12 +26,12 @@ export function wholeOf(server: GivenMap, routes: readonly GivenMap[]): GivenMap
  *
  * @throws {@link OptionsError} listing every problem with the flag, variable or line that it comes from.
  */
-export function checkGiven(given: GivenMap): CheckedServerOptions {
+export function checkGiven(given: ConfigMap): CheckedServerOptions {
   return locate(given, () => checkServerOptions(toData(given)))
 }
 
 /** Runs a check; the message of its error names the origin of each problem. */
-export function locate<Checked>(given: GivenMap, check: () => Checked): Checked {
+export function locate<Checked>(given: ConfigMap, check: () => Checked): Checked {
   try {
     return check()
   } catch (error) {
@@ -57,7 +57,7 @@ function namesOption(origin: Origin): boolean {
  *
  * @param options - Options of the route; the first of them that was set is the cause.
  */
-export function placed(error: unknown, route: GivenMap, ...options: readonly string[]): unknown {
+export function placed(error: unknown, route: ConfigMap, ...options: readonly string[]): unknown {
   const option = options.find((each) => route.entries.has(each))
   const origin = option === undefined ? undefined : originAt(route, [option])
   if (origin?.kind !== 'file' || !(error instanceof Error && 'code' in error)) return error
@@ -72,15 +72,15 @@ export function placed(error: unknown, route: GivenMap, ...options: readonly str
  *
  * @param wrong - Where the problems are.
  */
-export function prune(file: GivenMap, wrong: readonly Origin[]): GivenMap {
+export function prune(file: ConfigMap, wrong: readonly Origin[]): ConfigMap {
   const places = new Set(wrong.map(renderOrigin))
   const isAt = ({ origin }: { readonly origin: Origin }) => places.has(renderOrigin(origin))
-  const isWrong = (given: Given): boolean =>
+  const isWrong = (given: ConfigNode): boolean =>
     isAt(given) || childrenOf(given).some((child) => isAt(child) || isWrong(child.given))
-  const sound = (entry: GivenEntry) => !isAt(entry) && !isWrong(entry.given)
+  const sound = (entry: ConfigEntry) => !isAt(entry) && !isWrong(entry.given)
 
   /** A map without its wrong entries; undefined if it is not a map, or is wrong itself. */
-  const cut = ({ origin, given }: GivenEntry): GivenMap | undefined => {
+  const cut = ({ origin, given }: ConfigEntry): ConfigMap | undefined => {
     if (given.kind !== 'map' || isAt({ origin }) || isAt(given)) return undefined
     return filtered(given, sound)
   }
@@ -91,7 +91,7 @@ export function prune(file: GivenMap, wrong: readonly Origin[]): GivenMap {
   const plugins = file.entries.get('plugins')
   const routes = file.entries.get('routes')
 
-  const left = new Map<string, GivenEntry>()
+  const left = new Map<string, ConfigEntry>()
   if (plugins?.given.kind === 'map') {
     for (const [name, entry] of plugins.given.entries) {
       const plugin = cut(entry)
@@ -105,7 +105,7 @@ export function prune(file: GivenMap, wrong: readonly Origin[]): GivenMap {
   }
   if (routes?.given.kind === 'list') {
     const named = plugins?.given.kind === 'map' ? plugins.given.entries : new Map()
-    const isLost = ({ entries }: GivenMap) => {
+    const isLost = ({ entries }: ConfigMap) => {
       const source = entries.get('plugin')?.given
       const name = source?.kind === 'scalar' ? String(source.value) : undefined
       return name === undefined || (named.has(name) && !left.has(name))
@@ -122,11 +122,11 @@ export function prune(file: GivenMap, wrong: readonly Origin[]): GivenMap {
 /** Keys of a config file whose entries are checked one by one. */
 const PARTS: readonly string[] = ['defaults', 'plugins', 'routes']
 
-function filtered(map: GivenMap, keep: (entry: GivenEntry, key: string) => boolean): GivenMap {
+function filtered(map: ConfigMap, keep: (entry: ConfigEntry, key: string) => boolean): ConfigMap {
   return { ...map, entries: new Map([...map.entries].filter(([key, entry]) => keep(entry, key))) }
 }
 
-function childrenOf(given: Given): GivenEntry[] {
+function childrenOf(given: ConfigNode): ConfigEntry[] {
   if (given.kind === 'map') return [...given.entries.values()]
   return given.kind === 'list' ? given.items.map((item) => ({ origin: item.origin, given: item })) : []
 }
