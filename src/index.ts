@@ -18,4 +18,4 @@ export {
 export type { CallHooks, FailedCall, GuestCall, GuestResult, ServedRoute } from './options/served-route.ts'
 export { stuckThreads } from './platform/stuck-threads.ts'
 export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'
-export { wasmServe } from './route/add-routes.ts'
+export { wasmServe } from './route/wasm-serve.ts'

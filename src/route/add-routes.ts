@@ -1,9 +1,8 @@
-import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
-import fp from 'fastify-plugin'
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import { openRouteContract } from '../contract/direct.ts'
 import { MethodNotAllowedError, RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
-import { type CheckedRouteOptions, checkWasmServeOptions, type WasmServeOptions } from '../options/options.ts'
+import type { CheckedRouteOptions } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { constraintsOf, methodsOfAll, refuseRouteConflicts } from '../options/routes-table.ts'
 import type { CallHooks, ServedRoute } from '../options/served-route.ts'
@@ -240,18 +239,3 @@ function addGuard(
     handler: () => undefined, // never comes to it
   })
 }
-
-const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
-  const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
-  await addRoutes(app, checkWasmServeOptions(ours))
-}
-
-/**
- * Serves Extism plug-ins as routes of this scope, below its prefix. A reload swaps what answers at a route; routes
- * cannot be added once the app listens, because Fastify cannot.
- */
-export const wasmServe: FastifyPluginAsync<WasmServeOptions> = fp(plugin, {
-  name: 'wasm-serve',
-  fastify: '5.x',
-  encapsulate: true,
-})
