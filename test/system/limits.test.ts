@@ -9,7 +9,7 @@ function startWith(files: number, ...args: string[]): Running {
 }
 
 test.each([
-  ['to load the command', 40, []],
+  ['to load the command', 30, []],
   ['for its threads', 60, ['--workers', '20']],
 ])('too few open files %s are said, and are no bug and no mistake', async (_what, files, args) => {
   const { code, stderr } = await startWith(files, ...args).ended
