@@ -5,7 +5,7 @@ import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { unlessAborted } from '../platform/async-work.ts'
+import { nextTurn, unlessAborted } from '../platform/async-work.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { readSource, type Source } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
@@ -248,7 +248,9 @@ class LiveDeployments implements Deployments {
     const begun = performance.now()
     try {
       const prepared = await this.prepare(desired, reason, options)
+      await nextTurn()
       const deployment = await prepared.commit()
+      await nextTurn()
       return { deployment, record: deployment.record ?? this.#record(reason, begun) }
     } catch (thrown) {
       const error = known(thrown)
@@ -316,6 +318,7 @@ class LiveDeployments implements Deployments {
     const { signal } = options
     const { log, meters } = this.#surroundings
     const plan = await this.#plan(desired, options)
+    await nextTurn()
     const { options: kept, warnings } = keepWhatStays(plan.options, this.#first)
     raiseMemoryCeiling(pagesOf(plan))
     const made = await createApp({ ...kept, trial: true, meters, signal }, log, this.#pool, this.#keptKeys)

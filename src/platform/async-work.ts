@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as immediate } from 'node:timers/promises'
 
 /**
  * Waits for work until a signal aborts the wait. The work itself goes on: only its owner can end it.
@@ -19,6 +19,11 @@ export async function unlessAborted<Result>(work: Promise<Result>, signal?: Abor
   } finally {
     signal.removeEventListener('abort', stop)
   }
+}
+
+/** Lets the event loop turn once: between two parts of a change, requests are answered. */
+export function nextTurn(): Promise<void> {
+  return immediate()
 }
 
 /** How long work of many steps may hold the event loop, in milliseconds. */

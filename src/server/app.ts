@@ -5,6 +5,7 @@ import { noteArrival, openAccessLog, openRequestLog, requestId } from '../observ
 import type { Tracing } from '../observe/traces.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
+import { nextTurn } from '../platform/async-work.ts'
 import { addRoutes } from '../route/add-routes.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
@@ -79,6 +80,7 @@ export async function createApp(
       const { addEdge } = await import('./edge/edge.ts') // most servers have none
       await addEdge(app, options, keptKeys)
     }
+    if (pool) await nextTurn() // an app before this one may be answering
     app.register(answerNotFound)
     app.register(async (scope) => {
       kept = await addRoutes(scope, { routes: options.routes, ...own, isOwnApp: true, isUnwatched }, pool)
