@@ -42,7 +42,7 @@ function kindOf(wanted: string) {
   return kind
 }
 
-function turnOf({ heldCpuMs, outcome }: Measured): number {
+function turnOf({ turnCpuMs, outcome }: Measured): number {
   if (outcome !== 'ok') throw new Error(`the change was not made: ${outcome}`)
-  return heldCpuMs
+  return turnCpuMs
 }

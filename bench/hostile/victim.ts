@@ -34,10 +34,12 @@ export interface Measured extends Innocents {
   readonly outcome: string
   /** How long that took. */
   readonly tookMs: number
-  /** How long the event loop was held at most. The whole time, if the server did not live to say. */
+  /** How long the longest turn of the event loop took. The whole time, if the server did not live to report it. */
+  readonly turnMs: number
+  /** The same of the longest turn without the time in which its thread was ready to run and had no core. */
   readonly heldMs: number
-  /** CPU time that its thread used between two turns at most, in ms; NaN if the server did not live to say. */
-  readonly heldCpuMs: number
+  /** CPU time of the turn that used most, in ms; NaN if the server did not live to report it. */
+  readonly turnCpuMs: number
   /** The server has ended, or was ended because it did not answer. */
   readonly isOver: boolean
 }
@@ -140,7 +142,7 @@ export async function startVictim(): Promise<Victim> {
       return codeOf(line) ?? 'ok'
     },
     async during(what, leastMs) {
-      await heldOf(server, ended, LIMIT_MS)
+      await turnsOf(server, ended, LIMIT_MS)
       const begun = performance.now()
       tell(client, { begin: true })
       const limit = new AbortController()
@@ -155,14 +157,15 @@ export async function startVictim(): Promise<Victim> {
       tell(client, { end: true, limitMs: isLost ? LAST_WORD_MS : LIMIT_MS })
       const [innocents] = (await answered) as [Innocents]
       if (innocents.wrong > 0) throw new Error(`${innocents.wrong} innocent requests had answers of others`)
-      const held = await heldOf(server, ended, isLost ? LAST_WORD_MS : LIMIT_MS)
+      const turns = await turnsOf(server, ended, isLost ? LAST_WORD_MS : LIMIT_MS)
       return {
         ...innocents,
         outcome,
         tookMs,
-        heldMs: held?.maxMs ?? performance.now() - begun,
-        heldCpuMs: held?.maxCpuMs ?? Number.NaN,
-        isOver: isLost || held === undefined,
+        turnMs: turns?.turnMs ?? performance.now() - begun,
+        heldMs: turns?.heldMs ?? performance.now() - begun,
+        turnCpuMs: turns?.cpuMs ?? Number.NaN,
+        isOver: isLost || turns === undefined,
       }
     },
   }
@@ -202,20 +205,21 @@ function tell(client: ChildProcess, message: ToClient): void {
   client.send(message)
 }
 
-/** What `loop-probe.mjs` says. */
-interface Held {
-  readonly maxMs: number
-  readonly maxCpuMs: number
+/** The report of `loop-probe.mjs`. */
+interface Turns {
+  readonly turnMs: number
+  readonly heldMs: number
+  readonly cpuMs: number
 }
 
-/** How long the event loop was held at most since this was asked last; undefined if nobody answers. */
-async function heldOf(
+/** @returns the longest turns of the event loop since the last report; undefined if the server does not answer. */
+async function turnsOf(
   server: ChildProcess,
   ended: Promise<unknown>,
   limitMs: number,
-): Promise<Held | undefined> {
+): Promise<Turns | undefined> {
   if (!server.connected) return undefined
-  const answered = once(server, 'message').then(([message]) => message as Held)
+  const answered = once(server, 'message').then(([message]) => message as Turns)
   server.send('loop')
   return Promise.race([answered, ended.then(() => undefined), sleep(limitMs, undefined, { ref: false })])
 }
