@@ -1,5 +1,6 @@
 import type { Environment } from '../options/config.ts'
 import type { CheckedLoadOptions, CheckedRouteOptions } from '../options/options.ts'
+import { type LoadedBy, loadedFor } from '../options/resolved-route.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
 import { defaultCacheFolder } from '../plugin/source/download-cache.ts'
@@ -22,9 +23,6 @@ export interface Reading extends LoadPlace {
   /** Gets the plug-ins that are loaded. */
   readonly plugins: PluginTable
 }
-
-/** Options of a route that its plug-in is loaded by. */
-export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine'>
 
 /** Plug-ins that were loaded, by version and by the options of a route that count for that. */
 export class PluginTable {
@@ -49,8 +47,8 @@ export class PluginTable {
   }
 }
 
-function keyOf({ digest, name }: Version, { memoryMax, isolation, engine }: LoadedBy): string {
-  return `${digest} ${JSON.stringify([name, memoryMax, isolation, engine === 'subprocess'])}`
+function keyOf({ digest, name }: Version, route: LoadedBy): string {
+  return `${digest} ${JSON.stringify([name, loadedFor(route)])}`
 }
 
 /** Plug-ins are loaded here, and not with the routes, because who downloads may have to say who he is. */
@@ -70,9 +68,9 @@ export function openLoader(
     return { plugin, version }
   }
   return (route) => {
-    const { plugin, links, memoryMax, isolation, engine } = route
+    const { plugin, links } = route
     if (typeof plugin !== 'string') return load(route)
-    const key = JSON.stringify([plugin, links, memoryMax, isolation, engine === 'subprocess'])
+    const key = JSON.stringify([plugin, links, loadedFor(route)])
     const loaded = loading.get(key) ?? load(route)
     loading.set(key, loaded)
     return loaded
@@ -81,17 +79,15 @@ export function openLoader(
 
 /** How the plug-in of a route is loaded. */
 export function loadOptions(
-  { links, memoryMax, isolation, engine }: Pick<CheckedRouteOptions, 'links'> & LoadedBy,
+  route: Pick<CheckedRouteOptions, 'links'> & LoadedBy,
   { moduleLimits, allowGc }: Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>,
   sources: SourceOptions,
 ): LoadOptions {
   return {
-    links: Object.entries(links).map(([name, source]) => ({ name, source })),
-    memoryMax,
-    isolation,
+    links: Object.entries(route.links).map(([name, source]) => ({ name, source })),
+    ...loadedFor(route),
     moduleLimits,
     allowGc,
-    compiles: engine !== 'subprocess',
     ...sources,
   }
 }

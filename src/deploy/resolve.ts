@@ -9,17 +9,16 @@ import {
   type CheckedServerOptions,
   checkLoadOptions,
 } from '../options/options.ts'
-import { type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
+import { ANY_ROUTE, type LoadedBy, largestMemory, resolveRoute } from '../options/resolved-route.ts'
 import { routeConflicts } from '../options/routes-table.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
-import { PAGE_BYTES } from '../platform/guest-limits.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { type DesiredState, overlay, type Refuse, type RouteTarget } from './desired-state.ts'
 import type { Edits, Version } from './edits.ts'
-import { type LoadedBy, loadOptions, type PluginTable } from './loader.ts'
+import { loadOptions, type PluginTable } from './loader.ts'
 
 /** What is to be served, with all that it needs loaded. Nothing is open yet. */
 export interface Resolved {
@@ -53,9 +52,6 @@ export interface Resolving extends LoadPlace {
   /** Called with what is wrong with a route; the others are looked at all the same. */
   failed(error: unknown): void
 }
-
-/** A module can address no more pages of 64 KiB. */
-const MOST_PAGES = 65_536
 
 const NOTHING = mapOf([], COMMAND_LINE)
 
@@ -158,10 +154,7 @@ async function loadVersion(
   return plugin
 }
 
-/**
- * A version that is new, and that no route has yet, is kept for later: it has to be one that can be loaded. How much
- * memory it may have is up to the routes that come.
- */
+/** A version that is new, and that no route has yet, is kept for later: it has to be one that can be loaded. */
 async function tryUnused(
   { plugins }: Edits,
   before: { readonly desired: DesiredState },
@@ -174,12 +167,10 @@ async function tryUnused(
     const known = before.desired.edits.plugins.get(name)?.versions
     for (const version of versions === known ? [] : versions) {
       if (used.has(version.digest) || known?.some(({ digest }) => digest === version.digest)) continue
-      await loadVersion({ ...version, name }, UNUSED, limits, resolving)
+      await loadVersion({ ...version, name }, ANY_ROUTE, limits, resolving)
     }
   }
 }
-
-const UNUSED: LoadedBy = { memoryMax: MOST_PAGES, isolation: 'reuse' }
 
 /** Whether the plug-in has the function and there is an engine that has what the route asks for. Failures name their place. */
 function canServe(
@@ -220,13 +211,9 @@ export function givenOptions({ configuration }: DesiredState, { routes }: Resolv
   return mergeMaps(wholeOf(server, givens), configuration.load)
 }
 
-/** Pages of the largest memory that a route needs: the guest's, or the kernel's, which adds a quarter to its blocks. */
+/** Pages of the largest memory that a route needs. */
 export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
-  return Math.max(0, ...routes.map(({ options, plugin }) => pagesOfRoute(resolveRoute(options, plugin))))
-}
-
-function pagesOfRoute({ blockLimit, memoryMax }: ResolvedRoute): number {
-  return Math.max(memoryMax, Math.ceil((blockLimit * 1.25) / PAGE_BYTES) + 2)
+  return Math.max(0, ...routes.map(({ options, plugin }) => largestMemory(resolveRoute(options, plugin))))
 }
 
 /** Options of what stays when routes change: sockets, the store, the admin listener. They count from the next start. */

@@ -1,7 +1,7 @@
 import type { Isolation } from '../engine/engine.ts'
 import type { OutboundOptions } from '../guest/outbound/outbound.ts'
 import { PAGE_BYTES } from '../platform/guest-limits.ts'
-import { memoryMaxOf, type Plugin } from '../plugin/plugin.ts'
+import { type LoadOptions, memoryMaxOf, type Plugin } from '../plugin/plugin.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
 import type { CheckedRouteOptions } from './options.ts'
 
@@ -81,6 +81,25 @@ export function resolveRoute(
     deadline: resolveDeadline(options.timeoutMs, settings?.timeoutMs),
     kv: { access: kv.access ?? 'readwrite', namespace: kv.namespace ?? name },
   }
+}
+
+/** Pages of the largest memory of a route: the guest's, or the kernel's, which adds a quarter to its blocks. */
+export function largestMemory({ blockLimit, memoryMax }: ResolvedRoute): number {
+  return Math.max(memoryMax, Math.ceil((blockLimit * 1.25) / PAGE_BYTES) + 2)
+}
+
+/** Options of a route that count when its plug-in is loaded. */
+export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine'>
+
+/** Pages of a memory that 32 bits address. */
+const MAX_PAGES = 65_536
+
+/** For a plug-in that no route has: how much memory it may have is up to the routes that come. */
+export const ANY_ROUTE: LoadedBy = { memoryMax: MAX_PAGES, isolation: 'reuse' }
+
+/** How a route has its plug-in loaded. Routes for which this is equal share it. */
+export function loadedFor({ memoryMax, isolation, engine }: LoadedBy) {
+  return { memoryMax, isolation, compiles: engine !== 'subprocess' } satisfies LoadOptions
 }
 
 /**

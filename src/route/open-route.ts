@@ -12,7 +12,7 @@ import { chooseExport, START } from '../module/entry-points.ts'
 import type { MeterLabels, RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
-import { type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
+import { type LoadedBy, loadedFor, type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compiledPlugin, compilePlugin, isPlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
@@ -100,17 +100,15 @@ function labelsOf({ host = '', url }: ResolvedRoute, { name, digest }: Plugin): 
  * @throws what {@link loadPlugin} throws.
  */
 export async function loadRoutePlugin(
-  options: Pick<CheckedRouteOptions, 'plugin' | 'links' | 'memoryMax' | 'isolation' | 'engine'>,
+  options: Pick<CheckedRouteOptions, 'plugin' | 'links'> & LoadedBy,
   place: LoadPlace = {},
 ): Promise<Plugin> {
-  const { plugin, links, memoryMax, isolation, engine } = options
+  const { plugin, links } = options
   if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
   const how: LoadOptions = {
     ...place,
-    memoryMax,
-    isolation,
+    ...loadedFor(options),
     links: Object.entries(links).map(([name, source]) => ({ name, source })),
-    compiles: engine !== 'subprocess',
   }
   return compilePlugin(await readSource(plugin, how), how)
 }
