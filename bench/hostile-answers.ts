@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { openContract } from '../src/contract/named.ts'
+import { openContract } from '../src/contract/direct.ts'
 import { choose } from '../test/fuzz/mutate.ts'
 import { randomOf } from '../test/support/random.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { METRICS } from '../src/admin/metric-table.ts'
+import { METRICS } from '../src/admin/metrics.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
 import { flags } from '../src/options/flags.ts'
 import { routeSchema, serverSchema } from '../src/options/options-schema.ts'

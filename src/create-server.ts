@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { StartedAdmin } from './admin/start-admin.ts'
+import type { StartedAdmin } from './admin/admin.ts'
 import { programConfiguration } from './deploy/configuration.ts'
 import type { Deployments, Surroundings } from './deploy/deployments.ts'
 import { changeServer, openDeployments } from './deploy/start.ts'
@@ -108,6 +108,6 @@ async function openAdmin(
   { log, meters, lines }: Parts,
 ): Promise<StartedAdmin | undefined> {
   if (options.admin === undefined || !meters) return undefined
-  const { startAdmin } = await import('./admin/start-admin.ts')
+  const { startAdmin } = await import('./admin/admin.ts')
   return startAdmin(options.admin, options, { log, meters, lines })
 }

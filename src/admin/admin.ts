@@ -1,21 +1,29 @@
 import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import { extname } from 'node:path'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  LogController,
+  type onRequestHookHandler,
+} from 'fastify'
+import type { Deployments } from '../deploy/deployments.ts'
 import { RouteNotFoundError } from '../errors/errors.ts'
+import { RecentLines } from '../observe/log/log.ts'
 import { openRequestLog, requestId } from '../observe/log/request-log.ts'
+import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
+import type { ServedRoute } from '../options/served-route.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import { createHttpServer } from '../server/http-server.ts'
-import { listenAt, urlOf } from '../server/listen.ts'
-import { parseAdminAddress } from './address.ts'
-import { addAnswerHeaders, answerHeaders } from './answer-headers.ts'
+import { type ListenAddress, listenAt, urlOf } from '../server/listen.ts'
+import { checkOrigin, makeToken, requireToken } from './access.ts'
 import { addApi } from './api/api.ts'
-import { addConsole } from './console.ts'
-import type { AdminContext, AdminFeature } from './feature.ts'
+import type { AdminContext, AdminFeature, ServerView } from './feature.ts'
 import { addHealth } from './health.ts'
 import { addMetrics } from './metrics.ts'
-import { checkOrigin } from './origin-check.ts'
-import { requireToken } from './token.ts'
 
 /** What the admin listener has. */
 const FEATURES: readonly AdminFeature[] = [addHealth, addMetrics, addApi, addConsole]
@@ -119,4 +127,146 @@ function openApp(log: FastifyBaseLogger): FastifyInstance {
     throw new RouteNotFoundError(method, url)
   })
   return app
+}
+
+/** Where the admin listener listens. */
+interface AdminAddress extends ListenAddress {
+  /** Whether only programs of this machine reach it. */
+  readonly isLocal: boolean
+}
+
+/** Reads the option `admin`, which was checked. A port alone is one of the loopback interface. */
+export function parseAdminAddress(text: string): AdminAddress {
+  if (text.includes('/')) return { host: '', port: 0, socket: text, isLocal: true }
+  const [, given = '127.0.0.1', port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
+  const host = given.replace(/^\[|\]$/g, '')
+  return { host, port: Number(port), isLocal: isLoopback(host) }
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d+){3}$/.test(host)
+}
+
+/** Of every answer of the admin listener: nothing is kept, framed, guessed or loaded. A page may set its own policy. */
+const answerHeaders = {
+  'cache-control': 'no-store',
+  'content-security-policy':
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+}
+
+const addAnswerHeaders: onRequestHookHandler = (_request, reply, done) => {
+  reply.headers(answerHeaders)
+  done()
+}
+
+const FOLDER = new URL('console/', import.meta.url)
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+
+/** Scripts, styles, the icon and requests of the listener itself; text is never taken for markup. */
+const POLICY = `${answerHeaders['content-security-policy']}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; require-trusted-types-for 'script'`
+
+/**
+ * The console: a page at `/`, and the files of its folder. They need no token, for a browser has none to begin with: the
+ * page sends it with all that it asks.
+ */
+function addConsole(app: FastifyInstance): void {
+  const config = { needsNoToken: true } as const
+  for (const name of readdirSync(FOLDER)) {
+    const type = TYPES[extname(name)]
+    if (type === undefined) continue
+    const url = name === 'index.html' ? '/' : `/console/${name}`
+    app.get(url, { config }, async (_request, reply) => {
+      reply.headers({ 'content-type': type, 'content-security-policy': POLICY })
+      return readFile(new URL(name, FOLDER))
+    })
+  }
+}
+
+/** The admin listener of a server, which is there before the server. */
+export interface StartedAdmin extends Pick<Admin, 'url'> {
+  /** The token, if it was made here: somebody has to be told. */
+  readonly madeToken: string | undefined
+  /** Shows this server from now on. */
+  show(server: ShownServer): void
+  /** Shows that the server is ending, and is not ready. */
+  showEnd(): void
+  /** To be called last: until then operators see how the server ends. */
+  close(): Promise<void>
+}
+
+/** What runs. */
+interface ShownServer {
+  /** Where clients reach it; undefined while it does not listen. */
+  readonly url: string | undefined
+  /** Those that it has at present. */
+  readonly routes: readonly ServedRoute[]
+  /** What changes it. */
+  readonly deployments?: Deployments | undefined
+}
+
+/** What an admin listener shows beside the server. */
+export interface AdminSources {
+  readonly log: FastifyBaseLogger
+  /** Where calls are counted. */
+  readonly meters: Meters
+  /** The last lines of the log. Default: none. */
+  readonly lines?: RecentLines | undefined
+  /** What it does not show. Default: nothing. */
+  readonly secrets?: ServerView['secrets']
+}
+
+/**
+ * Opens the admin listener that the options ask for.
+ *
+ * @param address - The option `admin`.
+ * @throws {@link ListenError} if the address cannot be had.
+ */
+export async function startAdmin(
+  address: string,
+  options: CheckedServerOptions,
+  { log, meters, lines = new RecentLines(), secrets }: AdminSources,
+): Promise<StartedAdmin> {
+  let shown: ShownServer = { url: undefined, routes: [] }
+  let state: ServerView['state'] = 'starting'
+  const served: ServerView = {
+    get state() {
+      return state
+    },
+    get url() {
+      return shown.url
+    },
+    get routes() {
+      return shown.routes
+    },
+    get deployments() {
+      return shown.deployments
+    },
+    secrets,
+  }
+  const madeToken = options.adminToken === undefined ? makeToken() : undefined
+  const token = options.adminToken ?? madeToken ?? ''
+  const admin = await openAdmin({ address, token, server: options }, { served, meters, log, lines, options })
+  return {
+    url: admin.url,
+    madeToken,
+    close: () => admin.close(),
+    show(server) {
+      shown = server
+      state = 'serving'
+    },
+    showEnd() {
+      state = 'draining'
+    },
+  }
 }

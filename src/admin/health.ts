@@ -1,6 +1,6 @@
+import { watchdogTrouble } from '../engine/watchdog.ts'
 import { MAX_STUCK_THREADS, stuckThreads } from '../platform/stuck-threads.ts'
-import type { AdminFeature } from './feature.ts'
-import { whyNotReady } from './readiness.ts'
+import type { AdminFeature, ServerView } from './feature.ts'
 
 /**
  * For supervisors, which have no token. `/healthz` fails if the process should be started again: as many threads as
@@ -20,4 +20,17 @@ export const addHealth: AdminFeature = (app, { served }) => {
     const reasons = whyNotReady(served)
     reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons })
   })
+}
+
+/** Why the server should get no requests now, in words; nothing: it is ready. */
+export function whyNotReady({ state, routes }: ServerView): string[] {
+  if (state === 'starting') return ['the routes are being loaded']
+  if (state === 'draining') return ['the server is ending']
+  const watchdog = watchdogTrouble()
+  return [
+    ...(watchdog === undefined ? [] : [watchdog]),
+    ...routes.flatMap(({ url, host = '', trouble }) =>
+      trouble === undefined ? [] : [`route ${host}${url}: ${trouble}`],
+    ),
+  ]
 }

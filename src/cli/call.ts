@@ -6,9 +6,8 @@ import { compilePlugin } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
 import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
 import { openSharedResources } from '../route/shared.ts'
-import type { Command } from './command.ts'
+import { type Command, renderPage, takeOwnFlags } from './command.ts'
 import { chooseEngineOf, INPUT_FLAGS, readGuestConfig, readInput } from './guest-config.ts'
-import { renderPage, takeOwnFlags } from './own-flags.ts'
 
 /** Flags of this command alone. */
 export const CALL_FLAGS = {

@@ -1,8 +1,7 @@
 import { UsageError } from '../errors/errors.ts'
 import { type Flag, flags } from '../options/flags.ts'
 import { didYouMean } from '../platform/text.ts'
-import type { Command, Host } from './command.ts'
-import { renderRows } from './own-flags.ts'
+import { type Command, type Host, renderRows } from './command.ts'
 
 /** Explains what there is; a command's own page is that command's. */
 export const help: Command = {

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
-import type { AdminSources, StartedAdmin } from '../admin/start-admin.ts'
+import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
 import { commandConfiguration } from '../deploy/configuration.ts'
 import { type Deployments, reload } from '../deploy/deployments.ts'
 import { planCommand } from '../deploy/plan.ts'
@@ -105,7 +105,7 @@ async function openAdmin(
   sources: AdminSources,
   host: Host,
 ): Promise<StartedAdmin> {
-  const { startAdmin } = await import('../admin/start-admin.ts') // most servers have none
+  const { startAdmin } = await import('../admin/admin.ts') // most servers have none
   const admin = await startAdmin(address, options, { ...sources, secrets: host.secrets })
   const token = admin.madeToken === undefined ? '' : `, token ${admin.madeToken}`
   host.writeError(`The admin listener is on ${admin.url}${token}\n${renderConsole(admin)}`)

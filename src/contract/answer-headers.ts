@@ -1,3 +1,4 @@
+import type { FastifyReply } from 'fastify'
 import { isHeader } from '../platform/text.ts'
 
 /**
@@ -49,4 +50,9 @@ const PROTOTYPE = '__proto__'
 /** Whether an answer may say it several times. */
 export function isRepeatable(name: string): boolean {
   return !SINGLE.has(name)
+}
+
+/** Sets what every answer carries: its request id, and a word to browsers to believe its content type. */
+export function setCommonHeaders(reply: FastifyReply): void {
+  reply.header('x-request-id', reply.request.id).header('x-content-type-options', 'nosniff')
 }

@@ -1,9 +1,10 @@
+import { isUtf8 } from 'node:buffer'
 import { IncomingMessage } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import { setCommonHeaders } from './common-headers.ts'
+import { setCommonHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
-import { type ContractName, openContract } from './named.ts'
-import { guessType, openRaw } from './raw.ts'
+import { openHttp } from './http.ts'
+import { openSimplism } from './simplism.ts'
 
 /** The contract of a route, and which headers it sets. */
 export interface RouteContract {
@@ -76,4 +77,45 @@ function answerDirectly(output: Uint8Array, contentType: string, { raw, request 
 function latin1(bytes: Uint8Array): string {
   const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   return buffer.toString('latin1')
+}
+
+type ContractName = 'raw' | 'http' | 'simplism'
+
+/** Opens the contract of a route, by its name; one that somebody made is taken as it is. */
+export function openContract(contract: ContractName | Contract, options: ContractOptions): Contract {
+  switch (contract) {
+    case 'raw':
+      return openRaw(options)
+    case 'http':
+      return openHttp(options)
+    case 'simplism':
+      return openSimplism(options)
+    default:
+      return contract
+  }
+}
+
+const EMPTY = new Uint8Array()
+
+/**
+ * The body is the input, the output is the body.
+ *
+ * @param contentType - Of the answers. Default: text if the output is valid UTF-8, else bytes.
+ */
+export function openRaw({ contentType }: ContractOptions): Contract {
+  return {
+    name: 'raw',
+
+    input: (request) => (request.body as Uint8Array | undefined) ?? EMPTY,
+
+    answer(output, reply) {
+      reply.header('content-type', contentType ?? guessType(output))
+      reply.send(output)
+    },
+  }
+}
+
+/** The content type of an output of which nobody has said it. */
+function guessType(output: Uint8Array): string {
+  return isUtf8(output) ? 'text/plain; charset=utf-8' : 'application/octet-stream'
 }

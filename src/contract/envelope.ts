@@ -2,11 +2,9 @@ import { isUtf8 } from 'node:buffer'
 import { ContractBrokenError } from '../errors/errors.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { headerProblem, isOfServer, isRepeatable } from './answer-headers.ts'
-import { AnswerProblem } from './answer-problem.ts'
 import { readGivenHeaders } from './given-headers.ts'
-import type { HttpAnswer } from './http-answer.ts'
-import { type JsonOutput, readJson } from './json-output.ts'
-import { readStatus } from './status.ts'
+import { AnswerProblem, type HttpAnswer } from './http-answer.ts'
+import { type JsonOutput, readJson, readStatus } from './json-output.ts'
 
 /**
  * Reads what a guest of the `http` contract answers: `{ status?, headers?, body?, bodyBase64? }`.

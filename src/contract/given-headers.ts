@@ -1,5 +1,5 @@
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { AnswerProblem } from './answer-problem.ts'
+import { AnswerProblem } from './http-answer.ts'
 import type { JsonOutput } from './json-output.ts'
 import { headersTooLarge } from './json-scan.ts'
 

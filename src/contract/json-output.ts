@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { AnswerProblem, notJson } from './answer-problem.ts'
+import { AnswerProblem, notJson } from './http-answer.ts'
 import { type JsonLimits, type JsonSpan, scan } from './json-scan.ts'
 
 /** Strings, numbers and the others are told apart by whether they can be read as such. */
@@ -189,3 +189,10 @@ const KINDS: ReadonlyMap<number, JsonKind> = new Map([
   [OPENING_BRACKET, 'array'],
   [OPENING_BRACE, 'object'],
 ])
+
+/** Reads the status of an answer. @throws {@link AnswerProblem} naming the field. */
+export function readStatus<Value>(output: JsonOutput<Value>, given: Value, field: string): number {
+  const status = output.number(given)
+  if (Number.isInteger(status) && status >= 200 && status <= 599) return status
+  throw new AnswerProblem(`${field} must be a whole number from 200 to 599`)
+}

@@ -1,5 +1,5 @@
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { AnswerProblem, notJson } from './answer-problem.ts'
+import { AnswerProblem, notJson } from './http-answer.ts'
 import { hasControl, readNested, readText, readWord } from './json-machine.ts'
 
 export interface JsonLimits {

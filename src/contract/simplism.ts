@@ -1,16 +1,12 @@
 import type { FastifyRequest } from 'fastify'
 import { SimplismBrokenError } from '../errors/errors.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { isRepeatable } from './answer-headers.ts'
-import { AnswerProblem } from './answer-problem.ts'
+import { headerProblem, isRepeatable } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
 import { readGivenHeaders } from './given-headers.ts'
-import { goHeader, readGoHeaders } from './go-headers.ts'
-import { sniffType } from './go-sniff.ts'
-import { type HttpAnswer, sendAnswer } from './http-answer.ts'
+import { AnswerProblem, type HttpAnswer, sendAnswer } from './http-answer.ts'
 import { prepareMachine } from './json-machine.ts'
-import { type JsonOutput, readJson } from './json-output.ts'
-import { readStatus } from './status.ts'
+import { type JsonOutput, readJson, readStatus } from './json-output.ts'
 
 /**
  * Runs plug-ins of Simplism 0.1.3 (bots-garden/simplism) unmodified. As there, one function answers all methods, and its
@@ -85,4 +81,72 @@ function readHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<string
     if (values.length > 0) headers.set(lowerName, isRepeatable(lowerName) ? values : values.slice(0, 1))
   }
   return headers
+}
+
+/**
+ * Headers as Go's `http.Header` has them: names in canonical form (`Content-Type`), all values in arrays. `Host` is no
+ * part of it, nor what frames the body.
+ *
+ * @param raw - Names and values in turn.
+ */
+function readGoHeaders(raw: readonly string[]): Record<string, string[]> {
+  const headers: Record<string, string[]> = Object.create(null) // a name may be __proto__
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = canonical(String(raw[i]))
+    if (name === 'Host' || name === 'Transfer-Encoding' || name === 'Trailer') continue
+    headers[name] ??= []
+    headers[name].push(decode(String(raw[i + 1])))
+  }
+  return headers
+}
+
+function canonical(name: string): string {
+  return name.toLowerCase().replaceAll(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase())
+}
+
+/** Node takes a byte for a character, Go for a part of UTF-8. */
+function decode(value: string): string {
+  return Buffer.from(value, 'latin1').toString()
+}
+
+/**
+ * A value for an answer, as Go would write it: line breaks become spaces.
+ *
+ * @returns undefined if it is left out: a name that Go leaves out too, or what the server itself has to say.
+ */
+function goHeader(name: string, value: string): string | undefined {
+  const bytes = Buffer.from(value)
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0
+    if ((byte < SPACE && byte !== TAB) || byte === DELETE) bytes[at] = SPACE
+  }
+  const text = bytes.toString('latin1').trim()
+  return headerProblem(name, text) === undefined ? text : undefined
+}
+
+const TAB = 0x09
+const SPACE = 0x20
+const DELETE = 0x7f
+
+/** Bytes that Go looks at. */
+const SNIFFED = 512
+
+/** How HTML begins, for Go: one of these tags and then a space or `>`. */
+const HTML =
+  /^[\t\n\f\r ]*(?:<(?:!DOCTYPE HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|B|BODY|BR|P|!--)[ >])/i
+
+const XML = /^[\t\n\f\r ]*<\?xml/
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const BINARY = /[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]/
+
+/**
+ * The content type that Go's `http.DetectContentType` finds for a text that names none: HTML, XML, text, or bytes if
+ * there are control characters in it. (Go also knows formats that are no text.)
+ */
+function sniffType(text: Uint8Array): string {
+  const start = Buffer.from(text.subarray(0, SNIFFED)).toString('latin1')
+  if (HTML.test(start)) return 'text/html; charset=utf-8'
+  if (XML.test(start)) return 'text/xml; charset=utf-8'
+  return BINARY.test(start) ? 'application/octet-stream' : 'text/plain; charset=utf-8'
 }

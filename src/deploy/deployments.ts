@@ -13,9 +13,16 @@ import type { RoutePool } from '../route/route-pool.ts'
 import { createApp } from '../server/app.ts'
 import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import type { RunningServer } from '../server/server.ts'
-import { ChangeLog, type ChangeRecord } from './change-record.ts'
 import type { ConfigurationSource } from './configuration.ts'
-import { type DesiredState, desiredState, refuseEdit, refuseState, sourceOf } from './desired-state.ts'
+import {
+  ChangeLog,
+  type ChangeRecord,
+  type DesiredState,
+  desiredState,
+  refuseEdit,
+  refuseState,
+  sourceOf,
+} from './desired-state.ts'
 import { type FileLog, readSettled } from './file-log.ts'
 import { PluginTable, type Reading } from './loader.ts'
 import { together } from './plan.ts'

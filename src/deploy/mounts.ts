@@ -4,8 +4,7 @@ import { extname, join } from 'node:path'
 import { PluginUnreadableError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { sourceName } from '../plugin/source/link.ts'
-import { isUrl } from '../plugin/source/url.ts'
+import { isUrl, sourceName } from '../plugin/source/url.ts'
 
 /** A plug-in and where its routes begin. */
 export interface Mount {

@@ -10,7 +10,7 @@ import {
   checkLoadOptions,
 } from '../options/options.ts'
 import { ANY_ROUTE, type LoadedBy, largestMemory, resolveRoute } from '../options/resolved-route.ts'
-import { routeConflicts } from '../options/routes-table.ts'
+import { routeConflicts } from '../options/served-route.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'

@@ -1,7 +1,7 @@
 import { write } from 'node:fs'
 import { isatty } from 'node:tty'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
-import { renderLine } from '../observe/log/readable-line.ts'
+import { renderLine } from '../observe/log/lines.ts'
 import { killProcess } from '../platform/node-workarounds.ts'
 import { Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
 

@@ -15,8 +15,7 @@ import {
   SIZE_FLAGS,
   type SizeLimits,
 } from './module-view.ts'
-import { TypeReader, UNBOUNDED } from './type-reader.ts'
-import type { TypeTable } from './types.ts'
+import { TypeReader, type TypeTable, UNBOUNDED } from './types.ts'
 
 export interface ReadOptions {
   /** Default: those of `MODULE_LIMITS`. `none`: only for what was read with limits before. */

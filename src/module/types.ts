@@ -1,4 +1,6 @@
+import { PluginUnboundedError } from '../errors/errors.ts'
 import type { ByteReader } from './bytes.ts'
+import type { FigureCounter, ProcessTypes } from './limits.ts'
 
 /** What a value type is to the limits. */
 export type ReferenceKind = 'plain' | 'exception' | 'collected'
@@ -108,3 +110,131 @@ export class TypeTable {
     return this.#fields[index] ?? 0
   }
 }
+
+/** What has values that no limit on memory bounds. */
+export const UNBOUNDED = {
+  collected: 'garbage-collected types',
+  exceptions: 'exceptions that are kept in tables, globals or other exceptions',
+} as const
+
+/** Reads the types of a module, and those of its values, and refuses what nothing bounds, unless that is allowed. */
+export class TypeReader {
+  readonly types = new TypeTable()
+  /** Why the module has to run in a process of its own; undefined if it need not. */
+  needsProcess: string | undefined
+  readonly #counter: FigureCounter
+  readonly #allowGc: boolean
+  readonly #plugin: string
+  readonly #shared = new Set<string>()
+  #own = 0
+
+  /** @param plugin - Its name, for messages. */
+  constructor(counter: FigureCounter, allowGc: boolean, plugin: string) {
+    this.#counter = counter
+    this.#allowGc = allowGc
+    this.#plugin = plugin
+  }
+
+  get processTypes(): ProcessTypes {
+    return { shared: [...this.#shared], own: this.#own }
+  }
+
+  /** Notes that the module uses what nothing bounds. @throws {@link PluginUnboundedError} if it may not. */
+  unbounded(what: string): void {
+    if (!this.#allowGc) throw new PluginUnboundedError(this.#plugin, what)
+    this.needsProcess ??= what
+  }
+
+  /** Reads the type of a value. */
+  value(reader: ByteReader): ValueType {
+    const type = readValueType(reader)
+    if (type.kind === 'collected') this.unbounded(UNBOUNDED.collected)
+    return type
+  }
+
+  /** Reads the type of a value that is kept: an exception in it may hold others, without an end. */
+  kept(reader: ByteReader): ValueType {
+    const type = this.value(reader)
+    if (type.kind === 'exception') this.unbounded(UNBOUNDED.exceptions)
+    return type
+  }
+
+  /** Reads the type of what a reference points to. */
+  heap(reader: ByteReader): void {
+    if (readHeapType(reader).kind === 'collected') this.unbounded(UNBOUNDED.collected)
+  }
+
+  /** Reads the section of types. */
+  section(reader: ByteReader): void {
+    for (let left = reader.u32(); left > 0; left--) {
+      if (reader.peek() !== FORM.group) {
+        this.#type(reader)
+        continue
+      }
+      reader.byte()
+      this.unbounded(UNBOUNDED.collected)
+      for (let members = reader.u32(); members > 0; members--) this.#type(reader)
+    }
+  }
+
+  #type(reader: ByteReader): void {
+    this.#counter.count('types', 1, 'the module')
+    const start = reader.at
+    let form = reader.byte()
+    if (form === FORM.subtype || form === FORM.finalSubtype) {
+      this.unbounded(UNBOUNDED.collected)
+      for (let supertypes = reader.u32(); supertypes > 0; supertypes--) reader.u32()
+      form = reader.byte()
+    }
+    const where = `type ${this.types.count}`
+    if (form === FORM.function) {
+      const params = this.#values(reader, where)
+      const results = this.#values(reader, where)
+      this.#counter.found('signatureValues', params.length + results.length, where)
+      this.types.add({ params, results }, 0)
+      if ([...params, ...results].some(({ isIndexed }) => isIndexed)) this.#own++
+      else this.#shared.add(Buffer.from(reader.bytes.subarray(start, reader.at)).toString('latin1'))
+      return
+    }
+    this.unbounded(UNBOUNDED.collected)
+    this.#own++
+    if (form === FORM.array) {
+      this.#field(reader)
+      this.types.add(undefined, 0)
+    } else if (form === FORM.structure) {
+      const fields = reader.u32()
+      this.#counter.found('signatureValues', fields, where)
+      this.#counter.count('typeValues', fields, where)
+      for (let left = fields; left > 0; left--) this.#field(reader)
+      this.types.add(undefined, fields)
+    } else reader.fail(`it has a type that is not known (0x${form.toString(16)})`)
+  }
+
+  #values(reader: ByteReader, where: string): ValueType[] {
+    const count = reader.u32()
+    this.#counter.found('signatureValues', count, where)
+    this.#counter.count('typeValues', count, where)
+    const types: ValueType[] = []
+    for (let left = count; left > 0; left--) types.push(this.value(reader))
+    return types
+  }
+
+  #field(reader: ByteReader): void {
+    if (PACKED.has(reader.peek())) reader.skip(1)
+    else this.kept(reader)
+    if (reader.byte() > 1) reader.fail('it has a field of an unknown kind')
+  }
+}
+
+/** The first bytes of types: of a function, and those that are garbage-collected. */
+const FORM = {
+  function: 0x60,
+  structure: 0x5f,
+  array: 0x5e,
+  subtype: 0x50,
+  finalSubtype: 0x4f,
+  group: 0x4e,
+} as const
+
+/** Types of fields that no value has: `i8` and `i16`. */
+const PACKED: ReadonlySet<number> = new Set([0x78, 0x77])

@@ -35,7 +35,7 @@ import {
 import { isEntryKind, kindOf, parseValue } from './flags.ts'
 import { routesOf } from './merge.ts'
 import { problemsFound } from './options.ts'
-import { type RoutePlace, routeConflicts } from './routes-table.ts'
+import { type RoutePlace, routeConflicts } from './served-route.ts'
 
 /** Names of config files that are found without a flag. */
 const NAMES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml']

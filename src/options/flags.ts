@@ -1,6 +1,6 @@
 import { UsageError } from '../errors/errors.ts'
 import { PAGE_BYTES } from '../platform/guest-limits.ts'
-import { parseLink } from '../plugin/source/link.ts'
+import { parseLink } from '../plugin/source/url.ts'
 import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
 
 /** One flag of the command line; each is an option, and takes name, kind and description from the options schema. */

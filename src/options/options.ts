@@ -16,8 +16,7 @@ import type {
   ServerData,
   WasmServeData,
 } from './options-schema.ts'
-import { methodsOfAll } from './routes-table.ts'
-import type { CallHooks } from './served-route.ts'
+import { type CallHooks, methodsOfAll } from './served-route.ts'
 
 /** A route: a URL bound to one export of a plug-in. */
 export type RouteOptions = WithCode<RouteData>

@@ -1,5 +1,5 @@
 import { ProcessStuckError, ThreadsStuckError } from '../errors/errors.ts'
-import { startClock } from './start-clock.ts'
+import { startClock } from './async-work.ts'
 
 /** Stuck threads with which a route, or the trial of a plug-in, starts no others: each takes memory, and may take a core. */
 export const MAX_STUCK_THREADS_OF_OWNER = 2

@@ -1,9 +1,8 @@
 import { once } from 'node:events'
 import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../errors/call-failure.ts'
-import { loadModule } from './load-module.ts'
+import { loadModule, packFacts } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
-import { packFacts } from './packed-facts.ts'
 
 /* The file of a thread that loads modules, one after the other. */
 

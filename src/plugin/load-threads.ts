@@ -7,8 +7,13 @@ import type { Log } from '../observe/log/guest-log.ts'
 import { unlessAborted } from '../platform/async-work.ts'
 import { workerFile } from '../platform/packages.ts'
 import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../platform/stuck-threads.ts'
-import type { Admit, LoadedModule, ModuleJob } from './load-module.ts'
-import { type PackedFacts, unpackFacts } from './packed-facts.ts'
+import {
+  type Admit,
+  type LoadedModule,
+  type ModuleJob,
+  type PackedFacts,
+  unpackFacts,
+} from './load-module.ts'
 
 /** What a thread is asked for. */
 export interface LoadRequest {

@@ -4,8 +4,13 @@ import { MethodNotAllowedError, RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
-import { constraintsOf, methodsOfAll, refuseRouteConflicts } from '../options/routes-table.ts'
-import type { CallHooks, ServedRoute } from '../options/served-route.ts'
+import {
+  type CallHooks,
+  constraintsOf,
+  methodsOfAll,
+  refuseRouteConflicts,
+  type ServedRoute,
+} from '../options/served-route.ts'
 import { Pace } from '../platform/async-work.ts'
 import { atEndOfTurn } from './end-of-turn.ts'
 import { sendRouteError } from './error-response.ts'

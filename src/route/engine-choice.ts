@@ -1,9 +1,21 @@
 import { availableParallelism } from 'node:os'
+import { resolve } from 'node:path'
+import type { GuestProcesses } from '../engine/subprocess/process-group.ts'
+import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subprocess/sandbox.ts'
+import type { SubprocessOptions } from '../engine/subprocess/subprocess.ts'
+import { HostBridge } from '../engine/workers/host-bridge.ts'
+import type { WorkersOptions } from '../engine/workers/workers.ts'
+import { INITIALISERS } from '../module/entry-points.ts'
+import { shortened } from '../module/on-demand.ts'
 import { optionsError, problemAt } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
+import { PAGE_BYTES } from '../platform/guest-limits.ts'
 import { EXTISM_ENV, hostImports } from '../plugin/host-imports.ts'
-import type { Plugin } from '../plugin/plugin.ts'
-import { HTTP_REQUEST } from '../runtime/imports.ts'
+import type { CompiledPlugin, Plugin } from '../plugin/plugin.ts'
+import type { AllowedPath } from '../plugin/source/manifest.ts'
+import { HTTP_REQUEST } from '../runtime/link-plan.ts'
+import type { InstanceSettings } from '../runtime/runtime.ts'
+import type { BridgedParts, HostParts } from './host-parts.ts'
 
 /** Where the instances of a route run. */
 export type EngineChoice =
@@ -107,4 +119,141 @@ function conflicts(
 
 function importsHttp(plugin: Plugin): boolean {
   return hostImports(plugin).some(({ module, name }) => module === EXTISM_ENV && name === HTTP_REQUEST)
+}
+
+/** How long to wait after the first failed start of a thread or process. */
+const BACKOFF_MS = 1_000
+
+/** How the threads of a route are to be. */
+export function workersOptions(
+  options: ResolvedRoute,
+  whole: CompiledPlugin,
+  exportName: string,
+  { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
+  instances: InstanceSettings,
+  parts: BridgedParts,
+): WorkersOptions {
+  const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
+  const { functions: _functions, log, ...settings } = instances
+  const plugin = withFewExports(whole, exportName, options)
+  const { name, digest, module, onDemand, renewable, imports, exports, linked } = plugin
+  return {
+    plugin: { name, digest, module, onDemand, renewable, imports, exports, linked },
+    runtime,
+    route: (options.host ?? '') + options.url,
+    settings,
+    functions: typeof options.functions === 'string' ? options.functions : undefined,
+    isolation: options.isolation,
+    hostParts: parts.names,
+    bridge: new HostBridge(parts.operations, Number.isFinite(timeoutMs)),
+    log,
+    workers,
+    spareWorkers,
+    startTimeoutMs,
+    backoffMs: BACKOFF_MS,
+    timeoutMs,
+    idempotent,
+    maxQueue,
+    maxQueueBytes,
+    maxWaitMs,
+  }
+}
+
+/**
+ * The plug-in with those of its exports that a route needs. A module may export 100,000 things: to post them to a thread,
+ * or to look through them for each route, would hold the event loop.
+ */
+export function withFewExports(
+  plugin: CompiledPlugin,
+  exportName: string,
+  { functions, runtime }: ResolvedRoute,
+): CompiledPlugin {
+  if (plugin.linked.length > 0 || functions !== undefined || runtime !== 'kernel') return plugin
+  const exports = shortened(plugin.exports, [exportName, ...INITIALISERS])
+  return exports === plugin.exports ? plugin : { ...plugin, exports }
+}
+
+const MIB = 1_048_576
+
+/** MiB of JavaScript's memory besides what garbage-collected types of a guest may have. */
+const OWN_HEAP_MIB = 64
+
+/** Bytes that a process may have besides what its guests are allowed: Node.js itself, its stacks, compiled code. */
+const OWN_BYTES = 1_024 * MIB
+
+/** What of a route its processes depend on. */
+interface RouteParts {
+  readonly options: ResolvedRoute
+  readonly plugin: Plugin
+  readonly parts: HostParts
+  readonly processes: GuestProcesses
+}
+
+/** How the processes of a route are to be. */
+export function subprocessOptions(
+  { options, plugin, parts, processes }: RouteParts,
+  { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'subprocess' }>,
+  instances: InstanceSettings,
+): SubprocessOptions {
+  const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs } = options
+  const { functions: _functions, log, ...settings } = instances
+  const wasi = settings.wasi && {
+    ...settings.wasi,
+    allowedPaths: (settings.wasi.allowedPaths ?? []).map(absolute),
+  }
+  const functions = typeof options.functions === 'string' ? resolve(options.functions) : undefined
+  return {
+    plugin: { name: plugin.name, digest: plugin.digest, modules: plugin.uncompiled ?? [] },
+    settings: { ...settings, wasi },
+    functions,
+    isolation: options.isolation,
+    hostParts: parts.bridged.names,
+    bridge: new HostBridge(parts.bridged.operations, Number.isFinite(timeoutMs)),
+    group: processes.group(options.process),
+    needs: needsOf(
+      options.memoryMax * PAGE_BYTES * (1 + plugin.linked.length),
+      settings.blockLimit,
+      functions,
+      wasi?.allowedPaths,
+    ),
+    log,
+    workers,
+    spareWorkers,
+    startTimeoutMs,
+    backoffMs: BACKOFF_MS,
+    timeoutMs,
+    idempotent,
+    maxQueue,
+    maxQueueBytes,
+    maxWaitMs,
+  }
+}
+
+/**
+ * Memory of JavaScript is where garbage-collected types live: it may become as large as the memory of the guest, so that
+ * a guest which uses one in the place of the other gets the same.
+ */
+function needsOf(
+  memoryBytes: number,
+  blockLimit: number,
+  functions: string | undefined,
+  folders: readonly AllowedPath[] = [],
+): ProcessNeeds {
+  const heapMiB = OWN_HEAP_MIB + Math.ceil(memoryBytes / MIB)
+  return {
+    heapMiB,
+    // Of an instance that takes another's place both are there for a while; and what is exchanged is copied.
+    dataBytes: OWN_BYTES + 2 * heapMiB * MIB + 2 * memoryBytes + 4 * blockLimit,
+    reads: [...(functions === undefined ? [] : readsOfModule(functions)), ...folders.flatMap(pathsOf)],
+    writes: folders.filter(({ readOnly }) => !readOnly).flatMap(pathsOf),
+  }
+}
+
+function pathsOf({ host }: AllowedPath): string[] {
+  return pathsOfFolder(host)
+}
+
+/** A process has another working directory. */
+function absolute(path: AllowedPath): AllowedPath {
+  return { ...path, host: resolve(path.host) }
 }

@@ -1,6 +1,6 @@
 import { type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { setCommonHeaders } from '../contract/common-headers.ts'
+import { setCommonHeaders } from '../contract/answer-headers.ts'
 import {
   BadRequestError,
   CallRefusedError,

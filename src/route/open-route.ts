@@ -18,8 +18,13 @@ import { compiledPlugin, compilePlugin, isPlugin, type LoadOptions, type Plugin 
 import { readSource } from '../plugin/source/source.ts'
 import { kernel } from '../runtime/kernel.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import { chooseEngine, type EngineChoice } from './engine-choice.ts'
-import { subprocessOptions, withFewExports, workersOptions } from './engine-options.ts'
+import {
+  chooseEngine,
+  type EngineChoice,
+  subprocessOptions,
+  withFewExports,
+  workersOptions,
+} from './engine-choice.ts'
 import { type HostParts, instanceSettings, openHostParts, trialParts } from './host-parts.ts'
 import { openRouteState } from './route-state.ts'
 import type { SharedResources } from './shared.ts'

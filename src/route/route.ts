@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { isNativeError } from 'node:util/types'
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
-import { setCommonHeaders } from '../contract/common-headers.ts'
+import { setCommonHeaders } from '../contract/answer-headers.ts'
 import type { RouteContract } from '../contract/direct.ts'
 import { type Engine, PendingCall } from '../engine/engine.ts'
 import { InternalError } from '../errors/errors.ts'

@@ -4,9 +4,9 @@ import { exportsOnDemand } from '../module/on-demand.ts'
 import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import type { RenewableModule } from '../plugin/load-module.ts'
-import { HTTP_REQUEST } from './imports.ts'
 import { type KernelHost, kernelHostFunctions } from './kernel-host.ts'
 import {
+  HTTP_REQUEST,
   type LinkPlan,
   MAIN,
   type ModuleExport,

@@ -1,7 +1,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import { openContract } from '../../src/contract/named.ts'
+import { openContract } from '../../src/contract/direct.ts'
 import { GUEST_LIMITS } from '../../src/platform/guest-limits.ts'
 import { below, choose, mutate } from './mutate.ts'
 import type { FuzzTarget, Random } from './target.ts'

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { METRICS, type Metric } from '../../src/admin/metric-table.ts'
-import { renderMetrics } from '../../src/admin/metrics.ts'
+import { METRICS, type Metric, renderMetrics } from '../../src/admin/metrics.ts'
 import { type EngineStats, Histogram, Meters, NO_STATS, type StatsSource } from '../../src/observe/metrics.ts'
 import { listenBoth } from '../support/admin.ts'
 import { file, guest } from '../support/guest.ts'

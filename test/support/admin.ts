@@ -1,7 +1,6 @@
 import { onTestFinished } from 'vitest'
-import { type Admin, openAdmin } from '../../src/admin/admin.ts'
+import { type Admin, openAdmin, startAdmin } from '../../src/admin/admin.ts'
 import type { ServerView } from '../../src/admin/feature.ts'
-import { startAdmin } from '../../src/admin/start-admin.ts'
 import { openLog, RecentLines } from '../../src/observe/log/log.ts'
 import { Meters } from '../../src/observe/metrics.ts'
 import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options/options.ts'

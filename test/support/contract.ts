@@ -1,5 +1,5 @@
 import type { Contract } from '../../src/contract/contract.ts'
-import { openRaw } from '../../src/contract/raw.ts'
+import { openRaw } from '../../src/contract/direct.ts'
 import type { RouteOptions } from '../../src/index.ts'
 import { guest } from './guest.ts'
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import type { ChangeRecord } from '../../src/deploy/change-record.ts'
+import type { ChangeRecord } from '../../src/deploy/desired-state.ts'
 import type { ServerOptions } from '../../src/options/options.ts'
 
 /*

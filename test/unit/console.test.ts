@@ -17,7 +17,7 @@ import {
   toHex,
   toText,
 } from '../../src/admin/console/format.ts'
-import { LiveHistory, percentile } from '../../src/admin/console/live-history.ts'
+import { LiveHistory, percentile } from '../../src/admin/console/live-server.ts'
 import { RecentLines } from '../../src/observe/log/log.ts'
 import { startWithAdmin } from '../support/admin-api.ts'
 import { guest } from '../support/guest.ts'

@@ -1,8 +1,8 @@
 import type { FastifyReply } from 'fastify'
 import { describe, expect, test, vi } from 'vitest'
 import { HOSTILE_ANSWERS } from '../../bench/hostile-answers.ts'
+import { openContract } from '../../src/contract/direct.ts'
 import { readJson } from '../../src/contract/json-output.ts'
-import { openContract } from '../../src/contract/named.ts'
 import { GUEST_LIMITS } from '../../src/platform/guest-limits.ts'
 
 const BROKEN = { http: 'WASM_SERVE_CONTRACT_BROKEN', simplism: 'WASM_SERVE_SIMPLISM_BROKEN' }

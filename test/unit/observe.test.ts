@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { expect, test } from 'vitest'
-import { openRaw } from '../../src/contract/raw.ts'
+import { openRaw } from '../../src/contract/direct.ts'
 import type { Engine } from '../../src/engine/engine.ts'
 import { GuestError, GuestTrapError } from '../../src/errors/errors.ts'
 import { NO_STATS } from '../../src/observe/metrics.ts'

@@ -13,11 +13,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { download } from '../../src/plugin/source/download.ts'
-import { defaultCacheFolder } from '../../src/plugin/source/download-cache.ts'
-import { parseLink } from '../../src/plugin/source/link.ts'
+import { defaultCacheFolder, download } from '../../src/plugin/source/download-cache.ts'
 import { readSource } from '../../src/plugin/source/source.ts'
-import { parseSourceUrl } from '../../src/plugin/source/url.ts'
+import { parseLink, parseSourceUrl } from '../../src/plugin/source/url.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 
 const echo = guestBytes('echo')

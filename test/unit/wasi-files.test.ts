@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { MAX_DESCRIPTORS } from '../../src/runtime/wasi/descriptor.ts'
 import { FD_FOLDER } from '../../src/runtime/wasi/directory.ts'
-import { MAX_MOVED_ENTRIES, MAX_PATH_DEPTH } from '../../src/runtime/wasi/path.ts'
+import { MAX_MOVED_ENTRIES, MAX_PATH_DEPTH } from '../../src/runtime/wasi/folder.ts'
 import { openWasi } from '../../src/runtime/wasi/wasi.ts'
 import { errnoName, OPEN, openGuest, RIGHTS } from '../support/wasi.ts'
 

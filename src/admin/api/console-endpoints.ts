@@ -2,12 +2,13 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { memoryUsage } from 'node:process'
 import type { InjectOptions } from 'fastify'
 import type { Deployment } from '../../deploy/deployments.ts'
-import { pluginOf } from '../../deploy/edits.ts'
+import { desiredState } from '../../deploy/desired-state.ts'
+import { NO_EDITS, pluginOf } from '../../deploy/edits.ts'
 import { AdminRequestError } from '../../errors/errors.ts'
 import { DURATION_BOUNDS_MS, type RouteMeter } from '../../observe/metrics.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { AdminContext } from '../feature.ts'
-import type { Endpoint } from './endpoint.ts'
+import { applyEdit, type Endpoint } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
 
 /** A request for a route, as its schema has it. */
@@ -131,3 +132,37 @@ function readBase64(text: string): Buffer {
   if (/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return Buffer.from(text, 'base64')
   throw new AdminRequestError('body is no base64')
 }
+
+export const changeEndpoints: readonly Endpoint[] = [
+  {
+    method: 'GET',
+    path: '/api/changes',
+    id: 'listChanges',
+    summary: 'What came of the last changes, the newest first',
+    answers: { 200: { description: 'At most 50.', schema: { type: 'array', items: ref('Change') } } },
+    run: (_request, { log }) => log.records,
+  },
+  {
+    method: 'POST',
+    path: '/api/reload',
+    id: 'reload',
+    summary: 'Read the configuration and the plug-ins again',
+    answers: { 200: { description: 'What they say is live.', schema: ref('Changed') } },
+    run: async (request, deployments) => ({
+      change: await applyEdit(deployments, request, 'reload', (_now, reread) => reread()),
+    }),
+  },
+  {
+    method: 'DELETE',
+    path: '/api/changes',
+    id: 'forgetChanges',
+    summary: 'Go back to what the configuration says',
+    description: 'All that the admin API has added or changed is forgotten, versions included.',
+    answers: { 200: { description: 'The configuration is live.', schema: ref('Changed') } },
+    run: async (request, deployments) => ({
+      change: await applyEdit(deployments, request, 'forget changes', ({ configuration, revision }) =>
+        desiredState(configuration, NO_EDITS, revision),
+      ),
+    }),
+  },
+]

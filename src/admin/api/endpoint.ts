@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { ChangeRecord } from '../../deploy/change-record.ts'
 import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
+import type { ChangeRecord } from '../../deploy/desired-state.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
 /** One thing that the admin API can do. The routes and their description are made from it. */

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { formatBytes, formatMs, formatRate } from './format.ts'
-import type { LiveHistory, MeterFilter, RateWindow } from './live-history.ts'
+import type { LiveHistory, MeterFilter, RateWindow } from './live-server.ts'
 
 /** How many values fill the width of a chart: one a second, a minute of them. */
 const PLACES = 60

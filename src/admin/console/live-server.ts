@@ -3,10 +3,10 @@ import {
   type AdminApi,
   AdminApiError,
   type LiveCounts,
+  type MeterCounts,
   type PluginInfo,
   type RouteInfo,
 } from './admin-api.ts'
-import { LiveHistory, type MeterFilter } from './live-history.ts'
 
 /** Between two requests for the counts, in milliseconds. */
 const POLL_MS = 1_000
@@ -121,4 +121,133 @@ export function metersOfRoutes(routes: readonly RouteInfo[]): MeterFilter {
 /** Host and path of a route. In Fastify's route syntax two colons stand for one. */
 export function addressOf({ host = '', url }: RouteInfo): string {
   return host + url.replaceAll('::', ':')
+}
+
+/** How many answers are kept: with one a second, a minute of them. */
+const KEPT_ANSWERS = 61
+
+/** How many answers rates and percentiles are computed over. */
+const WINDOW_ANSWERS = 10
+
+/** Outcomes of calls that are no failure of the server: the guest may refuse, the client may leave. */
+const NO_FAILURES = new Set(['ok', 'guest_error', 'client_gone'])
+
+/** Which meters to add up. */
+export interface MeterFilter {
+  /** Hosts and URLs of routes. */
+  readonly routes: readonly string[]
+  /** Of versions, in full; meters have only their beginnings. */
+  readonly digests: readonly string[]
+}
+
+/** Rates and percentiles over some seconds. */
+export interface RateWindow {
+  /** Calls per second. */
+  readonly rate: number
+  /** Failed calls per second. */
+  readonly failureRate: number
+  /** Time in the guest, in milliseconds; undefined if there was no call. */
+  readonly p50: number | undefined
+  readonly p95: number | undefined
+  readonly p99: number | undefined
+  /** Memory of the guests, at the end. */
+  readonly bytes: number
+  /** Memory of the whole process, at the end. */
+  readonly processBytes: number
+  /** Calls in queues, at the end. */
+  readonly waiting: number
+}
+
+/** The counts of the last minute. */
+export class LiveHistory {
+  #answers: readonly LiveCounts[] = []
+
+  /** Counts that are older than the last ones come from a server that was started again: the history begins anew. */
+  add(counts: LiveCounts): void {
+    const isRestart = counts.ms < (this.last?.ms ?? 0)
+    this.#answers = [...(isRestart ? [] : this.#answers), counts].slice(-KEPT_ANSWERS)
+  }
+
+  get last(): LiveCounts | undefined {
+    return this.#answers.at(-1)
+  }
+
+  /** The last ten seconds, of all meters or of some. */
+  now(filter?: MeterFilter): RateWindow {
+    return this.#window(filter, this.#answers.length - 1, WINDOW_ANSWERS)
+  }
+
+  /** The points of a chart: one a second, the oldest first. */
+  points(filter?: MeterFilter): RateWindow[] {
+    return this.#answers.slice(1).map((_, index) => this.#window(filter, index + 1, 2))
+  }
+
+  #window(filter: MeterFilter | undefined, end: number, length: number): RateWindow {
+    const to = this.#answers[end]
+    const from = this.#answers[Math.max(0, end - length)]
+    const seconds = to && from ? (to.ms - from.ms) / 1_000 : 0
+    const meters = metersOf(to, filter)
+    const earlier = new Map(metersOf(from, filter).map((meter) => [meterKey(meter), meter]))
+    const bounds = to?.boundsMs ?? []
+    const guest = bounds.map(() => 0).concat(0)
+    let calls = 0
+    let failures = 0
+    for (const meter of meters) {
+      const before = seconds > 0 ? earlier.get(meterKey(meter)) : meter // a new meter counts from 0
+      for (const [outcome, count] of Object.entries(meter.outcomes)) {
+        const more = count - (before?.outcomes[outcome] ?? 0)
+        calls += more
+        if (!NO_FAILURES.has(outcome)) failures += more
+      }
+      for (const [bucket, count] of meter.guest.entries())
+        guest[bucket] = (guest[bucket] ?? 0) + count - (before?.guest[bucket] ?? 0)
+    }
+    return {
+      rate: seconds > 0 ? calls / seconds : 0,
+      failureRate: seconds > 0 ? failures / seconds : 0,
+      p50: percentile(guest, bounds, 0.5),
+      p95: percentile(guest, bounds, 0.95),
+      p99: percentile(guest, bounds, 0.99),
+      bytes: meters.reduce((sum, { guestBytes, kernelBytes }) => sum + guestBytes + kernelBytes, 0),
+      processBytes: to?.memoryBytes ?? 0,
+      waiting: meters.reduce((sum, { waiting }) => sum + waiting, 0),
+    }
+  }
+}
+
+function metersOf(counts: LiveCounts | undefined, filter: MeterFilter | undefined): readonly MeterCounts[] {
+  const { meters = [] } = counts ?? {}
+  if (!filter) return meters
+  return meters.filter(
+    ({ route, digest }) =>
+      filter.routes.includes(route) && filter.digests.some((known) => known.startsWith(digest)),
+  )
+}
+
+function meterKey({ route, plugin, digest }: MeterCounts): string {
+  return JSON.stringify([route, plugin, digest])
+}
+
+/**
+ * The percentile of a histogram, as if the values of a bucket were spread evenly over it.
+ *
+ * @returns undefined if the histogram is empty; the last bound if the value is above it.
+ */
+export function percentile(
+  counts: readonly number[],
+  bounds: readonly number[],
+  part: number,
+): number | undefined {
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  if (total === 0) return undefined
+  let left = total * part
+  for (const [bucket, upper] of bounds.entries()) {
+    const count = counts[bucket] ?? 0
+    if (left <= count && count > 0) {
+      const lower = bounds[bucket - 1] ?? 0
+      return lower + ((upper - lower) * left) / count
+    }
+    left -= count
+  }
+  return bounds.at(-1)
 }

@@ -4,10 +4,9 @@ import { flags } from '../../options/flags.ts'
 import { didYouMean } from '../../platform/text.ts'
 import { BENCH_FLAGS } from '../bench/bench.ts'
 import { CALL_FLAGS } from '../call.ts'
-import type { Command } from '../command.ts'
+import { type Command, type OwnFlag, renderPage } from '../command.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
 import { LANGUAGES } from '../new/languages.ts'
-import { type OwnFlag, renderPage } from '../own-flags.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
 
 const SHELLS = new Map<string, (words: Words) => string>([

@@ -5,9 +5,8 @@ import { resolveRoute } from '../../options/resolved-route.ts'
 import { printable, shellWord } from '../../platform/text.ts'
 import { compilePlugin } from '../../plugin/plugin.ts'
 import { readSource } from '../../plugin/source/source.ts'
-import type { Command } from '../command.ts'
+import { type Command, renderPage, takeOwnFlags } from '../command.ts'
 import { chooseEngineOf, readGuestConfig } from '../guest-config.ts'
-import { renderPage, takeOwnFlags } from '../own-flags.ts'
 import { type Inspection, inspectPlugin, type ModuleKind, type NeededImport } from './inspection.ts'
 
 /** Flags of this command alone. */

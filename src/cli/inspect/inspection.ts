@@ -14,8 +14,7 @@ import { isHostNamespace } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { Source } from '../../plugin/source/source.ts'
 import type { EngineChoice } from '../../route/engine-choice.ts'
-import { importProviderOf, isOfOldPdk } from '../../runtime/imports.ts'
-import { MAIN } from '../../runtime/link-plan.ts'
+import { importProviderOf, isOfOldPdk, MAIN } from '../../runtime/link-plan.ts'
 
 /** A description of a plug-in, made without running it. `--json` prints it as it is. */
 export interface Inspection {

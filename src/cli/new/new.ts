@@ -3,8 +3,7 @@ import { dirname, join } from 'node:path'
 import { ProjectNotMadeError, UsageError } from '../../errors/errors.ts'
 import { packageFile } from '../../platform/packages.ts'
 import { didYouMean, renderTable } from '../../platform/text.ts'
-import type { Command } from '../command.ts'
-import { renderPage } from '../own-flags.ts'
+import { type Command, renderPage } from '../command.ts'
 import { LANGUAGES, type Language, languageOf } from './languages.ts'
 
 const HELP = renderPage({

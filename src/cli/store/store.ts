@@ -22,8 +22,7 @@ import { nameOfStore, openStore } from '../../guest/store/open-store.ts'
 import type { Store } from '../../guest/store/store.ts'
 import { errorCode, fileProblem } from '../../platform/system-errors.ts'
 import { didYouMean, printable, renderTable } from '../../platform/text.ts'
-import type { Command, Host } from '../command.ts'
-import { type OwnValues, renderPage, takeOwnFlags } from '../own-flags.ts'
+import { type Command, type Host, type OwnValues, renderPage, takeOwnFlags } from '../command.ts'
 import { parseExport, renderEntry, renderFirstLine, renderLastLine } from './export-format.ts'
 
 /** Flags of this command alone. */

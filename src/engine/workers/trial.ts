@@ -1,9 +1,7 @@
 import { InstanceStartError } from '../../errors/errors.ts'
-import { unlessAborted } from '../../platform/async-work.ts'
-import { startClock } from '../../platform/start-clock.ts'
+import { startClock, unlessAborted } from '../../platform/async-work.ts'
 import { mayStart } from '../../platform/stuck-threads.ts'
-import { startedLate, toStartFailure } from './roster.ts'
-import { processStarts } from './start-queue.ts'
+import { processStarts, startedLate, toStartFailure } from './roster.ts'
 import { type ThreadOptions, WorkerThread } from './thread.ts'
 
 /**

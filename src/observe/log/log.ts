@@ -1,8 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { DestinationStream } from 'pino'
 import pino from 'pino'
-import { openLines } from './lines.ts'
-import { renderLine } from './readable-line.ts'
+import { openLines, renderLine } from './lines.ts'
 import type { Secrets } from './secrets.ts'
 
 /** Takes lines of JSON, each with its end. */

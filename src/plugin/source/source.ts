@@ -1,14 +1,19 @@
-import { dirname, resolve } from 'node:path'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { basename, dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { DigestMismatchError, ManifestInvalidError, SourceInvalidError } from '../../errors/errors.ts'
+import {
+  DigestMismatchError,
+  ManifestInvalidError,
+  PluginUnreadableError,
+  SourceInvalidError,
+} from '../../errors/errors.ts'
+import { didYouMean } from '../../platform/text.ts'
 import { isHostNamespace } from '../host-imports.ts'
 import { sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
-import { readSourceFile } from './file.ts'
-import { type Link, sourceName } from './link.ts'
 import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
 import type { ManifestModule } from './manifest-module.ts'
-import { isUrl, parseSourceUrl, showUrl, splitPin } from './url.ts'
+import { isUrl, type Link, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
 
 /**
  * What names a plug-in: a path or URL of a module or of a manifest, the bytes of a module, or a manifest. A path or URL
@@ -240,4 +245,41 @@ function pathOf(url: string): string {
   } catch (error) {
     throw new SourceInvalidError(url, (error as Error).message, { cause: error })
   }
+}
+
+/**
+ * Reads a file of a plug-in.
+ *
+ * @throws {@link PluginUnreadableError} if it cannot be read; if there is none, with a similar name that there is.
+ */
+async function readSourceFile(path: string): Promise<Uint8Array> {
+  try {
+    const found = await stat(path)
+    // To read a pipe or a device may never end.
+    if (found.isFile() || found.isDirectory()) return await readFile(path)
+  } catch (error) {
+    throw new PluginUnreadableError(path, await whyUnreadable(error, path), { cause: error })
+  }
+  throw new PluginUnreadableError(path, 'it is not a regular file')
+}
+
+async function whyUnreadable(error: unknown, path: string): Promise<string> {
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return `there is no such file${didYouMean(basename(path), await neighbours(path))}`
+    case 'EISDIR':
+      return 'it is a directory; name a .wasm file or a manifest in it'
+    case 'EACCES':
+    case 'EPERM':
+      return 'no permission to read it'
+    default:
+      return (error as Error).message
+  }
+}
+
+/** The plug-ins in the folder where one was looked for. */
+async function neighbours(path: string): Promise<string[]> {
+  const names = await readdir(dirname(path)).catch(() => [])
+  return names.filter((name) => /\.(?:wasm|json)$/.test(name))
 }

@@ -1,8 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type CryptoKey, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose'
 import { JwtKeyInvalidError, JwtKeysUnavailableError, TokenRefusedError } from '../../errors/errors.ts'
-import { RemoteKeys } from './jwks-url.ts'
-import { type JwtKeys, type JwtOptions, readAuthority, readJwtKeys } from './jwt-keys.ts'
+import { type JwtKeys, type JwtOptions, RemoteKeys, readAuthority, readJwtKeys } from './jwt-keys.ts'
 
 /** An issuer's keys, shared by the successive apps of a server: a reload requests none. */
 export interface JwtKeyCache {
