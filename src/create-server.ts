@@ -45,7 +45,7 @@ export async function createServer(
   let deployments: Deployments | undefined
   try {
     const made = await openDeployments(programConfiguration(checked), async () => {
-      admin = await openAdmin(checked, parts)
+      admin = await startAdminOf(checked, parts)
       return parts
     })
     deployments = made
@@ -103,7 +103,7 @@ async function openParts(
   return { log: log ?? openLog(logLevel, { recent: lines }), meters: new Meters(), lines }
 }
 
-async function openAdmin(
+async function startAdminOf(
   options: CheckedServerOptions,
   { log, meters, lines }: Parts,
 ): Promise<StartedAdmin | undefined> {

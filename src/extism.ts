@@ -68,12 +68,15 @@ export async function createPlugin(
     allowHttpResponseHeaders: opts.allowHttpResponseHeaders === true,
     nodeWorkerArgs: opts.nodeWorkerArgs ?? {},
   }
-  checkOptions(options, runInWorker)
+  checkPluginOptions(options, runInWorker)
   return runInWorker ? openThreadPlugin(modules, options) : openInlinePlugin(modules, options)
 }
 
 /** As in the SDK, down to the words: programs look for them. */
-function checkOptions({ allowedHosts, allowedPaths, timeoutMs }: GuestOptions, runInWorker: boolean): void {
+function checkPluginOptions(
+  { allowedHosts, allowedPaths, timeoutMs }: GuestOptions,
+  runInWorker: boolean,
+): void {
   if (allowedHosts.length > 0 && !runInWorker && !suspending)
     throw new TypeError(
       '"allowedHosts" requires "runInWorker: true". HTTP functions are only available to plugins running in a worker.',

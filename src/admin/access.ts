@@ -20,18 +20,18 @@ export function makeToken(): string {
  * needs none. Whatever no route answers needs it too: who has none learns nothing of what is there.
  */
 export function requireToken(token: string): onRequestHookHandler {
-  const known = digest(token)
+  const known = tokenDigest(token)
   return ({ headers: { authorization = '' }, routeOptions }, reply, done) => {
     if (routeOptions.config?.needsNoToken) return done()
     const [, given = ''] = /^Bearer +(\S+)$/i.exec(authorization) ?? []
-    if (timingSafeEqual(known, digest(given))) return done()
+    if (timingSafeEqual(known, tokenDigest(given))) return done()
     reply.header('www-authenticate', 'Bearer')
     done(new AdminTokenRefusedError())
   }
 }
 
 /** Of one length, whatever the token's: how long a comparison takes tells nothing. */
-function digest(token: string): Buffer {
+function tokenDigest(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }
 
@@ -61,7 +61,7 @@ function problemOf(
     'sec-fetch-mode': mode,
     'sec-fetch-dest': dest,
   } = headers
-  if (names && !isKnown(host, names)) return 'the name in its Host header is not among adminHosts'
+  if (names && !isKnownOrigin(host, names)) return 'the name in its Host header is not among adminHosts'
   if (origin !== undefined && origin !== `http://${host}`) return 'it comes from a page of another origin'
   if (site === undefined || site === 'same-origin' || site === 'none') return undefined
   // Somebody has followed a link: nothing but that person sees the answer, and no GET changes anything.
@@ -70,7 +70,7 @@ function problemOf(
 }
 
 /** Nobody can make an IP address lead elsewhere. */
-function isKnown(host: string, names: ReadonlySet<string>): boolean {
+function isKnownOrigin(host: string, names: ReadonlySet<string>): boolean {
   const name = host.replace(/:\d+$/, '').toLowerCase()
   return isIP(name.replace(/^\[|\]$/g, '')) !== 0 || names.has(name)
 }

@@ -29,7 +29,7 @@ import { addMetrics } from './metrics.ts'
 const FEATURES: readonly AdminFeature[] = [addHealth, addMetrics, addApi, addConsole]
 
 /** How long a request of an operator may take to end, once the listener is closed. */
-const CLOSE_MS = 500
+const ADMIN_CLOSE_MS = 500
 
 /** The admin listener. */
 export interface Admin {
@@ -86,7 +86,7 @@ export async function openAdmin(
     server.close()
     const cut = setTimeout(() => {
       for (const socket of connections.keys()) socket.destroy()
-    }, CLOSE_MS)
+    }, ADMIN_CLOSE_MS)
     await closed
     clearTimeout(cut)
     await app.close()
@@ -140,10 +140,10 @@ export function parseAdminAddress(text: string): AdminAddress {
   if (text.includes('/')) return { host: '', port: 0, socket: text, isLocal: true }
   const [, given = '127.0.0.1', port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
   const host = given.replace(/^\[|\]$/g, '')
-  return { host, port: Number(port), isLocal: isLoopback(host) }
+  return { host, port: Number(port), isLocal: isLoopbackName(host) }
 }
 
-function isLoopback(host: string): boolean {
+function isLoopbackName(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d+){3}$/.test(host)
 }
 
@@ -166,7 +166,7 @@ const addAnswerHeaders: onRequestHookHandler = (_request, reply, done) => {
 
 const FOLDER = new URL('console/', import.meta.url)
 
-const TYPES: Readonly<Record<string, string>> = {
+const CONSOLE_TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -183,7 +183,7 @@ const POLICY = `${answerHeaders['content-security-policy']}; script-src 'self'; 
 function addConsole(app: FastifyInstance): void {
   const config = { needsNoToken: true } as const
   for (const name of readdirSync(FOLDER)) {
-    const type = TYPES[extname(name)]
+    const type = CONSOLE_TYPES[extname(name)]
     if (type === undefined) continue
     const url = name === 'index.html' ? '/' : `/console/${name}`
     app.get(url, { config }, async (_request, reply) => {

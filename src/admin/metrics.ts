@@ -49,7 +49,7 @@ function renderMetric(metric: Metric, sources: MetricSources): string[] {
   const { name, help, type } = metric
   const lines =
     metric.type === 'histogram'
-      ? metric.read(sources).flatMap(([labels, values]) => renderHistogram(name, { ...labels }, values))
+      ? metric.read(sources).flatMap(([labels, values]) => renderMetricHistogram(name, { ...labels }, values))
       : metric.read(sources).map(([labels, value]) => renderSample(name, labels, value))
   return [`# HELP ${name} ${escapeText(help)}`, `# TYPE ${name} ${type}`, ...lines]
 }
@@ -57,7 +57,7 @@ function renderMetric(metric: Metric, sources: MetricSources): string[] {
 type Labels = Readonly<Record<string, string>>
 
 /** In seconds. A bucket has all that is below its bound. */
-function renderHistogram(name: string, labels: Labels, { bounds, counts, sum }: Histogram): string[] {
+function renderMetricHistogram(name: string, labels: Labels, { bounds, counts, sum }: Histogram): string[] {
   let total = 0
   const buckets = [...counts].map((count, place) => {
     total += count

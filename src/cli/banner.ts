@@ -7,7 +7,7 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
   const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'CONTRACT', 'ENGINE', 'RUNTIME']
   const rows = routes.map((route) => [
     route.methods.join(','),
-    (route.host ?? '') + pathOf(route),
+    (route.host ?? '') + shownPath(route),
     route.plugin,
     route.function,
     route.contract,
@@ -40,7 +40,7 @@ function renderThreads(engine: string, workers: number): string {
 }
 
 function renderExample(url: string, route: ServedRoute | undefined): string {
-  const path = route ? pathOf(route).replace(/\*$/, '') : '/'
+  const path = route ? shownPath(route).replace(/\*$/, '') : '/'
   const target = targetOf(url, path)
   const methods = route?.methods ?? ['POST']
   if (methods.includes('POST') || methods.includes('*')) return `curl ${target} -d '😄 Bob Morane'`
@@ -57,7 +57,7 @@ function targetOf(url: string, path: string): string {
 const UNIX = 'unix:'
 
 /** In Fastify's route syntax two colons are one. */
-function pathOf({ url }: ServedRoute): string {
+function shownPath({ url }: ServedRoute): string {
   return url.replaceAll('::', ':')
 }
 

@@ -126,14 +126,14 @@ export async function chooseCommand(
   argv: readonly string[],
 ): Promise<{ command: Command; argv: readonly string[] }> {
   const [first = '', second = '', ...rest] = argv
-  const named = entryOf(first)
-  const explained = first === 'help' && rest.length === 0 ? entryOf(second) : undefined
+  const named = commandEntry(first)
+  const explained = first === 'help' && rest.length === 0 ? commandEntry(second) : undefined
   if (explained) return { command: await explained.load(), argv: ['--help'] }
   if (named) return { command: await named.load(), argv: argv.slice(1) }
   const { serve } = await import('./serve.ts')
   return { command: serve, argv }
 }
 
-function entryOf(name: string): CommandEntry | undefined {
+function commandEntry(name: string): CommandEntry | undefined {
   return Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
 }

@@ -108,11 +108,11 @@ export function takeOwnFlags<Own extends Readonly<Record<string, OwnFlag>>>(
 ): { values: OwnValues<Own>; rest: string[] } {
   const values = new Map<string, unknown>()
   const taken = new Set<number>()
-  for (const token of parse(argv, own)) {
+  for (const token of parseOwnFlags(argv, own)) {
     if (token.kind !== 'option') continue
     const flag = Object.hasOwn(own, token.name) ? own[token.name] : undefined
     if (!flag) {
-      refuseUnknown(token.name, token.rawName, own)
+      refuseUnknownFlags(token.name, token.rawName, own)
       continue
     }
     const isJoined = token.inlineValue === true
@@ -129,7 +129,7 @@ export function takeOwnFlags<Own extends Readonly<Record<string, OwnFlag>>>(
   }
 }
 
-function parse(argv: readonly string[], own: Readonly<Record<string, OwnFlag>>) {
+function parseOwnFlags(argv: readonly string[], own: Readonly<Record<string, OwnFlag>>) {
   const taken = Object.values(own).map(({ short }) => short)
   const shared = Object.entries(PARSED_FLAGS).map(([name, { short, ...flag }]) => {
     return [name, short === undefined || taken.includes(short) ? flag : { ...flag, short }] as const
@@ -147,7 +147,7 @@ function parse(argv: readonly string[], own: Readonly<Record<string, OwnFlag>>) 
   return tokens
 }
 
-function refuseUnknown(name: string, rawName: string, own: Readonly<Record<string, OwnFlag>>): void {
+function refuseUnknownFlags(name: string, rawName: string, own: Readonly<Record<string, OwnFlag>>): void {
   const known = Object.keys(PARSED_FLAGS)
   if (known.includes(name) || known.includes(name.replace(/^no-/, ''))) return
   const names = [...Object.keys(own), ...known].map((each) => `--${each}`)

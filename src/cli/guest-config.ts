@@ -22,12 +22,13 @@ const HTTP_OPTIONS: ReadonlySet<string> = new Set([
 ])
 
 /** Options of a server that a guest may need all the same. */
-const SERVER_OPTIONS: ReadonlySet<string> = new Set(['logLevel', 'store', 'storeMax', 'storeTimeoutMs'])
+const GUEST_SERVER_OPTIONS: ReadonlySet<string> = new Set(['logLevel', 'store', 'storeMax', 'storeTimeoutMs'])
 
 /** Flags of a command that runs a guest without a server: those of `serve` without HTTP. */
 export const guestFlags = flags.filter(
   ({ scope, option }) =>
-    SERVER_OPTIONS.has(option) || (scope !== 'server' && !(scope === 'route' && HTTP_OPTIONS.has(option))),
+    GUEST_SERVER_OPTIONS.has(option) ||
+    (scope !== 'server' && !(scope === 'route' && HTTP_OPTIONS.has(option))),
 )
 
 /** The options of one plug-in, from the command line and the environment. */

@@ -42,7 +42,7 @@ const MAIN_FLAGS = [
 /** Renders the list of all flags of `serve`. */
 export function renderFlags(): string {
   const groups = GROUPS.map(({ title, scope, more }) => {
-    const rows = flags.filter((flag) => flag.scope === scope).map(renderFlag)
+    const rows = flags.filter((flag) => flag.scope === scope).map(renderHelpFlag)
     return [`${title}:`, ...renderRows([...rows, ...more])].join('\n')
   })
   return `${groups.join('\n\n')}\n\nEvery flag can be set by a variable: --body-limit by WASM_SERVE_BODY_LIMIT, --config by a JSON object.\n`
@@ -73,7 +73,7 @@ const GROUPS: readonly { title: string; scope: Flag['scope']; more: readonly Row
   },
 ]
 
-function renderFlag(flag: Flag): Row {
+function renderHelpFlag(flag: Flag): Row {
   return [`--${flag.name}${placeholder(flag)}`, flag.description + renderDefault(flag)]
 }
 

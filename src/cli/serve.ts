@@ -26,13 +26,13 @@ export const serve: Command = {
       const { renderConfig } = await import('../options/config.ts')
       return host.out.write(renderConfig(await planCommand(config, host)))
     }
-    await start(config, host)
+    await startServing(config, host)
   },
 }
 
-async function start(config: Config, host: Host): Promise<void> {
+async function startServing(config: Config, host: Host): Promise<void> {
   const wasReloadAsked = host.signals.holdReload()
-  const { deployments, server, log } = await open(config, host)
+  const { deployments, server, log } = await openServing(config, host)
   const { options, served, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // it was reported
@@ -44,13 +44,13 @@ async function start(config: Config, host: Host): Promise<void> {
   host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
 }
 
-interface Opened {
+interface OpenedServing {
   readonly deployments: Deployments
   readonly server: RunningServer
   readonly log: FastifyBaseLogger
 }
 
-async function open(config: Config, host: Host): Promise<Opened> {
+async function openServing(config: Config, host: Host): Promise<OpenedServing> {
   let admin: StartedAdmin | undefined
   let sdk: TracingSdk | undefined
   let log = openLog('silent')
@@ -68,7 +68,7 @@ async function open(config: Config, host: Host): Promise<Opened> {
       const { Meters } = await import('../observe/metrics.ts')
       const meters = new Meters()
       // Before the routes, so that it can tell that they are being loaded.
-      admin = await openAdmin(options.admin, options, { log, meters, lines }, host)
+      admin = await startAdminOf(options.admin, options, { log, meters, lines }, host)
       return { log, meters }
     })
     const server = await serveDeployments(deployments, log)
@@ -80,7 +80,7 @@ async function open(config: Config, host: Host): Promise<Opened> {
         return deployments.current.served
       },
     })
-    return { deployments, log, server: { ...server, drain: () => end(server, admin, sdk) } }
+    return { deployments, log, server: { ...server, drain: () => endServing(server, admin, sdk) } }
   } catch (error) {
     await admin?.close() // the process would not end
     throw error
@@ -88,7 +88,7 @@ async function open(config: Config, host: Host): Promise<Opened> {
 }
 
 /** Operators see how the server ends; its spans are on their way when it has. */
-async function end(
+async function endServing(
   server: RunningServer,
   admin: StartedAdmin | undefined,
   sdk: TracingSdk | undefined,
@@ -99,7 +99,7 @@ async function end(
   await sdk?.close()
 }
 
-async function openAdmin(
+async function startAdminOf(
   address: string,
   options: CheckedServerOptions,
   sources: AdminSources,

@@ -95,7 +95,7 @@ export function openContract(contract: ContractName | Contract, options: Contrac
   }
 }
 
-const EMPTY = new Uint8Array()
+const NO_BYTES = new Uint8Array()
 
 /**
  * The body is the input, the output is the body.
@@ -106,7 +106,7 @@ export function openRaw({ contentType }: ContractOptions): Contract {
   return {
     name: 'raw',
 
-    input: (request) => (request.body as Uint8Array | undefined) ?? EMPTY,
+    input: (request) => (request.body as Uint8Array | undefined) ?? NO_BYTES,
 
     answer(output, reply) {
       reply.header('content-type', contentType ?? guessType(output))

@@ -20,7 +20,7 @@ export function readEnvelope(output: Uint8Array): HttpAnswer {
   }
 }
 
-const LIMITS = {
+const ENVELOPE_LIMITS = {
   what: 'the output',
   depth: GUEST_LIMITS.jsonDepth,
   items: GUEST_LIMITS.jsonFields,
@@ -30,16 +30,16 @@ const LIMITS = {
 
 /** Of fields that are there twice, the last counts. */
 function readFields<Value>(output: JsonOutput<Value>): HttpAnswer {
-  const fields: Fields<Value> = {}
-  for (const [name, value] of output.members(LIMITS)) {
+  const fields: EnvelopeFields<Value> = {}
+  for (const [name, value] of output.members(ENVELOPE_LIMITS)) {
     if (!isField(name)) throw new AnswerProblem(`the output has a field other than ${FIELDS.join(', ')}`)
     fields[name] = { value }
   }
   const { status, headers, body, bodyBase64 } = fields
   return {
     status: status ? readStatus(output, status.value, 'status') : 200,
-    headers: headers ? readHeaders(output, headers.value) : new Map(),
-    body: readBody(output, body, bodyBase64),
+    headers: headers ? readAnswerHeaders(output, headers.value) : new Map(),
+    body: readAnswerBody(output, body, bodyBase64),
   }
 }
 
@@ -47,13 +47,13 @@ const FIELDS = ['status', 'headers', 'body', 'bodyBase64'] as const
 
 type Field = (typeof FIELDS)[number]
 
-type Fields<Value> = { [name in Field]?: { readonly value: Value } }
+type EnvelopeFields<Value> = { [name in Field]?: { readonly value: Value } }
 
 function isField(name: string): name is Field {
   return (FIELDS as readonly string[]).includes(name)
 }
 
-function readHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<string, string[]> {
+function readAnswerHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<string, string[]> {
   const headers = new Map<string, string[]>()
   for (const [name, texts] of readGivenHeaders(output, given, 'headers')) {
     const lowerName = name.toLowerCase()
@@ -73,10 +73,10 @@ function readHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<string
   return headers
 }
 
-function readBody<Value>(
+function readAnswerBody<Value>(
   output: JsonOutput<Value>,
-  body: Fields<Value>['body'],
-  base64: Fields<Value>['bodyBase64'],
+  body: EnvelopeFields<Value>['body'],
+  base64: EnvelopeFields<Value>['bodyBase64'],
 ): HttpAnswer['body'] {
   if (base64) {
     if (body) throw new AnswerProblem('body and bodyBase64 cannot both be there')

@@ -31,12 +31,12 @@ export function openHttp({ contentType }: ContractOptions): Contract {
   prepareMachine()
   return {
     name: 'http',
-    input: (request) => Buffer.from(JSON.stringify(renderRequest(request))),
+    input: (request) => Buffer.from(JSON.stringify(renderHttpRequest(request))),
     answer: (output, reply) => sendAnswer(readEnvelope(output), contentType, reply),
   }
 }
 
-function renderRequest(request: FastifyRequest): RequestEnvelope {
+function renderHttpRequest(request: FastifyRequest): RequestEnvelope {
   const { raw, method, params, ip, id } = request
   const url = raw.url ?? '/'
   const [, path = '/', query = ''] = URL_PARTS.exec(url) ?? []
@@ -46,7 +46,7 @@ function renderRequest(request: FastifyRequest): RequestEnvelope {
     path,
     params,
     query: parse(query, '&', '=', { maxKeys: 0 }),
-    headers: readHeaders(raw.rawHeaders),
+    headers: groupHeaders(raw.rawHeaders),
     remoteAddress: ip ?? '',
     requestId: id,
     ...renderBody(request.body as Uint8Array | undefined),
@@ -57,7 +57,7 @@ function renderRequest(request: FastifyRequest): RequestEnvelope {
 const URL_PARTS = /^(?:[a-z][a-z\d+.-]*:\/\/[^/?#]*)?([^?#]*)(?:\?([^#]*))?/i
 
 /** From names and values in turn. */
-function readHeaders(raw: readonly string[]): Record<string, string | string[]> {
+function groupHeaders(raw: readonly string[]): Record<string, string | string[]> {
   const headers: Record<string, string | string[]> = Object.create(null) // a name may be __proto__
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = String(raw[i]).toLowerCase()

@@ -54,7 +54,7 @@ export function writeGrammar(memory: DataView): void {
     }
   }
   const onValue = (from: string, text: string, flags: number, textFlags = flags) => {
-    on(from, SPACES, from)
+    on(from, SPACE_BYTES, from)
     on(from, '"', text, textFlags)
     on(from, '[', 'array', flags | OPENS_ARRAY)
     on(from, '{', 'object', flags | OPENS_OBJECT)
@@ -67,7 +67,7 @@ export function writeGrammar(memory: DataView): void {
   onValue('value', 'text', 0)
   onValue('array', 'text', FIRST_ITEM)
   on('array', ']', 'after', CLOSES)
-  on('object', SPACES, 'object')
+  on('object', SPACE_BYTES, 'object')
   on('object', '"', 'first name', FIRST_ITEM)
   on('object', '}', 'after', CLOSES)
   onValue('after comma', 'text after comma', NOT_IN_OBJECT, 0)
@@ -83,15 +83,15 @@ export function writeGrammar(memory: DataView): void {
   on('text', '"', 'after')
   on('text after comma', '"', 'after text after comma')
   on('first name', '"', 'colon')
-  on('colon', SPACES, 'colon')
+  on('colon', SPACE_BYTES, 'colon')
   on('colon', ':', 'value')
-  on('after text after comma', SPACES, 'after text after comma')
+  on('after text after comma', SPACE_BYTES, 'after text after comma')
   on('after text after comma', ':', 'value', NOT_IN_ARRAY)
   on('after text after comma', ',', 'after comma', NOT_IN_OBJECT)
   on('after text after comma', ']', 'after', NOT_IN_OBJECT | CLOSES)
 
   for (const from of ['after', 'zero', 'digits', 'fraction', 'exponent']) {
-    on(from, SPACES, 'after')
+    on(from, SPACE_BYTES, 'after')
     on(from, ',', 'after comma')
     on(from, ']', 'after', NOT_IN_OBJECT | CLOSES)
     on(from, '}', 'after', NOT_IN_ARRAY | CLOSES)
@@ -110,7 +110,7 @@ export function writeGrammar(memory: DataView): void {
   }
 }
 
-const SPACES = ' \t\n\r'
+const SPACE_BYTES = ' \t\n\r'
 const DIGITS = '0123456789'
 const HEX_DIGITS = `${DIGITS}abcdefABCDEF`
 

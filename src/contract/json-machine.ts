@@ -21,7 +21,7 @@ export interface NestedResult {
  * @param maxDepth - Most of those within each other that are not empty, below 8,000.
  */
 export function readNested(bytes: Buffer, start: number, stop: number, maxDepth: number): NestedResult {
-  const { memory, state, depth, broken, parts, nested } = open()
+  const { memory, state, depth, broken, parts, nested } = openedMachine()
   state.value = VALUE
   depth.value = 0
   broken.value = 0
@@ -56,7 +56,7 @@ export interface TextResult {
  * @param stop - Where reading ends.
  */
 export function readText(bytes: Buffer, start: number, stop: number): TextResult {
-  const { memory, state, output, text } = open()
+  const { memory, state, output, text } = openedMachine()
   state.value = TEXT
   const said: Buffer[] = []
   let at = start
@@ -82,7 +82,7 @@ export function readText(bytes: Buffer, start: number, stop: number): TextResult
  * @returns behind its last byte, or `stop` if that is not before; undefined if it is not JSON.
  */
 export function readWord(bytes: Buffer, start: number, stop: number): number | undefined {
-  const { memory, state, word } = open()
+  const { memory, state, word } = openedMachine()
   state.value = VALUE
   for (let at = start; at < stop; ) {
     const size = Math.min(PIECE, stop - at)
@@ -103,7 +103,7 @@ export function hasControl(bytes: Buffer, start: number, end: number): boolean {
     for (let at = start; at < end; at++) if ((bytes[at] ?? 0) < SPACE) return true
     return false
   }
-  const { memory, control } = open()
+  const { memory, control } = openedMachine()
   for (let at = start; at < end; at += PIECE) {
     const size = Math.min(PIECE, end - at)
     memory.fill(SPACE, INPUT + size, INPUT + size + BEHIND)
@@ -137,7 +137,7 @@ export function prepareMachine(): void {
   machine ??= openMachine()
 }
 
-function open(): Machine {
+function openedMachine(): Machine {
   machine ??= openMachine()
   return machine
 }

@@ -135,7 +135,7 @@ class ScannedOutput implements JsonOutput<JsonSpan> {
   }
 
   kindOf({ start }: JsonSpan): JsonKind {
-    return KINDS.get(this.#bytes[start] ?? 0) ?? 'other'
+    return KIND_OF_BYTE.get(this.#bytes[start] ?? 0) ?? 'other'
   }
 
   sizeOf({ start, end }: JsonSpan): number {
@@ -184,7 +184,7 @@ const OPENING_BRACKET = 0x5b
 const NULL = 0x6e
 const OPENING_BRACE = 0x7b
 
-const KINDS: ReadonlyMap<number, JsonKind> = new Map([
+const KIND_OF_BYTE: ReadonlyMap<number, JsonKind> = new Map([
   [NULL, 'null'],
   [OPENING_BRACKET, 'array'],
   [OPENING_BRACE, 'object'],

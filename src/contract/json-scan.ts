@@ -39,7 +39,7 @@ export interface Scanned {
  * @throws {@link AnswerProblem} if it does not, is not JSON, or goes beyond a limit.
  */
 export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: JsonSpan): Scanned {
-  return new Scanner(bytes, limits, span).scan(opening)
+  return new AnswerScanner(bytes, limits, span).scan(opening)
 }
 
 /** Headers that are larger than they may be, in an answer that is not read to its end. */
@@ -47,7 +47,7 @@ export function headersTooLarge(most = 0): AnswerProblem {
   return new AnswerProblem(`headers are larger than ${most} bytes, as JSON`)
 }
 
-class Scanner {
+class AnswerScanner {
   readonly #bytes: Buffer
   readonly #limits: JsonLimits
   readonly #end: number

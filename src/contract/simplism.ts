@@ -17,7 +17,7 @@ export function openSimplism({ contentType }: ContractOptions): Contract {
   prepareMachine()
   return {
     name: 'simplism',
-    input: (request) => Buffer.from(JSON.stringify(renderRequest(request))),
+    input: (request) => Buffer.from(JSON.stringify(renderSimplismRequest(request))),
     answer: (output, reply) => sendAnswer(readAnswer(output), contentType, reply),
   }
 }
@@ -26,7 +26,7 @@ export function openSimplism({ contentType }: ContractOptions): Contract {
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** All four are always there: guests written in Rust refuse a request without one. */
-function renderRequest({ raw, method, body }: FastifyRequest): object {
+function renderSimplismRequest({ raw, method, body }: FastifyRequest): object {
   return {
     body: body === undefined ? '' : utf8.decode(body as Uint8Array),
     header: readGoHeaders(raw.rawHeaders),
@@ -38,13 +38,13 @@ function renderRequest({ raw, method, body }: FastifyRequest): object {
 /** @throws {@link SimplismBrokenError} */
 function readAnswer(output: Uint8Array): HttpAnswer {
   try {
-    return readJson(output, readFields)
+    return readJson(output, readSimplismAnswer)
   } catch (error) {
     throw error instanceof AnswerProblem ? new SimplismBrokenError(error.message) : error
   }
 }
 
-const LIMITS = {
+const SIMPLISM_LIMITS = {
   what: 'the output',
   depth: GUEST_LIMITS.jsonDepth,
   items: GUEST_LIMITS.jsonFields,
@@ -52,28 +52,28 @@ const LIMITS = {
   headers: { name: 'header', bytes: GUEST_LIMITS.headerJsonBytes },
 }
 
-function readFields<Value>(output: JsonOutput<Value>): HttpAnswer {
+function readSimplismAnswer<Value>(output: JsonOutput<Value>): HttpAnswer {
   const fields = presentFields(output)
   const [body, header, code] = [fields.get('body'), fields.get('header'), fields.get('code')]
-  const text = body ? output.text(body.value) : EMPTY
+  const text = body ? output.text(body.value) : NO_BYTES
   if (!text) throw new AnswerProblem('body must be a string')
   return {
     status: code ? readStatus(output, code.value, 'code') : 200,
-    headers: header ? readHeaders(output, header.value) : new Map(),
+    headers: header ? readHeaderField(output, header.value) : new Map(),
     body: { bytes: text, type: sniffType(text) },
   }
 }
 
-const EMPTY = new Uint8Array()
+const NO_BYTES = new Uint8Array()
 
 /** Go takes names in any case, and null for what is not there. */
 function presentFields<Value>(output: JsonOutput<Value>): ReadonlyMap<string, { readonly value: Value }> {
-  const fields = new Map(output.members(LIMITS))
+  const fields = new Map(output.members(SIMPLISM_LIMITS))
   const present = [...fields].filter(([, value]) => output.kindOf(value) !== 'null')
   return new Map(present.map(([name, value]) => [name.toLowerCase(), { value }]))
 }
 
-function readHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<string, string[]> {
+function readHeaderField<Value>(output: JsonOutput<Value>, given: Value): Map<string, string[]> {
   const headers = new Map<string, string[]>()
   for (const [name, texts] of readGivenHeaders(output, given, 'header', true)) {
     const values = texts.flatMap((text) => goHeader(name, text) ?? [])
@@ -95,7 +95,7 @@ function readGoHeaders(raw: readonly string[]): Record<string, string[]> {
     const name = canonical(String(raw[i]))
     if (name === 'Host' || name === 'Transfer-Encoding' || name === 'Trailer') continue
     headers[name] ??= []
-    headers[name].push(decode(String(raw[i + 1])))
+    headers[name].push(decodeHeader(String(raw[i + 1])))
   }
   return headers
 }
@@ -105,7 +105,7 @@ function canonical(name: string): string {
 }
 
 /** Node takes a byte for a character, Go for a part of UTF-8. */
-function decode(value: string): string {
+function decodeHeader(value: string): string {
   return Buffer.from(value, 'latin1').toString()
 }
 
@@ -118,7 +118,7 @@ function goHeader(name: string, value: string): string | undefined {
   const bytes = Buffer.from(value)
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at] ?? 0
-    if ((byte < SPACE && byte !== TAB) || byte === DELETE) bytes[at] = SPACE
+    if ((byte < SPACE && byte !== TAB) || byte === DELETE_BYTE) bytes[at] = SPACE
   }
   const text = bytes.toString('latin1').trim()
   return headerProblem(name, text) === undefined ? text : undefined
@@ -126,7 +126,7 @@ function goHeader(name: string, value: string): string | undefined {
 
 const TAB = 0x09
 const SPACE = 0x20
-const DELETE = 0x7f
+const DELETE_BYTE = 0x7f
 
 /** Bytes that Go looks at. */
 const SNIFFED = 512

@@ -20,7 +20,7 @@ import type { SourceOptions } from '../plugin/source/source.ts'
 import { type Configuration, type DesiredRoute, mapFromData } from './desired-state.ts'
 import type { Version } from './edits.ts'
 import { distinguish, findRoutes } from './find-routes.ts'
-import { openLoader, type Reading, sourceOptions } from './loader.ts'
+import { openLoader, type ReadingOptions, sourceOptions } from './loader.ts'
 import { nameOf } from './mounts.ts'
 
 /** Where a configuration comes from. It is read at the start, and again by each reload. */
@@ -34,7 +34,7 @@ export interface ConfigurationSource {
    * @returns undefined if nothing is left.
    * @throws what leaves nothing to look at, if that is the first that is wrong.
    */
-  read(reading: Reading, failed: (error: unknown) => void): Promise<Configuration | undefined>
+  read(reading: ReadingOptions, failed: (error: unknown) => void): Promise<Configuration | undefined>
   /** How what comes from the network is read. */
   sourceOptions(load: CheckedLoadOptions): SourceOptions
 }
@@ -135,7 +135,7 @@ async function readFile(
   { configFile, words }: Config,
   { environment, secrets }: CommandSurroundings,
   failed: (error: unknown) => void,
-  { onFile, isServing }: Reading,
+  { onFile, isServing }: ReadingOptions,
 ): Promise<{ path?: string; given?: ConfigMap }> {
   if (configFile === undefined && words.length > 0) return {}
   // Loaded only here: most who serve a plug-in have no such file.
@@ -165,7 +165,13 @@ export function programConfiguration(options: CheckedServerOptions): Configurati
       const found = await pacedMap(routes, async (route): Promise<DesiredRoute> => {
         const version = versionOfLoaded(route, reading) ?? (await load(route)).version
         const name = nameOf(version.name)
-        return { given: dataOf(route, version), name, from: placeOf(route), version, checked: route }
+        return {
+          given: configurationData(route, version),
+          name,
+          from: routeLabel(route),
+          version,
+          checked: route,
+        }
       })
       return {
         file: undefined,
@@ -192,11 +198,11 @@ function refuseLoaded(routes: readonly CheckedRouteOptions[]): void {
 }
 
 /** A plug-in that the program has loaded is a version without modules: only this process has it. */
-function versionOfLoaded(route: CheckedRouteOptions, { plugins }: Reading): Version | undefined {
+function versionOfLoaded(route: CheckedRouteOptions, { plugins }: ReadingOptions): Version | undefined {
   const { plugin } = route
   if (typeof plugin !== 'object' || !isPlugin(plugin)) return undefined
-  const digest = ids.get(plugin) ?? randomUUID()
-  ids.set(plugin, digest)
+  const digest = routeIds.get(plugin) ?? randomUUID()
+  routeIds.set(plugin, digest)
   const { name, settings } = plugin
   const version: Version = {
     digest,
@@ -210,10 +216,13 @@ function versionOfLoaded(route: CheckedRouteOptions, { plugins }: Reading): Vers
   return version
 }
 
-const ids = new WeakMap<Plugin, string>()
+const routeIds = new WeakMap<Plugin, string>()
 
 /** What of a route's options is data. */
-function dataOf({ plugin, contract, ...route }: CheckedRouteOptions, { digest }: Version): ConfigMap {
+function configurationData(
+  { plugin, contract, ...route }: CheckedRouteOptions,
+  { digest }: Version,
+): ConfigMap {
   const data = {
     ...withoutCode(route),
     plugin: typeof plugin === 'string' ? plugin : plugin instanceof URL ? plugin.href : digest,
@@ -230,6 +239,6 @@ function withoutCode(options: object): object {
   )
 }
 
-function placeOf({ method = 'POST', host = '', url }: CheckedRouteOptions): string {
+function routeLabel({ method = 'POST', host = '', url }: CheckedRouteOptions): string {
   return `${[method].flat().join(',')} ${host}${url}`
 }

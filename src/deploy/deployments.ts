@@ -24,7 +24,7 @@ import {
   sourceOf,
 } from './desired-state.ts'
 import { type FileLog, readSettled } from './file-log.ts'
-import { PluginTable, type Reading } from './loader.ts'
+import { PluginTable, type ReadingOptions } from './loader.ts'
 import { together } from './plan.ts'
 import { keepWhatStays, pagesOf, type Resolved, resolve } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
@@ -141,7 +141,7 @@ export interface Surroundings {
 }
 
 /** How long the end waits for a change that is being made, and that may wait for a download. */
-const CLOSE_MS = 500
+const OLD_APP_CLOSE_MS = 500
 
 /** What lives as long as the deployments. */
 export interface DeploymentParts {
@@ -260,7 +260,7 @@ class LiveDeployments implements Deployments {
       await nextTurn()
       return { deployment, record: deployment.record ?? this.#record(reason, begun) }
     } catch (thrown) {
-      const error = known(thrown)
+      const error = toCodedError(thrown)
       const { code, message } = error
       return { record: { ...this.#record(reason, begun), ok: false, error: { code, message } }, error }
     }
@@ -296,7 +296,7 @@ class LiveDeployments implements Deployments {
 
   async close(): Promise<void> {
     this.refuse()
-    await Promise.race([this.#last, sleep(CLOSE_MS, undefined, { ref: false })])
+    await Promise.race([this.#last, sleep(OLD_APP_CLOSE_MS, undefined, { ref: false })])
     await this.#pool.close()
   }
 
@@ -401,7 +401,7 @@ class LiveDeployments implements Deployments {
     return { ...resolved, desired: { ...made, edits: resolved.edits, warnings: [] }, plugins, notes }
   }
 
-  async #reread(reading: Reading): Promise<DesiredState> {
+  async #reread(reading: ReadingOptions): Promise<DesiredState> {
     const failures: unknown[] = []
     const configuration = await this.#source.read(reading, (error) => failures.push(error))
     if (!configuration || failures.length > 0) throw together(failures)
@@ -471,11 +471,11 @@ function originOf(text: string): string | undefined {
 }
 
 /** Errors that have a code are meant; others are bugs of ours. */
-function known(thrown: unknown): Error & { readonly code: string } {
-  if (isKnown(thrown)) return thrown
+function toCodedError(thrown: unknown): Error & { readonly code: string } {
+  if (hasCode(thrown)) return thrown
   return new InternalError({ cause: thrown })
 }
 
-function isKnown(thrown: unknown): thrown is Error & { readonly code: string } {
+function hasCode(thrown: unknown): thrown is Error & { readonly code: string } {
   return thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('WASM_SERVE_')
 }

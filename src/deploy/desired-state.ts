@@ -12,13 +12,13 @@ import type { Merged } from '../options/merge.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
 import {
   type Edits,
+  editPlugin,
   type PluginVersions,
   routeId,
   trafficOf,
   type Version,
   versionOf,
   withoutPlugin,
-  withPlugin,
   withRoute,
   withVersion,
 } from './edits.ts'
@@ -95,7 +95,7 @@ export function desiredState(configuration: Configuration, edits: Edits, revisio
   for (const [name, plugin] of result.plugins) {
     if (plugin.added || found.has(name)) continue
     if (plugin.traffic.length > 0) warnings.push(`plug-in ${name} is not in the configuration any more`)
-    result = withPlugin(result, name, { ...plugin, over: undefined })
+    result = editPlugin(result, name, { ...plugin, over: undefined })
   }
   const gone = [...result.plugins].filter(
     ([name, { added, traffic }]) => !added && traffic.length === 0 && !found.has(name),
@@ -117,7 +117,7 @@ function withConfigured(edits: Edits, name: string, version: Version, warnings: 
   if (before.versions.some(({ digest }) => digest === version.digest) && !isNew) return edits
   const traffic = isNew ? [] : before.traffic
   const plugin = withVersion({ ...before, added: false, traffic, over: version.digest }, version)
-  return withPlugin(edits, name, plugin)
+  return editPlugin(edits, name, plugin)
 }
 
 /** Makes the error for what only the configuration may say. */
@@ -232,7 +232,7 @@ export function withPlace<Options extends RouteEditOptions>(
   options: Options,
   configuration: Configuration,
 ): Options {
-  const { url = '/', method, host, contract } = dataOf(givenOf(options, configuration))
+  const { url = '/', method, host, contract } = desiredData(givenOf(options, configuration))
   const place = { url, method: method ?? (contract === 'simplism' ? '*' : 'POST') }
   return { ...options, ...place, ...(host !== undefined && { host }) }
 }
@@ -268,12 +268,12 @@ export function mapFromData(data: object, origin: Origin): ConfigMap {
 
 /** Of a route that is not checked yet. It is asked for again and again. */
 export function idOf(given: ConfigMap): string {
-  const id = ids.get(given) ?? idOfOptions(dataOf(given))
-  ids.set(given, id)
+  const id = targetIds.get(given) ?? idOfOptions(desiredData(given))
+  targetIds.set(given, id)
   return id
 }
 
-const ids = new WeakMap<ConfigMap, string>()
+const targetIds = new WeakMap<ConfigMap, string>()
 
 /** The same of plain options. */
 export function idOfOptions({ url = '/', host, method, contract }: RouteEditOptions): string {
@@ -285,7 +285,7 @@ export function idOfOptions({ url = '/', host, method, contract }: RouteEditOpti
   })
 }
 
-function dataOf({ entries }: ConfigMap): Readonly<Record<string, unknown>> {
+function desiredData({ entries }: ConfigMap): Readonly<Record<string, unknown>> {
   return Object.fromEntries([...entries].map(([key, { given }]) => [key, toData(given)]))
 }
 

@@ -74,7 +74,7 @@ export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] 
   'vars', 'startTimeoutMs', 'maxQueue', 'maxQueueBytes', 'maxWaitMs', 'kv', 'logRate', 'smoke', 'timing',
 ]
 
-const EDITABLE: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])
+const EDITABLE_FIELDS: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])
 
 /**
  * The first option that an edit may not set; undefined if there is none. Names that are no options are left to the check
@@ -83,7 +83,7 @@ const EDITABLE: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])
 export function forbiddenOption(options: object): string | undefined {
   return Object.entries(options).find(
     ([name, value]) =>
-      value !== undefined && !EDITABLE.has(name) && Object.hasOwn(routeSchema.properties, name),
+      value !== undefined && !EDITABLE_FIELDS.has(name) && Object.hasOwn(routeSchema.properties, name),
   )?.[0]
 }
 
@@ -127,7 +127,7 @@ export function versionOf({ versions }: PluginVersions, digest: string): Version
 }
 
 /** All calls to the configuration's version are what there is without a decision. */
-export function withPlugin(edits: Edits, name: string, plugin: PluginVersions): Edits {
+export function editPlugin(edits: Edits, name: string, plugin: PluginVersions): Edits {
   const [live, second] = plugin.traffic
   const isDecided = second !== undefined || live?.digest !== plugin.over
   const decided = isDecided ? plugin : { ...plugin, traffic: [] }

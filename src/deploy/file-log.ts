@@ -34,7 +34,7 @@ const YOUNG_MS = 200
 const SETTLE_MS = 5_000
 
 /** How often to look meanwhile. */
-const LOOK_MS = 50
+const FILE_LOOK_MS = 50
 
 /**
  * Reads files that nobody is writing to: again, if they change meanwhile.
@@ -58,7 +58,7 @@ export async function readSettled<Result>(
         return made.value
       }
       if (performance.now() > until) throw new FilesUnsettledError(SETTLE_MS, busy.join(', '))
-      await sleep(LOOK_MS)
+      await sleep(FILE_LOOK_MS)
       signal.throwIfAborted()
       if (files.changed().length > 0) break
     }

@@ -19,7 +19,7 @@ import { pacedMap } from '../platform/async-work.ts'
 import { nearest } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { type DesiredRoute, sourceOf } from './desired-state.ts'
-import type { LoadedVersion, Loader, Reading } from './loader.ts'
+import type { LoadedVersion, Loader, ReadingOptions } from './loader.ts'
 import {
   isFolder,
   isSource,
@@ -35,7 +35,7 @@ import {
 /** How routes are found. */
 export interface FindLimits {
   /** Called with each folder before it is read. */
-  readonly onFile: Reading['onFile'] | undefined
+  readonly onFile: ReadingOptions['onFile'] | undefined
   /** Functions of a plug-in that are served though nobody has named them. */
   readonly maxFunctions: number
 }

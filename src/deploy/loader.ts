@@ -17,7 +17,7 @@ export interface LoadedVersion {
 }
 
 /** How a configuration is read: where, until when, and what is noted of it. */
-export interface Reading extends LoadPlace {
+export interface ReadingOptions extends LoadPlace {
   /** Called with each file or folder of this machine before it is read. */
   onFile?(path: string): void
   /** Gets the plug-ins that are loaded. */
@@ -31,11 +31,11 @@ export class PluginTable {
   readonly #plugins = new Map<string, Plugin>()
 
   get(version: Version, route: LoadedBy): Plugin | undefined {
-    return this.#plugins.get(keyOf(version, route))
+    return this.#plugins.get(pluginKey(version, route))
   }
 
   set(version: Version, route: LoadedBy, plugin: Plugin): void {
-    this.#plugins.set(keyOf(version, route), plugin)
+    this.#plugins.set(pluginKey(version, route), plugin)
   }
 
   /** A table that begins with some of these, and without bytes. */
@@ -47,7 +47,7 @@ export class PluginTable {
   }
 }
 
-function keyOf({ digest, name }: Version, route: LoadedBy): string {
+function pluginKey({ digest, name }: Version, route: LoadedBy): string {
   return `${digest} ${JSON.stringify([name, loadedFor(route)])}`
 }
 
@@ -55,7 +55,7 @@ function keyOf({ digest, name }: Version, route: LoadedBy): string {
 export function openLoader(
   options: CheckedLoadOptions,
   sources: SourceOptions,
-  { plugins, ...reading }: Reading,
+  { plugins, ...reading }: ReadingOptions,
 ): Loader {
   const loading = new Map<string, Promise<LoadedVersion>>()
   const load = async (route: CheckedRouteOptions) => {

@@ -111,13 +111,13 @@ export function nameOf(source: string): string {
 
 async function mountsIn(folder: string): Promise<Mount[]> {
   const mounts: Mount[] = []
-  await walk(folder, '', new Set(), mounts, folder)
+  await walkFolder(folder, '', new Set(), mounts, folder)
   if (mounts.length === 0) throw new PluginUnreadableError(folder, 'there is no .wasm file in this directory')
   return mounts
 }
 
 /** Hidden files and folders are not plug-ins, nor is what packages bring along; a folder that links lead to again is mounted once. */
-async function walk(
+async function walkFolder(
   folder: string,
   path: string,
   seen: Set<string>,
@@ -130,7 +130,7 @@ async function walk(
   for (const entry of await entriesOf(folder)) {
     const place = join(folder, entry.name)
     if (entry.name.startsWith('.') || entry.name === 'node_modules') continue
-    if (isFolder(place)) await walk(place, `${path}/${routePart(entry.name)}`, seen, mounts, root)
+    if (isFolder(place)) await walkFolder(place, `${path}/${routePart(entry.name)}`, seen, mounts, root)
     else if (/\.wasm$/i.test(entry.name)) {
       const name = nameOf(entry.name)
       mounts.push({ source: place, path: `${path}/${routePart(name)}`, name })

@@ -8,7 +8,7 @@ import { createApp } from '../server/app.ts'
 import { type CommandSurroundings, type ConfigurationSource, commandConfiguration } from './configuration.ts'
 import { type Configuration, type DesiredState, refuseEdit } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
-import { PluginTable, type Reading } from './loader.ts'
+import { PluginTable, type ReadingOptions } from './loader.ts'
 import { givenOptions, type Resolved, type Resolving, resolve } from './resolve.ts'
 
 /** What is to be served, before anything is opened. */
@@ -22,7 +22,7 @@ export interface Plan extends Resolved {
 
 /** How a configuration is planned with edits. */
 export interface Planning {
-  readonly reading: Reading
+  readonly reading: ReadingOptions
   /** Adds the edits that there are, and says how they are resolved. */
   desire(configuration: Configuration): Promise<{
     readonly desired: DesiredState
@@ -132,15 +132,15 @@ export async function explainFailure(
 /** One failure as it is; of several the messages. */
 export function together(failures: readonly unknown[]): unknown {
   const list = listOf(failures)
-  return failures.every((failure) => messageOf(failure) === list) ? failures[0] : new CheckFailedError(list)
+  return failures.every((failure) => planMessage(failure) === list) ? failures[0] : new CheckFailedError(list)
 }
 
 /** Their messages, each once. @throws what is none of ours: a bug. */
 export function listOf(failures: readonly unknown[]): string {
-  return [...new Set(failures.map(messageOf))].join('\n')
+  return [...new Set(failures.map(planMessage))].join('\n')
 }
 
-function messageOf(error: unknown): string {
+function planMessage(error: unknown): string {
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_'))
     return error.message
   throw error
@@ -149,13 +149,13 @@ function messageOf(error: unknown): string {
 /** The line that asks for what failed. Else it is left as it is: a package that is missing is nobody's line. */
 function blame(error: unknown, server: ConfigMap, route: ConfigMap): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const ofServer = SERVER_OPTIONS[code]
+  const ofServer = PLAN_SERVER_OPTIONS[code]
   if (ofServer !== undefined) return placed(error, server, ofServer)
   const ofRoute = ROUTE_OPTIONS[code]
   return ofRoute === undefined ? error : placed(error, route, ...ofRoute, 'plugin')
 }
 
-const SERVER_OPTIONS: Readonly<Record<string, string>> = {
+const PLAN_SERVER_OPTIONS: Readonly<Record<string, string>> = {
   WASM_SERVE_JWT_KEY_INVALID: 'jwt',
   WASM_SERVE_STATIC_FOLDER_INVALID: 'static',
   WASM_SERVE_STORE_FULL: 'store',

@@ -53,7 +53,7 @@ export interface Resolving extends LoadPlace {
   failed(error: unknown): void
 }
 
-const NOTHING = mapOf([], COMMAND_LINE)
+const NO_OPTIONS = mapOf([], COMMAND_LINE)
 
 /**
  * Checks the options of routes, loads the plug-ins that they lack, and chooses what they call, but for routes that are
@@ -73,7 +73,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
     return route && isSame(route.target, target) ? route : undefined
   })
   const fresh = targets.filter((_, index) => !kept[index])
-  const { checked, server } = check(fresh, desired, before)
+  const { checked, server } = checkRoutes(fresh, desired, before)
   const loaded = await pacedMap(fresh, async (target, index) => {
     const options = checked[index]
     if (!options) throw new Error('a route was not checked')
@@ -106,7 +106,7 @@ function isSame(one: RouteTarget, other: RouteTarget): boolean {
 }
 
 /** The options of routes, and of the server that they are routes of: what only shows in both is checked too. */
-function check(
+function checkRoutes(
   fresh: readonly RouteTarget[],
   { configuration }: DesiredState,
   before: Resolved | undefined,
@@ -114,7 +114,7 @@ function check(
   const known = before?.options ?? configuration.checked
   const givens = fresh.filter((target) => !target.checked).map(({ given }) => given)
   // Where the server's own options are wrong, routes are looked at without them.
-  const server = configuration.problem ? NOTHING : configuration.server
+  const server = configuration.problem ? NO_OPTIONS : configuration.server
   const found = known && givens.length === 0 ? known : checkGiven(wholeOf(server, givens))
   const rest = found.routes.values()
   const checked = fresh.flatMap((target) => target.checked ?? rest.next().value ?? [])
@@ -181,7 +181,7 @@ function canServe(
 ): boolean {
   const problems: unknown[] = []
   try {
-    locate(wholeOf(NOTHING, [given]), () =>
+    locate(wholeOf(NO_OPTIONS, [given]), () =>
       chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0']),
     )
   } catch (error) {
@@ -206,7 +206,7 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
 
 /** All options of a command line, with where they were given: those of loading too. */
 export function givenOptions({ configuration }: DesiredState, { routes }: Resolved): ConfigMap {
-  const server = configuration.problem ? NOTHING : configuration.server
+  const server = configuration.problem ? NO_OPTIONS : configuration.server
   const givens = routes.map(({ target }) => target.given)
   return mergeMaps(wholeOf(server, givens), configuration.load)
 }

@@ -39,7 +39,7 @@ export async function openDeployments(
   const plan = await planAll(source, {
     reading: { onFile: (path) => files.note(path), plugins },
     async desire(configuration) {
-      store = await openStore(configuration)
+      store = await openServerStore(configuration)
       const desired = store
         ? desiredState(configuration, await store.read(), 1)
         : { revision: 1, configuration, edits: NO_EDITS, warnings: [] }
@@ -74,7 +74,7 @@ export async function openDeployments(
 }
 
 /** Loaded by those who can edit something, or could. */
-async function openStore({ server }: DesiredState['configuration']): Promise<EditStore | undefined> {
+async function openServerStore({ server }: DesiredState['configuration']): Promise<EditStore | undefined> {
   const [admin, state] = ['admin', 'state'].map((option) => givenAt(server, [option]))
   if (!admin && !state) return undefined
   const { editsInFolder, editsInMemory } = await import('./state-folder.ts')

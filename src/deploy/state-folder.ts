@@ -141,14 +141,14 @@ function storeInFolder(folder: string): ModuleStore & { readonly place: string }
     },
     async keep(digests) {
       const names = await readdir(place).catch(() => []) // there is none yet
-      const old = names.filter((name) => OURS.test(name) && !digests.has(name))
+      const old = names.filter((name) => STATE_FILES.test(name) && !digests.has(name))
       await Promise.all(old.map((name) => rm(join(place, name), { force: true })))
     },
   }
 }
 
 /** Modules, and what was left of one when the process was killed. */
-const OURS = /^(?:[\da-f]{64}|\.[\da-f]{64}\.[\da-f-]+)$/
+const STATE_FILES = /^(?:[\da-f]{64}|\.[\da-f]{64}\.[\da-f-]+)$/
 
 /** Writes a file so that after a crash of the process or the machine it is there as it was, or as it is now. */
 async function writeWhole(folder: string, name: string, content: Uint8Array | string): Promise<void> {

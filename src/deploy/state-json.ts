@@ -5,12 +5,12 @@ import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts
 import { type Edits, forbiddenOption, type PluginVersions, type RouteEdit, type Version } from './edits.ts'
 
 /** One that is changed so that older programs cannot read it gets the next number. */
-const FORMAT = 1
+const STATE_FORMAT = 1
 
 /** Edits as they are kept. */
 export function renderState({ plugins, routes }: Edits): string {
   const state = {
-    format: FORMAT,
+    format: STATE_FORMAT,
     plugins: [...plugins].map(([name, plugin]) => ({ name, ...plugin })),
     routes: [...routes].map(([id, route]) => ({ id, ...route })),
   }
@@ -25,44 +25,44 @@ export function renderState({ plugins, routes }: Edits): string {
  */
 export function parseState(text: string): Edits | { readonly problem: string } {
   try {
-    const state = object(JSON.parse(text), 'it')
-    expect(state.format === FORMAT, `its format is not ${FORMAT}, which this version reads`)
+    const state = readObject(JSON.parse(text), 'it')
+    expect(state.format === STATE_FORMAT, `its format is not ${STATE_FORMAT}, which this version reads`)
     return {
-      plugins: new Map(list(state.plugins, 'plugins').map(readPlugin)),
-      routes: new Map(list(state.routes, 'routes').map(readRoute)),
+      plugins: new Map(readArray(state.plugins, 'plugins').map(readPlugin)),
+      routes: new Map(readArray(state.routes, 'routes').map(readRoute)),
     }
   } catch (error) {
-    if (error instanceof Problem || error instanceof SyntaxError) return { problem: error.message }
+    if (error instanceof StateProblem || error instanceof SyntaxError) return { problem: error.message }
     throw error
   }
 }
 
 /** Never leaves this module. */
-class Problem extends Error {}
+class StateProblem extends Error {}
 
-type Fields = Readonly<Record<string, unknown>>
+type JsonObject = Readonly<Record<string, unknown>>
 
 function expect(isRight: boolean, problem: string): asserts isRight {
-  if (!isRight) throw new Problem(problem)
+  if (!isRight) throw new StateProblem(problem)
 }
 
-function object(value: unknown, where: string): Fields {
+function readObject(value: unknown, where: string): JsonObject {
   expect(typeof value === 'object' && value !== null && !Array.isArray(value), `${where} is no object`)
-  return value as Fields
+  return value as JsonObject
 }
 
-function list(value: unknown, where: string): readonly (readonly [item: unknown, where: string])[] {
+function readArray(value: unknown, where: string): readonly (readonly [item: unknown, where: string])[] {
   expect(Array.isArray(value), `${where} is no list`)
   return value.map((item, index) => [item, `${where}[${index}]`])
 }
 
-function text(value: unknown, where: string): string {
+function readTextField(value: unknown, where: string): string {
   expect(typeof value === 'string', `${where} is no text`)
   return value
 }
 
 /** It leads to a file. */
-function digest(value: unknown, where: string): string {
+function readDigest(value: unknown, where: string): string {
   expect(typeof value === 'string' && /^[\da-f]{64}$/.test(value), `${where} is no SHA-256`)
   return value
 }
@@ -89,8 +89,8 @@ function optional<Value>(
 }
 
 function readRoute([item, where]: readonly [unknown, string]): [string, RouteEdit] {
-  const route = object(item, where)
-  const options = optional(route.options, `${where}.options`, object)
+  const route = readObject(item, where)
+  const options = optional(route.options, `${where}.options`, readObject)
   if (options) {
     const forbidden = forbiddenOption(options)
     expect(
@@ -99,42 +99,42 @@ function readRoute([item, where]: readonly [unknown, string]): [string, RouteEdi
     )
     expect(typeof options.plugin === 'string', `${where}.options.plugin is no name`)
   }
-  return [text(route.id, `${where}.id`), { options }]
+  return [readTextField(route.id, `${where}.id`), { options }]
 }
 
 function readPlugin([item, where]: readonly [unknown, string]): [string, PluginVersions] {
-  const { name, added, versions, traffic, over } = object(item, where)
-  const read = list(versions, `${where}.versions`).map(readVersion)
-  const shares = list(traffic, `${where}.traffic`).map(([share, at]) => {
-    const { digest: of, percent } = object(share, at)
+  const { name, added, versions, traffic, over } = readObject(item, where)
+  const read = readArray(versions, `${where}.versions`).map(readVersion)
+  const shares = readArray(traffic, `${where}.traffic`).map(([share, at]) => {
+    const { digest: of, percent } = readObject(share, at)
     expect(
       read.some((version) => version.digest === of),
       `${at}.digest is of a version that is missing`,
     )
-    return { digest: digest(of, `${at}.digest`), percent: wholeNumber(percent, `${at}.percent`, 1, 100) }
+    return { digest: readDigest(of, `${at}.digest`), percent: wholeNumber(percent, `${at}.percent`, 1, 100) }
   })
   expect(shares.length <= 2, `${where}.traffic has more than two versions`)
   return [
-    text(name, `${where}.name`),
+    readTextField(name, `${where}.name`),
     {
       added: truth(added, `${where}.added`),
       versions: read,
       traffic: shares,
-      over: optional(over, `${where}.over`, digest),
+      over: optional(over, `${where}.over`, readDigest),
     },
   ]
 }
 
 function readVersion([item, where]: readonly [unknown, string]): Version {
-  const version = object(item, where)
+  const version = readObject(item, where)
   const from = ORIGINS.find((origin) => origin === version.from)
   expect(from !== undefined, `${where}.from is none of ${ORIGINS.join(', ')}`)
-  const modules = list(version.modules, `${where}.modules`).map(([module, at]) => {
-    const { name, digest: of, bytes } = object(module, at)
-    expect(!isHostNamespace(text(name, `${at}.name`)), `${at}.name is a name of the host`)
+  const modules = readArray(version.modules, `${where}.modules`).map(([module, at]) => {
+    const { name, digest: of, bytes } = readObject(module, at)
+    expect(!isHostNamespace(readTextField(name, `${at}.name`)), `${at}.name is a name of the host`)
     return {
-      name: text(name, `${at}.name`),
-      digest: digest(of, `${at}.digest`),
+      name: readTextField(name, `${at}.name`),
+      digest: readDigest(of, `${at}.digest`),
       bytes: wholeNumber(bytes, `${at}.bytes`),
     }
   })
@@ -147,10 +147,10 @@ function readVersion([item, where]: readonly [unknown, string]): Version {
     expect(settings.allowedPaths.length === 0, `${at}.allowedPaths can be set in the configuration only`)
   }
   return {
-    digest: digest(version.digest, `${where}.digest`),
-    name: text(version.name, `${where}.name`),
+    digest: readDigest(version.digest, `${where}.digest`),
+    name: readTextField(version.name, `${where}.name`),
     from,
-    addedAt: text(version.addedAt, `${where}.addedAt`),
+    addedAt: readTextField(version.addedAt, `${where}.addedAt`),
     modules,
     settings,
   }
@@ -159,8 +159,8 @@ function readVersion([item, where]: readonly [unknown, string]): Version {
 const ORIGINS = ['file', 'url', 'upload'] as const
 
 function readSettings(value: unknown, where: string): ManifestSettings {
-  const { isRemote, memory, timeoutMs, config, allowedHosts, allowedPaths } = object(value, where)
-  const { maxPages, maxHttpResponseBytes, maxVarBytes } = object(memory, `${where}.memory`)
+  const { isRemote, memory, timeoutMs, config, allowedHosts, allowedPaths } = readObject(value, where)
+  const { maxPages, maxHttpResponseBytes, maxVarBytes } = readObject(memory, `${where}.memory`)
   return {
     isRemote: truth(isRemote, `${where}.isRemote`),
     memory: {
@@ -178,30 +178,30 @@ function readSettings(value: unknown, where: string): ManifestSettings {
     },
     timeoutMs: optional(timeoutMs, `${where}.timeoutMs`, (ms, at) => wholeNumber(ms, at, 0, 2_147_483_647)),
     config: Object.fromEntries(
-      Object.entries(object(config, `${where}.config`)).map(([key, item]) => [
+      Object.entries(readObject(config, `${where}.config`)).map(([key, item]) => [
         key,
-        text(item, `${where}.config.${key}`),
+        readTextField(item, `${where}.config.${key}`),
       ]),
     ),
     allowedHosts: optional(allowedHosts, `${where}.allowedHosts`, (hosts, at) =>
-      list(hosts, at).map(readHost),
+      readArray(hosts, at).map(readHost),
     ),
-    allowedPaths: list(allowedPaths, `${where}.allowedPaths`).map(readAllowedPath),
+    allowedPaths: readArray(allowedPaths, `${where}.allowedPaths`).map(allowedPathField),
   }
 }
 
 function readHost([item, where]: readonly [unknown, string]): string {
-  const host = text(item, where)
+  const host = readTextField(item, where)
   expect(hostProblem(host) === undefined, `${where} is no host`)
   return host
 }
 
-function readAllowedPath([item, where]: readonly [unknown, string]): AllowedPath {
-  const { host, guest, readOnly } = object(item, where)
-  expect(isAbsolute(text(host, `${where}.host`)), `${where}.host is no absolute path`)
+function allowedPathField([item, where]: readonly [unknown, string]): AllowedPath {
+  const { host, guest, readOnly } = readObject(item, where)
+  expect(isAbsolute(readTextField(host, `${where}.host`)), `${where}.host is no absolute path`)
   return {
-    host: text(host, `${where}.host`),
-    guest: text(guest, `${where}.guest`),
+    host: readTextField(host, `${where}.host`),
+    guest: readTextField(guest, `${where}.guest`),
     readOnly: truth(readOnly, `${where}.readOnly`),
   }
 }

@@ -1,7 +1,7 @@
 import { type Attempt, type Deployments, reload } from './deployments.ts'
 
 /** How often files are looked at. */
-const LOOK_MS = 200
+const WATCH_MS = 200
 
 /** A look takes at most so much of the time. */
 const SHARE = 1 / 20
@@ -31,9 +31,9 @@ export function watchFiles(deployments: Deployments): () => void {
       if (!isEnded) deployments.report(failed.attempt)
       failed = undefined
     }
-    if (!isEnded) timer = setTimeout(look, Math.max(LOOK_MS, tookMs / SHARE))
+    if (!isEnded) timer = setTimeout(look, Math.max(WATCH_MS, tookMs / SHARE))
   }
-  timer = setTimeout(look, LOOK_MS)
+  timer = setTimeout(look, WATCH_MS)
 
   return () => {
     isEnded = true

@@ -28,7 +28,7 @@ for (let sinceLastMs = 0; ; ) {
   readMessages()
   const stalled = look(sinceLastMs)
   if (stalled) {
-    end(stalled)
+    endProcess(stalled)
     break
   }
   const begun = performance.now()
@@ -63,7 +63,7 @@ function look(sinceLastMs: number): WatchedRun | undefined {
 }
 
 /** Not `writeSync`: it would wait for ever for a reader that has stopped to read. */
-function end({ line }: WatchedRun): void {
+function endProcess({ line }: WatchedRun): void {
   const entry = { level: 'fatal', time: new Date().toISOString(), ...line }
   write(STDERR, isatty(STDERR) ? renderLine(entry) : `${JSON.stringify(entry)}\n`, killProcess)
   setTimeout(killProcess, WRITE_MS)

@@ -148,7 +148,7 @@ export function openKernelBlocks(blockLimit: number): KernelBlocks {
  * @param blockLimit - Maximum bytes of blocks that one call may use.
  */
 export function openSharedBlocks(blockLimit: number): KernelBlocks {
-  const memory = new WebAssembly.Memory({ initial: 2, maximum: MAX_PAGES, shared: true })
+  const memory = new WebAssembly.Memory({ initial: 2, maximum: KERNEL_PAGES, shared: true })
   const root = new Uint32Array(memory.buffer)
   const first = new Uint32Array(ownMemory(new WebAssembly.Instance(KERNEL_MODULE)).buffer)
   root[ROOT.limit] = first[ROOT.limit] ?? 0
@@ -178,7 +178,7 @@ const NO_OUTPUT = 0xffff_ffff
 const MAX_BLOCK = 0x7fff_ffff
 
 /** For blocks of 2 GiB, and a quarter more for their map. */
-const MAX_PAGES = 49_152
+const KERNEL_PAGES = 49_152
 
 const ROOT_BYTES = 64
 

@@ -85,7 +85,7 @@ export function chooseExport(
     if (others.length > 0) {
       throw new FunctionUnknownError(
         plugin.name,
-        `it has several functions, name one of them: ${list(callable)}`,
+        `it has several functions, name one of them: ${listNames(callable)}`,
       )
     }
     return only
@@ -93,7 +93,7 @@ export function chooseExport(
 
   const exported = plugin.functions.find(({ name }) => name === named)
   if (!exported) {
-    const known = callable.length > 0 ? `it has ${list(callable)}` : nothingToCall(plugin)
+    const known = callable.length > 0 ? `it has ${listNames(callable)}` : nothingToCall(plugin)
     throw new FunctionUnknownError(
       plugin.name,
       `it has no function "${named}"${didYouMean(named, callable)} (${known})`,
@@ -102,7 +102,7 @@ export function chooseExport(
   if (!hasCallSignature(exported.signature)) {
     throw new FunctionUnknownError(
       plugin.name,
-      `"${named}" is ${render(exported.signature)}; a function that can be called takes nothing and returns nothing or one i32`,
+      `"${named}" is ${describeExport(exported.signature)}; a function that can be called takes nothing and returns nothing or one i32`,
     )
   }
   return named
@@ -114,13 +114,13 @@ export function chooseExport(
  * @returns undefined if it can.
  */
 export function problemWithExport({ name, signature }: FunctionExport): string | undefined {
-  if (!hasCallSignature(signature)) return `it is ${render(signature)}`
+  if (!hasCallSignature(signature)) return `it is ${describeExport(signature)}`
   return TOOLCHAIN.test(name) ? 'its toolchain added it for itself' : undefined
 }
 
 function nothingToCall(plugin: WithFunctions): string {
-  const others = plugin.functions.map(({ name, signature }) => `${name} ${render(signature)}`)
-  const found = others.length > 0 ? `it exports only ${list(others)}` : 'it exports no functions at all'
+  const others = plugin.functions.map(({ name, signature }) => `${name} ${describeExport(signature)}`)
+  const found = others.length > 0 ? `it exports only ${listNames(others)}` : 'it exports no functions at all'
   return `no function can be called: ${found}`
 }
 
@@ -135,12 +135,12 @@ function hasCallSignature({ params, results }: Signature): boolean {
 const TOOLCHAIN =
   /^(?:__|_initialize$|hs_(?:init|exit)|asyncify_|emscripten_|stack(?:Save|Alloc|Restore)$|malloc$|calloc$|realloc$|free$|NimMain|go_scheduler$|resume$)/
 
-function render({ params, results }: Signature): string {
+function describeExport({ params, results }: Signature): string {
   return `(${params.join(', ')}) -> (${results.join(', ')})`
 }
 
 /** A dozen names at most: a message is read by a person. */
-function list(names: readonly string[]): string {
+function listNames(names: readonly string[]): string {
   const shown = names.slice(0, 12).join(', ')
   return names.length > 12 ? `${shown} and ${names.length - 12} more` : shown
 }

@@ -13,14 +13,14 @@ import { I32 } from './types.ts'
  */
 
 /** What the names of our exports begin with. */
-const OURS = 'wasm-serve:'
+const ON_DEMAND_PREFIX = 'wasm-serve:'
 
 const FUNCREF = 0x70
 const REF_FUNC = 0xd2
 const NO_LOCALS = 0
 
 /** The export that gives the functions of a part. */
-const giverName = (part: number) => `${OURS}functions ${part}`
+const giverName = (part: number) => `${ON_DEMAND_PREFIX}functions ${part}`
 
 /** Functions that an export gives: V8 compiles it when it is asked first, which takes 0.2 ms. */
 const PART = 256
@@ -66,7 +66,8 @@ export function makeOnDemand(
 function mayStay(): (exported: ModuleView['exports'][number]) => boolean {
   const seen = new Set<number>()
   return ({ name, kind, index }) => {
-    if (name.startsWith(OURS) || kind !== 'memory' || (seen.has(index) && name !== 'memory')) return false
+    if (name.startsWith(ON_DEMAND_PREFIX) || kind !== 'memory' || (seen.has(index) && name !== 'memory'))
+      return false
     seen.add(index)
     return true
   }
@@ -115,7 +116,7 @@ export function exportsOnDemand(
   // Not of the exports themselves: what they have cannot be said to be something else.
   return new Proxy<WebAssembly.Exports>(Object.assign(Object.create(null), exports), {
     get(target, name) {
-      const place = typeof name === 'string' ? placeOf(items, name) : undefined
+      const place = typeof name === 'string' ? exportIndex(items, name) : undefined
       if (place === undefined) return Reflect.get(target, name)
       const give = exports[giverName(Math.floor(place / PART))]
       return typeof give === 'function' ? give(place % PART) : undefined
@@ -127,7 +128,7 @@ export function exportsOnDemand(
  * The place of a function among all that a module exports. Of each list few names are asked for, and by each instance: a
  * map of all names would cost more.
  */
-function placeOf(items: readonly ExportedItem[], wanted: string): number | undefined {
+function exportIndex(items: readonly ExportedItem[], wanted: string): number | undefined {
   const known = places.get(items) ?? new Map<string, number | undefined>()
   places.set(items, known)
   if (!known.has(wanted)) known.set(wanted, findPlace(items, wanted))

@@ -20,14 +20,14 @@ export interface Renewable {
   readonly untrackedFrom: number
 }
 
-const OURS = 'wasm-serve:'
+const RENEWAL_PREFIX = 'wasm-serve:'
 
 /** Names of what a renewable module exports besides its own. */
 export const RENEWABLE_EXPORT = {
-  memory: `${OURS}memory`,
+  memory: `${RENEWAL_PREFIX}memory`,
   /** The lowest address that was written; of those from `untrackedFrom` on it says nothing. */
-  lowest: `${OURS}lowest`,
-  global: (index: number) => `${OURS}global ${index}`,
+  lowest: `${RENEWAL_PREFIX}lowest`,
+  global: (index: number) => `${RENEWAL_PREFIX}global ${index}`,
 } as const
 
 /**
@@ -52,7 +52,7 @@ export function makeRenewable(module: CappedModule, tracks = true): Renewable | 
 function makeForm(module: CappedModule, tracks: boolean): Renewable | undefined {
   const { view, contents } = module
   const { bodies } = view
-  const memory = memoryOf(module)
+  const memory = onlyMemory(module)
   if (!bodies || !memory || !isRenewable(view)) return undefined
   const marks = bodies.marks.reduce((all, each) => all | each, 0)
   if (marks & (MARK.lasting | MARK.collected)) return undefined
@@ -119,7 +119,7 @@ interface OnlyMemory {
 }
 
 /** Of no memory, or of a lone one, not shared, with addresses of 32 bits. */
-function memoryOf({ view, memories }: CappedModule): OnlyMemory | undefined {
+function onlyMemory({ view, memories }: CappedModule): OnlyMemory | undefined {
   if (countImported(view, 'memory') > 0 || memories.length > 1) return undefined
   const [memory] = memories
   if (!memory) return { exists: false, initial: 0, maximum: 0 }
@@ -132,7 +132,7 @@ function isRenewable({ types, globals, exports }: ModuleView): boolean {
   return (
     types.functions.every((type) => type && [...type.params, ...type.results].every(isNumeric)) &&
     globals.every(({ type }) => isNumeric(type) && type.name !== 'v128') &&
-    !exports.some(({ name }) => name.startsWith(OURS))
+    !exports.some(({ name }) => name.startsWith(RENEWAL_PREFIX))
   )
 }
 

@@ -36,7 +36,7 @@ export class Meters {
 
   /** The meter of one version on one route: that of before, if there is one. */
   of(labels: MeterLabels): RouteMeter {
-    const key = keyOf(labels)
+    const key = labelKey(labels)
     const meter = this.#meters.get(key) ?? new RouteMeter(labels, (meter) => this.#left(meter))
     this.#meters.set(key, meter)
     return meter
@@ -45,19 +45,19 @@ export class Meters {
   /** No engine of it is open. */
   #left(meter: RouteMeter): void {
     if (meter.labels === OTHER_VERSIONS) return
-    const key = keyOf(meter.labels)
+    const key = labelKey(meter.labels)
     this.#meters.delete(key)
     if (!meter.hasOpened) return
     this.#meters.set(key, meter) // behind those that left before
     const past = this.all.filter(({ isOpen, labels }) => !isOpen && labels !== OTHER_VERSIONS)
     for (const oldest of past.slice(0, -MAX_PAST)) {
-      this.#meters.delete(keyOf(oldest.labels))
+      this.#meters.delete(labelKey(oldest.labels))
       this.of(OTHER_VERSIONS).add(oldest)
     }
   }
 }
 
-function keyOf({ route, plugin, digest }: MeterLabels): string {
+function labelKey({ route, plugin, digest }: MeterLabels): string {
   return JSON.stringify([route, plugin, digest])
 }
 

@@ -36,20 +36,20 @@ export interface Schema {
   readonly holds?: 'path' | 'source' | 'folders' | 'store' | 'address'
 }
 
-const routeOptions = inFile(schemasOf(routeSchema))
-const { url: _url, plugin: _plugin, function: _function, ...shared } = routeOptions
+const routeOptionSchemas = inFile(schemasOf(routeSchema))
+const { url: _url, plugin: _plugin, function: _function, ...shared } = routeOptionSchemas
 const { routes: _routes, ...server } = inFile(schemasOf(serverSchema))
 
-export const configFileSchema: Schema = only({
+export const configFileSchema: Schema = closedObject({
   $schema: { type: 'string', description: 'Where the schema of this file is, for editors.' },
   ...server,
   ...schemasOf(loadSchema),
-  defaults: { ...only(shared), description: 'Options of all routes.' },
+  defaults: { ...closedObject(shared), description: 'Options of all routes.' },
   plugins: {
     type: 'object',
     description: 'Plug-ins by name. Without `routes` each is served at `/<name>`.',
     additionalProperties: {
-      ...only({
+      ...closedObject({
         source: {
           type: 'string',
           minLength: 1,
@@ -65,7 +65,7 @@ export const configFileSchema: Schema = only({
     type: 'array',
     minItems: 1,
     description: 'The routes; their options win over those of the plug-in, and these over `defaults`.',
-    items: { ...only(routeOptions), required: ['plugin'] },
+    items: { ...closedObject(routeOptionSchemas), required: ['plugin'] },
   },
 })
 
@@ -90,6 +90,6 @@ function inFile(options: Readonly<Record<string, Schema>>): Record<string, Schem
   )
 }
 
-function only(properties: Readonly<Record<string, Schema>>): Schema {
+function closedObject(properties: Readonly<Record<string, Schema>>): Schema {
   return { type: 'object', additionalProperties: false, properties }
 }

@@ -33,18 +33,18 @@ import {
   readConfigText,
 } from './config-text.ts'
 import { isEntryKind, kindOf, parseValue } from './flags.ts'
-import { routesOf } from './merge.ts'
+import { configRoutes } from './merge.ts'
 import { problemsFound } from './options.ts'
 import { type RoutePlace, routeConflicts } from './served-route.ts'
 
 /** Names of config files that are found without a flag. */
-const NAMES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml']
+const DEFAULT_FILES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml']
 
 /** Looked for if there is none of the others: to say that it is not read. */
 const TOML_NAME = 'wasm-serve.toml'
 
 /** Larger ones are taken for a mistake: YAML takes time to the square of some lengths. */
-const MAX_BYTES = 262_144
+const MAX_CONFIG_BYTES = 262_144
 
 /** A screen of problems. */
 const MAX_PROBLEMS = 30
@@ -59,7 +59,7 @@ const FORMATS: Readonly<Record<string, ConfigFormat>> = { '.json': 'json', '.yam
  * @throws {@link ConfigUnreadableError} if there are several.
  */
 export function findConfigFile(folder: string): string | undefined {
-  const [found, other] = NAMES.filter((name) => existsSync(join(folder, name)))
+  const [found, other] = DEFAULT_FILES.filter((name) => existsSync(join(folder, name)))
   if (found !== undefined && other !== undefined)
     throw new ConfigUnreadableError(found, `there is ${other} too; name one of them with --config-file`)
   return found ?? (existsSync(join(folder, TOML_NAME)) ? TOML_NAME : undefined)
@@ -82,7 +82,7 @@ export async function readConfigFile(
   isServing = false,
 ): Promise<ConfigMap> {
   const format = formatOf(path)
-  const text = decode(await readConfigBytes(path), path)
+  const text = decodeUtf8(await readConfigBytes(path), path)
   const isLong = isServing && text.length > LONG_TEXT
   const read = isLong ? await readInThread(text, format, path) : readConfigText(text, format, path)
   return checkConfig(read, { path, environment, secrets }, failed)
@@ -156,9 +156,9 @@ function checkConfig(
       refuse: (origin, message) => problems.push({ place: origin as FilePlace, message }),
     })
     if (values.kind === 'map') {
-      problems.push(...shapeProblems(values, problems), ...conflicts(values))
+      problems.push(...shapeProblems(values, problems), ...routeConflictProblems(values))
       if (problems.length === 0) return values
-      failed(new ConfigInvalidError(path, render(problems)))
+      failed(new ConfigInvalidError(path, renderProblem(problems)))
       return prune(
         values,
         problems.map(({ place }) => place),
@@ -168,7 +168,7 @@ function checkConfig(
     const place: FilePlace = { kind: 'file', file: path, line: 1, column: 1 }
     problems.push({ place, message: 'a config file holds options by name, and this one holds none' })
   }
-  throw new ConfigInvalidError(path, render(problems))
+  throw new ConfigInvalidError(path, renderProblem(problems))
 }
 
 /** The problems that the schema finds, where none was found yet. */
@@ -191,12 +191,12 @@ function whereElse(option: string): string {
 }
 
 /** Routes that answer the same requests. */
-function conflicts(values: ConfigMap): FileProblem[] {
-  const routes = routesOf(values) ?? []
+function routeConflictProblems(values: ConfigMap): FileProblem[] {
+  const routes = configRoutes(values) ?? []
   const places = routes.map(
     (route) => originAt(route, [route.entries.has('url') ? 'url' : 'plugin']) as FilePlace,
   )
-  return routeConflicts(routes.map(placeOf)).flatMap(({ first, later }) => {
+  return routeConflicts(routes.map(routePlaceOf)).flatMap(({ first, later }) => {
     const place = places[later]
     const message = `this URL is that of line ${places[first]?.line} too: give one of them another "url"`
     return place ? [{ place, message }] : []
@@ -204,7 +204,7 @@ function conflicts(values: ConfigMap): FileProblem[] {
 }
 
 /** Its values may be anything: they are checked besides. */
-function placeOf(route: ConfigMap): RoutePlace {
+function routePlaceOf(route: ConfigMap): RoutePlace {
   const { url = '/', host, method, contract } = toData(route) as Record<string, unknown>
   return {
     url: String(url),
@@ -222,7 +222,7 @@ function placeKey({ line, column }: FilePlace): string {
   return `${line}:${column}`
 }
 
-function render(problems: readonly FileProblem[]): string {
+function renderProblem(problems: readonly FileProblem[]): string {
   const lines = [...problems]
     .sort((a, b) => a.place.line - b.place.line || a.place.column - b.place.column)
     .map(({ place: { file, line, column }, message }) => `  ${file}:${line}:${column}: ${printable(message)}`)
@@ -235,7 +235,8 @@ function render(problems: readonly FileProblem[]): string {
 async function readConfigBytes(path: string): Promise<Uint8Array> {
   try {
     const found = await stat(path)
-    if (found.size > MAX_BYTES) throw new ConfigUnreadableError(path, `it is larger than ${MAX_BYTES} bytes`)
+    if (found.size > MAX_CONFIG_BYTES)
+      throw new ConfigUnreadableError(path, `it is larger than ${MAX_CONFIG_BYTES} bytes`)
     if (found.isFile() || found.isDirectory()) return await readFile(path)
   } catch (error) {
     if (error instanceof ConfigUnreadableError) throw error
@@ -245,7 +246,7 @@ async function readConfigBytes(path: string): Promise<Uint8Array> {
   throw new ConfigUnreadableError(path, 'it is not a regular file')
 }
 
-function decode(bytes: Uint8Array, path: string): string {
+function decodeUtf8(bytes: Uint8Array, path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes) // takes a byte order mark off
   } catch (error) {
@@ -283,7 +284,7 @@ function readValues(
     case 'list':
       return readList(given, schema, context, name)
     case 'scalar':
-      return typeof given.value === 'string' ? readText(given, given.value, schema, context, name) : given
+      return typeof given.value === 'string' ? readFileText(given, given.value, schema, context, name) : given
   }
 }
 
@@ -292,7 +293,7 @@ function readMap(given: ConfigMap, schema: Schema | undefined, context: ValueCon
   for (const [key, entry] of given.entries) {
     if (hasVariables(key)) context.refuse(entry.origin, 'a variable can stand in a value only, not in a key')
     const name = schema?.holds === 'folders' ? absoluteFolder(key, context.folder) : key
-    entries.set(name, { ...entry, given: readValues(entry.given, schemaOf(key, schema), context, key) })
+    entries.set(name, { ...entry, given: readValues(entry.given, schemaAt(key, schema), context, key) })
   }
   return { ...given, entries }
 }
@@ -306,14 +307,14 @@ function readList(
   return { ...given, items: given.items.map((item) => readValues(item, schema?.items, context, name)) }
 }
 
-function schemaOf(key: string, schema: Schema | undefined): Schema | undefined {
+function schemaAt(key: string, schema: Schema | undefined): Schema | undefined {
   const { properties = {}, patternProperties = {}, additionalProperties } = schema ?? {}
   if (Object.hasOwn(properties, key)) return properties[key]
   const [ofAll] = Object.values(patternProperties)
   return ofAll ?? (typeof additionalProperties === 'object' ? additionalProperties : undefined)
 }
 
-function readText(
+function readFileText(
   given: ConfigScalar,
   raw: string,
   schema: Schema | undefined,
@@ -333,12 +334,12 @@ function readText(
     shown !== undefined ? { ...given, value: text, shown } : { ...given, value: text }
   if (schema && isNumber(schema)) return readNumber(filled, schema, context, name)
   if (!schema?.holds || (name === 'plugin' && context.plugins.has(text))) return filled
-  if (name === 'plugin') refuseUnknown(filled, text, context)
+  if (name === 'plugin') refuseUnknownKeys(filled, text, context)
   return absolutePath(filled, text, schema, context)
 }
 
 /** A word that is no file is a name of `plugins`, and one that is not there. */
-function refuseUnknown(given: ConfigScalar, text: string, context: ValueContext): void {
+function refuseUnknownKeys(given: ConfigScalar, text: string, context: ValueContext): void {
   if (context.plugins.size === 0 || /[.:/\\]/.test(text) || existsSync(resolve(context.folder, text))) return
   const shown = given.shown ?? text
   context.refuse(given.origin, `there is no plug-in "${shown}"${didYouMean(shown, context.plugins)}`)

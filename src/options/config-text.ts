@@ -38,7 +38,7 @@ interface TextPlace {
 }
 
 /** Deeper is no configuration: ours has four levels. Recursion stays short, and a YAML alias cannot contain itself. */
-const MAX_NESTING = 32
+const MAX_CONFIG_NESTING = 32
 
 /** Values that a file may hold, with those that YAML's aliases repeat. */
 const MAX_VALUES = 20_000
@@ -87,7 +87,7 @@ class ConfigTextReader {
     const text = isJson ? this.#text.replaceAll('\r', ' ') : this.#text
     const tokens = [...new Parser(this.#lines.addNewLine).parse(text)]
     // The library composes with recursion, and when the stack ends inside a regular expression V8 ends the process.
-    const tooDeep = tokenAtDepth(tokens, isJson ? MAX_NESTING + 2 : 2 * MAX_NESTING + 3)
+    const tooDeep = tokenAtDepth(tokens, isJson ? MAX_CONFIG_NESTING + 2 : 2 * MAX_CONFIG_NESTING + 3)
     if (tooDeep) this.#end(this.#place(tooDeep.offset), TOO_DEEP)
 
     // Its search for equal keys takes time to the square of their number; `#map` finds them too.
@@ -112,7 +112,7 @@ class ConfigTextReader {
 
   #value(node: unknown, document: Document, depth: number): ConfigNode {
     const at = this.#placeOf(node)
-    if (depth > MAX_NESTING) this.#end(at, TOO_DEEP)
+    if (depth > MAX_CONFIG_NESTING) this.#end(at, TOO_DEEP)
     if (isAlias(node)) {
       const target = node.resolve(document)
       if (target) return this.#value(target, document, depth + 1)
@@ -178,7 +178,7 @@ class ConfigTextReader {
   }
 }
 
-const TOO_DEEP = `more than ${MAX_NESTING} levels inside each other`
+const TOO_DEEP = `more than ${MAX_CONFIG_NESTING} levels inside each other`
 
 const KEYS_OF_OBJECTS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 

@@ -155,10 +155,10 @@ function readFlags(argv: readonly string[], options: Scopes) {
     else if (token.kind === 'option') {
       if (token.name === 'help' || token.name === 'version') asked[token.name] = true
       else if (token.name === 'print-config') asked.printConfig = true
-      else if (token.name === 'manifest') manifest = textOf(token)
-      else if (token.name === 'config-file') configFile = textOf(token)
+      else if (token.name === 'manifest') manifest = flagValue(token)
+      else if (token.name === 'config-file') configFile = flagValue(token)
       else if (token.name === 'set-config') {
-        addEntries(options.route, 'config', parseFlagEntries('pairs', textOf(token), token.rawName))
+        addEntries(options.route, 'config', parseFlagEntries('pairs', flagValue(token), token.rawName))
       } else readFlag(token, options, lists)
     }
   }
@@ -189,7 +189,7 @@ function readFlag(
     options[flag.option] = inlineValue ? parseValue('boolean', value ?? '', rawName) : !negated
     return
   }
-  const text = textOf({ name, rawName, value, inlineValue })
+  const text = flagValue({ name, rawName, value, inlineValue })
   if (flag.kind === 'hosts') lists.set(flag, [...(lists.get(flag) ?? []), text])
   else if (isEntryKind(flag.kind))
     addEntries(options, flag.option, [parseFlagEntry(flag.kind, text, rawName)])
@@ -197,7 +197,7 @@ function readFlag(
 }
 
 /** @throws {@link UsageError} if there is none; what begins like a flag has to be joined by `=`. */
-function textOf({ rawName, value, inlineValue }: FlagToken): string {
+function flagValue({ rawName, value, inlineValue }: FlagToken): string {
   if (value === undefined || (!inlineValue && value.startsWith('--'))) {
     throw new UsageError(`${rawName}: needs a value`)
   }

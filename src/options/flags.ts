@@ -208,7 +208,7 @@ export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
  *
  * @throws {@link UsageError} if it is not of the flag's kind.
  */
-export function parseFlagEntry(kind: EntryKind, text: string, where: string): Entry {
+export function parseFlagEntry(kind: EntryKind, text: string, where: string): FlagEntry {
   if (kind === 'pairs') return parsePair(text, where)
   if (kind === 'numbers') return parseNumber(text, where)
   if (kind === 'paths') return parsePath(text, where)
@@ -217,9 +217,9 @@ export function parseFlagEntry(kind: EntryKind, text: string, where: string): En
   return [name, source]
 }
 
-type Entry = [key: string, value: string | number]
+type FlagEntry = [key: string, value: string | number]
 
-function parseNumber(text: string, where: string): Entry {
+function parseNumber(text: string, where: string): FlagEntry {
   const [, name, number] = /^([^=]+)=(\d{1,15})$/.exec(text) ?? []
   if (name === undefined) throw new UsageError(`${where}: must be NAME=NUMBER, not "${text}"`)
   return [name, Number(number)]
@@ -243,7 +243,7 @@ function parsePath(text: string, where: string): [host: string, guest: string] {
  *
  * @throws {@link UsageError} if it is neither.
  */
-export function parseFlagEntries(kind: EntryKind, text: string, where: string): Entry[] {
+export function parseFlagEntries(kind: EntryKind, text: string, where: string): FlagEntry[] {
   const value = parseJsonFlag(text)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) {
     return value.map((item) => parseFlagEntry(kind, item, where))
@@ -251,7 +251,7 @@ export function parseFlagEntries(kind: EntryKind, text: string, where: string): 
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     const pairs = Object.entries(value)
     const wanted = kind === 'numbers' ? 'number' : 'string'
-    if (pairs.every((pair): pair is Entry => typeof pair[1] === wanted)) return pairs
+    if (pairs.every((pair): pair is FlagEntry => typeof pair[1] === wanted)) return pairs
   }
   const values = kind === 'numbers' ? 'numbers' : 'strings'
   throw new UsageError(`${where}: must be a JSON object of ${values}, or a JSON array of strings`)

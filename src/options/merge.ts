@@ -21,16 +21,16 @@ export interface Merged {
  * Puts flags over the environment over the config file. In the file a route wins over its plug-in, and that over
  * `defaults`; flags and variables count for every route. Of maps, such as `config`, each key on its own.
  */
-export function mergeConfig({ flags, variables }: Config, file: ConfigMap = NOTHING): Merged {
+export function mergeConfig({ flags, variables }: Config, file: ConfigMap = EMPTY_CONFIG): Merged {
   const defaults = mapIn(file, 'defaults')
   const named = mapsIn(mapIn(file, 'plugins'))
   const whole = (...own: readonly ConfigMap[]) => mergeMaps(defaults, ...own, variables.route, flags.route)
   return {
-    server: mergeMaps(only(file, serverSchema), variables.server, flags.server),
-    load: mergeMaps(only(file, loadSchema), variables.load, flags.load),
+    server: mergeMaps(pickKnown(file, serverSchema), variables.server, flags.server),
+    load: mergeMaps(pickKnown(file, loadSchema), variables.load, flags.load),
     route: whole(),
-    plugins: new Map(named.map(([name, plugin]) => [name, whole(withoutSource(withPlugin(plugin)))])),
-    routes: routesOf(file)?.map((route) => mergeMaps(route, variables.route, flags.route)),
+    plugins: new Map(named.map(([name, plugin]) => [name, whole(withoutSource(withPluginOptions(plugin)))])),
+    routes: configRoutes(file)?.map((route) => mergeMaps(route, variables.route, flags.route)),
     routePlugins: (listIn(file, 'routes') ?? []).map((route) => {
       const name = textIn(route, 'plugin')
       return mapIn(file, 'plugins').entries.has(name) ? name : undefined
@@ -39,18 +39,18 @@ export function mergeConfig({ flags, variables }: Config, file: ConfigMap = NOTH
 }
 
 /** The routes that a config file lists, with what they have from their plug-ins and from `defaults`. */
-export function routesOf(file: ConfigMap): ConfigMap[] | undefined {
+export function configRoutes(file: ConfigMap): ConfigMap[] | undefined {
   const plugins = mapIn(file, 'plugins')
   return listIn(file, 'routes')?.map((route) => {
     const plugin = mapIn(plugins, textIn(route, 'plugin'))
-    return mergeMaps(mapIn(file, 'defaults'), withoutSource(plugin), withPlugin(plugin, route))
+    return mergeMaps(mapIn(file, 'defaults'), withoutSource(plugin), withPluginOptions(plugin, route))
   })
 }
 
-const NOTHING = mapOf([], COMMAND_LINE)
+const EMPTY_CONFIG = mapOf([], COMMAND_LINE)
 
 /** A route's options are those of its plug-in, whose `source` is the route's `plugin`. */
-function withPlugin(plugin: ConfigMap, route: ConfigMap = plugin): ConfigMap {
+function withPluginOptions(plugin: ConfigMap, route: ConfigMap = plugin): ConfigMap {
   const source = plugin.entries.get('source')
   return source ? { ...route, entries: new Map([...route.entries, ['plugin', source]]) } : route
 }
@@ -60,14 +60,14 @@ function withoutSource(map: ConfigMap): ConfigMap {
 }
 
 /** The options of a schema, but routes: they are merged on their own. */
-function only(file: ConfigMap, { properties }: { readonly properties: object }): ConfigMap {
+function pickKnown(file: ConfigMap, { properties }: { readonly properties: object }): ConfigMap {
   const entries = [...file.entries].filter(([key]) => key !== 'routes' && Object.hasOwn(properties, key))
   return { ...file, entries: new Map(entries) }
 }
 
 function mapIn(map: ConfigMap, key: string): ConfigMap {
   const given = map.entries.get(key)?.given
-  return given?.kind === 'map' ? given : NOTHING
+  return given?.kind === 'map' ? given : EMPTY_CONFIG
 }
 
 function mapsIn(map: ConfigMap): [string, ConfigMap][] {

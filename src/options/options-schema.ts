@@ -107,7 +107,7 @@ const ms = (description: string, value: number, minimum = 1) =>
 const bytes = (description: string, value: number) =>
   withDefault(Type.Integer({ minimum: 1, default: value, unit: 'bytes', description }))
 
-const count = (description: string, value: number) =>
+const countOption = (description: string, value: number) =>
   withDefault(Type.Integer({ minimum: 1, default: value, description }))
 
 export const routeSchema = only({
@@ -280,7 +280,7 @@ export const routeSchema = only({
     }),
   ),
   startTimeoutMs: ms('How long a thread or process and its instance may take to start.', 5_000),
-  maxQueue: count('Calls that may wait for an instance; more are answered with 503.', 1_000),
+  maxQueue: countOption('Calls that may wait for an instance; more are answered with 503.', 1_000),
   maxQueueBytes: bytes('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
   maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
   kv: Type.Optional(
@@ -303,7 +303,7 @@ export const routeSchema = only({
       { additionalProperties: false, description: 'The store, for the guest: `access`, `namespace`.' },
     ),
   ),
-  logRate: count('Lines that guests may log in a second, in each thread; others are dropped.', 1_000),
+  logRate: countOption('Lines that guests may log in a second, in each thread; others are dropped.', 1_000),
   smoke: Type.Optional(
     Type.Object(
       {
@@ -348,7 +348,7 @@ export const loadSchema = only({
   ),
   downloadLimit: bytes('Largest download, in bytes.', 268_435_456),
   downloadTimeoutMs: ms('How long a download may take.', 30_000),
-  maxFunctions: count('Most functions of a plug-in that are served where none is named.', 100),
+  maxFunctions: countOption('Most functions of a plug-in that are served where none is named.', 100),
   moduleLimits: withDefault(
     Type.Unsafe<ModuleLimits>({
       type: 'object',
@@ -670,7 +670,7 @@ export const serverSchema = only({
   requestTimeoutMs: ms('How long a whole request may take to arrive; then 408.', 30_000),
   keepAliveTimeoutMs: ms('How long an idle connection is kept.', 72_000),
   unreadTimeoutMs: ms('How long a client may leave its answer unread; then it is cut off.', 30_000),
-  maxConnections: count('Connections at a time; more are closed at once.', 10_000),
+  maxConnections: countOption('Connections at a time; more are closed at once.', 10_000),
 })
 
 /** Options after the check: what has a default is there. */

@@ -70,7 +70,7 @@ export function problemAt(path: readonly string[], message: string): Problem {
  * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
  */
 export function checkWasmServeOptions(options: unknown): CheckedWasmServeOptions {
-  return check<CheckedWasmServeOptions>(isWasmServeOptions, options)
+  return checkWith<CheckedWasmServeOptions>(isWasmServeOptions, options)
 }
 
 /**
@@ -79,7 +79,7 @@ export function checkWasmServeOptions(options: unknown): CheckedWasmServeOptions
  * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
  */
 export function checkServerOptions(options: unknown): CheckedServerOptions {
-  return check<CheckedServerOptions>(isServerOptions, options)
+  return checkWith<CheckedServerOptions>(isServerOptions, options)
 }
 
 /**
@@ -118,7 +118,7 @@ const OF_ADMIN: ReadonlySet<string> = new Set(['adminToken', 'adminHosts', 'uplo
  * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
  */
 export function checkLoadOptions(options: unknown): CheckedLoadOptions {
-  return check<CheckedLoadOptions>(isLoadOptions, options)
+  return checkWith<CheckedLoadOptions>(isLoadOptions, options)
 }
 
 /** The problems that an {@link OptionsError} lists. */
@@ -128,7 +128,7 @@ export function problemsOf(error: InstanceType<typeof OptionsError>): readonly P
 
 const problems = new WeakMap<object, readonly Problem[]>()
 
-function check<Options>(isValid: ValidateFunction, options: unknown): Options {
+function checkWith<Options>(isValid: ValidateFunction, options: unknown): Options {
   const copy = copyPlain(options)
   const found = isValid(copy)
     ? [

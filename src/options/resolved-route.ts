@@ -69,7 +69,7 @@ export function resolveRoute(
     errorStatus: options.errorStatus ?? (contract === 'simplism' ? 500 : 409),
     allowedPaths: [
       ...(settings?.allowedPaths ?? []),
-      ...Object.entries(options.allowedPaths).map(readAllowedPath),
+      ...Object.entries(options.allowedPaths).map(resolveAllowedPath),
     ],
     outbound: resolveOutbound(options, settings),
     memoryMax,
@@ -141,7 +141,7 @@ function resolveDeadline(option: number | undefined, manifest: number | undefine
 }
 
 /** `ro:` in front of the host's path, as in Extism: the guest may not write. */
-function readAllowedPath([path, guest]: [path: string, guest: string]): AllowedPath {
+function resolveAllowedPath([path, guest]: [path: string, guest: string]): AllowedPath {
   const readOnly = path.startsWith('ro:')
   return { host: readOnly ? path.slice('ro:'.length) : path, guest, readOnly }
 }

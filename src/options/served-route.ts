@@ -127,11 +127,11 @@ export function methodsOfAll(
   routes: readonly RoutePlace[],
   supported: readonly string[],
 ): (route: RoutePlace) => string[] {
-  const headTaken = new Set(routes.filter((route) => askedFor(route).includes('HEAD')).map(placeOf))
+  const headTaken = new Set(routes.filter((route) => askedFor(route).includes('HEAD')).map(servedAt))
   return (route) => {
     const methods = askedFor(route)
     if (methods.includes('*')) return [...supported]
-    return methods.includes('GET') && !headTaken.has(placeOf(route)) ? [...methods, 'HEAD'] : methods
+    return methods.includes('GET') && !headTaken.has(servedAt(route)) ? [...methods, 'HEAD'] : methods
   }
 }
 
@@ -158,7 +158,7 @@ export function routeConflicts(
   return routes.flatMap((route, later) => {
     const conflicts: RouteConflict[] = []
     for (const method of methodsOf(route)) {
-      const place = `${method} ${placeOf(route)}`
+      const place = `${method} ${servedAt(route)}`
       const first = taken.get(place)
       if (first === undefined) taken.set(place, later)
       else if (conflicts.length === 0) conflicts.push({ first, later, method })
@@ -173,7 +173,7 @@ export function refuseRouteConflicts(routes: readonly RoutePlace[], supported: r
     throw new RouteConflictError(method, routes[later]?.url ?? '')
 }
 
-function placeOf({ url, host = '' }: RoutePlace): string {
+function servedAt({ url, host = '' }: RoutePlace): string {
   return `${host.toLowerCase()} ${url}`
 }
 

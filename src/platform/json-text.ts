@@ -17,7 +17,7 @@ export function parseJson(text: string): { readonly value: unknown } | { readonl
 }
 
 function mistakeIn(text: string): JsonMistake {
-  const at = new Scanner(text).findMistake()
+  const at = new JsonTextScanner(text).findMistake()
   const lineStart = at === 0 ? 0 : text.lastIndexOf('\n', at - 1) + 1
   let line = 1
   for (let next = text.indexOf('\n'); next >= 0 && next < at; next = text.indexOf('\n', next + 1)) line++
@@ -31,7 +31,7 @@ type ExpectedToken = 'value' | 'value or ]' | 'key' | 'key or }' | ':' | ', or e
 const LITERALS = ['true', 'false', 'null']
 
 /** Walks over JSON (RFC 8259) without building values and without recursion, so that depth costs no stack. */
-class Scanner {
+class JsonTextScanner {
   readonly #text: string
   readonly #open: ('{' | '[')[] = []
   #at = 0

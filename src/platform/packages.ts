@@ -6,8 +6,8 @@ import { PackageMissingError } from '../errors/errors.ts'
  * one.
  */
 export function packageFile(path: string): URL {
-  root ??= findRoot(new URL('./', import.meta.url))
-  return new URL(path, root)
+  packageRoot ??= findRoot(new URL('./', import.meta.url))
+  return new URL(path, packageRoot)
 }
 
 /** The package's version. */
@@ -35,7 +35,7 @@ export function workerFile(name: ThreadModule): URL {
   return packageFile(`dist/${name}.${name === 'sdk-thread' ? 'js' : 'cjs'}`)
 }
 
-let root: URL | undefined
+let packageRoot: URL | undefined
 
 function findRoot(folder: URL): URL {
   const parent = new URL('../', folder)

@@ -84,17 +84,17 @@ function tooManyWatches(what: 'instances' | 'watches'): string {
   return `no more files can be watched: raise the limit (sysctl fs.inotify.max_user_${what})`
 }
 
-let known: number | undefined
+let fileLimit: number | undefined
 
 /** The limit of open files; undefined if it is unknown or unlimited. Reading it opens no file. */
 function openFiles(): number | undefined {
-  if (known !== undefined || !process.report) return known
+  if (fileLimit !== undefined || !process.report) return fileLimit
   // Otherwise the report resolves the host name of each client. Some versions of @types/node lack the property.
   Object.assign(process.report, { excludeNetwork: true })
   const { userLimits } = process.report.getReport() as {
     readonly userLimits?: { readonly open_files?: { readonly soft?: number | string } }
   }
   const soft = Number(userLimits?.open_files?.soft)
-  known = Number.isFinite(soft) ? soft : undefined
-  return known
+  fileLimit = Number.isFinite(soft) ? soft : undefined
+  return fileLimit
 }

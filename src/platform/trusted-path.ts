@@ -32,7 +32,7 @@ export function problemWithPath(path: string, user: number | undefined = geteuid
       continue
     }
     const next = join(at, step)
-    const stat = statOf(next)
+    const stat = trustedStat(next)
     if (stat === 'missing') return undefined
     if (stat === 'hidden') {
       at = next
@@ -65,7 +65,7 @@ function stepsOf(path: string): string[] {
 }
 
 /** `hidden`: Node's permission model hides it from the process; its flags name the folders that count. */
-function statOf(path: string): Stats | 'missing' | 'hidden' {
+function trustedStat(path: string): Stats | 'missing' | 'hidden' {
   try {
     return lstatSync(path)
   } catch (error) {

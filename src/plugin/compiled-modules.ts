@@ -96,7 +96,7 @@ class SharedWork<Result> {
 const compiled = new WeakValues<WebAssembly.Module>()
 
 /** What is known of them. To make the form that can be put back takes tenths of a second, and each route asks for it. */
-const known = new WeakMap<WebAssembly.Module, Known>()
+const knownModules = new WeakMap<WebAssembly.Module, Known>()
 
 interface Known {
   readonly onDemand?: WebAssembly.Module | undefined
@@ -136,14 +136,14 @@ export async function loadOnce(
   const { name, renewable, ...limits } = wanted
   const key = JSON.stringify([source.digest, limits])
   for (;;) {
-    const found = answer(compiled.get(key), renewable)
+    const found = sufficientForm(compiled.get(key), renewable)
     if (found) return found
     const others = loading.get(key)
     const { work, name: begunFor } =
       others && !others.work.isGivenUp ? others : begin(key, source, wanted, place)
     try {
       const module = await work.wait(place.signal)
-      const loaded = answer(module, renewable) // others may have wanted less
+      const loaded = sufficientForm(module, renewable) // others may have wanted less
       if (loaded) return loaded
     } catch (error) {
       if (!(error instanceof PluginInvalidError) || begunFor === name) throw error
@@ -151,11 +151,11 @@ export async function loadOnce(
   }
 }
 
-function answer(
+function sufficientForm(
   module: WebAssembly.Module | undefined,
   wanted: ModuleJob['renewable'],
 ): CompiledModule | undefined {
-  const knownOf = module && known.get(module)
+  const knownOf = module && knownModules.get(module)
   if (!knownOf) return undefined
   const { facts, needsProcess, onDemand, renewable, isRenewableKnown } = knownOf
   const isWanted = wanted === 'yes' || (wanted === 'program' && isOnlyProgram(facts))
@@ -180,10 +180,15 @@ function begin(
     try {
       const before = compiled.get(key)
       const job = { ...wanted, needsModule: !before }
-      const { module = before, ...rest } = await load(bytes, job, isServing, { admit, digest, signal, log })
+      const { module = before, ...rest } = await loadNow(bytes, job, isServing, {
+        admit,
+        digest,
+        signal,
+        log,
+      })
       if (!module) throw new Error('a module was neither known nor made')
       if (module !== before) compiled.set(key, module)
-      known.set(module, { ...(before && known.get(before)), ...rest })
+      knownModules.set(module, { ...(before && knownModules.get(before)), ...rest })
       return module
     } finally {
       if (loading.get(key) === begun) loading.delete(key)
@@ -209,7 +214,7 @@ export async function prepareOnly(
     bytes: prepared = bytes,
     facts,
     needsProcess,
-  } = await load(bytes, job, isServing, { digest, signal, log })
+  } = await loadNow(bytes, job, isServing, { digest, signal, log })
   return { bytes: prepared, facts, needsProcess }
 }
 
@@ -222,7 +227,7 @@ export interface CheckedModule {
 }
 
 /** Small ones here, as long as nothing is served. */
-async function load(
+async function loadNow(
   bytes: Uint8Array,
   job: ModuleJob,
   isServing: boolean,

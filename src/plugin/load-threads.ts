@@ -77,7 +77,7 @@ export async function loadInThread(
   try {
     const own = await copyInSlices(bytes)
     signal?.throwIfAborted()
-    const thread = idle.pop() ?? new LoadThread()
+    const thread = idleThreads.pop() ?? new LoadThread()
     return await thread.run({ bytes: own, job }, { admit, digest, signal, log, limitMs })
   } finally {
     leave()
@@ -131,7 +131,7 @@ function leave(): void {
 }
 
 /** Threads that wait for something to load. */
-const idle: LoadThread[] = []
+const idleThreads: LoadThread[] = []
 
 class LoadThread {
   readonly #worker: Worker
@@ -203,12 +203,12 @@ class LoadThread {
       this.#leave()
       void this.#worker.terminate()
     }, IDLE_MS).unref()
-    idle.push(this)
+    idleThreads.push(this)
   }
 
   #leave(): void {
-    const at = idle.indexOf(this)
-    if (at >= 0) idle.splice(at, 1)
+    const at = idleThreads.indexOf(this)
+    if (at >= 0) idleThreads.splice(at, 1)
   }
 
   #end(reason: Error): void {

@@ -53,7 +53,7 @@ export function chooseEngine(
   waitsForStore = false,
 ): EngineChoice {
   const reason = whyThreads(route, plugin, waitsForStore)
-  const problems = conflicts(route, plugin, reason)
+  const problems = exclusiveOptions(route, plugin, reason)
   if (problems.length > 0) {
     throw optionsError(problems.map(({ option, message }) => problemAt([...path, option], message)))
   }
@@ -89,7 +89,7 @@ interface Conflict {
 }
 
 /** Options of the route that exclude each other. */
-function conflicts(
+function exclusiveOptions(
   { engine, workers, deadline, functions, runtime, process }: ResolvedRoute,
   plugin: Plugin,
   reason: string | undefined,
@@ -244,12 +244,12 @@ function needsOf(
     heapMiB,
     // Of an instance that takes another's place both are there for a while; and what is exchanged is copied.
     dataBytes: OWN_BYTES + 2 * heapMiB * MIB + 2 * memoryBytes + 4 * blockLimit,
-    reads: [...(functions === undefined ? [] : readsOfModule(functions)), ...folders.flatMap(pathsOf)],
-    writes: folders.filter(({ readOnly }) => !readOnly).flatMap(pathsOf),
+    reads: [...(functions === undefined ? [] : readsOfModule(functions)), ...folders.flatMap(optionPaths)],
+    writes: folders.filter(({ readOnly }) => !readOnly).flatMap(optionPaths),
   }
 }
 
-function pathsOf({ host }: AllowedPath): string[] {
+function optionPaths({ host }: AllowedPath): string[] {
   return pathsOfFolder(host)
 }
 

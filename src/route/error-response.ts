@@ -39,14 +39,14 @@ export const LINGER_MS = 1_000
  * @throws errors of other origin, such as a hook of the app that the routes are mounted into: the app's handler gets them.
  */
 export function sendRouteError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  const known = toKnownError(error, request)
+  const known = toHttpError(error, request)
   if (!known) throw error
   sendError(known, request, reply)
 }
 
 /** Fastify's error handler for a server of our own, where nothing else knows what to do with an error. */
 export function sendAnyError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  sendError(toKnownError(error, request) ?? classify(error), request, reply)
+  sendError(toHttpError(error, request) ?? classify(error), request, reply)
 }
 
 /** Any other error comes from a hook or contract of the user, which sets its status and message. */
@@ -63,7 +63,7 @@ export function problemDetails({ statusCode, code, message }: KnownError, reques
   return { type: 'about:blank', title, status: statusCode, detail: message, code, requestId }
 }
 
-function toKnownError(error: FastifyError, { routeOptions }: FastifyRequest): KnownError | undefined {
+function toHttpError(error: FastifyError, { routeOptions }: FastifyRequest): KnownError | undefined {
   if (error.code?.startsWith('WASM_SERVE_')) return error as KnownError
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge(routeOptions.bodyLimit ?? 0)
   if (error.code?.startsWith('FST_ERR_CTP_')) return new BadRequestError(error.message)

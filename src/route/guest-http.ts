@@ -21,7 +21,7 @@ export async function sendForGuest(
     const response = await outbound.fetch(request, body, limits)
     return { status: response.status, headers: encodeHeaders(response.headers), body: response.body }
   } catch (error) {
-    return httpFailure(describeFailure(error))
+    return httpFailure(describeRequestFailure(error))
   }
 }
 
@@ -36,7 +36,7 @@ function withHeaders(
   return { ...request, headers: { ...request.headers, ...Object.fromEntries(added) } }
 }
 
-function describeFailure(error: unknown): string {
+function describeRequestFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return 'code' in error ? `${error.code}: ${error.message}` : error.message
 }

@@ -165,13 +165,13 @@ export async function tryRoute(
   const bridged = await trialParts(options, parts)
   const thread = workersOptions(options, compiledPlugin(plugin), exportName, TRIAL, settings, bridged)
   const startMs = await tryInThread(thread, options.startTimeoutMs, signal)
-  if (startMs < SLOW_START_MS) return
+  if (startMs < SLOW_TRIAL_MS) return
   const message = `an instance took ${Math.round(startMs)} ms to start in its trial, and as long nothing else is served when it starts on the event loop: give it threads (--workers 1)`
   log.warn({ plugin: plugin.name, startMs: Math.round(startMs) }, message)
 }
 
 /** A change may hold the event loop for 20 ms. A trial is slower: V8 has compiled nothing in a new thread. */
-const SLOW_START_MS = 50
+const SLOW_TRIAL_MS = 50
 
 const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const
 

@@ -14,7 +14,7 @@ import { openSharedResources, type SharedResources } from './shared.ts'
  */
 export class RoutePool {
   readonly shared: SharedResources
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, PoolEntry>()
   readonly #counts = new WeakMap<OpenRoute['instances'], VersionCounts>()
   readonly #handlers = new WeakMap<object, KnownHandler>()
 
@@ -66,7 +66,7 @@ export class RoutePool {
     return this.shared.close()
   }
 
-  #lease(key: string, entry: Entry): Lease {
+  #lease(key: string, entry: PoolEntry): Lease {
     entry.leases++
     let isBack = false
     const entries = this.#entries
@@ -99,7 +99,7 @@ interface KnownHandler {
   readonly instances: readonly OpenRoute['instances'][]
 }
 
-interface Entry {
+interface PoolEntry {
   readonly route: OpenRoute
   leases: number
   /** Options with which it was asked its smoke request last, if it has one. */

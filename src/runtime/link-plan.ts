@@ -186,7 +186,7 @@ function describeModules({ module, imports, exports, linked }: CompiledPlugin): 
   )
 }
 
-function linksOf({ imports }: Described, modules: ReadonlyMap<string, Described>): Link<Described>[] {
+function linksOf({ imports }: Described, modules: ReadonlyMap<string, Described>): PlannedLink<Described>[] {
   return imports.flatMap(({ module, name, kind }) => {
     const from = modules.get(module)
     const isDefined = from?.exports.some((each) => each.name === name)
@@ -306,7 +306,7 @@ function isCircular({ imports }: PlannedModule): boolean {
 }
 
 /** What a module imports from another. */
-export interface Link<Module> {
+export interface PlannedLink<Module> {
   readonly from: Module
   /** Whether it must be there before; a function can be looked up when it is called. */
   readonly isNeededFirst: boolean
@@ -327,10 +327,10 @@ interface ModuleGroup<Module> {
  */
 export function orderModules<Module>(
   main: Module,
-  linksOf: (module: Module) => readonly Link<Module>[],
+  linksOf: (module: Module) => readonly PlannedLink<Module>[],
 ): ModuleGroup<Module>[] {
   const finished: Module[] = []
-  walk(main, linksOf, new Set(), finished)
+  visitLinks(main, linksOf, new Set(), finished)
   const reached = new Map(finished.map((module) => [module, reachedFrom(module, linksOf)]))
   const isCircle = (a: Module, b: Module) =>
     reached.get(a)?.has(b) === true && reached.get(b)?.has(a) === true
@@ -343,30 +343,30 @@ export function orderModules<Module>(
 }
 
 /** Lists modules after those that they import from, where there is no circle. */
-function walk<Module>(
+function visitLinks<Module>(
   module: Module,
-  linksOf: (module: Module) => readonly Link<Module>[],
+  linksOf: (module: Module) => readonly PlannedLink<Module>[],
   seen: Set<Module>,
   finished: Module[],
 ): void {
   seen.add(module)
-  for (const { from } of linksOf(module)) if (!seen.has(from)) walk(from, linksOf, seen, finished)
+  for (const { from } of linksOf(module)) if (!seen.has(from)) visitLinks(from, linksOf, seen, finished)
   finished.push(module)
 }
 
 /** What a module imports from, directly or not; itself only if it is part of a circle. */
 function reachedFrom<Module>(
   module: Module,
-  linksOf: (module: Module) => readonly Link<Module>[],
+  linksOf: (module: Module) => readonly PlannedLink<Module>[],
 ): Set<Module> {
   const reached = new Set<Module>()
-  for (const { from } of linksOf(module)) if (!reached.has(from)) walk(from, linksOf, reached, [])
+  for (const { from } of linksOf(module)) if (!reached.has(from)) visitLinks(from, linksOf, reached, [])
   return reached
 }
 
 function orderGroup<Module>(
   group: readonly Module[],
-  linksOf: (module: Module) => readonly Link<Module>[],
+  linksOf: (module: Module) => readonly PlannedLink<Module>[],
 ): Module[] {
   const left = [...group]
   const ordered: Module[] = []

@@ -36,7 +36,7 @@ export function openRenewal(
   watch: HostWatch,
   origins: InitialStates = {},
 ): Renewal | undefined {
-  const memory = memoryOf(exports)
+  const memory = exportedMemory(exports)
   if (watch.wasCalled || (memory && memory.buffer.byteLength > MAX_KEPT_BYTES)) return undefined
   return new InstanceRenewal(module, exports, watch, origins)
 }
@@ -79,7 +79,7 @@ class InstanceRenewal implements Renewal {
     this.#watch = watch
     this.#origins = origins
     this.#untrackedFrom = module.untrackedFrom
-    this.#memory = memoryOf(exports)
+    this.#memory = exportedMemory(exports)
     const names = Array.from({ length: module.globals }, (_, index) => RENEWABLE_EXPORT.global(index))
     this.#globals = names.map((name) => exports[name]).filter(isGlobal)
     const lowest = exports[RENEWABLE_EXPORT.lowest]
@@ -139,7 +139,7 @@ class InstanceRenewal implements Renewal {
   }
 }
 
-function memoryOf(exports: WebAssembly.Exports): WebAssembly.Memory | undefined {
+function exportedMemory(exports: WebAssembly.Exports): WebAssembly.Memory | undefined {
   const memory = exports[RENEWABLE_EXPORT.memory]
   return memory instanceof WebAssembly.Memory ? memory : undefined
 }

@@ -56,7 +56,7 @@ export function createHttpServer(
     if (problem) return refuse(asHttp1.response, problem)
     handler(asHttp1.request, asHttp1.response)
   }
-  const { server, connections, http2 } = openServer(options, listener, http2Listener, log)
+  const { server, connections, http2 } = openNodeServer(options, listener, http2Listener, log)
   server.maxConnections = options.maxConnections
   server.maxHeadersCount = 0 // Node drops those beyond 2,000 in silence, a second Host too; 16 KiB is the limit
   server.on('checkContinue', listener) // the reader of the body sends 100: a refusal is sent at once
@@ -81,7 +81,7 @@ export function createHttpServer(
   return { server, connections, http2 }
 }
 
-function openServer(
+function openNodeServer(
   options: CheckedServerOptions,
   listener: RequestHandler,
   http2Listener: Http2Handler,
@@ -228,7 +228,7 @@ function cutUnread(
  */
 function readTls(tls: NonNullable<CheckedServerOptions['tls']>): ServerOptions {
   const cert = readPem(tls.cert)
-  const certificate = parse(tls.cert, 'a certificate in PEM', () => new X509Certificate(cert))
+  const certificate = readCertificate(tls.cert, 'a certificate in PEM', () => new X509Certificate(cert))
   const key = readKey(tls.key)
   if (!certificate.checkPrivateKey(key)) {
     throw new TlsInvalidError(tls.key, `it is not the key of the certificate ${tls.cert}`)
@@ -240,13 +240,13 @@ function readMore({ ca: path, minVersion }: NonNullable<CheckedServerOptions['tl
   const version = minVersion === undefined ? {} : { minVersion }
   if (path === undefined) return version
   const ca = readPem(path)
-  parse(path, 'a certificate in PEM', () => new X509Certificate(ca))
+  readCertificate(path, 'a certificate in PEM', () => new X509Certificate(ca))
   return { ...version, ca, requestCert: true, rejectUnauthorized: true }
 }
 
 function readKey(path: string): KeyObject {
   const pem = readPem(path)
-  return parse(path, 'a private key in PEM without a passphrase', () => createPrivateKey(pem))
+  return readCertificate(path, 'a private key in PEM without a passphrase', () => createPrivateKey(pem))
 }
 
 function readPem(path: string): Buffer {
@@ -257,7 +257,7 @@ function readPem(path: string): Buffer {
   }
 }
 
-function parse<Parsed>(path: string, what: string, read: () => Parsed): Parsed {
+function readCertificate<Parsed>(path: string, what: string, read: () => Parsed): Parsed {
   try {
     return read()
   } catch (error) {

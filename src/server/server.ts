@@ -8,7 +8,7 @@ import { createHttpServer } from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
 
 /** How long instances may take to close once the last connection has ended. */
-const CLOSE_MS = 500
+const SERVER_CLOSE_MS = 500
 
 /** Sockets, with a Fastify app behind them that can be replaced. */
 export interface AppServer {
@@ -94,7 +94,7 @@ export function openServer(
     if (cut > 0)
       log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
     // A guest may wait for a host function for ever; no client waits for it now.
-    await Promise.race([closeApps(), sleep(CLOSE_MS, undefined, { ref: false })])
+    await Promise.race([closeApps(), sleep(SERVER_CLOSE_MS, undefined, { ref: false })])
   }
   let ended: Promise<void> | undefined
 

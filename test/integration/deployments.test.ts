@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { DesiredState } from '../../src/deploy/desired-state.ts'
-import { toVersion, withPlugin, withRoute, withVersion } from '../../src/deploy/edits.ts'
+import { editPlugin, toVersion, withRoute, withVersion } from '../../src/deploy/edits.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
 import { readSource } from '../../src/plugin/source/source.ts'
 import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
@@ -87,7 +87,7 @@ async function withAdded(now: DesiredState, bytes: Uint8Array) {
   const { version, modules } = toVersion(await readSource(bytes), 'upload')
   const plugin = withVersion({ added: true, versions: [], traffic: [] }, version)
   const traffic = [{ digest: version.digest, percent: 100 }]
-  const edits = withRoute(withPlugin(now.edits, 'more', { ...plugin, traffic }), 'more', {
+  const edits = withRoute(editPlugin(now.edits, 'more', { ...plugin, traffic }), 'more', {
     options: { plugin: 'more', url: '/more', method: 'POST' },
   })
   return { desired: { ...now, edits }, modules }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { couldBeFunction, importsOf } from '../../src/cli/inspect/inspection.ts'
 import { hostImports } from '../../src/plugin/host-imports.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
-import { type Link, orderModules } from '../../src/runtime/link-plan.ts'
+import { orderModules, type PlannedLink } from '../../src/runtime/link-plan.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
@@ -530,7 +530,7 @@ describe('the order of modules', () => {
   test('providers come before those that import from them, except in a circle, where those come that are needed first', () => {
     fc.assert(
       fc.property(fc.array(link, { maxLength: 20 }), (links) => {
-        const linksOf = (importer: number): Link<number>[] =>
+        const linksOf = (importer: number): PlannedLink<number>[] =>
           links.filter((each) => each.importer === importer)
         const groups = orderModules(0, linksOf)
         const order = groups.flatMap(({ linkOrder }) => linkOrder)
@@ -559,7 +559,7 @@ describe('the order of modules', () => {
   })
 })
 
-function reached(from: number, linksOf: (module: number) => readonly Link<number>[]): Set<number> {
+function reached(from: number, linksOf: (module: number) => readonly PlannedLink<number>[]): Set<number> {
   const found = new Set<number>()
   const left = [from]
   for (let next = left.pop(); next !== undefined; next = left.pop()) {

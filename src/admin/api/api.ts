@@ -116,7 +116,7 @@ function addEndpoint(
     method,
     url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
     bodyLimit,
-    schema: schemaOf(endpoint),
+    schema: fastifySchema(endpoint),
     schemaErrorFormatter: toRequestError,
     preValidation: refuseForm(endpoint),
     async handler(request, reply) {
@@ -165,7 +165,7 @@ function deploymentsOf({ deployments }: ServerView): Deployments {
 }
 
 /** What Fastify checks of a request. */
-function schemaOf({ query = {}, body }: Endpoint): FastifySchema {
+function fastifySchema({ query = {}, body }: Endpoint): FastifySchema {
   return {
     querystring: { type: 'object', properties: query, additionalProperties: false },
     ...(body && { body: { content: { 'application/json': { schema: body } } } }),
@@ -204,7 +204,7 @@ function hideSecrets(payload: unknown, { secrets }: ServerView): unknown {
 function errorSender(served: ServerView) {
   return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
     const isChange = request.method !== 'GET' && error.code?.startsWith('WASM_SERVE_')
-    if (!isChange || (error.statusCode ?? 500) < 500 || OURS.has(error.code)) {
+    if (!isChange || (error.statusCode ?? 500) < 500 || ADMIN_CODES.has(error.code)) {
       sendAnyError(error, request, reply)
       return
     }
@@ -217,7 +217,7 @@ function errorSender(served: ServerView) {
 }
 
 /** Failures of the server itself. */
-const OURS: ReadonlySet<string> = new Set([
+const ADMIN_CODES: ReadonlySet<string> = new Set([
   'WASM_SERVE_INTERNAL_ERROR',
   'WASM_SERVE_CHANGE_REFUSED',
   'WASM_SERVE_ADMIN_BUSY',
@@ -238,7 +238,7 @@ function apiDocument(endpoints: readonly Endpoint[]): object {
   const paths: Record<string, Record<string, object>> = {}
   for (const endpoint of endpoints) {
     const { path, method } = endpoint
-    paths[path] = { ...paths[path], [method.toLowerCase()]: operation(endpoint) }
+    paths[path] = { ...paths[path], [method.toLowerCase()]: endpointOperation(endpoint) }
   }
   return {
     openapi: '3.1.0',
@@ -257,7 +257,7 @@ function apiDocument(endpoints: readonly Endpoint[]): object {
   }
 }
 
-function operation({ id, summary, description, method, answers, ...endpoint }: Endpoint): object {
+function endpointOperation({ id, summary, description, method, answers, ...endpoint }: Endpoint): object {
   const failures = [...FAILURES.all, ...(method === 'GET' ? [] : FAILURES.changes)]
   return {
     operationId: id,

@@ -115,7 +115,7 @@ async function call(
   { method = 'POST', url, headers = {}, body }: CallBody,
   { app }: Deployment,
 ): Promise<object> {
-  const payload = body === undefined ? undefined : readBase64(body)
+  const payload = body === undefined ? undefined : decodeCallBody(body)
   const begun = performance.now()
   const answer = await app.inject({
     method: method as NonNullable<InjectOptions['method']>, // what is none is answered as it would be
@@ -128,7 +128,7 @@ async function call(
   return { status, headers: answer.headers, body: rawPayload.toString('base64'), ms }
 }
 
-function readBase64(text: string): Buffer {
+function decodeCallBody(text: string): Buffer {
   if (/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return Buffer.from(text, 'base64')
   throw new AdminRequestError('body is no base64')
 }

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import {
+  editPlugin,
   pluginOf,
   type Share,
   toVersion,
@@ -10,7 +11,6 @@ import {
   versionOf,
   withoutPlugin,
   withoutVersion,
-  withPlugin,
   withRoute,
   withVersion,
 } from '../../deploy/edits.ts'
@@ -24,7 +24,7 @@ import { readSource, type Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { isTooLarge, tooLarge } from '../../route/body.ts'
 import { type ApiRequest, applyEdit, type Endpoint } from './endpoint.ts'
-import { refuseLast, routesOf, viewPlugin, viewPlugins } from './route-endpoints.ts'
+import { pluginRoutes, refuseLast, viewPlugin, viewPlugins } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 
 /** Of plug-ins that are added: it goes into URLs, logs and metrics. */
@@ -70,14 +70,14 @@ export const pluginEndpoints: readonly Endpoint[] = [
         throw new AdminRequestError(
           'A plug-in’s name has 64 letters, digits, dots, dashes and underscores at most, and begins with a letter or digit',
         )
-      const { source, from } = await readBody(request, deployments)
+      const { source, from } = await readUpload(request, deployments)
       const { version, modules } = toVersion({ ...source, name: known?.versions[0]?.name ?? name }, from)
       const reason = `put plug-in ${name}`
       const put: MakeDesired = (now) => {
         const before = now.edits.plugins.get(name)
         const plugin = withVersion(before ?? { added: true, versions: [], traffic: [] }, version)
         const traffic = query.live === 'false' && before ? before.traffic : toShares(version.digest)
-        return { ...now, edits: withPlugin(now.edits, name, { ...plugin, traffic }) }
+        return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic }) }
       }
       const change = await applyEdit(deployments, request, reason, put, modules)
       if (!known) reply.code(201)
@@ -98,12 +98,12 @@ export const pluginEndpoints: readonly Endpoint[] = [
       const { name = '' } = params
       const remove: MakeDesired = (now) => {
         const { added } = pluginOf(now.edits, name)
-        const routes = routesOf(deployments).filter((route) => route.name === name)
+        const routes = pluginRoutes(deployments).filter((route) => route.name === name)
         if (routes.length > 0 && query.routes !== 'true')
           throw new AdminConflictError(
             `The plug-in has routes (${routes.map(({ served }) => served.url).join(', ')}): remove them, or ask with routes=true`,
           )
-        refuseLast(routesOf(deployments).length - routes.length)
+        refuseLast(pluginRoutes(deployments).length - routes.length)
         const without = routes.reduce((all, { id }) => withRoute(all, id, { options: undefined }), now.edits)
         return { ...now, edits: added ? withoutPlugin(without, name) : without }
       }
@@ -129,7 +129,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         for (const { digest } of traffic) versionOf(plugin, digest)
         if (traffic[0]?.digest === traffic[1]?.digest)
           throw new AdminRequestError('The versions have to differ')
-        return { ...now, edits: withPlugin(now.edits, name, { ...plugin, traffic }) }
+        return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic }) }
       }
       const change = await applyEdit(deployments, request, `split plug-in ${name}`, split)
       return { change, plugin: viewPlugin(deployments, name) }
@@ -151,7 +151,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         const live = plugin.versions.findIndex((version) => version.digest === trafficOf(plugin)[0]?.digest)
         const to = digest === undefined ? plugin.versions[live + 1] : versionOf(plugin, digest)
         if (!to) throw new AdminConflictError('There is no earlier version')
-        return { ...now, edits: withPlugin(now.edits, name, { ...plugin, traffic: toShares(to.digest) }) }
+        return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic: toShares(to.digest) }) }
       }
       const change = await applyEdit(deployments, request, `roll back plug-in ${name}`, back)
       return { change, plugin: viewPlugin(deployments, name) }
@@ -167,7 +167,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
       const { name = '', digest = '' } = request.params
       const forget: MakeDesired = (now) => {
         const plugin = withoutVersion(pluginOf(now.edits, name), digest)
-        return { ...now, edits: withPlugin(now.edits, name, plugin) }
+        return { ...now, edits: editPlugin(now.edits, name, plugin) }
       }
       const change = await applyEdit(deployments, request, `delete version of plug-in ${name}`, forget)
       return { change, plugin: viewPlugin(deployments, name) }
@@ -180,7 +180,7 @@ function toShares(digest: string): Share[] {
 }
 
 /** Files of this machine are not for who only holds a token: he has the bytes, or a URL. */
-async function readBody(
+async function readUpload(
   { body, expectDownload, signal }: ApiRequest,
   deployments: Deployments,
 ): Promise<{ source: Source; from: 'upload' | 'url' }> {
@@ -195,7 +195,7 @@ async function readBody(
 }
 
 /** How many bodies of the largest size may be in memory at once. */
-const AT_ONCE = 4
+const MAX_BODIES_IN_MEMORY = 4
 
 /** What one request holds of the memory that there is for all. */
 export interface Held {
@@ -212,7 +212,7 @@ export class Uploads {
 
   /** @param uploadLimit - Most bytes of one of them. */
   constructor(uploadLimit: number) {
-    this.#limit = AT_ONCE * uploadLimit
+    this.#limit = MAX_BODIES_IN_MEMORY * uploadLimit
   }
 
   open(): Held {
@@ -244,7 +244,7 @@ export function bodyBytes({ headers }: FastifyRequest, limit: number): number {
  * @throws {@link BodyTooLargeError} if it has more bytes than `limit`, and {@link AdminRequestError} if it breaks off.
  */
 export async function readBytes(body: IncomingMessage, limit: number): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks = await readChunks(body, limit)
+  const chunks = await readUploadChunks(body, limit)
   const bytes = new Uint8Array(chunks.reduce((length, chunk) => length + chunk.length, 0))
   let at = 0
   let copied = 0
@@ -262,7 +262,7 @@ export async function readBytes(body: IncomingMessage, limit: number): Promise<U
 /** Copied at a time: some 0.5 ms. */
 const SLICE_BYTES = 1_048_576
 
-function readChunks(body: IncomingMessage, limit: number): Promise<Uint8Array[]> {
+function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Array[]> {
   const declared = body.headers['content-length']
   const chunks: Uint8Array[] = []
   let length = 0

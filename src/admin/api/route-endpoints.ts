@@ -39,14 +39,14 @@ export const routeEndpoints: readonly Endpoint[] = [
     body: bodies.route,
     answers: { 201: { description: 'It is live.', schema: ref('ChangedRoute') } },
     async run(request, deployments, reply) {
-      const given = checkOptions(request.body as RouteBody)
+      const given = checkRouteBody(request.body as RouteBody)
       let id = ''
       const add: MakeDesired = (now) => {
         const options = withPlace(given, now.configuration)
         id = idOfOptions(options)
-        if (routesOf(deployments).some((route) => route.id === id))
+        if (pluginRoutes(deployments).some((route) => route.id === id))
           throw new AdminConflictError(`There is a route at this place: it has the id ${id}`)
-        refuseUnknown(now.edits, options)
+        refuseUnknownFields(now.edits, options)
         return { ...now, edits: withRoute(now.edits, id, { options }) }
       }
       const change = await applyEdit(deployments, request, `add route ${String(given.url ?? '/')}`, add)
@@ -65,12 +65,12 @@ export const routeEndpoints: readonly Endpoint[] = [
     answers: { 200: { description: 'It is live.', schema: ref('ChangedRoute') } },
     async run(request, deployments) {
       const { id = '' } = request.params
-      const given = checkOptions(request.body as RouteBody)
+      const given = checkRouteBody(request.body as RouteBody)
       const put: MakeDesired = (now) => {
-        const options = withPlace({ ...placeOf(deployments, id), ...given }, now.configuration)
+        const options = withPlace({ ...routeAddress(deployments, id), ...given }, now.configuration)
         if (idOfOptions(options) !== id)
           throw new AdminRequestError('Method, host and URL of a route stay as they are: add another route')
-        refuseUnknown(now.edits, options)
+        refuseUnknownFields(now.edits, options)
         return { ...now, edits: withRoute(now.edits, id, { options }) }
       }
       const change = await applyEdit(deployments, request, `put route ${id}`, put)
@@ -87,7 +87,7 @@ export const routeEndpoints: readonly Endpoint[] = [
     async run(request, deployments) {
       const { id = '' } = request.params
       const remove: MakeDesired = (now) => {
-        const routes = routesOf(deployments)
+        const routes = pluginRoutes(deployments)
         if (!routes.some((route) => route.id === id)) throw new AdminUnknownError('route', id)
         refuseLast(routes.length - 1)
         return { ...now, edits: withRoute(now.edits, id, { options: undefined }) }
@@ -104,7 +104,7 @@ export function refuseLast(left: number): void {
 }
 
 /** Where a route answers, as its options say it. @throws {@link AdminUnknownError} */
-function placeOf({ current }: Deployments, id: string): object {
+function routeAddress({ current }: Deployments, id: string): object {
   const found = current.routes.find(({ target }) => idOf(target.given) === id)
   if (!found) throw new AdminUnknownError('route', id)
   const { url, method, host, contract } = found.options
@@ -116,12 +116,12 @@ function placeOf({ current }: Deployments, id: string): object {
   }
 }
 
-function refuseUnknown(edits: Edits, { plugin }: RouteBody): void {
+function refuseUnknownFields(edits: Edits, { plugin }: RouteBody): void {
   if (!edits.plugins.has(plugin)) throw new AdminUnknownError('plug-in', plugin)
 }
 
 /** The rest is checked with the options of all routes. */
-function checkOptions(options: RouteBody): RouteBody {
+function checkRouteBody(options: RouteBody): RouteBody {
   const forbidden = forbiddenOption(options)
   if (forbidden !== undefined) throw new AdminForbiddenError(`The option ${forbidden}`)
   return options
@@ -136,7 +136,7 @@ interface RouteInfo {
 }
 
 /** What is served, by the ids of the routes. */
-export function routesOf({ current: { routes, served } }: Deployments): RouteInfo[] {
+export function pluginRoutes({ current: { routes, served } }: Deployments): RouteInfo[] {
   return routes.flatMap(({ target: { given, name } }, index) => {
     const info = served[index]
     return info ? [{ id: idOf(given), name, served: info }] : []
@@ -145,13 +145,13 @@ export function routesOf({ current: { routes, served } }: Deployments): RouteInf
 
 /** @throws {@link AdminUnknownError} */
 function viewRoute(deployments: Deployments, id: string): object {
-  const found = routesOf(deployments).find((route) => route.id === id)
+  const found = pluginRoutes(deployments).find((route) => route.id === id)
   if (!found) throw new AdminUnknownError('route', id)
   return view(deployments, found)
 }
 
 function viewRoutes(deployments: Deployments): object[] {
-  return routesOf(deployments).map((found) => view(deployments, found))
+  return pluginRoutes(deployments).map((found) => view(deployments, found))
 }
 
 function view({ current }: Deployments, { id, name, served }: RouteInfo): object {
@@ -177,7 +177,7 @@ function view({ current }: Deployments, { id, name, served }: RouteInfo): object
 export function viewPlugin(deployments: Deployments, name: string): object {
   const plugin = deployments.current.edits.plugins.get(name)
   if (!plugin) throw new AdminUnknownError('plug-in', name)
-  const routes = routesOf(deployments).filter((route) => route.name === name)
+  const routes = pluginRoutes(deployments).filter((route) => route.name === name)
   const loaded = deployments.current.routes.find(({ target }) => target.name === name)?.plugin
   return {
     name,

@@ -8,25 +8,29 @@ import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
  * of a route are checked as those of a config file are.
  */
 
-const text = (description: string): JsonSchema => ({ type: 'string', description })
-const count = (description: string): JsonSchema => ({ type: 'integer', minimum: 0, description })
-const list = (items: JsonSchema, description?: string): JsonSchema =>
+const textSchema = (description: string): JsonSchema => ({ type: 'string', description })
+const countSchema = (description: string): JsonSchema => ({ type: 'integer', minimum: 0, description })
+const listSchema = (items: JsonSchema, description?: string): JsonSchema =>
   description === undefined ? { type: 'array', items } : { type: 'array', items, description }
-const object = (
+const objectSchema = (
   properties: Readonly<Record<string, JsonSchema>>,
   required: readonly string[] = Object.keys(properties),
 ): JsonSchema => ({ type: 'object', properties, required, additionalProperties: false })
 
 export const ref = (name: keyof typeof SCHEMAS): JsonSchema => ({ $ref: `#/components/schemas/${name}` })
 
-const digest: JsonSchema = { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'SHA-256, in hex.' }
+const digestSchema: JsonSchema = {
+  type: 'string',
+  pattern: '^[0-9a-f]{64}$',
+  description: 'SHA-256, in hex.',
+}
 const percent: JsonSchema = { type: 'integer', minimum: 0, maximum: 100 }
 
-const EDITABLE: ReadonlySet<string> = new Set(EDITABLE_OPTIONS)
+const EDITABLE_ROUTE_OPTIONS: ReadonlySet<string> = new Set(EDITABLE_OPTIONS)
 
 const routeOptions = Object.fromEntries(
   Object.entries(schemasOf(routeSchema))
-    .filter(([name]) => EDITABLE.has(name))
+    .filter(([name]) => EDITABLE_ROUTE_OPTIONS.has(name))
     .map(([name, schema]) => [name, plain(schema)]),
 )
 
@@ -50,19 +54,19 @@ function plain(schema: Schema): JsonSchema {
   }
 }
 
-const share = object({ digest, percent: { ...percent, minimum: 1 } })
+const share = objectSchema({ digest: digestSchema, percent: { ...percent, minimum: 1 } })
 
 export const bodies = {
-  source: object({
+  source: objectSchema({
     source: { type: 'string', minLength: 1, description: 'URL of a `.wasm` or of a manifest.' },
   }),
   traffic: {
-    ...list(share, 'The version that is live, and perhaps a second one; in all 100 percent.'),
+    ...listSchema(share, 'The version that is live, and perhaps a second one; in all 100 percent.'),
     minItems: 1,
     maxItems: 2,
   },
-  rollback: object({ digest }, []),
-  call: object(
+  rollback: objectSchema({ digest: digestSchema }, []),
+  call: objectSchema(
     {
       method: { type: 'string', pattern: '^[A-Z]{1,20}$', default: 'POST' },
       url: { type: 'string', pattern: '^/', description: 'Path and query.' },
@@ -84,90 +88,95 @@ export const bodies = {
 
 export const SCHEMAS = {
   Problem: {
-    ...object(
+    ...objectSchema(
       {
-        type: text('Always `about:blank`.'),
-        title: text('The name of the status.'),
-        status: count('The status.'),
-        detail: text('What is wrong, and what to do.'),
-        code: text('What is wrong, for programs: it never changes.'),
-        requestId: text('As in the log.'),
+        type: textSchema('Always `about:blank`.'),
+        title: textSchema('The name of the status.'),
+        status: countSchema('The status.'),
+        detail: textSchema('What is wrong, and what to do.'),
+        code: textSchema('What is wrong, for programs: it never changes.'),
+        requestId: textSchema('As in the log.'),
       },
       ['title', 'status', 'detail', 'code'],
     ),
     description: 'Problem details (RFC 9457).',
   },
   Change: {
-    ...object(
+    ...objectSchema(
       {
         at: { type: 'string', format: 'date-time' },
-        reason: text('What asked for it.'),
+        reason: textSchema('What asked for it.'),
         ok: { type: 'boolean', description: 'Whether it is live; else all is as it was.' },
-        revision: count('What is live now.'),
-        ms: count('How long it took.'),
-        routes: count('Routes that are served now.'),
-        kept: count('Plug-ins of routes that kept their instances.'),
-        warnings: list({ type: 'string' }),
-        error: object({ code: text('For programs.'), message: text('For people.') }),
+        revision: countSchema('What is live now.'),
+        ms: countSchema('How long it took.'),
+        routes: countSchema('Routes that are served now.'),
+        kept: countSchema('Plug-ins of routes that kept their instances.'),
+        warnings: listSchema({ type: 'string' }),
+        error: objectSchema({ code: textSchema('For programs.'), message: textSchema('For people.') }),
       },
       ['at', 'reason', 'ok', 'revision', 'ms', 'routes', 'kept', 'warnings'],
     ),
     description: 'What came of a change.',
   },
-  Overview: object(
+  Overview: objectSchema(
     {
-      revision: count('Grows with each change.'),
-      url: text('Where clients reach the routes.'),
+      revision: countSchema('Grows with each change.'),
+      url: textSchema('Where clients reach the routes.'),
       state: { type: 'string', enum: ['starting', 'serving', 'draining'] },
-      routes: count('Routes that are served.'),
-      plugins: count('Plug-ins that there are.'),
+      routes: countSchema('Routes that are served.'),
+      plugins: countSchema('Plug-ins that there are.'),
       changed: {
         type: 'boolean',
         description: 'Whether the admin API has changed what the configuration says.',
       },
-      changes: object({ applied: count('Since the start.'), refused: count('Since the start.') }),
+      changes: objectSchema({
+        applied: countSchema('Since the start.'),
+        refused: countSchema('Since the start.'),
+      }),
     },
     ['revision', 'state', 'routes', 'plugins', 'changed', 'changes'],
   ),
-  Version: object({
-    digest,
-    module: { ...digest, description: 'SHA-256 of the main module, as metrics have it.' },
+  Version: objectSchema({
+    digest: digestSchema,
+    module: { ...digestSchema, description: 'SHA-256 of the main module, as metrics have it.' },
     from: { type: 'string', enum: ['file', 'url', 'upload'] },
     addedAt: { type: 'string', format: 'date-time' },
-    bytes: count('Of all modules.'),
+    bytes: countSchema('Of all modules.'),
     configured: { type: 'boolean', description: 'Whether the configuration names it at present.' },
     percent: { ...percent, description: 'How many calls of 100 it gets.' },
-    calls: count('Calls that it got while they were split, by routes that are served.'),
-    failures: count('Of these, those that failed. That a guest says no is no failure.'),
+    calls: countSchema('Calls that it got while they were split, by routes that are served.'),
+    failures: countSchema('Of these, those that failed. That a guest says no is no failure.'),
   }),
-  Plugin: object({
-    name: text('Here, and in URLs.'),
+  Plugin: objectSchema({
+    name: textSchema('Here, and in URLs.'),
     added: { type: 'boolean', description: 'Whether it was added by the admin API.' },
-    versions: list({ $ref: '#/components/schemas/Version' }, 'The newest first.'),
-    routes: list({ type: 'string' }, 'Ids of its routes.'),
-    exports: list({ type: 'string' }, 'Functions of the live version that can be called.'),
-    imports: list(object({ module: text('Of the import.'), name: text('Of the import.') })),
+    versions: listSchema({ $ref: '#/components/schemas/Version' }, 'The newest first.'),
+    routes: listSchema({ type: 'string' }, 'Ids of its routes.'),
+    exports: listSchema({ type: 'string' }, 'Functions of the live version that can be called.'),
+    imports: listSchema(
+      objectSchema({ module: textSchema('Of the import.'), name: textSchema('Of the import.') }),
+    ),
   }),
-  Route: object(
+  Route: objectSchema(
     {
-      id: text('From method, host and URL.'),
-      url: text('As Fastify has it.'),
-      methods: list({ type: 'string' }, '`*` alone: all.'),
-      host: text('The only one that it answers to.'),
-      plugin: text('Name of its plug-in.'),
-      digest: { ...digest, description: 'Of the main module of the live version.' },
-      function: text('The export that is called.'),
-      contract: text('raw, http, simplism.'),
+      id: textSchema('From method, host and URL.'),
+      url: textSchema('As Fastify has it.'),
+      methods: listSchema({ type: 'string' }, '`*` alone: all.'),
+      host: textSchema('The only one that it answers to.'),
+      plugin: textSchema('Name of its plug-in.'),
+      digest: { ...digestSchema, description: 'Of the main module of the live version.' },
+      function: textSchema('The export that is called.'),
+      contract: textSchema('raw, http, simplism.'),
       engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
-      workers: count('Threads that run its calls.'),
-      description: text('In the words of the configuration.'),
-      trouble: text('What is wrong with it at present.'),
-      errorStatus: count('Status when the guest says no.'),
-      split: object({
-        digest,
+      workers: countSchema('Threads that run its calls.'),
+      description: textSchema('In the words of the configuration.'),
+      trouble: textSchema('What is wrong with it at present.'),
+      errorStatus: countSchema('Status when the guest says no.'),
+      split: objectSchema({
+        digest: digestSchema,
         percent,
         engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
-        workers: count('Threads that run the calls of the second version.'),
+        workers: countSchema('Threads that run the calls of the second version.'),
       }),
       from: { type: 'string', enum: ['configuration', 'api'] },
       options: {
@@ -190,31 +199,34 @@ export const SCHEMAS = {
       'from',
     ],
   ),
-  Live: object(
+  Live: objectSchema(
     {
-      revision: count('What is live.'),
+      revision: countSchema('What is live.'),
       state: { type: 'string', enum: ['starting', 'serving', 'draining'] },
-      url: text('Where clients reach the routes.'),
-      version: text('Of wasm-serve.'),
+      url: textSchema('Where clients reach the routes.'),
+      version: textSchema('Of wasm-serve.'),
       ms: { type: 'number', description: 'Since the start of the process: the clock of the counts.' },
-      memoryBytes: count('Memory of the process. (RSS)'),
-      boundsMs: list({ type: 'number' }, 'Upper bounds of the buckets; one more bucket is above the last.'),
-      meters: list(
-        object({
-          route: text('Its URL, with its host in front if it has one.'),
-          plugin: text('As in the log.'),
-          digest: text('The first 12 digits.'),
+      memoryBytes: countSchema('Memory of the process. (RSS)'),
+      boundsMs: listSchema(
+        { type: 'number' },
+        'Upper bounds of the buckets; one more bucket is above the last.',
+      ),
+      meters: listSchema(
+        objectSchema({
+          route: textSchema('Its URL, with its host in front if it has one.'),
+          plugin: textSchema('As in the log.'),
+          digest: textSchema('The first 12 digits.'),
           outcomes: {
             type: 'object',
             additionalProperties: { type: 'integer' },
             description: 'How many calls ended how; those that are 0 are left out.',
           },
-          guest: list({ type: 'integer' }, 'Calls by how long the guest ran: one number a bucket.'),
-          queue: list({ type: 'integer' }, 'Calls by how long they waited.'),
-          waiting: count('Calls that wait.'),
-          instances: count('That are open.'),
-          guestBytes: count('Memory of the guests.'),
-          kernelBytes: count('Memory between guests and host.'),
+          guest: listSchema({ type: 'integer' }, 'Calls by how long the guest ran: one number a bucket.'),
+          queue: listSchema({ type: 'integer' }, 'Calls by how long they waited.'),
+          waiting: countSchema('Calls that wait.'),
+          instances: countSchema('That are open.'),
+          guestBytes: countSchema('Memory of the guests.'),
+          kernelBytes: countSchema('Memory between guests and host.'),
         }),
       ),
     },
@@ -222,23 +234,23 @@ export const SCHEMAS = {
   ),
   LogLine: {
     type: 'object',
-    properties: { level: text('Of the line.'), time: text('When.'), msg: text('What.') },
+    properties: { level: textSchema('Of the line.'), time: textSchema('When.'), msg: textSchema('What.') },
     additionalProperties: true,
     description: 'As it was logged: `reqId` is the id of the request, `plugin` and `function` are what ran.',
   },
-  Answer: object({
-    status: count('Of the answer.'),
+  Answer: objectSchema({
+    status: countSchema('Of the answer.'),
     headers: { type: 'object', additionalProperties: true, description: 'Texts, or lists of texts.' },
-    body: text('In base64.'),
+    body: textSchema('In base64.'),
     ms: { type: 'number', description: 'From the request to the last byte of the answer.' },
   }),
-  ChangedPlugin: object({
+  ChangedPlugin: objectSchema({
     change: { $ref: '#/components/schemas/Change' },
     plugin: { $ref: '#/components/schemas/Plugin' },
   }),
-  ChangedRoute: object({
+  ChangedRoute: objectSchema({
     change: { $ref: '#/components/schemas/Change' },
     route: { $ref: '#/components/schemas/Route' },
   }),
-  Changed: object({ change: { $ref: '#/components/schemas/Change' } }),
+  Changed: objectSchema({ change: { $ref: '#/components/schemas/Change' } }),
 } as const satisfies Record<string, JsonSchema>

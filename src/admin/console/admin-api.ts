@@ -26,7 +26,7 @@ export interface MeterCounts {
   readonly kernelBytes: number
 }
 
-export interface RouteInfo {
+export interface ShownRoute {
   readonly id: string
   readonly url: string
   readonly methods: readonly string[]

@@ -1,5 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
-import type { RouteAnswer, RouteInfo } from './admin-api.ts'
+import type { RouteAnswer, ShownRoute } from './admin-api.ts'
 import {
   BODY_KINDS,
   type BodyKind,
@@ -130,7 +130,7 @@ interface Draft extends CallRequest {
 const METHODS_WITHOUT_BODY = new Set(['GET', 'HEAD'])
 
 /** @param before - Its body and headers are kept. */
-function draftFor(route: RouteInfo, before?: Draft): Draft {
+function draftFor(route: ShownRoute, before?: Draft): Draft {
   const methods = methodsOf(route)
   const method = methods.includes('POST') ? 'POST' : (methods[0] ?? 'POST')
   return {
@@ -145,7 +145,7 @@ function draftFor(route: RouteInfo, before?: Draft): Draft {
   }
 }
 
-function methodsOf({ methods }: RouteInfo): readonly string[] {
+function methodsOf({ methods }: ShownRoute): readonly string[] {
   return methods.includes('*') ? ALL_METHODS : methods
 }
 

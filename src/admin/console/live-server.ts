@@ -5,7 +5,7 @@ import {
   type LiveCounts,
   type MeterCounts,
   type PluginInfo,
-  type RouteInfo,
+  type ShownRoute,
 } from './admin-api.ts'
 
 /** Between two requests for the counts, in milliseconds. */
@@ -15,7 +15,7 @@ const POLL_MS = 1_000
 export class LiveServer {
   readonly api: AdminApi
   readonly history = new LiveHistory()
-  routes: readonly RouteInfo[] = []
+  routes: readonly ShownRoute[] = []
   plugins: readonly PluginInfo[] = []
   /** While true, the state stays as it is. */
   isPaused = false
@@ -75,7 +75,7 @@ export class LiveServer {
     const isRestarted = counts.ms < (this.history.last?.ms ?? 0)
     if (counts.revision !== this.#revision || isRestarted) {
       const [routes, plugins] = await Promise.all([
-        this.api.get<RouteInfo[]>('/api/routes'),
+        this.api.get<ShownRoute[]>('/api/routes'),
         this.api.get<PluginInfo[]>('/api/plugins'),
       ])
       this.routes = routes
@@ -111,7 +111,7 @@ export function usePolled<Resource>(server: LiveServer, path: string, every: num
 }
 
 /** The meters that count the calls of some routes. */
-export function metersOfRoutes(routes: readonly RouteInfo[]): MeterFilter {
+export function metersOfRoutes(routes: readonly ShownRoute[]): MeterFilter {
   return {
     routes: routes.map(({ host = '', url }) => host + url),
     digests: routes.flatMap(({ digest, split }) => (split ? [digest, split.digest] : [digest])),
@@ -119,7 +119,7 @@ export function metersOfRoutes(routes: readonly RouteInfo[]): MeterFilter {
 }
 
 /** Host and path of a route. In Fastify's route syntax two colons stand for one. */
-export function addressOf({ host = '', url }: RouteInfo): string {
+export function addressOf({ host = '', url }: ShownRoute): string {
   return host + url.replaceAll('::', ':')
 }
 

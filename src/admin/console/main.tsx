@@ -28,7 +28,7 @@ const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
 
 const TOKEN_KEY = 'wasm-serve-token'
 
-const root = document.getElementById('console')
+const rootElement = document.getElementById('console')
 /** After the token was accepted. */
 let server: LiveServer | undefined
 /** Of the last token, or of the lack of an answer. */
@@ -86,7 +86,7 @@ function signOut(error: AdminApiError): void {
 }
 
 function draw(): void {
-  if (!root) return
+  if (!rootElement) return
   const [, name = '', rest = ''] = /^#?\/?([^/]*)\/?(.*)$/.exec(location.hash) ?? []
   const view =
     name === 'plugins' && rest !== '' ? { title: decodeFragment(rest), View: PluginView } : VIEWS.get(name)
@@ -116,7 +116,7 @@ function draw(): void {
         )}
       </main>
     </>,
-    root,
+    rootElement,
   )
 }
 
@@ -149,7 +149,7 @@ function Navigation({ current }: { readonly current: string }) {
   )
 }
 
-const STATES: Readonly<Record<string, string>> = {
+const SERVER_STATES: Readonly<Record<string, string>> = {
   starting: 'Starting',
   serving: 'Serving',
   draining: 'Ending',
@@ -166,7 +166,7 @@ function ServerState({ server }: { readonly server: LiveServer }) {
   return (
     <div class="state">
       <output class={`badge ${server.problem ? 'bad' : look}`}>
-        {server.problem ? 'No answer' : (STATES[state] ?? state)}
+        {server.problem ? 'No answer' : (SERVER_STATES[state] ?? state)}
       </output>
       <button class="quiet" type="button" aria-pressed={server.isPaused} onClick={pause}>
         Pause

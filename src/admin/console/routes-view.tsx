@@ -1,4 +1,4 @@
-import type { RouteInfo } from './admin-api.ts'
+import type { ShownRoute } from './admin-api.ts'
 import { Chart, Figures } from './chart.tsx'
 import { TableHead } from './form.tsx'
 import { formatBytes, formatDigest, formatMs, formatRate } from './format.ts'
@@ -44,7 +44,7 @@ export function RoutesView({ server }: ViewProps) {
   )
 }
 
-function RouteRow({ route, server }: { readonly route: RouteInfo; readonly server: LiveServer }) {
+function RouteRow({ route, server }: { readonly route: ShownRoute; readonly server: LiveServer }) {
   const { id, plugin, digest, description, trouble, engine, split } = route
   const methods = route.methods.join(', ')
   const meters = metersOfRoutes([route])

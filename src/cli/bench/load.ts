@@ -28,7 +28,7 @@ export interface LoadResult {
 }
 
 /** How often autocannon looks whether the time is up. */
-const TICK_MS = 50
+const LOAD_TICK_MS = 50
 
 type Autocannon = typeof autocannon
 
@@ -62,7 +62,7 @@ export async function applyLoad(
     url,
     connections,
     duration: seconds,
-    sampleInt: TICK_MS,
+    sampleInt: LOAD_TICK_MS,
     method: 'POST' as const,
     headers: { 'content-type': 'application/octet-stream' },
     body: Buffer.from(input),

@@ -51,7 +51,7 @@ export const inspect: Command = {
     )
     if (values.names) return out.write(inspection.functions.map((each) => `${printable(each)}\n`).join(''))
 
-    const missing = inspection.needs.map(({ flag }) => `${flag} ${PLACEHOLDERS[flag] ?? ''}`)
+    const missing = inspection.needs.map(({ flag }) => `${flag} ${INSPECT_PLACEHOLDERS[flag] ?? ''}`)
     const command = ['wasm-serve', ...rest.map(shellWord), ...missing].join(' ')
     out.write(
       values.json
@@ -61,7 +61,7 @@ export const inspect: Command = {
   },
 }
 
-const PLACEHOLDERS: Readonly<Record<string, string>> = {
+const INSPECT_PLACEHOLDERS: Readonly<Record<string, string>> = {
   '--functions': 'functions.mjs',
   '--allow-host': 'example.com',
 }
@@ -76,7 +76,7 @@ function renderInspection(inspection: Inspection, command: string): string {
       ...(module.memories.length === 0 ? ['  memory: it defines none'] : module.memories.map(renderMemory)),
     ]),
     `made with: ${toolchain ? `${toolchain.name} (${toolchain.because})` : 'unknown'}`,
-    `starts as: ${KINDS[kind]}`,
+    `starts as: ${SHOWN_KINDS[kind]}`,
     `runs: ${renderEngineChoice(inspection.engine)}`,
     `WASI: ${wasi ? 'needed, and on unless --no-wasi' : 'not needed'}`,
     ...(allowedHosts ? [`HTTP requests: ${allowedHosts.join(', ') || 'refused'}`] : []),
@@ -97,7 +97,7 @@ function renderInspection(inspection: Inspection, command: string): string {
   return `${lines.map(printable).join('\n')}\n`
 }
 
-const KINDS: Readonly<Record<ModuleKind, string>> = {
+const SHOWN_KINDS: Readonly<Record<ModuleKind, string>> = {
   command: 'a command: _start runs as the call, each time in a new instance',
   reactor: 'a reactor: _initialize runs when an instance is opened',
   haskell: 'a Haskell program: hs_init runs when an instance is opened',

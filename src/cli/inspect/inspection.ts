@@ -89,7 +89,7 @@ export function inspectPlugin(
     wasi: needsWasi,
     engine,
     allowedHosts: sendsRequests(imports) ? allowedHosts : undefined,
-    needs: needsOf(imports, allowedHosts),
+    needs: shownNeeds(imports, allowedHosts),
     problems: [
       ...problemsOfPlugin(plugin, imports),
       ...(needsWasi && !options.wasi ? ['it needs WASI, which is switched off'] : []),
@@ -115,17 +115,17 @@ function moduleKindOf(plugin: Plugin, imports: readonly NeededImport[]): ModuleK
   if (callableExports(plugin).join() === START) return 'command'
   const hasWasi = imports.some(({ module, metBy }) => module === MAIN && metBy === 'wasi')
   const initialiser = initialisersOf(new Set(plugin.functions.map(({ name }) => name)), hasWasi).at(-1)
-  return initialiser === undefined ? 'none' : KINDS[initialiser]
+  return initialiser === undefined ? 'none' : IMPORT_KINDS[initialiser]
 }
 
-const KINDS = {
+const IMPORT_KINDS = {
   _initialize: 'reactor',
   hs_init: 'haskell',
   __wasm_call_ctors: 'constructors',
   _start: 'program',
 } as const
 
-function needsOf(imports: readonly NeededImport[], allowedHosts: readonly string[]): Need[] {
+function shownNeeds(imports: readonly NeededImport[], allowedHosts: readonly string[]): Need[] {
   const missing = imports.filter(couldBeFunction).map(({ namespace, name }) => `${namespace} ${name}`)
   const needs: Need[] = []
   if (missing.length > 0) needs.push({ flag: '--functions', why: `nobody provides ${missing.join(', ')}` })

@@ -61,7 +61,7 @@ export function* parseExport(name: string, chunks: Iterable<Uint8Array>): Genera
         isWhole = true
       } else {
         count++
-        yield entryOf(fields)
+        yield readEntry(fields)
       }
     } catch (error) {
       const isMistake = error instanceof Mistake || isOfEntry(error)
@@ -146,14 +146,14 @@ function checkLastLine(fields: LineFields, count: number): void {
 
 const KNOWN = ['namespace', 'key', 'value', 'expiresAt']
 
-function entryOf(fields: LineFields): StoreEntry {
+function readEntry(fields: LineFields): StoreEntry {
   const unknown = [...fields.keys()].find((name) => !KNOWN.includes(name))
   if (unknown !== undefined) throw new Mistake(`there is no ${JSON.stringify(unknown)} in an entry`)
-  const namespace = textOf(fields, 'namespace')
+  const namespace = textOfLine(fields, 'namespace')
   keySpace(namespace)
-  const key = keyOf(bytesOf(fields, 'key'))
+  const key = keyOfLine(bytesOfLine(fields, 'key'))
   checkKey(key)
-  const value = bytesOf(fields, 'value')
+  const value = bytesOfLine(fields, 'value')
   checkValue(value)
   const expiresAt = fields.get('expiresAt')
   if (expiresAt === undefined) return { namespace, key, value }
@@ -164,21 +164,21 @@ function entryOf(fields: LineFields): StoreEntry {
   return { namespace, key, value, expiresAt }
 }
 
-function textOf(fields: LineFields, name: string): string {
+function textOfLine(fields: LineFields, name: string): string {
   const value = fields.get(name)
   if (typeof value !== 'string') throw new Mistake(`"${name}" is no text`)
   return value
 }
 
-function bytesOf(fields: LineFields, name: string): Buffer {
-  const text = textOf(fields, name)
+function bytesOfLine(fields: LineFields, name: string): Buffer {
+  const text = textOfLine(fields, name)
   const bytes = Buffer.from(text, 'base64')
   // Node leaves out what is no base64.
   if (base64(bytes) !== text) throw new Mistake(`"${name}" is no base64`)
   return bytes
 }
 
-function keyOf(bytes: Uint8Array): string {
+function keyOfLine(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes)
   } catch (error) {

@@ -26,7 +26,7 @@ const TAG = {
 } as const
 
 /** Maximum nesting of lists and objects: packed data may be hostile. */
-const MAX_NESTING = 16
+const MAX_PACKED_NESTING = 16
 
 /**
  * Plain data as bytes. Not `v8.serialize`: its reader is not safe for hostile data.
@@ -102,7 +102,7 @@ class PackedReader {
   }
 
   read(depth: number): Packable {
-    if (depth > MAX_NESTING) throw new RangeError('it is too deep')
+    if (depth > MAX_PACKED_NESTING) throw new RangeError('it is too deep')
     const tag = this.#take(1).readUInt8(0)
     switch (tag) {
       case TAG.undefined:
@@ -137,7 +137,7 @@ class PackedReader {
   #readObject(count: number, depth: number): { readonly [name: string]: Packable } {
     const entries: [string, Packable][] = []
     for (let i = 0; i < count; i++) {
-      const name = this.read(MAX_NESTING)
+      const name = this.read(MAX_PACKED_NESTING)
       if (typeof name !== 'string') throw new RangeError('a name is no string')
       entries.push([name, this.read(depth + 1)])
     }

@@ -180,7 +180,7 @@ export class WorkerThread implements Runner {
     if (isPosted) {
       const own = new Uint8Array(input) // the thread may end before it has begun: then another needs the input
       this.#inputs.port1.postMessage(own, [own.buffer])
-      this.#calls.write(CALL.posted, number, detail, 0, NOTHING)
+      this.#calls.write(CALL.posted, number, detail, 0, NO_INPUT)
     } else {
       this.#calls.write(CALL.here, number, detail, 0, input)
     }
@@ -348,5 +348,5 @@ function isOurs(message: unknown): boolean {
 
 const MAX_ROUND = Math.floor(0x7fff_ffff / MAX_AHEAD) - 1
 
-const NOTHING = new Uint8Array()
+const NO_INPUT = new Uint8Array()
 const utf8 = new TextDecoder()

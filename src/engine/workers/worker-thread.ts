@@ -10,32 +10,32 @@ import { bridgedHttp, bridgedKv, bridgedVars, HostClient } from './host-bridge.t
 import type { FromWorker, WorkerStart } from './protocol.ts'
 import { Stamp } from './stamp.ts'
 
-const start = workerData as WorkerStart
-const stamp = new Stamp(start.stamp)
+const threadStart = workerData as WorkerStart
+const stamp = new Stamp(threadStart.stamp)
 const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => parentPort?.postMessage(message, transfer)
-const reporter = new Reporter(start.answers, stamp, post)
+const reporter = new Reporter(threadStart.answers, stamp, post)
 
 /**
  * What a worker thread does: it has an inline engine of its own, whose calls come from the main thread and whose answers
  * go there.
  */
 export function runThread(runtime: Runtime): void {
-  open(runtime).catch((error) => post({ startFailure: toFailure(error) }))
+  openThreadEngine(runtime).catch((error) => post({ startFailure: toFailure(error) }))
 }
 
-async function open(runtime: Runtime): Promise<void> {
+async function openThreadEngine(runtime: Runtime): Promise<void> {
   const options = {
-    plugin: start.plugin as CompiledPlugin,
+    plugin: threadStart.plugin as CompiledPlugin,
     runtime,
-    settings: await settingsOf(start),
+    settings: await settingsOf(threadStart),
     maxQueue: 1,
-    ...start.isolation,
+    ...threadStart.isolation,
   }
   const begun = performance.now()
   const engine = openInline(options)
   await engine.ready
   const startMs = performance.now() - begun
-  const loop = new CallLoop(start, engine, stamp, reporter)
+  const loop = new CallLoop(threadStart, engine, stamp, reporter)
   parentPort?.on('message', () => loop.run())
   post({ startMs })
 }

@@ -6,7 +6,7 @@ import { errorCode } from '../../platform/system-errors.ts'
 import { printable } from '../../platform/text.ts'
 
 /** Limit of buffered bytes while the reader has stopped. Further lines are dropped. */
-const MAX_BYTES = 16_777_216
+const MAX_WAITING_BYTES = 16_777_216
 
 /** One write: no more than a pipe's reader, such as Docker's, takes at once. */
 const CHUNK_BYTES = 16_384
@@ -33,16 +33,16 @@ const opened = new Map<1 | 2, LineWriter>()
  * @param onDropped - Called when lines can be written again, of which some were dropped.
  */
 export function openLines(descriptor: 1 | 2, onDropped: OnDropped): DestinationStream {
-  const lines = opened.get(descriptor) ?? open(descriptor)
+  const lines = opened.get(descriptor) ?? openDescriptor(descriptor)
   lines.onDropped = onDropped
   return { write: (line) => lines.write(line) }
 }
 
-function open(descriptor: 1 | 2): LineWriter {
+function openDescriptor(descriptor: 1 | 2): LineWriter {
   // With its stream Node makes a pipe non-blocking. Otherwise a write could wait for ever, and the exit of the process
   // would wait for the write.
   void (descriptor === 1 ? process.stdout : process.stderr)
-  const lines = new LineWriter({ descriptor, maxBytes: MAX_BYTES })
+  const lines = new LineWriter({ descriptor, maxBytes: MAX_WAITING_BYTES })
   opened.set(descriptor, lines)
   process.on('exit', () => {
     lines.writeRest(EXIT_MS)

@@ -135,7 +135,7 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
   const { plugin, function: name } = routeOptions.config?.wasmServe ?? {}
   const ms = Math.round((performance.now() - at) * 1_000) / 1_000
   return {
-    ...{ method, url, status: statusOf(reply), bytes: bytesOf(reply), ms, ip },
+    ...{ method, url, status: statusOf(reply), bytes: bytesSent(reply), ms, ip },
     ...(plugin !== undefined && { route: routeOptions.url, plugin, function: name }),
   }
 }
@@ -146,7 +146,7 @@ function statusOf({ raw, statusCode }: FastifyReply): number {
 }
 
 /** Of the body; undefined if they were not known before it was sent. */
-function bytesOf(reply: FastifyReply): number | undefined {
+function bytesSent(reply: FastifyReply): number | undefined {
   const length = reply.getHeader('content-length')
   return length === undefined ? undefined : Number(length)
 }
@@ -179,7 +179,7 @@ function openText(
     const { method, url, raw } = request
     const { ip } = arrivalOf(request)
     const what = quotable(`${method} ${url} HTTP/${raw.httpVersion}`)
-    const line = `${ip || '-'} - - [${renderTime(new Date())}] "${what}" ${statusOf(reply)} ${bytesOf(reply) ?? '-'}`
+    const line = `${ip || '-'} - - [${renderTime(new Date())}] "${what}" ${statusOf(reply)} ${bytesSent(reply) ?? '-'}`
     const more =
       format === 'combined' ? ` "${shown(request, 'referer')}" "${shown(request, 'user-agent')}"` : ''
     destination.write(`${line}${more}\n`)

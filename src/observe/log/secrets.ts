@@ -29,13 +29,13 @@ export class Secrets {
   /** A line of JSON with `${NAME}` in the place of each value, within its texts; keys and numbers stay. */
   hideInJson(line: string): string {
     return this.#pattern
-      ? line.replaceAll(TEXTS, (text) => (text.endsWith(':') ? text : this.hide(text)))
+      ? line.replaceAll(SECRET_TEXTS, (text) => (text.endsWith(':') ? text : this.hide(text)))
       : line
   }
 }
 
 /** Texts of compact JSON; with a colon if they are keys. */
-const TEXTS = /"(?:[^"\\]|\\.)*":?/g
+const SECRET_TEXTS = /"(?:[^"\\]|\\.)*":?/g
 
 function escapePattern(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')

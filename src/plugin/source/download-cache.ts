@@ -73,7 +73,7 @@ function isOffline(error: unknown): error is Error {
 }
 
 /** What was behind a URL when it was last asked. */
-interface Entry {
+interface CacheEntry {
   readonly digest: string
   readonly etag: string | undefined
 }
@@ -99,7 +99,10 @@ class Cache {
     return undefined
   }
 
-  async lookUp(url: URL, request: DownloadOptions): Promise<(Entry & { bytes: Uint8Array }) | undefined> {
+  async lookUp(
+    url: URL,
+    request: DownloadOptions,
+  ): Promise<(CacheEntry & { bytes: Uint8Array }) | undefined> {
     if (!this.#isTrusted(url, request)) return undefined
     const text = await this.#readFile(this.#entryFile(url, request))
     const entry = text && parseEntry(text)
@@ -107,7 +110,7 @@ class Cache {
     return bytes && { ...entry, bytes }
   }
 
-  async write(url: URL, request: DownloadOptions, bytes: Uint8Array, entry: Entry): Promise<void> {
+  async write(url: URL, request: DownloadOptions, bytes: Uint8Array, entry: CacheEntry): Promise<void> {
     if (!this.#isTrusted(url, request)) return
     try {
       await replaceFile(this.#folder, 'sha256', this.#bytesFile(entry.digest), bytes)
@@ -150,7 +153,7 @@ class Cache {
 }
 
 /** Undefined if somebody else wrote it. */
-function parseEntry(text: Uint8Array): Entry | undefined {
+function parseEntry(text: Uint8Array): CacheEntry | undefined {
   const entry = parseObject(Buffer.from(text).toString())
   const digest = parseDigest(String(entry?.digest))
   if (digest === undefined) return undefined

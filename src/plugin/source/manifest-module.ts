@@ -32,9 +32,9 @@ export interface ManifestBytes {
   readonly bytes: Uint8Array
 }
 
-const MAIN = 'main'
+const MAIN_NAME = 'main'
 
-const KEYS = ['path', 'url', 'data', 'hash', 'name', 'headers', 'method']
+const MODULE_KEYS = ['path', 'url', 'data', 'hash', 'name', 'headers', 'method']
 
 /**
  * Reads the list of modules of a manifest: where the bytes of each are, and what it is called.
@@ -44,9 +44,12 @@ const KEYS = ['path', 'url', 'data', 'hash', 'name', 'headers', 'method']
 export function readModules(root: Fields, base: string | URL, problems: Problems): ManifestModule[] {
   const items = root.list('wasm')
   if (!root.has('wasm') || items?.length === 0) root.refuse('wasm', 'must list at least one module')
-  const entries = Array.from(items ?? [], (item, index) => new Fields(item, `wasm[${index}]`, KEYS, problems))
+  const entries = Array.from(
+    items ?? [],
+    (item, index) => new Fields(item, `wasm[${index}]`, MODULE_KEYS, problems),
+  )
   const names = nameModules(entries)
-  return entries.flatMap((entry, index) => readModule(entry, names[index], base) ?? [])
+  return entries.flatMap((entry, index) => readManifestModule(entry, names[index], base) ?? [])
 }
 
 /**
@@ -55,14 +58,14 @@ export function readModules(root: Fields, base: string | URL, problems: Problems
  */
 function nameModules(entries: readonly Fields[]): (string | undefined)[] {
   const given = entries.map((entry) => entry.text('name'))
-  const named = given.indexOf(MAIN)
+  const named = given.indexOf(MAIN_NAME)
   const unnamed = entries.filter((entry) => !entry.has('name')).length
   const last = unnamed === 1 ? entries.findIndex((entry) => !entry.has('name')) : entries.length - 1
   const main = named >= 0 ? named : last
 
-  const taken = new Set([MAIN])
+  const taken = new Set([MAIN_NAME])
   return entries.map((entry, index) => {
-    if (index === main) return MAIN
+    if (index === main) return MAIN_NAME
     const name = given[index]
     if (!entry.has('name')) entry.refuse('name', 'is missing: only the main module can do without')
     if (name === undefined) return undefined
@@ -73,7 +76,11 @@ function nameModules(entries: readonly Fields[]): (string | undefined)[] {
   })
 }
 
-function readModule(entry: Fields, name: string | undefined, base: string | URL): ManifestModule | undefined {
+function readManifestModule(
+  entry: Fields,
+  name: string | undefined,
+  base: string | URL,
+): ManifestModule | undefined {
   const hash = entry.text('hash')
   const digest = hash === undefined ? undefined : parseDigest(hash)
   if (hash !== undefined && digest === undefined)

@@ -48,7 +48,7 @@ export interface ManifestPlace {
   readonly base: string | URL
 }
 
-const KEYS = ['wasm', 'memory', 'config', 'allowed_hosts', 'allowed_paths', 'timeout_ms']
+const MANIFEST_KEYS = ['wasm', 'memory', 'config', 'allowed_hosts', 'allowed_paths', 'timeout_ms']
 const MEMORY_KEYS = ['max_pages', 'max_http_response_bytes', 'max_var_bytes']
 
 /**
@@ -67,7 +67,7 @@ export function parseManifest(manifest: string | object, { name, base }: Manifes
   const root = new Fields(
     typeof manifest === 'string' ? parseText(manifest, name) : manifest,
     '',
-    KEYS,
+    MANIFEST_KEYS,
     problems,
   )
   const memory = root.fields('memory', MEMORY_KEYS)

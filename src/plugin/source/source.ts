@@ -13,7 +13,7 @@ import { sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
 import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
 import type { ManifestModule } from './manifest-module.ts'
-import { isUrl, type Link, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
+import { isUrl, type LinkOption, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
 
 /**
  * What names a plug-in: a path or URL of a module or of a manifest, the bytes of a module, or a manifest. A path or URL
@@ -23,7 +23,7 @@ export type PluginSource = string | URL | Uint8Array | object
 
 export interface SourceOptions {
   /** Modules to link besides those of the manifest. */
-  readonly links?: readonly Link[] | undefined
+  readonly links?: readonly LinkOption[] | undefined
   /** Value of the `Authorization` header. Sent to one origin only: that of the first URL. */
   readonly authorization?: string | undefined
   /** Nothing is cached without it. */
@@ -69,7 +69,7 @@ export interface SourceModule {
 export async function readSource(source: PluginSource, options: SourceOptions = {}): Promise<Source> {
   const { signal } = options
   signal?.throwIfAborted()
-  const reading = new Reading(options)
+  const reading = new SourceReading(options)
   const stop = () => reading.end()
   signal?.addEventListener('abort', stop)
   try {
@@ -92,12 +92,12 @@ export async function readSource(source: PluginSource, options: SourceOptions = 
 const MAX_MANIFEST = 67_108_864
 
 /** Bytes, and where they are from. */
-interface Opened extends ManifestPlace {
+interface OpenedSource extends ManifestPlace {
   readonly bytes: Uint8Array
 }
 
 /** One run of `readSource`. */
-class Reading {
+class SourceReading {
   readonly warnings: string[] = []
   readonly #options: SourceOptions
   readonly #ended = new AbortController()
@@ -125,7 +125,7 @@ class Reading {
     return { name: opened.name, modules: [await toModule('main', opened.bytes)], settings: undefined }
   }
 
-  async link({ name, source }: Link): Promise<SourceModule> {
+  async link({ name, source }: LinkOption): Promise<SourceModule> {
     const opened = await this.#open(source)
     if (isManifest(opened))
       throw new SourceInvalidError(opened.name, 'only a module can be linked, not a manifest')
@@ -149,7 +149,7 @@ class Reading {
   }
 
   /** @param source - A path or URL. */
-  async #open(source: string): Promise<Opened> {
+  async #open(source: string): Promise<OpenedSource> {
     const name = sourceName(source)
     if (isUrl(source) && !/^file:/i.test(source)) {
       const pinned = parseSourceUrl(source)
@@ -158,7 +158,7 @@ class Reading {
     }
     const pinned = splitPin(source)
     if ('problem' in pinned) throw new SourceInvalidError(source, pinned.problem)
-    const path = isUrl(source) ? pathOf(pinned.place) : pinned.place
+    const path = isUrl(source) ? pathOfSource(pinned.place) : pinned.place
     return {
       name,
       base: dirname(resolve(path)),
@@ -209,13 +209,13 @@ async function checkDigest(
 }
 
 /** A module is never taken for a manifest; what is named `.json` and is neither gets the manifest's messages. */
-function isManifest({ bytes, name }: Opened): boolean {
+function isManifest({ bytes, name }: OpenedSource): boolean {
   const start = Buffer.from(bytes.subarray(0, 64)).toString('latin1')
   if (start.startsWith('\0asm')) return false
   return name.toLowerCase().endsWith('.json') || /^(?:\xef\xbb\xbf)?\s*\{/.test(start)
 }
 
-function decodeManifest({ bytes, name }: Opened): string {
+function decodeManifest({ bytes, name }: OpenedSource): string {
   if (bytes.length > MAX_MANIFEST)
     throw new ManifestInvalidError(name, `  manifest: is larger than ${MAX_MANIFEST} bytes`)
   try {
@@ -239,7 +239,7 @@ function showText(text: string): string {
   return URL.canParse(text) ? showUrl(new URL(text)) : text.replace(/\/\/.*/s, '//...')
 }
 
-function pathOf(url: string): string {
+function pathOfSource(url: string): string {
   try {
     return fileURLToPath(url)
   } catch (error) {

@@ -79,7 +79,7 @@ export function parseDigest(text: string): string | undefined {
 }
 
 /** A module that the plug-in imports from. */
-export interface Link {
+export interface LinkOption {
   /** What the plug-in imports it by. */
   readonly name: string
   /** Path or URL of a `.wasm`; may end in `#sha256=<hex>`. */
@@ -90,7 +90,7 @@ export interface Link {
  * Reads `[name=]path|url`; without a name it is the file's, without `.wasm`. A name may have slashes and colons, such
  * as `extism:host/user`, so a relative path with `=` in it has to begin with `../../source/`.
  */
-export function parseLink(text: string): Link {
+export function parseLink(text: string): LinkOption {
   const match = isPlace(text) ? null : /^([^=#?\\]+)=(.+)$/s.exec(text)
   if (match) return { name: match[1] ?? '', source: match[2] ?? '' }
   return { name: sourceName(text).replace(/\.wasm$/, ''), source: text }

@@ -29,14 +29,14 @@ export function routesDocument(
     for (const [name, one] of schema?.schemas ?? []) {
       components[`${prefix}.${namePart(name)}`] = pointTo(one, prefix)
     }
-    for (const path of pathsOf(route.url)) {
+    for (const path of documentPaths(route.url)) {
       const own = paths[path] ?? {}
       paths[path] = own
       const methods = route.methods.includes('*') ? METHODS : route.methods.map((name) => name.toLowerCase())
       for (const method of methods) {
         // Where several hosts have a route, the first one is described.
         if (METHODS.includes(method) && !own[method])
-          own[method] = operation(route, path, method, schema, prefix)
+          own[method] = routeOperation(route, path, method, schema, prefix)
       }
     }
   }
@@ -49,7 +49,7 @@ export function routesDocument(
   }
 }
 
-function operation(
+function routeOperation(
   route: ServedRoute,
   path: string,
   method: string,
@@ -103,14 +103,14 @@ const PROBLEM_SCHEMA: JsonSchema = {
 }
 
 /** Fastify's syntax as OpenAPI's; a last parameter that may be left out makes two paths of one. */
-function pathsOf(url: string): string[] {
+function documentPaths(url: string): string[] {
   const optional = /^(.*)\/:[^/]*\?\/?$/.exec(url)
   const whole = url
     .replaceAll('::', '\0')
     .replaceAll(/:(\w+)(?:\([^)]*\))*\??/g, '{$1}')
     .replaceAll('*', '{wildcard}')
     .replaceAll('\0', ':')
-  return optional ? [whole, ...pathsOf(optional[1] || '/')] : [whole]
+  return optional ? [whole, ...documentPaths(optional[1] || '/')] : [whole]
 }
 
 /** References lead to the schemas of the same plug-in. */

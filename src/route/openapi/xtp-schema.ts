@@ -29,7 +29,7 @@ export interface XtpValue {
 const ENDINGS = ['.schema.yaml', '.schema.yml', '.schema.json']
 
 /** Larger ones are taken for a mistake. */
-const MAX_BYTES = 262_144
+const MAX_SCHEMA_BYTES = 262_144
 
 /** Deeper ones too. */
 const MAX_SCHEMA_DEPTH = 32
@@ -67,7 +67,7 @@ async function readBeside(path: string): Promise<XtpSchema | undefined> {
 async function readSmall(path: string): Promise<string | undefined> {
   try {
     const found = await stat(path)
-    return found.isFile() && found.size <= MAX_BYTES ? await readFile(path, 'utf8') : undefined
+    return found.isFile() && found.size <= MAX_SCHEMA_BYTES ? await readFile(path, 'utf8') : undefined
   } catch {
     return undefined // most plug-ins have none
   }
@@ -90,7 +90,7 @@ export async function parseXtpSchema(text: string): Promise<XtpSchema | undefine
 function toExport(given: unknown): XtpExport {
   const map = toMap(given)
   return {
-    description: textOf(map.get('description')),
+    description: textField(map.get('description')),
     input: toValue(map.get('input')),
     output: toValue(map.get('output')),
   }
@@ -100,20 +100,21 @@ function toValue(given: unknown): XtpValue | undefined {
   if (typeof given !== 'object' || given === null) return undefined
   const schema = toJsonSchema(given)
   const isText = schema.type === 'string'
-  const contentType = textOf(toMap(given).get('contentType')) ?? (isText ? 'text/plain' : 'application/json')
+  const contentType =
+    textField(toMap(given).get('contentType')) ?? (isText ? 'text/plain' : 'application/json')
   return { contentType, schema }
 }
 
 /** XTP's types are those of JSON schema, and `buffer`, which stands in JSON as base64. */
 function toJsonSchema(given: unknown, depth = 0): JsonSchema {
   const map = toMap(given)
-  const reference = textOf(map.get('$ref'))
+  const reference = textField(map.get('$ref'))
   if (reference !== undefined) return { $ref: reference }
   if (depth === MAX_SCHEMA_DEPTH) return {}
-  const type = textOf(map.get('type')) ?? (map.has('properties') ? 'object' : undefined)
+  const type = textField(map.get('type')) ?? (map.has('properties') ? 'object' : undefined)
   const names = map.get('enum')
   const required = map.get('required')
-  const description = textOf(map.get('description'))
+  const description = textField(map.get('description'))
   const isNullable = map.get('nullable') === true
   const shown = type === 'buffer' ? 'string' : type
   const isKnown = shown !== undefined && TYPES.has(shown)
@@ -121,7 +122,7 @@ function toJsonSchema(given: unknown, depth = 0): JsonSchema {
     ...(isKnown && { type: isNullable ? [shown, 'null'] : shown }),
     ...(type === 'buffer' && { contentEncoding: 'base64' }),
     ...(description !== undefined && { description }),
-    ...(textOf(map.get('format')) !== undefined && { format: textOf(map.get('format')) ?? '' }),
+    ...(textField(map.get('format')) !== undefined && { format: textField(map.get('format')) ?? '' }),
     ...(Array.isArray(names) && names.length > 0 && { enum: names }),
     ...(map.has('items') && { items: toJsonSchema(map.get('items'), depth + 1) }),
     ...(map.has('properties') && { properties: toProperties(map.get('properties'), depth) }),
@@ -143,7 +144,7 @@ function toMap(value: unknown): ReadonlyMap<string, unknown> {
   return new Map(isMap ? Object.entries(value) : [])
 }
 
-function textOf(value: unknown): string | undefined {
+function textField(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 

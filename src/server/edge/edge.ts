@@ -83,10 +83,10 @@ async function addCompress(app: FastifyInstance, options: OptionsOf<'compress'>)
  * answered before their body is read.
  */
 function requireApiKey(keys: readonly string[]): onRequestHookHandler {
-  const digests = keys.map(digest)
+  const digests = keys.map(keyDigest)
   // Compares all keys: the time shows nothing of them.
   const isKnown = (key: string) => {
-    const given = digest(key)
+    const given = keyDigest(key)
     return digests.filter((known) => timingSafeEqual(known, given)).length > 0
   }
   return ({ headers }, reply, done) => {
@@ -102,6 +102,6 @@ function apiKeysIn({ authorization = '', 'x-api-key': apiKey }: IncomingHttpHead
 }
 
 /** A digest has the same length for every key. */
-function digest(key: string): Buffer {
+function keyDigest(key: string): Buffer {
   return createHash('sha256').update(key).digest()
 }

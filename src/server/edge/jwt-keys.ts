@@ -194,7 +194,7 @@ export const STALE_MS = 3_600_000
 export const COOL_DOWN_MS = 10_000
 
 /** Those of large issuers, with their certificates, have 30 KiB. */
-const MAX_BYTES = 262_144
+const MAX_KEY_SET_BYTES = 262_144
 
 /** A token without a key id may be tried with each of them. */
 const MAX_KEYS = 100
@@ -243,7 +243,7 @@ export class RemoteKeys implements JwtKeys {
   constructor(options: RemoteKeysOptions) {
     this.#options = options
     this.#url = `${options.url.origin}${options.url.pathname}` // a query may hold a secret
-    this.#client = openClient(MAX_BYTES, options.ca)
+    this.#client = openClient(MAX_KEY_SET_BYTES, options.ca)
     this.#timeoutMs = options.timeoutMs ?? 5_000
     this.#now = options.now ?? (() => performance.now())
     this.#fetch()

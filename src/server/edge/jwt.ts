@@ -28,7 +28,7 @@ export function addJwt(app: FastifyInstance, options: JwtOptions, kept: JwtKeyCa
       await verify(more.length > 0 ? '' : token)
     } catch (error) {
       if (error instanceof JwtKeysUnavailableError) throw error
-      request.log.debug({ reason: messageOf(error) }, 'a token was refused')
+      request.log.debug({ reason: jwtMessage(error) }, 'a token was refused')
       reply.header('www-authenticate', 'Bearer error="invalid_token"')
       throw new TokenRefusedError(reasonFor(error))
     }
@@ -123,6 +123,6 @@ function reasonFor(error: unknown): string {
   return 'it is not valid here'
 }
 
-function messageOf(error: unknown): string {
+function jwtMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -187,10 +187,10 @@ export async function openBelow(
 }
 
 /** Not `O_PATH`, of which Node knows nothing. A FIFO does not block, and a terminal does not become the process's. */
-const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
+const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
 
 async function openReal(found: string, top: string, fdFolder: string): Promise<OpenedEntry | undefined> {
-  const handle = await open(found, FLAGS)
+  const handle = await open(found, READ_FLAGS)
   let entry: OpenedEntry | undefined
   try {
     entry = await checkedHandle(handle, found, top, fdFolder)
