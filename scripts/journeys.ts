@@ -1,10 +1,12 @@
+import { readFileSync } from 'node:fs'
 import { Session } from 'node:inspector/promises'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
  * npm run journeys: what a request, and a change by the admin API, run through: our functions and their files, as V8
- * counts them. After `npm run build`: it looks at `lib/`, which has a module for each source.
+ * counts them. Those in brackets call none of the others. After `npm run build`: it looks at `lib/`, which has a module
+ * for each source.
  */
 
 const LIB = new URL('../lib/', import.meta.url)
@@ -41,25 +43,48 @@ render('An admin PUT of a plug-in', await journey(put))
 session.disconnect()
 await Promise.all([app.close(), managed.close()])
 
-/** The functions that ran, by file. */
-async function journey(run: () => Promise<unknown>): Promise<ReadonlyMap<string, readonly string[]>> {
+/** A function that ran. */
+interface Step {
+  readonly file: string
+  readonly name: string
+  /** Whether it names another one that ran: else it is the end of the way, such as the getter of a size. */
+  readonly callsOn: boolean
+}
+
+async function journey(run: () => Promise<unknown>): Promise<Step[]> {
   await session.post('Profiler.takePreciseCoverage') // what ran before
   await run()
   const { result } = await session.post('Profiler.takePreciseCoverage')
-  const found = result
-    .filter((script) => script.url.startsWith(LIB.href))
-    .map(({ url, functions }) => {
-      const ran = functions.filter(({ functionName, ranges }) => functionName !== '' && ranges[0]?.count)
-      return [
-        relative(fileURLToPath(LIB), fileURLToPath(url)),
-        ran.map(({ functionName }) => functionName),
-      ] as const
+  const ran = result
+    .filter(({ url }) => url.startsWith(LIB.href))
+    .flatMap(({ url, functions }) => {
+      const text = readFileSync(new URL(url), 'utf8')
+      return functions.flatMap(({ functionName: name, ranges: [range] }) => {
+        const isWritten = name !== '' && name !== '<instance_members_initializer>'
+        if (!isWritten || !range?.count) return []
+        const file = relative(fileURLToPath(LIB), fileURLToPath(url))
+        return [{ file, name, body: text.slice(range.startOffset, range.endOffset) }]
+      })
     })
-  return new Map(found.filter(([, names]) => names.length > 0))
+  const names = new Set(ran.map(({ name }) => lastWord(name)))
+  return ran.map(({ file, name, body }) => {
+    const words = body.match(/#?\w+/g) ?? []
+    return { file, name, callsOn: words.some((word) => names.has(word) && word !== lastWord(name)) }
+  })
 }
 
-function render(title: string, files: ReadonlyMap<string, readonly string[]>): void {
-  const count = [...files.values()].reduce((sum, { length }) => sum + length, 0)
-  console.log(`\n${title}: ${count} functions in ${files.size} files`)
-  for (const [file, names] of files) console.log(`  ${file}: ${names.join(', ')}`)
+/** `size` of `get size`. */
+function lastWord(name: string): string {
+  return name.slice(name.lastIndexOf(' ') + 1)
+}
+
+function render(title: string, steps: readonly Step[]): void {
+  const hops = steps.filter(({ callsOn }) => callsOn)
+  const count = `${hops.length} functions in ${new Set(hops.map(({ file }) => file)).size} files call another one`
+  const files = new Map<string, Step[]>()
+  for (const step of steps) files.set(step.file, [...(files.get(step.file) ?? []), step])
+  console.log(`\n${title}: ${steps.length} functions in ${files.size} files; ${count}`)
+  for (const [file, found] of files) {
+    console.log(`  ${file}: ${found.map(({ name, callsOn }) => (callsOn ? name : `(${name})`)).join(', ')}`)
+  }
 }

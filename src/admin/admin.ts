@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import type { IncomingMessage } from 'node:http'
 import { extname } from 'node:path'
 import Fastify, {
   type FastifyBaseLogger,
@@ -12,7 +11,7 @@ import Fastify, {
 import type { Deployments } from '../deploy/deployments.ts'
 import { RouteNotFoundError } from '../errors/errors.ts'
 import { RecentLines } from '../observe/log/log.ts'
-import { openRequestLog, requestId } from '../observe/log/request-log.ts'
+import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
@@ -113,9 +112,9 @@ const CHECK = {
 
 function openApp(log: FastifyBaseLogger): FastifyInstance {
   const app = Fastify({
-    childLoggerFactory: (_none, bindings, options) => openRequestLog(log, bindings, options),
+    childLoggerFactory: requestLogs(log),
     logController: new LogController({ disableRequestLogging: true }),
-    genReqId: (request) => requestId(request as IncomingMessage),
+    genReqId: requestId,
     return503OnClosing: false,
     ajv: { customOptions: CHECK },
     // Fastify runs no hooks for a URL that it cannot read.

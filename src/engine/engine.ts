@@ -43,25 +43,6 @@ export interface Isolation {
   readonly recycleGrowth?: number
 }
 
-/**
- * Whether an instance is replaced after the call that it has just ended.
- *
- * @param memoryBytes - Its memory now.
- * @param bytesAtOpen - Its memory when it was opened.
- */
-export function isWorn(
-  { isolation, recycle, recycleMemory, recycleGrowth = 0 }: Isolation,
-  memoryBytes: number,
-  calls: number,
-  bytesAtOpen: number,
-): boolean {
-  return (
-    isolation === 'fresh' ||
-    (recycle !== undefined && calls >= recycle) ||
-    (memoryBytes > recycleMemory && memoryBytes > bytesAtOpen + recycleGrowth)
-  )
-}
-
 type OnOutput = (output: Uint8Array) => void
 type OnError = (error: unknown) => void
 

@@ -4,7 +4,7 @@ import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
-import { type Engine, type Isolation, isWorn } from './engine.ts'
+import type { Engine, Isolation } from './engine.ts'
 import type { StallWatch } from './watchdog.ts'
 
 /** One instance on the event loop, one call at a time. Nothing here can stop a guest that does not return. */
@@ -284,4 +284,23 @@ class SingleInstanceEngine implements InlineEngine {
   async #open(): Promise<void> {
     if (!this.#openNow()) await this.#opening
   }
+}
+
+/**
+ * Whether an instance is replaced after the call that it has just ended.
+ *
+ * @param memoryBytes - Its memory now.
+ * @param bytesAtOpen - Its memory when it was opened.
+ */
+export function isWorn(
+  { isolation, recycle, recycleMemory, recycleGrowth = 0 }: Isolation,
+  memoryBytes: number,
+  calls: number,
+  bytesAtOpen: number,
+): boolean {
+  return (
+    isolation === 'fresh' ||
+    (recycle !== undefined && calls >= recycle) ||
+    (memoryBytes > recycleMemory && memoryBytes > bytesAtOpen + recycleGrowth)
+  )
 }

@@ -1,7 +1,7 @@
-import { type IncomingMessage, METHODS } from 'node:http'
+import { METHODS } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { RouteNotFoundError } from '../errors/errors.ts'
-import { noteArrival, openAccessLog, openRequestLog, requestId } from '../observe/log/request-log.ts'
+import { noteArrival, openAccessLog, requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
@@ -29,9 +29,9 @@ export async function createApp(
   const logAccess = openAccessLog(options, log)
   const app = Fastify({
     // No logger: Fastify would make a child of it for each request, and wait for the end of each answer.
-    childLoggerFactory: (_none, bindings, options) => openRequestLog(log, bindings, options),
+    childLoggerFactory: requestLogs(log),
     logController: new LogController({ disableRequestLogging: true }), // its lines cost 13 us a request
-    genReqId: (request) => requestId(request as IncomingMessage),
+    genReqId: requestId,
     trustProxy: trusted(options),
     return503OnClosing: false, // requests that still arrive are answered
     pluginTimeout: 0, // compiling a large module takes what it takes

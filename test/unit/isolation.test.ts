@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { isWorn } from '../../src/engine/engine.ts'
+import { isWorn } from '../../src/engine/inline.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
 import { resolveRoute } from '../../src/options/resolved-route.ts'
 import { MEMORY_MAX, type Plugin } from '../../src/plugin/plugin.ts'

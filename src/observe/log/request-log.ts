@@ -4,14 +4,16 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import type { Bindings, ChildLoggerOptions, Logger } from 'pino'
 import { openLines } from './lines.ts'
 
-/** Opens a log whose lines carry `bindings`. It is made when there is a line to write: most requests write none. */
-export function openRequestLog(
-  log: FastifyBaseLogger,
+/** Makes the logs of requests. A pino child is made when a line is written: most requests write none. */
+export function requestLogs(log: FastifyBaseLogger): ChildLoggerFactory {
+  return (_none, bindings, options) => new RequestLog(log, bindings, options)
+}
+
+type ChildLoggerFactory = (
+  none: unknown,
   bindings: Bindings,
   options: ChildLoggerOptions,
-): FastifyBaseLogger {
-  return new RequestLog(log, bindings, options)
-}
+) => FastifyBaseLogger
 
 type Line = [fields: object, message?: string]
 
@@ -211,7 +213,7 @@ function renderTime(time: Date): string {
 const SANE = /^[\w.~:@+/=-]{1,128}$/
 
 /** The client's `x-request-id` if it is sane, else a new one. */
-export function requestId({ headers }: IncomingMessage): string {
+export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string {
   const given = headers['x-request-id']
   return typeof given === 'string' && SANE.test(given) ? given : newId()
 }
