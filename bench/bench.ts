@@ -18,8 +18,6 @@ export interface Report {
   readonly data: object
   /** Pictures by name, as SVG; they are shown above the tables. */
   readonly plots?: Readonly<Record<string, string>>
-  /** A short table for the project's README. */
-  readonly summary?: string
 }
 
 /** An effort without a number of connections, and how one would type it. */

@@ -3,9 +3,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type Bench, effortOf, type Report } from './bench.ts'
 import { type Measurement, measure } from './measure.ts'
-import { renderNumber } from './origin.ts'
 import { renderLineChart } from './plot.ts'
-import { find, ratio, renderTable } from './report.ts'
+import { find, ratioTo, renderRatio, renderTable } from './report.ts'
 import { COMMAND, HELLO, HELLO_BODY, noPlugin, ours, type Scenario } from './scenario.ts'
 import type { Settings } from './settings.ts'
 
@@ -24,22 +23,31 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
   const connections = settings.connections ?? CONNECTIONS
   const scenarios = [{ ...noPlugin(HELLO_BODY), name: ECHO }, ours(OURS)]
   const byConnections = await measure(scenarios, { ...effort, connections }, progress)
-  const routed = openRoutes()
-  const byRoutes = await measure(routed, { ...effort, connections: [ROUTES_CONNECTIONS] }, progress)
+  const byRoutes = await measure(openRoutes(), { ...effort, connections: [ROUTES_CONNECTIONS] }, progress)
   return {
     args: `${args} --connections ${connections}`,
-    markdown: [
-      renderTable(byConnections, { scenarios, compared: [] }),
-      ...connections.map((count) => renderRatio(byConnections, count)),
-      '',
-      renderTable(byRoutes, { scenarios: routed, compared: [] }),
-    ].join('\n'),
+    markdown: renderScale({ byConnections, byRoutes }),
     data: { byConnections, byRoutes },
     plots: {
       connections: plotConnections(byConnections, [ECHO, OURS]),
       routes: plotRoutes(byRoutes),
     },
   }
+}
+
+export interface ScaleMeasurements {
+  readonly byConnections: readonly Measurement[]
+  readonly byRoutes: readonly Measurement[]
+}
+
+export function renderScale({ byConnections, byRoutes }: ScaleMeasurements): string {
+  const connections = [...new Set(byConnections.map((each) => each.connections))]
+  return [
+    renderTable(byConnections, { scenarios: [{ name: ECHO }], compared: [] }),
+    ...connections.map((count) => renderCpuRatio(byConnections, count)),
+    '',
+    renderTable(byRoutes, { scenarios: [{ name: routesName(1) }], compared: [] }),
+  ].join('\n')
 }
 
 const ECHO = 'Fastify, echo'
@@ -55,7 +63,7 @@ function openRoutes(): Scenario[] {
     const routes = paths.map((url) => ({ url, plugin: resolve(HELLO) }))
     writeFileSync(file, JSON.stringify({ routes }))
     return {
-      ...ours(`${count} routes`),
+      ...ours(routesName(count)),
       command: [process.execPath, ...COMMAND, '-c', file],
       path: paths[0] ?? '/',
       paths,
@@ -63,13 +71,14 @@ function openRoutes(): Scenario[] {
   })
 }
 
-function renderRatio(measurements: readonly Measurement[], connections: number): string {
-  const cpu = ratio(
-    find(measurements, OURS, connections),
-    find(measurements, ECHO, connections),
-    'cpuMicrosPerRequest',
-  )
-  return `- \`${OURS}\` to \`${ECHO}\`, connections: ${connections}: ${renderNumber(cpu, 2)} of the CPU per request`
+function routesName(count: number): string {
+  return count === 1 ? '1 route' : `${count} routes`
+}
+
+function renderCpuRatio(measurements: readonly Measurement[], connections: number): string {
+  const [ours, echo] = [find(measurements, OURS, connections), find(measurements, ECHO, connections)]
+  const cpu = ratioTo(ours, echo, 'cpuMicrosPerRequest')
+  return `- \`${OURS}\` to \`${ECHO}\`, connections: ${connections}: ${renderRatio(cpu)} of the CPU per request`
 }
 
 function plotConnections(measurements: readonly Measurement[], names: readonly string[]): string {

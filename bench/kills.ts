@@ -83,7 +83,7 @@ export function renderKills(kills: readonly KillsMeasurement[]): string {
     return `| ${[spares, next.length, ...numbers, floorMs, verdict(median(next) <= floorMs)].join(' | ')} |`
   })
   return [
-    '| spare threads | kills | next answer ms | p95 ms | waiting one ms | p95 ms | promised ms | |',
+    '| spare threads | kills | next answer ms | p95 ms | waiting one ms | p95 ms | limit ms | |',
     '| ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |',
     ...rows,
   ].join('\n')

@@ -60,11 +60,11 @@ export function renderMemory(measured: readonly MemoryMeasurement[]): string {
   const rows = measured.map(({ workers, bytes }) => {
     if (workers === 0) return `| ${workers} | ${renderMib(bytes)} | | | |`
     const each = (bytes - without) / workers
-    const promised = renderMib(FLOOR_BYTES)
-    return `| ${[workers, renderMib(bytes), renderMib(each), promised, verdict(each <= FLOOR_BYTES)].join(' | ')} |`
+    const limit = renderMib(FLOOR_BYTES)
+    return `| ${[workers, renderMib(bytes), renderMib(each), limit, verdict(each <= FLOOR_BYTES)].join(' | ')} |`
   })
   return [
-    '| workers | process MiB | each MiB | promised MiB | |',
+    '| workers | process MiB | each MiB | limit MiB | |',
     '| ---: | ---: | ---: | ---: | --- |',
     ...rows,
   ].join('\n')

@@ -14,8 +14,13 @@ export interface Origin {
   readonly busy: number
 }
 
-/** Beyond this, the numbers come with a warning. */
+/** Beyond this, times say nothing. */
 const BUSY = 0.1
+
+/** Whether other programs used the machine too much for its times to be shown. */
+export function isBusy({ busy }: Pick<Origin, 'busy'>): boolean {
+  return busy > BUSY
+}
 
 /** @param args - What followed `npm run bench --`, with the defaults that were used. */
 export function describeOrigin(bench: string, args: string, busy: number): Origin {
@@ -34,11 +39,10 @@ export function describeOrigin(bench: string, args: string, busy: number): Origi
 }
 
 export function renderOrigin(origin: Origin): string {
-  const { command, busy } = origin
-  const line = `${describeMachine(origin)}: \`${command}\``
-  if (busy <= BUSY) return line
-  const share = renderNumber(busy * 100, 0)
-  return `${line}\n\n**The machine was busy**: other programs kept ${share} % of its cores. Ratios may hold, the rest does not.`
+  const line = `${describeMachine(origin)}: \`${origin.command}\``
+  if (!isBusy(origin)) return line
+  const share = renderNumber(origin.busy * 100, 0)
+  return `${line}\n\n**The machine was busy**: other programs used ${share} % of its cores. These times are not kept.`
 }
 
 export function describeMachine({ date, node, fastify, cpu, cores }: Origin): string {

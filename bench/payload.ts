@@ -13,7 +13,7 @@ import type { Settings } from './settings.ts'
 export const payload: Bench = { name: 'payload', minutes: 4, run }
 
 /** A server at one size of body: the medians of its runs. */
-interface PayloadMeasurement extends Run {
+export interface PayloadMeasurement extends Run {
   readonly scenario: string
   readonly bytes: number
   readonly runs: readonly Run[]
@@ -54,7 +54,7 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
   )
   return {
     args: `${args} --connections ${connections}`,
-    markdown: render(measurements),
+    markdown: renderPayload(measurements),
     data: { measurements },
     plots: {
       'payload-copy': plot(measurements, 'copy', connections),
@@ -113,7 +113,7 @@ function withBody(scenario: Scenario, bytes: number): Scenario {
   }
 }
 
-function render(measurements: readonly PayloadMeasurement[]): string {
+export function renderPayload(measurements: readonly PayloadMeasurement[]): string {
   const spreads = measurements.map(({ runs, cpuMicrosPerRequest }) => {
     const values = runs.map((run) => run.cpuMicrosPerRequest)
     return (Math.max(...values) - Math.min(...values)) / cpuMicrosPerRequest

@@ -4,10 +4,10 @@ import { renderCpuPlot } from './cpu-plot.ts'
 import { type Measurement, measure } from './measure.ts'
 import { renderMib, renderNumber } from './origin.ts'
 import { buildPeers } from './peers/build.ts'
-import { ratio, renderTable } from './report.ts'
-import { OURS, peersSet, unlocked } from './sets/peers.ts'
+import { ratioTo, renderRange, renderTable } from './report.ts'
+import { OURS, peersSet, UNLOCKED, unlocked } from './sets/peers.ts'
 import type { Settings } from './settings.ts'
-import { measureUnlocked, renderUnlocked } from './unlocked.ts'
+import { measureUnlocked, renderUnlocked, type UnlockedRun } from './unlocked.ts'
 
 /** The same plug-in, body and connections on other servers. */
 export const peers: Bench = { name: 'peers', minutes: 12, run }
@@ -24,16 +24,12 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
   const processes = settings.quick ? 1 : 3
   const sharedRuns = shared ? await measureUnlocked(shared, processes, effort.seconds, progress) : []
 
+  const data = { versions: built.versions, skipped: built.skipped, measurements, unlocked: sharedRuns }
+
   return {
     args: `${args} --connections ${connections}`,
-    markdown: [
-      ...built.versions.map((versions) => `- ${versions}`),
-      ...built.skipped.map((reason) => `- **Skipped**: ${reason}`),
-      '',
-      renderTable(measurements, set),
-      ...(shared ? ['', renderUnlocked(shared, sharedRuns)] : []),
-    ].join('\n'),
-    data: { versions: built.versions, skipped: built.skipped, measurements, unlocked: sharedRuns },
+    markdown: renderPeers(data),
+    data,
     plots: {
       peers: renderCpuPlot(
         measurements,
@@ -41,29 +37,50 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
         'The same plug-in and body; "echo" has no plug-in. Medians of interleaved runs.',
       ),
     },
-    summary: renderSummary(measurements),
   }
 }
 
+export interface PeersMeasurements {
+  readonly versions: readonly string[]
+  readonly skipped: readonly string[]
+  readonly measurements: readonly Measurement[]
+  readonly unlocked: readonly UnlockedRun[]
+}
+
+export function renderPeers({ versions, skipped, measurements, unlocked }: PeersMeasurements): string {
+  const isMeasured = ({ name }: { readonly name: string }) =>
+    measurements.some(({ scenario }) => scenario === name)
+  const all = peersSet({ programs: { fiber: 'fiber', axum: 'axum' } }) // the names are wanted, not the programs
+  const set = { ...all, scenarios: all.scenarios.filter(isMeasured) }
+  return [
+    ...versions.map((version) => `- ${version}`),
+    ...skipped.map((reason) => `- **Skipped**: ${reason}`),
+    '',
+    renderTable(measurements, set),
+    ...(unlocked.length > 0 ? ['', renderUnlocked(UNLOCKED, unlocked)] : []),
+  ].join('\n')
+}
+
 /** The bare facts, for the project's README. */
-function renderSummary(measurements: readonly Measurement[]): string {
+export function renderSummary(measurements: readonly Measurement[]): string {
   const ours = measurements.find(({ scenario }) => scenario === OURS)
   const rows = measurements
     .filter(({ runs, connections }) => runs.length > 0 && connections === ours?.connections)
     .toSorted((a, b) => a.cpuMicrosPerRequest - b.cpuMicrosPerRequest)
     .map((measured) => {
+      const relative = ours && ratioTo(measured, ours, 'cpuMicrosPerRequest')
       const cells = [
+        relative ? renderNumber(relative.median, 2) : '',
+        relative && measured !== ours ? renderRange(relative) : '',
         renderNumber(measured.cpuMicrosPerRequest, 1),
-        ours ? renderNumber(ratio(measured, ours, 'cpuMicrosPerRequest'), 2) : '',
         renderNumber(measured.requestsPerSecond, 0),
-        renderNumber(measured.p99Ms, 1),
         renderMib(measured.memoryBytes),
       ]
       const name = measured.scenario === OURS ? `**${OURS}**` : measured.scenario
       return `| ${[name, ...cells].join(' | ')} |`
     })
   return [
-    `| server | CPU µs/request | relative to ${OURS} | requests/s | p99 ms | memory MiB |`,
+    `| server | CPU per request, relative to ${OURS} | least to most | CPU µs/request | requests/s | memory MiB |`,
     '| --- | ---: | ---: | ---: | ---: | ---: |',
     ...rows,
   ].join('\n')

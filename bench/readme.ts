@@ -1,5 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 
+/** Whether a README has a place for a bench. */
+export function hasMarkers(file: URL, bench: string): boolean {
+  return readFileSync(file, 'utf8').includes(`<!-- bench ${bench} -->`)
+}
+
 /**
  * Puts what a bench has to show between its markers in a README, so that nobody copies numbers by hand.
  *

@@ -4,10 +4,15 @@ import type { Run } from './run.ts'
 import type { Floor, ScenarioSet } from './scenario.ts'
 import { median } from './statistics.ts'
 
+/** What of a set its table needs: all of it can be read back from the results. */
+export type TableOptions = Pick<ScenarioSet, 'compared' | 'floors'> & {
+  readonly scenarios: readonly { readonly name: string }[]
+}
+
 /** The table of a set, and a line for each comparison, each promise and all that went wrong. */
 export function renderTable(
   measurements: readonly Measurement[],
-  { scenarios, compared, floors = [] }: Pick<ScenarioSet, 'scenarios' | 'compared' | 'floors'>,
+  { scenarios, compared, floors = [] }: TableOptions,
 ): string {
   const reference = scenarios[0]?.name ?? ''
   const shown = measurements.filter(({ runs }) => runs.length > 0)
@@ -21,12 +26,12 @@ export function renderTable(
   )
   const promises = floors.flatMap((floor) =>
     shown
-      .filter((each) => each.scenario === floor.scenario && (!('to' in floor) || has(floor.to, each)))
+      .filter((each) => each.scenario === floor.scenario && has(floor.to, each))
       .map((each) => renderFloor(floor, each, shown)),
   )
   return [
-    '| scenario | connections | CPU µs/request | spread | relative CPU | requests/s | spread | relative requests/s | p50 ms | p99 ms | p99.9 ms | memory MiB |',
-    '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
+    '| scenario | connections | relative CPU | least to most | relative requests/s | least to most | CPU µs/request | requests/s | p50 ms | p99 ms | memory MiB |',
+    '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
     ...rows,
     '',
     ...sentences,
@@ -43,32 +48,34 @@ export function find(measurements: readonly Measurement[], name: string, connect
 }
 
 function renderRow(measured: Measurement, reference: Measurement): string {
+  const cpu = ratioTo(measured, reference, 'cpuMicrosPerRequest')
+  const rate = ratioTo(measured, reference, 'requestsPerSecond')
   const cells = [
     measured.scenario,
     measured.connections,
+    renderNumber(cpu.median, 2),
+    renderRange(cpu),
+    renderNumber(rate.median, 3),
+    renderRange(rate, 3),
     renderNumber(measured.cpuMicrosPerRequest, 1),
-    renderSpread(measured, 'cpuMicrosPerRequest'),
-    renderNumber(ratio(measured, reference, 'cpuMicrosPerRequest'), 2),
     renderNumber(measured.requestsPerSecond, 0),
-    renderSpread(measured, 'requestsPerSecond'),
-    renderNumber(ratio(measured, reference, 'requestsPerSecond'), 3),
     renderNumber(measured.p50Ms, 2),
     renderNumber(measured.p99Ms, 2),
-    renderNumber(measured.p999Ms, 2),
     renderMib(measured.memoryBytes),
   ]
   return `| ${cells.join(' | ')} |`
 }
 
-/** Between the least and the most of the runs, as a part of the median: how noisy the machine was. */
-function renderSpread({ runs, ...medians }: Measurement, key: keyof Run): string {
-  const values = runs.map((run) => run[key])
-  return `${renderNumber(((Math.max(...values) - Math.min(...values)) / medians[key]) * 100, 0)} %`
+/** A figure in relation to another's: the median over the runs, and its spread. */
+export interface Ratio {
+  readonly median: number
+  readonly least: number
+  readonly most: number
 }
 
-/** The median of the ratios of runs that were made one after the other: a slow minute slowed both. */
-export function ratio({ runs }: Measurement, reference: Measurement, key: keyof Run): number {
-  return median(
+/** Compares runs that were made one after the other, so that a slow minute slows both. */
+export function ratioTo({ runs }: Measurement, reference: Measurement, key: keyof Run): Ratio {
+  return summarize(
     runs.flatMap((run) => {
       const other = reference.runs.find(({ number }) => number === run.number)
       return other ? [run[key] / other[key]] : []
@@ -76,26 +83,46 @@ export function ratio({ runs }: Measurement, reference: Measurement, key: keyof 
   )
 }
 
+/** The median of ratios, and their spread. */
+export function summarize(ratios: readonly number[]): Ratio {
+  return { median: median(ratios), least: Math.min(...ratios), most: Math.max(...ratios) }
+}
+
+/** As in `0.51 to 1.02`. */
+export function renderRange({ least, most }: Ratio, digits = 2): string {
+  return `${renderNumber(least, digits)} to ${renderNumber(most, digits)}`
+}
+
+/** As in `0.69 (0.51 to 1.02)`. */
+export function renderRatio(ratio: Ratio, digits = 2): string {
+  return `${renderNumber(ratio.median, digits)} (${renderRange(ratio, digits)})`
+}
+
 function renderComparison(better: Measurement, worse: Measurement): string {
-  const rate = renderNumber(ratio(better, worse, 'requestsPerSecond'), 1)
-  const cpu = renderNumber(ratio(worse, better, 'cpuMicrosPerRequest'), 1)
-  const names = `\`${better.scenario}\` to \`${worse.scenario}\``
-  return `- ${names}, connections: ${better.connections}: ${rate} times the requests/s, 1/${cpu} of the CPU per request`
+  const rate = renderRatio(ratioTo(better, worse, 'requestsPerSecond'), 1)
+  const cpu = renderRatio(ratioTo(worse, better, 'cpuMicrosPerRequest'), 1)
+  const pair = `\`${better.scenario}\` against \`${worse.scenario}\`, ${renderConnections(better)}`
+  return `- ${pair}: ${rate} times the requests/s. \`${worse.scenario}\` needs ${cpu} times the CPU per request.`
 }
 
 function renderFloor(floor: Floor, measured: Measurement, measurements: readonly Measurement[]): string {
-  if ('maxP99Ms' in floor) {
-    const { p99Ms } = measured
-    return `- \`${floor.scenario}\`: p99 ${renderNumber(p99Ms, 1)} ms, promised at most ${floor.maxP99Ms}: ${verdict(p99Ms <= floor.maxP99Ms)}`
-  }
   const reference = find(measurements, floor.to, measured.connections)
-  const names = `\`${floor.scenario}\` to \`${floor.to}\``
+  const pair = `\`${floor.scenario}\` to \`${floor.to}\`, ${renderConnections(measured)}`
   if ('minRate' in floor) {
-    const rate = ratio(measured, reference, 'requestsPerSecond')
-    return `- ${names}: ${renderNumber(rate, 2)} times the requests/s, promised at least ${floor.minRate}: ${verdict(rate >= floor.minRate)}`
+    const rate = ratioTo(measured, reference, 'requestsPerSecond')
+    return `- ${pair}: ${renderRatio(rate)} times the requests/s, at least ${floor.minRate}: ${verdictOn(rate, floor.minRate, rate.least >= floor.minRate)}`
   }
-  const cpu = ratio(measured, reference, 'cpuMicrosPerRequest')
-  return `- ${names}: ${renderNumber(cpu, 2)} of the CPU per request, promised at most ${floor.maxCpu}: ${verdict(cpu <= floor.maxCpu)}`
+  const cpu = ratioTo(measured, reference, 'cpuMicrosPerRequest')
+  return `- ${pair}: ${renderRatio(cpu)} of the CPU per request, at most ${floor.maxCpu}: ${verdictOn(cpu, floor.maxCpu, cpu.most <= floor.maxCpu)}`
+}
+
+function renderConnections({ connections }: Measurement): string {
+  return connections === 1 ? '1 connection' : `${connections} connections`
+}
+
+/** A limit that some runs keep and others do not is not decided by their median. */
+export function verdictOn({ least, most }: Ratio, limit: number, isKept: boolean): string {
+  return least < limit && limit < most ? 'undecided, the limit is within the spread' : verdict(isKept)
 }
 
 export function verdict(isKept: boolean): string {
@@ -122,6 +149,6 @@ function renderGeneratorLimit(measurements: readonly Measurement[]): string[] {
     })
   if (limited.length === 0) return []
   return [
-    `- **The load generator was the limit** of: ${limited.join(', ')}. Their requests/s are what it can send; their CPU per request is not touched by that.`,
+    `- **The load generator was the limit** of ${limited.join(', ')}: their requests/s are what it can send. Their CPU per request is not affected.`,
   ]
 }

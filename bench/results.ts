@@ -1,22 +1,24 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import type { Report } from './bench.ts'
-import { type Origin, renderOrigin } from './origin.ts'
-import { updateReadme } from './readme.ts'
+import { type Origin, renderNumber } from './origin.ts'
+import { isWorthKeeping, updateTables } from './tables.ts'
 
 const FOLDER = new URL('results/', import.meta.url)
-const BENCH_README = new URL('README.md', import.meta.url)
-const PROJECT_README = new URL('../README.md', import.meta.url)
 
-/** Keeps what was measured where readers look: JSON and pictures in `bench/results`, tables and pictures in the READMEs. */
-export function keepResults(origin: Origin, { markdown, data, plots = {}, summary }: Report): void {
+/**
+ * Keeps what was measured where readers look: JSON and pictures in `bench/results`, tables and pictures in the READMEs.
+ *
+ * @throws Error if the machine was busy, unless the bench counts more than it times.
+ */
+export async function keepResults(origin: Origin, { data, plots = {} }: Report): Promise<void> {
+  if (!isWorthKeeping(origin)) {
+    const share = renderNumber(origin.busy * 100, 0)
+    throw new Error(`not kept: other programs used ${share} % of the machine; measure again when it is idle`)
+  }
   mkdirSync(FOLDER, { recursive: true })
   const json = JSON.stringify({ ...origin, ...data }, null, 1)
   writeFileSync(new URL(`${origin.bench}.json`, FOLDER), `${json}\n`)
   for (const [name, svg] of Object.entries(plots)) writeFileSync(new URL(`${name}.svg`, FOLDER), svg)
 
-  const pictures = (folder: string) => Object.keys(plots).map((name) => `![${name}](${folder}/${name}.svg)`)
-  const parts = (folder: string, tables: string) =>
-    [...pictures(folder), renderOrigin(origin), tables].join('\n\n')
-  updateReadme(BENCH_README, origin.bench, parts('results', markdown))
-  if (summary !== undefined) updateReadme(PROJECT_README, origin.bench, parts('bench/results', summary))
+  await updateTables([origin.bench])
 }

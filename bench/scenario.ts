@@ -33,15 +33,14 @@ export interface ScenarioSet {
   readonly scenarios: readonly Scenario[]
   /** Pairs of names that deserve a sentence of their own. */
   readonly compared: readonly (readonly [better: string, worse: string])[]
-  /** What has been promised. */
+  /** Limits that the medians have to keep. */
   readonly floors?: readonly Floor[]
 }
 
-/** A promise about one scenario: its CPU per request or its requests/s in relation to another's, or its p99. */
+/** A limit of one scenario: its CPU per request or its requests/s, in relation to another's of the same run. */
 export type Floor =
   | { readonly scenario: string; readonly to: string; readonly maxCpu: number }
   | { readonly scenario: string; readonly to: string; readonly minRate: number }
-  | { readonly scenario: string; readonly maxP99Ms: number }
 
 export const REQUEST_HEADERS = { 'content-type': 'text/plain; charset=utf-8' }
 

@@ -6,7 +6,7 @@ import { post } from './client.ts'
 import { renderMib, renderNumber } from './origin.ts'
 import { findPeers } from './peers/build.ts'
 import { renderBarChart } from './plot.ts'
-import { verdict } from './report.ts'
+import { type Ratio, renderRange, renderRatio, summarize, verdictOn } from './report.ts'
 import { HELLO, HELLO_BODY, isRight, noPlugin, ours, type Scenario } from './scenario.ts'
 import { startServer } from './server-process.ts'
 import { nativeServers } from './sets/peers.ts'
@@ -54,16 +54,24 @@ async function run({ runs, quick }: Settings, progress: (line: string) => void):
   const workers = await measureStarts([ours('0 workers'), ...WORKERS.map(withWorkers)], fewer, progress)
   return {
     args: ` --runs ${rounds}`,
-    markdown: [
-      renderStarts(starts),
-      '',
-      renderMemory('plug-ins', plugins, PLUGINS),
-      '',
-      renderMemory('workers', workers, [0, ...WORKERS]),
-    ].join('\n'),
+    markdown: renderStartup({ starts, plugins, workers }),
     data: { starts, plugins, workers },
     plots: { startup: plot(starts) },
   }
+}
+
+export interface StartupMeasurements {
+  readonly starts: readonly StartMeasurement[]
+  readonly plugins: readonly StartMeasurement[]
+  readonly workers: readonly StartMeasurement[]
+}
+
+export function renderStartup({ starts, plugins, workers }: StartupMeasurements): string {
+  return [
+    renderStarts(starts),
+    renderMemory('plug-ins', plugins, PLUGINS),
+    renderMemory('workers', workers, [0, ...WORKERS]),
+  ].join('\n\n')
 }
 
 /** The first is what the second is compared with. */
@@ -149,21 +157,38 @@ function withWorkers(count: number): Scenario {
 }
 
 function renderStarts(starts: readonly StartMeasurement[]): string {
-  const rows = starts.map(({ scenario, ms, cpuMs, memoryBytes, ratio, starts }) => {
-    const times = starts.map((start) => start.ms)
-    const range = `${renderNumber(Math.min(...times), 0)} to ${renderNumber(Math.max(...times), 0)}`
-    const cells = [renderNumber(ms, 0), range, renderNumber(ratio, 2), renderNumber(cpuMs, 0)]
-    return `| ${[scenario, ...cells, renderMib(memoryBytes)].join(' | ')} |`
+  const [reference, measured] = starts
+  const rows = starts.map((start) => {
+    const relative = ratioOfStarts(start, reference)
+    const cells = [
+      start.scenario,
+      renderNumber(relative.median, 2),
+      renderRange(relative),
+      renderNumber(start.ms, 0),
+      renderNumber(start.cpuMs, 0),
+      renderMib(start.memoryBytes),
+    ]
+    return `| ${cells.join(' | ')} |`
   })
-  const [, measured] = starts
-  const kept = measured
-    ? `\n\n- \`${measured.scenario}\`: ${renderNumber(measured.ratio, 2)} of the time, promised at most ${FLOOR}: ${verdict(measured.ratio <= FLOOR)}`
-    : ''
+  const kept = measured ? `\n\n${renderLimit(measured, reference)}` : ''
   return `${[
-    '| scenario | to the first answer ms | least and most | relative | CPU ms | idle memory MiB |',
+    '| scenario | relative time | least to most | to the first answer ms | CPU ms | idle memory MiB |',
     '| --- | ---: | ---: | ---: | ---: | ---: |',
     ...rows,
   ].join('\n')}${kept}`
+}
+
+function renderLimit(measured: StartMeasurement, reference: StartMeasurement | undefined): string {
+  const relative = ratioOfStarts(measured, reference)
+  return `- \`${measured.scenario}\`: ${renderRatio(relative)} of the time, at most ${FLOOR}: ${verdictOn(relative, FLOOR, relative.most <= FLOOR)}`
+}
+
+/** Of starts of the same round. */
+export function ratioOfStarts(
+  { starts }: Pick<StartMeasurement, 'starts'>,
+  reference: Pick<StartMeasurement, 'starts'> | undefined,
+): Ratio {
+  return summarize(starts.map(({ ms }, i) => ms / (reference?.starts[i]?.ms ?? Number.NaN)))
 }
 
 function renderMemory(

@@ -77,7 +77,7 @@ function reasonIn(printed: string): string {
   )
 }
 
-export function renderUnlocked({ name }: Scenario, runs: readonly UnlockedRun[]): string {
+export function renderUnlocked(name: string, runs: readonly UnlockedRun[]): string {
   const rows = runs.map(({ right, wrong, refused, lost, ending }, i) => {
     const end = ending
       ? `after ${renderNumber(ending.seconds, 2)} s, ${ending.signal ?? `code ${ending.code}`}: \`${ending.reason}\``
@@ -86,7 +86,7 @@ export function renderUnlocked({ name }: Scenario, runs: readonly UnlockedRun[])
     return `| ${[i + 1, ...counts, end].join(' | ')} |`
   })
   return [
-    `${name}, ${CLIENTS} clients with bodies of their own:`,
+    `${name}, ${CLIENTS} clients, each with its own bodies:`,
     '',
     '| process | right answers | wrong answers | other status | no answer | did the process end? |',
     '| ---: | ---: | ---: | ---: | ---: | --- |',

@@ -4,10 +4,12 @@ import { METRICS } from '../src/admin/metrics.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
 import { flags } from '../src/options/flags.ts'
 import { routeSchema, serverSchema } from '../src/options/options-schema.ts'
+import { PROCESS_STATE } from '../src/platform/process-state.ts'
 import { renderRooms } from './rooms.ts'
 
 /* npm run readme: writes the tables of pages from what they describe: options, metrics, limits, folders. */
 
+const ARCHITECTURE = new URL('../docs/explain/architecture.md', import.meta.url)
 const CONTRIBUTING = new URL('../CONTRIBUTING.md', import.meta.url)
 const README = new URL('../README.md', import.meta.url)
 const LIMITS = new URL('../docs/module-limits.md', import.meta.url)
@@ -29,6 +31,13 @@ export function renderReadme(readme: string): string {
 /** The page for contributors with its table as the folders are. */
 export function renderContributing(page: string): string {
   return withTables(page, { rooms: `${renderRooms()}\n` })
+}
+
+/** The page about the architecture with its table as the state of a process is. */
+export function renderArchitecture(page: string): string {
+  const rows = Object.entries(PROCESS_STATE).map(([name, why]) => `| \`${name}\` | ${why} |`)
+  const table = ['| what | why |', '| --- | --- |', ...rows].join('\n')
+  return withTables(page, { 'process-state': `${table}\n` })
 }
 
 /** The page of operations with its table as the metrics are. */
@@ -83,6 +92,7 @@ function row(name: string, { description, default: value }: Described): string {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeFileSync(ARCHITECTURE, renderArchitecture(readFileSync(ARCHITECTURE, 'utf8')))
   writeFileSync(CONTRIBUTING, renderContributing(readFileSync(CONTRIBUTING, 'utf8')))
   writeFileSync(README, renderReadme(readFileSync(README, 'utf8')))
   writeFileSync(LIMITS, renderModuleLimits(readFileSync(LIMITS, 'utf8')))

@@ -33,7 +33,7 @@ export const guestMemory: Bench = {
     }
     return {
       args: ` --calls ${most}`,
-      markdown: renderGuests(measured),
+      markdown: renderGuests(measured, true),
       data: { measured },
       plots: plotWorkloads(measured),
     }

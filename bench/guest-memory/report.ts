@@ -11,13 +11,17 @@ const SHOWN = [1, 100, 10_000]
 
 type Measured = Extract<GuestMeasurement, { bytes: number }>
 
-/** A table of each workload, what nottinygc gains now, and what was left out. */
-export function renderGuests(guests: readonly GuestMeasurement[]): string {
+/**
+ * A table of each workload, what nottinygc gains now, and what was left out.
+ *
+ * @param withTimes - False where other programs used the machine: sizes and counts do not depend on that, times do.
+ */
+export function renderGuests(guests: readonly GuestMeasurement[], withTimes: boolean): string {
   const measured = guests.filter((guest) => 'bytes' in guest)
   const missing = guests.filter((guest) => 'missing' in guest)
   return [
-    ...WORKLOADS.map((workload) => renderWorkload(workload, measured)),
-    renderNottinygc(measured),
+    ...WORKLOADS.map((workload) => renderWorkload(workload, measured, withTimes)),
+    withTimes ? renderNottinygc(measured) : '',
     missing
       .map(({ language, manager, missing }) => `- left out: ${language}, ${manager}: ${missing}`)
       .join('\n'),
@@ -26,7 +30,7 @@ export function renderGuests(guests: readonly GuestMeasurement[]): string {
     .join('\n\n')
 }
 
-function renderWorkload({ name, title }: Workload, guests: readonly Measured[]): string {
+function renderWorkload({ name, title }: Workload, guests: readonly Measured[], withTimes: boolean): string {
   const calls = SHOWN.filter((each) =>
     ofWorkload(guests[0], name)?.memory.some(({ calls }) => calls === each),
   )
@@ -37,7 +41,7 @@ function renderWorkload({ name, title }: Workload, guests: readonly Measured[]):
       renderMib(measured?.memory.find(({ calls }) => calls === each)?.mostBytes),
     )
     const [ms, ofFirst] = [measured?.callMs ?? Number.NaN, first?.callMs ?? Number.NaN]
-    const times = [renderNumber(ms, 3), renderNumber(ms / ofFirst, 2)]
+    const times = withTimes ? [renderNumber(ms, 3), renderNumber(ms / ofFirst, 2)] : []
     const cells = [
       guest.language,
       guest.manager,
@@ -51,8 +55,8 @@ function renderWorkload({ name, title }: Workload, guests: readonly Measured[]):
   return [
     `\`${name}\`: ${title}`,
     '',
-    `| language | memory by | ms | of its first | ${calls.map((each) => `MiB after ${renderNumber(each, 0)}`).join(' | ')} | instances | bytes |`,
-    `| --- | --- | ---: | ---: | ${calls.map(() => '---:').join(' | ')} | ---: | ---: |`,
+    `| language | memory by |${withTimes ? ' ms | of its first |' : ''} ${calls.map((each) => `MiB after ${renderNumber(each, 0)}`).join(' | ')} | instances | bytes |`,
+    `| --- | --- |${withTimes ? ' ---: | ---: |' : ''} ${calls.map(() => '---:').join(' | ')} | ---: | ---: |`,
     ...rows,
   ].join('\n')
 }

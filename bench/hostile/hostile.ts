@@ -111,7 +111,7 @@ async function call(url: string, windowMs: number): Promise<string> {
 
 export function renderHostile(rows: readonly HostileRow[]): string {
   const head = [
-    '| module | bytes | is | what came of it | after ms | p99 ms of others | beside a harmless one | ratio | most ms | event loop held, ms | by a harmless one | longest turn, ms |',
+    '| module | bytes | action | outcome | after ms | p99 ms of others | with a harmless module | ratio | longest ms | event loop held, ms | with a harmless module | longest turn, ms |',
     '| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
   ]
   const lines = rows.map(({ kind, bytes, way, hostile, harmless }) => {

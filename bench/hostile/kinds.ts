@@ -83,7 +83,7 @@ export const KINDS: readonly Kind[] = [
   },
   {
     name: 'deep nesting',
-    what: '100,000 blocks, one in the other',
+    what: '100,000 blocks, nested',
     bytes: () => single([NONE, times(100_000, BLOCK, VOID), times(100_000, END), OK]),
   },
   {
@@ -116,7 +116,7 @@ export const KINDS: readonly Kind[] = [
   },
   {
     name: 'many imports',
-    what: '100,000 imports that nobody has',
+    what: '100,000 imports that do not exist',
     bytes: () =>
       buildModule({
         types: [PLAIN],
@@ -182,7 +182,7 @@ export const KINDS: readonly Kind[] = [
   },
   {
     name: 'table growth',
-    what: 'grows a table until it is told no, and traps',
+    what: 'grows a table until that is refused, and traps',
     bytes: () =>
       single(
         [
@@ -239,7 +239,7 @@ export const KINDS: readonly Kind[] = [
   },
   {
     name: 'deep JSON',
-    what: 'answers the http contract with 4 MB of arrays, one in the other',
+    what: 'answers the http contract with 4 MB of arrays, nested',
     bytes: () => talker(`{"body":${'['.repeat(2_000_000)}${']'.repeat(2_000_000)}}`, 'output_set'),
     route: { contract: 'http' },
     ways: ['called'],

@@ -23,7 +23,5 @@ export const http: ScenarioSet = {
     { scenario: 'kernel', to: 'no plug-in', maxCpu: 1.15 },
     { scenario: 'kernel', to: 'bare node:http', maxCpu: 1.35 },
     { scenario: 'kernel', to: 'sdk', maxCpu: 0.8 },
-    { scenario: 'kernel, fresh', maxP99Ms: 5 },
-    { scenario: 'kernel, C, fresh', maxP99Ms: 5 },
   ],
 }

@@ -41,7 +41,7 @@ export function peersSet({ programs }: Pick<BuiltPeers, 'programs'>): ScenarioSe
     compared: scenarios
       .filter((scenario) => scenario.name.includes('Extism'))
       .map((scenario) => [OURS, scenario.name] as const),
-    floors: FLOORS.filter((floor) => 'to' in floor && scenarios.some(({ name }) => name === floor.to)),
+    floors: FLOORS.filter((floor) => scenarios.some(({ name }) => name === floor.to)),
   }
 }
 
@@ -66,8 +66,10 @@ export function nativeServers({ fiber, axum }: BuiltPeers['programs']): Scenario
 
 /** One instance for overlapping calls: what the article's author tried first. */
 export function unlocked(fiber: string): Scenario {
-  return peer('Go Fiber + Extism, shared without a lock', fiber, 'shared')
+  return peer(UNLOCKED, fiber, 'shared')
 }
+
+export const UNLOCKED = 'Go Fiber + Extism, shared without a lock'
 
 function peer(name: string, program: string, form: string): Scenario {
   return foreign({ ...hello(name), command: [program, form, HELLO] })

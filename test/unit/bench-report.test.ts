@@ -38,7 +38,7 @@ test('a ratio is the median of those of runs that were made one after the other'
     // The second run broke off.
     measured('ours', { cpuMicrosPerRequest: 30 }, { cpuMicrosPerRequest: 40, number: 3 }),
   )
-  expect(table).toContain('| ours | 100 | 35.0 | 29 % | 2.50 |')
+  expect(table).toContain('| ours | 100 | 2.50 | 2.00 to 3.00 |')
 })
 
 test('wrong answers of a server that is not ours are counted and shown', () => {
@@ -57,7 +57,7 @@ test('a server of which no run came to an end has no row, and a line that says s
 test('it is said where the load generator was the limit', () => {
   expect(render(measured('echo', {}))).not.toContain('load generator')
   expect(render(measured('echo', { generatorLoad: 0.97 }))).toContain(
-    '**The load generator was the limit** of: `echo` at 100 (97 % busy)',
+    '**The load generator was the limit** of `echo` at 100 (97 % busy)',
   )
 })
 

@@ -1,0 +1,33 @@
+/**
+ * What all servers in one process share, and why. Everything else belongs to a server, a route or an instance. A test
+ * finds each variable of a module that is not in this table; caches that are keyed by an object (`WeakMap`) live as long
+ * as that object and are not listed.
+ */
+export const PROCESS_STATE: Readonly<Record<string, string>> = {
+  'contract/json-machine.ts machine': 'The JSON scanner, compiled once. It keeps nothing between two calls.',
+  'engine/engine.ts openEndables':
+    'Engines whose calls are ended when the process ends. Closing one server does not touch them.',
+  'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
+  'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
+  'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
+  'extism/kernel-blocks.ts importingKernel': 'A form of the kernel, compiled once.',
+  'observe/log/lines.ts opened': 'Writers of standard output and standard error.',
+  'observe/log/request-log.ts next': 'Request ids are unique in a process.',
+  'observe/log/request-log.ts prefix': 'Request ids are unique in a process.',
+  'platform/node-workarounds.ts ceiling': 'A V8 flag of the process.',
+  'platform/node-workarounds.ts keptTicks': 'Objects that keep a shape known to V8.',
+  'platform/packages.ts packageRoot': 'The folder of this package.',
+  'platform/stuck-threads.ts processThreads': 'Threads that cannot be ended: enough of them end the process.',
+  'platform/system-errors.ts fileLimit': 'The limit of open files, a property of the process.',
+  'platform/text.ts ESCAPES': 'A cache of characters.',
+  'plugin/compiled-modules.ts compiled': 'Equal modules are compiled once, whoever serves them.',
+  'plugin/compiled-modules.ts loading': 'Equal modules are compiled once, whoever serves them.',
+  'plugin/compiled-modules.ts typeBudget': 'V8 limits the types of all modules of a process.',
+  'plugin/load-threads.ts idleThreads': 'Threads that load modules: two at a time, as they share the cores.',
+  'plugin/load-threads.ts running': 'Threads that load modules: two at a time, as they share the cores.',
+  'plugin/load-threads.ts waiting': 'Threads that load modules: two at a time, as they share the cores.',
+  'route/end-of-turn.ts processTurns':
+    'Calls of one turn of the event loop run together: a process has one loop.',
+  'route/route-pool.ts lastNumber': 'The last number given to a compiled module; numbers are only compared.',
+  'runtime/wasi/wasi.ts used': 'A pool of random bytes. Each is used once.',
+}
