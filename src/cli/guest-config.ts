@@ -84,8 +84,9 @@ export function readPluginConfig(
 
   const merged = mergeConfig(config)
   const named = exportName === undefined ? [] : [fromWord('function', exportName)]
-  const given = wholeOf(merged.server, [mergeMaps(merged.route, fromWord('plugin', source), ...named)])
-  const server = checkGiven(given)
+  const single = mergeMaps(merged.route, fromWord('plugin', source), ...named)
+  const given = wholeOf(merged.server, [single])
+  const server = checkGiven(merged.server, [single])
   const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
   const [route] = server.routes
   if (!route) throw new UsageError(`name a plug-in, such as wasm-serve ${name} hello.wasm`)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { OptionsError, UsageError } from '../errors/errors.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
-import { checkGiven, locate, wholeOf } from '../options/check-config.ts'
+import { checkGiven, locate } from '../options/check-config.ts'
 import type { Config, Environment } from '../options/config.ts'
 import { type ConfigMap, mapOf, type Origin, toData } from '../options/config-node.ts'
 import { type Merged, mergeConfig } from '../options/merge.ts'
@@ -122,7 +122,7 @@ function areRight({ words }: Config, merged: Merged, failed: (error: unknown) =>
   const routes = merged.routes ?? [...merged.plugins.values()]
   if (words.length > 0 || routes.length === 0) return true // plug-ins that words name are checked one by one
   try {
-    checkGiven(wholeOf(merged.server, routes))
+    checkGiven(merged.server, routes)
     return true
   } catch (error) {
     failed(error)

@@ -1,6 +1,6 @@
 import { UsageError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
-import { checkGiven, placed, wholeOf } from '../options/check-config.ts'
+import { checkGiven, checkRoute, placed } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
 import {
   COMMAND_LINE,
@@ -232,12 +232,12 @@ class Finding {
   }
 
   #check(routes: readonly ConfigMap[]): CheckedServerOptions {
-    return checkGiven(wholeOf(this.#merged.server, routes))
+    return checkGiven(this.#merged.server, routes)
   }
 
   /** The options of the server are no reason against a plug-in. */
   async #loadFor(given: ConfigMap): Promise<LoadedVersion> {
-    const [route] = checkGiven(wholeOf(mapOf([], COMMAND_LINE), [given])).routes
+    const route = checkRoute(given)
     if (!route) throw new UsageError('name a plug-in')
     try {
       return await this.#load(route)

@@ -115,7 +115,7 @@ function checkRoutes(
   const givens = fresh.filter((target) => !target.checked).map(({ given }) => given)
   // Where the server's own options are wrong, routes are looked at without them.
   const server = configuration.problem ? NO_OPTIONS : configuration.server
-  const found = known && givens.length === 0 ? known : checkGiven(wholeOf(server, givens))
+  const found = known && givens.length === 0 ? known : checkGiven(server, givens)
   const rest = found.routes.values()
   const checked = fresh.flatMap((target) => target.checked ?? rest.next().value ?? [])
   return { checked, server: known ?? found }

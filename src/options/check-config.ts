@@ -1,6 +1,7 @@
 import { OptionsError } from '../errors/errors.ts'
 import { restoreError } from '../errors/failure.ts'
 import {
+  COMMAND_LINE,
   type ConfigEntry,
   type ConfigMap,
   type ConfigNode,
@@ -10,7 +11,12 @@ import {
   renderOrigin,
   toData,
 } from './config-node.ts'
-import { type CheckedServerOptions, checkServerOptions, problemsOf } from './options.ts'
+import {
+  type CheckedRouteOptions,
+  type CheckedServerOptions,
+  checkServerOptions,
+  problemsOf,
+} from './options.ts'
 
 /** The server's options and the routes', as one map. */
 export function wholeOf(server: ConfigMap, routes: readonly ConfigMap[]): ConfigMap {
@@ -22,13 +28,37 @@ export function wholeOf(server: ConfigMap, routes: readonly ConfigMap[]): Config
 }
 
 /**
- * Checks options that were given in several places, and fills in defaults.
+ * Checks options that were given in several places, and fills in defaults. Routes that passed with the options of a
+ * server are not checked with them again.
  *
  * @throws {@link OptionsError} listing every problem with the flag, variable or line that it comes from.
  */
-export function checkGiven(given: ConfigMap): CheckedServerOptions {
-  return locate(given, () => checkServerOptions(toData(given)))
+export function checkGiven(server: ConfigMap, routes: readonly ConfigMap[]): CheckedServerOptions {
+  const known = checkedServers.get(server)
+  const passed = routes.flatMap((route) => {
+    const found = checkedRoutes.get(route)
+    return found?.server === server ? [found.options] : []
+  })
+  if (known && passed.length === routes.length) return { ...known, routes: passed }
+  const whole = wholeOf(server, routes)
+  const checked = locate(whole, () => checkServerOptions(toData(whole)))
+  checkedServers.set(server, checked)
+  for (const [index, options] of checked.routes.entries()) {
+    const route = routes[index]
+    if (route) checkedRoutes.set(route, { server, options })
+  }
+  return checked
 }
+
+/** The options of a route whose place among others does not matter, such as to load its plug-in. */
+export function checkRoute(route: ConfigMap): CheckedRouteOptions | undefined {
+  return checkedRoutes.get(route)?.options ?? checkGiven(NO_SERVER, [route]).routes[0]
+}
+
+const checkedServers = new WeakMap<ConfigMap, CheckedServerOptions>()
+const checkedRoutes = new WeakMap<ConfigMap, { server: ConfigMap; options: CheckedRouteOptions }>()
+
+const NO_SERVER = mapOf([], COMMAND_LINE)
 
 /** Runs a check; the message of its error names the origin of each problem. */
 export function locate<Checked>(given: ConfigMap, check: () => Checked): Checked {

@@ -221,7 +221,7 @@ test('the value of a variable is nowhere in the printed configuration', () => {
       const file = parseConfig(text, 'json', { path: 'c.json', environment, secrets: new Secrets() })
       const { server, routes = [] } = mergeConfig(readConfig([], environment), file)
       const given = wholeOf(server, routes)
-      const printed = renderConfig({ file: 'c.json', given, options: checkGiven(given) })
+      const printed = renderConfig({ file: 'c.json', given, options: checkGiven(server, routes) })
       for (const form of [value, JSON.stringify(value).slice(1, -1)])
         expect(printed.includes(form)).toBe(false)
       expect(printed).toContain(`\${WASM_SERVE_ENV}`)
