@@ -170,7 +170,7 @@ describe('the guest answers', () => {
       ['HEAD', ''],
       ['GET', '12345'],
     ]) {
-      const outgoing = request({ port, method }).end()
+      const outgoing = request({ host: '127.0.0.1', port, method, agent: false }).end()
       const answer = await new Promise<import('node:http').IncomingMessage>((resolve) =>
         outgoing.once('response', resolve),
       )

@@ -34,8 +34,10 @@ interface Answer {
 
 async function send(port: number, method: string, body: Uint8Array): Promise<Answer> {
   const sent = request({
+    host: '127.0.0.1',
     port,
     method,
+    agent: false, // each has a connection of its own: a reused one may be closed as it is used (RFC 9112, section 9.6)
     headers: { 'x-request-id': 'same', 'content-length': body.length },
   }).end(body)
   const [answer] = (await once(sent, 'response')) as [IncomingMessage]
