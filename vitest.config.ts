@@ -16,7 +16,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['test/unit/*.test.ts'],
+          include: ['test/unit/**/*.test.ts'],
           isolate: false,
           testTimeout: 30_000 * Number(FUZZ),
         },

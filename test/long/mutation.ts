@@ -77,7 +77,8 @@ if (scoreOf(results) < FLOOR) process.exitCode = 1
 
 /** Tries one mutant after another, until all are tried or the time is over. */
 async function tryMutants(tree: Tree): Promise<void> {
-  if (!(await tree.passes('test/unit/inline.test.ts'))) throw new Error('in a copy of the tree, tests fail')
+  if (!(await tree.passes('test/unit/engine/inline.test.ts')))
+    throw new Error('in a copy of the tree, tests fail')
   for (let mutant = drawn.shift(); mutant; mutant = drawn.shift()) {
     const { name, by } = await tree.try(mutant, relatedTests(importers, mutant.file))
     if (Date.now() >= deadline) return // it was killed while it ran

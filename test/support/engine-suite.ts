@@ -168,7 +168,7 @@ export const describeEngine = (kind: EngineKind) =>
       ['M', 'WASM_SERVE_GUEST_TRAP'],
       ['E', 'WASM_SERVE_GUEST_ERROR'],
     ])('after a guest that fails by "%s" the next call is well', async (mood, code) => {
-      const engine = await openEngine(kind, 'moody')
+      const engine = await openEngine(kind, 'moody', { timeoutMs: 20_000 }) // "M" takes long on a busy machine
       for (let i = 0; i < runs(2); i++) {
         await expect(callText(engine, 'answer', mood)).rejects.toMatchObject({ code })
         expect(await callText(engine, 'answer', `well ${i}`)).toBe(`well ${i}`)

@@ -1,0 +1,104 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { parseSync } from 'rolldown/utils'
+import { describe, expect, test } from 'vitest'
+import { apply, mutantsOf } from '../../long/mutants.ts'
+import { findImporters, relatedTests } from '../../long/related-tests.ts'
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+
+/** What each mutant makes of the source. */
+const made = (source: string) => mutantsOf('a.ts', source).map((mutant) => apply(source, mutant))
+
+describe('mutants', () => {
+  test.each([
+    ['f(5)', [';', 'f(20)', 'f(6)', 'f(4)', 'f(0)']],
+    ['a = 0', ['a = 1', 'a = (-1)']],
+    ['a = 2n', ['a = 3n']],
+    ['a = true', ['a = false']],
+    ["a = b === 'fresh'", ["a = b !== 'fresh'", "a = b === ''"]],
+    ["a = ''", ["a = 'mutant'"]],
+    ['a = b && c', ['a = b || c']],
+    ['a = b ?? c', ['a = (c)']],
+    ['a = b + c', ['a = b - c']],
+    ['a = !b', ['a = (b)']],
+    ['a += b', ['a -= b']],
+    ['a++', ['a--']],
+    ['a = b < c', ['a = b <= c', 'a = b < (c) * 4']],
+    ['if (a) b = c', ['if (!(a)) b = c']],
+    ['async () => { await f() }', ['async () => { ; }']],
+  ])('of %s', (source, expected) => {
+    expect(made(source)).toEqual(expected)
+  })
+
+  test.each([
+    "import { a } from './1.ts'",
+    "export * from './1.ts'",
+    "export const a = () => import('./1.ts')",
+    'type A = 1 | 2 | "three"',
+    'interface A { readonly a: true }',
+    'let a: 1 | undefined',
+    'a = b as 5',
+    'a = b<5>',
+    '/** 1 < 2 */ // 3',
+    "class A { 'b' = c }",
+    "a = { 'content-type': b }",
+    "throw new RangeError('0')",
+    "a = new NoSuchExportError('0', 1)",
+    "a = 'three words here'",
+  ])('there are none in %s', (source) => {
+    expect(made(source)).toEqual([])
+  })
+
+  test('a line is logged or not; its text has none', () => {
+    expect(made("log.warn({ code: 1 }, '2')")).toEqual([';'])
+  })
+
+  test('they have places', () => {
+    const [first, second] = mutantsOf('a.ts', 'a = b\na = true\n\na = false')
+    expect(first).toEqual({ file: 'a.ts', line: 2, start: 10, end: 14, code: 'false' })
+    expect(second).toMatchObject({ line: 4 })
+  })
+
+  test('each of them can be parsed, and differs from the source', () => {
+    const sources = readdirSync(new URL('../../../src/route', import.meta.url))
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => `src/route/${name}`)
+    for (const file of sources) {
+      const source = readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8')
+      for (const mutant of mutantsOf(file, source)) {
+        const mutated = apply(source, mutant)
+        expect(mutated).not.toBe(source)
+        expect(parseSync(file, mutated).errors).toEqual([])
+      }
+    }
+  })
+
+  test('a source that is no TypeScript is refused', () => {
+    expect(() => mutantsOf('a.ts', 'a = = b')).toThrow('a.ts')
+  })
+})
+
+describe('the tests of a source', () => {
+  const files = ['src', 'test'].flatMap((folder) =>
+    readdirSync(new URL(`../../../${folder}`, import.meta.url), { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.ts'))
+      .map((path) => `${folder}/${path.replaceAll('\\', '/')}`),
+  )
+  const importers = findImporters(ROOT, files)
+
+  test('are those that import it: the nearest first, no system tests', () => {
+    const tests = relatedTests(importers, 'test/long/mutants.ts')
+    expect(tests).toEqual(['test/unit/house/mutants.test.ts'])
+    const nearest = relatedTests(importers, 'src/module/instructions.ts')
+    expect(nearest[0]).toBe('test/unit/module/instructions.test.ts')
+    expect(nearest.length).toBeGreaterThan(10)
+    expect(nearest.filter((file) => file.startsWith('test/system/'))).toEqual([])
+  })
+
+  test('are also found if only a thread runs it', () => {
+    expect(relatedTests(importers, 'src/engine/workers/call-loop.ts')).toContain(
+      'test/integration/engine.test.ts',
+    )
+  })
+})

@@ -1,0 +1,117 @@
+import { expect, test } from 'vitest'
+import { FunctionUnknownError, GuestError } from '../../../src/errors/errors.ts'
+import { alreadyCapped } from '../../../src/module/memory-cap.ts'
+import { readModule } from '../../../src/module/module.ts'
+import { exportsOnDemand, makeOnDemand, shortened } from '../../../src/module/on-demand.ts'
+import { loadModule } from '../../../src/plugin/load-module.ts'
+import { loadInThread } from '../../../src/plugin/load-threads.ts'
+import { loadPlugin } from '../../../src/plugin/plugin.ts'
+import { kernel } from '../../../src/runtime/kernel.ts'
+import { guestBytes } from '../../support/guest.ts'
+import { keepLog, openInstance } from '../../support/instance.ts'
+
+/** Functions of which each returns its number. */
+function functions(count: number): string {
+  return Array.from(
+    { length: count },
+    (_, i) => `(func (export "f${i}") (result i32) (i32.const ${i}))`,
+  ).join('')
+}
+
+const read = (bytes: Uint8Array) => alreadyCapped(readModule(bytes, {}, 'test'))
+const moduleExports = (bytes: Uint8Array) => read(bytes).view.exports
+
+function open(bytes: Uint8Array, imports?: WebAssembly.Imports) {
+  const form = makeOnDemand(read(bytes))
+  if (!form) throw new Error('there is no other form')
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(form as BufferSource), imports)
+  return { own: Object.keys(exports), exports: exportsOnDemand(exports, moduleExports(bytes)) }
+}
+
+const call = (value: unknown) => (typeof value === 'function' ? value() : undefined)
+
+test.each([33, 256, 257, 1_000])('of %d functions an instance exports none, and gives each', (count) => {
+  const { own, exports } = open(guestBytes(`(module ${functions(count)})`))
+  expect(own.length).toBe(Math.ceil(count / 256))
+  for (let i = 0; i < count; i++) expect(call(exports[`f${i}`])).toBe(i)
+  expect(exports[`f${count}`]).toBeUndefined()
+  expect(exports.f0).toBe(exports.f0)
+})
+
+test('a module with few exports has no other form', () => {
+  expect(makeOnDemand(read(guestBytes(`(module ${functions(32)})`)))).toBeUndefined()
+  expect(makeOnDemand(read(guestBytes('echo')))).toBeUndefined()
+})
+
+test('functions that are imported, in a table, or exported by several names are given too', () => {
+  const names = Array.from(
+    { length: 40 },
+    (_, i) => `(export "same${i}" (func $in)) (export "own${i}" (func $own))`,
+  )
+  const text = `(module (import "a" "b" (func $in (result i32))) (table funcref (elem $own)) (memory (export "memory") 1)
+    (func $own (result i32) (i32.const 7)) (func (export "indirect") (result i32) (call_indirect (result i32) (i32.const 0)))
+    ${names.join('')})`
+  const { exports } = open(guestBytes(text), { a: { b: () => 9 } })
+  expect([exports.same39, exports.own39, exports.indirect].map(call)).toEqual([9, 7, 7])
+  expect(exports.memory).toBeInstanceOf(WebAssembly.Memory)
+})
+
+test('names of a guest that look like ours are those of its functions', () => {
+  const ours = '(func (export "wasm-serve:functions 0") (result i32) (i32.const -1))'
+  const { own, exports } = open(guestBytes(`(module ${ours} ${functions(40)})`))
+  expect(own).toEqual(['wasm-serve:functions 0'])
+  expect(call(exports['wasm-serve:functions 0'])).toBe(-1)
+  expect(call(exports.f39)).toBe(39)
+})
+
+test('whatever a module exports, and by however many names, an instance has few exports', () => {
+  const many = Array.from(
+    { length: 300 },
+    (_, i) =>
+      `(export "m${i}" (memory 0)) (export "g${i}" (global 0)) (export "t${i}" (table 0)) (export "e${i}" (tag 0))`,
+  )
+  const text = `(module (memory 1) (global i32 (i32.const 1)) (table 1 funcref) (tag) ${functions(300)} ${many.join('')})`
+  expect(open(guestBytes(text)).own.length).toBe(3) // a memory, and the functions of two parts
+})
+
+test('the form that can be put back has few exports too, and its functions', async () => {
+  const text = `(module (memory (export "memory") 1) (global $g (mut i32) (i32.const 0))
+    ${functions(300)} (func (export "up") (result i32) (global.set $g (i32.add (global.get $g) (i32.const 1))) (global.get $g)))`
+  const job = { name: 'test', memoryMax: 10, needsModule: true, renewable: 'yes' } as const
+  const { renewable } = await loadModule(guestBytes(text), job)
+  expect(renewable).toBeDefined()
+  if (renewable) expect(WebAssembly.Module.exports(renewable.module).length).toBeLessThan(10)
+})
+
+test('what a thread is sent of many exports is little, and enough to call', async () => {
+  const bytes = guestBytes(`(module (memory (export "memory") 1) ${functions(1_000)})`)
+  const { exports } = new WebAssembly.Instance(
+    new WebAssembly.Module(makeOnDemand(read(bytes)) as BufferSource),
+  )
+  const items = shortened(moduleExports(bytes), ['f999', '_initialize'])
+  expect(items).toEqual([
+    { name: 'memory', kind: 'memory' },
+    { name: 'f999', kind: 'function', place: 999 },
+  ])
+  expect(call(exportsOnDemand(exports, items).f999)).toBe(999)
+})
+
+test('a module of many exports is told of by a thread as it is', async () => {
+  const bytes = guestBytes(`(module ${functions(1_000)})`)
+  const job = { name: 'test', memoryMax: 10, needsModule: true, renewable: 'no' } as const
+  const [here, there] = await Promise.all([loadModule(bytes, job), loadInThread(bytes, job)])
+  expect(there.facts).toEqual(here.facts)
+  expect(there.facts.functions.length).toBe(1_000)
+})
+
+test('an instance of a plug-in with many functions runs its initialiser, and what is called', async () => {
+  const text = `(module (memory (export "memory") 1) (global $g (mut i32) (i32.const 9)) ${functions(300)}
+    (func (export "_initialize") (global.set $g (i32.const 0))) (func (export "last") (result i32) (global.get $g)))`
+  const bytes = guestBytes(text)
+  expect((await loadPlugin(bytes)).onDemand).toBeInstanceOf(WebAssembly.Module)
+  const instance = await openInstance(kernel, bytes)
+  const callIt = (name: string) => instance.call(name, Buffer.of(), { log: keepLog() })
+  expect(callIt('last')).toHaveLength(0)
+  expect(() => callIt('f1')).toThrow(GuestError)
+  expect(() => callIt('f300')).toThrow(FunctionUnknownError)
+})

@@ -1,0 +1,341 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { Secrets } from '../../../src/observe/log/secrets.ts'
+import { readConfig } from '../../../src/options/config.ts'
+import { findConfigFile, readConfigFile } from '../../../src/options/config-file.ts'
+import { toData } from '../../../src/options/config-node.ts'
+import { type ConfigFormat, interpolate } from '../../../src/options/config-text.ts'
+import { mergeConfig } from '../../../src/options/merge.ts'
+import { configOf, problemsIn } from '../../support/config-text.ts'
+
+const variable = (name: string) => `\${${name}}`
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'wasm-serve-config-'))
+  onTestFinished(() => rmSync(path, { recursive: true }))
+  return path
+}
+
+const wrong: readonly [name: string, ConfigFormat, text: string, problem: string | RegExp][] = [
+  ['JSON that ends too early', 'json', '{\n  "port": 1,', /^2:13: it is not JSON: the text ends too early$/],
+  ['JSON with a comma too many', 'json', '{"port": 1,\n}', '2:1: it is not JSON: unexpected "}"'],
+  ['a key that JSON has twice', 'json', '{"port": 1,\n "port": 2}', '2:2: the key "port" is there twice'],
+  ['a key with a line break', 'yaml', '"a\\nb": 1', '1:1: a\\u000ab: unknown option'],
+  ['a key that YAML has twice', 'yaml', 'port: 1\nport: 2', '2:1: the key "port" is there twice'],
+  [
+    'a key that JSON has twice, in another spelling',
+    'json',
+    '{"port": 1, "p\\u006frt": 2}',
+    /^1:13: .*"port" is/,
+  ],
+  ['a __proto__ in JSON', 'json', '{"__proto__": {"port": 1}}', /^1:2: the key "__proto__" has a meaning/],
+  ['a __proto__ in YAML', 'yaml', 'defaults:\n  __proto__: {}', /^2:3: the key "__proto__"/],
+  ['a constructor in YAML', 'yaml', 'constructor:\n  a: 1', /^1:1: the key "constructor"/],
+  ['an escaped __proto__', 'json', '{"host": "a", "\\u005f_proto__": 1}', /^1:15: the key "__proto__"/],
+  ['an unknown key', 'yaml', 'prot: 1', '1:1: prot: unknown option; did you mean "port"?'],
+  [
+    'an unknown key of an option',
+    'json',
+    '{"port": 1,\r\n"defaults": {\r\n\t"bodyLimt":1}}',
+    '3:2: defaults.bodyLimt: unknown option; did you mean "bodyLimit"?',
+  ],
+  ['an option of routes at the top', 'yaml', 'wasi: true', /^1:1: wasi: unknown option; .*"defaults"/],
+  ['a wrong type', 'json', '{"accessLog":\n "yes"}', '2:2: accessLog: must be boolean'],
+  ['a number that is text', 'yaml', 'port: "80"', '1:7: port: must be integer'],
+  ['a number out of range', 'yaml', 'port: 65536', /^1:7: port: must be from 0 to 65535/],
+  ['a number without bounds', 'yaml', 'defaults: {bodyLimit: 1e99}', '1:23: this number is too large'],
+  ['no number at all', 'yaml', 'port: .nan', '1:7: this number is too large'],
+  ['a number of JSON without bounds', 'json', '{"port": 1e999}', '1:10: this number is too large'],
+  ['a size that is none', 'yaml', 'defaults: {bodyLimit: 1XB}', /^1:23: bodyLimit: must be a size/],
+  ['a list where options belong', 'yaml', '- port', /^1:1: a config file holds options/],
+  ['nothing', 'yaml', '', /^1:1: a config file holds options/],
+  ['two documents', 'yaml', 'port: 1\n---\nport: 2', /^2:1: a second document/],
+  ['a tag', 'yaml', 'port: !secret 1', /^1:7: Unresolved tag/],
+  ['an alias of nothing', 'yaml', 'port: *p', '1:7: nothing before this is named "&p"'],
+  ['an alias that contains itself', 'yaml', 'defaults: &d {config: *d}', /more than 32 levels/],
+  ['lists inside lists', 'yaml', '['.repeat(100_000), /more than 32 levels/],
+  [
+    'many lists inside lists of JSON',
+    'json',
+    `${'['.repeat(50_000)}${']'.repeat(50_000)}`,
+    /^1:34: more than 32/,
+  ],
+  ['lists inside lists of JSON', 'json', '['.repeat(40) + ']'.repeat(40), /^1:34: more than 32 levels/],
+  ['maps inside maps', 'yaml', `a: ${'{a: '.repeat(5_000)}1${'}'.repeat(5_000)}`, /more than 32 levels/],
+  ['a route without a plug-in', 'yaml', 'routes:\n  - url: /a', '2:5: routes[0].plugin: is missing'],
+  ['no routes', 'yaml', 'routes: []', '1:9: routes: must not be empty'],
+  ['threads that are no number', 'yaml', 'defaults: {workers: many}', /^1:21: defaults.workers: .* or auto$/],
+  [
+    'a method that there is not',
+    'yaml',
+    'defaults: {method: FETCH}',
+    /^1:20: .*must be one or several of GET/,
+  ],
+  [
+    'a contract that there is not',
+    'yaml',
+    'defaults: {contract: htp}',
+    /must be one of raw, http, simplism$/,
+  ],
+  [
+    'a host that is none',
+    'yaml',
+    'defaults: {allowedHosts: [a.com, "ftp://b"]}',
+    /^1:34: .*allowedHosts\[1\]/,
+  ],
+  [
+    'a method that two routes answer at one URL',
+    'yaml',
+    'routes:\n- {plugin: a.wasm, method: [GET, PUT]}\n- {plugin: b.wasm, method: PUT, url: /}',
+    /^3:38: this URL is that of line 2/,
+  ],
+  [
+    'a URL that two routes have',
+    'json',
+    '{"routes": [\n{"plugin": "a.wasm"},\n{"plugin": "b.wasm"}]}',
+    /^3:12: .*line 2 too/,
+  ],
+  [
+    'a plug-in by a wrong name',
+    'yaml',
+    'plugins: {hello: {source: a.wasm}}\nroutes: [{plugin: helo}]',
+    '2:19: there is no plug-in "helo"; did you mean "hello"?',
+  ],
+  ['a variable that is not set', 'yaml', `host: ${variable('NOBODY')}`, '1:7: the environment has no NOBODY'],
+  ['a variable that is none', 'json', `{"host": "${variable('1')}"}`, /^1:10: a variable is/],
+  [
+    'a variable in a key',
+    'yaml',
+    `defaults: {config: {"${variable('A')}": b}}`,
+    /^1:21: a variable can stand in a value only/,
+  ],
+  [
+    'a variable that is no number',
+    'yaml',
+    `port: ${variable('WORD')}`,
+    `1:7: port: must be a whole number, not "${variable('WORD')}"`,
+  ],
+]
+
+test.each(wrong)('%s is refused at its place (%s)', (_, format, text, problem) => {
+  const [found, ...others] = problemsIn(format, text, { WORD: 'sesame' })
+  expect(found).toMatch(problem instanceof RegExp ? problem : new RegExp(`^${quote(problem)}$`))
+  expect(others).toEqual([])
+})
+
+function quote(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&')
+}
+
+test.each([
+  ['a comment', '{"port": 1} # one', '1:13'],
+  ['a comment of JavaScript', '{"port": 1, // one\n}', '1:13'],
+  ['a comma too many', '{"a": [1,]}', '1:10'],
+  ['a key without quotes', '{port: 1}', '1:2'],
+  ['other quotes', "{'port': 1}", '1:2'],
+  ['a list without commas', '[1 2]', '1:4'],
+  ['lines without braces', 'port: 1', '1:1'],
+  ['dashes', '- 1', '1:2'],
+  ['a marker of documents', '---\n{"port": 1}', '1:2'],
+  ['two documents', '{"port": 1}\n---\n{}', '2:1'],
+  ['an anchor', '{"a": &a 1, "b": *a}', '1:7'],
+  ['an alias', '{"a": *a}', '1:7'],
+  ['a tag', '{"a": !!str 1}', '1:7'],
+  ['a merge', '{<<: {"a": 1}}', '1:2'],
+  ['a key of several values', '{? [1] : 1}', '1:2'],
+  ['no value', '{"port": }', '1:10'],
+  ['a key alone', '{"port"}', '1:8'],
+  ['a null of YAML', '{"a": ~}', '1:7'],
+  ['a word', '{"a": yes}', '1:7'],
+  ['a number that is none', '{"a": .nan}', '1:7'],
+  ['a number with a plus', '{"a": +1}', '1:7'],
+  ['a number with a zero before it', '{"a": 01}', '1:8'],
+  ['a hexadecimal number', '{"a": 0x1}', '1:8'],
+  ['a text over two lines', '{"a": "b\nc"}', '1:9'],
+  ['a tabulator in a text', '{"a": "\t"}', '1:8'],
+  ['an escape of YAML', '{"a": "\\x41"}', '1:9'],
+  ['a space that is none of JSON', '{"a":\u00a01}', '1:6'],
+  ['a second byte order mark', '\uFEFF{}', '1:1'],
+  ['a block of text', '{"a": |\n  b\n}', '1:7'],
+  ['nothing', '', '1:1'],
+])('%s is not JSON, also where it is YAML', (_, text, place) => {
+  const [found = '', ...others] = problemsIn('json', text)
+  expect([found.startsWith(`${place}: it is not JSON: `), found, others]).toEqual([true, found, []])
+})
+
+test('a file of TOML is refused, whatever it holds, with what to use instead', async () => {
+  const path = folder()
+  const file = join(path, 'wasm-serve.toml')
+  writeFileSync(file, 'port = 1')
+  const refusal = { code: 'WASM_SERVE_CONFIG_UNREADABLE', message: expect.stringMatching(/TOML .* YAML/) }
+  await expect(readConfigFile(file, {}, new Secrets())).rejects.toMatchObject(refusal)
+  await expect(readConfigFile(join(path, 'none.TOML'), {}, new Secrets())).rejects.toMatchObject(refusal)
+  // One that is found is not passed over in silence, unless there is another that can be read.
+  expect(findConfigFile(path)).toBe('wasm-serve.toml')
+  writeFileSync(join(path, 'wasm-serve.yaml'), '')
+  expect(findConfigFile(path)).toBe('wasm-serve.yaml')
+})
+
+test('a byte order mark is no part of a file', async () => {
+  const path = folder()
+  for (const name of ['c.json', 'c.yaml']) {
+    writeFileSync(join(path, name), '\uFEFF{"port": 1}')
+    expect(toData(await readConfigFile(join(path, name), {}, new Secrets()))).toEqual({ port: 1 })
+  }
+})
+
+test('a YAML bomb is refused before it goes off', () => {
+  const lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
+  for (let i = 1; i < 12; i++) lines.push(`a${i}: &a${i} [${`*a${i - 1}, `.repeat(9)}]`)
+  expect(problemsIn('yaml', lines.join('\n'))[0]).toContain('more than 20000 values')
+})
+
+test('all problems are listed at once, in the order of their lines', () => {
+  const text = `port: none\nprot: 1\nhost: ${variable('A')}${variable('B')}\nroutes:\n  - {plugin: 5, url: x}\n`
+  expect(problemsIn('yaml', text).map((problem) => problem.split(': ').slice(0, 2).join(': '))).toEqual([
+    '1:7: port',
+    '2:1: prot',
+    '3:7: the environment has no A',
+    '3:7: the environment has no B',
+    '5:14: routes[0].plugin',
+    '5:22: routes[0].url',
+  ])
+})
+
+test('relative paths are relative to the file, and URLs and names stay', () => {
+  const text = `
+    cacheFolder: cache
+    plugins: {mine: {source: ./mine.wasm, links: {a: a.wasm, b: https://example.com/b.wasm}}}
+    routes:
+      - {url: /a, plugin: mine, functions: f.mjs, allowedPaths: {data: /data, "ro:/etc": /etc}}
+      - {url: /b, plugin: "../x.wasm#sha256=${'0'.repeat(64)}"}`
+  expect(configOf('yaml', text)).toEqual({
+    cacheFolder: '/etc/wasm-serve/cache',
+    plugins: {
+      mine: {
+        source: '/etc/wasm-serve/mine.wasm',
+        links: { a: '/etc/wasm-serve/a.wasm', b: 'https://example.com/b.wasm' },
+      },
+    },
+    routes: [
+      {
+        url: '/a',
+        plugin: 'mine',
+        functions: '/etc/wasm-serve/f.mjs',
+        allowedPaths: { '/etc/wasm-serve/data': '/data', 'ro:/etc': '/etc' },
+      },
+      { url: '/b', plugin: `/etc/x.wasm#sha256=${'0'.repeat(64)}` },
+    ],
+  })
+})
+
+test('sizes have units, and variables fill numbers and switches', () => {
+  const text = `port: ${variable('PORT')}\naccessLog: ${variable('LOG:-yes')}\ndefaults: {bodyLimit: 64KiB, memoryMax: 1MiB}`
+  expect(configOf('yaml', text, { PORT: '81' })).toEqual({
+    port: 81,
+    accessLog: true,
+    defaults: { bodyLimit: 65_536, memoryMax: 16 },
+  })
+})
+
+test.each([
+  [`a${variable('A')}b`, 'a1b'],
+  [`${variable('EMPTY')}`, ''],
+  [`${variable('EMPTY:-x')}`, 'x'],
+  [`${variable('NOBODY:-')}`, ''],
+  [`${variable('NOBODY:-a:-b')}`, 'a:-b'],
+  [`$${variable('A')} costs $5`, `${variable('A')} costs $5`],
+  ['$A {A}', '$A {A}'],
+])('the text %s becomes %s', (text, expected) => {
+  expect(interpolate(text, { A: '1', EMPTY: '' })).toMatchObject({ text: expected, problems: [] })
+})
+
+test('what every object has is no variable', () => {
+  expect(interpolate(variable('toString'), {}).problems).toEqual(['the environment has no toString'])
+})
+
+test('flags win over the environment, over the route, over its plug-in, over defaults, each key on its own', async () => {
+  const path = join(folder(), 'c.yaml')
+  writeFileSync(
+    path,
+    `defaults: { config: { a: defaults, b: defaults, c: defaults, d: defaults, e: defaults } }
+plugins: { mine: { source: m.wasm, config: { b: plugin, c: plugin, d: plugin, e: plugin } } }
+routes:
+  - plugin: mine
+    config: { c: route, d: route, e: route }`,
+  )
+  const environment = { WASM_SERVE_CONFIG: '{"d":"variable","e":"variable"}' }
+  const file = await readConfigFile(path, environment, new Secrets())
+  const { routes } = mergeConfig(readConfig(['-c', path, '--config', 'e=flag'], environment), file)
+  expect(routes?.map(toData)).toMatchObject([
+    { config: { a: 'defaults', b: 'plugin', c: 'route', d: 'variable', e: 'flag' } },
+  ])
+})
+
+test('a file that cannot be read is named with the reason', async () => {
+  const path = folder()
+  const file = (name: string, bytes: string | Uint8Array) => {
+    writeFileSync(join(path, name), bytes)
+    return join(path, name)
+  }
+  const refused = async (name: string, reason: RegExp) =>
+    expect(readConfigFile(name, {}, new Secrets())).rejects.toMatchObject({
+      code: 'WASM_SERVE_CONFIG_UNREADABLE',
+      message: expect.stringMatching(reason),
+    })
+  await refused(join(path, 'none.yaml'), /no such file/)
+  await refused(file('config.ini', ''), /must end in \.json, \.yaml/)
+  await refused(file('utf16.json', Buffer.from('\uFEFF{}', 'utf16le')), /not UTF-8/)
+  await refused(file('huge.yaml', 'a'.repeat(262_145)), /larger than 262144/)
+  await refused('/dev/zero/c.yaml', /no such file/)
+})
+
+test('the config file of a folder is found, and of two none is chosen', () => {
+  const path = folder()
+  expect(findConfigFile(path)).toBeUndefined()
+  writeFileSync(join(path, 'wasm-serve.yml'), '')
+  expect(findConfigFile(path)).toBe('wasm-serve.yml')
+  writeFileSync(join(path, 'wasm-serve.json'), '')
+  expect(() => findConfigFile(path)).toThrowError(
+    expect.objectContaining({ code: 'WASM_SERVE_CONFIG_UNREADABLE' }),
+  )
+})
+
+test('routes at one URL may differ in their methods or hosts', () => {
+  const text = `routes:
+    - { plugin: a.wasm, method: GET }
+    - { plugin: a.wasm, method: [PUT, POST] }
+    - { plugin: a.wasm, method: GET, host: example.com }`
+  expect(problemsIn('yaml', text)).toEqual([])
+})
+
+test('variables stand for threads, methods and contracts too, and paths of functions are relative to the file', () => {
+  const text = `defaults:
+  workers: ${variable('THREADS')}
+  method: ${variable('METHOD')}
+  contract: ${variable('CONTRACT')}
+  functions: host.mjs`
+  const secrets = new Secrets()
+  const environment = { THREADS: '3', METHOD: 'DELETE', CONTRACT: 'simplism' }
+  expect(configOf('yaml', text, environment, secrets)).toEqual({
+    defaults: { workers: 3, method: 'DELETE', contract: 'simplism', functions: '/etc/wasm-serve/host.mjs' },
+  })
+  expect(secrets.hide('3 DELETE simplism')).toBe('3 DELETE simplism')
+  expect(configOf('yaml', text, { ...environment, THREADS: 'auto' })).toMatchObject({
+    defaults: { workers: 'auto' },
+  })
+})
+
+test('a long file is read in a thread while the process serves, with the same values and problems', async () => {
+  const path = join(folder(), 'c.yaml')
+  const routes = Array.from({ length: 300 }, (_, index) => `  - { plugin: hello.wasm, url: /r${index} }\n`)
+  const read = (isServing: boolean) => readConfigFile(path, {}, new Secrets(), undefined, isServing)
+  writeFileSync(path, `port: 1\nroutes:\n${routes.join('')}`)
+  expect(await read(true)).toEqual(await read(false))
+  writeFileSync(path, `port: [\nroutes:\n${routes.join('')}`)
+  const refused = await read(false).catch((error: unknown) => error)
+  expect(refused).toMatchObject({ code: 'WASM_SERVE_CONFIG_INVALID' })
+  await expect(read(true)).rejects.toEqual(refused)
+})

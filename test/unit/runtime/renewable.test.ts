@@ -1,0 +1,417 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { makeRenewable, RENEWABLE_EXPORT, type Renewable } from '../../../src/module/renewable.ts'
+import { loadPlugin } from '../../../src/plugin/plugin.ts'
+import { HostWatch, type InitialStates, openRenewal, type Renewal } from '../../../src/runtime/renewal.ts'
+import { guestBytes } from '../../support/guest.ts'
+import { capped } from '../../support/module-bytes.ts'
+import { runs } from '../../support/runs.ts'
+
+const CAP = 60_000
+
+/** The form of a module whose instances can be made as new; undefined if there is none. */
+function renewable(bytes: Uint8Array, tracks = true): Renewable | undefined {
+  return makeRenewable(capped(bytes, CAP), tracks)
+}
+
+const isValid = (bytes: Uint8Array) => WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)
+const compile = (bytes: Uint8Array) => new WebAssembly.Module(bytes as Uint8Array<ArrayBuffer>)
+
+type Numbers = (...numbers: (number | bigint)[]) => number
+
+interface Opened {
+  readonly exports: Readonly<Record<string, Numbers>>
+  readonly memory: WebAssembly.Memory
+  readonly renewal: Renewal
+  readonly lowest: WebAssembly.Global | undefined
+}
+
+const imports = { env: { three: 3 } }
+
+function open(bytes: Uint8Array): Opened {
+  const form = renewable(bytes)
+  if (!form) throw new Error('not renewable')
+  const module = compile(form.bytes)
+  const { exports } = new WebAssembly.Instance(module, imports)
+  const renewal = openRenewal({ ...form, module }, exports, new HostWatch())
+  if (!renewal) throw new Error('not renewed')
+  renewal.started()
+  return {
+    exports: exports as Opened['exports'],
+    memory: exports[RENEWABLE_EXPORT.memory] as WebAssembly.Memory,
+    renewal,
+    lowest: exports[RENEWABLE_EXPORT.lowest] as WebAssembly.Global | undefined,
+  }
+}
+
+test('what a module was when it was new is looked for once, and not in a memory too large to be kept', () => {
+  const openings = (pages: number) => {
+    const form = renewable(guestBytes(`(module (memory ${pages}) (data (i32.const 8) "data"))`))
+    if (!form) throw new Error('not renewable')
+    const module = compile(form.bytes)
+    const origins: InitialStates = {}
+    return [1, 2].map(() => {
+      const { exports } = new WebAssembly.Instance(module)
+      const renewal = openRenewal({ ...form, module }, exports, new HostWatch(), origins)
+      renewal?.started()
+      return { renewal, ...origins }
+    })
+  }
+  const [first, second] = openings(512)
+  expect(first?.started?.bytes).toHaveLength(1)
+  expect([second?.linked === first?.linked, second?.started === first?.started]).toEqual([true, true])
+  expect(second?.renewal?.renew()).toBe(true)
+  expect(openings(513).map(({ renewal }) => renewal)).toEqual([undefined, undefined])
+})
+
+const USES = `(func (export "size") (result i32) (memory.size))
+  (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))`
+
+test('an instance that has grown before finds the sizes, and grows, as a new one', () => {
+  const globals = fc.constantFrom(
+    '',
+    '(global i32 (i32.const 7))',
+    '(import "env" "three" (global i32)) (global (mut i64) (i64.const 1))',
+  )
+  const delta = fc.oneof(fc.nat(8), fc.integer({ min: -3, max: 70_000 }))
+  const sequences = fc.array(fc.array(fc.option(delta, { nil: 'size' as const })), {
+    minLength: 1,
+    maxLength: 4,
+  })
+  fc.assert(
+    fc.property(globals, fc.nat(70), fc.nat(9), sequences, (kind, initial, extra, sequence) => {
+      const [imported, own] = kind.startsWith('(import') ? [kind, ''] : ['', kind]
+      const bytes = guestBytes(`(module ${imported} (memory ${initial} ${initial + extra}) ${own} ${USES})`)
+      const { exports, renewal } = open(bytes)
+      for (const steps of sequence) {
+        const fresh = new WebAssembly.Instance(compile(bytes), imports).exports as Opened['exports']
+        const run = ({ size, grow }: Opened['exports']) =>
+          steps.map((step) => (step === 'size' ? size?.() : grow?.(step)))
+        expect(run(exports)).toEqual(run(fresh))
+        expect(renewal.renew()).toBe(true)
+      }
+    }),
+  )
+})
+
+/** Bytes that would be `memory.size` and `memory.grow` if they were instructions. */
+const TRAPS = [0x3f, 0x00, 0x40, 0x00]
+
+const SIZE = [0x3f, 0]
+const i32 = 0x7f
+const drop = 0x1a
+const end = 0x0b
+
+/** Instructions that answer with the size of the memory, behind what could be taken for something else. */
+const bodies: readonly (readonly [string, readonly number[]])[] = [
+  ['numbers', [0x41, 0xbf, 0x80, 0xc0, 0, drop, 0x42, 0x3f, drop, 0x44, ...TRAPS, ...TRAPS, drop, ...SIZE]],
+  ['vectors', [0xfd, 12, ...TRAPS, ...TRAPS, ...TRAPS, ...TRAPS, drop, ...SIZE]],
+  ['shuffled vectors', [...v128(), ...v128(), 0xfd, 13, ...Array(16).fill(end), drop, ...SIZE]],
+  ['a saturating conversion', [0x43, 0, 0, 0, 0, 0xfc, 0, drop, ...SIZE]],
+  ['bulk memory', [0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 11, 0, ...SIZE]],
+  ['a tail call', [...SIZE, 0x04, 0x40, 0x12, 1, end, 0x41, 0]],
+  ['legacy exceptions', [0x06, i32, 0x08, 0, 0x07, 0, ...SIZE, end]],
+  ['exceptions', [0x02, 0x40, 0x1f, 0x40, 1, 0, 0, 0, 0x08, 0, end, end, ...SIZE]],
+  ['atomics', [0x41, 0, 0xfe, 0x10, 2, 0, drop, 0xfe, 3, 0, ...SIZE]],
+  ['references', [0xd2, 0, 0xd4, drop, ...SIZE]],
+  ['a function reference', [0xd2, 1, 0x14, 0]],
+]
+
+function v128(): number[] {
+  return [0xfd, 12, ...Array(16).fill(0)]
+}
+
+/** A module of two functions without parameters: the first has these instructions, the second answers with the size. */
+function moduleOf(instructions: readonly number[], locals: readonly number[] = [0]): Uint8Array {
+  const section = (id: number, ...content: number[]) => [id, content.length, ...content]
+  const body = (code: readonly number[], declared = [0] as readonly number[]) => [
+    code.length + declared.length + 1,
+    ...declared,
+    ...code,
+    end,
+  ]
+  return Uint8Array.of(
+    ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+    ...section(1, 2, 0x60, 0, 1, i32, 0x60, 0, 0),
+    ...section(3, 2, 0, 0),
+    ...section(5, 1, 0, 2),
+    ...section(13, 1, 0, 1),
+    ...section(7, 1, 4, ...Buffer.from('size'), 0, 0),
+    ...section(9, 1, 3, 0, 2, 0, 1),
+    ...section(10, 2, ...body(instructions, locals), ...body(SIZE)),
+  )
+}
+
+test.each(bodies)('a module with %s is rewritten right, if the engine can run it', (_name, instructions) => {
+  const bytes = moduleOf(instructions)
+  const form = renewable(bytes)
+  if (!isValid(bytes)) {
+    expect(process.version).toMatch(/^v20\./)
+    return
+  }
+  expect(form).toBeDefined()
+  const { exports, memory, renewal } = open(bytes)
+  memory.grow(5)
+  expect(exports.size?.()).toBe(2)
+  renewal.renew()
+  expect(exports.size?.()).toBe(2)
+})
+
+test.each([
+  ['an instruction that is not known', moduleOf([0xc5, ...SIZE])],
+  ['a function that ends in the middle of an instruction', moduleOf([0x41, ...SIZE, 0x44])],
+  ['a local of a type that is not known', moduleOf(SIZE, [1, 1, 0x61])],
+  [
+    'a function that claims to have 4 GiB',
+    Uint8Array.of(
+      ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 5, 3, 1, 0, 1],
+      ...[10, 7, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0],
+    ),
+  ],
+])('a module with %s is refused before it could be rewritten', (_kind, bytes) => {
+  expect(() => renewable(bytes)).toThrow(expect.objectContaining({ code: 'WASM_SERVE_PLUGIN_INVALID' }))
+})
+
+test.each([
+  ['garbage collection', moduleOf([0x41, 7, 0xfb, 0x1c, 0xfb, 0x16, 0x6c, drop, ...SIZE])],
+  ['two memories', header(5, 7, 2, 1, 1, 2, 1, 1, 2)],
+  ['a memory of its own and an imported one', header(2, 8, 1, 1, 0x61, 1, 0x62, 2, 0, 1, 5, 4, 1, 1, 1, 2)],
+  ['a shared memory', header(5, 4, 1, 3, 1, 2)],
+  ['a memory with 64-bit addresses', header(5, 4, 1, 5, 1, 2)],
+  ['a vector in a global', header(5, 3, 1, 0, 1, 6, 22, 1, 0x7b, 1, ...v128(), end)],
+])('a module with %s is left alone', (_kind, bytes) => {
+  expect(renewable(bytes)).toBeUndefined()
+})
+
+function header(...sections: readonly number[]): Uint8Array {
+  return Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, ...sections)
+}
+
+test.each([
+  ['imports its memory', '(import "a" "b" (memory 1))'],
+  ['writes into a table', '(memory 1) (table 1 funcref) (func (table.set (i32.const 0) (ref.null func)))'],
+  ['grows a table', '(memory 1) (table 1 funcref) (func (drop (table.grow (ref.null func) (i32.const 1))))'],
+  [
+    'fills a table',
+    '(memory 1) (table 1 funcref) (func (table.fill (i32.const 0) (ref.null func) (i32.const 1)))',
+  ],
+  [
+    'copies a table',
+    '(memory 1) (table 1 funcref) (func (table.copy (i32.const 0) (i32.const 0) (i32.const 1)))',
+  ],
+  [
+    'fills a table from elements',
+    '(memory 1) (table 1 funcref) (elem $e func) (func (table.init $e (i32.const 0) (i32.const 0) (i32.const 0)))',
+  ],
+  ['drops elements', '(memory 1) (elem $e func) (func (elem.drop $e))'],
+  ['drops data', '(memory 1) (data $d "d") (func (data.drop $d))'],
+  ['has a reference in a global', '(memory 1) (global (mut externref) (ref.null extern))'],
+  ['gives a reference to the host', '(import "a" "b" (func (param externref))) (memory 1)'],
+  ['gets a reference from the host', '(import "a" "b" (func (result funcref))) (memory 1)'],
+  ['has 1,000 globals that change', `(memory 1) ${'(global (mut i32) (i32.const 1))'.repeat(1_000)}`],
+  ['exports something by our name', `(memory (export "${RENEWABLE_EXPORT.memory}") 1)`],
+  ['exports a function by that name, and has no memory', `(func (export "${RENEWABLE_EXPORT.memory}"))`],
+  [
+    'exports by our name what its form would not',
+    `(memory 1) (global (export "${RENEWABLE_EXPORT.lowest}") i32 (i32.const 1))`,
+  ],
+])('a module that %s is served fresh all the same, by new instances', async (_kind, text) => {
+  const plugin = await loadPlugin(guestBytes(`(module ${text} (func (export "run")))`), {
+    isolation: 'fresh',
+  })
+  expect(plugin.renewable).toBeUndefined()
+})
+
+test('functions keep their names in a stack', () => {
+  const text = `(module (memory 9) (data (i32.const 524288) "x")
+    (func $first (drop (memory.grow (i32.const 1))))
+    (func $breaks (i32.store (i32.const 0) (memory.grow (i32.const 1))) (unreachable))
+    (func (export "size") (result i32) (call $first) (call $breaks) (i32.const 0)))`
+  let stack: string | undefined
+  try {
+    open(guestBytes(text)).exports.size?.()
+  } catch (error) {
+    stack = (error as Error).stack
+  }
+  expect(stack).toMatch(/at (?:\S+\.)?breaks \(wasm:/)
+})
+
+const plugins = new URL('../../../plugins/', import.meta.url)
+const committed = readdirSync(plugins, { recursive: true, encoding: 'utf8' }).filter((path) =>
+  /^[^/]+\/[^/]+\.wasm$/.test(path),
+)
+const guests = readdirSync(new URL('../../guests', import.meta.url)).map((file) => file.replace('.wat', ''))
+
+test('every plug-in and nearly every guest can be renewed, and is what it was else', () => {
+  const all = new Map<string, Uint8Array>([
+    ...committed.map((path) => [path, readFileSync(new URL(path, plugins))] as const),
+    ...guests.map((name) => [name, guestBytes(name)] as const),
+  ])
+  const left: string[] = []
+  for (const [name, bytes] of all) {
+    const form = renewable(bytes)
+    if (!form) left.push(name)
+    if (!form) continue
+    const [before, after] = [compile(bytes), compile(form.bytes)]
+    const exports = WebAssembly.Module.exports(before)
+    expect(WebAssembly.Module.exports(after).slice(0, exports.length)).toEqual(exports)
+    expect(WebAssembly.Module.imports(after)).toEqual(WebAssembly.Module.imports(before))
+  }
+  expect(all.size).toBeGreaterThan(45)
+  expect(left).toEqual(['bad-import', 'lasting', 'zoo'])
+})
+
+test('a mutant is rewritten or refused, and what the engine accepted before it accepts after', () => {
+  const large = '(module (memory 17) (data (i32.const 1048576) "d")'
+  const stores = `${large} (func (param i32) (i64.store offset=3 (local.get 0) (i64.const 5)))
+    (func (memory.fill (i32.const 1) (i32.const 2) (memory.grow (memory.size)))))`
+  const seeds = ['upper', 'stain', 'wasi', 'grow', 'zoo', stores].map(guestBytes)
+  const edits = fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 4 })
+  let accepted = 0
+  fc.assert(
+    fc.property(fc.constantFrom(...seeds), edits, fc.option(fc.nat(), { freq: 3 }), (seed, changes, cut) => {
+      const bytes = Uint8Array.from(seed)
+      for (const [at, byte] of changes) bytes[8 + (at % (bytes.length - 8))] = byte
+      const mutant = cut === null ? bytes : bytes.subarray(0, cut % (bytes.length + 1))
+      if (!isValid(mutant)) return
+      const form = renewable(mutant)
+      if (!form) return
+      accepted++
+      expect(isValid(form.bytes)).toBe(true)
+    }),
+    { numRuns: runs(2_000) },
+  )
+  expect(accepted).toBeGreaterThan(100)
+})
+
+test.each([
+  ['in one function', (body: string) => `(func ${body.repeat(3_000)})`],
+  ['in many', (body: string) => `(func ${body})`.repeat(3_000)],
+])('a module that asks for its memory in thousands of places is left alone: %s', (_kind, functions) => {
+  const bytes = guestBytes(`(module (memory 1 9) ${functions('(drop (memory.grow (memory.size)))')})`)
+  expect(renewable(bytes)).toBeUndefined()
+})
+
+test('routes with the same plug-in share its renewable form', async () => {
+  const load = () => loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
+  const { renewable } = await load()
+  expect(renewable).toBeDefined()
+  expect((await load()).renewable).toBe(renewable)
+})
+
+/** Where the data of these modules begin: what lies below is what they say they wrote. */
+const DATA = 524_288
+const PAGES = 10
+const withData = (rest: string) =>
+  guestBytes(`(module (memory ${PAGES}) (data (i32.const ${DATA}) "d") ${rest})`)
+
+test('a module with atomic writes can be renewed, but does not say what it wrote', () => {
+  const atomic = moduleOf([0x41, 0, 0x41, 1, 0xfe, 0x17, 2, 0, ...SIZE])
+  expect(renewable(atomic)?.untrackedFrom).toBe(0)
+  expect(renewable(withData(''))?.untrackedFrom).toBe(DATA)
+})
+
+/** Every instruction that writes, as a function of an address and a value. */
+const STORES = [
+  ...['i32.store', 'i32.store8', 'i32.store16'].map((name) => [name, 'i32', '(local.get 1)'] as const),
+  ...['i64.store', 'i64.store8', 'i64.store16', 'i64.store32'].map(
+    (name) => [name, 'i64', '(local.get 1)'] as const,
+  ),
+  ['f32.store', 'i32', '(f32.convert_i32_u (local.get 1))'],
+  ['f64.store', 'i64', '(f64.convert_i64_u (local.get 1))'],
+  ['v128.store', 'i64', '(i64x2.splat (local.get 1))'],
+  ...[8, 16, 32, 64].map((bits) => [`v128.store${bits}_lane`, 'i64', '(i64x2.splat (local.get 1))'] as const),
+] as const
+const OFFSETS = [0, 1, 65_536, DATA - 1, 2_147_483_648, 4_294_967_295]
+
+/** Keeps a value below the operands on the stack, and calls another that writes, so that what is put in is tried. */
+const storing = STORES.flatMap(([name, type, value]) =>
+  OFFSETS.map((offset) => {
+    const lane = name.endsWith('_lane') ? ' 1' : ''
+    return `(func (export "${name}+${offset}") (param i32 ${type}) (result i32) (local f32 i64)
+      (i32.add (i32.const 40) (block (result i32)
+        (${name} offset=${offset}${lane} (call $pass (local.get 0)) ${value}) (i32.const 2))))`
+  }),
+)
+const filling = `(func (export "memory.fill") (param i32 i32 i32) (result i32)
+    (memory.fill (local.get 0) (local.get 1) (local.get 2)) (i32.const 42))
+  (func (export "memory.copy") (param i32 i32 i32) (result i32)
+    (memory.copy (local.get 0) (local.get 1) (local.get 2)) (i32.const 42))
+  (data $more "something to begin with, and more than that")
+  (func (export "memory.init") (param i32 i32 i32) (result i32)
+    (memory.init $more (local.get 0) (local.get 1) (local.get 2)) (i32.const 42))`
+const writer = withData(
+  `(func $pass (param i32) (result i32) (local.get 0)) ${storing.join('\n')} ${filling}`,
+)
+
+test('whatever writes does what it did, and nothing is written below what it says', () => {
+  const address = fc.oneof(
+    fc.nat(200),
+    fc.integer({ min: DATA - 40, max: DATA + 40 }),
+    fc.integer({ min: PAGES * 65_536 - 40, max: PAGES * 65_536 }),
+    fc.nat(PAGES * 65_536),
+    fc.integer(),
+  )
+  const call = fc.oneof(
+    fc
+      .tuple(fc.constantFrom(...STORES), fc.constantFrom(...OFFSETS), address, fc.nat())
+      .map(([[name, type], offset, at, value]): [string, ...(number | bigint)[]] => [
+        `${name}+${offset}`,
+        offset > at ? at : at - offset,
+        type === 'i64' ? BigInt(value) : value,
+      ]),
+    fc
+      .tuple(fc.constantFrom('memory.fill', 'memory.copy', 'memory.init'), address, fc.nat(300), fc.nat(60))
+      .map(([name, at, from, length]): [string, ...(number | bigint)[]] => [name, at, from, length]),
+  )
+  const tracked = open(writer)
+  const plain = new WebAssembly.Instance(compile(writer)).exports as Opened['exports']
+  const plainForm = new WebAssembly.Instance(compile(renewable(writer, false)?.bytes ?? new Uint8Array()))
+  const other = plainForm.exports as Opened['exports']
+  const origin = Buffer.from(tracked.memory.buffer).subarray(0, DATA + 1_024)
+  const before = Buffer.from(origin)
+  const reference = Buffer.from((other[RENEWABLE_EXPORT.memory] as unknown as WebAssembly.Memory).buffer)
+  let trapped = 0
+  let lowered = 0
+  fc.assert(
+    fc.property(fc.array(call, { minLength: 1, maxLength: 12 }), (calls) => {
+      for (const [name, ...numbers] of calls) {
+        const results = [tracked.exports, plain, other].map((exports) => {
+          try {
+            return exports[name]?.(...numbers)
+          } catch (error) {
+            return (error as Error).message
+          }
+        })
+        expect(new Set(results).size).toBe(1)
+        if (results[0] !== 42) trapped++
+      }
+      const bytes = Buffer.from(tracked.memory.buffer)
+      expect(bytes.equals(reference)).toBe(true)
+      const lowest = (tracked.lowest?.value as number) >>> 0
+      if (lowest < DATA) lowered++
+      const untouched = Math.min(lowest, DATA)
+      expect(bytes.subarray(0, untouched).equals(before.subarray(0, untouched))).toBe(true)
+      tracked.renewal.renew()
+      expect(bytes.subarray(0, before.length).equals(before)).toBe(true)
+      reference.fill(0)
+      reference.set(before)
+      new Uint8Array(bytes.buffer).fill(0, before.length)
+    }),
+    { numRuns: runs(500) },
+  )
+  expect(trapped).toBeGreaterThan(100)
+  expect(lowered).toBeGreaterThan(100)
+})
+
+test.each([
+  ['grows and measures its memory at 1,000 places', 1_000, 0, true],
+  ['does so at one more', 1_001, 0, false],
+  ['has 199 globals that change, and its pages', 0, 199, true],
+  ['has one more', 0, 200, false],
+])('a module that %s (%d, %d) can be renewed: %s', (_, places, globals, isRenewable) => {
+  const changing = '(global (mut i32) (i32.const 1))'.repeat(globals)
+  const bytes = guestBytes(`(module (memory 1) ${changing} (func ${'(drop (memory.size))'.repeat(places)}))`)
+  expect(renewable(bytes, false) !== undefined).toBe(isRenewable)
+})
