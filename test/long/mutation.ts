@@ -12,7 +12,7 @@ import { broken, type Outcome, Tree } from './tree.ts'
  * npm run test:long -- [--seed N] [--minutes M] [--count C] [--only PATH]
  *
  * Draws mutants of the sources by the seed, and finds out which of them no test notices. Writes the results to
- * docs/long-tests.md, unless `--only` is given: then the paths of the sources contain it. Exits with 1 if the score is
+ * docs/operate/long-tests.md, unless `--only` is given: then the paths of the sources contain it. Exits with 1 if the score is
  * below the floor.
  */
 

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 
-const PAGE = new URL('../../docs/long-tests.md', import.meta.url)
+const PAGE = new URL('../../docs/operate/long-tests.md', import.meta.url)
 
 /**
- * Writes results to docs/long-tests.md: between the markers of this name, the other parts stay as they are. Without
+ * Writes results to docs/operate/long-tests.md: between the markers of this name, the other parts stay as they are. Without
  * markers the part is put at the end.
  */
 export function keepSection(name: string, section: string): void {

@@ -15,7 +15,7 @@ import { afterAll } from 'vitest'
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Where the plug-ins that the README names come from. */
+/** Where the plug-ins that the pages name come from. */
 const PLUGINS = {
   'hello.wasm': 'plugins/hello/hello.wasm',
   'count.wasm': 'plugins/count-vowels-rust/count-vowels.wasm',
@@ -27,7 +27,7 @@ const PLUGINS = {
 const OPTIONAL: ReadonlySet<string> = new Set(['lmdb', '@redis'])
 
 /**
- * The folder of a user's package: wasm-serve as npm would install it, what it depends on, and the plug-ins of the README.
+ * The folder of a user's package: wasm-serve as npm would install it, what it depends on, and the plug-ins of the pages.
  * Removed when the tests of the file have ended.
  */
 export function userPackage(): string {

@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test, vi } from 'vitest'
 import { extismGuest } from '../support/extism-guest.ts'
-import { pageSnippets } from '../support/readme-snippets.ts'
+import { pageSnippets } from '../support/pages.ts'
 import { userPackage } from '../support/user-package.ts'
 
 vi.setConfig({ testTimeout: 120_000 }) // each test starts Node.js anew
 
 const folder = userPackage()
-const snippets = pageSnippets('docs/extism.md')
+const snippets = pageSnippets('docs/guide/extism.md')
 
 const guests = {
   'loop.wasm': `

@@ -15,7 +15,7 @@ import { run, type Surroundings, start } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
 
 /*
- * The command under the permission model of Node.js, with no more than docs/security.md says that it takes.
+ * The command under the permission model of Node.js, with no more than docs/operate/security.md says that it takes.
  */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,6 +8,7 @@ import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import { CLI, run, start } from '../support/cli-process.ts'
 import { file } from '../support/guest.ts'
 import { KEY_LENGTH, kvGuest } from '../support/kv-guest.ts'
+import { readPage } from '../support/pages.ts'
 import { startRedis } from '../support/redis.ts'
 import { newFolder } from '../support/stores.ts'
 import { readStormValue, stormValue } from '../support/storm.ts'
@@ -69,11 +70,11 @@ test('after kill -9 in a storm of requests, all that was answered is there, and 
   }
 })
 
-test("the README's example counts, and goes on counting after a restart", async () => {
-  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
-  const example = /^wasm-serve (plugins\/visits\/visits\.wasm) (--store) (lmdb:\S+)$/m.exec(readme)
+test('the example of the page counts, and goes on counting after a restart', async () => {
+  const page = readPage('docs/guide/state.md')
+  const example = /^wasm-serve (plugins\/visits\/visits\.wasm) (--store) (lmdb:\S+)$/m.exec(page)
   const asked = /^curl http:\/\/127\.0\.0\.1:8080\/ -d (\w+)\n```\n\n```\n(.+)\n```/m.exec(
-    readme.slice(example?.index),
+    page.slice(example?.index),
   )
   expect([example?.[1], example?.[2], asked?.[2]]).toEqual([
     'plugins/visits/visits.wasm',

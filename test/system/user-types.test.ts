@@ -3,7 +3,7 @@ import { copyFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { pageSnippets, readmeSnippets } from '../support/readme-snippets.ts'
+import { documentPages, pageSnippets } from '../support/pages.ts'
 import { ROOT, userPackage } from '../support/user-package.ts'
 
 const STRICT = {
@@ -25,16 +25,17 @@ const folder = userPackage()
 const TIMEOUT_MS = 120_000 // TypeScript reads all of Fastify
 
 test(
-  'strict TypeScript takes the types of the package, the README and the examples',
+  'strict TypeScript takes the types of the package, the snippets of the pages and the examples',
   { timeout: TIMEOUT_MS },
   async () => {
     const examples = readdirSync(join(ROOT, 'examples')).filter((name) => name.endsWith('.mjs'))
     expect(examples.length).toBeGreaterThan(3)
     for (const name of examples) copyFileSync(join(ROOT, 'examples', name), join(folder, name))
     copyFileSync(join(ROOT, 'test/user/typed.ts'), join(folder, 'typed.ts'))
-    for (const [i, code] of readmeSnippets('In your own app').entries()) {
-      writeFileSync(join(folder, `readme-${i}.ts`), code)
-    }
+    const pages = documentPages().filter((page) => page !== 'docs/guide/extism.md') // needs the types of the DOM
+    const snippets = pages.flatMap(pageSnippets)
+    expect(snippets.length).toBeGreaterThan(5)
+    for (const [i, code] of snippets.entries()) writeFileSync(join(folder, `page-${i}.ts`), code)
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: STRICT }))
     expect(await compile()).toBe('')
   },
@@ -44,7 +45,7 @@ test(
   'what is written for the SDK compiles, strictly, with only the import changed',
   { timeout: TIMEOUT_MS },
   async () => {
-    const files = pageSnippets('docs/extism.md').flatMap((code, i) => {
+    const files = pageSnippets('docs/guide/extism.md').flatMap((code, i) => {
       writeFileSync(join(folder, `extism-${i}.ts`), code)
       writeFileSync(join(folder, `sdk-${i}.ts`), code.replaceAll('wasm-serve/extism', '@extism/extism'))
       return [`extism-${i}.ts`, `sdk-${i}.ts`]

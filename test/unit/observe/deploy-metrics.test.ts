@@ -13,7 +13,7 @@ const read = (name: string) => readFileSync(path(name), 'utf8')
 const ALERTS = 'deploy/prometheus/alerts.yaml'
 
 test('the table of metrics is that of the code (npm run readme), and each outcome has a row', () => {
-  const page = read('docs/operations.md')
+  const page = read('docs/operate/metrics-and-logs.md')
   expect(page).toBe(renderOperations(page))
   const outcomes = /\| outcome \|[\s\S]*?\n\n/.exec(page)?.[0] ?? ''
   const told = [...outcomes.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? [])
@@ -56,7 +56,7 @@ test('each metric is on the dashboard', () => {
 })
 
 test('outcomes and results that the alerts name are there', () => {
-  const known = new Set([...OUTCOMES, ...(read('docs/operations.md').match(/[\w-]+/g) ?? [])])
+  const known = new Set([...OUTCOMES, ...(read('docs/operate/metrics-and-logs.md').match(/[\w-]+/g) ?? [])])
   for (const { expr } of rules()) {
     for (const [, value = ''] of expr.matchAll(/(?:outcome|result)=~?"([^"]*)"/g)) {
       for (const each of value.split('|')) expect(known.has(each) || each === '5xx', each).toBe(true)

@@ -7,23 +7,48 @@ import { text } from 'node:stream/consumers'
 import { Ajv } from 'ajv'
 import { expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
-import { start } from '../support/cli.ts'
+import { run, start } from '../support/cli.ts'
+import { blocksOf, documentPages, markedYaml } from '../support/pages.ts'
 
-const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
-const readme = read('README.md')
+const schema = JSON.parse(readFileSync(new URL('../../dist/schema.json', import.meta.url), 'utf8'))
+const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(schema)
 
-test("the example of the server's edge is served as it is", async () => {
-  const example = /<!-- edge-config -->\n([\s\S]*?)<!-- \/edge-config -->/.exec(readme)?.[1] ?? ''
-  const config = example.replaceAll(/^```.*$/gm, '')
-  const schema = JSON.parse(read('dist/schema.json'))
-  expect(new Ajv({ strict: true, allowUnionTypes: true }).validate(schema, parse(config))).toBe(true)
+/** Pages that a test of their own follows. */
+const ELSEWHERE = ['docs/guide/migrate.md', 'docs/tutorial.md']
 
-  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-edge-'))
+/** Of an environment that the examples name. */
+const VARIABLES = { PORT: '0', GREETER_TOKEN: 'sesame', API_KEY: 'sesame-0123456789' }
+
+const examples = documentPages()
+  .filter((page) => !ELSEWHERE.includes(page))
+  .flatMap((page) => blocksOf(page).filter(({ language }) => language === 'yaml'))
+
+/** A folder with a configuration file, and the plug-ins of this repository. */
+function folderWith(config: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-page-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   writeFileSync(join(folder, 'wasm-serve.yaml'), config)
+  for (const plugin of ['hello/hello.wasm', 'count-vowels-rust/count-vowels.wasm']) {
+    cpSync(new URL(`../../plugins/${plugin}`, import.meta.url), join(folder, 'plugins', plugin))
+  }
+  return folder
+}
+
+test('the pages have configuration files', () => {
+  expect(examples.length).toBeGreaterThanOrEqual(4)
+})
+
+test.each(examples)('a configuration file of $page can be served: $code', async ({ code }) => {
+  expect(validate(parse(code)), JSON.stringify(validate.errors)).toBe(true)
+  const { code: exitCode, stderr } = await run(['check'], VARIABLES, { cwd: folderWith(code) })
+  expect([exitCode, stderr]).toEqual([0, expect.not.stringContaining('wasm-serve: ')])
+})
+
+test("the example of the server's edge is served as it is", async () => {
+  const config = markedYaml('docs/guide/edge.md', 'edge-config')
+  const folder = folderWith(config)
   mkdirSync(join(folder, 'run'))
-  cpSync(new URL('../../plugins/hello/hello.wasm', import.meta.url), join(folder, 'plugins/hello/hello.wasm'))
-  const key = 'sesame-0123456789'
+  const key = VARIABLES.API_KEY
   const server = start([], { API_KEY: key }, { cwd: folder })
   expect(await server.listening()).toBe(`unix:${join(folder, 'run/plugins.sock')}`)
   const ask = async (headers: Record<string, string>) => {
@@ -40,19 +65,8 @@ test("the example of the server's edge is served as it is", async () => {
 })
 
 test('the example of a config file is served as it is', async () => {
-  const configFile = /<!-- config-file -->\n([\s\S]*?)<!-- \/config-file -->/.exec(readme)?.[1] ?? ''
-  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-readme-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  const example = configFile.replaceAll(/^```.*$/gm, '')
-  const schema = JSON.parse(read('dist/schema.json'))
-  expect(new Ajv({ strict: true, allowUnionTypes: true }).validate(schema, parse(example))).toBe(true)
-
-  writeFileSync(join(folder, 'wasm-serve.yaml'), example)
-  cpSync(new URL('../../plugins', import.meta.url), join(folder, 'plugins'), {
-    recursive: true,
-    filter: (path) => !path.includes('target'),
-  })
-  const url = await start([], { PORT: '0', GREETER_TOKEN: 'sesame' }, { cwd: folder }).listening()
+  const folder = folderWith(markedYaml('docs/guide/config-file.md', 'config-file'))
+  const url = await start([], VARIABLES, { cwd: folder }).listening()
   const post = async (path: string, body: string) =>
     (await fetch(url.replace('0.0.0.0', '127.0.0.1') + path, { method: 'POST', body })).text()
   expect(await post('/hello', 'Bob')).toBe('{"message":"🦀 Hello Bob"}')

@@ -1,0 +1,58 @@
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { anchorsOf, documentPages, linksOf, readPage } from '../../support/pages.ts'
+
+const exists = (path: string) => existsSync(fileURLToPath(new URL(`../../../${path}`, import.meta.url)))
+
+const OTHERS = [
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
+  'CODE_OF_CONDUCT.md',
+  'bench/README.md',
+  'examples/README.md',
+  'plugins/README.md',
+  'plugins/GUIDE.md',
+].filter(exists)
+
+test.each([
+  ...documentPages(),
+  ...OTHERS,
+])('each link of %s leads to a file, and to a heading in it', (page) => {
+  const dead = linksOf(page).filter(
+    ({ path, anchor }) =>
+      !exists(path) || (anchor !== '' && !(path.endsWith('.md') && anchorsOf(path).has(anchor))),
+  )
+  expect(dead.map(({ href }) => href)).toEqual([])
+})
+
+test('the README links to each page of the documents', () => {
+  const linked = new Set(linksOf('README.md').map(({ path }) => path))
+  const pages = documentPages().filter((page) => page.startsWith('docs/'))
+  expect(pages.filter((page) => !linked.has(page))).toEqual([])
+})
+
+test('the README has at most 200 lines', () => {
+  expect(readPage('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200)
+})
+
+/** Questions that readers have, and what the first screen of the page must say. */
+test.each([
+  ['How do I limit memory?', 'docs/guide/limits.md', '--memory-max'],
+  ['Which status does a timeout have?', 'docs/guide/isolation-and-deadlines.md', '504'],
+  ['What does `fresh` cost?', 'docs/guide/isolation-and-deadlines.md', 'What does `fresh` cost?'],
+  ['How do I keep state in Redis?', 'docs/guide/state.md', 'redis://'],
+  ['How do I mount it in my app?', 'docs/guide/embedding.md', 'app.register(wasmServe'],
+  ['How do I roll back?', 'docs/operate/admin-api.md', '/rollback'],
+  ['How do I write a host function?', 'docs/guide/host-functions.md', 'HostFunctions'],
+  ['What happens on SIGTERM?', 'docs/operate/shutdown.md', '--drain-ms'],
+  ['How do I see metrics?', 'docs/operate/metrics-and-logs.md', '/metrics'],
+  ["Is it safe to run strangers' plug-ins?", 'docs/operate/security.md', '--engine subprocess'],
+])('the README leads from "%s" to a page that answers it in its first screen', (question, page, answer) => {
+  const row = readPage('README.md')
+    .split('\n')
+    .find((line) => line.startsWith('|') && line.includes(question))
+  expect(row).toContain(`(${page})`)
+  expect(readPage(page).split('\n').slice(0, 25).join('\n')).toContain(answer)
+})
