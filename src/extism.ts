@@ -41,7 +41,7 @@ export const CAPABILITIES: Capabilities = {
 
 /**
  * Makes an Extism plug-in, without a server, on the kernel of wasm-serve. Takes what `createPlugin` of `@extism/extism`
- * 2.0.0-rc13 takes, and what it makes behaves in the same way; the differences are listed in `docs/extism.md`.
+ * 2.0.0-rc13 takes, and what it makes behaves in the same way; the differences are listed in `docs/guide/extism.md`.
  *
  * @throws TypeError if the manifest is none, or an option needs `runInWorker`; Error if a module has another digest, or an
  * import that nothing provides; what a guest throws while it starts.

@@ -114,7 +114,7 @@ export type Metric =
 /** Which version of which route. */
 const ROUTE = ['route', 'plugin', 'digest'] as const
 
-/** The only description of the metrics of wasm-serve: `docs/operations.md` has it as a table. */
+/** The only description of the metrics of wasm-serve: `docs/operate/metrics-and-logs.md` has it as a table. */
 export const METRICS: readonly Metric[] = [
   {
     type: 'counter',

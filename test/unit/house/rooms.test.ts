@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { renderContributing } from '../../../scripts/readme-tables.ts'
+import { renderContributing } from '../../../scripts/reference.ts'
 import { brokenRules, sources } from '../../../scripts/rooms.ts'
 
 const tree = (files: Record<string, string>) => new Map(Object.entries(files))
@@ -9,7 +9,7 @@ test('the sources keep to the order of the folders', () => {
   expect(brokenRules(sources())).toEqual([])
 })
 
-test('the plan in CONTRIBUTING.md is the order that is checked (npm run readme)', () => {
+test('the plan in CONTRIBUTING.md is the order that is checked (npm run reference)', () => {
   const page = readFileSync(new URL('../../../CONTRIBUTING.md', import.meta.url), 'utf8')
   expect(page).toBe(renderContributing(page))
 })

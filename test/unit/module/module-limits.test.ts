@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test, vi } from 'vitest'
-import { renderModuleLimits } from '../../../scripts/readme-tables.ts'
+import { renderModuleLimits } from '../../../scripts/reference.ts'
 import { loadPlugin } from '../../../src/index.ts'
 import { leb } from '../../../src/module/bytes.ts'
 import { LIMIT_NAMES, type LimitName, MODULE_LIMITS, TypeBudget } from '../../../src/module/limits.ts'

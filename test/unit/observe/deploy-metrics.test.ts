@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { renderOperations } from '../../../scripts/readme-tables.ts'
+import { renderOperations } from '../../../scripts/reference.ts'
 import { METRICS } from '../../../src/admin/metrics.ts'
 import { OUTCOMES } from '../../../src/observe/observe.ts'
 import { listenBoth } from '../../support/admin.ts'
@@ -12,7 +12,7 @@ const path = (name: string) => fileURLToPath(new URL(`../../../${name}`, import.
 const read = (name: string) => readFileSync(path(name), 'utf8')
 const ALERTS = 'deploy/prometheus/alerts.yaml'
 
-test('the table of metrics is that of the code (npm run readme), and each outcome has a row', () => {
+test('the table of metrics is that of the code (npm run reference), and each outcome has a row', () => {
   const page = read('docs/operate/metrics-and-logs.md')
   expect(page).toBe(renderOperations(page))
   const outcomes = /\| outcome \|[\s\S]*?\n\n/.exec(page)?.[0] ?? ''

@@ -1,0 +1,309 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { STATUS_CODES } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import { METRICS } from '../src/admin/metrics.ts'
+import { COMMANDS } from '../src/cli/cli.ts'
+import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
+import { Secrets } from '../src/observe/log/secrets.ts'
+import { type Flag, flags, variables } from '../src/options/flags.ts'
+import { loadSchema, routeSchema, serverSchema } from '../src/options/options-schema.ts'
+import { PROCESS_STATE } from '../src/platform/process-state.ts'
+import { ERRORS, type Met } from './errors.ts'
+import { renderRooms } from './rooms.ts'
+
+/* npm run reference: writes docs/reference, and the tables of other pages, from what they describe. */
+
+const ARCHITECTURE = new URL('../docs/explain/architecture.md', import.meta.url)
+const CONTRIBUTING = new URL('../CONTRIBUTING.md', import.meta.url)
+const REFERENCE = new URL('../docs/reference/', import.meta.url)
+const LIMITS = new URL('../docs/operate/module-limits.md', import.meta.url)
+const OPERATIONS = new URL('../docs/operate/metrics-and-logs.md', import.meta.url)
+
+/** The page for contributors with its table as the folders are. */
+export function renderContributing(page: string): string {
+  return withTables(page, { rooms: `${renderRooms()}\n` })
+}
+
+/** The page about the architecture with its table as the state of a process is. */
+export function renderArchitecture(page: string): string {
+  const rows = Object.entries(PROCESS_STATE).map(([name, why]) => `| \`${name}\` | ${why} |`)
+  const table = ['| what | why |', '| --- | --- |', ...rows].join('\n')
+  return withTables(page, { 'process-state': `${table}\n` })
+}
+
+/** The page of operations with its table as the metrics are. */
+export function renderOperations(page: string): string {
+  const rows = METRICS.map(({ name, type, labels, help }) => {
+    const labelled = labels.length === 0 ? '' : labels.map((label) => `\`${label}\``).join(', ')
+    return `| \`${name}\` | ${type} | ${labelled} | ${help}. |`
+  })
+  const metrics = ['| metric | type | labels | what it is |', '| --- | --- | --- | --- |', ...rows].join('\n')
+  return withTables(page, { metrics: `${metrics}\n` })
+}
+
+/** The page of what a module may ask of the compiler, with its table as the limits are. */
+export function renderModuleLimits(page: string): string {
+  const rows = LIMIT_NAMES.map((name) => {
+    const { what, limit, seen } = MODULE_LIMITS[name]
+    return `| \`${name}\` | ${what} | ${limit.toLocaleString('en')} | ${seen.toLocaleString('en')} |`
+  })
+  const table = [
+    '| name | what is counted | limit | most seen |',
+    '| --- | --- | ---: | ---: |',
+    ...rows,
+  ].join('\n')
+  return withTables(page, { 'module-limits': `${table}\n` })
+}
+
+function withTables(page: string, tables: Readonly<Record<string, string>>): string {
+  return Object.entries(tables).reduce(
+    (text, [name, lines]) =>
+      text.replace(new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`), `$1${lines}$2`),
+    page,
+  )
+}
+
+const GENERATED = '<!-- Written by `npm run reference`. -->'
+
+/** The pages of docs/reference, by name. */
+export async function renderReference(): Promise<Readonly<Record<string, string>>> {
+  return {
+    'options.md': renderOptions(),
+    'errors.md': renderErrors(),
+    'command-line.md': await renderCommands(),
+    'http.md': renderHttp(),
+  }
+}
+
+interface Described {
+  readonly description?: string
+  readonly default?: unknown
+  readonly type?: string
+  readonly unit?: string
+  readonly enum?: readonly string[]
+  readonly threadCount?: boolean
+  readonly anyOf?: readonly Described[]
+  readonly const?: unknown
+  readonly properties?: Readonly<Record<string, Described>>
+}
+
+const SCOPES = [
+  [
+    'Routes',
+    'route',
+    routeSchema,
+    'Of a route. A config file has them in `defaults`, in a plug-in and in a route.',
+  ],
+  [
+    'Loading plug-ins',
+    'load',
+    loadSchema,
+    'Of the process: where plug-ins come from, and what a module may be.',
+  ],
+  ['Server', 'server', serverSchema, 'Of the process: sockets, limits, logs, the store, the admin listener.'],
+] as const
+
+function renderOptions(): string {
+  const byOption = new Map<string, Flag>()
+  for (const flag of variables) byOption.set(`${flag.scope} ${flag.option}`, flag)
+  const parts = SCOPES.map(([title, scope, schema, about]) => {
+    const rows = optionsOf('', schema as Described).map(([option, described]) => {
+      const flag = byOption.get(`${scope} ${option}`)
+      const isFlag = flag !== undefined && flags.includes(flag)
+      const value = described.default === undefined ? '' : code(JSON.stringify(described.default))
+      const cells = [
+        `\`${option}\``,
+        isFlag ? code(`--${flag.name}`) : '',
+        flag ? code(flag.variable) : '',
+        typeOf(described),
+        described.unit ?? '',
+        value,
+        cell(described.description ?? ''),
+      ]
+      return `| ${cells.join(' | ')} |`
+    })
+    const head =
+      '| option | flag | variable | type | unit | default | |\n| --- | --- | --- | --- | --- | --- | --- |'
+    return `## ${title}\n\n${about}\n\n${head}\n${rows.join('\n')}`
+  })
+  return `# Options
+
+${GENERATED}
+
+Each option, with its flag and its variable of the environment where it has one. Flags win over variables, and these over a
+[config file](../guide/config-file.md). Sizes in bytes accept units (\`64KiB\`); pages are 64 KiB each and accept units, too;
+times are in milliseconds. Options of the program that embeds wasm-serve have the same names.
+
+${parts.join('\n\n')}
+`
+}
+
+/** Options of a schema; those of an object such as `tls` by their paths. */
+function optionsOf(prefix: string, { properties = {} }: Described): [string, Described][] {
+  return Object.entries(properties).flatMap(([name, described]): [string, Described][] => {
+    const path = prefix + name
+    return described.type === 'object' && described.properties
+      ? [[path, described], ...optionsOf(`${path}.`, described)]
+      : [[path, described]]
+  })
+}
+
+function typeOf({ type, enum: values, threadCount, anyOf, const: only }: Described): string {
+  if (threadCount) return 'integer or `auto`'
+  if (only !== undefined) return code(JSON.stringify(only))
+  if (values) return values.map((value) => code(value)).join(', ')
+  if (anyOf) return [...new Set(anyOf.map(typeOf))].filter((text) => text !== '').join(' or ')
+  return type ?? ''
+}
+
+function code(text: string): string {
+  return `\`${cell(text)}\``
+}
+
+/** Text for a cell of a table. */
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('\n', ' ')
+}
+
+const MET: Readonly<Record<Exclude<Met, number>, readonly [title: string, how: string]>> = {
+  log: ['Last lines of a log', 'Written to standard error before the process ends.'],
+  command: [
+    'Commands and loading',
+    'The command prints the message with its code to standard error, and exits with 2 for a mistake of the caller, else with 1. A program gets an error with this `code`.',
+  ],
+  guest: ['In a guest', 'What a guest finds as a code, or at the beginning of a reason.'],
+  extism: ['`wasm-serve/extism`', 'Thrown by a plug-in of `wasm-serve/extism`.'],
+}
+
+function renderErrors(): string {
+  const entry = ([name, met, cause, remedy]: (typeof ERRORS)[number]) => {
+    const status =
+      typeof met === 'number' ? `Status ${met}${STATUS_CODES[met] ? ` (${STATUS_CODES[met]})` : ''}. ` : ''
+    return `### ${name}\n\n${status}${cause}\n\n*Remedy:* ${remedy}`
+  }
+  const answers = ERRORS.filter(([, met]) => typeof met === 'number')
+  const others = Object.entries(MET).map(([kind, [title, how]]) => {
+    const entries = ERRORS.filter(([, met]) => met === kind).map(entry)
+    return `## ${title}\n\n${how}\n\n${entries.join('\n\n')}`
+  })
+  return `# Errors
+
+${GENERATED}
+
+Each code stands for one failure and does not change. Answers carry it as \`code\` of their
+[problem details](http.md#problem-details), log lines as \`code\`, and errors of the library as \`code\`.
+
+## Answers of a server
+
+${answers.map(entry).join('\n\n')}
+
+${others.join('\n\n')}
+`
+}
+
+async function renderCommands(): Promise<string> {
+  const pages: string[] = []
+  for (const [name, { summary }] of Object.entries(COMMANDS)) {
+    const text = await helpOf(name === 'help' ? ['help', 'flags'] : [name, '--help'])
+    const title = name === 'help' ? '`help flags`' : `\`${name}\``
+    pages.push(`## ${title}\n\n${summary}\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\``)
+  }
+  return `# Command line
+
+${GENERATED}
+
+Each command as its \`--help\` shows it. [Commands](../guide/commands.md) has examples.
+
+| exit code | meaning |
+| ---: | --- |
+| 0 | The command is done; the server ended after SIGTERM or SIGINT. |
+| 1 | It failed: a guest's error, a check, an address in use, a download. |
+| 2 | The command line, a variable, a file or a plug-in is wrong. |
+| 75 | Four threads cannot be ended (\`WASM_SERVE_PROCESS_STUCK\`): start the process again. |
+| 137, 133 | A guest held the event loop (\`WASM_SERVE_GUEST_STALL\`): start the process again. |
+
+${pages.join('\n\n')}
+`
+}
+
+function renderHttp(): string {
+  const statuses = new Map<number, string[]>()
+  for (const [name, met] of ERRORS) {
+    if (typeof met === 'number') statuses.set(met, [...(statuses.get(met) ?? []), name])
+  }
+  const rows = [...statuses].map(([status, names]) => {
+    const links = names.map((name) => `[\`${name}\`](errors.md#${name.toLowerCase()})`)
+    return `| ${status} | ${links.join(', ')} |`
+  })
+  return `# HTTP
+
+${GENERATED}
+
+A route answers POST unless its option \`method\` names others. [HTTP in the guide](../guide/http.md) and
+[contracts](../guide/contracts.md) have the details.
+
+## Answers of guests
+
+| guest | status | body |
+| --- | ---: | --- |
+| returns an output | 200, or what the contract reads from it | the output |
+| reports an error | \`errorStatus\` (409) | its message |
+| fails otherwise | see below | problem details |
+
+Each answer has \`x-request-id\`: the client's, if it is printable and at most 128 characters long, else a new one.
+
+## Problem details
+
+Failures that the guest did not report are \`application/problem+json\` (RFC 9457):
+
+| field | meaning |
+| --- | --- |
+| \`type\` | \`about:blank\` |
+| \`title\` | The name of the status |
+| \`status\` | The status |
+| \`detail\` | What failed, and the limit that it met |
+| \`code\` | One of the [codes](errors.md), which do not change |
+| \`requestId\` | As in \`x-request-id\` and in the log |
+
+## Statuses
+
+| status | codes |
+| ---: | --- |
+${rows.join('\n')}
+`
+}
+
+/** What a command prints. */
+async function helpOf([name = '', ...words]: readonly string[]): Promise<string> {
+  let text = ''
+  const write = (more: string) => {
+    text += more
+  }
+  const command = await COMMANDS[name]?.load()
+  await command?.run(words, {
+    environment: {},
+    out: { write, colours: false },
+    isOutTerminal: false,
+    writeBytes: () => undefined,
+    writeError: write,
+    readInput: async () => new Uint8Array(),
+    program: [process.execPath],
+    logTerminal: undefined,
+    logLines: undefined,
+    secrets: new Secrets(),
+    commands: COMMANDS,
+    signals: { holdReload: () => () => false, endWith: () => undefined },
+  })
+  return text
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const write = (page: URL, render: (text: string) => string) =>
+    writeFileSync(page, render(readFileSync(page, 'utf8')))
+  write(ARCHITECTURE, renderArchitecture)
+  write(CONTRIBUTING, renderContributing)
+  write(LIMITS, renderModuleLimits)
+  write(OPERATIONS, renderOperations)
+  for (const [name, text] of Object.entries(await renderReference()))
+    writeFileSync(new URL(name, REFERENCE), text)
+}
