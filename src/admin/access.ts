@@ -5,19 +5,19 @@ import { AdminOriginRefusedError, AdminTokenRefusedError } from '../errors/error
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** On the admin listener: whether the route is for everybody who reaches it. */
+    /** For routes of the admin listener: no token is required. */
     needsNoToken?: true
   }
 }
 
-/** A token that nobody can guess: 256 bits, in base64url. */
+/** Generates an unguessable token: 256 bits, in base64url. */
 export function makeToken(): string {
   return randomBytes(32).toString('base64url')
 }
 
 /**
- * Makes the hook that lets pass who says `Authorization: Bearer TOKEN`, and what goes to a route that says that it
- * needs none. Whatever no route answers needs it too: who has none learns nothing of what is there.
+ * Makes the hook that requires `Authorization: Bearer TOKEN`, except for routes with `needsNoToken`. Unknown URLs
+ * require the token too, so that a client without it cannot find out which routes exist.
  */
 export function requireToken(token: string): onRequestHookHandler {
   const known = tokenDigest(token)
@@ -30,17 +30,17 @@ export function requireToken(token: string): onRequestHookHandler {
   }
 }
 
-/** Of one length, whatever the token's: how long a comparison takes tells nothing. */
+/** Digests have one length whatever the token's, so the comparison leaks nothing through timing. */
 function tokenDigest(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }
 
 /**
- * Makes the hook that refuses what a web page of somebody else makes a browser send. Such a page may give its own name
- * the listener's address (DNS rebinding): so the name in `Host` must be an IP address, `localhost` or a known one. And
- * it may send requests to the address itself (CSRF): so the request must not say that it comes from another origin.
+ * Makes the hook that rejects requests which a foreign web page makes a browser send. Such a page may point its own
+ * host name at the listener's address (DNS rebinding): so the name in `Host` must be an IP address, `localhost` or a
+ * known name. It may also send requests to the address itself (CSRF): so the request must not name another origin.
  *
- * @param names - Known ones. Undefined: any will do, because no browser reaches a Unix socket.
+ * @param names - Known names. undefined: any name, because browsers cannot reach a Unix socket.
  */
 export function checkOrigin(names: readonly string[] | undefined): onRequestHookHandler {
   const known = names && new Set(['localhost', ...names.map((name) => name.toLowerCase())])
@@ -61,15 +61,15 @@ function problemOf(
     'sec-fetch-mode': mode,
     'sec-fetch-dest': dest,
   } = headers
-  if (names && !isKnownOrigin(host, names)) return 'the name in its Host header is not among adminHosts'
+  if (names && !isKnownOrigin(host, names)) return 'the name in its Host header is not one of adminHosts'
   if (origin !== undefined && origin !== `http://${host}`) return 'it comes from a page of another origin'
   if (site === undefined || site === 'same-origin' || site === 'none') return undefined
-  // Somebody has followed a link: nothing but that person sees the answer, and no GET changes anything.
+  // The user followed a link: only the user sees the answer, and GET requests change nothing.
   const isNavigation = method === 'GET' && mode === 'navigate' && dest === 'document'
   return isNavigation ? undefined : 'it comes from a page of another site'
 }
 
-/** Nobody can make an IP address lead elsewhere. */
+/** An IP address cannot be rebound to another host. */
 function isKnownOrigin(host: string, names: ReadonlySet<string>): boolean {
   const name = host.replace(/:\d+$/, '').toLowerCase()
   return isIP(name.replace(/^\[|\]$/g, '')) !== 0 || names.has(name)

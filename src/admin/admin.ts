@@ -24,33 +24,33 @@ import type { AdminContext, AdminFeature, ServerView } from './feature.ts'
 import { addHealth } from './health.ts'
 import { addMetrics } from './metrics.ts'
 
-/** What the admin listener has. */
+/** The features of the admin listener. */
 const FEATURES: readonly AdminFeature[] = [addHealth, addMetrics, addApi, addConsole]
 
-/** How long a request of an operator may take to end, once the listener is closed. */
+/** Time limit for open requests when the listener closes. */
 const ADMIN_CLOSE_MS = 500
 
 /** The admin listener. */
 export interface Admin {
-  /** Where it listens: `http://127.0.0.1:9090`, or `unix:/run/admin.sock`. */
+  /** The address: `http://127.0.0.1:9090`, or `unix:/run/admin.sock`. */
   readonly url: string
-  /** To be called last: until then operators see how the server ends. */
+  /** Call this last, so that operators can watch the server shut down. */
   close(): Promise<void>
 }
 
 export interface AdminOptions {
   /** The option `admin`. */
   readonly address: string
-  /** What requests have to carry. */
+  /** The token that requests must carry. */
   readonly token: string
   /** Limits of its connections. */
   readonly server: CheckedServerOptions
 }
 
 /**
- * Opens the admin listener: apart from the one that serves the routes, with an app of its own.
+ * Opens the admin listener. It has its own socket and app, separate from the listener of the routes.
  *
- * @throws {@link ListenError} if the address cannot be had.
+ * @throws {@link ListenError} if it cannot listen on the address.
  */
 export async function openAdmin(
   { address, token, server: options }: AdminOptions,
@@ -58,7 +58,8 @@ export async function openAdmin(
 ): Promise<Admin> {
   const { log } = context
   const at = parseAdminAddress(address)
-  if (!at.isLocal) log.warn({ admin: address }, 'the admin listener is open to other machines, unencrypted')
+  if (!at.isLocal)
+    log.warn({ admin: address }, 'the admin listener is reachable from other machines without encryption')
 
   const app = openApp(log)
   const names = at.socket === undefined ? [at.host, ...(options.adminHosts ?? [])] : undefined
@@ -101,7 +102,7 @@ export async function openAdmin(
   }
 }
 
-/** Requests are checked as they are, and all that is wrong is told. */
+/** Requests are validated without coercion, and all problems are reported. */
 const CHECK = {
   allErrors: true,
   coerceTypes: false,
@@ -117,7 +118,7 @@ function openApp(log: FastifyBaseLogger): FastifyInstance {
     genReqId: requestId,
     return503OnClosing: false,
     ajv: { customOptions: CHECK },
-    // Fastify runs no hooks for a URL that it cannot read.
+    // Fastify runs no hooks for a malformed URL.
     frameworkErrors: (error, request, reply) => sendAnyError(error, request, reply.headers(answerHeaders)),
   })
   app.log = log
@@ -128,13 +129,13 @@ function openApp(log: FastifyBaseLogger): FastifyInstance {
   return app
 }
 
-/** Where the admin listener listens. */
+/** The address of the admin listener. */
 interface AdminAddress extends ListenAddress {
-  /** Whether only programs of this machine reach it. */
+  /** Whether only programs on this machine can reach it. */
   readonly isLocal: boolean
 }
 
-/** Reads the option `admin`, which was checked. A port alone is one of the loopback interface. */
+/** Parses the option `admin`, which was validated. A port alone means the loopback interface. */
 export function parseAdminAddress(text: string): AdminAddress {
   if (text.includes('/')) return { host: '', port: 0, socket: text, isLocal: true }
   const [, given = '127.0.0.1', port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
@@ -146,7 +147,7 @@ function isLoopbackName(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d+){3}$/.test(host)
 }
 
-/** Of every answer of the admin listener: nothing is kept, framed, guessed or loaded. A page may set its own policy. */
+/** Headers of all answers: no caching, framing, type sniffing or loading of resources. A page may set its own policy. */
 const answerHeaders = {
   'cache-control': 'no-store',
   'content-security-policy':
@@ -172,12 +173,12 @@ const CONSOLE_TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 }
 
-/** Scripts, styles, the icon and requests of the listener itself; text is never taken for markup. */
+/** Allows scripts, styles, the icon and requests of the same origin only. Text never becomes markup. */
 const POLICY = `${answerHeaders['content-security-policy']}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; require-trusted-types-for 'script'`
 
 /**
- * The console: a page at `/`, and the files of its folder. They need no token, for a browser has none to begin with: the
- * page sends it with all that it asks.
+ * The console: a page at `/` and its files. They need no token, because a browser does not have one yet: the page sends
+ * it with each API request.
  */
 function addConsole(app: FastifyInstance): void {
   const config = { needsNoToken: true } as const
@@ -192,44 +193,44 @@ function addConsole(app: FastifyInstance): void {
   }
 }
 
-/** The admin listener of a server, which is there before the server. */
+/** The admin listener of a server. It opens before the server does. */
 export interface StartedAdmin extends Pick<Admin, 'url'> {
-  /** The token, if it was made here: somebody has to be told. */
+  /** The token, if it was generated here: then it has to be shown to the operator. */
   readonly madeToken: string | undefined
-  /** Shows this server from now on. */
+  /** Attaches the running server. */
   show(server: ShownServer): void
-  /** Shows that the server is ending, and is not ready. */
+  /** Marks the server as shutting down and not ready. */
   showEnd(): void
-  /** To be called last: until then operators see how the server ends. */
+  /** Call this last, so that operators can watch the server shut down. */
   close(): Promise<void>
 }
 
-/** What runs. */
+/** The running server. */
 interface ShownServer {
-  /** Where clients reach it; undefined while it does not listen. */
+  /** The URL for clients; undefined while the server does not listen. */
   readonly url: string | undefined
-  /** Those that it has at present. */
+  /** The current routes. */
   readonly routes: readonly ServedRoute[]
-  /** What changes it. */
+  /** Applies changes. */
   readonly deployments?: Deployments | undefined
 }
 
-/** What an admin listener shows beside the server. */
+/** Data that an admin listener shows besides the server's. */
 export interface AdminSources {
   readonly log: FastifyBaseLogger
-  /** Where calls are counted. */
+  /** The call metrics. */
   readonly meters: Meters
   /** The last lines of the log. Default: none. */
   readonly lines?: RecentLines | undefined
-  /** What it does not show. Default: nothing. */
+  /** Masks secrets in answers. Default: no masking. */
   readonly secrets?: ServerView['secrets']
 }
 
 /**
- * Opens the admin listener that the options ask for.
+ * Opens the admin listener if the options ask for one.
  *
  * @param address - The option `admin`.
- * @throws {@link ListenError} if the address cannot be had.
+ * @throws {@link ListenError} if it cannot listen on the address.
  */
 export async function startAdmin(
   address: string,

@@ -7,33 +7,33 @@ import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 
 /**
- * One feature of the admin listener, such as its API: adds the routes. Requests that reach them carry the token and come
- * from no page of another origin, unless a route's `config` says `needsNoToken: true`: then anybody who reaches the
- * listener may send them, but again no page of another origin. Errors that are thrown become problem details.
+ * One feature of the admin listener, such as its API: adds its routes. Requests must carry the token and must not come
+ * from a page of another origin. A route whose `config` has `needsNoToken: true` needs no token, but still refuses
+ * foreign origins. Thrown errors become problem details.
  */
 export type AdminFeature = (app: FastifyInstance, context: AdminContext) => void | Promise<void>
 
-/** What a feature is given. */
+/** The context of a feature. */
 export interface AdminContext {
   readonly served: ServerView
   readonly meters: Meters
   readonly log: FastifyBaseLogger
-  /** What was logged last. */
+  /** The most recent log lines. */
   readonly lines: RecentLines
-  /** Those of the start. */
+  /** The options of the start. */
   readonly options: CheckedServerOptions
 }
 
-/** What runs, as the admin listener shows it. Read at each request, because it changes. */
+/** The running server. Read it on each request, because it changes. */
 export interface ServerView {
-  /** `starting` until the public listener is there, `draining` from the moment that the server is to end. */
+  /** `starting` until the public listener is open, `draining` from the beginning of a shutdown. */
   readonly state: 'starting' | 'serving' | 'draining'
-  /** Where clients reach the routes: `http://127.0.0.1:8080`, `unix:/run/plugins.sock`. Undefined while it starts. */
+  /** The URL of the routes: `http://127.0.0.1:8080`, `unix:/run/plugins.sock`. undefined during the start. */
   readonly url: string | undefined
-  /** What answers at present; none while it starts. */
+  /** The current routes; none during the start. */
   readonly routes: readonly ServedRoute[]
-  /** What changes it; undefined while it starts. */
+  /** Applies changes; undefined during the start. */
   readonly deployments?: Deployments | undefined
-  /** What answers do not show. */
+  /** Masks secrets in answers. */
   readonly secrets?: Pick<Secrets, 'hideInJson'> | undefined
 }

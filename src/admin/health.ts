@@ -3,8 +3,9 @@ import { MAX_STUCK_THREADS, stuckThreads } from '../platform/stuck-threads.ts'
 import type { AdminFeature, ServerView } from './feature.ts'
 
 /**
- * For supervisors, which have no token. `/healthz` fails if the process should be started again: as many threads as
- * may be cannot be ended, or the event loop is held, and there is no answer at all. Fewer cost their own routes only. `/readyz` fails if it should get no requests now.
+ * Health checks for supervisors, which have no token. `/healthz` fails if the process should be restarted: the maximum
+ * number of stuck threads is reached. If the event loop is blocked, it does not answer at all. Fewer stuck threads
+ * affect only their own routes. `/readyz` fails if the server should get no requests now.
  */
 export const addHealth: AdminFeature = (app, { served }) => {
   const config = { needsNoToken: true } as const
@@ -12,7 +13,7 @@ export const addHealth: AdminFeature = (app, { served }) => {
   app.get('/healthz', { config }, (_request, reply) => {
     const stuck = stuckThreads()
     const healthy = stuck < MAX_STUCK_THREADS
-    const reasons = healthy ? [] : [`threads that cannot be ended: ${stuck}`]
+    const reasons = healthy ? [] : [`threads stuck in native calls: ${stuck}`]
     reply.code(healthy ? 200 : 503).send({ healthy, reasons })
   })
 
@@ -22,10 +23,10 @@ export const addHealth: AdminFeature = (app, { served }) => {
   })
 }
 
-/** Why the server should get no requests now, in words; nothing: it is ready. */
+/** The reasons that the server should get no requests now, as text. Empty: it is ready. */
 export function whyNotReady({ state, routes }: ServerView): string[] {
   if (state === 'starting') return ['the routes are being loaded']
-  if (state === 'draining') return ['the server is ending']
+  if (state === 'draining') return ['the server is shutting down']
   const watchdog = watchdogTrouble()
   return [
     ...(watchdog === undefined ? [] : [watchdog]),

@@ -6,8 +6,8 @@ import type { AdminFeature, ServerView } from './feature.ts'
 import { whyNotReady } from './health.ts'
 
 /**
- * `/metrics` for Prometheus, which needs no token: it contains no secrets. Everything is read when it is asked for.
- * With prom-client it also has that package's metrics of the process and of Node.js.
+ * `/metrics` for Prometheus. It needs no token, because it contains no secrets. Values are read on each scrape. If
+ * prom-client is installed, its metrics of the process and of Node.js are included.
  */
 export const addMetrics: AdminFeature = async (app, { served, meters, log }) => {
   const registry = await openProcessMetrics().catch(unlessMissing)
@@ -38,7 +38,7 @@ function unlessMissing(error: unknown): InstanceType<typeof PackageMissingError>
 }
 
 /**
- * Renders metrics in the text format of Prometheus.
+ * Renders metrics in the Prometheus text format.
  * (https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format)
  */
 export function renderMetrics(metrics: readonly Metric[], sources: MetricSources): string {
@@ -56,7 +56,7 @@ function renderMetric(metric: Metric, sources: MetricSources): string[] {
 
 type Labels = Readonly<Record<string, string>>
 
-/** In seconds. A bucket has all that is below its bound. */
+/** Bucket bounds in seconds. A bucket contains all values below its bound. */
 function renderMetricHistogram(name: string, labels: Labels, { bounds, counts, sum }: Histogram): string[] {
   let total = 0
   const buckets = [...counts].map((count, place) => {
@@ -85,41 +85,41 @@ function escapeLabel(text: string): string {
   return escapeText(text).replaceAll('"', '\\"')
 }
 
-/** What metrics are read from. */
+/** The sources of the metrics. */
 interface MetricSources {
   readonly meters: Meters
   readonly served: ServerView
   readonly version: string
 }
 
-/** Labels with their values, and a number. */
+/** Label values and a number. */
 type Sample = readonly [labels: Readonly<Record<string, string>>, value: number]
 
 interface MetricBase {
   readonly name: string
-  /** What it is, and its unit. */
+  /** The description with its unit. */
   readonly help: string
   readonly labels: readonly string[]
 }
 
-/** One metric, read when it is asked for. */
+/** One metric, read on each scrape. */
 export type Metric =
   | (MetricBase & { readonly type: 'counter' | 'gauge'; read(sources: MetricSources): Sample[] })
   | (MetricBase & {
       readonly type: 'histogram'
-      /** Its values are milliseconds; what is shown are seconds. */
+      /** Converts milliseconds to the seconds of the output. */
       read(sources: MetricSources): (readonly [labels: RouteMeter['labels'], values: Histogram])[]
     })
 
-/** Which version of which route. */
+/** The labels of a version of a route. */
 const ROUTE = ['route', 'plugin', 'digest'] as const
 
-/** The only description of the metrics of wasm-serve: `docs/operate/metrics-and-logs.md` has it as a table. */
+/** The only description of the metrics of wasm-serve: the table in `docs/operate/metrics-and-logs.md` is generated from it. */
 export const METRICS: readonly Metric[] = [
   {
     type: 'counter',
     name: 'wasm_serve_calls_total',
-    help: 'Calls of guests that have ended, by outcome: ok, guest_error, trap, timeout, queue_full and so on',
+    help: 'Completed calls by outcome: ok, guest_error, trap, timeout, queue_full and so on',
     labels: [...ROUTE, 'outcome'],
     read: ({ meters }) =>
       meters.all.flatMap(({ labels, outcomes }) =>
@@ -129,53 +129,53 @@ export const METRICS: readonly Metric[] = [
   {
     type: 'histogram',
     name: 'wasm_serve_queue_wait_seconds',
-    help: 'How long calls waited for an instance, in seconds; with threads, the way there and back too',
+    help: 'Time that calls waited for an instance, in seconds; with threads, including the transfer both ways',
     labels: ROUTE,
     read: ({ meters }) => meters.all.map(({ labels, queueMs }) => [labels, queueMs]),
   },
   {
     type: 'histogram',
     name: 'wasm_serve_guest_seconds',
-    help: 'How long guests ran, in seconds, whatever the outcome',
+    help: 'Time that guests ran, in seconds, for any outcome',
     labels: ROUTE,
     read: ({ meters }) => meters.all.map(({ labels, guestMs }) => [labels, guestMs]),
   },
-  ofEngines('gauge', 'queue_length', 'Calls that wait for an instance', ({ waiting }) => waiting),
+  ofEngines('gauge', 'queue_length', 'Calls waiting for an instance', ({ waiting }) => waiting),
   ofEngines(
     'gauge',
     'running_calls',
-    'Calls that instances have; threads have some ahead',
+    'Calls assigned to instances, including those queued in threads',
     ({ running }) => running,
   ),
-  ofEngines('gauge', 'instances', 'Instances that are open, spare ones too', ({ instances }) => instances),
+  ofEngines('gauge', 'instances', 'Open instances, including spare ones', ({ instances }) => instances),
   ofEngines(
     'gauge',
     'guest_memory_bytes',
-    'Memory of the guests, in bytes; what a module does not export cannot be seen',
+    'Memory of the guests, in bytes, as far as modules export it',
     ({ guestBytes }) => guestBytes,
   ),
   ofEngines(
     'gauge',
     'kernel_memory_bytes',
-    'Memory by which guests and host exchange bytes, in bytes',
+    'Memory for the exchange between guests and host, in bytes',
     ({ kernelBytes }) => kernelBytes,
   ),
   ofEngines(
     'counter',
     'restarts_total',
-    'Instances and threads that were replaced because they failed, or ran too long',
+    'Instances and threads replaced after a failure or timeout',
     ({ restarted }) => restarted,
   ),
   ofEngines(
     'counter',
     'recycles_total',
-    'Instances that were replaced after they had served as long as they should',
+    'Instances replaced at the end of their configured lifetime',
     ({ recycled }) => recycled,
   ),
   ofEngines(
     'counter',
     'timeouts_total',
-    'Guests that were ended because they ran longer than timeoutMs',
+    'Guests terminated because they ran longer than timeoutMs',
     (stats) => stats.timeouts,
   ),
   ofEngines(
@@ -187,13 +187,13 @@ export const METRICS: readonly Metric[] = [
   ofEngines(
     'gauge',
     'stuck_threads',
-    'Threads that cannot be ended: they are in native calls; those of earlier pools of the same plug-in and of trials too',
+    'Threads stuck in native calls, including those of earlier pools of the same plug-in and of trial starts',
     ({ stuck }) => stuck,
   ),
   ofEngines(
     'counter',
     'dropped_log_lines_total',
-    'Lines that guests logged beyond the 100 of a call, or beyond logRate, and that were not written',
+    'Guest log lines dropped because a call exceeded 100 lines or the plug-in exceeded logRate',
     ({ droppedLines }) => droppedLines,
   ),
   {
@@ -209,7 +209,7 @@ export const METRICS: readonly Metric[] = [
   {
     type: 'counter',
     name: 'wasm_serve_kv_operations_total',
-    help: 'What guests did with the store, by operation and result: ok, forbidden, invalid, too-large, full, unavailable',
+    help: 'Store operations of guests, by operation and result: ok, forbidden, invalid, too-large, full, unavailable',
     labels: [...ROUTE, 'operation', 'result'],
     read: ({ meters }) =>
       meters.all.flatMap(({ labels, kv }) =>
@@ -222,7 +222,7 @@ export const METRICS: readonly Metric[] = [
   {
     type: 'counter',
     name: 'wasm_serve_reloads_total',
-    help: 'Reloads of plug-ins and configuration, by result: ok, refused (the old one goes on)',
+    help: 'Reloads of plug-ins and configuration, by result: ok, refused (the previous state stays)',
     labels: ['result'],
     read: ({ meters: { reloads } }) =>
       reloads.names.map((result): Sample => [{ result }, reloads.of(result)]),
@@ -230,14 +230,14 @@ export const METRICS: readonly Metric[] = [
   {
     type: 'gauge',
     name: 'wasm_serve_ready',
-    help: '1 if /readyz says so, else 0',
+    help: '1 if /readyz reports ready, else 0',
     labels: [],
     read: ({ served }) => [[{}, whyNotReady(served).length === 0 ? 1 : 0]],
   },
   {
     type: 'gauge',
     name: 'wasm_serve_routes',
-    help: 'Routes that are served',
+    help: 'Number of routes',
     labels: [],
     read: ({ served }) => [[{}, served.routes.length]],
   },
@@ -250,7 +250,7 @@ export const METRICS: readonly Metric[] = [
   },
 ]
 
-/** One that the engines know: 0 where none is open. */
+/** A metric of the engines. It is 0 where none is open. */
 function ofEngines(
   type: 'counter' | 'gauge',
   name: string,

@@ -1,7 +1,7 @@
 import type { ServedRoute } from '../options/served-route.ts'
 import { printable, renderTable } from '../platform/text.ts'
 
-/** Renders what a person wants to know when the server has started: where it listens, what answers, how to try it. */
+/** Renders the start banner: the address, the routes, and a command to try. */
 export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {
   const bold = (text: string) => (colours ? `\x1b[1m${text}\x1b[0m` : text)
   const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'CONTRACT', 'ENGINE', 'RUNTIME']
@@ -27,7 +27,7 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
   ].join('\n')
 }
 
-/** Where a route's guests run, with the reason for threads unless an option asked for them. */
+/** Where a route's guests run, with the reason for threads unless an option selected them. */
 export function renderEngine({ engine, workers, engineReason, split }: ServedRoute): string {
   const first = renderThreads(engine, workers) + (engineReason ? ` (${engineReason})` : '')
   const second = split && renderThreads(split.engine, split.workers)
@@ -47,21 +47,21 @@ function renderExample(url: string, route: ServedRoute | undefined): string {
   return methods.includes('GET') ? `curl ${target}` : `curl -X ${methods[0]} ${target}`
 }
 
-/** For curl. */
+/** The arguments for curl. */
 function targetOf(url: string, path: string): string {
   if (!url.startsWith(UNIX)) return quote(new URL(reachable(url) + path).href)
   return `--unix-socket ${quote(url.slice(UNIX.length))} ${quote(new URL(`http://localhost${path}`).href)}`
 }
 
-/** Begins what a server on a Unix socket has in the place of a URL. */
+/** The prefix that marks the address of a Unix socket. */
 const UNIX = 'unix:'
 
-/** In Fastify's route syntax two colons are one. */
+/** Fastify's route syntax writes a colon as two. */
 function shownPath({ url }: ServedRoute): string {
   return url.replaceAll('::', ':')
 }
 
-/** No client can connect to "all addresses". */
+/** Clients cannot connect to the wildcard address. */
 export function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }

@@ -9,18 +9,18 @@ import { openSharedResources } from '../route/shared.ts'
 import { type Command, renderPage, takeOwnFlags } from './command.ts'
 import { chooseEngineOf, INPUT_FLAGS, readGuestConfig, readInput } from './guest-config.ts'
 
-/** Flags of this command alone. */
+/** Flags of this command only. */
 export const CALL_FLAGS = {
   ...INPUT_FLAGS,
-  loop: { kind: 'count', placeholder: 'n', description: 'Call it n times, on one instance. [1]' },
-  timing: { kind: 'switch', description: 'Say on standard error how long each call took.' },
+  loop: { kind: 'count', placeholder: 'n', description: 'Call the function n times, on one instance. [1]' },
+  timing: { kind: 'switch', description: 'Print the duration of each call to standard error.' },
   help: { kind: 'switch', short: 'h', description: 'Show this page.' },
 } as const
 
 const HELP = renderPage({
   usage: 'wasm-serve call <plugin.wasm> [function] [flags]',
   about:
-    'Calls a function without HTTP. Its output goes to standard output byte for byte,\nlog lines and errors to standard error. Ends with 1 if the guest said no.',
+    'Calls a function without HTTP. Its output goes to standard output byte for byte,\nlog lines and errors to standard error. Exits with 1 if the guest failed.',
   examples: [
     "wasm-serve call hello.wasm --input 'Bob Morane'",
     'echo -n Bob | wasm-serve call hello.wasm hello --stdin',
@@ -28,10 +28,10 @@ const HELP = renderPage({
     'wasm-serve call hello.wasm -i Bob --loop 3 --timing',
   ],
   flags: CALL_FLAGS,
-  more: 'And those of serve, less what is about HTTP: --config, --env, --allow-path,\n--allow-host, --link, --functions, --memory-max, --timeout ... (help flags)',
+  more: 'Flags of serve work too, except those about HTTP: --config, --env, --allow-path,\n--allow-host, --link, --functions, --memory-max, --timeout ... (help flags)',
 })
 
-/** Calls one function of a plug-in, as Extism's command does. */
+/** Calls one function of a plug-in, like Extism's command line. */
 export const callCommand: Command = {
   async run(argv, host) {
     const { values, rest } = takeOwnFlags(argv, CALL_FLAGS)
@@ -45,9 +45,9 @@ export const callCommand: Command = {
     const shared = openSharedResources(server, log)
     let opened: OpenRoute | undefined
     try {
-      // No second thread: nothing is called when this one is lost.
+      // No spare thread: after the loss of this one, no further call runs.
       const chosen = await chooseRoute({ ...route, plugin, spareWorkers: 0 }, [], shared)
-      // A person waits, and may end it: no watchdog.
+      // No watchdog: the user waits for the call and can interrupt it.
       opened = openRoute(chosen, 'call', 0, log)
       const { instances } = opened
       await instances.ready
@@ -60,7 +60,7 @@ export const callCommand: Command = {
         write(`call ${number}: ${since(begun)} ms\n`)
         host.writeBytes(output)
       }
-      write(`${times} calls: ${since(all)} ms in all\n`)
+      write(`${times} calls: ${since(all)} ms in total\n`)
     } finally {
       await opened?.close()
       await shared.close()
@@ -68,7 +68,7 @@ export const callCommand: Command = {
   },
 }
 
-/** Logs why a guest trapped, or its thread ended, as `serve` does. */
+/** Logs the cause of a trap or a lost thread, like `serve`. */
 async function callOnce(
   engine: Engine,
   exportName: string,

@@ -9,7 +9,7 @@ import { renderEngine } from './banner.ts'
 import type { Command } from './command.ts'
 import { renderHelp } from './help.ts'
 
-/** Does all that `serve` does before it listens, and lists everything that would keep it from starting. */
+/** Runs every step of `serve` up to listening, and lists all problems that would prevent a start. */
 export const checkCommand: Command = {
   async run(argv, host) {
     const config = readConfig(argv, host.environment)
@@ -29,7 +29,7 @@ export const checkCommand: Command = {
   },
 }
 
-/** Problems that show only when all routes are added. */
+/** Problems that appear only when all routes are added. */
 async function openAll({ options }: Plan): Promise<void> {
   const { app } = await createApp(options, openLog('silent'))
   await app.close()

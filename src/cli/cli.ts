@@ -24,18 +24,18 @@ const MISTAKES = [
   UsageError,
 ]
 
-/** Codes of Node.js for a missing permission where it was started with `--permission`. */
+/** Node.js error codes for a permission that `--permission` does not grant. */
 const DENIED = ['ERR_ACCESS_DENIED', 'ERR_DLOPEN_DISABLED']
 
-/** Codes of the system for a missing permission of the user or the container. */
+/** System error codes for a permission that the user or the container lacks. */
 const REFUSED = ['EACCES', 'EPERM', 'EROFS']
 
 /**
  * Runs the command line.
  *
- * @param argv - The words after the program's name.
- * @returns the exit code, once the work is done or, for a server, begun: 0, or 2 after a mistake of the user and 1
- * after any other failure, which was reported by `host.writeError`.
+ * @param argv - The arguments after the program's name.
+ * @returns the exit code, when the work is done or a server is running: 0; 2 after a user's mistake; 1 after any other
+ * failure. Failures were reported through `host.writeError`.
  */
 export async function main(argv: readonly string[], host: Host): Promise<0 | 1 | 2> {
   try {
@@ -49,7 +49,7 @@ export async function main(argv: readonly string[], host: Host): Promise<0 | 1 |
   }
 }
 
-/** A user's mistake and a limit of the system are explained in words; only a bug shows where it happened. */
+/** Explains mistakes of users and limits of the system in words. Only a bug shows a stack trace. */
 function explain(error: unknown): string {
   const limit = explainLimit(error)
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')) {
@@ -62,30 +62,30 @@ function explain(error: unknown): string {
     return `wasm-serve: Node.js was started with --permission and without ${permission}: ${error.message}`
   }
   if (error instanceof Error && 'code' in error && REFUSED.includes(String(error.code))) {
-    return `wasm-serve: the system does not permit it: ${error.message}`
+    return `wasm-serve: the system denied permission: ${error.message}`
   }
   return `wasm-serve: this is a bug, please report it\n${error instanceof Error ? error.stack : error}`
 }
 
-/** A command, before its code is loaded: `serve` pays for none of the others. */
+/** A command whose code is loaded on demand, so that `serve` does not load the others. */
 interface CommandEntry {
-  /** Its line on the help page. */
+  /** The line on the help page. */
   readonly summary: string
   load(): Promise<Command>
 }
 
-/** The commands, in the order of the help page. A first word that is one of them is never a file. */
+/** The commands, in the order of the help page. A first argument with one of these names is never a file. */
 export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   serve: {
-    summary: 'Serve plug-ins over HTTP; this word may be left out.',
+    summary: 'Serve plug-ins over HTTP (the default command).',
     load: async () => (await import('./serve.ts')).serve,
   },
   check: {
-    summary: 'Do all that comes before listening; list what is wrong.',
+    summary: 'Check a configuration without listening; list all problems.',
     load: async () => (await import('./check.ts')).checkCommand,
   },
   inspect: {
-    summary: 'Show what a plug-in exports and what it needs.',
+    summary: 'Show the exports and requirements of a plug-in.',
     load: async () => (await import('./inspect/inspect.ts')).inspect,
   },
   call: {
@@ -97,7 +97,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./bench/bench.ts')).bench,
   },
   new: {
-    summary: 'Make a plug-in project, in one of nine languages.',
+    summary: 'Create a plug-in project in one of nine languages.',
     load: async () => (await import('./new/new.ts')).newProject,
   },
   openapi: {
@@ -105,11 +105,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./openapi.ts')).openapi,
   },
   store: {
-    summary: 'Check what guests keep, export or import it.',
+    summary: 'Check, export or import the data that guests store.',
     load: async () => (await import('./store/store.ts')).storeCommand,
   },
   completion: {
-    summary: 'Print a script that completes words in bash, zsh or fish.',
+    summary: 'Print a completion script for bash, zsh or fish.',
     load: async () => (await import('./completion/completion.ts')).completion,
   },
   help: {
@@ -119,8 +119,8 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 }
 
 /**
- * The command that the first word names, even if there is a file of that name, and the words that are left for it.
- * Anything else is for `serve`. `help NAME` is `NAME --help`.
+ * The command that the first argument names, even if a file has that name, and the remaining arguments. Anything else
+ * is for `serve`. `help NAME` is `NAME --help`.
  */
 export async function chooseCommand(
   argv: readonly string[],

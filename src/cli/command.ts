@@ -9,43 +9,43 @@ import type { ProcessSignals } from '../server/shutdown.ts'
 /** A command of the command line. */
 export interface Command {
   /**
-   * @param argv - The words after the program's name.
-   * @returns once its work is done or, for a server, begun.
+   * @param argv - The arguments after the program's name.
+   * @returns when the work is done or a server is running.
    */
   run(argv: readonly string[], host: Host): Promise<void>
 }
 
-/** The process, as far as a command may touch it. */
+/** The parts of the process that a command may use. */
 export interface Host {
   readonly environment: Environment
-  /** Writes the results. */
+  /** Writes results. */
   readonly out: Terminal
-  /** Whether a person reads the results as they come. */
+  /** Whether results go to a terminal. */
   readonly isOutTerminal: boolean
-  /** Writes results that are bytes, unbuffered. */
+  /** Writes binary results, unbuffered. */
   writeBytes(bytes: Uint8Array): void
-  /** Writes messages that are not results. */
+  /** Writes messages other than results. */
   writeError(text: string): void
-  /** Reads the standard input to its end. */
+  /** Reads standard input to its end. */
   readInput(): Promise<Uint8Array>
-  /** Where the log is read by a person; undefined if it is not. */
+  /** The terminal for a human-readable log; undefined if there is none. */
   readonly logTerminal: Terminal | undefined
-  /** Where the log goes otherwise; undefined for standard error. */
+  /** The destination of the log otherwise; undefined for standard error. */
   readonly logLines: LineStream | undefined
-  /** Values that are never shown; commands add to them. */
+  /** Secrets to mask in all output; commands add to them. */
   readonly secrets: Secrets
-  /** The commands that there are, by name, with what they do. */
+  /** The available commands by name, with their summaries. */
   readonly commands: Readonly<Record<string, { readonly summary: string }>>
-  /** How to start this program again: its path, and the words before its arguments. */
+  /** How to restart this program: its path, and the words before its arguments. */
   readonly program: readonly [path: string, ...words: string[]]
-  /** Ends and reloads a server. */
+  /** Signals to end and to reload a server. */
   readonly signals: ProcessSignals
 }
 
-/** A command's help page; it fits a screen of 80 x 24. */
+/** A command's help page. It fits a screen of 80 x 24. */
 interface HelpPage {
   readonly usage: string
-  /** A line or two. */
+  /** One or two lines. */
   readonly about: string
   readonly examples: readonly string[]
   readonly flags: Readonly<Record<string, OwnFlag>>
@@ -68,7 +68,7 @@ export function renderPage({ usage, about, examples, flags, more }: HelpPage): s
   return `${parts.join('\n\n')}\n`
 }
 
-/** Renders names and what they mean, in two columns. */
+/** Renders names and their meanings in two columns. */
 export function renderRows(rows: readonly (readonly [name: string, description: string])[]): string[] {
   const width = Math.max(...rows.map(([name]) => name.length))
   return rows.map(([name, description]) => `  ${name.padEnd(width)}  ${description}`)
@@ -78,10 +78,10 @@ function renderFlag(name: string, { short, placeholder }: OwnFlag): string {
   return `${short === undefined ? '' : `-${short}, `}--${name}${placeholder === undefined ? '' : ` <${placeholder}>`}`
 }
 
-/** A flag that one command has besides those of `serve`. */
+/** A flag of one command, in addition to those of `serve`. */
 export interface OwnFlag {
   readonly kind: 'switch' | 'text' | 'count' | 'seconds'
-  /** One letter. */
+  /** A single letter. */
   readonly short?: string
   /** The placeholder of the value on help pages. */
   readonly placeholder?: string
@@ -96,11 +96,11 @@ export type OwnValues<Own extends Readonly<Record<string, OwnFlag>>> = {
 }
 
 /**
- * Takes a command's own flags out of its words.
+ * Separates a command's own flags from the other arguments.
  *
- * @param own - By name. A flag of `serve` that has the same name is hidden.
- * @returns their values, and the words that are left for `readConfig`.
- * @throws {@link UsageError} if a flag is neither one of these nor one of `serve`, or has no value that it could have.
+ * @param own - By name. Each hides a flag of `serve` with the same name.
+ * @returns their values, and the remaining arguments for `readConfig`.
+ * @throws {@link UsageError} if a flag is neither one of these nor one of `serve`, or its value is missing or invalid.
  */
 export function takeOwnFlags<Own extends Readonly<Record<string, OwnFlag>>>(
   argv: readonly string[],
@@ -141,7 +141,7 @@ function parseOwnFlags(argv: readonly string[], own: Readonly<Record<string, Own
   const { tokens } = parseArgs({
     args: [...argv],
     options: Object.fromEntries([...shared, ...options]),
-    strict: false, // our own messages, with suggestions
+    strict: false, // unknown flags are reported below, with suggestions
     tokens: true,
   })
   return tokens

@@ -15,36 +15,36 @@ import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
 import { waitsForStore } from '../route/route-state.ts'
 import type { Host } from './command.ts'
 
-/** Options of a route that are about HTTP, or about requests that come at the same time. */
+/** Options of a route about HTTP or about concurrent requests. */
 const HTTP_OPTIONS: ReadonlySet<string> = new Set([
   ...['method', 'url', 'contract', 'headers', 'errorStatus', 'bodyLimit', 'contentType', 'timing'],
   ...['maxQueue', 'maxQueueBytes', 'maxWaitMs', 'spareWorkers', 'idempotent'],
 ])
 
-/** Options of a server that a guest may need all the same. */
+/** Options of a server that also apply to a guest without one. */
 const GUEST_SERVER_OPTIONS: ReadonlySet<string> = new Set(['logLevel', 'store', 'storeMax', 'storeTimeoutMs'])
 
-/** Flags of a command that runs a guest without a server: those of `serve` without HTTP. */
+/** Flags of commands that run a guest without a server: those of `serve` except the ones about HTTP. */
 export const guestFlags = flags.filter(
   ({ scope, option }) =>
     GUEST_SERVER_OPTIONS.has(option) ||
     (scope !== 'server' && !(scope === 'route' && HTTP_OPTIONS.has(option))),
 )
 
-/** The options of one plug-in, from the command line and the environment. */
+/** The options for one plug-in, from the command line and the environment. */
 export interface PluginConfig {
   readonly source: string
   readonly route: CheckedRouteOptions
   readonly server: CheckedServerOptions
-  /** How it is loaded. */
+  /** The options for loading. */
   readonly load: LoadOptions
-  /** All options, with where they were given. */
+  /** All options with their sources. */
   readonly given: ConfigMap
 }
 
 /**
- * Reads the command line and the environment as {@link readPluginConfig} does, for a command that serves nothing.
- * Variables that are about HTTP are left unread; flags that are, and a port, are refused.
+ * Reads the command line and the environment like {@link readPluginConfig}, for a command that does not serve. It
+ * ignores variables about HTTP, and rejects a port and flags about HTTP.
  */
 export function readGuestConfig(
   argv: readonly string[],
@@ -55,16 +55,16 @@ export function readGuestConfig(
   const left = { ...environment, ...Object.fromEntries(others.map(({ variable }) => [variable, undefined])) }
   const config = readConfig(argv, left)
   const refused = others.find(({ scope, option }) => config.flags[scope].entries.has(option))
-  if (refused?.option === 'port') throw new UsageError(`${name} needs no port: nothing is served`)
-  if (refused) throw new UsageError(`--${refused.name}: means nothing to ${name}, which serves nothing`)
+  if (refused?.option === 'port') throw new UsageError(`${name} takes no port: it does not serve`)
+  if (refused) throw new UsageError(`--${refused.name}: not supported by ${name}, which does not serve`)
   return readPluginConfig(argv, left, name)
 }
 
 /**
- * Reads the command line and the environment for a command that works on one plug-in. The variable that names a config
- * file is left unread; the flag is refused.
+ * Reads the command line and the environment for a command about one plug-in. It ignores the variable that names a
+ * config file, and rejects the flag.
  *
- * @param name - The command's, for messages.
+ * @param name - The command's name, for messages.
  * @throws {@link UsageError} also if no plug-in is named, and {@link OptionsError}.
  */
 export function readPluginConfig(
@@ -78,9 +78,9 @@ export function readPluginConfig(
   const [source, exportName, tooMany] = config.words
   if (source === undefined) throw new UsageError(`name a plug-in, such as wasm-serve ${name} hello.wasm`)
   if (tooMany !== undefined)
-    throw new UsageError(`unexpected "${tooMany}": after the plug-in comes a function, no more`)
+    throw new UsageError(`unexpected "${tooMany}": a plug-in and a function are the only arguments`)
   if (exportName !== undefined && config.flags.route.entries.has('function'))
-    throw new UsageError('the function is given twice, as --function and as a word')
+    throw new UsageError('the function is given twice, as --function and as an argument')
 
   const merged = mergeConfig(config)
   const named = exportName === undefined ? [] : [fromWord('function', exportName)]
@@ -99,7 +99,7 @@ export function readPluginConfig(
   }
 }
 
-/** As {@link chooseEngine}, without opening the store. Its problems name the flags or variables that cause them. */
+/** Like {@link chooseEngine}, without opening the store. Problems name the flags or variables that cause them. */
 export function chooseEngineOf(
   { route: options, given, server }: PluginConfig,
   plugin: Plugin,
@@ -110,11 +110,11 @@ export function chooseEngineOf(
   return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waits))
 }
 
-/** The flags that say what a guest gets as its input. */
+/** The flags that select a guest's input. */
 export const INPUT_FLAGS = {
   input: { kind: 'text', short: 'i', placeholder: 'text', description: 'The input. Default: none.' },
-  'input-file': { kind: 'text', placeholder: 'path', description: 'The input is what is in this file.' },
-  stdin: { kind: 'switch', description: 'The input is what comes on standard input.' },
+  'input-file': { kind: 'text', placeholder: 'path', description: 'Read the input from this file.' },
+  stdin: { kind: 'switch', description: 'Read the input from standard input.' },
 } as const
 
 interface InputValues {
@@ -124,9 +124,9 @@ interface InputValues {
 }
 
 /**
- * Reads a guest's input from where the flags say.
+ * Reads a guest's input from the source that the flags select.
  *
- * @throws {@link UsageError} if they name two places, {@link InputUnreadableError} if a file cannot be read.
+ * @throws {@link UsageError} if they select two sources, {@link InputUnreadableError} if a file cannot be read.
  */
 export async function readInput(values: InputValues, host: Host): Promise<Uint8Array> {
   const { input, 'input-file': path, stdin } = values

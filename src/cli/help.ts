@@ -3,7 +3,7 @@ import { type Flag, flags } from '../options/flags.ts'
 import { didYouMean } from '../platform/text.ts'
 import { type Command, type Host, renderRows } from './command.ts'
 
-/** Explains what there is; a command's own page is that command's. */
+/** Shows the overview or the list of flags. Each command renders its own page. */
 export const help: Command = {
   async run(argv, { out, commands }) {
     const [topic = ''] = argv.filter((word) => word !== '--help' && word !== '-h')
@@ -14,7 +14,7 @@ export const help: Command = {
   },
 }
 
-/** Renders the first help page: a screen of 80 x 24. */
+/** Renders the overview: one screen of 80 x 24. */
 export function renderHelp(commands: Host['commands']): string {
   const others = Object.entries(commands).filter(([name]) => name !== 'serve')
   return `wasm-serve <plugin.wasm> [function] [port] [flags]
@@ -33,8 +33,8 @@ ${renderRows(MAIN_FLAGS).join('\n')}
 
 const MAIN_FLAGS = [
   ['-m, --manifest <path>', 'The plug-in: an Extism manifest.'],
-  ['-c, --config-file <path>', "YAML or JSON. Default: the working folder's."],
-  ['--config <K=V>', 'What the guest reads; again and again.'],
+  ['-c, --config-file <path>', 'YAML or JSON. Default: found in the working folder.'],
+  ['--config <K=V>', 'A config value for the guest; repeatable.'],
   ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
   ['-h, --help, -v, --version', 'This page; the version.'],
 ] as const
@@ -45,7 +45,7 @@ export function renderFlags(): string {
     const rows = flags.filter((flag) => flag.scope === scope).map(renderHelpFlag)
     return [`${title}:`, ...renderRows([...rows, ...more])].join('\n')
   })
-  return `${groups.join('\n\n')}\n\nEvery flag can be set by a variable: --body-limit by WASM_SERVE_BODY_LIMIT, --config by a JSON object.\n`
+  return `${groups.join('\n\n')}\n\nEvery flag has a variable: --body-limit is WASM_SERVE_BODY_LIMIT, --config takes a JSON object.\n`
 }
 
 type Row = readonly [name: string, description: string]
@@ -65,9 +65,9 @@ const GROUPS: readonly { title: string; scope: Flag['scope']; more: readonly Row
     title: 'The server',
     scope: 'server',
     more: [
-      ['-c, --config-file <path>', "A config file: YAML or JSON. Default: the working folder's."],
-      ['--print-config', 'Show the effective configuration, and where each value comes from.'],
-      ['-h, --help', 'Show the first help page.'],
+      ['-c, --config-file <path>', 'A config file: YAML or JSON. Default: found in the working folder.'],
+      ['--print-config', 'Show the effective configuration with the source of each value.'],
+      ['-h, --help', 'Show the overview.'],
       ['-v, --version', 'Show the version.'],
     ],
   },

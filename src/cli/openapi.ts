@@ -7,7 +7,7 @@ import { createApp } from '../server/app.ts'
 import type { Command } from './command.ts'
 import { renderHelp } from './help.ts'
 
-/** Prints what `serve` would serve, as an OpenAPI document. */
+/** Prints the routes that `serve` would serve as an OpenAPI document. */
 export const openapi: Command = {
   async run(argv, host) {
     const config = readConfig(argv, host.environment)

@@ -35,7 +35,7 @@ async function startServing(config: Config, host: Host): Promise<void> {
   const { deployments, server, log } = await openServing(config, host)
   const { options, served, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
-  const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // it was reported
+  const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // failures are already reported
   host.signals.endWith(server, options, log, again)
   if (wasReloadAsked()) again()
   const { file } = desired.configuration
@@ -67,7 +67,7 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
       if (options.admin === undefined) return { log }
       const { Meters } = await import('../observe/metrics.ts')
       const meters = new Meters()
-      // Before the routes, so that it can tell that they are being loaded.
+      // Before the routes, so that health checks see the server starting.
       admin = await startAdminOf(options.admin, options, { log, meters, lines }, host)
       return { log, meters }
     })
@@ -82,12 +82,12 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
     })
     return { deployments, log, server: { ...server, drain: () => endServing(server, admin, sdk) } }
   } catch (error) {
-    await admin?.close() // the process would not end
+    await admin?.close() // else the process would not end
     throw error
   }
 }
 
-/** Operators see how the server ends; its spans are on their way when it has. */
+/** The admin listener stays open until the end. Pending spans are flushed last. */
 async function endServing(
   server: RunningServer,
   admin: StartedAdmin | undefined,
@@ -105,26 +105,26 @@ async function startAdminOf(
   sources: AdminSources,
   host: Host,
 ): Promise<StartedAdmin> {
-  const { startAdmin } = await import('../admin/admin.ts') // most servers have none
+  const { startAdmin } = await import('../admin/admin.ts') // not loaded without --admin
   const admin = await startAdmin(address, options, { ...sources, secrets: host.secrets })
   const token = admin.madeToken === undefined ? '' : `, token ${admin.madeToken}`
   host.writeError(`The admin listener is on ${admin.url}${token}\n${renderConsole(admin)}`)
   return admin
 }
 
-/** Only for those who look at them. */
+/** Writes only to a terminal. */
 async function keepLines(): Promise<RecentLines> {
   const { RecentLines } = await import('../observe/log/log.ts')
   return new RecentLines()
 }
 
-/** The console's address, with the token only if nobody else knows it; a browser reaches no Unix socket. */
+/** The console's address, with the token only if it was generated. Browsers cannot reach a Unix socket. */
 function renderConsole({ url, madeToken }: StartedAdmin): string {
   if (url.startsWith('unix:')) return ''
   return `The console is on ${reachable(url)}/${madeToken === undefined ? '' : `#token=${madeToken}`}\n`
 }
 
-/** Before the app, which makes the spans. */
+/** Before the app, which creates the spans. */
 async function startSdk({ environment }: Host): Promise<TracingSdk> {
   const { startTracingSdk } = await import('../observe/traces.ts')
   return startTracingSdk(environment)

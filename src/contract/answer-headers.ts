@@ -2,8 +2,8 @@ import type { FastifyReply } from 'fastify'
 import { isHeader } from '../platform/text.ts'
 
 /**
- * What is about the connection and the length of the answer, which the server knows best (RFC 9110, section 7.6.1), and
- * the request id, which is the log's too.
+ * Headers that only the server sets: those about the connection and the length of the answer (RFC 9110, section 7.6.1),
+ * and the request id, which is also in the log.
  */
 const OF_SERVER: ReadonlySet<string> = new Set([
   'connection',
@@ -17,7 +17,7 @@ const OF_SERVER: ReadonlySet<string> = new Set([
   'x-request-id',
 ])
 
-/** What has one value: twice, each client would read it in its own way. */
+/** Single-value headers: clients would interpret duplicates differently. */
 const SINGLE: ReadonlySet<string> = new Set([
   'age',
   'content-disposition',
@@ -32,27 +32,27 @@ const SINGLE: ReadonlySet<string> = new Set([
   'server',
 ])
 
-/** Why a header cannot be part of an answer; to be read after its name. */
+/** The reason that a header cannot be part of an answer, phrased to follow its name. */
 export function headerProblem(name: string, value: string): string | undefined {
   if (isOfServer(name)) return 'is set by the server'
   if (isHeader(name, value) && name !== PROTOTYPE) return undefined
   return 'has characters that HTTP does not allow, or is too long'
 }
 
-/** Whether only the server says it. */
+/** Whether only the server sets it. */
 export function isOfServer(name: string): boolean {
   return OF_SERVER.has(name.toLowerCase())
 }
 
-/** A legal name, but one that no JavaScript object can have as a key. */
+/** A valid name, but one that a JavaScript object cannot have as a key. */
 const PROTOTYPE = '__proto__'
 
-/** Whether an answer may say it several times. */
+/** Whether an answer may contain it several times. */
 export function isRepeatable(name: string): boolean {
   return !SINGLE.has(name)
 }
 
-/** Sets what every answer carries: its request id, and a word to browsers to believe its content type. */
+/** Sets the headers of every answer: its request id, and a header that disables content sniffing. */
 export function setCommonHeaders(reply: FastifyReply): void {
   reply.header('x-request-id', reply.request.id).header('x-content-type-options', 'nosniff')
 }

@@ -1,35 +1,35 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /**
- * How an HTTP exchange becomes guest bytes and back. One is opened for each route; a user of the library can pass one of
- * his own as the route's `contract`. Both functions are called for each request, on the event loop: what can be prepared
- * is prepared when the contract is made.
+ * Converts an HTTP request to the guest's input and its output to an answer. One is opened per route; users of the library
+ * can pass their own as the route's `contract`. Both functions run for each request on the event loop, so do expensive
+ * preparation when the contract is created.
  */
 export interface Contract {
-  /** What it is called in the banner and in {@link ServedRoute}. */
+  /** Its name in the banner and in {@link ServedRoute}. */
   readonly name: string
 
   /**
-   * The bytes that the guest gets as its input. They belong to the engine from then on.
+   * The guest's input for a request. The engine owns the bytes from then on.
    *
-   * @param request - Its `body` is a `Uint8Array` of all that the client sent, whatever the content type, or undefined.
-   * @throws anything, before the guest is called: an error of ours is answered with its status, another goes to the
+   * @param request - Its `body` is a `Uint8Array` of the complete body, for any content type, or undefined.
+   * @throws any error, before the guest is called: errors of wasm-serve are answered with their status, others go to the
    * app's error handler.
    */
   input(request: FastifyRequest): Uint8Array
 
   /**
-   * Answers with what the guest produced. It has to send the reply, and has to expect any bytes. It is not called if
-   * the call failed: the route answers then, with `errorStatus` where the guest itself said no.
+   * Answers with the guest's output, which may be any bytes. It must send the reply. It is not called if the call failed:
+   * then the route answers, with `errorStatus` if the guest returned an error.
    *
-   * @param reply - Has the route's `headers` and the request id already.
-   * @throws {@link ContractBrokenError} if the output makes no answer; nothing may have been sent or set then.
+   * @param reply - Already has the route's `headers` and the request id.
+   * @throws {@link ContractBrokenError} if the output is invalid; nothing may have been sent or set then.
    */
   answer(output: Uint8Array, reply: FastifyReply): void
 }
 
-/** What the contracts read of a route's options. */
+/** The route options that contracts use. */
 export interface ContractOptions {
-  /** Of the answers, where the guest does not say. */
+  /** The content type of answers for which the guest sets none. */
   readonly contentType?: string | undefined
 }

@@ -6,27 +6,27 @@ import type { Contract, ContractOptions } from './contract.ts'
 import { openHttp } from './http.ts'
 import { openSimplism } from './simplism.ts'
 
-/** The contract of a route, and which headers it sets. */
+/** The contract of a route, and how it sets headers. */
 export interface RouteContract {
   readonly contract: Contract
-  /** Whether its answers have the headers of {@link setCommonHeaders}. If not, the route sets them before the call. */
+  /** Whether its answers include the headers of {@link setCommonHeaders}. If not, the route sets them before the call. */
   readonly isDirect: boolean
 }
 
-/** The options of a route that decide how it answers. */
+/** The route options that affect answers. */
 export interface RouteContractOptions extends ContractOptions {
   readonly contract: ContractName | Contract
-  /** For all answers. */
+  /** Headers of all answers. */
   readonly headers: Readonly<Record<string, string>>
   /** Whether a hook adds the header `Server-Timing`. */
   readonly timing: boolean
 }
 
 /**
- * Opens the contract of a route. This is the only place that decides whether a route answers directly: it does with the
- * contract `raw` where nothing reads an answer or adds to it.
+ * Opens the contract of a route. Only this function decides whether a route answers directly: with the contract `raw`, if
+ * nothing reads its answers or adds to them.
  *
- * @param isUnwatched - Whether nothing outside of the route reads its answers: no hook of the app or of the user, no
+ * @param isUnwatched - Whether nothing outside the route reads its answers: no hook of the app or of the user, and no
  * access log.
  */
 export function openRouteContract(options: RouteContractOptions, isUnwatched: boolean): RouteContract {
@@ -36,8 +36,8 @@ export function openRouteContract(options: RouteContractOptions, isUnwatched: bo
 }
 
 /**
- * The contract `raw`, answered through Node's response over HTTP/1: Fastify's reply does much for each payload whose
- * result is known here. It also sets the headers of {@link setCommonHeaders}.
+ * The contract `raw`, answered through Node's HTTP/1 response: Fastify's reply does much work per payload whose result is
+ * known here. It also sets the headers of {@link setCommonHeaders}.
  */
 function openDirect(options: ContractOptions): Contract {
   const raw = openRaw(options)
@@ -47,14 +47,14 @@ function openDirect(options: ContractOptions): Contract {
       if (reply.request.raw instanceof IncomingMessage) {
         answerDirectly(output, options.contentType ?? guessType(output), reply)
       } else {
-        setCommonHeaders(reply) // HTTP/2, or a request that is only simulated
+        setCommonHeaders(reply) // HTTP/2, or an injected request
         raw.answer(output, reply)
       }
     },
   }
 }
 
-/** Bodies up to this size are sent as text, in one piece with the headers: Node does less for that than for a buffer. */
+/** Bodies up to this size are sent as a string together with the headers, which takes Node less time than a buffer. */
 const MAX_TEXT = 4_096
 
 function answerDirectly(output: Uint8Array, contentType: string, { raw, request }: FastifyReply): void {
@@ -73,7 +73,7 @@ function answerDirectly(output: Uint8Array, contentType: string, { raw, request 
   else raw.end(latin1(output), 'latin1')
 }
 
-/** A character for each byte. */
+/** Latin-1: one character per byte. */
 function latin1(bytes: Uint8Array): string {
   const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   return buffer.toString('latin1')
@@ -81,7 +81,7 @@ function latin1(bytes: Uint8Array): string {
 
 type ContractName = 'raw' | 'http' | 'simplism'
 
-/** Opens the contract of a route, by its name; one that somebody made is taken as it is. */
+/** Opens the contract of a route by its name. A custom contract is used as it is. */
 export function openContract(contract: ContractName | Contract, options: ContractOptions): Contract {
   switch (contract) {
     case 'raw':
@@ -115,7 +115,7 @@ export function openRaw({ contentType }: ContractOptions): Contract {
   }
 }
 
-/** The content type of an output of which nobody has said it. */
+/** The content type of an output without a configured one. */
 function guessType(output: Uint8Array): string {
   return isUtf8(output) ? 'text/plain; charset=utf-8' : 'application/octet-stream'
 }

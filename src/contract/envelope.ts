@@ -7,9 +7,9 @@ import { AnswerProblem, type HttpAnswer } from './http-answer.ts'
 import { type JsonOutput, readJson, readStatus } from './json-output.ts'
 
 /**
- * Reads what a guest of the `http` contract answers: `{ status?, headers?, body?, bodyBase64? }`.
+ * Parses the answer of a guest with the `http` contract: `{ status?, headers?, body?, bodyBase64? }`.
  *
- * @throws {@link ContractBrokenError} naming the field and what is wrong with it.
+ * @throws {@link ContractBrokenError} naming the field and its problem.
  */
 export function readEnvelope(output: Uint8Array): HttpAnswer {
   try {
@@ -28,7 +28,7 @@ const ENVELOPE_LIMITS = {
   headers: { name: 'headers', bytes: GUEST_LIMITS.headerJsonBytes },
 }
 
-/** Of fields that are there twice, the last counts. */
+/** Of duplicate fields the last one counts. */
 function readFields<Value>(output: JsonOutput<Value>): HttpAnswer {
   const fields: EnvelopeFields<Value> = {}
   for (const [name, value] of output.members(ENVELOPE_LIMITS)) {
@@ -66,7 +66,7 @@ function readAnswerHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<
       all.push(text)
     }
     if (all.length > 1 && !isRepeatable(lowerName)) {
-      throw new AnswerProblem(`headers: ${lowerName} has several values`)
+      throw new AnswerProblem(`headers: ${lowerName} must have a single value`)
     }
     if (all.length > 0) headers.set(lowerName, all)
   }
@@ -79,24 +79,24 @@ function readAnswerBody<Value>(
   base64: EnvelopeFields<Value>['bodyBase64'],
 ): HttpAnswer['body'] {
   if (base64) {
-    if (body) throw new AnswerProblem('body and bodyBase64 cannot both be there')
+    if (body) throw new AnswerProblem('body and bodyBase64 exclude each other')
     return { bytes: readBase64(output.text(base64.value)), type: 'application/octet-stream' }
   }
   if (!body) return undefined
   const text = output.text(body.value)
   if (text) return { bytes: text, type: 'text/plain; charset=utf-8' }
-  // As the guest wrote it: JavaScript's numbers would change large ones.
+  // The guest's original text: JavaScript's numbers would change large ones.
   return { bytes: output.raw('body', body.value), type: 'application/json' }
 }
 
-/** In pieces: as a whole, the text and what it is compared with would take memory that the system has to clear. */
+/** In chunks: the whole text and its comparison would take memory that the system has to clear. */
 function readBase64(value: Uint8Array | undefined): Uint8Array {
   if (!value) throw notBase64()
   const text = Buffer.from(value.buffer, value.byteOffset, value.length)
   const bytes = Buffer.allocUnsafe(Math.ceil((text.length / 4) * 3))
   let size = 0
   for (let at = 0; at < text.length; at += BASE64_PIECE) {
-    if (size !== (at / 4) * 3) throw notBase64() // there was padding before the end
+    if (size !== (at / 4) * 3) throw notBase64() // padding before the end
     const piece = text.toString('latin1', at, at + BASE64_PIECE)
     const end = size + bytes.write(piece, size, 'base64')
     if (bytes.toString('base64', size, end) !== piece) throw notBase64()

@@ -3,15 +3,15 @@ import { AnswerProblem } from './http-answer.ts'
 import type { JsonOutput } from './json-output.ts'
 import { headersTooLarge } from './json-scan.ts'
 
-/** Lines of headers as a guest wrote them, by name. */
+/** Header lines as written by a guest, by name. */
 export type GivenHeaders = ReadonlyMap<string, readonly string[]>
 
 /**
- * Reads the headers of an answer: an object of strings, or arrays of strings. Null counts as an empty array if
- * `acceptsNull`. Of names that are the same the last counts.
+ * Parses the headers of an answer: an object of strings, or arrays of strings. Null counts as an empty array if
+ * `acceptsNull`. Of duplicate names the last one counts.
  *
- * @param field - Their name in the answer.
- * @throws {@link AnswerProblem} if they are something else, or go beyond a limit of {@link GUEST_LIMITS}.
+ * @param field - The name of the headers' field in the answer.
+ * @throws {@link AnswerProblem} if they are anything else, or exceed a limit of {@link GUEST_LIMITS}.
  */
 export function readGivenHeaders<Value>(
   output: JsonOutput<Value>,

@@ -6,27 +6,27 @@ import { readEnvelope } from './envelope.ts'
 import { sendAnswer } from './http-answer.ts'
 import { prepareMachine } from './json-machine.ts'
 
-/** What the guest gets of a request, as JSON. The README describes it. */
+/** A request as the guest's JSON input. The README describes it. */
 export interface RequestEnvelope {
   readonly method: string
-  /** As sent, with the query. */
+  /** As sent, including the query. */
   readonly url: string
-  /** As sent, without it. */
+  /** As sent, without the query. */
   readonly path: string
-  /** What the route's URL names, decoded; `*` is what a wildcard stands for. */
+  /** Parameters of the route's URL, decoded; `*` is the value of a wildcard. */
   readonly params: unknown
   readonly query: Readonly<Record<string, string | string[] | undefined>>
-  /** By name in lower case; nothing is joined or left out. A character stands for a byte. */
+  /** By name in lower case. Nothing is joined or omitted. One character per byte. */
   readonly headers: Readonly<Record<string, string | string[]>>
   readonly remoteAddress: string
   readonly requestId: string
   /** The body, if it is UTF-8. */
   readonly body?: string
-  /** The body, if it is not. */
+  /** The body, if it is not UTF-8. */
   readonly bodyBase64?: string
 }
 
-/** The request as a JSON envelope, and an envelope that becomes the answer: all of HTTP for guests that want it. */
+/** The request as a JSON envelope, and an envelope that becomes the answer: full HTTP for guests that need it. */
 export function openHttp({ contentType }: ContractOptions): Contract {
   prepareMachine()
   return {
@@ -53,10 +53,10 @@ function renderHttpRequest(request: FastifyRequest): RequestEnvelope {
   }
 }
 
-/** A client may send the URL in full, as to a proxy. */
+/** A client may send an absolute URL, as to a proxy. */
 const URL_PARTS = /^(?:[a-z][a-z\d+.-]*:\/\/[^/?#]*)?([^?#]*)(?:\?([^#]*))?/i
 
-/** From names and values in turn. */
+/** From alternating names and values. */
 function groupHeaders(raw: readonly string[]): Record<string, string | string[]> {
   const headers: Record<string, string | string[]> = Object.create(null) // a name may be __proto__
   for (let i = 0; i + 1 < raw.length; i += 2) {

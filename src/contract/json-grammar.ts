@@ -1,14 +1,14 @@
 /*
- * The grammar of JSON (RFC 8259) as tables, by which a byte takes one step: the state and the byte say what comes next.
+ * The grammar of JSON (RFC 8259) as a transition table: the state and the next byte determine the next state.
  *
- * A state does not say in what kind of brackets a value is: that would take a look at what is open before each step. What
- * only one kind allows is marked instead, and what is open is compared with the mark beside the way. So a string behind a
- * comma may be a name until it is known what follows it.
+ * A state does not include the kind of the enclosing brackets, which would need a lookup before each step. Instead,
+ * transitions that only one kind allows are marked, and the marks are compared with the open brackets separately. So a
+ * string after a comma may be a name until the next token is known.
  */
 
 const TEXTS = ['text', 'text after comma', 'first name'] as const
 
-/** `json-scan.wat` knows the numbers of the first four. */
+/** `json-scan.wat` depends on the numbers of the first four. */
 const STATES = [
   ...['error', 'text', 'text: escape', 'text: hex 4', 'text: hex 3', 'text: hex 2', 'text: hex 1'],
   ...TEXTS.slice(1).flatMap((text) => [
@@ -21,30 +21,30 @@ const STATES = [
   ...['t', 'tr', 'tru', 'f', 'fa', 'fal', 'fals', 'n', 'nu', 'nul'],
 ]
 
-/** Bits of the flags of a step; `json-scan.wat` knows them. An array that is open breaks what is marked with its bit. */
+/** Flag bits of a transition, shared with `json-scan.wat`. An open array forbids transitions marked with its bit. */
 const NOT_IN_ARRAY = 1
 const NOT_IN_OBJECT = 2
-/** The first item of an array or object: at the deepest place, it breaks the limit. */
+/** The first item of an array or object: at the maximum depth, it exceeds the limit. */
 export const FIRST_ITEM = 8
-/** What is open from here on is 4 bits lower: the bit of what breaks it. The upper 2 bits are what the depth grows by. */
+/** Bits of the enclosing brackets, 4 bits lower: what they forbid. The upper 2 bits change the depth. */
 const OPENS_ARRAY = (NOT_IN_ARRAY << 4) | (1 << 6)
 const OPENS_OBJECT = (NOT_IN_OBJECT << 4) | (1 << 6)
 const CLOSES = -1 << 6
 
-/** A state, as `json-scan.wat` has it: where its row is. */
+/** A state as in `json-scan.wat`: the offset of its row. */
 export function stateOf(name: string): number {
   const number = STATES.indexOf(name)
-  if (number < 0) throw new RangeError(`There is no state ${name}`)
+  if (number < 0) throw new RangeError(`Unknown state ${name}`)
   return number * ROW
 }
 
-/** Bytes of a row: a word for each byte. */
+/** Size of a row: one word per byte value. */
 const ROW = 512
 
-/** Where `json-scan.wat` has the flags of a step, from where its next state is. */
+/** The offset of a transition's flags from its next state, in `json-scan.wat`. */
 const FLAGS = 32_768
 
-/** Writes the tables to the memory of `json-scan.wat`, which is empty: what is not written is an error. */
+/** Writes the tables to the zeroed memory of `json-scan.wat`: missing transitions are errors. */
 export function writeGrammar(memory: DataView): void {
   const on = (from: string, bytes: string, next: string, flags = 0) => {
     const [row, state] = [stateOf(from), stateOf(next)]
@@ -114,5 +114,5 @@ const SPACE_BYTES = ' \t\n\r'
 const DIGITS = '0123456789'
 const HEX_DIGITS = `${DIGITS}abcdefABCDEF`
 
-/** All that a text may hold as it is, and what has a meaning of its own there. */
+/** All bytes that a string may contain unescaped without a special meaning. */
 const ALL_OF_TEXT = String.fromCharCode(...Array.from({ length: 256 - 0x20 }, (_, i) => 0x20 + i))

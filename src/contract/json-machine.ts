@@ -1,24 +1,24 @@
 import { readFileSync } from 'node:fs'
 import { FIRST_ITEM, stateOf, writeGrammar } from './json-grammar.ts'
 
-/* What looks at each byte of JSON is `json-scan.wasm`: JavaScript would take twice as long. This is its host. */
+/* The host of `json-scan.wasm`, which scans each byte of JSON: JavaScript would take twice as long. */
 
 export interface NestedResult {
-  /** Behind its last byte; undefined if it has no end, or is not read to it. */
+  /** The position after its last byte; undefined if it is incomplete. */
   readonly end: number | undefined
-  /** Whether it is not JSON. */
+  /** Whether it is invalid JSON. */
   readonly isBroken: boolean
   readonly isTooDeep: boolean
-  /** Arrays and objects that are not empty. */
+  /** Number of non-empty arrays and objects. */
   readonly parts: number
 }
 
 /**
- * Reads an array or object.
+ * Scans an array or object.
  *
- * @param start - Where it begins.
- * @param stop - Where reading ends.
- * @param maxDepth - Most of those within each other that are not empty, below 8,000.
+ * @param start - Its start.
+ * @param stop - Where scanning stops.
+ * @param maxDepth - Maximum nesting of non-empty arrays and objects, below 8,000.
  */
 export function readNested(bytes: Buffer, start: number, stop: number, maxDepth: number): NestedResult {
   const { memory, state, depth, broken, parts, nested } = openedMachine()
@@ -41,19 +41,19 @@ export function readNested(bytes: Buffer, start: number, stop: number, maxDepth:
 }
 
 export interface TextResult {
-  /** Behind its closing quote; undefined if it has none. */
+  /** The position after its closing quote; undefined if there is none. */
   readonly end: number | undefined
-  /** Whether there is what a text may not hold. */
+  /** Whether it contains an invalid byte or escape. */
   readonly isBroken: boolean
-  /** What it says, in UTF-8 if its bytes were. */
+  /** Its decoded value, in UTF-8 if its bytes were. */
   readonly said: Buffer
 }
 
 /**
- * Reads a text, whose escapes it replaces.
+ * Scans a string and decodes its escapes.
  *
- * @param start - Behind its opening quote.
- * @param stop - Where reading ends.
+ * @param start - After its opening quote.
+ * @param stop - Where scanning stops.
  */
 export function readText(bytes: Buffer, start: number, stop: number): TextResult {
   const { memory, state, output, text } = openedMachine()
@@ -75,11 +75,11 @@ export function readText(bytes: Buffer, start: number, stop: number): TextResult
 }
 
 /**
- * Reads a number, true, false or null.
+ * Scans a number, true, false or null.
  *
- * @param start - Where it begins.
- * @param stop - Where reading ends.
- * @returns behind its last byte, or `stop` if that is not before; undefined if it is not JSON.
+ * @param start - Its start.
+ * @param stop - Where scanning stops.
+ * @returns the position after its last byte, at most `stop`; undefined if it is invalid.
  */
 export function readWord(bytes: Buffer, start: number, stop: number): number | undefined {
   const { memory, state, word } = openedMachine()
@@ -89,7 +89,7 @@ export function readWord(bytes: Buffer, start: number, stop: number): number | u
     memory.set(bytes.subarray(at, at + size), INPUT)
     at += word(INPUT, INPUT + size, VALUE) - INPUT
     if (state.value === ERROR) return undefined
-    // The last byte is the "e" of "true", or what is behind a number.
+    // The last byte is the "e" of "true", or the byte after a number.
     if (state.value < VALUE) return LETTER.test(String.fromCharCode(bytes[at - 1] ?? 0)) ? at : at - 1
   }
   return stop
@@ -97,7 +97,7 @@ export function readWord(bytes: Buffer, start: number, stop: number): number | u
 
 const LETTER = /[a-z]/
 
-/** Whether there are control characters, that is bytes below that of a space. */
+/** Whether there are control characters: bytes below that of a space. */
 export function hasControl(bytes: Buffer, start: number, end: number): boolean {
   if (end - start <= MAX_SHORT) {
     for (let at = start; at < end; at++) if ((bytes[at] ?? 0) < SPACE) return true
@@ -129,10 +129,10 @@ type MachineExports = {
   readonly control: (at: number, stop: number) => number
 }
 
-/** One is enough: nothing of a call is left when it returns. */
+/** One instance is enough: no state of a call remains when it returns. */
 let machine: Machine | undefined
 
-/** Makes what is made once, in some milliseconds: else the first answer that needs it would wait for it. */
+/** Initializes the machine in advance, which takes some milliseconds: else the first answer would wait for it. */
 export function prepareMachine(): void {
   machine ??= openMachine()
 }
@@ -159,14 +159,14 @@ function openMachine(): Machine {
   return { ...exports, memory }
 }
 
-/* Where `json-scan.wat` has what. */
+/* The memory layout of `json-scan.wat`. */
 const SAID = 73_728
 const HEX = 75_264
 const INPUT = 131_072
 const OUTPUT = 262_144
-/** Most bytes of the input at a time. */
+/** Maximum bytes of input per step. */
 const PIECE = 65_536
-/** Bytes behind those that are looked at, too. */
+/** Readable bytes after the scanned ones. */
 const BEHIND = 12
 
 const ERROR = stateOf('error')
@@ -176,7 +176,7 @@ const AFTER = stateOf('after')
 /** The states from this one on are of numbers and words. */
 const VALUE = stateOf('value')
 
-/** Bytes that JavaScript has read before it has called. */
+/** Bytes read by JavaScript before it calls the machine. */
 const MAX_SHORT = 256
 
 const SPACE = 0x20

@@ -3,45 +3,45 @@ import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { AnswerProblem, notJson } from './http-answer.ts'
 import { type JsonLimits, type JsonSpan, scan } from './json-scan.ts'
 
-/** Strings, numbers and the others are told apart by whether they can be read as such. */
+/** The kinds of values, distinguished by their first byte. */
 export type JsonKind = 'null' | 'array' | 'object' | 'other'
 
 /**
- * An output that is JSON (RFC 8259), and what was found in it.
+ * An output in JSON (RFC 8259).
  *
- * @typeParam Value - Stands for a value; only the output that gave it knows what it is.
+ * @typeParam Value - A handle of a value, meaningful only to the output that returned it.
  */
 export interface JsonOutput<Value> {
   /**
    * The members of an object.
    *
    * @param value - Default: the output as a whole.
-   * @throws {@link AnswerProblem} if it is no object, or goes beyond a limit.
+   * @throws {@link AnswerProblem} if it is not an object, or exceeds a limit.
    */
   members(limits: JsonLimits, value?: Value): readonly (readonly [name: string, value: Value])[]
   /** The elements of an array. */
   elements(limits: JsonLimits, value: Value): readonly Value[]
   kindOf(value: Value): JsonKind
-  /** A bound of the bytes of a value as it was written. */
+  /** An upper bound of the encoded size of a value. */
   sizeOf(value: Value): number
-  /** NaN if the value is no number, or is written with more than 32 characters. */
+  /** NaN if the value is not a number, or has more than 32 characters. */
   number(value: Value): number
-  /** What a string says; undefined if the value is none. */
+  /** The decoded string; undefined if the value is not a string. */
   string(value: Value): string | undefined
   /**
-   * What a string says, as UTF-8; undefined if the value is none.
+   * The decoded string in UTF-8; undefined if the value is not a string.
    *
    * @throws {@link AnswerProblem} if it is large and not UTF-8.
    */
   text(value: Value): Uint8Array | undefined
-  /** The value of a member of the output, as it was written. */
+  /** The original text of a member of the output. */
   raw(name: string, value: Value): Uint8Array
 }
 
-/** An output of no more bytes is parsed: it cannot be nested more deeply, and `JSON.parse` is faster there. */
+/** Outputs up to this size are parsed: their nesting is bounded, and `JSON.parse` is faster. */
 const MAX_PARSED = 2 * GUEST_LIMITS.jsonDepth
 
-/** Reads an output. @throws what `read` throws, and {@link AnswerProblem} if the output is not JSON. */
+/** Reads an output. @throws the errors of `read`, and {@link AnswerProblem} if the output is not JSON. */
 export function readJson<Result>(
   bytes: Uint8Array,
   read: <Value>(output: JsonOutput<Value>) => Result,
@@ -58,7 +58,7 @@ class ParsedOutput implements JsonOutput<unknown> {
     try {
       this.#value = JSON.parse(toBuffer(bytes).toString())
     } catch {
-      throw notJson() // why not would quote it
+      throw notJson() // the parser's message would quote it
     }
   }
 
@@ -99,7 +99,7 @@ class ParsedOutput implements JsonOutput<unknown> {
     return typeof value === 'string' ? Buffer.from(value) : undefined
   }
 
-  /** `JSON.parse` does not say where it was. */
+  /** `JSON.parse` does not return positions. */
   raw(name: string): Uint8Array {
     const bytes = toBuffer(this.#bytes)
     const limits = { what: name, depth: MAX_PARSED, items: MAX_PARSED }
@@ -111,8 +111,8 @@ class ParsedOutput implements JsonOutput<unknown> {
 }
 
 /**
- * Values are found and not made: each byte is looked at once, where `JSON.parse` takes up to fifty times as long for many
- * small values or names. It accepts what this accepts.
+ * Locates values without creating them: each byte is scanned once, where `JSON.parse` takes up to fifty times as long for
+ * many small values or names. It accepts the same inputs.
  */
 class ScannedOutput implements JsonOutput<JsonSpan> {
   readonly #bytes: Buffer
@@ -151,7 +151,7 @@ class ScannedOutput implements JsonOutput<JsonSpan> {
     return this.#said(span)?.toString()
   }
 
-  /** A part of the output if nothing is to be replaced in it. */
+  /** A view of the output if nothing has to be decoded. */
   text(span: JsonSpan): Uint8Array | undefined {
     const said = this.#said(span)
     if (!said || isUtf8(said)) return said
@@ -175,12 +175,12 @@ function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
 
-/** Characters of a number that is read. */
+/** Maximum number of characters of a number. */
 const MAX_NUMBER = 32
 
 const QUOTE = 0x22
 const OPENING_BRACKET = 0x5b
-/** How `null` begins. */
+/** The first byte of `null`. */
 const NULL = 0x6e
 const OPENING_BRACE = 0x7b
 

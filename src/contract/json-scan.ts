@@ -3,46 +3,46 @@ import { AnswerProblem, notJson } from './http-answer.ts'
 import { hasControl, readNested, readText, readWord } from './json-machine.ts'
 
 export interface JsonLimits {
-  /** What is read, for messages. */
+  /** The subject of messages. */
   readonly what: string
-  /** Most arrays and objects within each other, of those that are not empty; the outermost counts. */
+  /** Maximum nesting of non-empty arrays and objects; the outermost counts. */
   readonly depth: number
-  /** Most members of the outermost object, or elements of the outermost array. */
+  /** Maximum number of members of the outermost object, or elements of the outermost array. */
   readonly items: number
-  /** Most bytes of a name that is read, with quotes and escapes; one that is longer is given as no text. Default: any. */
+  /** Maximum bytes of a decoded name, with quotes and escapes; longer names have no text. Default: no limit. */
   readonly nameBytes?: number
-  /** Most bytes of the headers, and the member of the outermost object that they are. What is larger is read no further. */
+  /** Maximum bytes of the headers, and the name of their member. Larger ones are not scanned to the end. */
   readonly headers?: { readonly name: string; readonly bytes: number }
 }
 
-/** Where a value stands. */
+/** The position of a value. */
 export interface JsonSpan {
-  /** Of its first byte. */
+  /** The position of its first byte. */
   readonly start: number
-  /** Behind its last byte. */
+  /** The position after its last byte. */
   readonly end: number
-  /** What it says, if it is a string: UTF-8 if its bytes are. */
+  /** Its decoded value, if it is a string: UTF-8 if its bytes are. */
   readonly said?: Buffer
 }
 
 export interface Scanned {
-  /** Of members; none of elements. */
+  /** The name of a member; undefined for elements. */
   readonly names: readonly JsonSpan[]
   readonly values: readonly JsonSpan[]
 }
 
 /**
- * Reads an array or object, and finds its items. It makes no values but texts: each byte is looked at once, whatever it is.
+ * Scans an array or object, and locates its items. It creates no values except strings: each byte is scanned once.
  *
- * @param opening - How it has to begin.
- * @param span - The part of the bytes that is read. Default: all.
- * @throws {@link AnswerProblem} if it does not, is not JSON, or goes beyond a limit.
+ * @param opening - The expected first byte.
+ * @param span - The part of the bytes to scan. Default: all.
+ * @throws {@link AnswerProblem} if it starts differently, is not JSON, or exceeds a limit.
  */
 export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: JsonSpan): Scanned {
   return new AnswerScanner(bytes, limits, span).scan(opening)
 }
 
-/** Headers that are larger than they may be, in an answer that is not read to its end. */
+/** The headers exceed their limit, in an answer that is not scanned to its end. */
 export function headersTooLarge(most = 0): AnswerProblem {
   return new AnswerProblem(`headers are larger than ${most} bytes, as JSON`)
 }
@@ -51,10 +51,10 @@ class AnswerScanner {
   readonly #bytes: Buffer
   readonly #limits: JsonLimits
   readonly #end: number
-  /** Where reading ends: before the end where a member may not be larger. */
+  /** Where scanning stops: earlier than the end if a member has a size limit. */
   #stop: number
   #at: number
-  /** Arrays and objects that were found within the items. */
+  /** Number of arrays and objects within the items. */
   #parts = 0
 
   constructor(bytes: Buffer, limits: JsonLimits, span?: JsonSpan) {
@@ -98,7 +98,7 @@ class AnswerScanner {
     return this.#stop < this.#end ? headersTooLarge(this.#limits.headers?.bytes) : notJson()
   }
 
-  /** With the colon behind it. */
+  /** Including the colon after it. */
   #name(): JsonSpan {
     const { headers } = this.#limits
     if (this.#next() !== QUOTE) throw notJson()
@@ -116,7 +116,7 @@ class AnswerScanner {
     return byte === OPENING_BRACKET || byte === OPENING_BRACE ? this.#nested() : this.#word()
   }
 
-  /** A text without escapes, such as most bodies are, is read by native code, which is faster still. */
+  /** A string without escapes, such as most bodies, is scanned by native code, which is even faster. */
   #text(): JsonSpan {
     const start = this.#at
     const quote = this.#bytes.indexOf(QUOTE, start + 1)
@@ -164,14 +164,14 @@ function skipSpace(bytes: Buffer, start: number, end: number): number {
   return at
 }
 
-/** Whether a name is this one, in any case. One that is written with escapes is not seen here. */
+/** Whether a name is this one, ignoring case. Names with escapes are not recognized here. */
 function isNamed(bytes: Buffer, { start, end }: JsonSpan, name: string): boolean {
   return (
     end - start === name.length + 2 && bytes.toString('latin1', start + 1, end - 1).toLowerCase() === name
   )
 }
 
-/** What may stand between a name and its value, before that is measured. */
+/** White space and the colon between a name and its value, skipped before measuring. */
 const SLACK = 64
 
 const SPACES = new Uint8Array(256)
@@ -184,5 +184,5 @@ const OPENING_BRACKET = 0x5b
 const BACKSLASH = 0x5c
 const OPENING_BRACE = 0x7b
 
-/** From an opening bracket or brace to the closing one. */
+/** From an opening bracket or brace to the matching closing one. */
 const TO_CLOSING = 2

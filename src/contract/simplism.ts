@@ -9,9 +9,9 @@ import { prepareMachine } from './json-machine.ts'
 import { type JsonOutput, readJson, readStatus } from './json-output.ts'
 
 /**
- * Runs plug-ins of Simplism 0.1.3 (bots-garden/simplism) unmodified. As there, one function answers all methods, and its
- * failures are 500. What differs: `code` may be left out (200), headers may be strings, all values of a header are sent,
- * and no line feed is added to the body.
+ * Runs unmodified plug-ins of Simplism 0.1.3 (bots-garden/simplism). As there, one function answers all methods, and its
+ * failures are 500. Differences: `code` may be omitted (200), headers may be strings, all values of a header are sent, and
+ * no line feed is added to the body.
  */
 export function openSimplism({ contentType }: ContractOptions): Contract {
   prepareMachine()
@@ -22,10 +22,10 @@ export function openSimplism({ contentType }: ContractOptions): Contract {
   }
 }
 
-/** Replaces what is no UTF-8. */
+/** Replaces invalid UTF-8. */
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** All four are always there: guests written in Rust refuse a request without one. */
+/** All four fields are always present: guests written in Rust reject a request without one. */
 function renderSimplismRequest({ raw, method, body }: FastifyRequest): object {
   return {
     body: body === undefined ? '' : utf8.decode(body as Uint8Array),
@@ -66,7 +66,7 @@ function readSimplismAnswer<Value>(output: JsonOutput<Value>): HttpAnswer {
 
 const NO_BYTES = new Uint8Array()
 
-/** Go takes names in any case, and null for what is not there. */
+/** Go ignores the case of names, and accepts null for missing values. */
 function presentFields<Value>(output: JsonOutput<Value>): ReadonlyMap<string, { readonly value: Value }> {
   const fields = new Map(output.members(SIMPLISM_LIMITS))
   const present = [...fields].filter(([, value]) => output.kindOf(value) !== 'null')
@@ -84,10 +84,10 @@ function readHeaderField<Value>(output: JsonOutput<Value>, given: Value): Map<st
 }
 
 /**
- * Headers as Go's `http.Header` has them: names in canonical form (`Content-Type`), all values in arrays. `Host` is no
- * part of it, nor what frames the body.
+ * Headers like Go's `http.Header`: names in canonical form (`Content-Type`), all values in arrays. It excludes `Host` and
+ * the headers that frame the body.
  *
- * @param raw - Names and values in turn.
+ * @param raw - Alternating names and values.
  */
 function readGoHeaders(raw: readonly string[]): Record<string, string[]> {
   const headers: Record<string, string[]> = Object.create(null) // a name may be __proto__
@@ -104,7 +104,7 @@ function canonical(name: string): string {
   return name.toLowerCase().replaceAll(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase())
 }
 
-/** Node takes a byte for a character, Go for a part of UTF-8. */
+/** Node maps a byte to a character; Go treats it as a part of UTF-8. */
 function decodeHeader(value: string): string {
   return Buffer.from(value, 'latin1').toString()
 }
@@ -112,7 +112,7 @@ function decodeHeader(value: string): string {
 /**
  * A value for an answer, as Go would write it: line breaks become spaces.
  *
- * @returns undefined if it is left out: a name that Go leaves out too, or what the server itself has to say.
+ * @returns undefined if it is omitted: Go omits such names too, or only the server sets the header.
  */
 function goHeader(name: string, value: string): string | undefined {
   const bytes = Buffer.from(value)
@@ -128,21 +128,21 @@ const TAB = 0x09
 const SPACE = 0x20
 const DELETE_BYTE = 0x7f
 
-/** Bytes that Go looks at. */
+/** Number of bytes that Go examines. */
 const SNIFFED = 512
 
-/** How HTML begins, for Go: one of these tags and then a space or `>`. */
+/** Go's prefixes of HTML: one of these tags, then a space or `>`. */
 const HTML =
   /^[\t\n\f\r ]*(?:<(?:!DOCTYPE HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|B|BODY|BR|P|!--)[ >])/i
 
 const XML = /^[\t\n\f\r ]*<\?xml/
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: detects control characters
 const BINARY = /[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]/
 
 /**
- * The content type that Go's `http.DetectContentType` finds for a text that names none: HTML, XML, text, or bytes if
- * there are control characters in it. (Go also knows formats that are no text.)
+ * The content type that Go's `http.DetectContentType` returns for a text: HTML, XML, text, or bytes if it contains control
+ * characters. (Go also detects binary formats.)
  */
 function sniffType(text: Uint8Array): string {
   const start = Buffer.from(text.subarray(0, SNIFFED)).toString('latin1')

@@ -23,28 +23,28 @@ import { distinguish, findRoutes } from './find-routes.ts'
 import { openLoader, type ReadingOptions, sourceOptions } from './loader.ts'
 import { nameOf } from './mounts.ts'
 
-/** Where a configuration comes from. It is read at the start, and again by each reload. */
+/** The source of a configuration. It is read at the start and by each reload. */
 export interface ConfigurationSource {
-  /** Whether a person configures it, who wants to see all that is wrong at once, with its lines. */
+  /** Whether the source is files and flags: then all problems are reported, with their lines. */
   readonly listsProblems: boolean
   /**
-   * Reads it, and loads the plug-ins that it names.
+   * Reads the configuration and loads its plug-ins.
    *
-   * @param failed - Called with each thing that is wrong; the rest is looked at all the same.
+   * @param failed - Called with each problem; checking continues after it.
    * @returns undefined if nothing is left.
-   * @throws what leaves nothing to look at, if that is the first that is wrong.
+   * @throws the first problem, if nothing is left to check.
    */
   read(reading: ReadingOptions, failed: (error: unknown) => void): Promise<Configuration | undefined>
-  /** How what comes from the network is read. */
+  /** How remote sources are read. */
   sourceOptions(load: CheckedLoadOptions): SourceOptions
 }
 
-/** What is around a command line. */
+/** The context of a command line. */
 export interface CommandSurroundings {
   readonly environment: Environment
-  /** Gets the values of variables that go into the configuration. */
+  /** Receives the values of variables that are substituted into the configuration. */
   readonly secrets: Secrets
-  /** By the names of commands: a first word may have been meant as one. */
+  /** The names of commands, to suggest one for a misspelled first argument. */
   readonly commands: Readonly<Record<string, unknown>>
 }
 
@@ -66,7 +66,7 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
         return await readMerged(mergeConfig(config, file), path, isFileWrong, report)
       } catch (error) {
         if (!hasFailed) throw error
-        if (!(isFileWrong && error instanceof UsageError)) failed(error) // of a file that is wrong little may be left
+        if (!(isFileWrong && error instanceof UsageError)) failed(error) // after a problem in the file, this may be a consequence
         return undefined
       }
 
@@ -89,8 +89,8 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
         const limits = { onFile: reading.onFile, maxFunctions: loading.maxFunctions }
         const commands = Object.keys(around.commands)
         const found = await findRoutes(config, merged, load, notTold, commands, limits)
-        const openFile = `every user may write to ${path}, and so have any code run here: chmod o-w ${path}`
-        const left = `functions and files whose names cannot be routes were left out: ${found.leftOut.join(', ')}`
+        const openFile = `every user can write to ${path}, and so run any code here: chmod o-w ${path}`
+        const left = `skipped functions and files whose names cannot be routes: ${found.leftOut.join(', ')}`
         return {
           file: path,
           server: merged.server,
@@ -109,18 +109,18 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
   }
 }
 
-/** @throws {@link UsageError} if neither the file nor a word names a plug-in. */
+/** @throws {@link UsageError} if neither the file nor an argument names a plug-in. */
 function refuseEmpty(path: string, { words }: Config, { routes = [], plugins }: Merged): void {
   if (words.length > 0 || routes.length > 0 || plugins.size > 0) return
   throw new UsageError(
-    `${path} has no plug-in: give it "plugins" or "routes", or name one, such as hello.wasm`,
+    `${path} has no plug-in: add "plugins" or "routes", or name a plug-in, such as hello.wasm`,
   )
 }
 
-/** Whether the options that a config file has are right, before anything is loaded. */
+/** Checks the options of a config file before anything is loaded. */
 function areRight({ words }: Config, merged: Merged, failed: (error: unknown) => void): boolean {
   const routes = merged.routes ?? [...merged.plugins.values()]
-  if (words.length > 0 || routes.length === 0) return true // plug-ins that words name are checked one by one
+  if (words.length > 0 || routes.length === 0) return true // plug-ins among the arguments are checked one by one
   try {
     checkGiven(merged.server, routes)
     return true
@@ -130,7 +130,7 @@ function areRight({ words }: Config, merged: Merged, failed: (error: unknown) =>
   }
 }
 
-/** The file that is named; without one and without a plug-in, that of the working folder. */
+/** The named config file; without one and without a plug-in, that of the working folder. */
 async function readFile(
   { configFile, words }: Config,
   { environment, secrets }: CommandSurroundings,
@@ -138,7 +138,7 @@ async function readFile(
   { onFile, isServing }: ReadingOptions,
 ): Promise<{ path?: string; given?: ConfigMap }> {
   if (configFile === undefined && words.length > 0) return {}
-  // Loaded only here: most who serve a plug-in have no such file.
+  // Loaded on demand: with a plug-in on the command line there is often no config file.
   const { findConfigFile, readConfigFile } = await import('../options/config-file.ts')
   const path = configFile ?? findConfigFile('.')
   if (path === undefined) return {}
@@ -146,13 +146,13 @@ async function readFile(
   return { path, given: await readConfigFile(path, environment, secrets, failed, isServing) }
 }
 
-/** Where the options of a program come from, in messages. */
+/** The origin of a program's options, for messages. */
 const PROGRAM: Origin = { kind: 'flag', name: 'createServer' }
 
 /**
- * The configuration of a program, in options that were checked. Nothing is downloaded with credentials, nor kept.
+ * The configuration of a program, with validated options. Downloads use no credentials and no cache.
  *
- * @throws {@link OptionsError} for what cannot be kept where plug-ins have versions.
+ * @throws {@link OptionsError} for plug-ins that cannot be stored as versions.
  */
 export function programConfiguration(options: CheckedServerOptions): ConfigurationSource {
   const { routes, ...server } = options
@@ -188,7 +188,7 @@ export function programConfiguration(options: CheckedServerOptions): Configurati
 
 function refuseLoaded(routes: readonly CheckedRouteOptions[]): void {
   const message =
-    'was loaded before, and has no bytes that admin or state could keep: give its path, URL or bytes'
+    'is already loaded, and has no bytes that admin or state could store: pass its path, URL or bytes'
   const found = routes.flatMap(({ plugin }, index) =>
     typeof plugin === 'object' && isPlugin(plugin)
       ? [problemAt(['routes', String(index), 'plugin'], message)]
@@ -218,7 +218,7 @@ function versionOfLoaded(route: CheckedRouteOptions, { plugins }: ReadingOptions
 
 const routeIds = new WeakMap<Plugin, string>()
 
-/** What of a route's options is data. */
+/** The options of a route that are plain data. */
 function configurationData(
   { plugin, contract, ...route }: CheckedRouteOptions,
   { digest }: Version,

@@ -29,82 +29,82 @@ import { together } from './plan.ts'
 import { keepWhatStays, pagesOf, type Resolved, resolve } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
-/** What is served. */
+/** A deployment: the routes that are served. */
 export interface Deployment extends Resolved {
-  /** 1 at the start, and one more with each change. */
+  /** 1 at the start; each change adds 1. */
   readonly revision: number
   readonly desired: DesiredState
   readonly app: FastifyInstance
   /** In the order of {@link Resolved.routes}. */
   readonly served: readonly ServedRoute[]
-  /** What came of the change that made it; undefined for the first. */
+  /** The result of the change that made it; undefined for the first. */
   readonly record?: ChangeRecord | undefined
 }
 
 /**
- * The only place where what is served changes: start, reload, `--watch`, SIGHUP and the admin API apply a desired state.
- * A change is made wholly before it is seen: resolved, loaded, started in a thread that is thrown away, asked its smoke
- * request. Then it takes the place of the old in one step. What was begun ends on the old. If anything fails, the old
- * stays. Changes come one after the other.
+ * The only place that changes the served routes: start, reload, `--watch`, SIGHUP and the admin API apply a desired
+ * state. A change is completed before it becomes visible: it is resolved, loaded, started in a throwaway thread, and
+ * passes its smoke request. Then it replaces the current deployment in one step. Requests in flight finish on the old
+ * one. If anything fails, the old one stays. Changes run one after another.
  */
 export interface Deployments {
   readonly current: Deployment
-  /** What came of the last changes. */
+  /** The results of recent changes. */
   readonly log: ChangeLog
-  /** The files that the configuration was read from, or those that a reload tried last. */
+  /** The files of the configuration, or those of the last reload attempt. */
   readonly files: FileLog
 
   /**
-   * Makes all that a desired state needs, when changes before it are over. Others wait until it is committed or aborted.
+   * Prepares a desired state, after earlier changes. Later changes wait until it is committed or aborted.
    *
-   * @param desired - Made from what is desired now, or by a function that is called when its turn has come.
-   * @throws why it cannot be served; {@link ChangeRefusedError} if the state was made from another revision, or the
-   * server ends.
+   * @param desired - Derived from the current desired state, or a function that derives it when its turn comes.
+   * @throws the reason that it cannot be served; {@link ChangeRefusedError} if it was derived from another revision, or
+   * the server is shutting down.
    */
   prepare(desired: DesiredState | MakeDesired, reason: string, options?: ChangeOptions): Promise<Prepared>
 
   /**
-   * Prepares and commits. What came of it is logged.
+   * Prepares and commits. The result is logged.
    *
    * @throws as {@link Deployments.prepare} and {@link Prepared.commit}.
    */
   apply(desired: DesiredState | MakeDesired, reason: string, options?: ChangeOptions): Promise<Deployment>
 
-  /** The same, but a failure is neither thrown nor logged: see {@link Deployments.report}. */
+  /** The same, but a failure is returned, and neither thrown nor logged: see {@link Deployments.report}. */
   attempt(desired: DesiredState | MakeDesired, reason: string, options?: ChangeOptions): Promise<Attempt>
 
-  /** Adds a change that failed to the log. */
+  /** Logs a failed change. */
   report(attempt: Attempt): void
 
-  /** Reads a plug-in of the network, by the rules and limits of the configuration. */
+  /** Downloads a plug-in under the rules and limits of the configuration. */
   download(url: string, signal: AbortSignal): Promise<Source>
 
-  /** The server whose app is replaced by changes. */
+  /** Attaches the server whose app changes replace. */
   follow(server: Pick<RunningServer, 'replace'>): void
 
-  /** From now on no change goes live, and one that is being made is ended. */
+  /** Refuses further changes and aborts the current one. */
   refuse(): void
 
-  /** Ends the changes. To be called when the server has ended, and with it the current app. */
+  /** Ends all changes. Call it after the server, and with it the current app, has closed. */
   close(): Promise<void>
 }
 
-/** A change that can go live at once. */
+/** A change that is ready to go live. */
 export interface Prepared {
   /**
-   * Keeps it, and puts it in the place of what is served; what is old ends after its last request.
+   * Persists the change and makes it live. The old deployment ends after its last request.
    *
-   * @throws `StateUnwritableError` if it cannot be kept, {@link ChangeRefusedError} if it is over: nothing has changed then.
+   * @throws `StateUnwritableError` if it cannot be persisted, {@link ChangeRefusedError} if it has ended: nothing has changed then.
    */
   commit(): Promise<Deployment>
-  /** Gives back all that was made for it. Does nothing once it is over. */
+  /** Releases everything that was prepared. Does nothing after the end. */
   abort(): Promise<void>
 }
 
 /**
- * Makes what is desired from what is desired now. If it throws, nothing changes.
+ * Derives the desired state from the current one. If it throws, nothing changes.
  *
- * @param reread - Reads the configuration again, and keeps the edits.
+ * @param reread - Reads the configuration again and keeps the edits.
  */
 export type MakeDesired = (
   now: DesiredState,
@@ -115,35 +115,35 @@ export type MakeDesired = (
 export const reload: MakeDesired = (_now, reread) => reread()
 
 export interface ChangeOptions {
-  /** Ends it, unless it is about to go live. */
+  /** Aborts the change, unless it is about to go live. */
   readonly signal?: AbortSignal | undefined
-  /** Bytes of modules that it brings along, by digest. */
+  /** Bytes of new modules, by digest. */
   readonly modules?: ReadonlyMap<string, Uint8Array> | undefined
-  /** Whether an edit asks for it: then that is refused, else a state folder, if it asks for too much. */
+  /** Whether an edit requests it: then a forbidden option is the edit's fault, else the state folder's. */
   readonly isEdit?: boolean | undefined
-  /** Whether it is because files have changed: if it fails, they are tried again when they change again. */
+  /** Whether changed files triggered it: after a failure, they are tried again when they change again. */
   readonly isOfFiles?: boolean | undefined
 }
 
-/** What came of a change. */
+/** The result of a change. */
 export interface Attempt {
   readonly record: ChangeRecord
   readonly deployment?: Deployment
-  /** Why it is not live. */
+  /** The reason that it is not live. */
   readonly error?: unknown
 }
 
-/** What there is before anything is served. */
+/** What exists before the first deployment. */
 export interface Surroundings {
   readonly log: FastifyBaseLogger
-  /** Where calls are counted, if they are. */
+  /** The call metrics, if they are enabled. */
   readonly meters?: Meters | undefined
 }
 
-/** How long the end waits for a change that is being made, and that may wait for a download. */
+/** How long a shutdown waits for a change in preparation, which may be downloading. */
 const OLD_APP_CLOSE_MS = 500
 
-/** What lives as long as the deployments. */
+/** Everything that lives as long as the deployments. */
 export interface DeploymentParts {
   readonly files: FileLog
   readonly plugins: PluginTable
@@ -153,7 +153,7 @@ export interface DeploymentParts {
   readonly store: EditStore | undefined
 }
 
-/** @param first - What is served first: it is open already. */
+/** @param first - The first deployment, already open. */
 export function deploymentsFrom(
   source: ConfigurationSource,
   first: Deployment,
@@ -170,13 +170,13 @@ class LiveDeployments implements Deployments {
   readonly #pool: RoutePool
   readonly #keptKeys: JwtKeyCache
   readonly #store: EditStore | undefined
-  /** Options of the start: of what cannot be changed. */
+  /** Options of the start, for settings that cannot change. */
   readonly #first: CheckedServerOptions
   #current: Deployment
   #plugins: PluginTable
   #files: FileLog
   #server: Pick<RunningServer, 'replace'> | undefined
-  /** Ends when the last change that was asked for is over. */
+  /** Settles when the last requested change has ended. */
   #last: Promise<unknown> = Promise.resolve()
   readonly #closed = new AbortController()
 
@@ -217,14 +217,14 @@ class LiveDeployments implements Deployments {
   ): Promise<Prepared> {
     const begun = performance.now()
     const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])])
-    setMaxListeners(0, signal) // each plug-in and each instance that is tried listens to it
+    setMaxListeners(0, signal) // each plug-in and each trial instance listens to it
     const end = await this.#enter(signal)
     const files = this.#files
     let isOver = false
     const leave = (isLive: boolean) => {
       if (isOver) return
       isOver = true
-      // It may have failed for reasons of its own: who watches the files tries them.
+      // The cause may lie outside the files: let the watcher try them again.
       if (!isLive && !options.isOfFiles) this.#files = files
       end()
     }
@@ -278,8 +278,8 @@ class LiveDeployments implements Deployments {
   }
 
   /**
-   * Who has the token of the admin API names the server that is asked: ours of the environment goes only to those that
-   * the configuration names too, else it could be had for the asking.
+   * The holder of an admin token chooses the server to ask. So credentials of the environment go only to servers that
+   * the configuration names; else they could be sent anywhere on request.
    */
   async download(url: string, signal: AbortSignal): Promise<Source> {
     const { options, desired } = this.#current
@@ -291,7 +291,7 @@ class LiveDeployments implements Deployments {
   }
 
   refuse(): void {
-    this.#closed.abort(new ChangeRefusedError('the server is ending'))
+    this.#closed.abort(new ChangeRefusedError('the server is shutting down'))
   }
 
   async close(): Promise<void> {
@@ -300,7 +300,7 @@ class LiveDeployments implements Deployments {
     await this.#pool.close()
   }
 
-  /** Waits until the changes before are over. @returns what says that this one is. */
+  /** Waits for earlier changes. @returns a function that marks this one as ended. */
   async #enter(signal: AbortSignal): Promise<() => void> {
     const before = this.#last
     let leave: () => void = () => undefined
@@ -330,7 +330,7 @@ class LiveDeployments implements Deployments {
     raiseMemoryCeiling(pagesOf(plan))
     const made = await createApp({ ...kept, trial: true, meters, signal }, log, this.#pool, this.#keptKeys)
     let isOver = false
-    /** @returns Whether it was not over before. */
+    /** @returns whether this call ended it. */
     const end = () => {
       const isFirst = !isOver
       isOver = true
@@ -344,15 +344,15 @@ class LiveDeployments implements Deployments {
       if (end()) await giveUp()
     }
     const onAbort = () =>
-      void abort().catch((error) => log.error({ err: error }, 'what was prepared did not close'))
+      void abort().catch((error) => log.error({ err: error }, 'a prepared deployment failed to close'))
     if (signal.aborted) await abort()
     signal.throwIfAborted()
     signal.addEventListener('abort', onAbort)
     return {
       abort,
       commit: async () => {
-        signal.throwIfAborted() // for the last time: from here on it goes live
-        if (!end()) throw new ChangeRefusedError('it was committed or aborted before')
+        signal.throwIfAborted() // the last check: after this it goes live
+        if (!end()) throw new ChangeRefusedError('it was already committed or aborted')
         try {
           await this.#store?.write(plan.edits, plan.plugins.modules)
         } catch (error) {
@@ -366,7 +366,7 @@ class LiveDeployments implements Deployments {
     }
   }
 
-  /** What is to be served, with the plug-ins that it has, and warnings about it. */
+  /** The resolved routes with their plug-ins, and warnings. */
   async #plan(
     desired: DesiredState | MakeDesired,
     { signal, modules = new Map(), isEdit = false }: ChangeOptions & { readonly signal: AbortSignal },
@@ -384,7 +384,7 @@ class LiveDeployments implements Deployments {
     signal.throwIfAborted()
     if (made.revision !== now.revision)
       throw new ChangeRefusedError(
-        `it was made from revision ${made.revision}, and ${now.revision} is served`,
+        `it was derived from revision ${made.revision}, but the current revision is ${now.revision}`,
       )
     for (const [digest, bytes] of modules) plugins.modules.set(digest, bytes)
     const isReread = made.configuration !== now.desired.configuration
@@ -427,9 +427,11 @@ class LiveDeployments implements Deployments {
     const record = { ...this.#record(reason, begun), kept, warnings }
     this.#current = { ...live, record }
     const { log } = this.#surroundings
-    if (options.logLevel !== before.options.logLevel) log.level = options.logLevel // a program's own log may have another
-    // What was begun may take its time to end; nobody waits for it.
-    this.#server?.replace(app).catch((error) => log.error({ err: error }, 'what was replaced did not close'))
+    if (options.logLevel !== before.options.logLevel) log.level = options.logLevel // a program's own logger may have another level
+    // Requests in flight may take long: do not wait for the old app to close.
+    this.#server
+      ?.replace(app)
+      .catch((error) => log.error({ err: error }, 'the replaced deployment failed to close'))
     this.report({ record })
     return this.#current
   }
@@ -448,16 +450,16 @@ class LiveDeployments implements Deployments {
   }
 }
 
-/** How versions are resolved that the store has, and whose fault it is if they cannot be. */
+/** How stored versions are resolved, and the error when they cannot be. */
 export function resolvedBy(store: EditStore | undefined, isEdit: boolean) {
   return {
     refuse: isEdit || !store ? refuseEdit : refuseState(store.place),
     module: (digest: string) =>
-      store ? store.modules.get(digest) : Promise.reject(new Error(`module ${digest} was not kept`)),
+      store ? store.modules.get(digest) : Promise.reject(new Error(`module ${digest} was not stored`)),
   }
 }
 
-/** Digests of the versions that routes have, and of those that the configuration has. */
+/** Digests of the versions that routes use, and of the configuration's versions. */
 function usedBy({ routes, desired }: Pick<Deployment, 'routes' | 'desired'>): ReadonlySet<string> {
   const used = routes.flatMap(({ target: { live, next } }) => [
     live.digest,
@@ -470,7 +472,7 @@ function originOf(text: string): string | undefined {
   return isUrl(text) && URL.canParse(text) ? new URL(text).origin : undefined
 }
 
-/** Errors that have a code are meant; others are bugs of ours. */
+/** Errors with a code are expected; all others are bugs in wasm-serve. */
 function toCodedError(thrown: unknown): Error & { readonly code: string } {
   if (hasCode(thrown)) return thrown
   return new InternalError({ cause: thrown })

@@ -24,68 +24,68 @@ import {
 } from './edits.ts'
 
 /**
- * All that files, flags and edits ask for, as plain data: it is kept, so that one change reads nothing else again.
- * Plug-ins are named by the digests of their modules, whose bytes are elsewhere. Only what a program gives to
- * `createServer` as code is no data: see {@link Configuration.checked}.
+ * Everything that files, flags and edits ask for, as plain data, kept so that a change need not read the rest again.
+ * Plug-ins are named by the digests of their modules, whose bytes are stored elsewhere. Only code that a program passes
+ * to `createServer` is not data: see {@link Configuration.checked}.
  */
 export interface DesiredState {
-  /** Of the deployment that it was made from. */
+  /** The revision of the deployment that it was derived from. */
   readonly revision: number
   readonly configuration: Configuration
-  /** Nothing where neither an admin listener nor a state folder was asked for. */
+  /** Empty without an admin listener and a state folder. */
   readonly edits: Edits
-  /** What went another way than asked for when it was made, in words. */
+  /** Deviations from what was asked for, as text. */
   readonly warnings: readonly string[]
 }
 
-/** What files, flags and variables ask for, or the options that a program gives. */
+/** What files, flags and variables ask for, or a program's options. */
 export interface Configuration {
   /** Path of the config file; undefined if there is none. */
   readonly file: string | undefined
-  /** Options of the server without its routes, with where they were given. */
+  /** Options of the server without its routes, with their origins. */
   readonly server: ConfigMap
-  /** How plug-ins are loaded. */
+  /** The options for loading plug-ins. */
   readonly load: ConfigMap
-  /** Options of routes that are added: those of all routes, and of the routes of each plug-in that has some. */
+  /** Defaults for added routes: common ones, and those of each plug-in that has some. */
   readonly defaults: Pick<Merged, 'route' | 'plugins'>
   readonly routes: readonly DesiredRoute[]
-  /** What is not served, and what is dangerous, in words. */
+  /** Skipped routes and dangerous settings, as text. */
   readonly warnings: readonly string[]
-  /** What is wrong with it, if anything is: that was reported, and the rest is looked at without it. */
+  /** Problems, already reported; the rest is checked without the affected part. */
   readonly problem?: 'file' | 'options' | undefined
-  /** The options that a program gave, checked: what of them is code cannot be among the data above. */
+  /** The validated options of a program: the code among them cannot be part of the data above. */
   readonly checked?: CheckedServerOptions | undefined
 }
 
 /** A route of the configuration. */
 export interface DesiredRoute {
-  /** Its options, with where they were given. */
+  /** Its options with their origins. */
   readonly given: ConfigMap
-  /** Of its plug-in: that of the config file, or the file's. Plug-ins from several places have several. */
+  /** The name of its plug-in, from the config file or the file name. Equal names from several places get suffixes. */
   readonly name: string
-  /** For people: the file or line that it comes from. */
+  /** The file or line that it comes from, for messages. */
   readonly from: string
-  /** Of its plug-in, when the configuration was read. */
+  /** The digest of its plug-in when the configuration was read. */
   readonly version: Version
-  /** Its options as a program gave them: see {@link Configuration.checked}. */
+  /** Its options as passed by a program: see {@link Configuration.checked}. */
   readonly checked?: CheckedRouteOptions | undefined
 }
 
-/** A route with the versions that get its calls. */
+/** A route with the versions that share its calls. */
 export interface RouteTarget extends Omit<DesiredRoute, 'version'> {
   readonly live: Version
   readonly next?: { readonly version: Version; readonly percent: number } | undefined
 }
 
-/** Plug-ins whose versions are kept for the case that the configuration has them again. */
+/** Plug-ins whose versions are kept in case they return to the configuration. */
 const KEPT_GONE = 10
 
-/** Where routes of the admin API come from, in messages. */
+/** The origin of routes of the admin API, for messages. */
 const ADMIN = { kind: 'flag', name: 'admin API' } as const satisfies Origin
 
 /**
- * A configuration that was read, with the edits that there are. Each plug-in of the configuration becomes a version of
- * it; a version that the configuration did not have when calls were given to another wins.
+ * A configuration combined with the existing edits. Each plug-in of the configuration becomes a version. A version that
+ * is new in the configuration overrides an earlier split of calls.
  */
 export function desiredState(configuration: Configuration, edits: Edits, revision: number): DesiredState {
   const warnings: string[] = []
@@ -94,7 +94,7 @@ export function desiredState(configuration: Configuration, edits: Edits, revisio
   for (const [name, version] of found) result = withConfigured(result, name, version, warnings)
   for (const [name, plugin] of result.plugins) {
     if (plugin.added || found.has(name)) continue
-    if (plugin.traffic.length > 0) warnings.push(`plug-in ${name} is not in the configuration any more`)
+    if (plugin.traffic.length > 0) warnings.push(`plug-in ${name} is no longer in the configuration`)
     result = editPlugin(result, name, { ...plugin, over: undefined })
   }
   const gone = [...result.plugins].filter(
@@ -104,7 +104,7 @@ export function desiredState(configuration: Configuration, edits: Edits, revisio
   return { revision, configuration, edits: result, warnings }
 }
 
-/** By plug-in: routes of one plug-in may have it with several links, of which the first counts. */
+/** By plug-in. Routes of one plug-in may list it with different links: the first counts. */
 function firstVersions({ routes }: Configuration): Map<string, Version> {
   return new Map([...routes].reverse().map(({ name, version }) => [name, version]))
 }
@@ -113,36 +113,36 @@ function withConfigured(edits: Edits, name: string, version: Version, warnings: 
   const before: PluginVersions = edits.plugins.get(name) ?? { added: false, versions: [], traffic: [] }
   const isNew = before.over !== version.digest
   if (isNew && before.traffic.length > 0 && before.over !== undefined)
-    warnings.push(`plug-in ${name} has changed in the configuration, which wins over the admin API`)
+    warnings.push(`plug-in ${name} has changed in the configuration, which overrides the admin API`)
   if (before.versions.some(({ digest }) => digest === version.digest) && !isNew) return edits
   const traffic = isNew ? [] : before.traffic
   const plugin = withVersion({ ...before, added: false, traffic, over: version.digest }, version)
   return editPlugin(edits, name, plugin)
 }
 
-/** Makes the error for what only the configuration may say. */
+/** Creates the error for options that only the configuration may set. */
 export type Refuse = (what: string) => Error
 
-/** An edit is refused. */
+/** The error for an edit. */
 export const refuseEdit: Refuse = (what) => new AdminForbiddenError(what)
 
-/** A state folder is. */
+/** The error for a state folder. */
 export function refuseState(place: string): Refuse {
-  return (what) => new StateInvalidError(place, `${what} can be set in the configuration only`)
+  return (what) => new StateInvalidError(place, `${what} can be set only in the configuration`)
 }
 
-/** The routes that are to be served, and the edits without those that have no effect any more. */
+/** The routes to serve, and the edits that are still in effect. */
 export interface Overlay {
   readonly targets: readonly RouteTarget[]
   readonly edits: Edits
-  /** Routes that were left out, in words. */
+  /** Skipped routes, as text. */
   readonly warnings: readonly string[]
 }
 
 /**
- * Lays the edits over the routes of the configuration. Loads nothing.
+ * Applies the edits to the routes of the configuration. Loads nothing.
  *
- * @throws what `refuse` makes, and `AdminUnknownError` for a version that is missing.
+ * @throws the error of `refuse`, and `AdminUnknownError` for a missing version.
  */
 export function overlay({ configuration, edits }: DesiredState, refuse: Refuse): Overlay {
   const warnings: string[] = []
@@ -163,8 +163,8 @@ export function overlay({ configuration, edits }: DesiredState, refuse: Refuse):
     const { plugin: name } = options
     const plugin = edits.plugins.get(String(name))
     if (!plugin || trafficOf(plugin).length === 0) {
-      // The others are to be served all the same.
-      warnings.push(`route ${id} was left out: its plug-in ${name} is gone`)
+      // The other routes are still served.
+      warnings.push(`skipped route ${id}: its plug-in ${name} no longer exists`)
       return []
     }
     refuseEngine(id, options, configuration, refuse)
@@ -183,7 +183,7 @@ export function overlay({ configuration, edits }: DesiredState, refuse: Refuse):
   })
   const more = [...edits.routes].filter(([id]) => !ids.has(id))
   const added = more.flatMap(([id, { options }]) => (options ? put(id, options) : []))
-  // That a route is gone need not be known where there is none.
+  // Drop the removal of a route that no longer exists.
   const without = more.reduce(
     (all, [id, { options }]) => (options ? all : withRoute(all, id, undefined)),
     edits,
@@ -193,7 +193,7 @@ export function overlay({ configuration, edits }: DesiredState, refuse: Refuse):
 
 type RouteEditOptions = Readonly<Record<string, unknown>>
 
-/** Guests that the configuration keeps in processes stay there. */
+/** Guests that the configuration runs in processes cannot be moved elsewhere. */
 function refuseEngine(
   id: string,
   { engine, ...others }: RouteEditOptions,
@@ -203,10 +203,10 @@ function refuseEngine(
   if (engine === undefined || engine === 'subprocess') return
   const plain = givenOf(others, configuration).entries.get('engine')?.given
   if (plain && toData(plain) === 'subprocess')
-    throw refuse(`The engine of route ${id}, which is subprocess in the configuration,`)
+    throw refuse(`The engine of route ${id} (subprocess in the configuration)`)
 }
 
-/** A version of a manifest that the configuration had earlier opens what that opens now, and nothing else. */
+/** An earlier version of a configured manifest may open the folders of the current one, and no others. */
 function refuseFolders(
   plugin: string,
   { digest, settings }: Version,
@@ -225,8 +225,8 @@ function refuseFolders(
 }
 
 /**
- * Options of a route of the admin API with the place that the defaults of the configuration give it: there it stays,
- * whatever becomes of these.
+ * Options of a route of the admin API, with its method, host and URL resolved from the defaults of the configuration.
+ * Later changes of the defaults do not move it.
  */
 export function withPlace<Options extends RouteEditOptions>(
   options: Options,
@@ -238,8 +238,8 @@ export function withPlace<Options extends RouteEditOptions>(
 }
 
 /**
- * The options of a route of the admin API, over those of its plug-in in the configuration, or of all there. Equal ones
- * are one object: so it shows that a route has not changed.
+ * The options of a route of the admin API, over the defaults of its plug-in in the configuration or the common defaults.
+ * Equal options yield the same object, which shows that the route has not changed.
  */
 function givenOf(options: RouteEditOptions, { defaults }: Configuration): ConfigMap {
   const known = givens.get(defaults) ?? new WeakMap<object, ConfigMap>()
@@ -257,7 +257,7 @@ function givenOf(options: RouteEditOptions, { defaults }: Configuration): Config
 
 const givens = new WeakMap<object, WeakMap<object, ConfigMap>>()
 
-/** The members of an object that are data, with one origin. */
+/** The plain data members of an object, with one origin. */
 export function mapFromData(data: object, origin: Origin): ConfigMap {
   const entries = Object.entries(data).filter(([, value]) => value !== undefined)
   return mapOf(
@@ -266,7 +266,7 @@ export function mapFromData(data: object, origin: Origin): ConfigMap {
   )
 }
 
-/** Of a route that is not checked yet. It is asked for again and again. */
+/** The id of an unvalidated route, cached. */
 export function idOf(given: ConfigMap): string {
   const id = targetIds.get(given) ?? idOfOptions(desiredData(given))
   targetIds.set(given, id)
@@ -275,7 +275,7 @@ export function idOf(given: ConfigMap): string {
 
 const targetIds = new WeakMap<ConfigMap, string>()
 
-/** The same of plain options. */
+/** The same for plain options. */
 export function idOfOptions({ url = '/', host, method, contract }: RouteEditOptions): string {
   return routeId({
     url: String(url),
@@ -289,36 +289,36 @@ function desiredData({ entries }: ConfigMap): Readonly<Record<string, unknown>> 
   return Object.fromEntries([...entries].map(([key, { given }]) => [key, toData(given)]))
 }
 
-/** What a route of the configuration names its plug-in by: a path or URL. */
+/** The path or URL by which a route of the configuration names its plug-in. */
 export function sourceOf(given: ConfigMap): string {
   return String(toData(given.entries.get('plugin')?.given ?? given))
 }
 
-/** What a change came to; those that were refused are told too. */
+/** The result of a change, including refused ones. */
 export interface ChangeRecord {
-  /** When it was over, as ISO 8601. */
+  /** The time of its end, as ISO 8601. */
   readonly at: string
-  /** What asked for it: `SIGHUP`, `files`, or what was asked of the admin API. */
+  /** The trigger: `SIGHUP`, `files`, or the request to the admin API. */
   readonly reason: string
   /** Whether it is live. */
   readonly ok: boolean
-  /** What is live now; it grows with each change. */
+  /** The revision that is live afterwards; it grows with each change. */
   readonly revision: number
   readonly ms: number
-  /** Routes that are served now. */
+  /** Number of routes afterwards. */
   readonly routes: number
-  /** Plug-ins of routes that kept their instances. */
+  /** Number of route plug-ins that kept their instances. */
   readonly kept: number
-  /** What was left as it is, in words. */
+  /** Warnings. */
   readonly warnings: readonly string[]
-  /** Why it is not live. */
+  /** The reason that it is not live. */
   readonly error?: { readonly code: string; readonly message: string }
 }
 
-/** How many records are kept. */
+/** The maximum number of records kept. */
 const KEPT = 50
 
-/** Records of changes, the newest first, and how many there were. */
+/** Records of changes, the newest first, and their total number. */
 export class ChangeLog {
   #records: readonly ChangeRecord[] = []
   #applied = 0

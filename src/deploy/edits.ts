@@ -8,33 +8,33 @@ import type { ManifestSettings } from '../plugin/source/manifest.ts'
 import type { Source } from '../plugin/source/source.ts'
 
 /**
- * What the admin API has changed in what the configuration says, and the versions of all plug-ins. Plain data, which a
- * state folder keeps. It is immutable: each edit makes another.
+ * The changes that the admin API has made to the configuration, and the versions of all plug-ins: plain data, stored in
+ * a state folder. Immutable: each edit creates a new object.
  */
 export interface Edits {
-  /** By name: plug-ins that were added, and those of the configuration. */
+  /** By name: added plug-ins, and those of the configuration. */
   readonly plugins: ReadonlyMap<string, PluginVersions>
-  /** By id: routes that were put there, and those that were taken away. */
+  /** By id: added or replaced routes, and removed ones. */
   readonly routes: ReadonlyMap<string, RouteEdit>
 }
 
-/** The versions of a plug-in, and how they share its calls. */
+/** The versions of a plug-in and their shares of its calls. */
 export interface PluginVersions {
-  /** Whether it was added; else it is one of the configuration. */
+  /** Whether the admin API added it; else it comes from the configuration. */
   readonly added: boolean
-  /** The newest first. */
+  /** Versions, the newest first. */
   readonly versions: readonly Version[]
-  /** Which get the calls; none: the configuration's. */
+  /** The split of calls; empty: the configuration's version gets all. */
   readonly traffic: readonly Share[]
-  /** The version that the configuration had when `traffic` was decided: another one wins. */
+  /** The configuration's version when `traffic` was set. A newer one overrides it. */
   readonly over?: string | undefined
 }
 
-/** The bytes of a plug-in at some time. */
+/** A version: the bytes of a plug-in at some time. */
 export interface Version {
-  /** Of a plug-in that is one module, the SHA-256 of its bytes; else of its modules and manifest. */
+  /** For a plug-in of one module, the SHA-256 of its bytes; else of its modules and manifest. */
   readonly digest: string
-  /** What the plug-in is called in logs; its namespace in the store. */
+  /** The name of the plug-in in logs; its namespace in the store. */
   readonly name: string
   readonly from: 'file' | 'url' | 'upload'
   readonly addedAt: string
@@ -77,8 +77,8 @@ export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] 
 const EDITABLE_FIELDS: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])
 
 /**
- * The first option that an edit may not set; undefined if there is none. Names that are no options are left to the check
- * of the options, which finds what they were meant to be.
+ * The first option that an edit may not set; undefined if there is none. Unknown names are left to the validation of
+ * options, which suggests the intended name.
  */
 export function forbiddenOption(options: object): string | undefined {
   return Object.entries(options).find(
@@ -87,7 +87,7 @@ export function forbiddenOption(options: object): string | undefined {
   )?.[0]
 }
 
-/** What a plug-in was made from, as a version of it, and the bytes of its modules. */
+/** The version for a loaded plug-in, and the bytes of its modules. */
 export function toVersion(
   { name, modules, settings }: Source,
   from: Version['from'],
@@ -106,7 +106,7 @@ export function toVersion(
   }
 }
 
-/** The id of a route: a digest of where it answers. */
+/** The id of a route: a digest of its method, host and URL. */
 export function routeId({ url, host = '', method, contract }: RoutePlace): string {
   const methods = [method ?? (contract === 'simplism' ? '*' : 'POST')].flat().sort()
   return createHash('sha256').update(`${methods} ${host.toLowerCase()} ${url}`).digest('hex').slice(0, 12)
@@ -126,7 +126,7 @@ export function versionOf({ versions }: PluginVersions, digest: string): Version
   return version
 }
 
-/** All calls to the configuration's version are what there is without a decision. */
+/** Sending all calls to the configuration's version equals having no split. */
 export function editPlugin(edits: Edits, name: string, plugin: PluginVersions): Edits {
   const [live, second] = plugin.traffic
   const isDecided = second !== undefined || live?.digest !== plugin.over
@@ -143,7 +143,7 @@ export function withRoute(edits: Edits, id: string, route: RouteEdit | undefined
   return { ...edits, routes: new Map(route ? [...others, [id, route]] : others) }
 }
 
-/** A version more, the newest; of many, the oldest without calls are forgotten. */
+/** Adds a version as the newest. Above the maximum, the oldest versions without calls are removed. */
 export function withVersion(plugin: PluginVersions, version: Version): PluginVersions {
   const others = plugin.versions.filter(({ digest }) => digest !== version.digest)
   const versions = [version, ...others]
@@ -161,9 +161,9 @@ export function withoutVersion(plugin: PluginVersions, digest: string): PluginVe
 }
 
 /**
- * The versions that get the calls: those that were decided on, or that of the configuration.
+ * The versions that get the calls: the split that was set, or the configuration's version.
  *
- * @returns nothing if the configuration's plug-in is gone.
+ * @returns an empty list if the plug-in left the configuration.
  */
 export function trafficOf({ traffic, over }: PluginVersions): readonly Share[] {
   if (traffic.length > 0) return traffic

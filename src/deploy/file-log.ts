@@ -3,22 +3,22 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FilesUnsettledError } from '../errors/errors.ts'
 
-/** Notes what files were when they were read, so that a change shows. Folders count with the plug-ins in them. */
+/** Records the state of files when they are read, to detect changes. For folders, the plug-ins in them count. */
 export class FileLog {
   readonly #prints = new Map<string, string>()
 
-  /** To be called before a file is read: a change while it is read shows too. */
+  /** Call before reading a file, so that a change during the read is detected. */
   note(path: string): void {
     const place = resolve(path.replace(/#sha256=[^#]*$/, ''))
     if (!this.#prints.has(place)) this.#prints.set(place, printOf(place))
   }
 
-  /** Those that are not what they were. */
+  /** The files that have changed since. */
   changed(): string[] {
     return [...this.#prints].filter(([path, print]) => printOf(path) !== print).map(([path]) => path)
   }
 
-  /** Those that were written to within so many milliseconds: more may follow. */
+  /** The files modified within this many milliseconds: more writes may follow. */
   youngerThan(ms: number): string[] {
     return [...this.#prints.keys()].filter((path) => {
       const found = statSync(path, { throwIfNoEntry: false })
@@ -27,20 +27,20 @@ export class FileLog {
   }
 }
 
-/** A file that was written to within so many milliseconds may not be whole. */
+/** A file modified within this many milliseconds may be incomplete. */
 const YOUNG_MS = 200
 
-/** How long files may go on changing. */
+/** How long files may keep changing. */
 const SETTLE_MS = 5_000
 
-/** How often to look meanwhile. */
+/** The polling interval meanwhile. */
 const FILE_LOOK_MS = 50
 
 /**
- * Reads files that nobody is writing to: again, if they change meanwhile.
+ * Reads files while they are not being written: repeats if they change during the read.
  *
- * @param read - Notes each file before it is read.
- * @throws what the last reading throws, {@link FilesUnsettledError} if there is no end to it, the reason of the signal.
+ * @param read - Records each file before reading it.
+ * @throws the error of the last attempt, {@link FilesUnsettledError} at the time limit, the signal's reason.
  */
 export async function readSettled<Result>(
   read: (files: FileLog) => Promise<Result>,
@@ -65,7 +65,7 @@ export async function readSettled<Result>(
   }
 }
 
-/** The inode too: a file that was renamed into place may have the size and time of the old one. */
+/** Includes the inode: a file renamed into place may have the size and time of the old one. */
 function printOf(path: string): string {
   try {
     const found = statSync(path, { throwIfNoEntry: false })
@@ -73,11 +73,11 @@ function printOf(path: string): string {
     if (found.isDirectory()) return modulesIn(path).join('\n')
     return `${found.ino} ${found.size} ${found.mtimeMs}`
   } catch (error) {
-    return String((error as NodeJS.ErrnoException).code) // who loads it says why it cannot be read
+    return String((error as NodeJS.ErrnoException).code) // the loader reports why it cannot be read
   }
 }
 
-/** Paths of what a folder mounts; that a file in it has changed, its own print shows. */
+/** Paths of a folder's mounts. A change within a file shows in that file's own fingerprint. */
 function modulesIn(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true })
     .filter(({ name }) => !name.startsWith('.'))

@@ -32,19 +32,19 @@ import {
   routesAt,
 } from './mounts.ts'
 
-/** How routes are found. */
+/** The options of the search. */
 export interface FindLimits {
   /** Called with each folder before it is read. */
   readonly onFile: ReadingOptions['onFile'] | undefined
-  /** Functions of a plug-in that are served though nobody has named them. */
+  /** The number of functions that are served when none is named. */
   readonly maxFunctions: number
 }
 
 /**
- * The routes of the config file, or of the plug-ins that it or the command line names.
+ * The routes of the config file, or of the plug-ins that the file or the command line names.
  *
- * @param commands - The names that a first word might have been meant as.
- * @param failed - Told why a plug-in has no routes; when it returns, the others go on.
+ * @param commands - Command names, to suggest one for a misspelled argument.
+ * @param failed - Called with the reason that a plug-in has no routes; the search continues with the others.
  * @throws `UsageError`, `OptionsError`
  */
 export async function findRoutes(
@@ -60,16 +60,16 @@ export async function findRoutes(
   return { routes: distinguish(await finding.routes()), leftOut, warnings }
 }
 
-/** What {@link findRoutes} finds. */
+/** The result of {@link findRoutes}. */
 export interface FoundRoutes {
   readonly routes: readonly DesiredRoute[]
-  /** Plug-ins and functions whose names cannot be routes. */
+  /** Skipped plug-ins and functions, whose names cannot be routes. */
   readonly leftOut: readonly string[]
-  /** For people: what is not served, and why. */
+  /** Skipped items and reasons, as text. */
   readonly warnings: readonly string[]
 }
 
-/** Gives plug-ins from several places several names. */
+/** Makes equal names of plug-ins from several places unique. */
 export function distinguish(routes: readonly DesiredRoute[]): DesiredRoute[] {
   const sources = new Map<string, unknown>()
   return routes.map((route) => {
@@ -117,13 +117,13 @@ class Finding {
     if (words.length === 0 && !routes && plugins.size === 0)
       throw new UsageError('name a plug-in, such as hello.wasm, or a config file with --config-file')
     if (words.length > 0 && (routes || plugins.size > 0))
-      throw new UsageError(`the config file has plug-ins of its own, and "${words[0]}" is given besides`)
+      throw new UsageError(`the config file already names plug-ins: remove "${words[0]}"`)
     if (routes) return this.#ofFile(routes)
     if (words.length === 0) return this.#ofPlugins()
     return this.#ofWords(words)
   }
 
-  /** Routes that the file lists are what they are; one plug-in that fails does not hide what is wrong with another. */
+  /** Routes that the file lists are taken as they are. A plug-in that fails does not hide problems of another. */
   async #ofFile(routes: readonly ConfigMap[]): Promise<DesiredRoute[]> {
     if (routes.length > 1) this.#refuseSingle()
     const { routePlugins } = this.#merged
@@ -144,7 +144,7 @@ class Finding {
   }
 
   async #ofWords(words: readonly string[]): Promise<DesiredRoute[]> {
-    // Before anything is loaded: what is wrong with the flags is not to be blamed on the plug-in.
+    // Check flags before loading, so that their problems are not attributed to the plug-in.
     this.#check([this.#routeOf(words[0] ?? '')])
     const { sources, named } = await this.#splitWords(words)
     for (const source of sources) if (isFolder(source)) this.#onFile?.(source)
@@ -163,7 +163,7 @@ class Finding {
     }
   }
 
-  /** After a single plug-in a word that is one of its exports is the function, even if there is a file of this name. */
+  /** After a single plug-in, the name of one of its exports is the function, even if a file has that name. */
   async #splitWords(words: readonly string[]): Promise<{ sources: readonly string[]; named: ConfigMap }> {
     const [first = '', second, third] = words
     const odd = words.slice(1).filter((word) => !isSource(word))
@@ -171,19 +171,19 @@ class Finding {
       const { plugin } = await this.#loadFor(this.#routeOf(first))
       if (odd.length > 0 || plugin.functions.some(({ name }) => name === second)) {
         if (this.#config.flags.route.entries.has('function'))
-          throw new UsageError('the function is given twice, as --function and as a word')
+          throw new UsageError('the function is given twice, as --function and as an argument')
         return { sources: [first], named: fromWord('function', second) }
       }
     }
     if (odd.length > 0) {
       throw new UsageError(
-        `unexpected "${odd.at(-1)}": it is no plug-in, and after a single plug-in come a function and a port, no more`,
+        `unexpected "${odd.at(-1)}": it is not a plug-in, and after a single plug-in only a function and a port may follow`,
       )
     }
     return { sources: words, named: mapOf([], COMMAND_LINE) }
   }
 
-  /** @param given - What its routes have in common. */
+  /** @param given - Options common to its routes. */
   async #ofMount(mount: Mount, given: ConfigMap, name = nameOfMount(mount)): Promise<DesiredRoute[]> {
     const { plugin, version } = await this.#loadFor(given)
     const has = (option: string) => givenAt(given, [option]) !== undefined
@@ -203,7 +203,7 @@ class Finding {
     const most = this.#maxFunctions
     if (count > most) {
       this.warnings.push(
-        `plug-in ${plugin.name} has ${count} functions, and the first ${most} are served: name those to be served, one after the plug-in or several as routes of a config file, or raise --max-functions (option "maxFunctions")`,
+        `plug-in ${plugin.name} has ${count} functions, of which only the first ${most} are served: name one after the plug-in, list several as routes of a config file, or raise --max-functions (option "maxFunctions")`,
       )
     }
     return routesAt(mount, plugin, most)
@@ -235,7 +235,7 @@ class Finding {
     return checkGiven(this.#merged.server, routes)
   }
 
-  /** The options of the server are no reason against a plug-in. */
+  /** Problems of the server's options are not attributed to a plug-in. */
   async #loadFor(given: ConfigMap): Promise<LoadedVersion> {
     const route = checkRoute(given)
     if (!route) throw new UsageError('name a plug-in')
@@ -246,25 +246,27 @@ class Finding {
     }
   }
 
-  /** One function cannot be that of several plug-ins, nor one URL. */
+  /** A function or URL option applies to one plug-in only. */
   #refuseSingle(): void {
     const { flags, variables } = this.#config
     for (const option of ['function', 'url']) {
       const given = flags.route.entries.get(option) ?? variables.route.entries.get(option)
       if (given)
-        throw new UsageError(`${renderOrigin(given.origin)} is for a single plug-in, and there are several`)
+        throw new UsageError(
+          `${renderOrigin(given.origin)} applies to a single plug-in, but there are several`,
+        )
     }
   }
 }
 
-/** @throws UsageError for words that are meant as something else than a plug-in. */
+/** @throws UsageError for arguments that are not plug-ins. */
 function refuseOddWords(words: readonly string[], commands: Iterable<string>): void {
   const file = words.find((word) => CONFIG_FILE.test(word))
   if (file !== undefined)
-    throw new UsageError(`${file} is no plug-in; to read it as a config file: -c ${file}`)
+    throw new UsageError(`${file} is not a plug-in; to use it as a config file: -c ${file}`)
   const toml = words.find((word) => /\.toml$/i.test(word))
   if (toml !== undefined)
-    throw new UsageError(`${toml} is no plug-in, and config files are YAML or JSON: rewrite it as YAML`)
+    throw new UsageError(`${toml} is not a plug-in, and config files are YAML or JSON: convert it to YAML`)
   const [first] = words
   if (first === undefined || isSource(first)) return
   const meant = nearest(first, commands)
@@ -274,7 +276,7 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
 
 const CONFIG_FILE = /\.ya?ml$|(?:^|[/\\])wasm-serve\.json$/i
 
-/** Those of a folder are told apart by their paths in it. */
+/** Plug-ins of one folder are distinguished by their relative paths. */
 function nameOfMount({ path, name }: Mount): string {
   return path.slice(1).replaceAll('::', ':') || name
 }

@@ -8,7 +8,7 @@ import { readSource, type SourceOptions } from '../plugin/source/source.ts'
 import { AUTHORIZATION_VARIABLE } from '../plugin/source/url.ts'
 import { toVersion, type Version } from './edits.ts'
 
-/** Loads the plug-in of a route; several routes of the same plug-in have the same. */
+/** Loads the plug-in of a route. Routes of the same plug-in share it. */
 export type Loader = (route: CheckedRouteOptions) => Promise<LoadedVersion>
 
 export interface LoadedVersion {
@@ -16,17 +16,17 @@ export interface LoadedVersion {
   readonly version: Version
 }
 
-/** How a configuration is read: where, until when, and what is noted of it. */
+/** How a configuration is read: its folder, abort signal and callbacks. */
 export interface ReadingOptions extends LoadPlace {
-  /** Called with each file or folder of this machine before it is read. */
+  /** Called with each local file or folder before it is read. */
   onFile?(path: string): void
-  /** Gets the plug-ins that are loaded. */
+  /** Receives the loaded plug-ins. */
   readonly plugins: PluginTable
 }
 
-/** Plug-ins that were loaded, by version and by the options of a route that count for that. */
+/** Loaded plug-ins, by version and by the route options that affect loading. */
 export class PluginTable {
-  /** Bytes of their modules, by digest: those that were read since the last {@link PluginTable.only}. */
+  /** Bytes of their modules, by digest, read since the last {@link PluginTable.only}. */
   readonly modules = new Map<string, Uint8Array>()
   readonly #plugins = new Map<string, Plugin>()
 
@@ -38,7 +38,7 @@ export class PluginTable {
     this.#plugins.set(pluginKey(version, route), plugin)
   }
 
-  /** A table that begins with some of these, and without bytes. */
+  /** A table that starts with some of these entries, without bytes. */
   only(digests: ReadonlySet<string>): PluginTable {
     const table = new PluginTable()
     for (const [key, plugin] of this.#plugins)
@@ -51,7 +51,7 @@ function pluginKey({ digest, name }: Version, route: LoadedBy): string {
   return `${digest} ${JSON.stringify([name, loadedFor(route)])}`
 }
 
-/** Plug-ins are loaded here, and not with the routes, because who downloads may have to say who he is. */
+/** Plug-ins are loaded here and not with the routes, because downloads may need credentials. */
 export function openLoader(
   options: CheckedLoadOptions,
   sources: SourceOptions,
@@ -77,7 +77,7 @@ export function openLoader(
   }
 }
 
-/** How the plug-in of a route is loaded. */
+/** The loading options of a route's plug-in. */
 export function loadOptions(
   route: Pick<CheckedRouteOptions, 'links'> & LoadedBy,
   { moduleLimits, allowGc }: Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>,
@@ -92,7 +92,7 @@ export function loadOptions(
   }
 }
 
-/** How what comes from the network is read. */
+/** How remote sources are read. */
 export function sourceOptions(
   { cacheFolder, downloadLimit, downloadTimeoutMs }: CheckedLoadOptions,
   environment: Environment,

@@ -6,30 +6,30 @@ import { callableExports } from '../module/entry-points.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { isUrl, sourceName } from '../plugin/source/url.ts'
 
-/** A plug-in and where its routes begin. */
+/** A plug-in and the base path of its routes. */
 export interface Mount {
   /** Path or URL. */
   readonly source: string
-  /** In Fastify's route syntax, without a slash at the end: empty for the root. */
+  /** In Fastify's route syntax, without a trailing slash: empty for the root. */
   readonly path: string
-  /** Its name in a route: a function of this name is served at `path` too. */
+  /** Its name in a route. A function with this name is also served at `path`. */
   readonly name: string
 }
 
-/** Mounts or routes, and for people the names that cannot be routes. */
+/** Mounts or routes, and the skipped names that cannot be routes, for messages. */
 export interface Mounted<Item> {
   readonly items: readonly Item[]
   readonly leftOut: readonly string[]
 }
 
-/** More than anybody serves: somebody named the wrong folder. */
+/** A larger number suggests that the wrong folder was named. */
 const MAX_FOLDER_MOUNTS = 1_000
 
 /**
- * Where the plug-ins of sources are mounted: a single file at the root, each of several at its name, each `.wasm` of a
- * folder at its path in there.
+ * The mounts of plug-in sources: a single file at the root, each of several at its name, each `.wasm` of a folder at its
+ * relative path.
  *
- * @throws {@link PluginUnreadableError} if a folder cannot be read, or has no `.wasm` in it, or too many.
+ * @throws {@link PluginUnreadableError} if a folder cannot be read, or contains no `.wasm` or too many.
  */
 export async function mountsOf(sources: readonly string[]): Promise<Mounted<Mount>> {
   const [only, ...others] = sources
@@ -49,12 +49,12 @@ export async function mountsOf(sources: readonly string[]): Promise<Mounted<Moun
   }
 }
 
-/** A mount for a plug-in that has a name of its own. */
+/** A mount for a plug-in that has its own name. */
 export function mountAt(name: string, source: string): Mount {
   return { source, path: `/${routePart(name)}`, name }
 }
 
-/** Whether a word names a plug-in or a folder of them; a function's name looks like neither. */
+/** Whether an argument names a plug-in or a folder of them; the name of a function looks like neither. */
 export function isSource(word: string): boolean {
   return isUrl(word) || /[/\\]|\.(?:wasm|json)(?:#|$)/i.test(word) || existsSync(word)
 }
@@ -64,22 +64,22 @@ export function isFolder(source: string): boolean {
   try {
     return statSync(source).isDirectory()
   } catch {
-    return false // who loads it says why it cannot be read
+    return false // the loader reports why it cannot be read
   }
 }
 
 /** A route of a mounted plug-in. */
 export interface MountedRoute {
   readonly url: string
-  /** Undefined: the only one, or the one that all routes name. */
+  /** undefined: the only function, or the one that all routes name. */
   readonly function?: string
 }
 
 /**
- * The only function at the mount. Of several, each at its name below it, and the one that is called like the plug-in
- * also at the mount itself.
+ * A single function is served at the mount; each of several at its name below the mount. The function named like the
+ * plug-in is also served at the mount itself.
  *
- * @param most - Functions that are served though none is named; of more, the first ones of the module.
+ * @param most - Maximum number of functions served when none is named: the first ones of the module.
  */
 export function routesAt({ path, name }: Mount, plugin: Plugin, most: number): Mounted<MountedRoute> {
   const exports = callableExports(plugin).slice(0, most)
@@ -95,15 +95,15 @@ export function routesAt({ path, name }: Mount, plugin: Plugin, most: number): M
   }
 }
 
-/** What Fastify's routes can match in no way, not even encoded: a wildcard, what ends a path, no name. */
+/** Names that no Fastify route can match, not even encoded: a wildcard, path delimiters, the empty name. */
 const UNROUTABLE = /^\/?$|[*?#]/
 
-/** In Fastify's route syntax a colon begins a parameter, and two are one. */
+/** Fastify's route syntax starts a parameter with a colon and writes a literal colon as two. */
 function routePart(name: string): string {
   return name.replaceAll(':', '::')
 }
 
-/** What a plug-in is called after its file. */
+/** The name of a plug-in, derived from its file name. */
 export function nameOf(source: string): string {
   const name = sourceName(source)
   return name.slice(0, name.length - extname(name).length)
@@ -116,7 +116,7 @@ async function mountsIn(folder: string): Promise<Mount[]> {
   return mounts
 }
 
-/** Hidden files and folders are not plug-ins, nor is what packages bring along; a folder that links lead to again is mounted once. */
+/** Skips hidden files and folders and installed packages. A folder with several links to it is mounted once. */
 async function walkFolder(
   folder: string,
   path: string,
@@ -143,7 +143,7 @@ async function walkFolder(
   }
 }
 
-/** By name, links last: a folder is mounted at its own place rather than at that of a link to it. */
+/** By name, links last: a folder is mounted at its own place, not at a link's. */
 async function entriesOf(folder: string): Promise<Dirent[]> {
   try {
     const entries = await readdir(folder, { withFileTypes: true })

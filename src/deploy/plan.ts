@@ -11,19 +11,19 @@ import { NO_EDITS } from './edits.ts'
 import { PluginTable, type ReadingOptions } from './loader.ts'
 import { givenOptions, type Resolved, type Resolving, resolve } from './resolve.ts'
 
-/** What is to be served, before anything is opened. */
+/** The routes to serve, before anything is opened. */
 export interface Plan extends Resolved {
   readonly desired: DesiredState
   /** Path of the config file; undefined if there is none. */
   readonly file: string | undefined
-  /** All options with where they were given, those of loading too. */
+  /** All options with their origins, including those of loading. */
   readonly given: ConfigMap
 }
 
 /** How a configuration is planned with edits. */
 export interface Planning {
   readonly reading: ReadingOptions
-  /** Adds the edits that there are, and says how they are resolved. */
+  /** Adds the existing edits and the way to resolve them. */
   desire(configuration: Configuration): Promise<{
     readonly desired: DesiredState
     readonly resolving: Omit<Resolving, 'failed'>
@@ -31,11 +31,11 @@ export interface Planning {
 }
 
 /**
- * Reads a configuration, and resolves it.
+ * Reads and resolves a configuration.
  *
- * @param failed - Called with each thing that is wrong; the rest is looked at all the same.
- * @returns undefined if nothing is left to be served.
- * @throws what leaves nothing to look at, if that is the first that is wrong.
+ * @param failed - Called with each problem; checking continues after it.
+ * @returns undefined if no route is left.
+ * @throws the first problem, if nothing is left to check.
  */
 export async function planServer(
   source: ConfigurationSource,
@@ -63,7 +63,7 @@ export async function planServer(
 
 function withoutEdits(): Planning {
   const plugins = new PluginTable()
-  const module = () => Promise.reject(new Error('a module that was read is missing'))
+  const module = () => Promise.reject(new Error('the bytes of a loaded module are missing'))
   return {
     reading: { plugins },
     desire: async (configuration) => ({
@@ -79,7 +79,7 @@ export async function planCommand(config: Config, around: CommandSurroundings): 
 }
 
 /**
- * Plans, and lists all that is wrong, not only what was found first.
+ * Plans, and reports all problems instead of only the first.
  *
  * @throws the failure, or {@link CheckFailedError} with the messages of several.
  */
@@ -93,10 +93,10 @@ export async function planAll(source: ConfigurationSource, planning?: Planning):
 }
 
 /**
- * Opens each route of a plan in an app of its own, so that one which fails does not hide another; each starts in a
- * throwaway thread first, where one that does not return can be ended.
+ * Opens each route of a plan in a separate app, so that one failure does not hide another. Each is first started in a
+ * throwaway thread, which can be terminated if it does not return.
  *
- * @param failed - Called with why one cannot be served, with its line of the config file.
+ * @param failed - Called with the reason that a route cannot be served and its line in the config file.
  */
 export async function openEach(
   { options, given }: Pick<Plan, 'options' | 'given'>,
@@ -116,7 +116,7 @@ export async function openEach(
   return opened
 }
 
-/** Why a server does not start: every route is looked at on its own. If none is to blame, it is what the start said. */
+/** The reason that a server does not start: each route is checked alone. If none fails, it is the start's own error. */
 export async function explainFailure(
   plan: Pick<Plan, 'options' | 'given'>,
   error: unknown,
@@ -129,13 +129,13 @@ export async function explainFailure(
   return failures.length > 0 ? together(failures) : error
 }
 
-/** One failure as it is; of several the messages. */
+/** A single failure unchanged; several as a list of messages. */
 export function together(failures: readonly unknown[]): unknown {
   const list = listOf(failures)
   return failures.every((failure) => planMessage(failure) === list) ? failures[0] : new CheckFailedError(list)
 }
 
-/** Their messages, each once. @throws what is none of ours: a bug. */
+/** Their messages without duplicates. @throws errors without a code, which are bugs. */
 export function listOf(failures: readonly unknown[]): string {
   return [...new Set(failures.map(planMessage))].join('\n')
 }
@@ -146,7 +146,7 @@ function planMessage(error: unknown): string {
   throw error
 }
 
-/** The line that asks for what failed. Else it is left as it is: a package that is missing is nobody's line. */
+/** Adds the config line that caused the failure. A missing package has no such line. */
 function blame(error: unknown, server: ConfigMap, route: ConfigMap): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const ofServer = PLAN_SERVER_OPTIONS[code]

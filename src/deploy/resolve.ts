@@ -20,46 +20,46 @@ import { type DesiredState, overlay, type Refuse, type RouteTarget } from './des
 import type { Edits, Version } from './edits.ts'
 import { loadOptions, type PluginTable } from './loader.ts'
 
-/** What is to be served, with all that it needs loaded. Nothing is open yet. */
+/** The routes to serve with everything loaded. Nothing is open yet. */
 export interface Resolved {
   readonly options: CheckedServerOptions & CheckedLoadOptions & { readonly routes: VersionedRoute[] }
   /** In the order of the options' routes. */
   readonly routes: readonly ResolvedTarget[]
-  /** Those that have an effect. */
+  /** The edits in effect. */
   readonly edits: Edits
-  /** What was left out, in words. */
+  /** Skipped items, as text. */
   readonly warnings: readonly string[]
 }
 
-/** A route with its plug-in loaded. */
+/** A route with its loaded plug-in. */
 export interface ResolvedTarget {
   readonly target: RouteTarget
   readonly plugin: Plugin
-  /** With its plug-ins: the same object for as long as nothing of the route changes. */
+  /** Its options and plug-ins: the same object as long as nothing about the route changes. */
   readonly options: VersionedRoute
 }
 
-/** What a desired state is resolved with. */
+/** The context for resolving a desired state. */
 export interface Resolving extends LoadPlace {
-  /** Plug-ins that were loaded, and more when it is done; bytes of modules that are nowhere else. */
+  /** Loaded plug-ins, extended by resolving; bytes of modules that are stored nowhere else. */
   readonly plugins: PluginTable
-  /** What is served, with the same configuration: routes that are as they were are taken from it. */
+  /** The current deployment with the same configuration: unchanged routes are reused. */
   readonly before?: (Resolved & { readonly desired: DesiredState }) | undefined
-  /** The bytes of a module that was kept. */
+  /** The bytes of a stored module. */
   module(digest: string): Promise<Uint8Array>
   /** @see {@link overlay} */
   readonly refuse: Refuse
-  /** Called with what is wrong with a route; the others are looked at all the same. */
+  /** Called with each problem of a route; the others are still checked. */
   failed(error: unknown): void
 }
 
 const NO_OPTIONS = mapOf([], COMMAND_LINE)
 
 /**
- * Checks the options of routes, loads the plug-ins that they lack, and chooses what they call, but for routes that are
- * as they were.
+ * Validates the options of routes, loads missing plug-ins, and selects the functions to call. Unchanged routes are
+ * reused.
  *
- * @throws what the check of options, the loading of plug-ins and {@link overlay} throw.
+ * @throws the errors of option validation, plug-in loading and {@link overlay}.
  */
 export async function resolve(desired: DesiredState, resolving: Resolving): Promise<Resolved> {
   const { configuration } = desired
@@ -76,7 +76,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const { checked, server } = checkRoutes(fresh, desired, before)
   const loaded = await pacedMap(fresh, async (target, index) => {
     const options = checked[index]
-    if (!options) throw new Error('a route was not checked')
+    if (!options) throw new Error('a route was not validated')
     return { target, options, ...(await loadVersions(target, options, load, resolving)) }
   })
   const pace = new Pace()
@@ -90,7 +90,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   }
   const routes = targets.flatMap((target, index) => kept[index] ?? done.get(target) ?? [])
   if (before) await tryUnused(edits, before, routes, load, resolving)
-  if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else it was reported
+  if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else already reported
   const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
   return { options, routes, edits, warnings }
 }
@@ -105,7 +105,7 @@ function isSame(one: RouteTarget, other: RouteTarget): boolean {
   )
 }
 
-/** The options of routes, and of the server that they are routes of: what only shows in both is checked too. */
+/** The options of routes together with the server's: some checks need both. */
 function checkRoutes(
   fresh: readonly RouteTarget[],
   { configuration }: DesiredState,
@@ -113,7 +113,7 @@ function checkRoutes(
 ): { checked: readonly CheckedRouteOptions[]; server: CheckedServerOptions } {
   const known = before?.options ?? configuration.checked
   const givens = fresh.filter((target) => !target.checked).map(({ given }) => given)
-  // Where the server's own options are wrong, routes are looked at without them.
+  // If the server's own options are invalid, routes are checked without them.
   const server = configuration.problem ? NO_OPTIONS : configuration.server
   const found = known && givens.length === 0 ? known : checkGiven(server, givens)
   const rest = found.routes.values()
@@ -154,7 +154,7 @@ async function loadVersion(
   return plugin
 }
 
-/** A version that is new, and that no route has yet, is kept for later: it has to be one that can be loaded. */
+/** Loads a new version that no route uses yet, to make sure that it can be loaded later. */
 async function tryUnused(
   { plugins }: Edits,
   before: { readonly desired: DesiredState },
@@ -172,7 +172,7 @@ async function tryUnused(
   }
 }
 
-/** Whether the plug-in has the function and there is an engine that has what the route asks for. Failures name their place. */
+/** Checks that the plug-in has the function and that an engine supports the route's options. Failures name their origin. */
 function canServe(
   given: ConfigMap,
   route: CheckedRouteOptions,
@@ -204,33 +204,33 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
   if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
 }
 
-/** All options of a command line, with where they were given: those of loading too. */
+/** All options of a command line with their origins, including those of loading. */
 export function givenOptions({ configuration }: DesiredState, { routes }: Resolved): ConfigMap {
   const server = configuration.problem ? NO_OPTIONS : configuration.server
   const givens = routes.map(({ target }) => target.given)
   return mergeMaps(wholeOf(server, givens), configuration.load)
 }
 
-/** Pages of the largest memory that a route needs. */
+/** Pages of the largest memory of any route. */
 export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
   return Math.max(0, ...routes.map(({ options, plugin }) => largestMemory(resolveRoute(options, plugin))))
 }
 
-/** Options of what stays when routes change: sockets, the store, the admin listener. They count from the next start. */
-// biome-ignore format: a list that is read, not edited line by line
+/** Options of things that stay when routes change: sockets, the store, the admin listener. They need a restart. */
+// biome-ignore format: a compact list is easier to read
 const AT_START = [
   'host', 'port', 'socket', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
   'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
   'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
 ] as const satisfies readonly (keyof CheckedServerOptions)[]
 
-/** Options of a reload with those of the start where nothing else is possible; warnings name those that have to wait. */
+/** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */
 export function keepWhatStays<Options extends CheckedServerOptions>(
   wanted: Options,
   atStart: CheckedServerOptions,
 ): { options: Options; warnings: readonly string[] } {
   const waiting = AT_START.filter((name) => !isDeepStrictEqual(wanted[name], atStart[name]))
   const options = { ...wanted, ...Object.fromEntries(waiting.map((name) => [name, atStart[name]])) }
-  const warning = `changed options that count from the next start: ${waiting.join(', ')}`
+  const warning = `changed options that take effect at the next start: ${waiting.join(', ')}`
   return { options, warnings: waiting.length === 0 ? [] : [warning] }
 }

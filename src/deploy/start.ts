@@ -24,10 +24,10 @@ import { pagesOf } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /**
- * Makes what is served first.
+ * Creates the first deployment.
  *
- * @param begin - Called when the options are known, before anything is opened that serves.
- * @throws why it cannot be served.
+ * @param begin - Called when the options are known, before anything that serves is opened.
+ * @throws the reason that it cannot be served.
  */
 export async function openDeployments(
   source: ConfigurationSource,
@@ -73,7 +73,7 @@ export async function openDeployments(
   }
 }
 
-/** Loaded by those who can edit something, or could. */
+/** Loaded only where edits exist or are possible. */
 async function openServerStore({ server }: DesiredState['configuration']): Promise<EditStore | undefined> {
   const [admin, state] = ['admin', 'state'].map((option) => givenAt(server, [option]))
   if (!admin && !state) return undefined
@@ -83,9 +83,9 @@ async function openServerStore({ server }: DesiredState['configuration']): Promi
 }
 
 /**
- * Starts a server of what is deployed, and watches its files if its options say so. Its end is that of the changes too.
+ * Starts a server for a deployment, and watches its files if the options ask for it. Closing it also ends changes.
  *
- * @throws `ListenError`; the deployments are closed then.
+ * @throws `ListenError`, after closing the deployments.
  */
 export async function serveDeployments(
   deployments: Deployments,
@@ -93,7 +93,7 @@ export async function serveDeployments(
 ): Promise<RunningServer> {
   const { options, app } = deployments.current
   const server = await startServer(options, app, log).catch(async (error) => {
-    await deployments.close() // a store that is open would keep the process from ending
+    await deployments.close() // an open store would keep the process alive
     throw error
   })
   const stop = await changeServer(deployments, server)
@@ -107,13 +107,13 @@ export async function serveDeployments(
   }
 }
 
-/** Lets changes replace the app of a server, and watches files if the options say so. @returns Ends both. */
+/** Lets changes replace the app of a server, and watches files if the options ask for it. @returns a function that ends both. */
 export async function changeServer(
   deployments: Deployments,
   server: Pick<RunningServer, 'replace'>,
 ): Promise<() => void> {
   deployments.follow(server)
-  // Those who watch nothing do not load it.
+  // Loaded on demand.
   const watch = deployments.current.options.watch ? await import('./watch.ts') : undefined
   const stopWatching = watch?.watchFiles(deployments)
   return () => {

@@ -8,9 +8,9 @@ import { sha256InSlices } from '../plugin/source/digest.ts'
 import { type Edits, NO_EDITS } from './edits.ts'
 import { parseState, renderState } from './state-json.ts'
 
-/** Where edits are kept. */
+/** Storage of edits. */
 export interface EditStore {
-  /** For messages. */
+  /** Its location, for messages. */
   readonly place: string
   readonly modules: ModuleStore
   /** @throws {@link StateInvalidError}, {@link StateUntrustedError} */
@@ -21,7 +21,7 @@ export interface EditStore {
 
 const FILE = 'state.json'
 
-/** Keeps them for as long as the process lives. */
+/** Keeps edits for the lifetime of the process. */
 export function editsInMemory(): EditStore {
   const modules = storeInMemory()
   return {
@@ -36,14 +36,14 @@ export function editsInMemory(): EditStore {
 }
 
 /**
- * Keeps them in a folder: `state.json`, and modules by their digests. All that is written is on the disk when it is
- * done; a process that is killed meanwhile leaves what was there before. What is there becomes code that runs, so nobody
- * else than the process's user, and root, may be able to write there.
+ * Keeps edits in a folder: `state.json`, and modules by digest. A completed write is durable; if the process is killed
+ * during a write, the previous state remains. The content becomes code that runs, so only the process's user and root
+ * may have write access.
  */
 export function editsInFolder(folder: string): EditStore {
   const modules = storeInFolder(folder)
   const path = join(folder, FILE)
-  /** What we know to be there: two servers cannot have the same folder. */
+  /** The content that this process wrote or read last: two servers must not share a folder. */
   let known: string | undefined
   const problemWith = (paths: readonly string[]) => {
     const all = [folder, path, modules.place, ...paths]
@@ -84,7 +84,7 @@ export function editsInFolder(folder: string): EditStore {
       } catch (error) {
         throw new StateUnwritableError(folder, (error as Error).message, { cause: error })
       }
-      // It is kept, whatever becomes of these: what cannot be removed now can be later.
+      // The edits are saved. Modules that cannot be removed now can be removed later.
       await modules.keep(digestsOf(edits)).catch(() => undefined)
     },
   }
@@ -98,16 +98,16 @@ function digestsOf({ plugins }: Edits): Set<string> {
   )
 }
 
-/** The bytes of modules, by their digests. */
+/** Bytes of modules, by digest. */
 interface ModuleStore {
-  /** @throws {@link StateInvalidError} if it has others, or none. */
+  /** @throws {@link StateInvalidError} if the module is missing or its bytes do not match. */
   get(digest: string): Promise<Uint8Array>
   put(digest: string, bytes: Uint8Array): Promise<void>
-  /** Forgets all others. */
+  /** Removes all others. */
   keep(digests: ReadonlySet<string>): Promise<void>
 }
 
-/** One that ends with the process. */
+/** Storage for the lifetime of the process. */
 function storeInMemory(): ModuleStore {
   const modules = new Map<string, Uint8Array>()
   return {
@@ -123,7 +123,7 @@ function storeInMemory(): ModuleStore {
   }
 }
 
-/** @param folder - Made when needed. */
+/** @param folder - Created on demand. */
 function storeInFolder(folder: string): ModuleStore & { readonly place: string } {
   const place = join(folder, 'modules')
   return {
@@ -133,24 +133,24 @@ function storeInFolder(folder: string): ModuleStore & { readonly place: string }
         throw new StateInvalidError(folder, `module ${digest}: ${error.message}`, { cause: error })
       })
       if ((await sha256InSlices(bytes)) === digest) return bytes
-      throw new StateInvalidError(folder, `the bytes of module ${digest} are not those that were written`)
+      throw new StateInvalidError(folder, `the bytes of module ${digest} do not match its digest`)
     },
     async put(digest, bytes) {
-      const known = await readFile(join(place, digest)).catch(() => undefined) // it is written below
+      const known = await readFile(join(place, digest)).catch(() => undefined) // missing: written below
       if (!known || (await sha256InSlices(known)) !== digest) await writeWhole(place, digest, bytes)
     },
     async keep(digests) {
-      const names = await readdir(place).catch(() => []) // there is none yet
+      const names = await readdir(place).catch(() => []) // not created yet
       const old = names.filter((name) => STATE_FILES.test(name) && !digests.has(name))
       await Promise.all(old.map((name) => rm(join(place, name), { force: true })))
     },
   }
 }
 
-/** Modules, and what was left of one when the process was killed. */
+/** File names of modules, and of partial writes left by a killed process. */
 const STATE_FILES = /^(?:[\da-f]{64}|\.[\da-f]{64}\.[\da-f-]+)$/
 
-/** Writes a file so that after a crash of the process or the machine it is there as it was, or as it is now. */
+/** Replaces a file atomically and durably: after a crash of the process or machine it is either old or new. */
 async function writeWhole(folder: string, name: string, content: Uint8Array | string): Promise<void> {
   makeFolder(folder, 0o700)
   const temporary = join(folder, `.${name}.${randomUUID()}`)
@@ -169,7 +169,7 @@ async function writeWhole(folder: string, name: string, content: Uint8Array | st
   }
   const directory = await open(folder)
   try {
-    await directory.sync() // the name too
+    await directory.sync() // makes the rename durable
   } finally {
     await directory.close()
   }

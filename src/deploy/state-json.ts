@@ -4,10 +4,10 @@ import { hostProblem } from '../plugin/source/allowed-hosts.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
 import { type Edits, forbiddenOption, type PluginVersions, type RouteEdit, type Version } from './edits.ts'
 
-/** One that is changed so that older programs cannot read it gets the next number. */
+/** Incremented when a change makes the format unreadable for older versions. */
 const STATE_FORMAT = 1
 
-/** Edits as they are kept. */
+/** The stored form of edits. */
 export function renderState({ plugins, routes }: Edits): string {
   const state = {
     format: STATE_FORMAT,
@@ -18,10 +18,10 @@ export function renderState({ plugins, routes }: Edits): string {
 }
 
 /**
- * Reads what {@link renderState} wrote, or another hand: it may say no more than the admin API can do. Whether a version
- * of the configuration opens folders that the configuration does not is checked when it is used.
+ * Parses the output of {@link renderState}, or a hand-edited file, which may contain no more than the admin API allows.
+ * Whether a version of the configuration opens additional folders is checked when it is used.
  *
- * @returns the first problem, which names the member, if there is one.
+ * @returns the first problem, with the member's path, if there is one.
  */
 export function parseState(text: string): Edits | { readonly problem: string } {
   try {
@@ -37,7 +37,7 @@ export function parseState(text: string): Edits | { readonly problem: string } {
   }
 }
 
-/** Never leaves this module. */
+/** Used only within this module. */
 class StateProblem extends Error {}
 
 type JsonObject = Readonly<Record<string, unknown>>
@@ -47,30 +47,30 @@ function expect(isRight: boolean, problem: string): asserts isRight {
 }
 
 function readObject(value: unknown, where: string): JsonObject {
-  expect(typeof value === 'object' && value !== null && !Array.isArray(value), `${where} is no object`)
+  expect(typeof value === 'object' && value !== null && !Array.isArray(value), `${where} is not an object`)
   return value as JsonObject
 }
 
 function readArray(value: unknown, where: string): readonly (readonly [item: unknown, where: string])[] {
-  expect(Array.isArray(value), `${where} is no list`)
+  expect(Array.isArray(value), `${where} is not a list`)
   return value.map((item, index) => [item, `${where}[${index}]`])
 }
 
 function readTextField(value: unknown, where: string): string {
-  expect(typeof value === 'string', `${where} is no text`)
+  expect(typeof value === 'string', `${where} is not a string`)
   return value
 }
 
-/** It leads to a file. */
+/** A digest, which becomes a file name. */
 function readDigest(value: unknown, where: string): string {
-  expect(typeof value === 'string' && /^[\da-f]{64}$/.test(value), `${where} is no SHA-256`)
+  expect(typeof value === 'string' && /^[\da-f]{64}$/.test(value), `${where} is not a SHA-256 digest`)
   return value
 }
 
 function wholeNumber(value: unknown, where: string, least = 0, most = Number.MAX_SAFE_INTEGER): number {
   expect(
     Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
-    `${where} is no whole number from ${least} to ${most}`,
+    `${where} is not an integer from ${least} to ${most}`,
   )
   return Number(value)
 }
@@ -95,9 +95,9 @@ function readRoute([item, where]: readonly [unknown, string]): [string, RouteEdi
     const forbidden = forbiddenOption(options)
     expect(
       forbidden === undefined,
-      `${where}.options.${forbidden} can be set in the configuration only, so take it out of this file`,
+      `${where}.options.${forbidden} can be set only in the configuration: remove it from this file`,
     )
-    expect(typeof options.plugin === 'string', `${where}.options.plugin is no name`)
+    expect(typeof options.plugin === 'string', `${where}.options.plugin is not a name`)
   }
   return [readTextField(route.id, `${where}.id`), { options }]
 }
@@ -109,7 +109,7 @@ function readPlugin([item, where]: readonly [unknown, string]): [string, PluginV
     const { digest: of, percent } = readObject(share, at)
     expect(
       read.some((version) => version.digest === of),
-      `${at}.digest is of a version that is missing`,
+      `${at}.digest names a missing version`,
     )
     return { digest: readDigest(of, `${at}.digest`), percent: wholeNumber(percent, `${at}.percent`, 1, 100) }
   })
@@ -128,10 +128,10 @@ function readPlugin([item, where]: readonly [unknown, string]): [string, PluginV
 function readVersion([item, where]: readonly [unknown, string]): Version {
   const version = readObject(item, where)
   const from = ORIGINS.find((origin) => origin === version.from)
-  expect(from !== undefined, `${where}.from is none of ${ORIGINS.join(', ')}`)
+  expect(from !== undefined, `${where}.from is not one of ${ORIGINS.join(', ')}`)
   const modules = readArray(version.modules, `${where}.modules`).map(([module, at]) => {
     const { name, digest: of, bytes } = readObject(module, at)
-    expect(!isHostNamespace(readTextField(name, `${at}.name`)), `${at}.name is a name of the host`)
+    expect(!isHostNamespace(readTextField(name, `${at}.name`)), `${at}.name is reserved for the host`)
     return {
       name: readTextField(name, `${at}.name`),
       digest: readDigest(of, `${at}.digest`),
@@ -139,12 +139,15 @@ function readVersion([item, where]: readonly [unknown, string]): Version {
     }
   })
   const names = new Set(modules.map(({ name }) => name))
-  expect(names.has('main') && names.size === modules.length, `${where}.modules are not one main and others`)
+  expect(
+    names.has('main') && names.size === modules.length,
+    `${where}.modules must be one main module and others with unique names`,
+  )
   const settings = optional(version.settings, `${where}.settings`, readSettings)
   if (settings && from !== 'file') {
     const at = `${where}.settings`
-    expect(settings.isRemote, `${at}.isRemote is not true, as it is of what comes from the network`)
-    expect(settings.allowedPaths.length === 0, `${at}.allowedPaths can be set in the configuration only`)
+    expect(settings.isRemote, `${at}.isRemote is not true, as required for content from the network`)
+    expect(settings.allowedPaths.length === 0, `${at}.allowedPaths can be set only in the configuration`)
   }
   return {
     digest: readDigest(version.digest, `${where}.digest`),
@@ -192,13 +195,13 @@ function readSettings(value: unknown, where: string): ManifestSettings {
 
 function readHost([item, where]: readonly [unknown, string]): string {
   const host = readTextField(item, where)
-  expect(hostProblem(host) === undefined, `${where} is no host`)
+  expect(hostProblem(host) === undefined, `${where} is not a host`)
   return host
 }
 
 function allowedPathField([item, where]: readonly [unknown, string]): AllowedPath {
   const { host, guest, readOnly } = readObject(item, where)
-  expect(isAbsolute(readTextField(host, `${where}.host`)), `${where}.host is no absolute path`)
+  expect(isAbsolute(readTextField(host, `${where}.host`)), `${where}.host is not an absolute path`)
   return {
     host: readTextField(host, `${where}.host`),
     guest: readTextField(guest, `${where}.guest`),

@@ -1,19 +1,19 @@
 import { type Attempt, type Deployments, reload } from './deployments.ts'
 
-/** How often files are looked at. */
+/** The polling interval. */
 const WATCH_MS = 200
 
-/** A look takes at most so much of the time. */
+/** The maximum share of time spent on polling. */
 const SHARE = 1 / 20
 
-/** What cannot be served is reported when nothing has changed for so long: somebody may still be writing. */
+/** A failure is reported after this much time without changes: the files may still be being written. */
 const PATIENCE_MS = 1_000
 
 /**
- * Serves what changes in files. They are looked at again and again, because what tells of changes (inotify and its like)
- * does so on few network and container file systems, and not where a link leads elsewhere.
+ * Applies changes of files. It polls, because notifications (inotify and the like) are missing on most network and
+ * container file systems, and where a link changes its target.
  *
- * @returns Ends it.
+ * @returns a function that stops it.
  */
 export function watchFiles(deployments: Deployments): () => void {
   let timer: NodeJS.Timeout | undefined

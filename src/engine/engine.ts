@@ -1,7 +1,7 @@
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 
-/** Where a plug-in's instances live: it schedules their calls and replaces an instance that failed. */
+/** Runs a plug-in's instances: it schedules their calls and replaces failed instances. */
 export interface Engine {
   readonly name: 'inline' | 'workers' | 'subprocess'
 
@@ -11,15 +11,15 @@ export interface Engine {
   /** Computed on each read. Counters keep their final values after `close()`. */
   readonly stats: EngineStats
 
-  /** Settles when the first instance is open, or could not be opened. Calls may be made before. */
+  /** Settles when the first instance is open or has failed to open. Calls may be made before. */
   readonly ready: Promise<void>
 
   /**
-   * Runs one export of the guest. Calls may overlap: they wait their turn.
+   * Runs one export of the guest. Calls may overlap: they are queued.
    *
    * @param input - Bytes for the guest. The engine takes ownership: the caller must not change them.
-   * @returns The output of the guest; not a promise where nothing had to be waited for.
-   * @throws {@link GuestError} if the guest said no, {@link GuestTrapError}, {@link GuestExitError} or
+   * @returns the output of the guest. It is a promise only if the call had to wait.
+   * @throws {@link GuestError} if the guest returned an error, {@link GuestTrapError}, {@link GuestExitError} or
    * {@link OutputTooLargeError} if it failed (its instance is replaced), {@link QueueFullError} when `maxQueue`
    * calls wait, {@link EngineClosedError} after `close`, {@link InstanceStartError} if there is no instance and none
    * can be opened. With threads and processes also {@link DeadlineError}, {@link WorkerLostError}, {@link QueueSlowError},
@@ -27,19 +27,19 @@ export interface Engine {
    */
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> | PendingCall
 
-  /** Takes no more calls, lets those that wait or run end, and closes the instances. */
+  /** Accepts no more calls, completes queued and running ones, and closes the instances. */
   close(): Promise<void>
 }
 
 /** When an instance is replaced. */
 export interface Isolation {
-  /** `reuse`: its memory and globals stay from call to call. `fresh`: each call has an instance of its own. */
+  /** `reuse`: memory and globals stay between calls. `fresh`: each call has a new instance. */
   readonly isolation: 'reuse' | 'fresh'
-  /** After how many calls it is replaced. */
+  /** Number of calls after which it is replaced. */
   readonly recycle?: number | undefined
-  /** Beyond how many bytes of memory it is replaced: memory never shrinks. */
+  /** Memory size in bytes above which it is replaced: memory never shrinks. */
   readonly recycleMemory: number
-  /** If it also has grown by so many bytes since it was opened. Default: 0. */
+  /** Additional condition: its memory has grown by this many bytes since it was opened. Default: 0. */
   readonly recycleGrowth?: number
 }
 
@@ -47,20 +47,20 @@ type OnOutput = (output: Uint8Array) => void
 type OnError = (error: unknown) => void
 
 /**
- * A call that is answered later. It can be awaited as a promise; callbacks of {@link subscribe} run without a turn of the
+ * A call that completes later. It can be awaited as a promise. Callbacks of {@link subscribe} run without a turn of the
  * microtask queue.
  */
 export class PendingCall implements PromiseLike<Uint8Array> {
   readonly exportName: string
   readonly input: Uint8Array
   readonly caller: Caller
-  /** When it was made, on the main thread's `performance.now()`. */
+  /** Creation time on the main thread's `performance.now()`. */
   readonly madeAt = performance.now()
-  /** How often its guest was started without ending. */
+  /** How often its guest was started without completing. */
   tries = 0
   #onOutput: OnOutput | undefined
   #onError: OnError | undefined
-  /** Set once it is settled. */
+  /** Set when it is settled. */
   #settled: (() => void) | undefined
   #promise: Promise<Uint8Array> | undefined
 
@@ -115,19 +115,19 @@ function throwLater(notify: () => void): void {
 
 /** An engine whose calls can be ended before they are complete. */
 export interface Endable {
-  /** Takes no more calls, and rejects those that it has. */
+  /** Accepts no more calls and rejects the current ones. */
   endCalls(): void
 }
 
 const openEndables = new Set<Endable>()
 
-/** @returns a function that ends the tracking, to be called when it is closed. */
+/** @returns a function that stops the tracking. Call it when the engine is closed. */
 export function trackEndable(endable: Endable): () => void {
   openEndables.add(endable)
   return () => openEndables.delete(endable)
 }
 
-/** Ends all calls of the process, which is about to end. */
+/** Ends all calls of the process before it exits. */
 export function endCalls(): void {
   for (const endable of openEndables) endable.endCalls()
 }

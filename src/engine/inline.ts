@@ -7,7 +7,7 @@ import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Engine, Isolation } from './engine.ts'
 import type { StallWatch } from './watchdog.ts'
 
-/** One instance on the event loop, one call at a time. Nothing here can stop a guest that does not return. */
+/** One instance on the event loop, one call at a time. A guest that does not return cannot be stopped. */
 export function openInline(options: InlineOptions): InlineEngine {
   return new SingleInstanceEngine(options)
 }
@@ -16,16 +16,16 @@ export interface InlineOptions extends Isolation {
   readonly plugin: CompiledPlugin
   readonly runtime: Runtime
   readonly settings: InstanceSettings
-  /** Calls that may wait for an instance. */
+  /** The maximum number of calls that wait for an instance. */
   readonly maxQueue: number
-  /** Notices a guest that holds the event loop. Default: nothing does. */
+  /** Detects a guest that blocks the event loop. Default: no detection. */
   readonly watch?: StallWatch | undefined
 }
 
 export interface InlineEngine extends Engine {
   readonly name: 'inline'
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
-  /** Goes up when its stats change in something else than the calls that wait and run. */
+  /** Incremented when stats change other than those of queued and running calls. */
   readonly changes: number
 }
 
@@ -45,16 +45,16 @@ class SingleInstanceEngine implements InlineEngine {
   readonly #options: InlineOptions
   readonly #watch: StallWatch | undefined
   readonly #waiting: WaitingCall[] = []
-  /** undefined until a call needs one: at the start, and after one was recycled or failed. */
+  /** undefined until a call needs one: at the start, and after recycling or failure. */
   #instance: Instance | undefined
-  /** Calls that the instance has had. */
+  /** Number of calls of the instance. */
   #calls = 0
   #bytesAtOpen = 0
   #memoryBytes = 0
   #recycled = 0
   #restarted = 0
   #droppedLines = 0
-  /** A call is running, or an instance is being opened. */
+  /** Whether a call is running or an instance is being opened. */
   #busy = false
   #opening: Promise<void> | undefined
   #closed = false
@@ -68,7 +68,7 @@ class SingleInstanceEngine implements InlineEngine {
     }
     const { logRate } = options.settings
     const lineRate = logRate === undefined ? undefined : new LineRate(logRate)
-    const isolation = options.settings.command ? 'fresh' : options.isolation // a program runs once
+    const isolation = options.settings.command ? 'fresh' : options.isolation // a program runs once per instance
     const watch = options.watch
     const onResume = watch ? () => watch.watchTurn() : options.settings.onResume
     const settings = { ...options.settings, onDroppedLines, lineRate, onResume }
@@ -189,7 +189,7 @@ class SingleInstanceEngine implements InlineEngine {
     if (this.#waiting.length > 0 || this.#onIdle) this.#next()
   }
 
-  /** After an error that the guest set, its instance goes on. After a trap (the error has a cause) it is never used again. */
+  /** An instance survives an error that the guest set. After a trap (the error has a cause) it is never used again. */
   #failed(instance: Instance, error: unknown): void {
     const saidNo = error instanceof GuestError && error.cause === undefined
     if (saidNo || error instanceof BodyTooLargeError) {
@@ -233,7 +233,7 @@ class SingleInstanceEngine implements InlineEngine {
   }
 
   /**
-   * An instance, where the runtime need not wait for it; else the calls that wait run when it is open.
+   * An instance, if the runtime can open it synchronously; otherwise queued calls run when it is open.
    *
    * @throws {@link InstanceStartError}
    */
@@ -287,9 +287,9 @@ class SingleInstanceEngine implements InlineEngine {
 }
 
 /**
- * Whether an instance is replaced after the call that it has just ended.
+ * Whether an instance is replaced after its last call.
  *
- * @param memoryBytes - Its memory now.
+ * @param memoryBytes - Its current memory.
  * @param bytesAtOpen - Its memory when it was opened.
  */
 export function isWorn(

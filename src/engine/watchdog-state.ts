@@ -5,13 +5,13 @@
 
 /** Places in the shared memory, an `Int32Array`. */
 export const Slot = {
-  /** Goes up each time a guest begins to run. */
+  /** Incremented each time a guest starts to run. */
   sequence: 0,
   /** The number of the current run; 0: none. */
   running: 1,
-  /** The number of the run that may go on in a promise job before the event loop turns; 0: none. */
+  /** The number of the run that may continue in a promise job before the event loop turns; 0: none. */
   turn: 2,
-  /** Not 0: the thread is to end. */
+  /** Not 0: the thread has to end. */
   end: 3,
 } as const
 
@@ -21,11 +21,11 @@ export const SLOTS = 4
 export interface WatchedRun {
   /** Above 0. */
   readonly number: number
-  /** How long it may hold the event loop. */
+  /** How long it may block the event loop. */
   readonly stallMs: number
-  /** The log line if it does, without level and time. */
+  /** The log line for a stall, without level and time. */
   readonly line: Readonly<Record<string, string | number>> & { readonly msg: string }
 }
 
-/** To the thread: watch this, or forget it. */
+/** To the thread: start or stop watching a guest. */
 export type WatchdogMessage = { readonly watch: WatchedRun } | { readonly forget: number }

@@ -6,14 +6,14 @@ import { killProcess } from '../platform/node-workarounds.ts'
 import { Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
 
 /*
- * The watchdog's thread: looks several times in `stallMs` whether the event loop is still held by the same run of a
- * guest, and kills the process if it is. A thread has no gentler means: the blocked event loop handles no message or signal.
+ * The watchdog's thread: checks several times per `stallMs` whether the same run of a guest still blocks the event loop,
+ * and kills the process if so. There are no gentler means: the blocked event loop handles no message or signal.
  */
 
-/** How often it looks in the shortest `stallMs`. */
+/** Number of checks in the shortest `stallMs`. */
 const CHECKS_PER_STALL = 10
 
-/** How long to wait for the log line to be written: the pipe may be full, and its reader stuck like we are. */
+/** Time limit for writing the log line: the pipe may be full and its reader stuck. */
 const WRITE_MS = 500
 
 const STDERR = 2
@@ -48,21 +48,21 @@ function readMessages(): void {
 }
 
 /**
- * @param sinceLastMs - Since it last looked.
- * @returns the run that has held the event loop for too long.
+ * @param sinceLastMs - Time since the last check.
+ * @returns the run that has blocked the event loop for too long.
  */
 function look(sinceLastMs: number): WatchedRun | undefined {
   const before = sequence
   sequence = Atomics.load(state, Slot.sequence)
   const number = Atomics.load(state, Slot.running) || Atomics.load(state, Slot.turn)
   if (number === 0 || sequence !== before) heldMs = 0
-  // If this thread is late itself, the process was stopped or the machine slept: that time is not charged.
+  // If this thread is late too, the process was stopped or the machine slept: do not charge that time.
   else heldMs += Math.min(sinceLastMs, tickMs)
   const run = runs.get(number)
   return run && heldMs >= run.stallMs ? run : undefined
 }
 
-/** Not `writeSync`: it would wait for ever for a reader that has stopped to read. */
+/** Not `writeSync`, which would wait forever for a reader that has stopped. */
 function endProcess({ line }: WatchedRun): void {
   const entry = { level: 'fatal', time: new Date().toISOString(), ...line }
   write(STDERR, isatty(STDERR) ? renderLine(entry) : `${JSON.stringify(entry)}\n`, killProcess)

@@ -11,21 +11,21 @@ export interface WatchedGuest {
   readonly function: string
   /** URL of the route. */
   readonly route: string
-  /** How long it may hold the event loop. */
+  /** How long it may block the event loop. */
   readonly stallMs: number
 }
 
 /** Notified when a guest runs. Between a `begin` and its `end` other guests may begin and end. */
 export interface StallWatch {
-  /** The plug-in is being started. */
+  /** The plug-in's start begins. */
   beginStart(): void
-  /** The function is being called. */
+  /** A call of the function begins. */
   beginCall(): void
-  /** It has come back, or waits. */
+  /** It returned or waits. */
   end(): void
-  /** What waits may run on before the event loop turns: watches until it has. */
+  /** Waiting code may continue before the event loop turns: watches until then. */
   watchTurn(): void
-  /** Nothing of the guest will run any more. */
+  /** The guest will not run any more. */
   close(): void
 }
 
@@ -36,33 +36,33 @@ type Report = (failure: Error | undefined) => void
 export interface WatchdogOptions {
   /** Starts the thread. */
   readonly start?: (state: Int32Array) => Worker
-  /** How long to wait after a thread has failed; twice as long after each other one in a row, up to 30 times. */
+  /** Delay after a failure of the thread. It doubles with each further failure in a row, up to 30 times. */
   readonly backoffMs?: number
 }
 
 /**
- * Watches a guest from a thread, of which there is one in the process. If the guest holds the event loop for
- * `stallMs`, the thread writes one line to standard error and kills the process with SIGKILL. Time during which the
- * whole process stood still does not count. A thread that cannot be started, or that ends, is started again.
+ * Watches guests from one thread per process. If a guest blocks the event loop for `stallMs`, the thread writes one line
+ * to standard error and kills the process with SIGKILL. Time during which the whole process was stopped does not count.
+ * A thread that ends or cannot be started is restarted.
  */
 export function watchGuest(guest: WatchedGuest, report: Report, options: WatchdogOptions = {}): StallWatch {
   watchdog ??= new Watchdog(options)
   return new GuestWatch(watchdog, guest, report)
 }
 
-/** Why stalled guests are not noticed at present; undefined if they are, or if none is watched. */
+/** The reason that stalls are currently not detected; undefined if they are, or if no guest is watched. */
 export function watchdogTrouble(): string | undefined {
   return watchdog?.trouble
 }
 
-/** Whether a debugger may hold the event loop, which is no stall. One that comes later, by SIGUSR1, goes unnoticed. */
+/** Whether a debugger may block the event loop, which is no stall. A debugger attached later by SIGUSR1 is not detected. */
 export async function isDebugged(): Promise<boolean> {
   return process.features.inspector && (await import('node:inspector')).url() !== undefined
 }
 
 let watchdog: Watchdog | undefined
 
-/** Node.js was started with `--permission`, and without threads. */
+/** Node.js was started with `--permission` and without permission for threads. */
 function isPermissionDenied(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_ACCESS_DENIED'
 }
@@ -101,7 +101,7 @@ class Watchdog {
     return number
   }
 
-  /** The thread ends with the last that is forgotten. */
+  /** The thread ends when the last guest is removed. */
   forget(number: number): void {
     this.#watched.delete(number)
     if (this.#watched.size > 0) {
@@ -125,7 +125,7 @@ class Watchdog {
       this.#worker = worker
       for (const { run } of this.#watched.values()) this.#post({ watch: run })
     } catch (error) {
-      if (isPermissionDenied(error)) throw error // for as long as the process lives
+      if (isPermissionDenied(error)) throw error // permanent for this process
       this.#failed(error instanceof Error ? error : new Error(String(error)))
     }
   }
@@ -140,7 +140,7 @@ class Watchdog {
   /** Does not keep the process alive. */
   #failed(failure: Error): void {
     this.#worker = undefined
-    if (this.#watched.size === 0) return // it ended because nothing is watched any more
+    if (this.#watched.size === 0) return // expected: nothing is watched any more
     if (!this.#failure) this.#report(failure)
     this.#failure = failure
     const again = () => {
@@ -151,13 +151,13 @@ class Watchdog {
     this.#retry = setTimeout(again, this.#backoffMs * backoffs).unref()
   }
 
-  /** One log is enough. */
+  /** One watchdog log is enough. */
   #report(failure: Error | undefined): void {
     const [first] = this.#watched.values()
     first?.report(failure)
   }
 
-  /** A thread that is started later gets all guests at its start. */
+  /** A thread started later receives all guests at its start. */
   #post(message: WatchdogMessage): void {
     this.#worker?.postMessage(message)
   }
@@ -179,7 +179,7 @@ class GuestWatch implements StallWatch {
   readonly #state: Int32Array
   readonly #start: number
   readonly #call: number
-  /** What ran when this began: a host function may call another guest. */
+  /** The enclosing run: a host function may call another guest. */
   #outer = 0
 
   constructor(watchdog: Watchdog, { stallMs, ...names }: WatchedGuest, report: Report) {

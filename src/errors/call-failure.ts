@@ -9,7 +9,7 @@ export interface CallFailure {
   readonly cause?: unknown
 }
 
-/** An error as data that can cross to another thread. */
+/** Serializes an error for another thread. */
 export function toFailure(error: unknown): CallFailure {
   if (!(error instanceof Error)) return toFailure(new Error(String(error)))
   const { message, cause } = error
@@ -24,7 +24,7 @@ export function fromFailure({ code, message, cause }: CallFailure): Error {
   return restoreError(code, message, cause) ?? new InternalError({ cause })
 }
 
-/** The cause, as the log shows it. */
+/** The cause in the form that the log shows. */
 function describeCause(cause: unknown): unknown {
   return cause instanceof Error ? { reason: cause.message, stack: cause.stack } : cause
 }

@@ -1,13 +1,10 @@
 import { failure } from './failure.ts'
 
-/* A request that gets no answer from a guest: the call failed, the request was refused, or a guest's own request failed. */
+/* Failures of a request: the call failed, the server refused the request, or the guest's own HTTP request failed. */
 
 /* Calls. */
 
-/**
- * For hooks of the user: thrown by `onCall`, it refuses the call. The client gets its message. Another `statusCode` can
- * be set.
- */
+/** Thrown by a user's `onCall` hook to refuse the call. The client gets its message. `statusCode` can be changed. */
 export const CallRefusedError = failure<[reason: string]>('WASM_SERVE_CALL_REFUSED', '%s', 403)
 
 /** The guest set an error or returned a non-zero status. The message is the guest's own. */
@@ -19,17 +16,17 @@ export const GuestTrapError = failure<[exportName: string]>(
   'The guest function "%s" trapped; its instance was replaced',
 )
 
-/** A host function could not do what the guest asked for: a store that is full or cannot be reached. `cause` says more. */
+/** A host function failed because its backend is unavailable: a store is full or unreachable. `cause` has the details. */
 export const HostUnavailableError = failure<[exportName: string]>(
   'WASM_SERVE_HOST_UNAVAILABLE',
-  'Something that the guest function "%s" needs is out of order: try again later',
+  'A service that the guest function "%s" needs is unavailable: try again later',
   503,
 )
 
-/** The guest ended its program with WASI's `proc_exit`: its instance is replaced. */
+/** The guest exited with WASI's `proc_exit`: its instance is replaced. */
 export const GuestExitError = failure<[exportName: string]>(
   'WASM_SERVE_GUEST_EXIT',
-  'The guest function "%s" ended its program (proc_exit); its instance was replaced',
+  'The guest function "%s" exited (proc_exit); its instance was replaced',
 )
 
 /** The guest produced more than the route's `outputLimit` allows: its instance is replaced. */
@@ -39,83 +36,83 @@ export const OutputTooLargeError = failure<[exportName: string, bytes: number, l
   502,
 )
 
-/** The guest's output breaks the route's contract. The message names the field and leaves its value out. */
+/** The guest's output violates the route's contract. The message names the field and omits its value. */
 export const ContractBrokenError = failure<[contract: string, problem: string]>(
   'WASM_SERVE_CONTRACT_BROKEN',
-  'The guest broke the %s contract: %s',
+  'The guest violated the %s contract: %s',
   502,
 )
 
-/** {@link ContractBrokenError} for the `simplism` contract, where it is a 500. */
+/** {@link ContractBrokenError} for the `simplism` contract, which answers 500. */
 export const SimplismBrokenError = failure<[problem: string]>(
   'WASM_SERVE_SIMPLISM_BROKEN',
-  'The guest broke the simplism contract: %s',
+  'The guest violated the simplism contract: %s',
 )
 
 /** A host function called the instance that runs it. An instance runs one call at a time. */
 export const InstanceBusyError = failure<[plugin: string]>(
   'WASM_SERVE_INSTANCE_BUSY',
-  'An instance of plug-in %s is running a call, and runs one at a time',
+  'An instance of plug-in %s is already running a call: an instance runs one call at a time',
 )
 
-/** A guest held the event loop too long: the watchdog logs this and kills the process. Never thrown. */
+/** A guest blocked the event loop too long: the watchdog logs this and kills the process. Never thrown. */
 export const GuestStallError = failure<[what: string, stallMs: number]>(
   'WASM_SERVE_GUEST_STALL',
-  '%s held the event loop for more than %d ms (stallMs): the process is killed, to be started again',
+  '%s blocked the event loop for more than %d ms (stallMs): the process is killed so that its supervisor restarts it',
 )
 
 /** The queue of the route is full: `maxQueue` or `maxQueueBytes`. */
 export const QueueFullError = failure<[limit: string]>(
   'WASM_SERVE_QUEUE_FULL',
-  'As much waits for this route as may, %s: try again later',
+  'The queue of this route is full, %s: try again later',
   503,
 )
 
-/** A call would have to wait for an instance longer than the route's `maxWaitMs`, or has waited so long. */
+/** A call waited, or would wait, for an instance longer than the route's `maxWaitMs`. */
 export const QueueSlowError = failure<[maxWaitMs: number]>(
   'WASM_SERVE_QUEUE_SLOW',
-  'This route is too busy to begin the call within %d ms (maxWaitMs): try again later',
+  'This route is too busy to start the call within %d ms (maxWaitMs): try again later',
   503,
 )
 
-/** The guest ran longer than the route's `timeoutMs`: it was ended with its thread or process. */
+/** The guest ran longer than the route's `timeoutMs`: its thread or process was terminated. */
 export const DeadlineError = failure<[exportName: string, timeoutMs: number]>(
   'WASM_SERVE_DEADLINE_EXCEEDED',
-  'The guest function "%s" ran longer than the timeout of %d ms, and was ended',
+  'The guest function "%s" ran longer than the timeout of %d ms and was terminated',
   504,
 )
 
 /** The thread or process that ran the guest ended: out of memory, an abort of V8, `process.exit` in a host function. `cause` says why. */
 export const WorkerLostError = failure<[exportName: string]>(
   'WASM_SERVE_WORKER_LOST',
-  'What ran the guest function "%s" ended, a thread or a process; it was replaced',
+  'The thread or process that ran the guest function "%s" ended unexpectedly; it was replaced',
 )
 
-/** Several starts of the route's instances failed in a row. The route tries again from time to time. */
+/** Several starts of the route's instances failed in a row. The route retries periodically. */
 export const BreakerOpenError = failure<[starts: number, reason: string]>(
   'WASM_SERVE_BREAKER_OPEN',
-  'This route is out of order: %d starts in a row failed (%s)',
+  'This route is unavailable: %d starts in a row failed (%s)',
   503,
 )
 
-/** Threads that ran the route's plug-in are stuck in native calls: no others start, and its calls are refused. */
+/** Threads of the route's plug-in are stuck in native calls. No new threads start, and its calls are refused. */
 export const ThreadsStuckError = failure<[threads: number]>(
   'WASM_SERVE_THREADS_STUCK',
-  '%d threads that ran this plug-in are in native calls and cannot be ended: no others start until one of them ends',
+  '%d threads of this plug-in are stuck in native calls and cannot be terminated: no new threads start until one of them ends',
   503,
 )
 
-/** The client disconnected before its call began: the guest was not run. Only the log shows this. (499: nginx's) */
+/** The client disconnected before its call started, so the guest did not run. Only logged. 499 is nginx's status for it. */
 export const ClientGoneError = failure<[]>(
   'WASM_SERVE_CLIENT_GONE',
-  'The client went away before the call was begun',
+  'The client disconnected before the call started',
   499,
 )
 
-/** The server ended before the guest did: it waited for `graceMs`, and then ended the guest with its thread. */
+/** The guest was still running `graceMs` after shutdown began: its thread was terminated. */
 export const ShuttingDownError = failure<[exportName: string]>(
   'WASM_SERVE_SHUTTING_DOWN',
-  'The server was shutting down and did not wait longer for the guest function "%s", which was ended (graceMs)',
+  'The server is shutting down: the guest function "%s" was still running after the grace period (graceMs) and was terminated',
   503,
 )
 
@@ -128,24 +125,24 @@ export const EngineClosedError = failure<[]>(
 
 /* Requests that do not reach a guest. */
 
-/** The request has no key, or none that the server knows. */
+/** The request has no API key, or an unknown one. */
 export const ApiKeyRefusedError = failure<[]>(
   'WASM_SERVE_API_KEY_REFUSED',
   'This server needs an API key, as Authorization: Bearer KEY or as x-api-key',
   401,
 )
 
-/** The request has no token, or one that was not signed for this server, or no longer. */
+/** The request has no token, or its token has expired or was not signed for this server. */
 export const TokenRefusedError = failure<[reason: string]>(
   'WASM_SERVE_TOKEN_REFUSED',
   'This server needs a JSON Web Token, as Authorization: Bearer TOKEN: %s',
   401,
 )
 
-/** There are no keys to verify tokens with: the issuer's keys cannot be fetched, and those in the cache have expired. */
+/** No keys to verify tokens with: the issuer's keys cannot be fetched, and the cached keys have expired. */
 export const JwtKeysUnavailableError = failure<[]>(
   'WASM_SERVE_JWT_KEYS_UNAVAILABLE',
-  'This server cannot verify tokens at present: it has no keys of their issuer',
+  "This server cannot verify tokens at present: the issuer's keys cannot be fetched. Try again later",
   503,
 )
 
@@ -156,7 +153,7 @@ export const RouteNotFoundError = failure<[method: string, url: string]>(
   404,
 )
 
-/** The route exists and does not take the request's method. */
+/** The route exists but does not accept the request's method. */
 export const MethodNotAllowedError = failure<[method: string, allowed: string]>(
   'WASM_SERVE_METHOD_NOT_ALLOWED',
   'This route does not answer %s, only %s',
@@ -173,7 +170,7 @@ export const RequestTimeoutError = failure<[]>(
 /** The client has sent too many requests; `Retry-After` says when to try again. */
 export const RateLimitedError = failure<[max: number, timeWindowMs: number]>(
   'WASM_SERVE_RATE_LIMITED',
-  'More than %d requests within %d ms',
+  'Too many requests: the limit is %d within %d ms',
   429,
 )
 
@@ -184,64 +181,64 @@ export const BodyTooLargeError = failure<[limit: string]>(
   413,
 )
 
-/** Request line and headers are larger than Node.js reads. */
+/** Request line and headers exceed Node.js's limit. */
 export const HeadersTooLargeError = failure<[]>(
   'WASM_SERVE_HEADERS_TOO_LARGE',
   'The request line and headers are larger than 16 KiB',
   431,
 )
 
-/** The request breaks the protocol. */
+/** The request violates the HTTP protocol. */
 export const BadRequestError = failure<[problem: string]>(
   'WASM_SERVE_BAD_REQUEST',
   'The request is malformed: %s',
   400,
 )
 
-/** The body has another transfer coding than `chunked`. (RFC 9112, section 6.1) */
+/** The body's transfer coding is not `chunked`. (RFC 9112, section 6.1) */
 export const TransferCodingError = failure<[codings: string]>(
   'WASM_SERVE_TRANSFER_CODING_UNSUPPORTED',
   'The transfer coding %s is not supported, only chunked: send a compressed body with Content-Encoding',
   501,
 )
 
-/** The request line names a version of HTTP that the server does not support there. (RFC 9110, section 15.6.6) */
+/** The request line names an unsupported HTTP version. (RFC 9110, section 15.6.6) */
 export const HttpVersionError = failure<[version: string]>(
   'WASM_SERVE_HTTP_VERSION_UNSUPPORTED',
-  'The request line names %s; this server speaks HTTP/1.1 and HTTP/1.0 there, and HTTP/2 where TLS agrees on it',
+  'The request line names %s: send HTTP/1.1 or HTTP/1.0, or negotiate HTTP/2 over TLS',
   505,
 )
 
-/** An error without a class of its own: a bug. */
-export const InternalError = failure<[]>('WASM_SERVE_INTERNAL_ERROR', 'Something went wrong on the server')
+/** Any error without a class of its own: a bug in wasm-serve. */
+export const InternalError = failure<[]>('WASM_SERVE_INTERNAL_ERROR', 'Internal server error')
 
 /* HTTP requests of guests. The guest gets these errors. */
 
-/** The guest's request cannot be sent: it is not JSON, its URL is not valid, or one of its headers is not. */
+/** The guest's request cannot be sent: it is not JSON, or its URL or one of its headers is invalid. */
 export const OutboundRequestInvalidError = failure<[problem: string]>(
   'WASM_SERVE_OUTBOUND_REQUEST_INVALID',
   "The guest's HTTP request is not valid: %s",
   502,
 )
 
-/** Host, scheme or address of the URL, or of a redirect's target, are not allowed. */
+/** The host, scheme or address of the URL or of a redirect's target is not allowed. */
 export const OutboundRefusedError = failure<[url: string, reason: string]>(
   'WASM_SERVE_OUTBOUND_REFUSED',
   "The guest's HTTP request to %s is refused: %s",
   502,
 )
 
-/** The answer was not complete within the time limit of the request. Redirects count. */
+/** The response was not complete within the time limit of the request. The limit includes redirects. */
 export const OutboundTimeoutError = failure<[url: string, timeoutMs: number]>(
   'WASM_SERVE_OUTBOUND_TIMEOUT',
   "The guest's HTTP request to %s was not answered within %d ms",
   504,
 )
 
-/** The answer is larger than `httpResponseMax`; it was cut off. */
+/** The response is larger than `httpResponseMax`; reading stopped there. */
 export const OutboundTooLargeError = failure<[url: string, maxBytes: number]>(
   'WASM_SERVE_OUTBOUND_TOO_LARGE',
-  "The answer to the guest's HTTP request to %s is larger than the httpResponseMax of %d bytes",
+  "The response to the guest's HTTP request to %s is larger than the httpResponseMax of %d bytes",
   502,
 )
 

@@ -1,5 +1,5 @@
 /*
- * Every failure that wasm-serve causes, with the HTTP status that a client sees when a request meets it.
+ * Every failure that wasm-serve causes, with its HTTP status.
  * Codes are spelled out so that grep finds them; they are never renamed or reused.
  */
 

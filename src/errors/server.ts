@@ -1,6 +1,6 @@
 import { failure } from './failure.ts'
 
-/* A server that does not start or does not change: its routes, its listener, its options, the admin API. */
+/* Failures to start or change a server: its routes, its listener, its options, the admin API. */
 
 /* Routes and listeners. */
 
@@ -10,22 +10,22 @@ export const RouteConflictError = failure<[method: string, url: string]>(
   'Two routes answer %s %s: give one of them another "url", "method" or "host"',
 )
 
-/** Fastify refuses a route's URL, or the app that it is mounted into has that URL already. */
+/** Fastify refuses the route's URL, or the host app already has a route there. */
 export const RouteInvalidError = failure<[url: string, reason: string]>(
   'WASM_SERVE_ROUTE_INVALID',
   'The route %s cannot be added: %s',
 )
 
-/** A route's smoke request got another answer than expected: the change does not go live. */
+/** A route's smoke request got an unexpected answer: the change does not go live. */
 export const SmokeFailedError = failure<[route: string, reason: string]>(
   'WASM_SERVE_SMOKE_FAILED',
   'The smoke request of route %s failed: %s',
 )
 
-/** Too many threads are stuck in native calls, which end with the process only. Logged, never thrown. */
+/** Too many threads are stuck in native calls; only the end of the process ends them. Logged, never thrown. */
 export const ProcessStuckError = failure<[threads: number]>(
   'WASM_SERVE_PROCESS_STUCK',
-  '%d threads are in native calls and cannot be ended: the process has to be started again',
+  '%d threads are stuck in native calls and cannot be terminated: restart the process',
 )
 
 /** The server cannot listen on the address. */
@@ -40,7 +40,7 @@ export const TlsInvalidError = failure<[file: string, reason: string]>(
   'TLS file %s cannot be used: %s',
 )
 
-/** A key that tokens are verified with cannot be used. */
+/** A key for verifying tokens cannot be used. */
 export const JwtKeyInvalidError = failure<[file: string, reason: string]>(
   'WASM_SERVE_JWT_KEY_INVALID',
   'JWT key %s cannot be used: %s',
@@ -49,7 +49,7 @@ export const JwtKeyInvalidError = failure<[file: string, reason: string]>(
 /** A folder of the option `static` cannot be served. */
 export const StaticFolderError = failure<[folder: string, reason: string]>(
   'WASM_SERVE_STATIC_FOLDER_INVALID',
-  'The folder %s cannot be served: %s (static)',
+  'The static folder %s cannot be served: %s',
 )
 
 /* The command line, options and configuration. */
@@ -57,16 +57,16 @@ export const StaticFolderError = failure<[folder: string, reason: string]>(
 /** The command line or an environment variable cannot be understood. The command exits with 2. */
 export const UsageError = failure<[problem: string]>('WASM_SERVE_USAGE_INVALID', '%s')
 
-/** One or more options are wrong; the message lists all of them. */
+/** One or more options are invalid; the message lists all of them. */
 export const OptionsError = failure<[problems: string]>('WASM_SERVE_OPTIONS_INVALID', 'Invalid options:\n%s')
 
-/** The config file cannot be read: it is missing, too large, not UTF-8, or there are several. */
+/** The config file cannot be read: it is missing, too large or not UTF-8, or there are several. */
 export const ConfigUnreadableError = failure<[file: string, reason: string]>(
   'WASM_SERVE_CONFIG_UNREADABLE',
   'Cannot read config file %s: %s',
 )
 
-/** The config file is wrong; the message lists every problem with line and column. */
+/** The config file is invalid; the message lists every problem with line and column. */
 export const ConfigInvalidError = failure<[file: string, problems: string]>(
   'WASM_SERVE_CONFIG_INVALID',
   'Config file %s is not valid:\n%s',
@@ -78,13 +78,13 @@ export const MountConflictError = failure<[conflicts: string]>(
   'Several routes have the same URL:\n%s',
 )
 
-/** `wasm-serve check` found a problem, or a start several; the message lists all. The command exits with 2. */
+/** `wasm-serve check` found a problem, or a start found several; the message lists all. The command exits with 2. */
 export const CheckFailedError = failure<[problems: string]>('WASM_SERVE_CHECK_FAILED', '%s')
 
-/** The folder for a new project cannot be used: it is not empty, not a folder, or cannot be written. */
+/** The folder for a new project cannot be used: it is not empty, not a folder, or not writable. */
 export const ProjectNotMadeError = failure<[name: string, reason: string]>(
   'WASM_SERVE_PROJECT_NOT_MADE',
-  'No project was made in %s: %s',
+  'No project was created in %s: %s',
 )
 
 /** The file with a guest's input cannot be read. */
@@ -105,21 +105,21 @@ export const PackageMissingError = failure<[name: string, purpose: string, remed
   'The package %s, which %s needs, is not installed: %s',
 )
 
-/** The server of a bench did not start, or gave a wrong answer before the load began. */
+/** The server under test did not start, or gave a wrong answer before the load began. */
 export const BenchServerError = failure<[flags: string, reason: string]>(
   'WASM_SERVE_BENCH_SERVER_FAILED',
-  'The server to measure (%s) cannot be measured: %s',
+  'The server under test (%s) cannot be measured: %s',
 )
 
-/** Under load, some answers were wrong, failed or did not come. */
+/** Under load, some answers were wrong, failed or missing. */
 export const BenchAnswersError = failure<[problems: string]>(
   'WASM_SERVE_BENCH_ANSWERS_WRONG',
-  'Not all answers were right: %s',
+  'Not all answers were correct: %s',
 )
 
 /* Changes, and the admin listener. */
 
-/** The server accepts no change now. */
+/** The server currently accepts no changes. */
 export const ChangeRefusedError = failure<[reason: string]>(
   'WASM_SERVE_CHANGE_REFUSED',
   'Nothing was changed: %s',
@@ -129,70 +129,70 @@ export const ChangeRefusedError = failure<[reason: string]>(
 /** A request to the admin API is not valid. */
 export const AdminRequestError = failure<[problem: string]>('WASM_SERVE_ADMIN_REQUEST_INVALID', '%s', 400)
 
-/** Other requests to the admin API use all memory for bodies and downloads; `Retry-After` says when to try again. */
+/** Other admin requests hold all memory for bodies and downloads; `Retry-After` says when to retry. */
 export const AdminBusyError = failure<[limit: number]>(
   'WASM_SERVE_ADMIN_BUSY',
-  'Uploads and downloads of other requests hold the %d bytes that there are for all (4 times uploadLimit): try again',
+  'Other uploads and downloads hold all %d bytes available for them (4 times uploadLimit): try again later',
   503,
 )
 
-/** The admin API does not offer this: it would open this machine to every holder of the token. */
-export const AdminForbiddenError = failure<[what: string]>(
+/** Not available in the admin API, because it would expose the machine to every holder of the token. */
+export const AdminForbiddenError = failure<[setting: string]>(
   'WASM_SERVE_ADMIN_FORBIDDEN',
-  '%s can be set in the configuration only, not by the admin API',
+  '%s can be set only in the configuration, not through the admin API',
   403,
 )
 
-/** There is no plug-in, version or route of this name. */
-export const AdminUnknownError = failure<[what: string, name: string]>(
+/** No plug-in, version or route has this name. */
+export const AdminUnknownError = failure<[kind: string, name: string]>(
   'WASM_SERVE_ADMIN_UNKNOWN',
   'There is no %s "%s"',
   404,
 )
 
-/** The present state does not allow this change. */
+/** The current state does not allow this change. */
 export const AdminConflictError = failure<[problem: string]>('WASM_SERVE_ADMIN_CONFLICT', '%s', 409)
 
-/** `If-Match` names another revision: another change came between. */
-export const RevisionMismatchError = failure<[wanted: string, revision: string]>(
+/** `If-Match` names an outdated revision: another change came first. */
+export const RevisionMismatchError = failure<[expected: string, revision: string]>(
   'WASM_SERVE_REVISION_MISMATCH',
-  'If-Match asks for %s, and this is revision %s: look at what has changed, and ask again',
+  'If-Match expects revision %s, but the current revision is %s: read the current state and try again',
   412,
 )
 
 /** The content of the state folder is damaged. */
 export const StateInvalidError = failure<[folder: string, reason: string]>(
   'WASM_SERVE_STATE_INVALID',
-  'State folder %s cannot be used: %s. Put it right, or move it away to start from the configuration alone',
+  'State folder %s cannot be used: %s. Repair it, or move it away to start from the configuration alone',
 )
 
 /** Other users could change the content of the state folder. */
 export const StateUntrustedError = failure<[folder: string, reason: string]>(
   'WASM_SERVE_STATE_UNTRUSTED',
-  'State folder %s is not for this user alone: %s',
+  'State folder %s is not private to this user: %s',
 )
 
-/** The state folder cannot be written: the change is not made. */
+/** The state folder cannot be written: the change was not made. */
 export const StateUnwritableError = failure<[folder: string, reason: string]>(
   'WASM_SERVE_STATE_UNWRITABLE',
   'State folder %s cannot be written, so nothing was changed: %s',
   507,
 )
 
-/** Files keep changing while they are read: none of them is served. */
+/** Files keep changing while they are read: the new content is not served. */
 export const FilesUnsettledError = failure<[limitMs: number, files: string]>(
   'WASM_SERVE_FILES_UNSETTLED',
-  'Files still change after %d ms, so nothing of them is served: %s',
+  'Files are still changing after %d ms, so their new content is not served: %s',
 )
 
-/** A request to the admin listener without its token. */
+/** A request to the admin listener without the valid token. */
 export const AdminTokenRefusedError = failure<[]>(
   'WASM_SERVE_ADMIN_TOKEN_REFUSED',
-  'The admin listener needs its token, as Authorization: Bearer TOKEN',
+  'The admin listener needs the admin token, as Authorization: Bearer TOKEN',
   401,
 )
 
-/** A request to the admin listener under a foreign host name, or from a page of another origin. */
+/** A request to the admin listener with a foreign host name, or from a page of another origin. */
 export const AdminOriginRefusedError = failure<[problem: string]>(
   'WASM_SERVE_ADMIN_ORIGIN_REFUSED',
   'The admin listener refuses this request: %s',

@@ -4,10 +4,10 @@ import type { Caller } from '../observe/observe.ts'
 /**
  * The interface of a host function to its call. It is the same as in `@extism/extism`, except that
  *
- * - it is for one call: when that is over, all but `hostContext` throws. A timer that outlives its call cannot touch
+ * - it is valid for one call: afterwards, everything except `hostContext` throws. A timer that outlives its call cannot touch
  *   the next one's data.
- * - an offset is the beginning of a block, as everywhere in the kernel, and no other place in it. 0 is none.
- * - what `read` returns is a copy; see {@link Block}.
+ * - an offset must be the start of a block, as everywhere in the kernel. 0 means no block.
+ * - `read` returns a copy; see {@link Block}.
  */
 export interface CallContext {
   /**
@@ -17,23 +17,23 @@ export interface CallContext {
    */
   hostContext<T = Caller>(): T | null
 
-  /** Makes a block without content: `read` it to fill it. @returns 0 for no bytes, or if there is no room. */
+  /** Creates an uninitialized block: `read` it to fill it. @returns 0 for no bytes, or if there is no space. */
   alloc(size: bigint | number): bigint
 
-  /** Makes a block with these bytes. @returns 0 for no bytes. @throws Error if there is no room. */
+  /** Creates a block with these bytes. @returns 0 for no bytes. @throws Error if there is no space. */
   store(input: string | Uint8Array): bigint
 
-  /** @returns null if no block begins there. */
+  /** @returns null if no block starts there. */
   read(at: bigint | number): Block | null
 
-  /** Length of the block that begins there; 0 if none does. */
+  /** Length of the block that starts there; 0 if there is none. */
   length(at: bigint | number): bigint
 
   /**
-   * Makes this the error of the call, which is its answer: it wins over any output, and over what the host function
-   * throws then. The guest goes on, unless something is thrown.
+   * Sets the error of the call, which is its result. It takes precedence over any output, and over an exception of the host
+   * function. The guest continues unless something is thrown.
    *
-   * @param error - Without it, an error that was set before is taken back. (The SDK throws.)
+   * @param error - undefined clears an error that was set before. (The SDK throws.)
    */
   setError(error?: string | Error | null): void
 
@@ -60,7 +60,7 @@ export interface Block extends Omit<DataView<ArrayBuffer>, `set${string}` | type
   text(): string
   /** The same as `text`. */
   string(): string
-  /** @throws SyntaxError if it is no JSON. */
+  /** @throws SyntaxError if it is not JSON. */
   json(): unknown
   /** Always the same array. */
   bytes(): Uint8Array<ArrayBuffer>
@@ -111,5 +111,5 @@ for (const name of Object.getOwnPropertyNames(DataView.prototype)) {
 }
 
 function throwReadOnly(): never {
-  throw new TypeError('what a host function reads cannot be written to: store makes a new block')
+  throw new TypeError('a block that was read is read-only: use store to create a new block')
 }

@@ -53,7 +53,7 @@ export class HostTrouble extends Error {
 }
 
 /**
- * The error that answers a call which ended half-way.
+ * The error of an interrupted call.
  *
  * @param hostError - The error of the call that a host function has set. It wins over what a host function throws; the
  * error has a `cause` then, since its instance cannot go on.
@@ -66,7 +66,7 @@ export function brokenCall(thrown: unknown, exportName: string, hostError?: stri
   return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
 }
 
-/** Why a call ended half-way, for the log. An error of a host function has its stack: it is the operator's own code. */
+/** The cause of an interrupted call, for the log. An error of a host function includes its stack: it is the operator's own code. */
 function describeFailure(thrown: unknown): Trap & { readonly hostStack?: string | undefined } {
   const trap = describeTrap(thrown)
   if (!(thrown instanceof HostFunctionFailure && thrown.cause instanceof Error)) return trap
@@ -96,7 +96,7 @@ export function checkHostFunctions(
   if (problems.length > 0) throw new HostFunctionInvalidError(problems.join('\n'))
 }
 
-/** @returns undefined if there is none; what every object inherits is none. */
+/** @returns undefined if there is none. Inherited members do not count. */
 export function findHostFunction(
   functions: HostFunctions,
   namespace: string,
@@ -127,7 +127,7 @@ function callSync(label: string, run: NamedHostFunction['call']): NamedHostFunct
       throw new HostFunctionFailure(label, thrown)
     }
     if (returned instanceof Promise) {
-      returned.catch(() => undefined) // the call fails, whatever becomes of it
+      returned.catch(() => undefined) // the call fails in any case
       throw new HostFunctionFailure(label, 'it returned a promise: declare it as an async function')
     }
     return returned
@@ -154,7 +154,7 @@ const MAX_LINE_END = 64
 
 const LINE_END = /wasm-function\[(\d+)\]:0x[0-9a-f]+\)?$/
 
-/** Why a guest stopped half-way: V8's reason, and the guest's functions that were running. */
+/** The trap of a guest: V8's reason, and the guest's stack. */
 interface Trap {
   /** The engine's reason, such as `unreachable` or `memory access out of bounds`. */
   readonly reason: string
@@ -162,7 +162,7 @@ interface Trap {
   readonly guestStack: readonly string[]
 }
 
-/** Reads a thrown value as a trap. Frames of the host are left out. */
+/** Converts a thrown value to a trap. Frames of the host are omitted. */
 export function describeTrap(thrown: unknown): Trap {
   if (!(thrown instanceof Error)) return { reason: String(thrown), guestStack: [] }
   const frames = (thrown.stack ?? '').split('\n').map(guestFunction)

@@ -1,6 +1,6 @@
 import type { ByteReader } from './bytes.ts'
 
-/** What has opened a block. */
+/** The kinds of instructions that open a block. */
 export const OPENED_BY = { function: 0, block: 1, loop: 2, if: 3, try: 4, catch: 5, tryTable: 6 } as const
 
 /**
@@ -61,7 +61,7 @@ export class BlockStack {
     this.open(OPENED_BY.function, 0, results)
   }
 
-  /** What has opened the innermost block. */
+  /** The instruction that opened the innermost block. */
   get openedBy(): number {
     return (this.#openedBy[this.depth - 1] ?? 0) & ~IN_UNREACHABLE
   }
@@ -83,7 +83,7 @@ export class BlockStack {
     if (this.height > this.stackValues) this.stackValues = this.height
   }
 
-  /** What follows cannot be reached, up to the end of the block. */
+  /** Marks the rest of the block as unreachable. */
   stop(): void {
     this.#isUnreachable = true
     this.height = this.#base
@@ -94,7 +94,7 @@ export class BlockStack {
     this.work += times * (this.#locals + this.height)
   }
 
-  /** What can throw may go to a block that catches. */
+  /** An instruction that can throw may branch to a catching block. */
   mayThrow(): void {
     if (this.#tries > 0) this.place()
   }

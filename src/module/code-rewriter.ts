@@ -28,7 +28,7 @@ export interface Temporaries {
   local(type: number, place?: number): number
 }
 
-/** What stands for an instruction: other code, itself (`undefined`), or nothing could (`null`). */
+/** The replacement of an instruction: code, the instruction itself (`undefined`), or impossible (`null`). */
 export type Rewrite = (
   instruction: Instruction,
   temporaries: Temporaries,
@@ -212,7 +212,7 @@ interface PageGlobals {
  *
  * One thing differs: an access behind the end, but within the real memory, does not trap.
  *
- * @param maximum - Most pages.
+ * @param maximum - Maximum number of pages.
  */
 export function countPages(globals: PageGlobals, maximum: number): Rewrite {
   const size = [CODE.globalGet, ...leb(globals.pages)]

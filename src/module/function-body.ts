@@ -17,13 +17,13 @@ import {
 import type { FigureCounter } from './limits.ts'
 import { readHeapType, readValueType, type TypeTable } from './types.ts'
 
-/** What a function asks of the compiler. */
+/** The compilation cost of a function. */
 export interface BodyFigures {
   /** Deepest nesting of blocks. */
   readonly nesting: number
-  /** Most values on its stack at a time. */
+  /** Maximum number of values on its stack. */
   readonly stackValues: number
-  /** Most targets of one `br_table`. */
+  /** Maximum number of targets of one `br_table`. */
   readonly branchTargets: number
   /**
    * Values that a compiler has to place: at each branch and at each end of a block all locals and the stack, at each
@@ -44,7 +44,7 @@ export interface BodyFigures {
   readonly marks: number
 }
 
-/** What a function may name. */
+/** The index spaces that a function may refer to. */
 export interface BodyContext {
   readonly types: TypeTable
   /** Types of all functions, those that are imported first. */
@@ -310,7 +310,7 @@ export class BodyReader implements BodyFigures {
 
   #call(reader: ByteReader, type: number, isLast: boolean): void {
     const { types } = this.#context
-    if (!types.isFunction(type)) reader.fail('it calls what is no function')
+    if (!types.isFunction(type)) reader.fail('it calls a type that is not a function')
     const [params, results] = [types.params(type), types.results(type)]
     this.callValues += params + results
     this.#blocks.mayThrow()
@@ -319,7 +319,7 @@ export class BodyReader implements BodyFigures {
     else this.#blocks.push(results)
   }
 
-  /** What a legacy `try` holds ends with `catch`. */
+  /** The body of a legacy `try` ends with `catch`. */
   #endTry(reader: ByteReader): void {
     const { openedBy } = this.#blocks
     if (openedBy !== OPENED_BY.try && openedBy !== OPENED_BY.catch) reader.fail('a catch belongs to no try')

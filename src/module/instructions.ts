@@ -388,7 +388,7 @@ export function skipImmediates(reader: ByteReader, code: number): void {
       }
       break
     default:
-      reader.fail(`it has an instruction that is not known (0x${code.toString(16)})`)
+      reader.fail(`it has an unknown instruction (0x${code.toString(16)})`)
   }
 }
 

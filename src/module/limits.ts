@@ -13,15 +13,15 @@ import { PluginTooComplexError } from '../errors/errors.ts'
  */
 
 interface ModuleLimit {
-  /** Most of it, unless an option says otherwise. */
+  /** The maximum, unless an option overrides it. */
   readonly limit: number
-  /** The most in the modules that were measured. */
+  /** The largest value in the measured modules. */
   readonly seen: number
-  /** What is counted, for messages: "a function has 40000 ...". */
+  /** The counted unit, for messages: "a function has 40000 ...". */
   readonly what: string
 }
 
-/** By the names that `--module-limit` takes. */
+/** Keyed by the names in `--module-limit`. */
 export const MODULE_LIMITS = {
   /* Of the module. */
   moduleBytes: { limit: 268_435_456, seen: 65_864_037, what: 'bytes' },
@@ -94,7 +94,7 @@ export type ModuleLimits = Partial<Readonly<Record<LimitName, number>>>
 
 export const LIMIT_NAMES = Object.keys(MODULE_LIMITS) as LimitName[]
 
-/** Counts what a module has, and refuses what is beyond a limit. */
+/** Counts the parts of a module and rejects a module that exceeds a limit. */
 export class FigureCounter {
   /** The largest of each kind so far; for some the sum. */
   readonly figures: Record<LimitName, number>
@@ -124,7 +124,7 @@ export class FigureCounter {
     if (this.#limits === 'none') return
     const most = this.#limits[limit] ?? MODULE_LIMITS[limit].limit
     if (value > most) {
-      const remedy = `if you trust it, --module-limit ${limit}=${value} (option "moduleLimits")`
+      const remedy = `if you trust the plug-in, set --module-limit ${limit}=${value} (option "moduleLimits")`
       throw new PluginTooComplexError(this.#plugin, where, value, MODULE_LIMITS[limit].what, most, remedy)
     }
   }
@@ -134,21 +134,21 @@ const NOTHING_COUNTED: Readonly<Record<LimitName, number>> = Object.fromEntries(
   LIMIT_NAMES.map((name) => [name, 0]),
 ) as Record<LimitName, number>
 
-/** The types of a module, as far as they count for its process. It is plain data. */
+/** The types of a module that count toward the limit of its process, as plain data. */
 export interface ProcessTypes {
-  /** A text for each that other modules can share. */
+  /** A key for each type that other modules can share. */
   readonly shared: readonly string[]
-  /** How many no other module can share. */
+  /** Number of types that other modules cannot share. */
   readonly own: number
 }
 
 /**
- * Most different types of all modules that a process compiles. V8 shares them among modules, keeps them for ever, and
+ * Maximum number of different types in all modules of a process. V8 shares them among modules, keeps them forever, and
  * aborts the process at a million. Node.js 20 compares each new one with all: 5,000 more take 2 s here.
  */
 export const MAX_PROCESS_TYPES = 30_000
 
-/** The types that the modules of this process have brought: equal ones count once. */
+/** The types of this process's modules: equal types count once. */
 export class TypeBudget {
   readonly #shared = new Set<string>()
   readonly #digests = new Set<string>()
@@ -164,7 +164,7 @@ export class TypeBudget {
   }
 
   /**
-   * Counts the types of a module that is to be compiled.
+   * Counts the types of a module before it is compiled.
    *
    * @param name - The plug-in's, for messages.
    * @throws {@link PluginTooComplexError} if there are too many, and counts none of them.

@@ -5,26 +5,26 @@ import { type SectionContents, withContents } from './module-writer.ts'
 
 /** A module whose memories and tables have maxima. */
 export interface CappedModule {
-  /** Of the module as it was before. */
+  /** The view of the original module. */
   readonly view: ModuleView
-  /** Those that were read if there was nothing to cap. */
+  /** The original bytes if there was nothing to cap. */
   readonly bytes: Uint8Array
-  /** The sections that are not those of the view. */
+  /** The sections that differ from the view's. */
   readonly contents: SectionContents
-  /** Of the memories that it defines. */
+  /** Limits of the memories that it defines. */
   readonly memories: readonly SizeLimits[]
 }
 
-/** Most entries of a module's tables together. V8 allows ten million for each of a hundred thousand tables. */
+/** Maximum number of entries of all tables of a module. V8 allows ten million for each of a hundred thousand tables. */
 const MAX_TABLE_ENTRIES = 1_000_000n
 
 /**
  * Lowers the maxima of the memories and tables that a module defines, so that `memory.grow` and `table.grow` answer -1
- * to a guest that wants more: V8 has no other limit for one guest. Several memories share the limit. What the module
- * imports has the limit of the one that defines it.
+ * to a guest that requests more: V8 has no other limit per guest. Several memories share the limit. Imported memories
+ * and tables have the limits of their defining module.
  *
  * @param maxPages - Of 64 KiB.
- * @throws {@link PluginInvalidError} if a module begins with more than the limit.
+ * @throws {@link PluginInvalidError} if the initial size exceeds the limit.
  */
 export function capMemory(view: ModuleView, maxPages: number): CappedModule {
   const has = (wanted: number) => view.sections.some(({ id }) => id === wanted)

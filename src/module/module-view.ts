@@ -26,30 +26,30 @@ export const SECTION_ORDER: readonly number[] = [
   ...[SECTION.code, SECTION.data],
 ]
 
-/** Of every module: the magic number and the version. */
+/** The header of every module: the magic number and the version. */
 export const MODULE_HEADER_BYTES = 8
 
-/** What is imported or exported, in the order of their numbers in a module. */
+/** Kinds of imports and exports, in the order of their binary codes. */
 export const ITEM_KINDS = ['function', 'table', 'memory', 'global', 'tag'] as const
 
 export type ItemKind = (typeof ITEM_KINDS)[number]
 
-/** What a module needs from outside, as `WebAssembly.Module.imports` tells it. */
+/** An import of a module, as in `WebAssembly.Module.imports`. */
 export interface ImportedItem {
   readonly module: string
   readonly name: string
   readonly kind: ItemKind
 }
 
-/** What a module gives, as `WebAssembly.Module.exports` tells it. */
+/** An export of a module, as in `WebAssembly.Module.exports`. */
 export interface ExportedItem {
   readonly name: string
   readonly kind: ItemKind
-  /** Of a function on a list that is not whole: its place among all that the module exports. */
+  /** For a function in a partial list: its position among all exports of the module. */
   readonly place?: number
 }
 
-/** Where a section is: all of it from `start` to `end`, its content from `content`. */
+/** The position of a section: from `start` to `end`, with its content from `content`. */
 export interface SectionPlace {
   readonly id: number
   readonly start: number
@@ -69,7 +69,7 @@ export interface SizeLimits {
 export const SIZE_FLAGS = { max: 1, shared: 2, index64: 4 } as const
 
 export interface DefinedTable extends SizeLimits {
-  /** What stands before its limits. */
+  /** The bytes before its limits. */
   readonly type: Uint8Array
   /** The constant expression of its entries; empty if they are null. */
   readonly value: Uint8Array
@@ -80,13 +80,13 @@ export interface DefinedGlobal {
   readonly isMutable: boolean
 }
 
-/** The functions that a module defines, in order: a place in each list is one's. */
+/** The functions that a module defines, as parallel lists in order. */
 export interface FunctionBodies {
   readonly count: number
-  /** Where its locals begin. */
+  /** The start of its locals. */
   readonly starts: Readonly<Uint32Array>
   readonly ends: Readonly<Uint32Array>
-  /** How many locals it has, with its parameters. */
+  /** Number of its locals, including parameters. */
   readonly locals: Readonly<Uint32Array>
   /** See `BodyFigures`. */
   readonly work: Readonly<Float64Array>
@@ -99,7 +99,7 @@ export interface CustomSection {
   readonly content: Uint8Array
 }
 
-/** What was read of a module, once: whatever else is asked of it is answered from here. */
+/** The parsed structure of a module. It is parsed only once. */
 export interface ModuleView {
   /** The plug-in's, for messages. */
   readonly name: string
@@ -113,22 +113,22 @@ export interface ModuleView {
   /** Numbers of the types of all tags. */
   readonly tags: readonly number[]
   readonly imports: readonly ImportedItem[]
-  /** `index` is its number among those of its kind; imported ones come first. */
+  /** `index` is its index within its kind; imported items come first. */
   readonly exports: readonly (ExportedItem & { readonly index: number })[]
   /** Those that it defines: it may import others. */
   readonly memories: readonly SizeLimits[]
   readonly tables: readonly DefinedTable[]
   readonly globals: readonly DefinedGlobal[]
-  /** Undefined if its code was not read. */
+  /** undefined if its code was not parsed. */
   readonly bodies: FunctionBodies | undefined
   /** The lowest address at which it is born with data: 0 if that is not known, infinite if there is none. */
   readonly lowestData: number
   readonly customSections: readonly CustomSection[]
-  /** The largest of each kind that was found, or their sum. */
+  /** The largest value of each kind, or the sum. */
   readonly figures: Readonly<Record<LimitName, number>>
-  /** What the engine would keep of it for as long as the process lives. */
+  /** Its data that the engine keeps for the life of the process. */
   readonly processTypes: ProcessTypes
-  /** Why it has to run in a process of its own; undefined if it need not. */
+  /** The feature for which it has to run in a separate process; undefined if there is none. */
   readonly needsProcess: string | undefined
 }
 
@@ -138,13 +138,13 @@ export interface Signature {
   readonly results: readonly string[]
 }
 
-/** What a module exports as a function. */
+/** An exported function. */
 export interface FunctionExport {
   readonly name: string
   readonly signature: Signature
 }
 
-/** How many things of a kind a module imports: the first that it defines has this number. */
+/** Number of imports of a kind, which is the index of the first defined item. */
 export function countImported({ imports }: Pick<ModuleView, 'imports'>, wanted: ItemKind): number {
   return imports.filter(({ kind }) => kind === wanted).length
 }

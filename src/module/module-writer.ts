@@ -17,7 +17,7 @@ export function sectionContent({ bytes, sections }: ModuleView, wanted: number):
   return section && bytes.subarray(section.content, section.end)
 }
 
-/** @returns the module with other contents for some sections; those that it does not have are added. */
+/** @returns the module with some sections replaced or added. */
 export function withContents({ bytes, sections }: ModuleView, contents: SectionContents): Uint8Array {
   if (contents.size === 0) return bytes
   const left = new Map(contents)

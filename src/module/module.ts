@@ -33,13 +33,13 @@ export function readModule(bytes: Uint8Array, options: ReadOptions, name: string
     reader.at = content
     if (id !== SECTION.custom) {
       const place = SECTION_ORDER.indexOf(id)
-      if (place < 0) reader.fail(`it has a section that is not known (${id})`)
+      if (place < 0) reader.fail(`it has an unknown section (${id})`)
       if (place <= last) reader.fail(`it has section ${id} twice, or in the wrong place`)
       last = place
     }
     const section = reader.part(end - content)
     contents.read(id, section)
-    if (!section.done) section.fail(`section ${id} is longer than what is in it`)
+    if (!section.done) section.fail(`section ${id} is longer than its content`)
   }
   return { name, bytes, limits: options.limits ?? {}, sections, ...contents.contents(reader) }
 }

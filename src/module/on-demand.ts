@@ -12,27 +12,27 @@ import { I32 } from './types.ts'
  * few that give them, and V8 makes what is asked for.
  */
 
-/** What the names of our exports begin with. */
+/** The prefix of generated exports. */
 const ON_DEMAND_PREFIX = 'wasm-serve:'
 
 const FUNCREF = 0x70
 const REF_FUNC = 0xd2
 const NO_LOCALS = 0
 
-/** The export that gives the functions of a part. */
+/** The export that returns the functions of a part. */
 const giverName = (part: number) => `${ON_DEMAND_PREFIX}functions ${part}`
 
-/** Functions that an export gives: V8 compiles it when it is asked first, which takes 0.2 ms. */
+/** Functions per generated export: V8 compiles it on the first call, which takes 0.2 ms. */
 const PART = 256
 
-/** A module that exports fewer things has no second form: its instances would not be cheaper. */
+/** A module with fewer exports has no second variant: its instances would not be cheaper. */
 const LEAST_EXPORTS = 33
 
 /** As many as a module may have: each is exported by any number of names. */
 const MOST_MEMORIES = 8
 
 /**
- * Makes the form of a module whose instances have few exports: its memories, and what {@link exportsOnDemand} needs.
+ * Creates the variant of a module whose instances have few exports: its memories, and those for {@link exportsOnDemand}.
  *
  * @param module - One that V8 accepts, with other contents for some sections.
  * @param others - Exports that stay besides, rendered.
@@ -62,7 +62,7 @@ export function makeOnDemand(
   return withContents(view, form)
 }
 
-/** Each memory by one name, and by that which WASI gives it; nothing by a name of ours. */
+/** Each memory by one name, and by its WASI name; no reserved names. */
 function mayStay(): (exported: ModuleView['exports'][number]) => boolean {
   const seen = new Set<number>()
   return ({ name, kind, index }) => {
@@ -76,7 +76,7 @@ function mayStay(): (exported: ModuleView['exports'][number]) => boolean {
 /** Takes a function's place in its part. */
 const GIVER_TYPE = Uint8Array.of(0x60, 1, I32, 1, FUNCREF)
 
-/** A search by halves: no more than eight blocks are in one another. */
+/** A binary search: blocks are nested at most eight deep. */
 function renderGiver(functions: readonly number[]): Uint8Array {
   const search = (from: number, to: number): Uint8Array => {
     if (to - from === 1) return concat([Uint8Array.of(REF_FUNC), leb(functions[from] ?? 0)])
@@ -94,7 +94,7 @@ function renderGiver(functions: readonly number[]): Uint8Array {
   return concat([leb(body.length), body])
 }
 
-/** What is neither exported nor in a table has to be declared, to be named by an instruction. It costs an instance nothing. */
+/** A function that is neither exported nor in a table has to be declared before `ref.func` may name it. No run-time cost. */
 function declare(functions: readonly number[]): Uint8Array {
   const [declarative, ofFunctions] = [3, 0]
   return concat([Uint8Array.of(declarative, ofFunctions), renderItems(functions.map(leb))])

@@ -9,23 +9,23 @@ import { appendItems, renderExport, withContents } from './module-writer.ts'
 import { makeOnDemand } from './on-demand.ts'
 import { I32, type ValueType } from './types.ts'
 
-/** A module that exports all that its functions can change, so that a host can put it back. */
+/** A module that exports all its mutable state, so that a host can restore it. */
 export interface Renewable {
   readonly bytes: Uint8Array
-  /** The same whose instances have few exports; undefined if that is the same. */
+  /** The variant whose instances have few exports; undefined if that is the same module. */
   readonly onDemand: Uint8Array | undefined
-  /** How many of its globals can change: they are exported as {@link RENEWABLE_EXPORT} says. */
+  /** Number of its mutable globals, exported under the names in {@link RENEWABLE_EXPORT}. */
   readonly globals: number
-  /** From here on it does not say what it wrote; 0: it says nothing. */
+  /** Writes from this address on are not tracked; 0: no writes are tracked. */
   readonly untrackedFrom: number
 }
 
 const RENEWAL_PREFIX = 'wasm-serve:'
 
-/** Names of what a renewable module exports besides its own. */
+/** Names of the additional exports of a renewable module. */
 export const RENEWABLE_EXPORT = {
   memory: `${RENEWAL_PREFIX}memory`,
-  /** The lowest address that was written; of those from `untrackedFrom` on it says nothing. */
+  /** The lowest written address; addresses from `untrackedFrom` on are not tracked. */
   lowest: `${RENEWAL_PREFIX}lowest`,
   global: (index: number) => `${RENEWAL_PREFIX}global ${index}`,
 } as const
@@ -95,10 +95,10 @@ function makeForm(module: CappedModule, tracks: boolean): Renewable | undefined 
   return { bytes, onDemand, globals: changing.length, untrackedFrom: isTracked ? untrackedFrom : 0 }
 }
 
-/** Bytes below the data. To wipe fewer costs less than 10 us. */
+/** Bytes below the data. Wiping fewer costs less than 10 us. */
 const LEAST_TRACKED = 262_144
 
-/** To put back so many costs about as much as a new instance. */
+/** Restoring this many costs about as much as a new instance. */
 const MOST_GLOBALS = 200
 
 /** The first that has something to say of an instruction. */
@@ -118,7 +118,7 @@ interface OnlyMemory {
   readonly maximum: number
 }
 
-/** Of no memory, or of a lone one, not shared, with addresses of 32 bits. */
+/** Requires no memory, or a single unshared one with 32-bit addresses. */
 function onlyMemory({ view, memories }: CappedModule): OnlyMemory | undefined {
   if (countImported(view, 'memory') > 0 || memories.length > 1) return undefined
   const [memory] = memories

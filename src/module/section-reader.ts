@@ -20,13 +20,13 @@ import { TypeReader, type TypeTable, UNBOUNDED } from './types.ts'
 export interface ReadOptions {
   /** Default: those of `MODULE_LIMITS`. `none`: only for what was read with limits before. */
   readonly limits?: ModuleLimits | 'none' | undefined
-  /** Whether it may allocate what no limit of ours bounds. Default: no. */
+  /** Whether it may allocate memory that no limit covers. Default: no. */
   readonly allowGc?: boolean | undefined
   /** Whether the instructions of its functions are read, without which it cannot be rewritten. Default: yes. */
   readonly readsCode?: boolean | undefined
 }
 
-/** What the sections say. */
+/** The content of the sections. */
 type Contents = Omit<ModuleView, 'name' | 'bytes' | 'sections' | 'limits'>
 
 /** Reads the contents of sections, in their order, and checks them against the limits. */
@@ -357,7 +357,7 @@ const ALL_SIZE_FLAGS = SIZE_FLAGS.max | SIZE_FLAGS.shared | SIZE_FLAGS.index64
 const PASSIVE = 1
 const IN_MEMORY = 2
 
-/** What may stand in a constant expression. */
+/** Instructions allowed in a constant expression. */
 const IN_CONSTANTS: ReadonlySet<number> = new Set([
   ...[DO.nothing, DO.numbers, DO.arrayFixed, DO.number, DO.structNew],
   ...[DO.bytes4, DO.bytes8, DO.bytes16],

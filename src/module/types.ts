@@ -2,7 +2,7 @@ import { PluginUnboundedError } from '../errors/errors.ts'
 import type { ByteReader } from './bytes.ts'
 import type { FigureCounter, ProcessTypes } from './limits.ts'
 
-/** What a value type is to the limits. */
+/** Categories of value types for the limits. */
 export type ReferenceKind = 'plain' | 'exception' | 'collected'
 
 export interface ValueType {
@@ -75,7 +75,7 @@ export interface FunctionType {
 
 /** The types of a module, by their numbers. */
 export class TypeTable {
-  /** Undefined for what is no function. */
+  /** undefined if it is not a function type. */
   readonly functions: (FunctionType | undefined)[] = []
   readonly #params: number[] = []
   readonly #results: number[] = []
@@ -96,7 +96,7 @@ export class TypeTable {
     return (this.#params[index] ?? -1) >= 0
   }
 
-  /** How many parameters; of what is no function, 0. */
+  /** Number of parameters; 0 if it is not a function type. */
   params(index: number): number {
     return Math.max(0, this.#params[index] ?? 0)
   }
@@ -111,7 +111,7 @@ export class TypeTable {
   }
 }
 
-/** What has values that no limit on memory bounds. */
+/** Type features whose values no memory limit covers. */
 export const UNBOUNDED = {
   collected: 'garbage-collected types',
   exceptions: 'exceptions that are kept in tables, globals or other exceptions',

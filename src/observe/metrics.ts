@@ -1,16 +1,16 @@
 import { type CallTimes, OUTCOMES, type Outcome } from './observe.ts'
 
-/** How many old versions have labels of their own. */
+/** Number of old versions with labels of their own. */
 const MAX_PAST = 100
 
-/** Where older ones are counted, so that a server that is reloaded for years has no more to report. */
+/** The label for older versions, which bounds the number of labels over years of reloads. */
 const OTHER_VERSIONS: MeterLabels = { route: 'other', plugin: 'other', digest: 'other' }
 
 const RELOAD_RESULTS = ['ok', 'refused'] as const
 
-/** Which calls are counted together. No client chooses any of it. */
+/** The labels of a meter. Clients cannot choose any of them. */
 export interface MeterLabels {
-  /** URL of the route, with its host in front if it has one. */
+  /** URL of the route, after its host if it has one. */
   readonly route: string
   /** Name of the plug-in. */
   readonly plugin: string
@@ -18,23 +18,23 @@ export interface MeterLabels {
   readonly digest: string
 }
 
-/** Something that counts for itself, such as an engine. */
+/** A source of counts, such as an engine. */
 export interface StatsSource {
   readonly stats: EngineStats
 }
 
-/** Per-route call metrics, through all reloads of a server. Only there with `--admin`. */
+/** Per-route call metrics, kept across reloads. Only active with `--admin`. */
 export class Meters {
-  /** Of files, configuration or by the API: whether the new state is served. */
+  /** Reloads of files or configuration and changes by the API, by result. */
   readonly reloads = new Counts<(typeof RELOAD_RESULTS)[number]>(RELOAD_RESULTS)
   readonly #meters = new Map<string, RouteMeter>()
 
-  /** In the order in which they came. */
+  /** In order of creation. */
   get all(): readonly RouteMeter[] {
     return [...this.#meters.values()]
   }
 
-  /** The meter of one version on one route: that of before, if there is one. */
+  /** The meter of one version on one route; an existing one is continued. */
   of(labels: MeterLabels): RouteMeter {
     const key = labelKey(labels)
     const meter = this.#meters.get(key) ?? new RouteMeter(labels, (meter) => this.#left(meter))
@@ -42,13 +42,13 @@ export class Meters {
     return meter
   }
 
-  /** No engine of it is open. */
+  /** Called when its last engine has closed. */
   #left(meter: RouteMeter): void {
     if (meter.labels === OTHER_VERSIONS) return
     const key = labelKey(meter.labels)
     this.#meters.delete(key)
     if (!meter.hasOpened) return
-    this.#meters.set(key, meter) // behind those that left before
+    this.#meters.set(key, meter) // ordered by the time of leaving
     const past = this.all.filter(({ isOpen, labels }) => !isOpen && labels !== OTHER_VERSIONS)
     for (const oldest of past.slice(0, -MAX_PAST)) {
       this.#meters.delete(labelKey(oldest.labels))
@@ -65,7 +65,7 @@ function labelKey({ route, plugin, digest }: MeterLabels): string {
 export class RouteMeter {
   readonly labels: MeterLabels
   readonly outcomes = new Counts<Outcome>(OUTCOMES)
-  /** Of calls whose guests ran, in milliseconds. */
+  /** Histograms of calls whose guests ran, in milliseconds. */
   readonly queueMs = new Histogram(DURATION_BOUNDS_MS)
   readonly guestMs = new Histogram(DURATION_BOUNDS_MS)
   readonly outbound = new Counts<OutboundResult>(OUTBOUND_RESULTS)
@@ -75,13 +75,13 @@ export class RouteMeter {
   #past = NO_STATS
   #hasOpened = false
 
-  /** @param onLeft - Called when none of its engines is open any more. */
+  /** @param onLeft - Called when its last engine has closed. */
   constructor(labels: MeterLabels, onLeft: (meter: RouteMeter) => void) {
     this.labels = labels
     this.#onLeft = onLeft
   }
 
-  /** Of the engines that are open, and what those have done that are not. */
+  /** Stats of open engines plus the counters of closed ones. */
   get stats(): EngineStats {
     return [...this.#engines].map(({ stats }) => stats).reduce(addStats, this.#past)
   }
@@ -90,12 +90,12 @@ export class RouteMeter {
     return this.#engines.size > 0
   }
 
-  /** Whether there ever was an engine. */
+  /** Whether it ever had an engine. */
   get hasOpened(): boolean {
     return this.#hasOpened
   }
 
-  /** Counts a call that is over. */
+  /** Counts a completed call. */
   count(times: CallTimes, outcome: Outcome): void {
     this.outcomes.count(outcome)
     const { guestMs } = times
@@ -104,7 +104,7 @@ export class RouteMeter {
     this.queueMs.observe(times.queueMs ?? 0)
   }
 
-  /** Takes what another has counted, which is to be forgotten. */
+  /** Adds the counts of another meter, which will be removed. */
   add(other: RouteMeter): void {
     this.outcomes.add(other.outcomes)
     this.queueMs.add(other.queueMs)
@@ -114,7 +114,7 @@ export class RouteMeter {
     this.#past = addStats(this.#past, other.stats)
   }
 
-  /** An engine runs its calls. */
+  /** Attaches an engine. */
   opened(engine: StatsSource): void {
     this.#hasOpened = true
     this.#engines.add(engine)
@@ -127,13 +127,13 @@ export class RouteMeter {
     if (!this.isOpen) this.#onLeft(this)
   }
 
-  /** Lets it be forgotten if it never had an engine: of what never was served there may be any number. */
+  /** Removes it if it never had an engine: there may be any number of versions that were never served. */
   release(): void {
     if (!this.#hasOpened) this.#onLeft(this)
   }
 }
 
-/** How an HTTP request of a guest can end: with an answer, by the first digit of its status, or a failure. */
+/** The result of a guest's HTTP request: the class of its response's status, or a failure. */
 export const OUTBOUND_RESULTS = [
   ...(['1xx', '2xx', '3xx', '4xx', '5xx'] as const),
   ...(['invalid', 'refused', 'timeout', 'too_large', 'failed'] as const),
@@ -172,7 +172,7 @@ export class Counts<Name extends string> {
     return this.#counts[this.#places.get(name) ?? -1] ?? 0
   }
 
-  /** Those that are not 0. */
+  /** Counts that are not 0. */
   get counted(): [name: Name, times: number][] {
     return this.names.map((name): [Name, number] => [name, this.of(name)]).filter(([, times]) => times > 0)
   }
@@ -210,32 +210,32 @@ export class Histogram {
   }
 }
 
-/** Bucket bounds in milliseconds: half of them for guests that compute, half for guests that wait. */
+/** Bucket bounds in milliseconds: half of them for computing guests, half for waiting guests. */
 export const DURATION_BOUNDS_MS: readonly number[] = [
   0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
 ]
 
-/** An engine's present state, and its counters since it was opened. Computed on each read. */
+/** An engine's current state and its counters since it was opened. Computed on each read. */
 export interface EngineStats {
-  /** Calls that wait for an instance. */
+  /** Queued calls. */
   readonly waiting: number
-  /** Calls that an instance has: on the event loop at most one; a thread may have some ahead. */
+  /** Calls assigned to instances: on the event loop at most one; a thread may have some in advance. */
   readonly running: number
-  /** Those that are open, one in each thread; spare ones too. */
+  /** Open instances, one per thread, including spare ones. */
   readonly instances: number
   /** Memory of the guests' modules, as far as they export it. */
   readonly guestBytes: number
   /** Memory that the runtime holds for them. */
   readonly kernelBytes: number
-  /** Instances that were replaced after they had served as long as they should: `fresh`, `recycle`, `recycleMemory`. */
+  /** Instances replaced at the end of their lifetime: `fresh`, `recycle`, `recycleMemory`. */
   readonly recycled: number
-  /** Instances and threads that were replaced because they failed, or ran too long. */
+  /** Instances and threads replaced after a failure or timeout. */
   readonly restarted: number
-  /** Guests that were ended because they ran too long. */
+  /** Guests terminated at their deadline. */
   readonly timeouts: number
-  /** Threads of this plug-in at this route that cannot be ended, those of earlier engines and of trials too. */
+  /** Stuck threads of this plug-in at this route, including those of earlier engines and of trial starts. */
   readonly stuck: number
-  /** Lines that guests logged beyond what they may. */
+  /** Dropped log lines of guests. */
   readonly droppedLines: number
   /** Whether calls are refused because no instance can be started. */
   readonly isBreakerOpen: boolean
@@ -272,7 +272,7 @@ function addStats(one: EngineStats, other: EngineStats): EngineStats {
   }
 }
 
-/** The counters of a closed engine: nothing is open, and nothing waits. */
+/** The counters of a closed engine: nothing is open or queued. */
 function withoutPresent(stats: EngineStats): EngineStats {
   const { recycled, restarted, timeouts, droppedLines } = stats
   return { ...NO_STATS, recycled, restarted, timeouts, droppedLines }

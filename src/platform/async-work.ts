@@ -1,7 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises'
 
 /**
- * Waits for work until a signal aborts the wait. The work itself goes on: only its owner can end it.
+ * Waits for work until a signal aborts the wait. The work itself continues: only its owner can end it.
  *
  * @throws the error of the work, or the reason of the signal.
  */
@@ -26,7 +26,7 @@ export function nextTurn(): Promise<void> {
   return immediate()
 }
 
-/** How long work of many steps may hold the event loop, in milliseconds. */
+/** How long a sequence of steps may block the event loop, in milliseconds. */
 const HOLD_MS = 4
 
 /** How many steps of {@link pacedMap} run at the same time. */
@@ -46,7 +46,7 @@ export class Pace {
   /** Await it after each step. */
   async step(): Promise<void> {
     if (!this.#turn && performance.now() - this.#since < HOLD_MS) return
-    // Shared by all loops: each of them would hold the event loop in the same turn.
+    // Shared by all loops: otherwise each would block the event loop in the same turn.
     this.#turn ??= this.#rest()
     await this.#turn
   }
@@ -89,7 +89,7 @@ export async function pacedMap<Item, Result>(
   return results
 }
 
-/** Parts of the limit in which it is counted. */
+/** Number of intervals of the limit. */
 const TICKS = 20
 
 /**

@@ -6,7 +6,7 @@ export const PAGE_BYTES = 65_536
  * before it is parsed. That keeps an answer below 5 ms a MiB. `outputLimit` bounds an answer as a whole.
  */
 export const GUEST_LIMITS = {
-  /** Arrays and objects within each other that are not empty, in an answer of the contracts `http` and `simplism`. */
+  /** Maximum nesting of non-empty arrays and objects in an answer of the contracts `http` and `simplism`. */
   jsonDepth: 1_000,
   /** Number of all non-empty arrays and objects: each takes as long as ten other bytes. */
   jsonParts: 500_000,

@@ -2,11 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 
 /*
- * What Node.js and V8 have, and the types of them do not say: the only place where a type is claimed that the compiler
- * cannot see.
+ * Features of Node.js and V8 that their type declarations lack: the only place with type assertions that the compiler
+ * cannot check.
  */
 
-/** A guest that waits for a promise. V8 has it not on Node 20 and 22. */
+/** Lets a guest wait for a promise. Not available on Node 20 and 22. */
 export interface Suspending {
   /** Makes an import for which the guest waits. */
   readonly Suspending: new (
@@ -17,7 +17,7 @@ export interface Suspending {
 }
 
 /**
- * None where V8 has no such thing.
+ * undefined if V8 does not support it.
  *
  * @see {@link https://github.com/WebAssembly/js-promise-integration}
  */

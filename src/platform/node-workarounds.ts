@@ -92,7 +92,7 @@ export function killProcess(): void {
 }
 
 /**
- * Makes a folder and its missing parents. `mkdirSync` with `recursive` loops for ever where the system says "no such
+ * Makes a folder and its missing parents. `mkdirSync` with `recursive` loops forever where the system says "no such
  * folder" of one that cannot be made, as in `/proc`.
  *
  * Node.js 20 to 26. Related: https://github.com/nodejs/node/issues/27198, the same loop on Windows. Remove it when

@@ -10,19 +10,19 @@ export const MAX_STUCK_THREADS = 4
 /** How long a thread may take to end before it counts as stuck. Those that can be ended take some milliseconds. */
 const WRITE_OFF_MS = 2_000
 
-/** Takes the line about a thread that cannot be ended. */
+/** Receives the log line about a thread that cannot be terminated. */
 export interface StuckThreadLog {
   error(fields: object, message: string): void
 }
 
-/** A `Worker`, as far as it is needed here. */
+/** The required part of a `Worker`. */
 export interface RunningThread {
   readonly threadId: number
   terminate(): Promise<number>
   once(event: 'exit', listener: () => void): unknown
 }
 
-/** Whose work a thread does: for the log, and for the limits of stuck threads. */
+/** The owner of a thread's work, for the log and for the limits on stuck threads. */
 export interface ThreadLabel {
   /** Host and URL of the route. */
   readonly route?: string | undefined
@@ -40,7 +40,7 @@ export interface StuckLimits {
 }
 
 /**
- * Knows the threads that run foreign code, and which of them cannot be ended: those in a native call, such as
+ * Tracks the threads that run foreign code, and which of them cannot be terminated: those in a native call, such as
  * `fs.readSync` of a pipe in a host function, or a long compilation by V8.
  */
 export class ThreadRegister {
@@ -48,9 +48,9 @@ export class ThreadRegister {
   readonly #ofProcess: number
   /** Threads that have not ended. */
   readonly #threads = new Map<RunningThread, ThreadLabel>()
-  /** Those of them that were told to end. */
+  /** Threads that are being terminated. */
   readonly #ending = new Set<RunningThread>()
-  /** Those of them that have not ended in time. */
+  /** Threads that did not end in time. */
   readonly #stuck = new Set<RunningThread>()
   readonly #gates = new Set<StartGate>()
   #isProcessStuck = false
@@ -72,7 +72,7 @@ export class ThreadRegister {
     })
   }
 
-  /** Says whose work a thread does from now on. */
+  /** Changes the owner of a thread's work. */
   label(worker: RunningThread, label: ThreadLabel): void {
     if (this.#threads.has(worker)) this.#threads.set(worker, label)
   }
@@ -98,7 +98,7 @@ export class ThreadRegister {
       this.#stuck.add(worker)
       log.error(
         { thread: worker.threadId, ...label, limitMs },
-        'a thread cannot be ended: it is in a native call',
+        'a thread is stuck in a native call and cannot be terminated',
       )
       this.#changed(label)
       this.#lookAtProcess(log)
@@ -111,7 +111,7 @@ export class ThreadRegister {
     await Promise.all([...this.#threads.keys()].map((worker) => this.terminate(worker, log, limitMs)))
   }
 
-  /** How many threads are stuck, of all or of an owner. */
+  /** Number of stuck threads, in total or of an owner. */
   countStuck(owner?: ThreadLabel): number {
     return owner ? this.#countOf(this.#stuck, owner) : this.#stuck.size
   }
@@ -129,7 +129,7 @@ export class ThreadRegister {
     return gate
   }
 
-  /** Calls back once too many threads of the process are stuck, at once if they are. */
+  /** Calls back once when too many threads of the process are stuck, immediately if they already are. */
   onProcessStuck(callback: () => void): void {
     this.#onProcessStuck = callback
     if (this.#isProcessStuck) callback()
@@ -180,7 +180,7 @@ export class StartGate {
     this.#max = max
   }
 
-  /** Too many threads are stuck, or were told to end and may turn out to be: none is to start or to get a call. */
+  /** Too many threads are stuck or are being terminated: no thread may start or get a call. */
   get isShut(): boolean {
     return this.#isShut
   }
@@ -190,7 +190,7 @@ export class StartGate {
     return this.#isStuck
   }
 
-  /** Why calls are refused; undefined if they are not. */
+  /** The error for refused calls; undefined if calls are accepted. */
   get refusal(): Error | undefined {
     return this.#isStuck ? new ThreadsStuckError(this.#stuck) : undefined
   }
@@ -217,12 +217,12 @@ function belongs(label: ThreadLabel | undefined, owner: ThreadLabel): boolean {
 /** Of the process, which has to end without the threads that are stuck. */
 export const processThreads = new ThreadRegister()
 
-/** Must be called with each thread that runs foreign code. @param label - Whose work it does. */
+/** Must be called with each thread that runs foreign code. @param label - The owner of its work. */
 export function trackThread(worker: RunningThread, label: ThreadLabel = {}): void {
   processThreads.track(worker, label)
 }
 
-/** Says whose work a tracked thread does from now on: one that loads plug-ins has one after the other. */
+/** Changes the owner of a tracked thread's work: a loading thread serves one plug-in after another. */
 export function labelThread(worker: RunningThread, label: ThreadLabel): void {
   processThreads.label(worker, label)
 }
@@ -232,7 +232,7 @@ export function labelThread(worker: RunningThread, label: ThreadLabel): void {
  * stopped: its thread is written off, and logged once.
  *
  * @param worker - One that is tracked.
- * @returns false if it has not ended after `limitMs`; at once if it was written off before.
+ * @returns false if it has not ended after `limitMs`; immediately if it was given up before.
  */
 export function terminateOrWriteOff(
   worker: RunningThread,
@@ -247,7 +247,7 @@ export function terminateThreads(log: StuckThreadLog, limitMs: number): Promise<
   return processThreads.terminateAll(log, limitMs)
 }
 
-/** How many threads of the process cannot be ended, because they are in native calls. */
+/** Number of threads of the process that are stuck in native calls. */
 export function stuckThreads(): number {
   return processThreads.countStuck()
 }

@@ -57,11 +57,11 @@ function explainCode(code: string, syscall: string): string | undefined {
     case 'EMFILE':
       return isWatch ? tooManyWatches('instances') : tooManyFiles()
     case 'ENFILE':
-      return 'the system has as many open files as it may: raise it (sysctl fs.file-max), or end what holds them'
+      return 'the system has reached its limit of open files: raise it (sysctl fs.file-max), or end the processes that hold them'
     case 'ENOSPC':
-      return isWatch ? tooManyWatches('watches') : 'the disk is full: make room (df -h, df -i)'
+      return isWatch ? tooManyWatches('watches') : 'the disk is full: free space (df -h, df -i)'
     case 'EDQUOT':
-      return "this user's share of the disk is used up: make room, or raise the quota"
+      return "this user's disk quota is exceeded: free space, or raise the quota"
     case 'ENOMEM':
       return 'the system has no memory left: raise the limit of the process or its container, or use fewer threads (workers, spareWorkers)'
     case 'EAGAIN':
@@ -77,7 +77,7 @@ function tooManyFiles(): string {
 }
 
 function tooManyThreads(): string {
-  return 'no more threads or processes may be started: raise the limit (ulimit -u; TasksMax= of systemd, --pids-limit of Docker), or use fewer threads (workers, spareWorkers)'
+  return 'the limit of threads or processes is reached: raise the limit (ulimit -u; TasksMax= of systemd, --pids-limit of Docker), or use fewer threads (workers, spareWorkers)'
 }
 
 function tooManyWatches(what: 'instances' | 'watches'): string {

@@ -48,7 +48,7 @@ export function isHeaderValue(value: string): boolean {
   return value.length < 16_384 && /^[\t -~\x80-\xff]*$/.test(value)
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches control characters
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
 /** Escapes what could move a terminal's cursor, turn the text around or forge a line: guests choose names and write into the log. */
@@ -82,7 +82,7 @@ export function renderTable(rows: readonly (readonly string[])[]): string[] {
   )
 }
 
-/** A word, quoted for a shell where that is necessary. */
+/** Quotes a word for a shell if necessary. */
 export function shellWord(word: string): string {
   return /^[\w:/.,=@%+~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

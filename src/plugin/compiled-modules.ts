@@ -17,36 +17,36 @@ import type { SourceModule } from './source/source.ts'
 /** A module that was loaded. */
 export interface CompiledModule {
   readonly module: WebAssembly.Module
-  /** The form whose instances have few exports; undefined if that is the module itself. */
+  /** The variant whose instances have few exports; undefined if that is the module itself. */
   readonly onDemand?: WebAssembly.Module | undefined
   readonly facts: ModuleFacts
-  /** Why its instances need a process of their own; undefined if they do not. */
+  /** The feature for which its instances need a separate process; undefined if there is none. */
   readonly needsProcess: string | undefined
-  /** None unless it was asked for, and can be had. */
+  /** undefined unless it was requested and is possible. */
   readonly renewable?: RenewableModule
 }
 
-/** Where a module is loaded, and until when. */
+/** Where a module is loaded, and the signal that aborts it. */
 export interface LoadPlace {
   /**
-   * Whether something is served meanwhile: then all is done in a thread. Default: only modules of more than 256 KiB are
-   * loaded in one.
+   * Whether requests are served meanwhile: then all loading is done in a thread. Default: only for modules of more than 256
+   * KiB.
    */
   readonly isServing?: boolean | undefined
-  /** Ends the loading, which throws its reason. */
+  /** Aborts the loading, which throws its reason. */
   readonly signal?: AbortSignal | undefined
-  /** Told of a thread that cannot be ended. Default: nobody. */
+  /** Logs a thread that cannot be terminated. Default: no log. */
   readonly log?: Log | undefined
 }
 
-/** To load so many bytes takes some 20 ms on the event loop, and to start a thread more than that. */
+/** Loading this many bytes takes some 20 ms on the event loop, less than starting a thread. */
 const LARGE_BYTES = 262_144
 
-/** A map that holds no value: an entry goes, with its key, when its value was collected. */
+/** A map of weak values: an entry is removed when its value was collected. */
 class WeakValues<Value extends WeakKey> {
   readonly #entries = new Map<string, WeakRef<Value>>()
   readonly #collected = new FinalizationRegistry<string>((key) => {
-    // Another value may have taken its place meanwhile.
+    // The key may have a newer value.
     if (this.#entries.get(key)?.deref() === undefined) this.#entries.delete(key)
   })
 
@@ -64,24 +64,24 @@ class WeakValues<Value extends WeakKey> {
   }
 }
 
-/** Work that several wait for. It is ended when nobody waits for it any more. */
+/** Work shared by several callers. It is aborted when the last caller gives up. */
 class SharedWork<Result> {
   readonly #ended = new AbortController()
   readonly #result: Promise<Result>
   #waiting = 0
 
-  /** @param begin - Is told by its signal that nobody wants the result. */
+  /** @param begin - Its signal is aborted when no caller wants the result. */
   constructor(begin: (signal: AbortSignal) => Promise<Result>) {
     this.#result = begin(this.#ended.signal)
-    this.#result.catch(() => undefined) // those who wait are told
+    this.#result.catch(() => undefined) // callers get the rejection
   }
 
-  /** Whether nobody waits for it any more: it was ended. */
+  /** Whether it was aborted because no caller waits for it. */
   get isGivenUp(): boolean {
     return this.#ended.signal.aborted
   }
 
-  /** @throws what the work throws, and the reason of the signal. */
+  /** @throws the error of the work, and the reason of the signal. */
   async wait(signal?: AbortSignal): Promise<Result> {
     this.#waiting++
     try {
@@ -92,10 +92,10 @@ class SharedWork<Result> {
   }
 }
 
-/** Compiled modules by digest and limits, for as long as something uses them. */
+/** Compiled modules by digest and limits, as long as they are in use. */
 const compiled = new WeakValues<WebAssembly.Module>()
 
-/** What is known of them. To make the form that can be put back takes tenths of a second, and each route asks for it. */
+/** Cached results: creating the renewable variant takes tenths of a second, and each route needs it. */
 const knownModules = new WeakMap<WebAssembly.Module, Known>()
 
 interface Known {
@@ -109,22 +109,22 @@ interface Known {
 /** Of all modules that this process has compiled. */
 const typeBudget = new TypeBudget()
 
-/** Those that are being loaded, by the same. */
+/** Modules being loaded, by the same key. */
 const loading = new Map<string, Loading>()
 
 interface Loading {
-  /** For whom it was begun: its messages name him. */
+  /** The first requester, which is named in messages. */
   readonly name: string
   readonly work: SharedWork<WebAssembly.Module>
 }
 
-/** How many compiled modules are remembered. One that nothing uses is forgotten once V8 has collected it. */
+/** Maximum number of remembered modules. Unused ones are forgotten when V8 has collected them. */
 export function rememberedModules(): number {
   return compiled.size
 }
 
 /**
- * Loads a module, unless it was loaded before. Who asks for the same meanwhile waits for the same work.
+ * Loads a module, unless it is already loaded. Concurrent requests for the same module share the work.
  *
  * @throws {@link PluginInvalidError}, and the reason of the signal.
  */
@@ -143,7 +143,7 @@ export async function loadOnce(
       others && !others.work.isGivenUp ? others : begin(key, source, wanted, place)
     try {
       const module = await work.wait(place.signal)
-      const loaded = sufficientForm(module, renewable) // others may have wanted less
+      const loaded = sufficientForm(module, renewable) // an earlier request may have needed less
       if (loaded) return loaded
     } catch (error) {
       if (!(error instanceof PluginInvalidError) || begunFor === name) throw error
@@ -186,7 +186,7 @@ function begin(
         signal,
         log,
       })
-      if (!module) throw new Error('a module was neither known nor made')
+      if (!module) throw new Error('a module was neither cached nor compiled')
       if (module !== before) compiled.set(key, module)
       knownModules.set(module, { ...(before && knownModules.get(before)), ...rest })
       return module
@@ -200,9 +200,9 @@ function begin(
 }
 
 /**
- * Reads and checks a module as {@link loadOnce} does, and compiles nothing of it: for a process of its own.
+ * Reads and validates a module like {@link loadOnce} without compiling it: for a separate process.
  *
- * @throws as {@link loadOnce}
+ * @throws the errors of {@link loadOnce}
  */
 export async function prepareOnly(
   { bytes, digest }: SourceModule,
@@ -218,15 +218,15 @@ export async function prepareOnly(
   return { bytes: prepared, facts, needsProcess }
 }
 
-/** A module that was checked and capped, for an engine elsewhere. */
+/** A validated and capped module, for an engine elsewhere. */
 export interface CheckedModule {
   readonly bytes: Uint8Array
   readonly facts: ModuleFacts
-  /** Why its instances need a process of their own; undefined if they do not. */
+  /** The feature for which its instances need a separate process; undefined if there is none. */
   readonly needsProcess: string | undefined
 }
 
-/** Small ones here, as long as nothing is served. */
+/** Small modules are loaded here while no requests are served. */
 async function loadNow(
   bytes: Uint8Array,
   job: ModuleJob,
@@ -237,7 +237,7 @@ async function loadNow(
   return isHere ? loadModule(bytes, job, surroundings.admit) : loadElsewhere(bytes, job, surroundings)
 }
 
-/** Loaded by those who need a thread. Where none is allowed, it is done here. */
+/** Loaded on demand. If threads are not permitted, the module is loaded here. */
 async function loadElsewhere(
   bytes: Uint8Array,
   job: ModuleJob,
@@ -252,7 +252,7 @@ async function loadElsewhere(
   }
 }
 
-/** By Node's permission model. */
+/** Denied by Node's permission model. */
 function isDenied(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_ACCESS_DENIED'
 }

@@ -6,7 +6,7 @@ export const EXTISM_ENV = 'extism:host/env'
 /** The namespace of WASI preview 1. */
 export const WASI = 'wasi_snapshot_preview1'
 
-/** Whether only the host may provide functions by this name. */
+/** Whether only the host may provide functions in this namespace. */
 export function isHostNamespace(namespace: string): boolean {
   return namespace === EXTISM_ENV || namespace === WASI
 }
@@ -21,8 +21,8 @@ interface LinkedImports extends Importing {
 }
 
 /**
- * What the modules of a plug-in import, but for what another of its modules defines. A linked module need not define
- * all that is imported by its name: host functions can have the same namespace.
+ * The imports of a plug-in's modules, except those that another of its modules provides. A linked module need not provide
+ * everything that is imported by its name: host functions may have the same namespace.
  */
 export function hostImports({
   imports,

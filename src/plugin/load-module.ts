@@ -14,45 +14,45 @@ import { makeRenewable, type Renewable } from '../module/renewable.ts'
 import type { ReadOptions } from '../module/section-reader.ts'
 import { Pace } from '../platform/async-work.ts'
 
-/** What is to be made of a module's bytes. */
+/** What to produce from a module's bytes. */
 export interface ModuleJob extends Pick<ReadOptions, 'limits' | 'allowGc'> {
-  /** For messages. */
+  /** Its name in messages. */
   readonly name: string
-  /** Most memory of an instance, in pages of 64 KiB. */
+  /** Maximum memory of an instance, in pages of 64 KiB. */
   readonly memoryMax: number
-  /** Whether the module itself is needed: not if it was compiled before. */
+  /** Whether the compiled module is needed: not if it was compiled before. */
   readonly needsModule: boolean
-  /** Whether nothing is compiled, and the bytes are what is needed: for a process of its own. */
+  /** Whether only the bytes are needed, without compilation: for a separate process. */
   readonly staysBytes?: boolean
-  /** Whether the form that can be put back is needed: `program`, if nothing but its program can be called. */
+  /** Whether the renewable variant is needed: `program`, if only its program can be called. */
   readonly renewable: 'yes' | 'no' | 'program'
 }
 
-/** Decides whether a module with such types may be compiled in this process. */
+/** Decides whether a module with these types may be compiled in this process. */
 export type Admit = (types: ProcessTypes) => void | Promise<void>
 
-/** What was made. All of it can be posted to another thread. */
+/** The result. All of it can be posted to another thread. */
 export interface LoadedModule {
-  /** Undefined if it was not needed. */
+  /** undefined if it was not needed. */
   readonly module: WebAssembly.Module | undefined
-  /** The form whose instances have few exports; undefined if it was not needed, or is the module itself. */
+  /** The variant whose instances have few exports; undefined if it was not needed, or is the module itself. */
   readonly onDemand?: WebAssembly.Module | undefined
-  /** Checked and capped, if they are what was needed. */
+  /** Validated and capped, if needed. */
   readonly bytes?: Uint8Array
   readonly facts: ModuleFacts
-  /** Why its instances need a process of their own; undefined if they do not. */
+  /** The feature for which its instances need a separate process; undefined if there is none. */
   readonly needsProcess: string | undefined
-  /** Whether the form that can be put back was asked for; there may be none. */
+  /** Whether the renewable variant was requested; there may be none. */
   readonly isRenewableKnown: boolean
   readonly renewable: RenewableModule | undefined
 }
 
-/** What is kept of a module's bytes when it is loaded. It is plain data. */
+/** The facts about a loaded module, as plain data. */
 export interface ModuleFacts {
   readonly imports: readonly ImportedItem[]
   readonly exports: readonly ExportedItem[]
   readonly functions: readonly FunctionExport[]
-  /** Those that it defines: it may import others. */
+  /** Its defined memories; it may import others. */
   readonly memories: readonly MemoryFacts[]
   readonly customSections: readonly CustomSectionFacts[]
 }
@@ -60,29 +60,29 @@ export interface ModuleFacts {
 /** In pages of 64 KiB. */
 export interface MemoryFacts {
   readonly initial: number
-  /** What the module asks for; undefined: as much as there is. */
+  /** The module's own maximum; undefined: unlimited. */
   readonly max: number | undefined
-  /** What it gets. */
+  /** The maximum that it gets. */
   readonly cap: number
 }
 
 export interface CustomSectionFacts {
   readonly name: string
-  /** Of `producers`, unless it is large. */
+  /** The `producers` section, unless it is large. */
   readonly content?: Uint8Array
 }
 
-/** The same module, but for what it exports: the host can make an instance as new. */
+/** The same module with other exports, with which the host can restore the initial state of an instance. */
 export interface RenewableModule extends Omit<Renewable, 'bytes' | 'onDemand'> {
   readonly module: WebAssembly.Module
 }
 
 /**
- * All steps of loading a module, in the thread that calls it: its bytes are read once, then capped and compiled.
+ * Loads a module in the calling thread: parses its bytes once, then caps and compiles it.
  *
- * @param admit - Asked before it is compiled: throws if the process has no room for its types. Default: does not.
- * @throws {@link PluginInvalidError} if it needs more memory than it may have, or V8 refuses it; what {@link readModule}
- * throws, and what `admit` throws.
+ * @param admit - Called before compilation: throws if the process has no room for its types. Default: admits all.
+ * @throws {@link PluginInvalidError} if it needs more memory than allowed, or V8 rejects it; the errors of
+ * {@link readModule} and `admit`.
  */
 export async function loadModule(
   bytes: Uint8Array,
@@ -126,10 +126,10 @@ export function factsOf({ view, memories }: CappedModule): ModuleFacts {
   }
 }
 
-/** Compilers write some hundred. */
+/** Compilers write some hundred bytes. */
 const MOST_PRODUCERS_BYTES = 65_536
 
-/** @throws {@link PluginInvalidError} if V8 refuses it. */
+/** @throws {@link PluginInvalidError} if V8 rejects it. */
 export async function compileModule({ bytes, view }: CappedModule): Promise<WebAssembly.Module> {
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -145,27 +145,26 @@ export async function compileModule({ bytes, view }: CappedModule): Promise<WebA
 }
 
 /**
- * Compiles the form of a module whose instances have few exports.
+ * Compiles the variant of a module whose instances have few exports.
  *
- * @param capped - One that V8 has accepted.
- * @returns undefined if there is no such form, because the module itself has few.
+ * @param capped - Already accepted by V8.
+ * @returns undefined if there is no such variant, because the module itself has few.
  */
 async function compileOnDemand(capped: CappedModule): Promise<WebAssembly.Module | undefined> {
   const form = makeOnDemand(capped)
   return form && WebAssembly.compile(form as Uint8Array<ArrayBuffer>).catch(() => undefined)
 }
 
-/** The least module with a table that has an initial value. */
+/** The smallest module with a table that has an initial value. */
 const TABLE_WITH_VALUE = Uint8Array.of(
   ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 4, 9, 1, 0x40, 0, 0x70, 0, 1, 0xd0, 0x70, 0x0b],
 )
 
 /**
- * Compiles the form of a module that can be put back, in the best way that V8 accepts: a longer one may be beyond its
- * limits.
+ * Compiles the renewable variant of a module, in the best form that V8 accepts: a larger form may exceed its limits.
  *
- * @param capped - One that V8 has accepted.
- * @returns undefined if there is no such form.
+ * @param capped - Already accepted by V8.
+ * @returns undefined if there is no such variant.
  */
 export async function compileRenewable(capped: CappedModule): Promise<RenewableModule | undefined> {
   for (const tracks of [true, false]) {
@@ -179,15 +178,14 @@ export async function compileRenewable(capped: CappedModule): Promise<RenewableM
 }
 
 /**
- * What a module imports and exports, for another thread: lists as JSON, some items each. A module may export 100,000
- * things, and a thread that took in their objects as such would be held for 0.5 s; text it takes in at once, and reads
- * piece by piece.
+ * Imports and exports of a module for another thread: JSON lists in chunks. A module may have 100,000 exports; receiving
+ * them as objects would block a thread for 0.5 s. Text is received quickly and parsed chunk by chunk.
  */
 export type PackedFacts = { readonly [List in LongList]: readonly string[] } & Omit<ModuleFacts, LongList>
 
 type LongList = 'imports' | 'exports' | 'functions'
 
-/** Items that are read at a time: some 0.2 ms. */
+/** Items per chunk: some 0.2 ms. */
 const ITEMS_PER_TURN = 256
 
 export function packFacts({ imports, exports, functions, ...rest }: ModuleFacts): PackedFacts {
@@ -205,7 +203,7 @@ function packItems(items: readonly unknown[]): string[] {
   )
 }
 
-/** The event loop turns meanwhile. */
+/** Lets the event loop turn between chunks. */
 export async function unpackFacts({
   imports,
   exports,

@@ -4,13 +4,13 @@ import { toFailure } from '../errors/call-failure.ts'
 import { loadModule, packFacts } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
 
-/* The file of a thread that loads modules, one after the other. */
+/* The file of a thread that loads modules, one after another. */
 
 const port = parentPort
 const postAnswer = (message: FromLoadThread, transfer: ArrayBuffer[] = []) =>
   port?.postMessage(message, transfer)
 
-/** Bytes of an array that are copied; more have a buffer of their own, which is handed over. */
+/** Arrays up to this size are copied; larger ones are transferred with their own buffer. */
 const COPIED_BYTES = 65_536
 
 port?.on('message', (message: ToLoadThread) => {
@@ -21,7 +21,7 @@ async function answerLoad({ bytes, job }: LoadRequest): Promise<void> {
   try {
     const loaded = await loadModule(bytes, job, async (types) => {
       postAnswer({ types })
-      if (port) await once(port, 'message') // where it is not admitted, this thread is ended
+      if (port) await once(port, 'message') // without admission, this thread is terminated
     })
     const { buffer, byteLength = 0 } = loaded.bytes ?? {}
     postAnswer(

@@ -15,57 +15,57 @@ import {
   unpackFacts,
 } from './load-module.ts'
 
-/** What a thread is asked for. */
+/** A request to a thread. */
 export interface LoadRequest {
   readonly bytes: Uint8Array
   readonly job: ModuleJob
 }
 
-/** What a thread is sent. */
+/** Messages to a thread. */
 export type ToLoadThread = LoadRequest | 'admitted'
 
-/** What a thread says when it is done. */
+/** The final answer of a thread. */
 type LoadAnswer = { readonly loaded: PostedModule } | { readonly failure: CallFailure }
 
-/** To take in as many objects as there are exports at once would hold the event loop for half a second. */
+/** Facts are packed: receiving an object per export would block the event loop for half a second. */
 export type PostedModule = Omit<LoadedModule, 'facts'> & { readonly facts: PackedFacts }
 
-/** What a thread says: what it is going to compile, and waits; or that it is done. */
+/** Messages of a thread: the types that it is about to compile, for which it awaits admission; or the final answer. */
 export type FromLoadThread = { readonly types: ProcessTypes } | LoadAnswer
 
 /** How a module is loaded in a thread. */
 export interface LoadSurroundings {
-  /** As for `loadModule`. */
+  /** See `loadModule`. */
   readonly admit?: Admit | undefined
-  /** SHA-256 of the bytes, in hex: while threads that loaded the same are stuck, no other is given it. Default: any. */
+  /** SHA-256 of the bytes, in hex. No thread loads them while threads that loaded the same are stuck. Default: no check. */
   readonly digest?: string | undefined
-  /** Ends it, with its thread. */
+  /** Aborts it by terminating its thread. */
   readonly signal?: AbortSignal | undefined
-  /** Told of a thread that cannot be ended. Default: nobody. */
+  /** Logs a thread that cannot be terminated. Default: no log. */
   readonly log?: Log | undefined
-  /** How long it may take from when its turn has come. Default: 60,000. */
+  /** Time limit from the start of its turn. Default: 60,000. */
   readonly limitMs?: number | undefined
 }
 
-/** Threads that load at a time: one that takes long holds up no other, and calls have the other cores. */
+/** Concurrent loading threads: a slow one does not delay others, and calls have the other cores. */
 const MOST = 2
 
-/** A module of 27 MB takes 3 s on one core of a fast machine, in its two forms. */
+/** A module of 27 MB takes 3 s on one core of a fast machine, in both variants. */
 const LIMIT_MS = 60_000
 
-/** How long a thread waits for more to load. A folder of plug-ins is loaded by one. */
+/** How long an idle thread waits for more modules. One thread loads a folder of plug-ins. */
 const IDLE_MS = 2_000
 
-/** Copied at a time: some 0.5 ms. */
+/** Bytes per copy step: some 0.5 ms. */
 const SLICE_BYTES = 1_048_576
 
 /**
- * `loadModule` in a thread: nothing of it holds the event loop. At most two are loaded at a time; others wait for their
- * turn.
+ * Runs `loadModule` in a thread, without blocking the event loop. At most two modules are loaded concurrently; others
+ * wait for their turn.
  *
- * @param bytes - Are copied: they may be used meanwhile.
- * @throws what `loadModule` throws; {@link ThreadsStuckError} if threads that loaded the same are stuck;
- * {@link PluginLoadFailedError} if it takes too long, or its thread has ended; the reason of the signal.
+ * @param bytes - Copied, so they may be used meanwhile.
+ * @throws the errors of `loadModule`; {@link ThreadsStuckError} if threads that loaded the same are stuck;
+ * {@link PluginLoadFailedError} if it takes too long or its thread ends; the reason of the signal.
  */
 export async function loadInThread(
   bytes: Uint8Array,
@@ -87,7 +87,7 @@ export async function loadInThread(
 const none = () => undefined
 const SILENT: Log = { trace: none, debug: none, info: none, warn: none, error: none }
 
-/** A copy of a large module at once would hold the event loop, too. */
+/** Copying a large module in one step would block the event loop too. */
 async function copyInSlices(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const copy = new Uint8Array(bytes.length)
   for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
@@ -97,11 +97,11 @@ async function copyInSlices(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>>
   return copy
 }
 
-/** Those that wait for their turn, in order. */
+/** Waiting callers in order. */
 const waiting: (() => void)[] = []
 let running = 0
 
-/** Waits for a turn; who has had it leaves. */
+/** Waits for a turn. The caller leaves when done. */
 async function enter(signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted()
   if (running < MOST) {
@@ -118,7 +118,7 @@ async function enter(signal: AbortSignal | undefined): Promise<void> {
   } catch (error) {
     const at = waiting.indexOf(begin)
     if (at >= 0) waiting.splice(at, 1)
-    else leave() // its turn came at the same time
+    else leave() // aborted in the moment of its turn
     throw error
   }
 }
@@ -126,11 +126,11 @@ async function enter(signal: AbortSignal | undefined): Promise<void> {
 function leave(): void {
   const next = waiting.shift()
   if (next)
-    next() // it has our place
+    next() // takes over this turn
   else running--
 }
 
-/** Threads that wait for something to load. */
+/** Idle threads. */
 const idleThreads: LoadThread[] = []
 
 class LoadThread {
@@ -142,7 +142,7 @@ class LoadThread {
   constructor() {
     this.#worker = new Worker(workerFile('load-thread'), {
       name: 'wasm-serve load',
-      // Nothing of what the process was told to load first.
+      // Without the modules that the process preloads.
       execArgv: [],
       env: {},
     })
@@ -151,13 +151,13 @@ class LoadThread {
     this.#worker.once('exit', (code) => this.#end(new Error(`its thread ended with exit code ${code}`)))
   }
 
-  /** Ends the thread if it does not answer. */
+  /** Terminates the thread if it does not answer. */
   async run(request: LoadRequest, options: RunOptions): Promise<LoadedModule> {
     clearTimeout(this.#timer)
     this.#worker.ref()
     labelThread(this.#worker, { plugin: request.job.name, digest: options.digest })
     const answer = await this.#ask(request, options).catch((error: unknown) => {
-      void terminateOrWriteOff(this.#worker, options.log) // whoever waits need not wait for that
+      void terminateOrWriteOff(this.#worker, options.log) // the caller need not wait for that
       throw error
     })
     this.#rest()

@@ -13,23 +13,23 @@ import {
 } from './source/source.ts'
 
 declare global {
-  /** So that who uses the types needs no DOM in his `lib`; where there is one, this adds nothing to it. */
+  /** Declared here so that users of the types need no DOM in their `lib`; with DOM types, this adds nothing. */
   namespace WebAssembly {
     interface Module {}
   }
 }
 
-/** A plug-in that was read, and compiled unless told otherwise. */
+/** A plug-in that was read and, by default, compiled. */
 export interface Plugin {
-  /** For people: the file's name, or the start of the digest. */
+  /** Display name: the file's name, or the start of the digest. */
   readonly name: string
   /** SHA-256 of the main module's bytes, in hex. */
   readonly digest: string
-  /** The main module; undefined if it was not to be compiled here. */
+  /** The main module; undefined if it is not compiled here. */
   readonly module?: WebAssembly.Module | undefined
-  /** The form of the main module whose instances have few exports; undefined if that is the module itself. */
+  /** The variant of the main module whose instances have few exports; undefined if that is the module itself. */
   readonly onDemand?: WebAssembly.Module | undefined
-  /** None unless it was asked for, and can be had. */
+  /** undefined unless it was requested and is possible. */
   readonly renewable?: RenewableModule | undefined
   /** Of the main module. */
   readonly imports: ModuleFacts['imports']
@@ -43,30 +43,30 @@ export interface Plugin {
   readonly memories: ModuleFacts['memories']
   /** Of the main module. */
   readonly customSections: ModuleFacts['customSections']
-  /** What its manifest says of how it runs; undefined if there is none. */
+  /** Run-time settings of its manifest; undefined if there is none. */
   readonly settings: ManifestSettings | undefined
-  /** For people: what went another way than asked for. */
+  /** Warnings. */
   readonly warnings: readonly string[]
-  /** What only a process of its own may run; undefined if any engine may. In words, such as `garbage-collected types`. */
+  /** The feature that only a separate process may run; undefined if any engine may. A text such as `garbage-collected types`. */
   readonly needsProcess?: string | undefined
-  /** All modules, if they were not to be compiled here. */
+  /** All modules, if they are not compiled here. */
   readonly uncompiled?: readonly UncompiledModule[] | undefined
 }
 
-/** One that was compiled; instances are opened from it. */
+/** A compiled module, from which instances are opened. */
 export interface CompiledPlugin extends Plugin {
   readonly module: WebAssembly.Module
   readonly linked: readonly CompiledLink[]
 }
 
-/** A module that was checked and capped, for an engine elsewhere. */
+/** A validated and capped module, for an engine elsewhere. */
 export interface UncompiledModule {
   /** `main`, or the name by which the others import from it. */
   readonly name: string
-  /** For messages. */
+  /** Its name in messages. */
   readonly label: string
   readonly bytes: Uint8Array
-  /** Whether the form of it that can be put back is to be made, if it can be. */
+  /** Whether to create its renewable variant, if possible. */
   readonly renewable: boolean
 }
 
@@ -84,25 +84,25 @@ export interface CompiledLink extends LinkedModule {
 }
 
 export interface LoadOptions extends SourceOptions, LoadPlace {
-  /** Most memory of an instance, in pages of 64 KiB. Default: what the manifest says, else 2,048 (128 MiB). */
+  /** Maximum memory of an instance, in pages of 64 KiB. Default: the manifest's, else 2,048 (128 MiB). */
   readonly memoryMax?: number | undefined
   /**
-   * How its instances will be used. For `fresh` it is compiled in a second form, with which they cost a fraction of the
-   * CPU. Default: `reuse`, which can be used for both.
+   * How its instances will be used. For `fresh`, a second variant is compiled, with which instances cost a fraction of the
+   * CPU time. Default: `reuse`, which supports both.
    */
   readonly isolation?: 'reuse' | 'fresh' | undefined
-  /** What a module may ask of the compiler, where it is not what `MODULE_LIMITS` says. */
+  /** Limits on complexity that differ from `MODULE_LIMITS`. */
   readonly moduleLimits?: ModuleLimits | undefined
-  /** Whether it may have garbage-collected types, which no memory limit bounds. Default: no. */
+  /** Whether it may have garbage-collected types, which no memory limit covers. Default: no. */
   readonly allowGc?: boolean | undefined
-  /** Whether it is compiled here: not where no engine but that of a process of its own may see it. Default: true. */
+  /** Whether it is compiled here: not if only a separate process may compile it. Default: true. */
   readonly compiles?: boolean | undefined
 }
 
-/** Pages that a guest may have unless told: 128 MiB. */
+/** Default maximum of a guest's pages: 128 MiB. */
 export const MEMORY_MAX = 2_048
 
-/** Most pages of a guest's memory: what is asked for, else what its manifest says, else {@link MEMORY_MAX}. */
+/** The maximum of a guest's pages: the option, else the manifest's, else {@link MEMORY_MAX}. */
 export function memoryMaxOf(
   { memoryMax }: { readonly memoryMax?: number | undefined },
   settings: ManifestSettings | undefined,
@@ -111,13 +111,13 @@ export function memoryMaxOf(
 }
 
 /**
- * Reads, checks and compiles a plug-in. Equal bytes are compiled once.
+ * Reads, validates and compiles a plug-in. Equal bytes are compiled once.
  *
  * @param source - Path or URL of a module or of an Extism manifest, the bytes of a module, or a manifest.
- * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module, or it needs more memory than it
- * may have; the message says what they are.
+ * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module (the message says what they are), or
+ * it needs more memory than allowed.
  * @throws {@link PluginLoadFailedError} if it takes too long to compile.
- * @throws what {@link readSource} throws, if they cannot be had.
+ * @throws the errors of {@link readSource}.
  */
 export async function loadPlugin(
   source: PluginSource,
@@ -127,7 +127,7 @@ export async function loadPlugin(
 }
 
 /**
- * {@link loadPlugin} for a plug-in that was read.
+ * {@link loadPlugin} for a plug-in whose bytes were read.
  *
  * @throws {@link PluginInvalidError}
  */
@@ -137,7 +137,7 @@ export async function compilePlugin(
 ): Promise<Plugin> {
   const { moduleLimits: limits, allowGc } = options
   const memoryMax = memoryMaxOf(options, settings)
-  // What several modules share cannot be put back.
+  // State shared by several modules cannot be restored.
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
   const renewable: ModuleJob['renewable'] = modules.length === 1 ? alone : 'no'
   const jobOf = (source: SourceModule) => {
@@ -189,7 +189,7 @@ async function prepare(
 /**
  * A plug-in that was compiled.
  *
- * @throws Error if it was not to be: whoever asked for that has no use for it here.
+ * @throws Error if it was not compiled here.
  */
 export function compiledPlugin(plugin: Plugin): CompiledPlugin {
   if (isCompiled(plugin)) return plugin
@@ -200,7 +200,7 @@ function isCompiled(plugin: Plugin): plugin is CompiledPlugin {
   return [plugin, ...plugin.linked].every(({ module }) => module !== undefined)
 }
 
-/** Whether a value is what {@link loadPlugin} returned. */
+/** Whether a value was returned by {@link loadPlugin}. */
 export function isPlugin(value: object): value is Plugin {
   return loaded.has(value)
 }

@@ -22,11 +22,11 @@ import '../platform/node-workarounds.ts'
 import '../platform/node-workarounds.ts'
 
 /**
- * Adds the routes to an app, which closes what they need.
+ * Adds the routes to an app, which closes their resources.
  *
- * @param given - What the server's other apps serve: routes that are there as they should be are taken from it. The
- * pool belongs to its creator. Default: the app has one of its own.
- * @returns How many were.
+ * @param given - Resources of the server's other apps: unchanged routes are reused. The pool belongs to its creator.
+ * Default: a pool of this app.
+ * @returns the number of reused plug-ins.
  */
 export async function addRoutes(
   app: FastifyInstance,
@@ -36,17 +36,17 @@ export async function addRoutes(
   const { routes } = options
   refuseRouteConflicts(routes, app.supportedMethods)
 
-  app.removeAllContentTypeParsers() // guests get the bytes as they came
+  app.removeAllContentTypeParsers() // guests get the original bytes
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.setErrorHandler(sendRouteError)
 
   const tryOut = async (route: CheckedRouteOptions) => {
-    const { trySmoke } = await import('./smoke.ts') // most routes have none
+    const { trySmoke } = await import('./smoke.ts') // loaded on demand
     await trySmoke(route, options, addRoutes)
   }
   const opened = await openRoutes(options, app, tryOut, given)
   app.addHook('onClose', () => opened.close())
-  const pace = new Pace(() => app.after()) // what Fastify has put off
+  const pace = new Pace(() => app.after()) // lets Fastify process its queue
   const methods = methodsOfAll(routes, app.supportedMethods)
   for (const [index, versions] of opened.routes.entries()) {
     const { live, next } = versions
@@ -63,7 +63,7 @@ export async function addRoutes(
   return opened.kept
 }
 
-/** What answers a route of these versions. */
+/** The handler of a route with these versions. */
 function handlerOf(
   app: FastifyInstance,
   versions: OpenVersions,
@@ -106,7 +106,7 @@ function handlerOf(
     return atEndOfTurn(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), instances)
   }
   const countedRunOf = (version: OpenRoute) => runOf(version, pool.countsOf(version))
-  // Where calls are not split, nothing stands between a route and its instances.
+  // Without a split, nothing is added between a route and its instances.
   const run = next ? splitCalls(countedRunOf(live), countedRunOf(next.route), next.percent) : runOf(live)
   return { config, handler: serveRoute(run, bodyLimit) }
 }
@@ -125,7 +125,7 @@ function addRoute(
       constraints: constraintsOf(host),
       bodyLimit,
       config: { wasmServe: config },
-      exposeHeadRoute: false, // it is among the methods
+      exposeHeadRoute: false, // HEAD is one of the methods
       onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
       ...(timing && { onSend: addServerTiming }),
       handler,
@@ -136,8 +136,8 @@ function addRoute(
 }
 
 /**
- * Splits calls between two versions. Nothing is left to chance: of any 100 calls in a row exactly `percent` go to the
- * second, and they are spread evenly.
+ * Splits calls between two versions deterministically: of any 100 consecutive calls exactly `percent`, evenly spread,
+ * go to the second.
  *
  * @param percent - From 0 to 100.
  */
@@ -151,12 +151,12 @@ function splitCalls(first: RunCall, second: RunCall, percent: number): RunCall {
   }
 }
 
-/** How the calls of a version are run, in the words of a {@link ServedRoute}. */
+/** The execution of a version's calls, as described by a {@link ServedRoute}. */
 function engineOf({ engine }: OpenRoute): Pick<ServedRoute, 'engine' | 'workers'> {
   return { engine: engine.name, workers: engine.name === 'inline' ? 0 : engine.workers }
 }
 
-/** A hook for a route that has headers: so that failures have them too. */
+/** A hook that adds a route's headers to all answers, including failures. */
 function addHeaders(headers: Readonly<Record<string, string>>): onRequestHookHandler[] {
   if (Object.keys(headers).length === 0) return []
   return [
@@ -167,7 +167,7 @@ function addHeaders(headers: Readonly<Record<string, string>>): onRequestHookHan
   ]
 }
 
-/** Fastify refuses content types that it cannot parse, before it asks for a parser; the guest may know them. */
+/** Fastify rejects content types that it cannot parse before it looks for a parser; the guest may support them. */
 const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
   const { headers } = request.raw
   const type = headers['content-type']
@@ -177,19 +177,19 @@ const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
 
 const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 
-/** Where routes are; several may be at one place. */
+/** URLs with routes; a URL may have several. */
 interface GuardedUrl {
   readonly url: string
   readonly host?: string | undefined
 }
 
 /**
- * Answers 405 to methods that no route at a URL takes, with `Allow` listing those that one does. To be
- * called after the routes were added: it looks up all routes, those of the app included.
+ * Answers 405 to methods that no route at a URL accepts; `Allow` lists those that are accepted. Call it after adding
+ * the routes, because it looks up all routes, including the app's.
  */
 async function addMethodGuards(app: FastifyInstance, places: readonly GuardedUrl[]): Promise<void> {
   const exact = places.flatMap(({ url, host }) => expand(url).map((path) => ({ url: path, host })))
-  const pace = new Pace(() => app.after()) // what Fastify has put off
+  const pace = new Pace(() => app.after()) // lets Fastify process its queue
   const guards: (GuardedUrl & { readonly allowed: string[] })[] = []
   for (const place of exact) {
     guards.push({ ...place, allowed: allowedAt(app, place) })
@@ -204,14 +204,14 @@ async function addMethodGuards(app: FastifyInstance, places: readonly GuardedUrl
   }
 }
 
-/** A last parameter that may be left out makes two URLs of one. (find-my-way) */
+/** An optional last parameter makes two URLs of one. (find-my-way) */
 function expand(url: string): string[] {
   const [parameter, name, slash] = /(\/:[^/()]*?)\?(\/?)/.exec(url) ?? []
   if (parameter === undefined) return [url]
   return [url.replace(parameter, `${name}${slash}`), url.replace(parameter, `${slash}`) || '/']
 }
 
-/** A route without a host answers there too. */
+/** A route without a host matches this host too. */
 function allowedAt(app: FastifyInstance, { url, host }: GuardedUrl): string[] {
   return app.supportedMethods
     .filter((method) => isAnswered(app, method, url, host) || isAnswered(app, method, url, undefined))
@@ -241,6 +241,6 @@ function addGuard(
     constraints: constraintsOf(host),
     exposeHeadRoute: false,
     onRequest: refuse, // before a body is read
-    handler: () => undefined, // never comes to it
+    handler: () => undefined, // never called
   })
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { BadRequestError, BodyTooLargeError } from '../errors/errors.ts'
 import { endsWithHeaders } from '../platform/missing-types.ts'
 
-/** Whether a request says that it has a body. */
+/** Whether a request has a body, according to its headers. */
 export function hasBody(request: IncomingMessage): boolean {
   const { headers } = request
   const length = headers['content-length']
@@ -13,7 +13,7 @@ export function hasBody(request: IncomingMessage): boolean {
   )
 }
 
-/** Whether a request says that its body is larger than it may be. */
+/** Whether a request declares a body larger than the limit. */
 export function isTooLarge({ headers }: IncomingMessage, limit: number): boolean {
   return Number(headers['content-length']) > limit
 }
@@ -24,7 +24,7 @@ export function tooLarge(limit: number): InstanceType<typeof BodyTooLargeError> 
 }
 
 /**
- * Reads a body of any type. Fastify's own parser costs 1.5 us more a request.
+ * Reads a body of any type. Fastify's own parser costs 1.5 us more per request.
  *
  * @param limit - Maximum size in bytes.
  * @param done - Called once. After an error the rest of the body may still arrive. The error is a
@@ -54,17 +54,18 @@ export function readRequestBody(
     else chunks = [first, chunk]
   }
   const onEnd = () => {
-    const isWhole = Number.isNaN(declared) || declared === length // a client that is only simulated may lie
+    const isWhole = Number.isNaN(declared) || declared === length // an injected request may have a wrong length
     if (request.aborted)
-      end(new BadRequestError('its body broke off')) // in HTTP/2 that is an end
-    else end(isWhole ? undefined : new BadRequestError('its body is not as long as its Content-Length'))
+      end(new BadRequestError('its body is incomplete')) // HTTP/2 reports this as a normal end
+    else
+      end(isWhole ? undefined : new BadRequestError('its body is shorter or longer than its Content-Length'))
   }
   const onError = (error: Error & { statusCode?: number }) => {
     end(error.statusCode === undefined ? new BadRequestError(error.message) : error)
   }
   const end = (error: Error | undefined) => {
     if (isOver) return
-    isOver = true // the listeners stay: to take them off costs more than what they still hear
+    isOver = true // keep the listeners: removing them costs more than ignoring events
     if (error) done(error, NO_BYTES)
     else done(undefined, chunks ? Buffer.concat(chunks, length) : (first ?? NO_BYTES))
   }

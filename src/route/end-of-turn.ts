@@ -1,16 +1,15 @@
-// Not the global one: tests put a simulated clock in its place.
+// The imported timer, not the global: tests replace the global with a simulated clock.
 import { setImmediate } from 'node:timers'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
 import type { RunCall } from './route.ts'
 
 /**
- * Runs the calls that came in one turn of the event loop together at its end, those of all routes: first what has come
- * is read, then the guests run and their answers are written, one after the other. To go back and forth between the
- * two for each request costs a quarter of its CPU: each has the processor's caches for itself, and a client that
- * sleeps is woken for each answer, not for the first one of many.
+ * Batches all calls of one turn of the event loop, of all routes, at its end: first all arrived requests are read, then
+ * the guests run and their answers are written. Alternating between the two for each request costs a quarter of its CPU:
+ * each phase has the processor's caches to itself, and a sleeping client is woken once for several answers.
  *
- * Calls for threads need not wait: their answers are collected once a turn anyway.
+ * Calls of threads need not wait: their answers are already collected once per turn.
  *
  * @param turns - Default: those of the process, because all of its servers share one event loop.
  */
@@ -18,16 +17,16 @@ export function atEndOfTurn(run: RunCall, engine: Pick<Engine, 'name'>, turns = 
   return engine.name === 'inline' ? (request, reply) => turns.add(run, request, reply) : run
 }
 
-/** A turn with fewer calls than this is quiet: to wait for its end costs 1 us a call, and gains nothing. */
+/** A turn with fewer calls than this is quiet: waiting for its end costs 1 us per call without benefit. */
 export const MIN_BATCH = 3
 
-/** After this many quiet turns in a row, calls run at once and no longer wait for the end of their turn. */
+/** After this many consecutive quiet turns, calls run immediately instead of at the end of their turn. */
 export const QUIET_TURNS_BEFORE_BYPASS = 16
 
-/** This many calls run at once before the size of a turn is counted again. */
+/** The number of calls that run immediately before turns are counted again. */
 export const BYPASSED_CALLS = 500
 
-/** As many calls wait at most: the requests of many more are no longer in the processor's caches when they run. */
+/** Maximum batch size: the data of more requests would have left the processor's caches when they run. */
 export const MAX_BATCH = 64
 
 interface DueCall {
@@ -36,17 +35,17 @@ interface DueCall {
   readonly reply: FastifyReply
 }
 
-/** The calls of one event loop, turn by turn. */
+/** Calls of one event loop, by turn. */
 export class Turns {
   #due: DueCall[] = []
-  /** How many calls this turn has had, those included that did not have to wait for its end. */
+  /** Calls in this turn, including those that ran immediately. */
   #turnSize = 0
-  /** Quiet turns since the last one that was not. */
+  /** Quiet turns since the last turn with more calls. */
   #quietTurns = 0
-  /** How many more calls run at once. */
+  /** Calls that may still run immediately. */
   #bypassed = 0
 
-  /** Runs a call at the end of this turn, or before if there are many or few. */
+  /** Runs a call at the end of this turn, or earlier if there are many or few. */
   add(run: RunCall, request: FastifyRequest, reply: FastifyReply): void {
     if (this.#bypassed > 0) {
       this.#bypassed--

@@ -23,28 +23,28 @@ export type EngineChoice =
   | {
       readonly name: 'workers'
       readonly workers: number
-      /** None: its guests may run for ever. */
+      /** undefined: guests may run without limit. */
       readonly timeoutMs: number | undefined
-      /** The reason of the choice. */
+      /** The reason for the choice. */
       readonly reason: string
     }
   | {
       readonly name: 'subprocess'
-      /** Processes that run its calls. */
+      /** The number of processes. */
       readonly workers: number
-      /** None: its guests may run for ever. */
+      /** undefined: guests may run without limit. */
       readonly timeoutMs: number | undefined
-      /** The reason of the choice. */
+      /** The reason for the choice. */
       readonly reason: string
     }
 
 /**
- * Chooses the engine of a route: the event loop, unless the route asks for threads, or for what only a thread can
- * give: a deadline, or time to wait for other servers or for the store. Processes it has if it asks for them.
+ * Chooses the engine of a route: the event loop, unless the route asks for threads or for a feature that needs them: a
+ * deadline, or waiting for other servers or the store. Processes run only on request.
  *
- * @param path - Of the route in the options, for messages: `routes`, `0`.
- * @param waitsForStore - Whether its guests have to wait for the store, if that is known.
- * @throws {@link OptionsError} if it asks for both.
+ * @param path - The route's place in the options, for messages: `routes`, `0`.
+ * @param waitsForStore - Whether its guests have to wait for the store, if known.
+ * @throws {@link OptionsError} if options exclude each other.
  */
 export function chooseEngine(
   route: ResolvedRoute,
@@ -63,7 +63,7 @@ export function chooseEngine(
   return { name, workers: workers || 1, timeoutMs: route.deadline.ms, reason }
 }
 
-/** Why only a process can run its guests; undefined if one need not. */
+/** The reason that only a process can run its guests; undefined if there is none. */
 function whyProcess(
   { engine }: { readonly engine?: ResolvedRoute['engine'] | undefined },
   { needsProcess }: Plugin,
@@ -102,16 +102,20 @@ function exclusiveOptions(
   if (isProcess && engine !== undefined && engine !== 'subprocess')
     problems.push({ option: 'engine', message: `its ${plugin.needsProcess} need engine subprocess` })
   if (isProcess && runtime === 'sdk')
-    problems.push({ option: 'runtime', message: `processes (${reason}) have the kernel, not the sdk` })
+    problems.push({
+      option: 'runtime',
+      message: `processes (${reason}) support only the kernel runtime, not the sdk`,
+    })
   if (engine === 'inline') {
-    if (workers) problems.push({ option: 'workers', message: 'engine inline has no threads' })
-    const message = 'nothing can end a guest on the event loop: leave out engine inline, or the deadline'
+    if (workers)
+      problems.push({ option: 'workers', message: 'engine inline has no threads: remove it to use threads' })
+    const message = 'a guest on the event loop cannot be terminated: remove engine inline, or the deadline'
     if (deadline.from === 'option') problems.push({ option: 'timeoutMs', message })
     else if (deadline.from === 'manifest')
       problems.push({ option: 'engine', message: `the manifest sets timeout_ms, and ${message}` })
   } else if (typeof functions === 'object') {
     const what = isProcess ? 'processes' : 'threads'
-    const message = `${what} (${reason}) cannot be given functions: name the module that exports them`
+    const message = `${what} (${reason}) cannot receive function objects: name the module that exports them`
     problems.push({ option: 'functions', message })
   }
   return problems
@@ -121,10 +125,10 @@ function importsHttp(plugin: Plugin): boolean {
   return hostImports(plugin).some(({ module, name }) => module === EXTISM_ENV && name === HTTP_REQUEST)
 }
 
-/** How long to wait after the first failed start of a thread or process. */
+/** Delay after the first failed start of a thread or process. */
 const BACKOFF_MS = 1_000
 
-/** How the threads of a route are to be. */
+/** The settings of a route's threads. */
 export function workersOptions(
   options: ResolvedRoute,
   whole: CompiledPlugin,
@@ -160,8 +164,8 @@ export function workersOptions(
 }
 
 /**
- * The plug-in with those of its exports that a route needs. A module may export 100,000 things: to post them to a thread,
- * or to look through them for each route, would hold the event loop.
+ * The plug-in with only the exports that a route needs. A module may have 100,000 exports: posting them to a thread, or
+ * searching them for each route, would block the event loop.
  */
 export function withFewExports(
   plugin: CompiledPlugin,
@@ -175,13 +179,13 @@ export function withFewExports(
 
 const MIB = 1_048_576
 
-/** MiB of JavaScript's memory besides what garbage-collected types of a guest may have. */
+/** MiB of JavaScript heap in addition to the limit of a guest's garbage-collected types. */
 const OWN_HEAP_MIB = 64
 
-/** Bytes that a process may have besides what its guests are allowed: Node.js itself, its stacks, compiled code. */
+/** Memory of a process besides its guests', in bytes: Node.js itself, stacks, compiled code. */
 const OWN_BYTES = 1_024 * MIB
 
-/** What of a route its processes depend on. */
+/** The settings of a route that its processes depend on. */
 interface RouteParts {
   readonly options: ResolvedRoute
   readonly plugin: Plugin
@@ -189,7 +193,7 @@ interface RouteParts {
   readonly processes: GuestProcesses
 }
 
-/** How the processes of a route are to be. */
+/** The settings of a route's processes. */
 export function subprocessOptions(
   { options, plugin, parts, processes }: RouteParts,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'subprocess' }>,
@@ -230,8 +234,8 @@ export function subprocessOptions(
 }
 
 /**
- * Memory of JavaScript is where garbage-collected types live: it may become as large as the memory of the guest, so that
- * a guest which uses one in the place of the other gets the same.
+ * Garbage-collected types live in the JavaScript heap. It may become as large as the guest's memory, so that the limit
+ * is the same whichever a guest uses.
  */
 function needsOf(
   memoryBytes: number,
@@ -242,7 +246,7 @@ function needsOf(
   const heapMiB = OWN_HEAP_MIB + Math.ceil(memoryBytes / MIB)
   return {
     heapMiB,
-    // Of an instance that takes another's place both are there for a while; and what is exchanged is copied.
+    // During a replacement both instances exist, and exchanged data is copied.
     dataBytes: OWN_BYTES + 2 * heapMiB * MIB + 2 * memoryBytes + 4 * blockLimit,
     reads: [...(functions === undefined ? [] : readsOfModule(functions)), ...folders.flatMap(optionPaths)],
     writes: folders.filter(({ readOnly }) => !readOnly).flatMap(optionPaths),
@@ -253,7 +257,7 @@ function optionPaths({ host }: AllowedPath): string[] {
   return pathsOfFolder(host)
 }
 
-/** A process has another working directory. */
+/** Absolute, because a process has another working directory. */
 function absolute(path: AllowedPath): AllowedPath {
   return { ...path, host: resolve(path.host) }
 }

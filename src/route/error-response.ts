@@ -10,18 +10,18 @@ import {
 } from '../errors/errors.ts'
 import { tooLarge } from './body.ts'
 
-/** The body of an answer to a failed request. (RFC 9457) */
+/** The body of an error answer. (RFC 9457) */
 export interface ProblemDetails {
   type: string
   title: string
   status: number
   detail: string
-  /** Stable: match on this. */
+  /** A stable code for programs. */
   code: string
   requestId: string
 }
 
-/** Our errors: each has a code that never changes, and the status that a client sees. */
+/** Errors of wasm-serve: each has a stable code and the status for the client. */
 export type KnownError = Error & { readonly code: string; readonly statusCode: number }
 
 /** `Retry-After` of a 503, in seconds. */
@@ -29,14 +29,14 @@ const RETRY_AFTER = '1'
 
 export const PROBLEM_TYPE = 'application/problem+json'
 
-/** How long a refused client may go on sending before its connection is closed, in milliseconds. */
+/** How long a rejected client may continue to send before its connection is closed, in milliseconds. */
 export const LINGER_MS = 1_000
 
 /**
- * Fastify's error handler for our routes: makes the answer of a failed call or request. The guest's own word goes to
- * the client as it is; everything else as problem details, and its cause to the log only.
+ * Fastify's error handler for routes: answers a failed call or request. The guest's own message goes to the client
+ * unchanged; other failures become problem details, and their cause is only logged.
  *
- * @throws errors of other origin, such as a hook of the app that the routes are mounted into: the app's handler gets them.
+ * @throws errors of other origin, such as a hook of the host app, for the app's handler.
  */
 export function sendRouteError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   const known = toHttpError(error, request)
@@ -44,12 +44,12 @@ export function sendRouteError(error: FastifyError, request: FastifyRequest, rep
   sendError(known, request, reply)
 }
 
-/** Fastify's error handler for a server of our own, where nothing else knows what to do with an error. */
+/** Fastify's error handler for a standalone server, which handles all errors. */
 export function sendAnyError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   sendError(toHttpError(error, request) ?? classify(error), request, reply)
 }
 
-/** Any other error comes from a hook or contract of the user, which sets its status and message. */
+/** Other errors come from a user's hook or contract, which sets status and message. */
 function classify(error: FastifyError): KnownError {
   const { code, statusCode = 500, message } = error
   if (statusCode < 400 || statusCode > 499) return new InternalError({ cause: error })
@@ -73,7 +73,10 @@ function toHttpError(error: FastifyError, { routeOptions }: FastifyRequest): Kno
 function sendError(error: KnownError, request: FastifyRequest, reply: FastifyReply): void {
   setCommonHeaders(reply)
   if (error instanceof GuestError) {
-    request.log.debug({ code: error.code, ...(error.cause as object | undefined) }, 'the guest said no')
+    request.log.debug(
+      { code: error.code, ...(error.cause as object | undefined) },
+      'the guest returned an error',
+    )
     const { wasmServe } = request.routeOptions.config
     sendText(error.message, reply.code(wasmServe?.errorStatus ?? error.statusCode))
     return
@@ -85,7 +88,7 @@ function sendError(error: KnownError, request: FastifyRequest, reply: FastifyRep
     return
   }
   if (error.statusCode === 503) reply.header('retry-after', RETRY_AFTER)
-  // As bytes: to a JSON text Fastify would append a charset, which this type does not have.
+  // As bytes: Fastify would append a charset to a JSON string, and this type has none.
   const body = Buffer.from(JSON.stringify(problemDetails(error, request.id)))
   reply.header('content-type', PROBLEM_TYPE)
   const isClosedInBody = reply.getHeader('connection') === 'close' && request.raw.complete === false
@@ -103,10 +106,10 @@ function sendText(text: string, reply: FastifyReply): void {
 }
 
 /**
- * Sends all of an answer whose head is written and says `Connection: close`. Ends it, on which Node closes, only when
- * the client has sent its body or ended its side, or after {@link LINGER_MS}: a connection that is closed while bytes arrive is reset,
- * and the answer lost. (RFC 9112, section 9.6. Without this, of clients that send 8 MB to be told 413, Python's
- * `http.client` never saw the answer and Node's own one time in five.)
+ * Sends the whole answer, whose head is already written with `Connection: close`. Ends it, after which Node closes the
+ * connection, only when the client has sent its body or closed its side, or after {@link LINGER_MS}: a connection that is
+ * closed while bytes arrive is reset, and the answer is lost. (RFC 9112, section 9.6. Without this, of clients that send
+ * 8 MB and get 413, Python's `http.client` never saw the answer, and Node's own client missed one in five.)
  */
 export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
   if (response.req.complete) {
@@ -123,7 +126,7 @@ export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
 
 function logFailure(error: KnownError, request: FastifyRequest): void {
   const { message, cause } = error
-  const wasmServe = request.routeOptions.config?.wasmServe // a URL that cannot be read has no route
+  const wasmServe = request.routeOptions.config?.wasmServe // a malformed URL has no route
   const fields = {
     code: error.code,
     ...(wasmServe && { route: wasmServe.url, plugin: wasmServe.plugin, function: wasmServe.function }),

@@ -6,8 +6,8 @@ import type { Caller } from '../observe/observe.ts'
 import { type HttpResponse, httpFailure } from '../runtime/kernel-host.ts'
 
 /**
- * Sends a guest's `http_request`. A refusal or failure is an answer with status 0 and the
- * reason: whether it ends the call is for the runtime to say (`httpErrors`).
+ * Sends a guest's `http_request`. A refusal or failure becomes a response with status 0 and the reason. The runtime
+ * decides whether it ends the call (`httpErrors`).
  */
 export async function sendForGuest(
   outbound: Outbound,
@@ -25,7 +25,7 @@ export async function sendForGuest(
   }
 }
 
-/** The guest's own headers win. */
+/** The guest's own headers take precedence. */
 function withHeaders(
   request: GuestRequest,
   headers: Readonly<Record<string, string>> | undefined,
@@ -41,10 +41,10 @@ function describeRequestFailure(error: unknown): string {
   return 'code' in error ? `${error.code}: ${error.message}` : error.message
 }
 
-/** How long an HTTP request may take where the call has no deadline. */
+/** Time limit of an HTTP request if the call has no deadline. */
 export const HTTP_TIMEOUT_MS = 30_000
 
-/** The main thread's answer to guests in threads, whose deadline ends their requests too. */
+/** The main thread's side for guests in threads, whose deadline also ends their requests. */
 export function httpOperations(outbound: Outbound): HostOperations {
   return {
     async http([request, body], { hasDeadline, signal, caller }) {

@@ -23,17 +23,17 @@ export interface HostParts {
   close(): Promise<void>
 }
 
-/** For threads: the parts, and what answers them. */
+/** For threads: the available services, and the server that answers them. */
 export interface BridgedParts {
   readonly names: readonly BridgedService[]
   readonly operations: HostOperations
 }
 
 /**
- * Opens what the route's options allow.
+ * Opens the services that the route's options allow.
  *
- * @param kv - Its store, if it has one. On the main thread host functions reach that.
- * @param meter - Counts what they do, if anything does.
+ * @param kv - Its store, if it has one. Host functions use it on the main thread.
+ * @param meter - Counts the operations, if metrics are enabled.
  */
 export async function openHostParts(
   options: ResolvedRoute,
@@ -62,7 +62,7 @@ export async function openHostParts(
   }
 }
 
-/** For a thread that only tries whether a guest starts: what it reads and writes then is a store of its own. */
+/** For the trial start of a guest in a thread: it uses a separate, empty store. */
 export async function trialParts(
   { kv: { access } }: ResolvedRoute,
   { bridged }: HostParts,
@@ -73,7 +73,7 @@ export async function trialParts(
   return { names: ['kv'], operations: kvOperations(serveKv(store, { namespace: 'trial', access })) }
 }
 
-/** Room for a few of the largest values. */
+/** Space for a few values of the maximum size. */
 const TRIAL_STORE_BYTES = 4_194_304
 
 /** Loaded on demand, for routes with an allowed host. */
@@ -89,7 +89,7 @@ async function openRouteOutbound({ outbound: where }: ResolvedRoute, meter: Rout
   return {
     direct: {
       isAsync: true,
-      // Copies: the guest's memory may move while it waits.
+      // Copies: the guest's memory may move during the wait.
       send: (request: Uint8Array, body: Uint8Array, caller?: Caller) =>
         sendForGuest(outbound, request.slice(), body.slice(), limits, caller),
     },
@@ -154,5 +154,5 @@ export function instanceSettings(
 function usableFolder(path: AllowedPath): AllowedPath {
   const found = statSync(path.host, { throwIfNoEntry: false })
   if (found?.isDirectory()) return path
-  throw new AllowedPathError(path.host, found ? 'it is not a folder' : 'there is no such folder')
+  throw new AllowedPathError(path.host, found ? 'it is not a folder' : 'the folder does not exist')
 }

@@ -29,30 +29,30 @@ import { type HostParts, instanceSettings, openHostParts, trialParts } from './h
 import { openRouteState } from './route-state.ts'
 import type { SharedResources } from './shared.ts'
 
-/** A route with its plug-in loaded, and all chosen that its options leave open. Nothing runs yet. */
+/** A route with its plug-in loaded and all defaults resolved. Nothing runs yet. */
 export interface ChosenRoute {
   readonly options: ResolvedRoute
   readonly plugin: Plugin
   readonly exportName: string
-  /** Of the user, and those of the store. */
+  /** The user's host functions and those of the store. */
   readonly functions: HostFunctions | undefined
   readonly runtime: Runtime
   readonly engine: EngineChoice
   readonly parts: HostParts
-  /** Those of the server. */
+  /** Resources of the server. */
   readonly processes: GuestProcesses
-  /** Metrics and traces, where they are asked for. */
+  /** Metrics and traces, if enabled. */
   readonly listeners: Pick<CallListeners, 'traces'> & { readonly meter: RouteMeter | undefined }
-  /** Takes back what was made for it. */
+  /** Releases its resources. */
   close(): Promise<void>
 }
 
 /**
- * Loads the plug-in of a route and chooses what it calls, and where.
+ * Loads the plug-in of a route, and selects its function and engine.
  *
- * @param path - Of the route in the options, for messages: `routes`, `0`.
- * @throws what {@link loadPlugin}, {@link chooseExport} and {@link chooseEngine} throw, {@link RuntimeUnfitError} and
- * {@link WasiDisabledError}; and what the store throws, if the plug-in has state and it cannot be opened.
+ * @param path - The route's place in the options, for messages: `routes`, `0`.
+ * @throws the errors of {@link loadPlugin}, {@link chooseExport}, {@link chooseEngine} and the store, {@link RuntimeUnfitError},
+ * {@link WasiDisabledError}.
  */
 export async function chooseRoute(
   checked: CheckedRouteOptions,
@@ -71,7 +71,7 @@ export async function chooseRoute(
   const state = await openRouteState(options, plugin, users, shared.store, meter)
   const engine = chooseEngine(options, plugin, path, state?.waits)
   if (engine.name === 'subprocess' && !plugin.uncompiled) {
-    const message = 'it was compiled in this process: give engine subprocess the path, URL or bytes'
+    const message = 'it was compiled in this process: for engine subprocess, pass the path, URL or bytes'
     throw optionsError([problemAt([...path, 'plugin'], message)])
   }
   const parts = await openHostParts(options, plugin, shared.vars, state?.client, meter)
@@ -100,9 +100,9 @@ function labelsOf({ host = '', url }: ResolvedRoute, { name, digest }: Plugin): 
 }
 
 /**
- * Loads what a route names. A plug-in that was loaded before is taken as it is.
+ * Loads the plug-in that a route names. A loaded plug-in is used as it is.
  *
- * @throws what {@link loadPlugin} throws.
+ * @throws the errors of {@link loadPlugin}.
  */
 export async function loadRoutePlugin(
   options: Pick<CheckedRouteOptions, 'plugin' | 'links'> & LoadedBy,
@@ -119,8 +119,8 @@ export async function loadRoutePlugin(
 }
 
 /**
- * The SDK's WASI is Node's, which has no environment of ours, lets links lead out of a folder, and does not say with
- * which status a program exits.
+ * The SDK's WASI is Node's. It has no environment variables here, follows links out of a folder, and does not report the
+ * exit status of a program.
  */
 function refuseUnfit(
   options: ResolvedRoute,
@@ -140,16 +140,16 @@ function refuseUnfit(
   if (allowedPaths.length > 0) throw new RuntimeUnfitError(name, runtime, 'allowed paths')
 }
 
-/** The SDK is loaded by those who ask for it. */
+/** The SDK is loaded on demand. */
 async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
   return name === 'sdk' ? (await import('../runtime/sdk.ts')).sdk : kernel
 }
 
 /**
- * Starts the plug-in in a thread that is thrown away. Threads or processes of its own are a trial enough; host functions that are
- * objects cannot cross to a thread.
+ * Starts the plug-in in a throwaway thread. Skipped for threads or processes, whose start is a sufficient trial, and for
+ * host functions that are objects, which cannot be passed to a thread.
  *
- * @throws what the start throws, or that it took too long; the reason of the signal.
+ * @throws the error of the start or of its timeout; the reason of the signal.
  */
 export async function tryRoute(
   { options, plugin, exportName, engine, parts }: ChosenRoute,
@@ -158,7 +158,7 @@ export async function tryRoute(
 ): Promise<void> {
   if (engine.name !== 'inline') return
   if (typeof options.functions === 'object') {
-    log.warn({ plugin: plugin.name }, 'not tried in a thread: its host functions are objects')
+    log.warn({ plugin: plugin.name }, 'no trial start in a thread: its host functions are objects')
     return
   }
   const settings = instanceSettings(options, exportName, undefined, log)
@@ -166,27 +166,27 @@ export async function tryRoute(
   const thread = workersOptions(options, compiledPlugin(plugin), exportName, TRIAL, settings, bridged)
   const startMs = await tryInThread(thread, options.startTimeoutMs, signal)
   if (startMs < SLOW_TRIAL_MS) return
-  const message = `an instance took ${Math.round(startMs)} ms to start in its trial, and as long nothing else is served when it starts on the event loop: give it threads (--workers 1)`
+  const message = `an instance took ${Math.round(startMs)} ms to start in its trial. A start on the event loop blocks all requests for that time: use threads (--workers 1)`
   log.warn({ plugin: plugin.name, startMs: Math.round(startMs) }, message)
 }
 
-/** A change may hold the event loop for 20 ms. A trial is slower: V8 has compiled nothing in a new thread. */
+/** A change may block the event loop for 20 ms. A trial is slower: V8 has compiled nothing in a new thread. */
 const SLOW_TRIAL_MS = 50
 
 const TRIAL = { name: 'workers', workers: 1, timeoutMs: 1_000, reason: 'trial' } as const
 
-/** What runs a route's guests. */
+/** The running engine of a route's guests. */
 export interface OpenRoute extends ChosenRoute {
   readonly instances: Engine
-  /** Closes all that was opened, once the calls have ended. */
+  /** Closes all resources after the calls have ended. */
   close(): Promise<void>
 }
 
 /**
- * Opens the engine of a route; whether that succeeds, its `ready` tells.
+ * Opens the engine of a route. Its `ready` reports whether that succeeds.
  *
- * @param url - With the prefix of the app, for the watchdog's last words.
- * @param stallMs - How long a guest may hold the event loop; 0: for ever.
+ * @param url - With the prefix of the app, for the watchdog's last log line.
+ * @param stallMs - How long a guest may block the event loop; 0: without limit.
  */
 export function openRoute(
   route: ChosenRoute,
@@ -243,7 +243,10 @@ function openWatch(
 ): StallWatch {
   return watchGuest({ plugin: plugin.name, function: exportName, route: url, stallMs }, (failure) => {
     if (failure)
-      log.error({ err: failure }, 'the watchdog has failed: a guest that does not return is not noticed')
-    else log.info('the watchdog is there again')
+      log.error(
+        { err: failure },
+        'the watchdog has failed: a guest that does not return will not be detected',
+      )
+    else log.info('the watchdog runs again')
   })
 }

@@ -18,22 +18,22 @@ import { type Lease, poolKey, RoutePool, startKey } from './route-pool.ts'
 
 /** A route whose calls may be split between two versions of its plug-in. */
 export interface VersionedRoute extends CheckedRouteOptions {
-  /** The second, and how many calls of 100 it gets. */
+  /** The second version, and its percentage of calls. */
   readonly next?: { readonly plugin: Plugin; readonly percent: number }
 }
 
-/** Options whose routes may be split. */
+/** Options with split routes. */
 export type VersionedOptions = CheckedWasmServeOptions & {
   readonly routes: readonly VersionedRoute[]
-  /** Where calls are counted, if they are. */
+  /** The call metrics, if enabled. */
   readonly meters?: Meters | undefined
-  /** Makes spans of calls, if tracing is on. */
+  /** Creates spans of calls, if tracing is enabled. */
   readonly tracing?: Tracing | undefined
-  /** Ends the opening, which throws its reason. */
+  /** Aborts the opening, which throws its reason. */
   readonly signal?: AbortSignal | undefined
-  /** Whether the app is ours: Fastify reads no bodies there. */
+  /** Whether this is a standalone app, where Fastify reads no bodies. */
   readonly isOwnApp?: boolean
-  /** Whether no hook of the app and no access log sees an answer. */
+  /** Whether no hook of the app and no access log sees answers. */
   readonly isUnwatched?: boolean
 }
 
@@ -48,17 +48,17 @@ export interface OpenRoutes {
   readonly pool: RoutePool
   /** In the order of the options. */
   readonly routes: readonly OpenVersions[]
-  /** How many plug-ins were taken from the pool as they were, with their instances. */
+  /** The number of plug-ins reused from the pool with their instances. */
   readonly kept: number
   close(): Promise<void>
 }
 
 /**
- * Opens all that routes need, or takes it from the pool; closes what it opened if any of it fails.
+ * Opens the resources of routes or reuses them from the pool. If one fails, it closes those that it opened.
  *
- * @param tryOut - Sends its smoke request to a route that is new.
- * @param given - Default: a pool that is closed with the routes.
- * @throws what {@link chooseRoute}, {@link tryRoute} and the opening of instances throw.
+ * @param tryOut - Sends the smoke request to a new route.
+ * @param given - Default: a pool that closes with the routes.
+ * @throws the errors of {@link chooseRoute}, {@link tryRoute} and the start of instances.
  */
 export async function openRoutes(
   options: VersionedOptions,
@@ -70,7 +70,7 @@ export async function openRoutes(
   const { meters = pool.shared.meters, tracing = pool.shared.tracing } = options
   const shared = { ...pool.shared, meters, tracing }
   const leases: Lease[] = []
-  /** Those that no instance has yet. */
+  /** Those without an instance yet. */
   const waiting = new Set<ChosenRoute>()
   const close = async () => {
     const pace = new Pace()
@@ -80,7 +80,7 @@ export async function openRoutes(
       ...[...waiting].map((chosen) => () => chosen.close()),
     ]) {
       const ended = end()
-      ended.catch(() => undefined) // it is reported below
+      ended.catch(() => undefined) // reported below
       ends.push(ended)
       await pace.step()
     }
@@ -105,7 +105,7 @@ export async function openRoutes(
   }
 
   try {
-    // All that was begun is waited for: one that is taken from the pool after another has failed has to be given back.
+    // Wait for all: an entry taken from the pool after another one failed has to be returned.
     const found = await pacedMap(options.routes.flatMap(versionsToOpen), find)
     const trials = new Map<string, Promise<void>>()
     const tryOnce = (chosen: ChosenRoute) => {
@@ -124,10 +124,10 @@ export async function openRoutes(
     const all: OpenRoute[] = []
     for (const { options: route, key, url, lease, chosen } of found) {
       const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log), route))
-      if (!taken) throw new Error('a route was neither taken nor chosen')
+      if (!taken) throw new Error('a route was neither reused nor resolved')
       if (taken !== lease) leases.push(taken)
       if (chosen) waiting.delete(chosen)
-      // What its instances do not know may have changed.
+      // Settings that instances do not depend on may have changed.
       all.push({ ...taken.route, options: resolveRoute(route, taken.route.plugin) })
       await pace.step()
       signal?.throwIfAborted()
@@ -144,7 +144,7 @@ export async function openRoutes(
 /** One plug-in of one route. */
 interface VersionToOpen {
   readonly options: CheckedRouteOptions
-  /** Of the route in the options, for messages. */
+  /** The route's place in the options, for messages. */
   readonly path: readonly string[]
   readonly place: string
 }
@@ -157,7 +157,7 @@ function versionsToOpen({ next, ...options }: VersionedRoute, index: number): Ve
   ]
 }
 
-/** Puts the plug-ins of each route together again. */
+/** Groups the plug-ins by route again. */
 function pair(routes: readonly VersionedRoute[], opened: readonly OpenRoute[]): OpenVersions[] {
   const all = opened.values()
   const one = () => all.next().value as OpenRoute

@@ -9,8 +9,8 @@ import type { OpenRoute } from './open-route.ts'
 import { openSharedResources, type SharedResources } from './shared.ts'
 
 /**
- * The parts that outlive the successive apps of a server: the instances of routes that a reload leaves as they
- * are, and what all routes share. An app takes what it serves, and gives it back when it closes.
+ * Resources that outlive the successive apps of a server: the instances of routes that a reload leaves unchanged, and
+ * resources shared by all routes. An app takes entries when it opens and returns them when it closes.
  */
 export class RoutePool {
   readonly shared: SharedResources
@@ -22,13 +22,13 @@ export class RoutePool {
     this.shared = openSharedResources(...of)
   }
 
-  /** The entry of this key, if it is open; it stays open until its taker gives it back. */
+  /** The open entry of this key, if any. It stays open until the taker returns it. */
   take(key: string): Lease | undefined {
     const entry = this.#entries.get(key)
     return entry && this.#lease(key, entry)
   }
 
-  /** Takes in what was opened for this key, with these options. */
+  /** Adds the resources opened for this key with these options. */
   add(key: string, route: OpenRoute, options: CheckedRouteOptions): Lease {
     const entry = { route, leases: 0, smoked: options }
     this.#entries.set(key, entry)
@@ -43,7 +43,7 @@ export class RoutePool {
   }
 
   /**
-   * What answers a route: what was made before for the same options, as one object, and the same instances.
+   * The handler of a route: if it was created before for the same options object, the same one with the same instances.
    *
    * @param place - Where it answers, as far as that depends on other routes.
    */
@@ -61,7 +61,7 @@ export class RoutePool {
     return made
   }
 
-  /** Not before all was given back: guests use what is shared to their end. */
+  /** Only after everything was returned: guests use shared resources to their end. */
   close(): Promise<void> {
     return this.shared.close()
   }
@@ -87,7 +87,7 @@ export class RoutePool {
   }
 }
 
-/** What answers a route, and what tells of it. */
+/** A route's handler and description. */
 export interface RouteHandler {
   readonly config: ServedRoute
   readonly handler: RouteHandlerMethod
@@ -102,11 +102,11 @@ interface KnownHandler {
 interface PoolEntry {
   readonly route: OpenRoute
   leases: number
-  /** Options with which it was asked its smoke request last, if it has one. */
+  /** The options of its last successful smoke request, if it has one. */
   smoked: CheckedRouteOptions
 }
 
-/** Options that never reach an instance: a route that changes in nothing else keeps its instances. */
+/** Options that never reach an instance: a route with no other changes keeps its instances. */
 const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
   'plugin',
   'next',
@@ -131,13 +131,13 @@ export function poolKey(options: CheckedRouteOptions, plugin: Plugin, url: strin
   return JSON.stringify([url, stallMs, ...identityOf(plugin), entries.sort()])
 }
 
-/** Its bytes and its manifest, as data. */
+/** The plug-in's bytes and manifest, as data. */
 function identityOf({ name, digest, linked, settings }: Plugin): unknown[] {
   const links = linked.map(({ name, module, digest }) => [name, module ? numberOf(module) : digest])
   return [name, digest, links, settings]
 }
 
-/** Options that reach an instance, but not how it starts. */
+/** Options that reach an instance but do not affect its start. */
 const NOT_OF_START: ReadonlySet<string> = new Set(['url', 'host', 'method', 'function'])
 
 /**
@@ -154,7 +154,7 @@ export function startKey(options: ResolvedRoute, plugin: Plugin, exportName: str
 }
 
 /**
- * Of options that leave instances as they are: those that the answer to a smoke request depends on.
+ * The options that do not affect instances but may affect the answer to a smoke request.
  *
  * @param options - As data: no functions.
  */
@@ -167,7 +167,7 @@ function smokeKey(options: CheckedRouteOptions): string {
   )
 }
 
-/** Equal bytes are compiled once, and so are one object as long as it is in use. */
+/** Equal bytes are compiled once, so they are one object while in use. */
 const numbers = new WeakMap<object, number>()
 let lastNumber = 0
 
@@ -179,12 +179,12 @@ function numberOf(module: object): number {
 
 /** The right to use a route's instances. */
 export interface Lease {
-  /** With the options that it was opened with. */
+  /** The options that it was opened with. */
   readonly route: OpenRoute
-  /** Whether it was asked its smoke request with these options. */
+  /** Whether the smoke request was passed with these options. */
   wasSmoked(options: CheckedRouteOptions): boolean
-  /** It was, and answered as it should. */
+  /** Records a passed smoke request. */
   smoked(options: CheckedRouteOptions): void
-  /** Once it has been by all, the instances are closed, when their calls have ended. */
+  /** After the last release, the instances close when their calls have ended. */
   giveBack(): Promise<void>
 }

@@ -6,11 +6,11 @@ import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { SharedStore } from './shared.ts'
 
-/** The store, as the guests of one route may use it. */
+/** A route's access to the store. */
 export interface RouteState {
-  /** On the main thread. */
+  /** For the main thread. */
   readonly client: KvClient
-  /** The user's host functions, and those by which guests reach the client. */
+  /** The user's host functions, and those of the store. */
   readonly functions: HostFunctions
   /** Whether a guest on the event loop has to wait for one of them. */
   readonly waits: boolean
@@ -19,9 +19,9 @@ export interface RouteState {
 /**
  * Opens the store for a route whose plug-in imports its functions.
  *
- * @param users - Host functions of the user, which win.
- * @returns undefined if it imports none, or may not have them.
- * @throws what {@link openStore} and {@link serveKv} throw.
+ * @param users - The user's host functions, which take precedence.
+ * @returns undefined if it imports none or has no access.
+ * @throws the errors of {@link openStore} and {@link serveKv}.
  */
 export async function openRouteState(
   { kv: { access, namespace } }: ResolvedRoute,
@@ -39,7 +39,7 @@ export async function openRouteState(
   return { client, functions, waits: waitsForKv(functions, imports) }
 }
 
-/** Whether the guests of a route will have to wait for the store. It does not open the store. */
+/** Whether the guests of a route will have to wait for the store. Does not open the store. */
 export function waitsForStore(
   { kv }: ResolvedRoute,
   plugin: Plugin,

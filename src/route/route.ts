@@ -13,15 +13,15 @@ import { hasBody, isTooLarge, readRequestBody } from './body.ts'
 export interface Calls extends RouteContract {
   readonly exportName: string
   readonly engine: Engine
-  /** Makes the observer of a call. None: nothing listens. */
+  /** Creates the observer of a call. undefined: no listeners. */
   readonly observe: ObserveCall | undefined
 }
 
-/** Answers a request whose body was read. Nothing is thrown: a failure is an answer. */
+/** Answers a request whose body was read. Never throws: a failure becomes an answer. */
 export type RunCall = (request: FastifyRequest, reply: FastifyReply) => void
 
 /**
- * Makes the handler of a route. It reads the body where Fastify does not.
+ * Creates the handler of a route. It reads the body if Fastify does not.
  *
  * @param bodyLimit - In bytes.
  */
@@ -34,7 +34,7 @@ export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod 
     if (request.headers.expect !== undefined && !isTooLarge(request.raw, bodyLimit)) reply.raw.writeContinue()
     readRequestBody(request.raw, bodyLimit, (error, body) => {
       if (error) {
-        if (request.raw.httpVersionMajor === 1) reply.header('connection', 'close') // the client may go on sending
+        if (request.raw.httpVersionMajor === 1) reply.header('connection', 'close') // the client may continue to send
         reply.send(error)
         return
       }
@@ -61,7 +61,7 @@ export class RequestCaller implements Caller {
   }
 }
 
-/** Takes a request through the contract to the guest, and its output back. */
+/** Passes a request through the contract to the guest, and its output back. */
 export function runCalls({ exportName, contract, isDirect, engine, observe }: Calls): RunCall {
   const answer = (output: Uint8Array, reply: FastifyReply, observer: CallObserver | undefined): void => {
     try {
@@ -101,11 +101,11 @@ function describeThrown(thrown: unknown): string {
   try {
     return inspect(thrown)
   } catch {
-    return 'what was thrown throws when it is shown'
+    return 'the thrown value cannot be converted to a string'
   }
 }
 
-/** Answers with what was thrown. @returns it as an error: anything else, Fastify would send with a 200. */
+/** Answers with a thrown value. @returns it as an error: Fastify would send any other value with a 200. */
 export function sendFailure(thrown: unknown, reply: FastifyReply, observer: CallObserver | undefined): Error {
   const isError = thrown instanceof Error || isNativeError(thrown) // of this realm, or of another
   const error = isError ? thrown : new InternalError({ cause: { thrown: describeThrown(thrown) } })
@@ -117,7 +117,7 @@ export function sendFailure(thrown: unknown, reply: FastifyReply, observer: Call
   return error
 }
 
-/** Hooks of one kind, in the order in which they are called. */
+/** Hooks of one kind, in call order. */
 type RouteHooks = { readonly [Kind in keyof CallHooks]-?: readonly NonNullable<CallHooks[Kind]>[] }
 
 /** The hooks of a route. @returns undefined if there are none. */
@@ -131,7 +131,7 @@ export function hooksOf(ofAll: CallHooks, own: CallHooks): RouteHooks | undefine
   return Object.values(hooks).some(({ length }) => length > 0) ? hooks : undefined
 }
 
-/** As {@link runCalls}, with hooks around each call. Hooks that watch run when the answer is on its way. */
+/** Like {@link runCalls}, with hooks around each call. Observing hooks run after the answer was sent. */
 export function runHookedCalls(
   { exportName, contract, engine, observe }: Calls,
   { onCall, onResult, onError }: RouteHooks,
@@ -165,13 +165,13 @@ export function runHookedCalls(
   return (request, reply) => void run(request, reply)
 }
 
-/** @throws TypeError if a hook returned what no guest can take: to go on without a word would hide a mistake. */
+/** @throws TypeError if a hook returned an invalid value: ignoring it would hide a mistake. */
 function replaced(returned: unknown): Uint8Array | undefined {
   if (returned === undefined || returned instanceof Uint8Array) return returned
   throw new TypeError(`onCall must return bytes (a Uint8Array) or nothing, not ${typeof returned}`)
 }
 
-/** The answer is already being sent, so an error of a hook only goes to the log. */
+/** The answer is already being sent, so a hook's error is only logged. */
 function notify<Event extends GuestResult | FailedCall>(
   hooks: readonly ((event: Event) => unknown)[],
   event: Event,

@@ -13,13 +13,13 @@ import type { Plugin } from '../plugin/plugin.ts'
 export interface SharedResources {
   readonly vars: SharedVars
   readonly store: SharedStore
-  /** Those of guests that have processes of their own. */
+  /** Resources of guests in processes. */
   readonly processes: GuestProcesses
-  /** Where their calls are counted, if they are. */
+  /** The call metrics, if enabled. */
   readonly meters: Meters | undefined
-  /** Makes their spans, if tracing is on. */
+  /** Creates spans, if tracing is enabled. */
   readonly tracing: Tracing | undefined
-  /** Not before the routes are closed: guests use it to their end. */
+  /** Only after the routes are closed: guests use it to their end. */
   close(): Promise<void>
 }
 
@@ -32,7 +32,7 @@ export interface SharedResourceOptions
   readonly tracing?: Tracing | undefined
 }
 
-/** Opens no store yet: it opens when a guest needs it. */
+/** The store opens on first use. */
 export function openSharedResources(
   {
     store,
@@ -50,20 +50,20 @@ export function openSharedResources(
   return { vars: openSharedVars(), store: shared, processes, meters, tracing, close: () => shared.close() }
 }
 
-/** Variables that all instances and routes of a plug-in share. */
+/** Variables shared by all instances and routes of a plug-in. */
 export interface SharedVars {
-  /** @param limit - Most bytes; that of the route that asks first counts. */
+  /** @param limit - Maximum size in bytes, from the first route that asks. */
   open(plugin: Plugin, limit: number): UsedVars
 }
 
 /** Variables that a route uses. */
 interface UsedVars {
   readonly vars: Vars
-  /** The last that closes them ends them: versions come and go, and theirs are not to stay. */
+  /** The last close deletes them: versions come and go, and their variables must not accumulate. */
   close(): void
 }
 
-/** Plug-ins are the same if they have the same name and the same bytes. */
+/** Plug-ins are the same if their names and bytes are equal. */
 function openSharedVars(): SharedVars {
   const sets = new Map<string, { readonly vars: Vars; users: number }>()
   return {
@@ -84,10 +84,10 @@ function openSharedVars(): SharedVars {
   }
 }
 
-/** The store that all routes of an app share. */
+/** The store shared by all routes of an app. */
 export interface SharedStore {
   /**
-   * Opens it when it is asked for first: where no plug-in has state there is no connection, and no folder.
+   * Opens the store on first use: without stateful plug-ins there is no connection and no folder.
    *
    * @throws the error of {@link openStore}, to every caller.
    */
@@ -101,14 +101,14 @@ function shareStore(url: string, settings: StoreSettings): SharedStore {
   let isClosed = false
   return {
     open() {
-      // A route may still be loading its plug-in when another has failed, and all is closed.
-      if (isClosed) return Promise.reject(new StoreUnavailableError(schemeOf(url), 'it is closed'))
+      // A route may still be loading its plug-in when another has failed and everything is closed.
+      if (isClosed) return Promise.reject(new StoreUnavailableError(schemeOf(url), 'the store is closed'))
       opening ??= loadStore(url, settings)
       return opening
     },
     async close() {
       isClosed = true
-      const store = await opening?.catch(() => undefined) // its callers got the error
+      const store = await opening?.catch(() => undefined) // callers got the error
       await store?.close()
     },
   }
@@ -120,7 +120,7 @@ async function loadStore(url: string, settings: StoreSettings): Promise<Store> {
   return openStore(url, settings)
 }
 
-/** The rest may hold a password. */
+/** Only the scheme: the rest may contain a password. */
 function schemeOf(url: string): string {
   return url.slice(0, url.indexOf(':') + 1)
 }

@@ -3,15 +3,15 @@ import Fastify from 'fastify'
 import { SmokeFailedError } from '../errors/errors.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
 
-/** Characters of an answer that a message shows. */
+/** Maximum number of characters of an answer in a message. */
 const MAX_SHOWN_CHARACTERS = 200
 
 /**
- * Sends a route its smoke request, before it goes live: to an instance of its own, in a thread or process that is thrown away, so
- * that a guest which does not return blocks no other; and with an empty store in memory, so that nothing stays.
+ * Sends a route its smoke request before it goes live: to a separate instance in a throwaway thread or process, so that
+ * a guest which does not return blocks nothing, and with an empty in-memory store, so that nothing is kept.
  *
  * @param addRoutes - Adds the routes of options to an app.
- * @throws {@link SmokeFailedError}, and what the opening of the route throws.
+ * @throws {@link SmokeFailedError}, and the errors of opening the route.
  */
 export async function trySmoke(
   route: CheckedRouteOptions,
@@ -51,7 +51,7 @@ export async function trySmoke(
   }
 }
 
-/** Host functions that are objects cannot cross to a thread: where there are some, the route stays where it is. */
+/** Host functions that are objects cannot be passed to a thread: such a route keeps its engine. */
 function inThread({ smoke: _, ...route }: CheckedRouteOptions): CheckedRouteOptions {
   if (typeof route.functions === 'object') return route
   const timeoutMs = route.timeoutMs ?? route.startTimeoutMs

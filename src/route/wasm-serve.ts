@@ -3,7 +3,7 @@ import fp from 'fastify-plugin'
 import { checkWasmServeOptions, type WasmServeOptions } from '../options/options.ts'
 import { addRoutes } from './add-routes.ts'
 
-// A file of its own: what it exports is public, and types of the routes' parts are not.
+// A separate file: its exports are public, and types of the routes' parts are not.
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
@@ -11,8 +11,8 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
 }
 
 /**
- * Serves Extism plug-ins as routes of this scope, below its prefix. A reload swaps what answers at a route; routes
- * cannot be added once the app listens, because Fastify cannot.
+ * Serves Extism plug-ins as routes of this scope, below its prefix. A reload replaces the handlers of routes. Routes
+ * cannot be added once the app listens, because Fastify does not allow it.
  */
 export const wasmServe: FastifyPluginAsync<WasmServeOptions> = fp(plugin, {
   name: 'wasm-serve',

@@ -13,8 +13,8 @@ export interface KernelHost {
 }
 
 /**
- * Extism's functions that need the host; all others are the kernel's own. What they throw ends the call as a trap
- * does. As in Extism, an offset where no block begins is an error, 0 stands for no bytes, and so does the answer 0.
+ * Extism's functions that need the host; the kernel implements all others. Their exceptions end the call like a trap. As
+ * in Extism, an offset without a block is an error, and 0 means no bytes, both as argument and as result.
  */
 export function kernelHostFunctions(host: KernelHost): Record<string, WebAssembly.ExportValue> {
   const { memory, config, vars, http } = host
@@ -45,17 +45,17 @@ export function kernelHostFunctions(host: KernelHost): Record<string, WebAssembl
   }
 }
 
-/** The level that guests see. The logger filters lines, and its level may change while the guest lives. */
+/** The level reported to guests. The logger filters lines, and its level may change during the guest's life. */
 const TRACE = 0
 
-/** More than a log line may have: a guest can log a block of 64 MiB, and to decode that takes time. */
+/** More than a log line may have. It avoids decoding a whole logged block, which may have 64 MiB. */
 const MAX_LOGGED_BYTES = 65_536
 
 function logAt(level: GuestLogLevel, { memory, log }: KernelHost): (message: bigint) => void {
   return (message) => log.write(level, lossy.decode(memory.read(message).subarray(0, MAX_LOGGED_BYTES)))
 }
 
-/** Exact, so that no two names are the same: not lossy, and a byte order mark is part of it. */
+/** Strict, so that different names stay different: no replacement characters, and a byte order mark is kept. */
 function decodeName(bytes: Uint8Array): string {
   return exact.decode(bytes)
 }
@@ -66,29 +66,29 @@ const encoder = new TextEncoder()
 
 /** The response to an HTTP request of a guest. */
 export interface HttpResponse {
-  /** 0 if the request was refused, or failed. */
+  /** 0 if the request was refused or failed. */
   readonly status: number
   /** As JSON; undefined if there are none. */
   readonly headers: Uint8Array | undefined
-  /** If the request was refused or failed, the reason. */
+  /** The reason, if the request was refused or failed. */
   readonly body: Uint8Array
 }
 
-/** How a guest reaches other servers. */
+/** The outbound HTTP service of a guest. */
 export interface GuestHttp {
-  /** Whether it answers later: the guest has to be able to wait. */
+  /** Whether it responds later: the guest has to be able to wait. */
   readonly isAsync: boolean
 
   /**
-   * @param request - Extism's JSON: `{ "url", "method", "headers" }`. Good only until this returns.
-   * @param body - Empty if there is none. Good only until this returns.
-   * @param caller - Whose call it is part of; undefined while the guest starts.
+   * @param request - Extism's JSON: `{ "url", "method", "headers" }`. Valid only during this call.
+   * @param body - Empty if there is none. Valid only during this call.
+   * @param caller - The caller of the current call; undefined while the guest starts.
    */
   send(request: Uint8Array, body: Uint8Array, caller?: Caller): HttpResponse | Promise<HttpResponse>
 }
 
-/** The reason of every refused request where no host is allowed. */
-export const HTTP_NOT_ALLOWED = 'HTTP requests are not allowed: no host is (--allow-host)'
+/** The reason of every refused request if no host is allowed. */
+export const HTTP_NOT_ALLOWED = 'HTTP requests are not allowed: set --allow-host to allow a host'
 
 export const refuseHttp: GuestHttp = {
   isAsync: false,
@@ -101,12 +101,12 @@ export function httpFailure(reason: string): HttpResponse {
 }
 
 /**
- * The effect of a refused or failed request. `status`: the guest finds status 0 with the reason as body, and goes
- * on. `trap`: the call ends, as after a refused request in Extism's own hosts, for guests that do not look at the status.
+ * The effect of a refused or failed request. `status`: the guest gets status 0 with the reason as body, and continues.
+ * `trap`: the call ends, as in Extism's own hosts, for guests that do not check the status.
  */
 export type HttpErrors = 'status' | 'trap'
 
-/** Logs that a request was refused or failed. @throws Error with the reason, if it is to end the call. */
+/** Logs that a request was refused or failed. @throws Error with the reason, if it ends the call. */
 export function checkResponse({ status, body }: HttpResponse, log: GuestLog, errors: HttpErrors): void {
   if (status !== 0) return
   const reason = utf8.decode(body)
@@ -115,10 +115,10 @@ export function checkResponse({ status, body }: HttpResponse, log: GuestLog, err
   log.write('warn', reason)
 }
 
-/** HTTP requests that one call may send. Counted here: from a thread each takes the main thread's time. */
+/** Maximum number of HTTP requests per call. Counted here, because each request from a thread takes main-thread time. */
 const MAX_REQUESTS = 32
 
-/** Extism's functions for HTTP, and the last response of a call, which the next call must not see. */
+/** Extism's HTTP functions, and the last response of a call, which the next call must not see. */
 export class HttpCalls {
   readonly #http: GuestHttp
   readonly #memory: KernelMemory
@@ -139,10 +139,10 @@ export class HttpCalls {
     return this.#http.isAsync
   }
 
-  /** @returns the offset of the response's body; later, if that takes time. */
+  /** @returns the offset of the response's body, possibly as a promise. */
   request(request: bigint, body: bigint): bigint | Promise<bigint> {
     if (++this.#requests > MAX_REQUESTS)
-      return this.#take(httpFailure(`a call may send ${MAX_REQUESTS} HTTP requests, no more`))
+      return this.#take(httpFailure(`a call may send at most ${MAX_REQUESTS} HTTP requests`))
     const response = this.#http.send(this.#memory.read(request), this.#memory.read(body), this.#caller)
     return response instanceof Promise ? response.then((later) => this.#take(later)) : this.#take(response)
   }

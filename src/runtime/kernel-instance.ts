@@ -27,26 +27,26 @@ export interface InstanceParts {
   readonly outputLimit: number
   readonly linked: Linked
   readonly memory: KernelMemory
-  /** Whether that is worth keeping. */
+  /** Whether the parts are worth keeping. */
   readonly memoryReuse: MemoryReusePolicy
-  /** Not used if others share theirs. */
+  /** Unused if variables are shared. */
   readonly ownVars: OwnVars
   readonly log: GuestLog
-  /** None if it is not imported. */
+  /** undefined if it is not imported. */
   readonly http: HttpCalls | undefined
-  /** None if no host function of the user is imported. */
+  /** undefined if no host function of the user is imported. */
   readonly contexts: CallContexts | undefined
-  /** How the guest waits for the host; none if it need not. */
+  /** How the guest waits for the host; undefined if it need not. */
   readonly suspending: Suspending | undefined
-  /** None unless the call is a program. */
+  /** undefined unless the call is a program. */
   readonly streams: ProgramStreams | undefined
-  /** The functions of the guest that were called. */
+  /** The guest functions called so far. */
   readonly functions: Map<string, GuestFunction>
 }
 
 type GuestFunction = () => unknown
 
-/** An instance whose calls never wait, unless it imports an async host function: then they always answer later. */
+/** An instance. With an async host function its calls always return promises; otherwise never. */
 export class LinkedInstance implements Instance {
   readonly #parts: InstanceParts
   readonly #memory: KernelMemory
@@ -57,13 +57,13 @@ export class LinkedInstance implements Instance {
   readonly #streams: ProgramStreams | undefined
   readonly #isAsync: boolean
   readonly #leave: () => void
-  /** Stays true after `close`, so that later calls are refused. */
+  /** Stays true after `close`, so that later calls are rejected. */
   #isRunning = false
   #isClosed = false
-  /** No call was stopped half-way. */
+  /** Whether no call was interrupted. */
   #isWhole = true
 
-  /** @param leave - Called by `close` if the parts can be reused: no call runs, and none was stopped half-way. */
+  /** @param leave - Called by `close` if the parts can be reused: no call runs, and none was interrupted. */
   constructor(parts: InstanceParts, leave: () => void) {
     this.#parts = parts
     this.#memory = parts.memory
@@ -89,7 +89,7 @@ export class LinkedInstance implements Instance {
     const run = this.#parts.functions.get(exportName) ?? this.#find(exportName)
     if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)
     if (!this.#memory.input(input))
-      throw new BodyTooLargeError('what guest and host may exchange in a call (blockLimit)')
+      throw new BodyTooLargeError('the bytes that guest and host may exchange in a call (blockLimit)')
     this.#isRunning = true
     this.#contexts?.begin(caller)
     this.#http?.begin(caller)
@@ -124,7 +124,7 @@ export class LinkedInstance implements Instance {
     }
   }
 
-  /** As in Extism, an error wins over an output. */
+  /** As in Extism, an error takes precedence over an output. */
   #answer(exportName: string, returned: unknown): Uint8Array {
     const memory = this.#memory
     if (memory.errorLength() > 0) {
@@ -143,7 +143,7 @@ export class LinkedInstance implements Instance {
     return memory.output()
   }
 
-  /** The printed text is the output of a program that named no output. */
+  /** Printed text is the output of a program that set no output. */
   #printed(exportName: string, streams: ProgramStreams): Uint8Array {
     this.#checkLength(exportName, streams.printedLength)
     return streams.takePrinted()
@@ -158,7 +158,7 @@ export class LinkedInstance implements Instance {
     this.#isRunning = false
   }
 
-  /** Apart, so that V8 inlines what every call does: 4% of the time of a small one. */
+  /** A separate function, so that V8 inlines the common path: 4% of the time of a small call. */
   #flush(): void {
     this.#streams?.end()
     for (const wasi of this.#wasis) wasi.flush()
@@ -170,10 +170,7 @@ export class LinkedInstance implements Instance {
     if (typeof found !== 'function')
       throw new FunctionUnknownError(name, `it has no function "${exportName}"`)
     if (streams && exportName !== START)
-      throw new FunctionUnknownError(
-        name,
-        `it was opened to run ${START}, and not made ready for "${exportName}"`,
-      )
+      throw new FunctionUnknownError(name, `it was opened to run ${START}, not to call "${exportName}"`)
     const guest = suspending ? suspending.promising(found as GuestFunction) : (found as GuestFunction)
     const run = streams ? returningStatus(guest) : guest
     functions.set(exportName, run)
@@ -185,7 +182,7 @@ export class LinkedInstance implements Instance {
     if (length > outputLimit) throw new OutputTooLargeError(exportName, length, outputLimit)
   }
 
-  /** Errors of wasm-serve pass unchanged. All others become a trap or a host function's error; of the stack only the guest's functions are kept. */
+  /** Errors of wasm-serve pass unchanged. All others become a trap or a host function's error, with the guest's stack only. */
   #toCallError(thrown: unknown, exportName: string): unknown {
     if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
     this.#isWhole = false

@@ -24,35 +24,35 @@ import {
 import { startGuest } from './runtime.ts'
 import { openWasi, ProcExit, type ProgramStreams, type Wasi, type WasiOptions } from './wasi/wasi.ts'
 
-/** What the modules of an instance are linked to. */
+/** The imports that the modules of an instance are linked to. */
 export interface LinkHost extends KernelHost {
-  /** None if no module imports WASI. */
+  /** undefined if no module imports WASI. */
   readonly wasi: Omit<WasiOptions, 'writeLine' | 'streams'> | undefined
   /** Standard input and output, if the call is a program. */
   readonly streams: ProgramStreams | undefined
   readonly contexts: CallContexts
-  /** Of the instances that were linked to the like. */
+  /** State shared by instances that are linked alike. */
   readonly origins: InitialStates
-  /** Called before a guest that waited for an async host function runs on. */
+  /** Called before a guest that waited for an async host function continues. */
   readonly onResume: (() => void) | undefined
 }
 
 /** The modules of an instance, linked and started. */
 export interface Linked {
-  /** Of the main module. */
+  /** The exports of the main module. */
   readonly exports: WebAssembly.Exports
-  /** Those that can be seen: a memory that is not exported cannot. */
+  /** The visible memories: one that is not exported cannot be accessed. */
   readonly memories: readonly WebAssembly.Memory[]
   /** One for each module that imports it. */
   readonly wasis: readonly Wasi[]
-  /** How to make it as new; none if it cannot be. */
+  /** Restores the initial state; undefined if that is impossible. */
   readonly renewal: Renewal | undefined
 }
 
 /**
- * Links the modules of a plug-in to each other and to the host, each of them once, and starts them in that order.
+ * Links the modules of a plug-in with each other and with the host, and starts them in dependency order.
  *
- * @throws what V8 or a guest throws; WASI is closed then.
+ * @throws errors of V8 or the guest; WASI is closed then.
  */
 export function linkModules(plan: LinkPlan, host: LinkHost): Linked {
   const linker = new Linker(host, plan)
@@ -82,7 +82,7 @@ class Linker {
   readonly #watch = new HostWatch()
   readonly #exports = new Map<string, WebAssembly.Exports>()
   readonly #commands = new Map<string, PlannedModule>()
-  /** How many commands run at this moment: one may have called another. */
+  /** Number of running commands: a command may call another. */
   #runs = 0
   #functions: Readonly<Record<string, Imported>> | undefined
 
@@ -93,7 +93,7 @@ class Linker {
     this.#onDemand = onDemand
   }
 
-  /** Names the module, unless it is the plug-in itself, if something fails. */
+  /** Adds the module's name to a failure, unless it is the plug-in itself. */
   run({ name }: PlannedModule, step: () => void): void {
     try {
       step()
@@ -103,7 +103,7 @@ class Linker {
     }
   }
 
-  /** A command is only remembered: each call of it makes an instance. */
+  /** A command is only recorded: each call creates an instance. */
   instantiate(planned: PlannedModule): void {
     const { name, isCommand } = planned
     if (isCommand) {
@@ -142,7 +142,7 @@ class Linker {
     return exports
   }
 
-  /** None if the module's start function made blocks, which the rest of the start may use: they end with it. */
+  /** undefined if the module's start function created blocks, which the rest of the start may use. */
   #openRenewal(module: RenewableModule, exports: WebAssembly.Exports): Renewal | undefined {
     const { memory, origins } = this.#host
     return memory.isUsed ? undefined : openRenewal(module, exports, this.#watch, origins)
@@ -153,13 +153,13 @@ class Linker {
     return hasWasi ? openWasi({ ...options, writeLine: lineWriter(log), streams }) : undefined
   }
 
-  /** Only what is imported: on Node 20 to spread all that there is takes as long as to link a small guest. */
+  /** Only the imported functions: on Node 20, spreading all of them takes as long as linking a small guest. */
   #importsOf(imports: readonly PlannedImport[], wasi: Wasi | undefined): ImportValues {
     const given: ImportValues = Object.create(null)
     for (const { namespace, name, provider } of imports) {
       const value = this.#find(name, provider, wasi)
       namespaceOf(given, namespace)[name] = value
-      // A module that defines no memory has this one, also while its start function runs.
+      // A module without its own memory uses this one, even during its start function.
       if (value instanceof WebAssembly.Memory) wasi?.attach(value)
     }
     return given
@@ -181,7 +181,7 @@ class Linker {
     }
   }
 
-  /** Only an HTTP request can take time. */
+  /** Only HTTP requests can take time. */
   #waitFor(name: string, run: Imported): Imported {
     const waits = name === HTTP_REQUEST && this.#host.http.isAsync && this.#suspending
     return waits ? new waits.Suspending(run as (...args: unknown[]) => unknown) : run
@@ -198,12 +198,13 @@ class Linker {
     return this.exportsOf(module)[name] as Imported
   }
 
-  /** A function of a command, which is made for each call, as in Extism's Rust SDK: nothing of it lasts. */
+  /** A function of a command. As in Extism's Rust SDK, each call creates an instance, so no state is kept. */
   #callAnew(name: string, command: string): Imported {
     return (...args: unknown[]) => {
       const planned = this.#commands.get(command)
       if (!planned) throw new Error(calledTooEarly(command))
-      if (this.#runs >= MOST_RUNS) throw new Error(`there are ${MOST_RUNS} runs of linked commands at a time`)
+      if (this.#runs >= MAX_COMMAND_RUNS)
+        throw new Error(`more than ${MAX_COMMAND_RUNS} linked commands run at a time`)
       const wasi = this.#openWasi(planned)
       this.#runs++
       try {
@@ -221,7 +222,7 @@ class Linker {
   }
 
   /**
-   * A function of a module that will be there when it is called. Wasm to JavaScript to Wasm: 15 ns a call instead of
+   * A function of a module that is instantiated before it is called. Wasm to JavaScript to Wasm: 15 ns per call instead of
    * 3, and 40 with 64-bit integers.
    */
   #callLater(name: string, provider: ModuleExport): Imported {
@@ -233,7 +234,7 @@ class Linker {
   }
 }
 
-/** Many names may be those of one memory; where there are many exports, only one of them is there. */
+/** One memory may have many names; where a module has many exports, only one of them is known here. */
 function memoriesOf(exports: WebAssembly.Exports, { memories }: PlannedModule): WebAssembly.Memory[] {
   const found = memories.length < MANY ? memories.map((name) => exports[name]) : Object.values(exports)
   return found.filter((value) => value instanceof WebAssembly.Memory)
@@ -241,14 +242,14 @@ function memoriesOf(exports: WebAssembly.Exports, { memories }: PlannedModule): 
 
 const MANY = 16
 
-/** Each has a memory of its own, up to the limit: a command that came back to itself could have any number. */
-const MOST_RUNS = 16
+/** Each has a memory up to the limit; without this bound, a command that calls itself could have any number. */
+const MAX_COMMAND_RUNS = 16
 
 function calledTooEarly(module: string): string {
-  return `a function of module "${module}" was called before the module was there`
+  return `a function of module "${module}" was called before the module was instantiated`
 }
 
-/** What a module is given for its imports. */
+/** The imports of a module. */
 type ImportValues = Record<string, Record<string, Imported>>
 
 function namespaceOf(given: ImportValues, name: string): Record<string, Imported> {
@@ -284,9 +285,9 @@ function toImport(
     }
   }
   return new suspending.Suspending((...args: unknown[]) => {
-    // At once, not as a promise: V8 would not wait for it, and nobody else either.
+    // Thrown synchronously: V8 would not await a promise here.
     if (contexts.isIdle)
-      throw new Error(`host function ${label}: it is async, and cannot be called while the guest starts`)
+      throw new Error(`host function ${label}: it is async and cannot be called while the guest starts`)
     return run(args)
   })
 }

@@ -1,42 +1,42 @@
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { KERNEL_WASM } from './kernel-wasm.ts'
 
-/** The host's interface to `kernel.wasm`: writes and reads blocks. The guest gets `functions` only. */
+/** The host's interface to `kernel.wasm`: writes and reads blocks. The guest gets only `functions`. */
 export interface KernelMemory {
-  /** Imported by the guest unchanged: no JavaScript runs when it calls them. */
+  /** Imported by the guest directly: no JavaScript runs when it calls them. */
   readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
-  /** Bytes that it has grown to; it never shrinks. */
+  /** Its current size in bytes; it never shrinks. */
   readonly size: number
 
-  /** Whether there was a block since it was wiped. */
+  /** Whether any block was created since it was wiped. */
   readonly isUsed: boolean
 
-  /** Copies the input of a call. @returns false if the blocks of a call may not have that much. */
+  /** Copies the input of a call. @returns false if it exceeds the limit of a call's blocks. */
   input(bytes: Uint8Array): boolean
 
-  /** Bytes of the output that the guest named; 0 if none. */
+  /** Size of the output that the guest set; 0 if none. */
   outputLength(): number
   /** A copy of the output. */
   output(): Uint8Array
 
-  /** Bytes of the error message that the guest set; 0 if none. */
+  /** Size of the error message that the guest set; 0 if none. */
   errorLength(): number
   /** The error message up to `errorBytes` of {@link GUEST_LIMITS}, decoded; invalid UTF-8 becomes U+FFFD. */
   error(): string
 
   /**
-   * A live block, not copied: it is good until a block is made, or the guest goes on.
+   * A view of a live block, valid until a block is created or the guest continues.
    *
-   * @param at - As the guest passed it: nothing about it is trusted. 0 stands for no bytes.
-   * @throws Error if no live block begins there.
+   * @param at - From the guest and untrusted. 0 means no bytes.
+   * @throws Error if no live block starts there.
    */
   read(at: bigint): Uint8Array
 
   /**
-   * Makes a block with these bytes, for the guest.
+   * Creates a block with these bytes for the guest.
    *
    * @returns its offset; 0 if there are no bytes.
-   * @throws Error if the blocks of the call may not have that much.
+   * @throws Error if the blocks of the call would exceed their limit.
    */
   store(bytes: Uint8Array): bigint
 
@@ -114,7 +114,7 @@ class LinkedKernelMemory implements KernelMemory {
   output(): Uint8Array {
     const at = this.#word(ROOT.outputAt)
     if (at === 0) return NO_BYTES
-    // A `Buffer`: small ones lie in memory that is there already. One of its own would cost an HTTP server 2 us a request.
+    // A `Buffer`: small ones use a preallocated pool. A separate allocation would cost an HTTP server 2 us per request.
     const output = Buffer.allocUnsafe(this.#word(ROOT.output))
     output.set(this.#bytes.subarray(at, at + output.length))
     return output
@@ -135,7 +135,7 @@ class LinkedKernelMemory implements KernelMemory {
     if (offset === 0n) return NO_BYTES
     const at = offset > 0xffff_ffffn ? 0 : Number(offset)
     const length = this.#kernel.block_length(at)
-    if (length === 0) throw new Error(`no block begins at offset ${offset}`)
+    if (length === 0) throw new Error(`no block starts at offset ${offset}`)
     return this.#view().subarray(at, at + length)
   }
 
@@ -151,7 +151,7 @@ class LinkedKernelMemory implements KernelMemory {
     this.#kernel.reset()
   }
 
-  /** An i32 wraps what does not fit in it; as a result it is signed. */
+  /** An i32 wraps larger numbers; as a result it is signed. */
   #new(length: number, make: (bytes: number) => number): number {
     return length > 0x7fff_ffff ? 0 : make(length) >>> 0
   }
@@ -161,7 +161,7 @@ class LinkedKernelMemory implements KernelMemory {
     return this.#root[index] ?? 0
   }
 
-  /** Growth detaches the views, and their length becomes 0: cheaper to ask than `memory.buffer`. */
+  /** Growth detaches views, whose length becomes 0: cheaper to check than `memory.buffer`. */
   #view(): Uint8Array {
     if (this.#bytes.length === 0) {
       this.#bytes = new Uint8Array(this.#kernel.memory.buffer)

@@ -14,8 +14,8 @@ import { type Instance, type InstanceSettings, type Runtime, startGuest } from '
 import { ProgramStreams } from './wasi/wasi.ts'
 
 /**
- * Our own Extism host: the guest is linked to `kernel.wasm`, and a call is over when `call` returns. Only where the
- * plug-in imports an async host function does it return a promise.
+ * The Extism host of wasm-serve: the guest is linked to `kernel.wasm`, and calls are synchronous. Only with an async host
+ * function does `call` return a promise.
  */
 export const kernel = { name: 'kernel', open: openInstance } as const satisfies Runtime
 
@@ -84,7 +84,7 @@ function endStart({ linked, log, contexts, http, memory }: InstanceParts): void 
 interface SpareSlot {
   readonly plan: LinkPlan
   readonly origins: InitialStates
-  /** The parts of the last closed instance: the inline engine opens one instance after the other. */
+  /** The parts of the last closed instance: the inline engine opens instances one after another. */
   spare: InstanceParts | undefined
 }
 
@@ -98,7 +98,7 @@ function spareSlotFor(plan: LinkPlan, settings: InstanceSettings): SpareSlot {
   return place
 }
 
-/** Restores the initial state, if possible. No guest may run in the parts again, or have been stopped half-way. */
+/** Restores the initial state, if possible. No guest may be running in the parts or have been interrupted. */
 function leaveSpare(place: SpareSlot, parts: InstanceParts): void {
   if (!parts.linked.renewal || !parts.memoryReuse.isKept(parts.memory.size)) return
   if (!parts.linked.renewal.renew()) return
@@ -107,7 +107,7 @@ function leaveSpare(place: SpareSlot, parts: InstanceParts): void {
 }
 
 /**
- * Takes parts that are in the state of newly linked and started ones.
+ * Reuses parts in the state of newly linked and started ones.
  *
  * @throws {@link InstanceStartError}
  */

@@ -19,24 +19,24 @@ import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { InstanceSettings } from './runtime.ts'
 import { isWasiFunction } from './wasi/wasi.ts'
 
-/** The name of the main module: the others can import from it by this name. */
+/** The name of the main module. Other modules can import from it by this name. */
 export const MAIN = 'main'
 
-/** Who meets which import, and in which order the modules of a plug-in become an instance. */
+/** The provider of each import, and the order in which the modules of a plug-in are instantiated. */
 export interface LinkPlan {
-  /** Providers come before those that import from them. A linked module that nobody imports from is in none. */
+  /** Providers come before their importers. Linked modules without importers are omitted. */
   readonly groups: readonly ModuleGroup<PlannedModule>[]
-  /** Those of the user that some module imports. */
+  /** The user's host functions that some module imports. */
   readonly hostFunctions: readonly NamedHostFunction[]
-  /** Whether some module imports the functions for HTTP. */
+  /** Whether some module imports the HTTP functions. */
   readonly usesHttp: boolean
-  /** How the guest waits for them, and for HTTP; undefined if it need not. */
+  /** How the guest waits for them and for HTTP; undefined if it need not. */
   readonly suspending: Suspending | undefined
-  /** What starts the main module. */
+  /** The start functions of the main module. */
   readonly initialisers: readonly Initialiser[]
-  /** What is instantiated in place of the main module; none if that is not alone, or has to wait. */
+  /** Instantiated in place of the main module; undefined if there are several modules, or the guest has to wait. */
   readonly renewable: RenewableModule | undefined
-  /** The same, of the form that gives its functions on demand; none if others import from it. */
+  /** The same, as a variant that returns functions on demand; undefined if others import from it. */
   readonly onDemand: WebAssembly.Module | undefined
 }
 
@@ -48,9 +48,9 @@ export interface PlannedModule {
   readonly exports: readonly ExportedItem[]
   /** Names of the memories that it exports. */
   readonly memories: readonly string[]
-  /** What is called when it was instantiated, in order. */
+  /** Functions to call after instantiation, in order. */
   readonly initialisers: readonly Initialiser[]
-  /** Whether each call of its functions has an instance of its own. */
+  /** Whether each call of its functions gets a new instance. */
   readonly isCommand: boolean
 }
 
@@ -63,26 +63,26 @@ export interface PlannedImport {
 /** The export of another module, with the name of the import. */
 export interface ModuleExport {
   readonly module: string
-  /** Whether that module will be there only later: they import from each other in a circle. */
+  /** Whether that module is instantiated later: they import from each other in a cycle. */
   readonly isLate: boolean
 }
 
-/** The function, with the name of the import, of a linked command: each call of it is a run of its own. */
+/** A function of a linked command, with the name of the import: each call is a separate run. */
 export interface CommandExport {
   readonly command: string
 }
 
-/** What a plan depends on. */
+/** The inputs of a plan. */
 type LinkSettings = Pick<InstanceSettings, 'wasi' | 'functions' | 'http' | 'command'>
 
 /**
- * Checks that somebody provides each import of a plug-in's modules, and plans how they are linked. Made once: to list
- * the imports of a module takes longer than to link it.
+ * Checks that each import of a plug-in's modules has a provider, and plans how they are linked. Computed once: listing
+ * the imports of a module takes longer than linking it.
  *
- * @throws {@link PluginImportError} listing all that nobody provides.
+ * @throws {@link PluginImportError} listing all missing imports.
  * @throws {@link PdkOutdatedError} if some of these are functions of an Extism before 1.0.
  * @throws {@link WasiDisabledError} if only WASI is missing.
- * @throws {@link HostFunctionInvalidError} if host functions have a name that they may not have.
+ * @throws {@link HostFunctionInvalidError} if host functions have reserved names.
  * @throws {@link HostFunctionAsyncError} if a host function cannot be waited for, here or in this plug-in.
  */
 export function planLinks(plugin: CompiledPlugin, settings: LinkSettings): LinkPlan {
@@ -96,7 +96,7 @@ export function planLinks(plugin: CompiledPlugin, settings: LinkSettings): LinkP
   return plan
 }
 
-/** The last plan of each plug-in: its instances nearly always have the same settings. */
+/** The last plan of each plug-in: its instances usually have the same settings. */
 const plans = new WeakMap<CompiledPlugin, KnownPlan>()
 
 interface KnownPlan {
@@ -162,13 +162,13 @@ interface Described {
   readonly module: WebAssembly.Module
   readonly imports: readonly ImportedItem[]
   readonly exports: readonly ExportedItem[]
-  /** Names of the functions among them that may make it ready for calls. */
+  /** Names of its functions that may be initializers. */
   readonly functions: ReadonlySet<string>
-  /** Whether it is linked by others, and starts anew for each call. */
+  /** Whether others link to it and each call starts a new instance. */
   readonly isCommand: boolean
 }
 
-/** Of thousands of functions these are asked for. */
+/** The few functions of interest among thousands. */
 const STARTING: ReadonlySet<string> = new Set(INITIALISERS)
 
 function describeModules({ module, imports, exports, linked }: CompiledPlugin): Map<string, Described> {
@@ -194,7 +194,7 @@ function linksOf({ imports }: Described, modules: ReadonlyMap<string, Described>
   })
 }
 
-/** What meets an import, or why nothing does. */
+/** The provider of an import, or the reason that there is none. */
 type Found = Pick<PlannedImport, 'provider'> | { readonly problem: string }
 
 function linkExport(
@@ -210,16 +210,16 @@ function linkExport(
   if (from.isCommand) {
     if (kind === 'function') return { provider: { command: from.name } }
     return {
-      problem: `: module "${from.name}" is a command (it exports ${START}), and starts anew for each call`,
+      problem: `: module "${from.name}" is a command (it exports ${START}), which starts a new instance for each call`,
     }
   }
   const isLate = !earlier.has(from)
   if (!isLate || kind === 'function') return { provider: { module: from.name, isLate } }
-  const circle = `modules "${importer.name}" and "${from.name}" import from each other in a circle`
+  const circle = `modules "${importer.name}" and "${from.name}" import from each other in a cycle`
   return { problem: `: ${circle}, where only functions can be imported` }
 }
 
-/** @param from - The module with the name of the namespace, which has no such export. */
+/** @param from - The module named like the namespace, which has no such export. */
 function findInHost(
   { module: namespace, name, kind }: ImportedItem,
   functions: HostFunctions,
@@ -230,7 +230,7 @@ function findInHost(
   return { problem: from ? `: module "${from.name}" has no such export` : '' }
 }
 
-/** @param runsProgram - Whether the call is the program of the main module: that makes itself ready. */
+/** @param runsProgram - Whether the call is the main module's program, which initializes itself. */
 function planModule(
   { name, module, exports, functions, isCommand }: Described,
   imports: readonly PlannedImport[],
@@ -257,7 +257,7 @@ function hostFunctionsOf(modules: readonly PlannedModule[]): NamedHostFunction[]
 }
 
 /**
- * V8 can suspend a guest, but no JavaScript between one module of it and another.
+ * V8 can suspend a guest, but not JavaScript between two of its modules.
  *
  * @param asyncHttp - The function for HTTP requests, if it has to be waited for.
  */
@@ -277,15 +277,15 @@ function checkAsync(label: string, groups: LinkPlan['groups'], asyncHttp: string
   const circle = groups.find(({ linkOrder }) => linkOrder.some(isCircular))
   if (!circle) return suspending
   const names = circle.startOrder.map(({ name }) => `"${name}"`).join(', ')
-  const reason = `it cannot be waited for where modules import from each other in a circle (${names})`
+  const reason = `it cannot be waited for where modules import from each other in a cycle (${names})`
   throw new HostFunctionAsyncError(label, reason)
 }
 
-/** The name of a command that may wait for the host, itself or in a module that it imports from. */
+/** The name of a command that may wait for the host, itself or through a module that it imports from. */
 function waitingCommand(groups: LinkPlan['groups'], asyncHttp: string | undefined): string | undefined {
   const modules = groups.flatMap(({ linkOrder }) => linkOrder)
   const waits = new Set<string>()
-  // Until nothing is found any more: modules may import from each other in a circle.
+  // Repeat until nothing is added: modules may import from each other in a cycle.
   for (let known = -1; known < waits.size; ) {
     known = waits.size
     for (const { name, imports } of modules) if (imports.some(isWaiting)) waits.add(name)
@@ -305,25 +305,25 @@ function isCircular({ imports }: PlannedModule): boolean {
   )
 }
 
-/** What a module imports from another. */
+/** A module's imports from another module. */
 export interface PlannedLink<Module> {
   readonly from: Module
-  /** Whether it must be there before; a function can be looked up when it is called. */
+  /** Whether it must be instantiated before; a function can be looked up when it is called. */
   readonly isNeededFirst: boolean
 }
 
-/** Modules that import from each other in a circle, directly or not; nearly always a lone one. */
+/** Modules that import from each other in a cycle, directly or indirectly; usually a single one. */
 interface ModuleGroup<Module> {
-  /** Each comes after those that it needs first, if that can be. */
+  /** Each comes after the ones that it needs first, if possible. */
   readonly linkOrder: readonly Module[]
-  /** The one that the others were found by, such as the main module, comes last. */
+  /** The module from which the others were found, such as the main module, comes last. */
   readonly startOrder: readonly Module[]
 }
 
 /**
  * Orders modules so that each group comes after those that it imports from.
  *
- * @param main - In the last group; what it does not import from, directly or not, is left out.
+ * @param main - In the last group. Modules that it does not depend on are omitted.
  */
 export function orderModules<Module>(
   main: Module,
@@ -337,12 +337,12 @@ export function orderModules<Module>(
 
   return finished.flatMap((module) => {
     const group = finished.filter((other) => other === module || isCircle(module, other))
-    // When the last of a group is finished, so is all that any of the group imports from.
+    // When the last module of a group is finished, so are all modules that the group imports from.
     return group.at(-1) === module ? [{ linkOrder: orderGroup(group, linksOf), startOrder: group }] : []
   })
 }
 
-/** Lists modules after those that they import from, where there is no circle. */
+/** Lists modules after their dependencies, except in cycles. */
 function visitLinks<Module>(
   module: Module,
   linksOf: (module: Module) => readonly PlannedLink<Module>[],
@@ -354,7 +354,7 @@ function visitLinks<Module>(
   finished.push(module)
 }
 
-/** What a module imports from, directly or not; itself only if it is part of a circle. */
+/** The dependencies of a module, direct or indirect; including itself only if it is part of a cycle. */
 function reachedFrom<Module>(
   module: Module,
   linksOf: (module: Module) => readonly PlannedLink<Module>[],
@@ -403,8 +403,8 @@ function of(part: ImportProvider, ...names: readonly string[]): (readonly [strin
 }
 
 /**
- * Whether an import is one of Extism's functions as PDKs before 1.0 named them. Host functions of the user may have such
- * names: ask only for an import that nothing provides.
+ * Whether an import is one of Extism's functions under its name in PDKs before 1.0. A user's host functions may have such
+ * names, so check this only for missing imports.
  */
 export function isOfOldPdk(namespace: string, name: string): boolean {
   return namespace === 'env' && name.startsWith('extism_')

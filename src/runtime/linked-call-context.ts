@@ -10,7 +10,7 @@ export interface ContextHost {
   readonly vars: Vars
 }
 
-/** Gives each call of an instance its context, if a host function asks for one. */
+/** Provides the context of each call of an instance, if a host function needs one. */
 export class CallContexts {
   readonly #host: ContextHost
   #caller: Caller | undefined
@@ -20,12 +20,12 @@ export class CallContexts {
     this.#host = host
   }
 
-  /** Whether no call runs: if the guest does, it starts. */
+  /** Whether no call runs: then a running guest is starting. */
   get isIdle(): boolean {
     return this.#caller === undefined
   }
 
-  /** Whether a host function has made an error of the call. */
+  /** Whether a host function has turned the call into an error. */
   get hasError(): boolean {
     return this.#current?.hasError === true
   }
@@ -92,7 +92,7 @@ class LinkedCallContext implements CallContext {
       return
     }
     const message = error instanceof Error ? error.message : error
-    // An error without bytes would be none.
+    // An empty error would not count as one.
     this.#abi('error_set', memory.store(encode(message || 'an error without a message')))
     this.hasError = true
   }
@@ -115,7 +115,7 @@ class LinkedCallContext implements CallContext {
   }
 
   set logLevel(_ignored: GuestLogLevel | 'silent') {
-    // A function that sets it works all the same.
+    // Functions that set it still work.
   }
 
   /** Copies changed blocks back to the guest, before the guest can free them. */
@@ -137,7 +137,7 @@ class LinkedCallContext implements CallContext {
     return this.#host
   }
 
-  /** The kernel's function takes hostile numbers, so it takes the host's. */
+  /** The kernel's function accepts hostile numbers, so it accepts the host's. */
   #abi(name: 'alloc' | 'length' | 'error_set', number: bigint): bigint {
     const run = this.#live().memory.functions[name] as (number: bigint) => bigint
     return run(number)
@@ -147,7 +147,7 @@ class LinkedCallContext implements CallContext {
 function encode(input: string | Uint8Array): Uint8Array {
   if (typeof input === 'string') return utf8.encode(input)
   if (input instanceof Uint8Array) return input
-  throw new TypeError('what is stored must be a string or a Uint8Array')
+  throw new TypeError('the stored value must be a string or a Uint8Array')
 }
 
 const utf8 = new TextEncoder()

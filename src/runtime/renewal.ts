@@ -2,21 +2,21 @@ import { RENEWABLE_EXPORT } from '../module/renewable.ts'
 import type { RenewableModule } from '../plugin/load-module.ts'
 
 /**
- * Makes an instance as new: to put back what its calls have changed costs a fraction of a new one, and leaves V8 no
- * garbage. What they can change is known, since the module exports it all (`module/renewable.ts`).
+ * Restores the initial state of an instance. Undoing the changes of its calls costs a fraction of a new instance and
+ * creates no garbage. The possible changes are known, because the module exports all its state (`module/renewable.ts`).
  */
 export interface Renewal {
-  /** Whether the guest has to be started after {@link renew}. */
+  /** Whether the guest has to be started again after {@link renew}. */
   readonly needsStart: boolean
   /** The caller reports that the guest was started. */
   started(): void
-  /** Puts everything back. @returns false if a new instance is cheaper. */
+  /** Restores everything. @returns false if a new instance is cheaper. */
   renew(): boolean
 }
 
 /**
- * The initial state of instances, the same for all with one module and settings. Finding it means reading a whole memory,
- * of which a new instance has touched little; so it is shared.
+ * The initial state of instances, shared by all with one module and settings. Finding it requires reading a whole memory,
+ * of which a new instance has touched little.
  */
 export interface InitialStates {
   linked?: InitialState
@@ -24,11 +24,11 @@ export interface InitialStates {
 }
 
 /**
- * @param exports - Of an instance that was not started yet.
- * @param watch - Watches its imports since it was made.
+ * @param exports - The exports of an instance that was not started yet.
+ * @param watch - Has recorded calls of its imports since it was created.
  * @param origins - Shared with instances of the same module and settings. Missing entries are filled in.
- * @returns undefined if its module's start function called the host: only a new instance runs it again. Also if its
- * memory is too large to be kept.
+ * @returns undefined if its module's start function called the host, because only a new instance runs it again, or if its
+ * memory is too large to keep.
  */
 export function openRenewal(
   module: RenewableModule,
@@ -44,25 +44,25 @@ export function openRenewal(
 /** The state of an instance before its first call. */
 interface InitialState {
   readonly globals: readonly unknown[]
-  /** JavaScript knows one NaN, WebAssembly many: which it was is lost. */
+  /** JavaScript has a single NaN, WebAssembly many, which cannot be distinguished here. */
   readonly hasNaN: boolean
   /** All segments that are not zero, in ascending order. */
   readonly bytes: readonly MemorySegment[]
 }
 
-/** Bytes and where they are. */
+/** Bytes and their position. */
 interface MemorySegment {
   readonly at: number
   readonly bytes: Uint8Array
 }
 
 class InstanceRenewal implements Renewal {
-  /** Not if that called nothing of the host: it would leave the same again. */
+  /** Unset if that called no host function: then a repeated start would have the same result. */
   needsStart = true
   readonly #watch: HostWatch
   readonly #origins: InitialStates
   readonly #untrackedFrom: number
-  /** None if the module has none. */
+  /** undefined if the module has none. */
   readonly #memory: WebAssembly.Memory | undefined
   readonly #globals: readonly WebAssembly.Global[]
   readonly #lowest: WebAssembly.Global | undefined
@@ -168,11 +168,11 @@ function copyOfWritten(memory: Uint8Array): MemorySegment[] {
 /** A function of the host that a guest imports. */
 export type ImportedHostFunction = (...args: unknown[]) => unknown
 
-/** Records which host functions a guest has called. The kernel does not count: its functions do the same for each new guest. */
+/** Records which host functions a guest has called. Kernel functions are ignored: they behave the same for each new guest. */
 export class HostWatch {
-  /** Whether any function of the host was called since this was last set. */
+  /** Whether any host function was called since the last reset. */
   wasCalled = false
-  /** Whether one was called, since this was last set, that writes into the guest's memory. */
+  /** Whether one that writes into the guest's memory was called since the last reset. */
   hasWritten = false
 
   watched(run: ImportedHostFunction, writes: boolean): ImportedHostFunction {
@@ -185,17 +185,17 @@ export class HostWatch {
 }
 
 /**
- * Maximum size of a memory that is kept. A new memory costs more, even if the guest touches little of it; but a kept one
- * occupies memory while no call runs.
+ * Maximum size of a memory that is kept. A new memory takes more time even if the guest touches little of it, but a kept
+ * one occupies space while no call runs.
  */
 const MAX_KEPT_BYTES = 33_554_432
 
-/** To wipe so many bytes costs about as much as a new memory of that size, with the garbage collection that it brings. */
+/** Wiping this many bytes takes about as long as creating a memory of that size, including garbage collection. */
 const MAX_EXCESS_BYTES = 1_073_741_824
 
 /**
- * Whether a memory is worth keeping. None can shrink: without an end one large call would make all later ones wipe as
- * much.
+ * Whether a memory is worth keeping. Memories cannot shrink: without this limit, one large call would make all later ones
+ * wipe as much.
  */
 export class MemoryReusePolicy {
   readonly #initial: number
@@ -205,7 +205,7 @@ export class MemoryReusePolicy {
     this.#initial = initial
   }
 
-  /** Asked once a call. @param bytes - Of the memory now. */
+  /** Called once per call. @param bytes - Current size of the memory. */
   isKept(bytes: number): boolean {
     this.#excess += bytes - this.#initial
     return bytes <= MAX_KEPT_BYTES && this.#excess <= MAX_EXCESS_BYTES

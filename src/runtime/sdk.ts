@@ -22,7 +22,7 @@ import { type Instance, type InstanceSettings, type Runtime, startGuest } from '
 
 const { createPlugin } = await loadQuietly(() => import('@extism/extism'))
 
-/** Extism's own JavaScript SDK: the reference. It runs every call asynchronously, and so must never be given two at once. */
+/** Extism's own JavaScript SDK, as the reference. Its calls are asynchronous and must not overlap. */
 export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
 
 async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSettings): Promise<Instance> {
@@ -36,7 +36,7 @@ async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSetting
     const guest = await createPlugin(modulesOf(plugin), {
       useWasi: settings.wasi !== undefined,
       memory: { maxVarBytes: settings.varMax, maxPages: settings.blockPages },
-      config: Object.assign(Object.create(null), settings.config), // the SDK asks it with `in`
+      config: Object.assign(Object.create(null), settings.config), // the SDK queries it with `in`
       logLevel: 'trace',
       logger: consoleOf(log),
       functions: {
@@ -53,7 +53,7 @@ async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSetting
   }
 }
 
-/** The SDK calls no constructors of a module that has no other initialiser; Extism's others do. */
+/** The SDK calls constructors only of a module with another initializer; Extism's other SDKs always do. */
 function construct(exports: WebAssembly.Exports): void {
   const [first] = initialisersOf(new Set(Object.keys(exports)), true)
   if (first === '__wasm_call_ctors') startGuest(exports, [first])
@@ -76,7 +76,7 @@ function modulesOf({ module, linked }: CompiledPlugin): Parameters<typeof create
 type SdkFunctions = NonNullable<ExtismPluginOptions['functions']>
 type SdkFunction = SdkFunctions[string][string]
 
-/** Only the imported functions: on a Node without JSPI the SDK refuses any async function, even one that no module imports. */
+/** Only the imported functions: on a Node without JSPI the SDK rejects any async function, even an unused one. */
 function sdkFunctions(hostFunctions: readonly NamedHostFunction[], errors: HostErrors): SdkFunctions {
   const functions: SdkFunctions = {}
   for (const { namespace, name, isAsync, call } of hostFunctions) {
@@ -85,13 +85,13 @@ function sdkFunctions(hostFunctions: readonly NamedHostFunction[], errors: HostE
   return functions
 }
 
-/** The error that a host function has set in a call: the SDK forgets it if one throws. */
+/** The error that a host function has set in a call: the SDK discards it if one throws. */
 class HostErrors {
   last: string | undefined
   #context: SdkCallContext | undefined
 
   /**
-   * The same function; the SDK knows an async one by how it is declared.
+   * The same function, declared async if it is: the SDK recognizes async functions by their declaration.
    *
    * @param run - The SDK's context is another class than the kernel's, with the same methods.
    */
@@ -122,8 +122,8 @@ class HostErrors {
 }
 
 /**
- * No host can be allowed. Where guests cannot wait, the SDK's own functions answer with nothing at all: these do what the
- * kernel does.
+ * Refuses all hosts. If guests cannot wait, the SDK's own functions return nothing at all: these behave like the
+ * kernel's.
  */
 function refusedHttp(log: GuestLog, errors: HttpErrors): SdkFunctions[string] {
   return {
@@ -138,15 +138,15 @@ function refusedHttp(log: GuestLog, errors: HttpErrors): SdkFunctions[string] {
 }
 
 /**
- * Where guests can wait, the SDK puts its own functions in place of those of {@link refusedHttp}; but what they fetch is
- * ours to say. A request that is no JSON, or has no URL, ends the call before.
+ * If guests can wait, the SDK replaces the functions of {@link refusedHttp} by its own, but `fetch` is defined here. A
+ * request that is not JSON, or has no URL, ends the call earlier.
  */
 function refusedFetch(
   log: GuestLog,
   errors: HttpErrors,
 ): Pick<ExtismPluginOptions, 'allowedHosts' | 'fetch'> {
   return {
-    allowedHosts: ['*', '.*', ''], // names, names that begin with a dot, none
+    allowedHosts: ['*', '.*', ''], // names, names that start with a dot, the empty name
     async fetch() {
       checkResponse(httpFailure(HTTP_NOT_ALLOWED), log, errors)
       return new RefusedResponse(HTTP_NOT_ALLOWED)
@@ -189,7 +189,7 @@ class SdkInstance implements Instance {
     this.#outputLimit = outputLimit
   }
 
-  /** Does not count the memory that the SDK holds for the guest, nor that of linked modules: neither is visible. */
+  /** Excludes the memory that the SDK holds for the guest, and that of linked modules: neither is accessible. */
   get memoryBytes(): number {
     return this.#memory?.buffer.byteLength ?? 0
   }
@@ -203,7 +203,7 @@ class SdkInstance implements Instance {
     this.#output.clear()
     this.#hostErrors.last = undefined
     try {
-      // A copy, because the SDK lets the guest write into an array that fills its buffer.
+      // A copy, because the SDK lets the guest write into an array that spans its whole buffer.
       await this.#guest.call(exportName, new Uint8Array(input), caller.host ?? caller)
     } catch (thrown) {
       throw toCallError(thrown, exportName, this.#hostErrors.last)
@@ -222,8 +222,8 @@ class SdkInstance implements Instance {
 }
 
 /**
- * What the guest named with `output_set`. The SDK's own `output_set` ignores the length and the offset within a
- * block, so that a guest which allocates more than it writes would answer with what else is in the block.
+ * The output that the guest set with `output_set`. The SDK's own `output_set` ignores the length and the offset within a
+ * block, so a guest that allocates more than it writes would reveal the rest of the block.
  */
 class Output {
   #bytes: Uint8Array = NO_BYTES
@@ -234,13 +234,13 @@ class Output {
 
   readonly set = (context: SdkCallContext, address: bigint, length: bigint): void => {
     const block = context.read(address)?.bytes()
-    const start = BigInt.asUintN(48, address) // above it stands the number of the block
+    const start = BigInt.asUintN(48, address) // the upper bits are the number of the block
     const end = start + BigInt.asUintN(64, length)
     if (!block || end > block.length) throw new RangeError('output_set: outside the block')
     this.#bytes = block.subarray(Number(start), Number(end))
   }
 
-  /** The bytes as they are now: the guest may have written them after it named them. */
+  /** The current bytes: the guest may have written them after it set the output. */
   bytes(): Uint8Array {
     return this.#bytes
   }
@@ -254,12 +254,12 @@ function toCallError(thrown: unknown, exportName: string, hostError: string | un
   if (thrown instanceof Error && thrown.message.startsWith(GUEST_ERROR)) {
     return new GuestError(thrown.message.slice(GUEST_ERROR.length).slice(0, GUEST_LIMITS.errorBytes))
   }
-  // node:wasi ends a program by throwing a bare symbol.
+  // node:wasi ends a program by throwing a symbol.
   if (typeof thrown === 'symbol') return new GuestExitError(exportName)
   return brokenCall(thrown, exportName, hostError)
 }
 
-/** The SDK logs to something like a console. */
+/** The SDK expects a console-like logger. */
 function consoleOf(log: GuestLog): Console {
   const levels = ['trace', 'debug', 'info', 'warn', 'error'] as const
   const methods = levels.map((level) => [level, (line: unknown) => log.write(level, String(line))])

@@ -14,11 +14,11 @@ import type { JwtKeyCache } from './edge/jwt.ts'
 import { createHttpServer } from './http-server.ts'
 
 /**
- * Makes the app of {@link createServer}, from options that were checked; also tells what is served, and how much of it
- * came from the pool.
+ * Creates the app of {@link createServer} from validated options. Also returns the routes, and how many of them came
+ * from the pool.
  *
  * @param pool - See {@link addRoutes}.
- * @param keptKeys - Keys of tokens that outlive the app.
+ * @param keptKeys - Token keys that outlive the app.
  */
 export async function createApp(
   options: CheckedServerOptions & VersionedOptions,
@@ -28,20 +28,20 @@ export async function createApp(
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
   const logAccess = openAccessLog(options, log)
   const app = Fastify({
-    // No logger: Fastify would make a child of it for each request, and wait for the end of each answer.
+    // No logger: Fastify would create a child logger per request, and wait for the end of each response.
     childLoggerFactory: requestLogs(log),
-    logController: new LogController({ disableRequestLogging: true }), // its lines cost 13 us a request
+    logController: new LogController({ disableRequestLogging: true }), // its log lines cost 13 us per request
     genReqId: requestId,
     trustProxy: trusted(options),
-    return503OnClosing: false, // requests that still arrive are answered
-    pluginTimeout: 0, // compiling a large module takes what it takes
+    return503OnClosing: false, // requests that arrive meanwhile are answered
+    pluginTimeout: 0, // large modules may take long to compile
     schemaController: NO_SCHEMAS,
     frameworkErrors: (error, request, reply) => {
-      // Fastify runs no hooks for a URL that it cannot read.
+      // Fastify runs no hooks for a malformed URL.
       if (logAccess) reply.raw.once('finish', () => logAccess(request, reply))
       sendAnyError(error, request, reply)
     },
-    clientErrorHandler: () => undefined, // the HTTP server has its own
+    clientErrorHandler: () => undefined, // handled by the HTTP server
     serverFactory: (handler) => createHttpServer(options, handler, log).server,
   })
   app.log = log
@@ -77,32 +77,32 @@ export async function createApp(
   try {
     await tracing?.addTo(app)
     if (hasEdge(options)) {
-      const { addEdge } = await import('./edge/edge.ts') // most servers have none
+      const { addEdge } = await import('./edge/edge.ts') // loaded on demand
       await addEdge(app, options, keptKeys)
     }
-    if (pool) await nextTurn() // an app before this one may be answering
+    if (pool) await nextTurn() // the previous app may be serving requests
     app.register(answerNotFound)
     app.register(async (scope) => {
       kept = await addRoutes(scope, { routes: options.routes, ...own, isOwnApp: true, isUnwatched }, pool)
     })
     await app.ready()
   } catch (error) {
-    await app.close() // threads and connections would keep the process from ending
+    await app.close() // threads and connections would keep the process alive
     throw error
   }
   return { app, routes, kept }
 }
 
 /**
- * What Fastify compiles the schemas of routes with takes as long to load as the rest of Fastify, and is loaded at once
- * unless there is something else. Nothing here has a schema, and nobody can add a route to an app that is ready.
+ * Fastify's schema compilers take as long to load as the rest of Fastify, and are loaded at startup unless others are
+ * given. No route here has a schema, and routes cannot be added to an app that is ready.
  */
 export const NO_SCHEMAS = {
   compilersFactory: { buildValidator: refuseSchemas, buildSerializer: refuseSchemas },
 }
 
 function refuseSchemas(): never {
-  throw new Error('no route of this server may have a schema')
+  throw new Error('routes of this server must not have a schema')
 }
 
 /** Loaded on demand. */
@@ -115,7 +115,7 @@ function hasEdge(options: CheckedServerOptions): boolean {
   return etag || [apiKeys, jwt, cors, rateLimit, compress, folders].some((option) => option !== undefined)
 }
 
-/** Clients of a Unix socket have no addresses: the peer is the proxy. */
+/** Clients of a Unix socket have no address: the peer is the proxy. */
 function trusted({ trustProxy, socket }: CheckedServerOptions): string[] | TrustProxyFunction | false {
   if (!trustProxy) return false
   return socket === undefined ? trustProxy : (_address, hop) => hop === 0
@@ -124,8 +124,8 @@ function trusted({ trustProxy, socket }: CheckedServerOptions): string[] | Trust
 type TrustProxyFunction = (address: string, hop: number) => boolean
 
 /**
- * Makes known what Fastify does not know and Node lets through, so that routes answer it or say 405. Fastify is to read
- * no bodies: our routes do, and nothing else serves.
+ * Registers methods that Node.js accepts and Fastify does not know, so that routes answer them or return 405. Fastify
+ * reads no bodies: the routes do.
  */
 function addMethods(app: FastifyInstance): void {
   for (const method of METHODS) {
@@ -133,7 +133,7 @@ function addMethods(app: FastifyInstance): void {
   }
 }
 
-/** In a scope of its own, so that its hook, which answers before a body is read, runs for unknown URLs only. */
+/** In a separate scope, so that its hook, which answers before the body is read, runs for unknown URLs only. */
 async function answerNotFound(app: FastifyInstance): Promise<void> {
   app.addHook('onRequest', async ({ method, url }) => {
     throw new RouteNotFoundError(method, url)

@@ -5,19 +5,19 @@ import { closeAfterRequest, deferIdleClose } from '../platform/node-workarounds.
 import type { Connections, RequestHandler } from './http-server.ts'
 import type { Http2 } from './http2.ts'
 
-/** The listener closes once no connection was opened for this long... */
+/** The listener closes when no connection was opened for this long... */
 const QUIET_MS = 20
 
-/** ...or at the first chance after this long. */
+/** ...or at the first opportunity after this long. */
 const MAX_HOLD_MS = 250
 
-/** Interval in which unused connections are closed, once the listener is closed. */
+/** Interval at which unused connections are closed after the listener has closed. */
 const SWEEP_MS = 20
 
-/** How long a new connection may take to begin a request, once the listener is closed. */
+/** Time for a new connection to start a request after the listener has closed. */
 const FIRST_REQUEST_MS = 100
 
-/** How long the last answers may take on their way. */
+/** Time for the last answers to be transmitted. */
 const LAST_ANSWERS_MS = 100
 
 export interface DrainOptions {
@@ -32,12 +32,12 @@ export interface DrainTarget {
   readonly http2: Http2 | undefined
 }
 
-/** Closes a server without resetting a connection that carried a request. It wraps the app's request handler. */
+/** Closes a server without resetting a connection that has carried a request. It wraps the app's request handler. */
 export class Drain {
   readonly #handler: RequestHandler
-  /** The response that ends each connection. There once the end has begun. */
+  /** The last response of each connection. Set when the drain begins. */
   #last: WeakMap<Socket, ServerResponse> | undefined
-  /** Requests that are answered once the listener is closed. */
+  /** Requests answered after the listener has closed. */
   #held: [IncomingMessage, ServerResponse][] | undefined
 
   constructor(handler: RequestHandler) {
@@ -52,10 +52,10 @@ export class Drain {
   }
 
   /**
-   * Ends when the last connection has.
+   * Resolves when the last connection has ended.
    *
-   * @param endCalls - Ends the calls that still run after `graceMs`: their clients get an error.
-   * @returns How many connections were cut, because something on them had not ended after `graceMs`.
+   * @param endCalls - Ends calls that still run after `graceMs`: their clients get an error.
+   * @returns the number of connections that were cut off after `graceMs`.
    */
   async run(
     { server, connections, http2 }: DrainTarget,
@@ -86,7 +86,7 @@ export class Drain {
       if (performance.now() - closedAt < FIRST_REQUEST_MS) return
       for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy()
     }
-    // Right after the event loop has read what had arrived: a request that is there is seen.
+    // Right after the event loop has read pending data, so that an arrived request is seen.
     const sweeping = setInterval(() => setImmediate(sweep), SWEEP_MS)
     let cut = 0
     const grace = setTimeout(async () => {
@@ -94,7 +94,7 @@ export class Drain {
       endCalls()
       await sleep(LAST_ANSWERS_MS)
       server.closeAllConnections()
-      for (const socket of connections.keys()) socket.destroy() // those that are still at TLS, Node does not know
+      for (const socket of connections.keys()) socket.destroy() // includes TLS handshakes, which Node does not track
     }, graceMs)
     await closed
     clearInterval(sweeping)
@@ -103,7 +103,7 @@ export class Drain {
   }
 }
 
-/** Lets a connection end with this response, and not with one before it, should the client send ahead. */
+/** Closes the connection after this response, not after an earlier one of a pipelining client. */
 function makeLast(response: ServerResponse, last: WeakMap<Socket, ServerResponse>): void {
   if (response.headersSent) return
   const { socket } = response.req
@@ -118,7 +118,7 @@ function isOver(response: ServerResponse): boolean {
   return response.writableFinished || response.destroyed
 }
 
-/** Waits until no connection has been opened for a while, and ends when none can be waiting to be accepted. */
+/** Waits until no connection was opened for a while, and returns when none can be waiting to be accepted. */
 async function quiet(server: Server): Promise<void> {
   let opened = 0
   const onConnection = () => {
@@ -129,7 +129,7 @@ async function quiet(server: Server): Promise<void> {
   for (let before = -1; opened !== before && performance.now() - begun < 2 * MAX_HOLD_MS; ) {
     before = opened
     if (performance.now() - begun < MAX_HOLD_MS) await sleep(QUIET_MS)
-    await new Promise(setImmediate) // right after the event loop has looked for connections
+    await new Promise(setImmediate) // right after the event loop has accepted connections
   }
   server.off('connection', onConnection)
 }

@@ -4,34 +4,34 @@ import { NO_SCHEMAS } from './app.ts'
 import { listenAt, urlOf } from './listen.ts'
 import { type AppServer, openServer } from './server.ts'
 
-/** A Fastify app that stays the same while the app that answers is replaced. */
+/** A Fastify app that stays the same while the app behind it is replaced. */
 export interface Front {
   readonly app: FastifyInstance
   readonly server: Pick<AppServer, 'replace'>
-  /** Where it listens; undefined while it does not. */
+  /** The URL; undefined while it does not listen. */
   readonly url: string | undefined
 }
 
-/** The life of what is behind a front. */
+/** Lifecycle of the app behind a front. */
 export interface Behind {
-  /** What answers at present. */
+  /** The current app. */
   readonly app: FastifyInstance
-  /** Called when the front begins to close: nothing is to be replaced from now on. */
+  /** Called when the front begins to close: no replacements from now on. */
   end(): void
-  /** Called when its sockets are closed. */
+  /** Called when the sockets are closed. */
   close(): Promise<void>
 }
 
 /**
- * Opens a front. `listen()` listens at the address of the options; with an address of its own it does what Fastify's
- * does. `close()` ends the sockets without losing a request: see {@link AppServer.drain}.
+ * Opens a front. `listen()` uses the address in the options; with its own address it behaves like Fastify's. `close()`
+ * closes the sockets without losing a request: see {@link AppServer.drain}.
  */
 export async function openFront(
   options: CheckedServerOptions,
   behind: Behind,
   log: FastifyBaseLogger,
 ): Promise<Front> {
-  // A process may have servers that go on: their calls are not for this one to end.
+  // The process may have other servers: their calls must not be ended here.
   const server = openServer(options, behind.app, log, () => undefined)
   const sockets = [server.http].values()
   const app = Fastify({

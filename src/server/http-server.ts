@@ -30,18 +30,18 @@ import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 
 /**
- * Makes Node's HTTP server with the limits that it leaves open: slow clients, silent ones, those that do not read,
- * duplicate `Host` headers. Clients that do not speak HTTP get problem details too.
+ * Creates Node's HTTP server with additional limits: slow clients, silent clients, clients that do not read, duplicate
+ * `Host` headers. Malformed requests get problem details too.
  */
 export function createHttpServer(
   options: CheckedServerOptions,
   handler: RequestHandler,
   log: FastifyBaseLogger,
 ): { server: Server; connections: Connections; http2: Http2 | undefined } {
-  /** Connections with an error: further bytes on them are no requests. */
+  /** Connections with an error: further bytes on them are not requests. */
   const broken = new WeakSet<Socket>()
   const listener: RequestHandler = (request, response) => {
-    if (broken.has(request.socket)) return // its client has the answer that the request came too late
+    if (broken.has(request.socket)) return // its client already got the timeout answer
     connections.set(request.socket, response)
     const problem = framingProblem(request) ?? hostHeaderProblem(request)
     if (problem) {
@@ -58,11 +58,11 @@ export function createHttpServer(
   }
   const { server, connections, http2 } = openNodeServer(options, listener, http2Listener, log)
   server.maxConnections = options.maxConnections
-  server.maxHeadersCount = 0 // Node drops those beyond 2,000 in silence, a second Host too; 16 KiB is the limit
-  server.on('checkContinue', listener) // the reader of the body sends 100: a refusal is sent at once
+  server.maxHeadersCount = 0 // Node silently drops headers beyond 2,000, even a second Host; the limit of 16 KiB remains
+  server.on('checkContinue', listener) // the body reader sends 100, so that a refusal needs no body
   server.on('checkExpectation', (request, response) => {
     connections.set(request.socket, response)
-    refuse(response, new BadRequestError('it expects something else than 100-continue'))
+    refuse(response, new BadRequestError('it has an Expect header other than 100-continue'))
   })
   server.on('connect', (_request, socket: Socket) => {
     answerInTurn(new MethodNotAllowedError('CONNECT', 'POST'), socket, connections.get(socket))
@@ -71,7 +71,7 @@ export function createHttpServer(
     if (!connections.has(socket)) return socket.destroy() // it does not speak TLS
     if (broken.has(socket)) return
     broken.add(socket)
-    log.debug({ code: error.code, reason: error.message }, 'a client was cut off')
+    log.debug({ code: error.code, reason: error.message }, 'closed a connection after a client error')
     const newest = connections.get(socket)
     setImmediate(answerClientError, error, socket, newest) // answers that need no body go first
   })
@@ -87,7 +87,7 @@ function openNodeServer(
   http2Listener: Http2Handler,
   log: FastifyBaseLogger,
 ): { server: Server; connections: Connections; http2?: Http2 } {
-  const headersTimeout = Math.min(options.headersTimeoutMs, options.requestTimeoutMs) // Node refuses more, which means the same
+  const headersTimeout = Math.min(options.headersTimeoutMs, options.requestTimeoutMs) // Node rejects larger values, which have the same effect
   const limits = {
     headersTimeout,
     requestTimeout: options.requestTimeoutMs,
@@ -109,19 +109,19 @@ function openNodeServer(
   return { server, connections: trackTlsConnections(server), http2 }
 }
 
-/** Over HTTP/1.1 Node's parser counts. */
+/** Over HTTP/1.1, Node's parser enforces this limit. */
 function sizeProblem({ rawHeaders, url = '' }: IncomingMessage): KnownError | undefined {
   let bytes = url.length
   for (const text of rawHeaders) bytes += text.length
   return bytes > MAX_HEADERS ? new HeadersTooLargeError() : undefined
 }
 
-/** Bytes of the request line and headers, as Node limits those of HTTP/1.1. */
+/** Size of the request line and headers, as Node counts it for HTTP/1.1. */
 const MAX_HEADERS = 16_384
 
 /**
- * What Node's parser lets through: HTTP/0.9, HTTP/2.0, and codings before `chunked`, which nothing would decode. A list
- * that does not end in `chunked` it refuses itself.
+ * Rejects requests that Node's parser accepts: HTTP/0.9, HTTP/2.0, and codings before `chunked`, which are not
+ * decoded. Node itself rejects a list that does not end in `chunked`.
  */
 function framingProblem({ headers, httpVersion }: IncomingMessage): KnownError | undefined {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return new HttpVersionError(`HTTP/${httpVersion}`)
@@ -144,7 +144,7 @@ function hostHeaderProblem({ rawHeaders, httpVersion }: IncomingMessage): KnownE
   return new BadRequestError(hosts === 0 ? 'it has no Host header' : 'it has several Host headers')
 }
 
-/** Connections beyond the limit are closed by Node; a line a second says how many. */
+/** Node closes connections beyond the limit. One log line per second has their number. */
 function logDrops(server: Server, limit: number, log: FastifyBaseLogger): void {
   let dropped = 0
   server.on('drop', () => {
@@ -156,21 +156,21 @@ function logDrops(server: Server, limit: number, log: FastifyBaseLogger): void {
   })
 }
 
-/** How often clients that sent FIN are looked for. It takes two probes: the system refuses what follows the first. */
+/** How often half-closed clients are probed. It takes two probes: the system rejects data after the first. */
 const PROBE_MS = 1_000
 
 /**
- * Answers clients that end their side of the connection after their request, such as `nc -N`, also when the answer
- * takes its time. Node would close the connection, unless the answer was given at once.
+ * Answers clients that close their side of the connection after their request, such as `nc -N`, even if the answer
+ * takes time. Node would close the connection unless the answer was sent immediately.
  *
- * A client that has left altogether looks the same. While such a request has no answer, it is sent `102 Processing`,
- * which each client of HTTP/1.1 skips (RFC 9110, section 15.2), and which the system of one that has left refuses: the
- * connection is then destroyed, and a call that waits for an instance is not run.
+ * A client that is gone looks the same. So while a request has no answer, the server sends `102 Processing`, which
+ * HTTP/1.1 clients skip (RFC 9110, section 15.2). The system of a client that is gone rejects it: the connection is then
+ * destroyed, and a call that waits for an instance is not run.
  *
- * @param probeMs - At most this long between two probes.
+ * @param probeMs - Maximum interval between two probes.
  */
 function answerHalfClosed(server: Server, connections: Connections, probeMs: number): void {
-  Object.assign(server, { httpAllowHalfOpen: true }) // Node's own, in both of its servers, and in no document
+  Object.assign(server, { httpAllowHalfOpen: true }) // an undocumented property of Node's http and https servers
 
   const probe = () => {
     for (const [socket, newest] of connections) {
@@ -185,10 +185,10 @@ function answerHalfClosed(server: Server, connections: Connections, probeMs: num
 }
 
 /**
- * Cuts off clients that do not read their answers, which Node waits for without end. Looks at the connections from
- * time to time rather than at each answer: nothing is added to a request.
+ * Closes connections of clients that do not read their answers; Node would wait forever. It polls the connections, so
+ * requests have no overhead.
  *
- * @param timeoutMs - How long nothing may move on a connection that has bytes to send.
+ * @param timeoutMs - Maximum time without progress on a connection that has bytes to send.
  */
 function cutUnread(
   server: Server,
@@ -203,28 +203,28 @@ function cutUnread(
       if (socket.writableLength > 0) {
         if (!armed.has(socket)) arm(socket)
       } else if (armed.delete(socket) && newest && !newest.writableFinished) {
-        socket.setTimeout(0) // only the guest can be slow from here on
+        socket.setTimeout(0) // from here on only the guest can be slow
       }
     }
   }
 
-  /** Node's own socket timeout knows whether the kernel still takes bytes; Node's HTTP resets it after the answer. */
+  /** Node's socket timeout detects that the kernel accepts no more bytes. Node's HTTP resets it after the answer. */
   const arm = (socket: Socket) => {
     armed.add(socket)
     socket.setTimeout(timeoutMs)
-    log.debug({ bytes: socket.writableLength }, 'a client is slow to read its answer')
+    log.debug({ bytes: socket.writableLength }, 'a client reads its answer slowly')
   }
 
   server.on('listening', () => {
-    const timer = setInterval(sweep, Math.min(1_000, timeoutMs / 2)).unref() // sooner than what it arms
+    const timer = setInterval(sweep, Math.min(1_000, timeoutMs / 2)).unref() // shorter than the timeout that it sets
     server.once('close', () => clearInterval(timer))
   })
 }
 
 /**
- * Reads what Node's HTTPS server needs.
+ * Reads the files for Node's HTTPS server.
  *
- * @throws {@link TlsInvalidError} naming the file that cannot be read, is not what it should be, or does not fit.
+ * @throws {@link TlsInvalidError} naming the file that is unreadable, invalid, or does not match the others.
  */
 function readTls(tls: NonNullable<CheckedServerOptions['tls']>): ServerOptions {
   const cert = readPem(tls.cert)
@@ -265,10 +265,10 @@ function readCertificate<Parsed>(path: string, what: string, read: () => Parsed)
   }
 }
 
-/** A server's open connections, each with its newest response, if it ever carried a request. */
+/** The open connections of a server, each with its latest response if it has carried a request. */
 export type Connections = Map<Socket, ServerResponse | undefined>
 
-/** Keeps account of a server's connections; the request listener enters each response. */
+/** Tracks the connections of a server. The request listener records each response. */
 function trackConnections(server: Server): Connections {
   const connections: Connections = new Map()
   server.on('connection', (socket: Socket) => add(connections, socket))
@@ -276,8 +276,8 @@ function trackConnections(server: Server): Connections {
 }
 
 /**
- * The same for TLS, whose requests come on another socket than the one that was accepted: that one is here until they
- * have shaken hands.
+ * The same for TLS, where requests arrive on a TLS socket and not on the accepted one. The accepted socket is tracked
+ * until the handshake is complete.
  */
 function trackTlsConnections(server: Server): Connections {
   const connections: Connections = new Map()
@@ -303,15 +303,15 @@ function add(connections: Connections, socket: Socket): void {
   socket.once('close', () => connections.delete(socket))
 }
 
-/** One of them has one connection at a time. */
+/** Each has one connection at a time. */
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
 }
 
-/** An error of the HTTP parser; its `reason` is a fixed text. */
+/** An error of the HTTP parser. Its `reason` is one of several fixed texts. */
 type ParserError = NodeJS.ErrnoException & { readonly reason?: string }
 
-/** Answers a client whose bytes are not HTTP, or that sends them too late. */
+/** Answers a client that sends malformed HTTP, or sends it too slowly. */
 function answerClientError(
   parserError: ParserError,
   socket: Socket,
@@ -325,7 +325,7 @@ function answerInTurn(error: KnownError, socket: Socket, newest: ServerResponse 
   const isUnfinished = newest !== undefined && !newest.writableFinished
   const isInBody = newest !== undefined && !newest.req.complete
   if (isInBody && !newest.headersSent) {
-    // The reader of the body answers, and Node sends that in its turn.
+    // The body reader answers; Node sends the answer in order.
     if (newest.req.listenerCount('error') > 0) newest.req.emit('error', error)
     else refuse(newest, error)
   } else if (isUnfinished) {
@@ -342,20 +342,20 @@ function toKnownError(error: ParserError): KnownError {
     case 'HPE_HEADER_OVERFLOW':
       return new HeadersTooLargeError()
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new BodyTooLargeError('16 KiB in the extensions of its chunks')
+      return new BodyTooLargeError('the limit of 16 KiB for chunk extensions')
     case 'HPE_INVALID_VERSION':
-      // The same code also stands for a malformed version.
-      if (error.reason === 'Invalid HTTP version') return new HttpVersionError('another version of HTTP')
+      // Node uses the same code for a malformed version.
+      if (error.reason === 'Invalid HTTP version') return new HttpVersionError('an unsupported HTTP version')
       return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
     default:
       return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
   }
 }
 
-/** @param error - Left out if the client has its answer. */
+/** @param error - undefined if the client already has its answer. */
 function endSocket(socket: Socket, error: KnownError | undefined): void {
-  if (!socket.writable) return // the client is gone, or the last answer closes
-  // Not destroyed at once, see `sendAndClose`; but read, so that the client's end is noticed.
+  if (!socket.writable) return // the client is gone, or the last answer closes the connection
+  // Keep reading instead of destroying the socket, to detect the client's end; see `sendAndClose`.
   socket.resume()
   socket.end(error ? renderAnswer(error) : '', () => {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS)
@@ -363,12 +363,12 @@ function endSocket(socket: Socket, error: KnownError | undefined): void {
   })
 }
 
-/** Answers a request that goes no further, and closes its connection, if it has one of its own. */
+/** Rejects a request and closes its HTTP/1 connection. */
 function refuse(response: ServerResponse, error: KnownError): void {
   const { headers, body } = problemAnswer(error, requestId(response.req))
   if ('stream' in response.req) {
-    // Over HTTP/2, whatever a request line of HTTP/1 says.
-    const { connection: _, ...allowed } = headers // others use the connection
+    // Over HTTP/2, whatever an HTTP/1 request line says.
+    const { connection: _, ...allowed } = headers // other streams use the connection
     response.writeHead(error.statusCode, allowed).end(body)
     return
   }

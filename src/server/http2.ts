@@ -12,17 +12,17 @@ import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
 
 /** The HTTP/2 part of a server. */
 export interface Http2 {
-  /** Waits until all requests that have begun are over. */
+  /** Resolves when all started requests have ended. */
   over(): Promise<void>
   /** Asks clients to send new requests elsewhere. Requests that still arrive are answered. */
   announceEnd(): void
-  /** Takes no more requests; each connection ends with its last answer. */
+  /** Accepts no more requests. Each connection ends with its last answer. */
   end(): void
 }
 
 /** In milliseconds. */
 export interface Http2Limits {
-  /** How long a new connection may take to begin its first request. */
+  /** Time for a new connection to start its first request. */
   readonly headersTimeout: number
   readonly requestTimeout: number
   readonly keepAliveTimeout: number
@@ -31,28 +31,28 @@ export interface Http2Limits {
 
 export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void
 
-/** Requests of a connection at a time. (RFC 9113, section 6.5.2, wants 100 at least) */
+/** Concurrent requests per connection. (RFC 9113, section 6.5.2, recommends at least 100) */
 const MAX_STREAMS = 100
 
-/** The largest stream id: a GOAWAY with it refuses no stream that is under way. (RFC 9113, section 6.8) */
+/** The largest stream id. A GOAWAY with it rejects no open stream. (RFC 9113, section 6.8) */
 const MAX_STREAM_ID = 2 ** 31 - 1
 
-/** How long a connection that was accepted at the very end may take to begin a request. */
+/** Time for a connection accepted last to start a request. */
 const FIRST_REQUEST_MS = 100
 
 /**
- * Streams of a connection that may be reset: so many at once, and so many more a second. A little less than nghttp2
- * allows (1,000 and 33), which would stop reading without an event in JavaScript. (CVE-2023-44487, CVE-2025-8671)
+ * Stream resets that a connection may have: a burst, and a rate per second. Slightly below nghttp2's limits (1,000 and
+ * 33), at which it would stop reading without a JavaScript event. (CVE-2023-44487, CVE-2025-8671)
  */
 const RESETS = { burst: 950, perSecond: 30 }
 
 const { NGHTTP2_NO_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = constants
 
 /**
- * Adds HTTP/2 to a TLS server, for connections that negotiated it. Other connections stay as they are. The server's
+ * Adds HTTP/2 to a TLS server for connections that negotiated it. Other connections are unaffected. The server's
  * `ALPNProtocols` must contain `h2`.
  *
- * @param handler - Gets requests that look like those of HTTP/1.1.
+ * @param handler - Receives requests in the form of HTTP/1.1.
  */
 export function addHttp2(
   server: Server,
@@ -70,7 +70,7 @@ export function addHttp2(
   http2.on('session', (session) => {
     sessions.add(session)
     session.once('close', () => sessions.delete(session))
-    // Streams that are open have limits of their own, and begin this time anew.
+    // Open streams have their own limits and restart this timer.
     session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout, () => {
       if (![...open.keys()].some(({ stream }) => stream?.session === session)) session.close()
     })
@@ -78,7 +78,9 @@ export function addHttp2(
     limitResets(session)
     if (isEnding) announce(session)
   })
-  http2.on('sessionError', ({ message }) => log.debug({ reason: message }, 'a client was cut off'))
+  http2.on('sessionError', ({ message }) =>
+    log.debug({ reason: message }, 'closed an HTTP/2 session after an error'),
+  )
   const listener: Http2Handler = (request, response) => {
     const { stream } = request
     open.set(response, performance.now())
@@ -90,13 +92,13 @@ export function addHttp2(
     handler(asHttp1(request), response)
   }
   http2.on('request', listener)
-  http2.on('checkContinue', listener) // the reader of the body sends 100, as over HTTP/1.1
+  http2.on('checkContinue', listener) // the body reader sends 100, as over HTTP/1.1
 
   const [http1] = server.listeners('secureConnection')
   server.removeAllListeners('secureConnection')
   server.on('secureConnection', (socket) => {
     if (socket.alpnProtocol !== 'h2') return http1?.call(server, socket)
-    socket.allowHalfOpen = false // a client of HTTP/2 that ends its side is gone
+    socket.allowHalfOpen = false // an HTTP/2 client that closes its side is gone
     http2.emit('connection', socket)
   })
 
@@ -107,7 +109,7 @@ export function addHttp2(
       if (performance.now() - since > limits.requestTimeout && !hasArrived(req)) refuseLate(req)
       else if (response.headersSent && stream.bufferSize > 0 && !unread.has(response)) {
         unread.add(response)
-        stream.setTimeout(limits.unreadTimeout, () => stream.close(NGHTTP2_CANCEL)) // it knows what still moves
+        stream.setTimeout(limits.unreadTimeout, () => stream.close(NGHTTP2_CANCEL)) // streams know whether bytes still move
       }
     }
   }
@@ -134,7 +136,7 @@ export function addHttp2(
   }
 }
 
-/** Cuts a connection off whose streams are reset too often, by either side. */
+/** Closes a connection whose streams are reset too often, by either side. */
 function limitResets(session: ServerHttp2Session): void {
   let left = RESETS.burst
   let since = performance.now()
@@ -149,7 +151,7 @@ function limitResets(session: ServerHttp2Session): void {
       isCut = true
       session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
       const error = new Error('too many of its requests were reset')
-      setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // at once, GOAWAY would be lost
+      setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
     })
   })
 }
@@ -162,7 +164,7 @@ function hasArrived({ readableEnded, stream }: Http2ServerRequest): boolean {
   return readableEnded || stream.endAfterHeaders || stream.readableEnded
 }
 
-/** The reader of the body answers, if there is one. */
+/** The body reader answers, if there is one. */
 function refuseLate(request: Http2ServerRequest): void {
   if (request.listenerCount('error') > 0) request.emit('error', new RequestTimeoutError())
   else request.stream.close(NGHTTP2_CANCEL)
@@ -177,7 +179,7 @@ function asHttp1(request: Http2ServerRequest): Http2ServerRequest {
   const cookies: string[] = []
   const given = request.rawHeaders
   const authority = request.headers[':authority']
-  // One of them, unless they differ: then there are several, which is refused.
+  // Merge equal ones. If they differ, there are several, which is rejected.
   if (authority !== undefined && authority !== request.headers.host) raw.push('host', authority)
   for (let i = 0; i + 1 < given.length; i += 2) {
     const name = String(given[i])
@@ -191,6 +193,6 @@ function asHttp1(request: Http2ServerRequest): Http2ServerRequest {
     Object.entries(request.headers).filter(([name]) => !name.startsWith(':')),
   )
   if (authority !== undefined) headers.host ??= authority
-  // Node derives method and URL from the headers that it has: these are put before them.
+  // Node derives method and URL from its own header object: define them on the request.
   return Object.defineProperties(request, { rawHeaders: { value: raw }, headers: { value: headers } })
 }

@@ -7,20 +7,20 @@ import { versions } from 'node:process'
 import { ListenError } from '../errors/errors.ts'
 import { errorCode, explainLimit } from '../platform/system-errors.ts'
 
-/** An address of the network, or the path of a Unix socket. */
+/** A network address, or the path of a Unix socket. */
 export interface ListenAddress {
   readonly host: string
   readonly port: number
   readonly socket?: string | undefined
-  /** Other processes of the same user may listen on the port too (SO_REUSEPORT): the system deals out connections. */
+  /** Whether other processes of the same user may listen on the port too (SO_REUSEPORT). The system distributes connections. */
   readonly reusePort?: boolean | undefined
 }
 
 /**
  * Listens.
  *
- * @param flag - Of the command, that chooses another port.
- * @throws {@link ListenError} that says why the address cannot be had.
+ * @param flag - The command-line flag that selects another port.
+ * @throws {@link ListenError} with the reason.
  */
 export async function listenAt(
   server: Server,
@@ -39,7 +39,7 @@ export async function listenAt(
   }
 }
 
-/** What is older takes no notice of it. 23.0 is older than 22.12. (https://nodejs.org/api/net.html#serverlistenoptions-callback) */
+/** Older versions ignore the option. 23.0 is older than 22.12. (https://nodejs.org/api/net.html#serverlistenoptions-callback) */
 function canReusePort(): boolean {
   const [major = 0, minor = 0] = versions.node.split('.').map(Number)
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
@@ -48,14 +48,14 @@ function canReusePort(): boolean {
 function listenProblem(error: unknown, flag: string): string {
   switch (errorCode(error)) {
     case 'EADDRINUSE':
-      return `the port is taken; choose another with ${flag}, or 0 for a free one`
+      return `the port is in use; choose another with ${flag}, or 0 for a free one`
     case 'EACCES':
-      return 'no permission; ports below 1024 are for root, and the folder of a socket must be yours to write'
+      return 'no permission; ports below 1024 need root, and a socket needs a writable folder'
     case 'ENOTSUP':
       return 'this system cannot share a port (reusePort)'
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return 'no address is known for this name; try 127.0.0.1, or 0.0.0.0 for all'
+      return 'this name does not resolve to an address; try 127.0.0.1, or 0.0.0.0 for all'
     case 'EADDRNOTAVAIL':
       return 'this machine has no such address; try 127.0.0.1, or 0.0.0.0 for all'
     default:
@@ -63,7 +63,7 @@ function listenProblem(error: unknown, flag: string): string {
   }
 }
 
-/** Where a server that listens is: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
+/** The URL of a listening server: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
 export function urlOf(server: Server, scheme: string): string {
   const address = server.address() as AddressInfo | string
   return typeof address === 'string' ? `unix:${address}` : urlOfPort(address, scheme)
@@ -73,14 +73,14 @@ function urlOfPort({ address, family, port }: AddressInfo, scheme: string): stri
   return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }
 
-/** Longest path of a socket that every system takes, in bytes. Node cuts longer paths silently. (unix(7)) */
+/** The longest socket path that all systems accept, in bytes. Node truncates longer paths silently. (unix(7)) */
 const MAX_PATH = 103
 
 /**
- * Listens on a Unix socket. The file of a server that ended without removing it is replaced; Node removes ours when the
+ * Listens on a Unix socket. Replaces the stale file of a server that did not remove it. Node removes the file when the
  * server closes.
  *
- * @throws Error that says why it cannot be had.
+ * @throws Error with the reason.
  */
 async function listenOnSocket(server: Server, path: string): Promise<void> {
   if (Buffer.byteLength(path) > MAX_PATH) throw new Error(`its path is longer than ${MAX_PATH} bytes`)
@@ -102,7 +102,7 @@ async function listen(server: Server, path: string): Promise<void> {
 async function removeStale(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (!found) return
-  if (!found.isSocket()) throw new Error('there is a file that is no socket')
+  if (!found.isSocket()) throw new Error('the file exists and is not a socket')
   const client = connect(path)
   try {
     await once(client, 'connect')

@@ -7,44 +7,44 @@ import { Drain } from './drain.ts'
 import { createHttpServer } from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
 
-/** How long instances may take to close once the last connection has ended. */
+/** Time for instances to close after the last connection has ended. */
 const SERVER_CLOSE_MS = 500
 
-/** Sockets, with a Fastify app behind them that can be replaced. */
+/** Sockets with a replaceable Fastify app behind them. */
 export interface AppServer {
-  /** To listen with. */
+  /** The HTTP server to listen with. */
   readonly http: Server
 
-  /** Another one, for another address. */
+  /** Another HTTP server, for another address. */
   addHttp(): Server
 
   /**
-   * Puts another app in the place of the present one: the next request goes there. What the old one has begun ends
-   * there; then it is closed. A server that is being drained closes the new one at once.
+   * Replaces the current app: the next request goes to the new one. Requests in flight finish on the old app, which is
+   * then closed. A draining server closes the new app immediately.
    */
   replace(app: FastifyInstance): Promise<void>
 
   /**
-   * Ends the server without losing a request: answers say `Connection: close` for `drainMs`, then the listener
-   * closes and what is in flight ends. What has not ended after `graceMs` is cut off, and the log says so.
+   * Ends the server without losing a request: answers carry `Connection: close` for `drainMs`, then the listener closes
+   * and requests in flight finish. Connections open after `graceMs` are cut off, which is logged.
    */
   drain(): Promise<void>
 
-  /** Closes the app, and those that still end what they have begun: to be called when the sockets are closed. */
+  /** Closes the app and replaced apps that still finish requests. Call it when the sockets are closed. */
   closeApps(): Promise<void>
 }
 
-/** A server that listens. */
+/** A listening server. */
 export interface RunningServer extends Omit<AppServer, 'http' | 'addHttp' | 'closeApps'> {
-  /** Where it listens: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
+  /** The URL: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
   readonly url: string
 }
 
 /**
- * Makes a server and listens.
+ * Creates a server and listens.
  *
- * @param app - Answers the requests, and belongs to the server from now on.
- * @throws {@link ListenError} if the address cannot be had; the app is closed.
+ * @param app - Answers the requests. The server owns it from now on.
+ * @throws {@link ListenError} if it cannot listen; the app is closed.
  */
 export async function startServer(
   options: CheckedServerOptions,
@@ -62,10 +62,10 @@ export async function startServer(
 }
 
 /**
- * Makes a server that does not listen yet.
+ * Creates a server that does not listen yet.
  *
  * @param app - As for {@link startServer}.
- * @param end - Ends the calls that have not ended after `graceMs`. Default: all of the process.
+ * @param end - Ends calls that still run after `graceMs`. Default: all calls of the process.
  */
 export function openServer(
   options: CheckedServerOptions,
@@ -81,7 +81,7 @@ export function openServer(
   const first = open()
   const all = [first]
 
-  /** Those that still end what they have begun. */
+  /** Replaced apps that still finish requests. */
   const replaced = new Set<Promise<unknown>>()
   const closeApps = async () => {
     await Promise.all([current.close(), ...replaced])
@@ -92,8 +92,11 @@ export function openServer(
     const cuts = await Promise.all(listening.map(({ drain, ...sockets }) => drain.run(sockets, options, end)))
     const cut = cuts.reduce((sum, count) => sum + count, 0)
     if (cut > 0)
-      log.warn({ connections: cut, graceMs: options.graceMs }, 'what did not end in time was cut off')
-    // A guest may wait for a host function for ever; no client waits for it now.
+      log.warn(
+        { connections: cut, graceMs: options.graceMs },
+        'cut off connections that were still open after graceMs',
+      )
+    // A guest may wait for a host function forever; its clients are disconnected now.
     await Promise.race([closeApps(), sleep(SERVER_CLOSE_MS, undefined, { ref: false })])
   }
   let ended: Promise<void> | undefined
@@ -113,7 +116,7 @@ export function openServer(
       const old = current
       current = next
       const end = async () => {
-        // A body may still be on its way to the old app.
+        // The old app may still be receiving a body.
         const responses = all.flatMap(({ connections }) => [...connections.values()])
         await Promise.all([...responses.map(over), ...all.map(({ http2 }) => http2?.over())])
         await old.close()
@@ -130,17 +133,17 @@ export function openServer(
   }
 }
 
-/** Waits until a connection's newest response has ended, and with it those before. */
+/** Waits until a connection's latest response, and so all earlier ones, have ended. */
 async function over(response: ServerResponse | undefined): Promise<void> {
   if (!response || response.writableFinished || response.destroyed) return
   const { socket } = response.req
   await new Promise<void>((resolve) => {
     const end = () => {
       response.off('close', end)
-      socket.off('close', end) // it may live long, and see many apps come and go
+      socket.off('close', end) // the socket may outlive many apps
       resolve()
     }
     response.once('close', end)
-    socket.once('close', end) // Node does not tell a response whose turn never came
+    socket.once('close', end) // Node emits no event on a response that was never sent
   })
 }

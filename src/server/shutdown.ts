@@ -13,25 +13,25 @@ import type { RunningServer } from './server.ts'
 /** The longest delay of Node's timers. */
 const MAX_TIMER_MS = 2_147_483_647
 
-/** How long threads may take to end: those that can be ended take some milliseconds. */
+/** Time for threads to end. Threads that can be terminated take some milliseconds. */
 const TERMINATE_MS = 300
 
-/** Exit code where too many threads are stuck: the process is to be started again. (EX_TEMPFAIL of sysexits.h) */
+/** Exit code if too many threads are stuck: the supervisor should restart the process. (EX_TEMPFAIL of sysexits.h) */
 const STUCK_EXIT_CODE = 75
 
-/** How long the log's last lines may take: a reader that has stopped does not keep the process from ending. */
+/** Time for the log's last lines: a reader that has stopped must not keep the process alive. */
 const LAST_LINES_MS = 200
 
-/** Signals that have their own handlers here. */
+/** Signals with handlers in this file. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
- * A CPU fault ends the process. A handler of Node's would not: it only records the signal, and the same instruction runs
- * again, for ever.
+ * A CPU fault ends the process. A Node.js handler would prevent that: it only records the signal, and the same
+ * instruction faults again, forever.
  */
 const FAULTS = ['SIGILL', 'SIGTRAP', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGSEGV'] as const
 
-/** How often to look whether npm is still there. */
+/** How often to check whether npm still runs. */
 const PARENT_CHECK_MS = 250
 
 /**
@@ -43,12 +43,12 @@ const DUPLICATE_SIGNAL_MS = 250
 /** The signals of the process that concern its server. */
 export interface ProcessSignals {
   /**
-   * Keeps a SIGHUP from ending a process that starts, where it means "reload".
+   * Keeps a SIGHUP, which means "reload", from ending a process during its start.
    *
-   * @returns Ends that, and returns whether there was one. Call it when the process has its handler.
+   * @returns a function that stops this and returns whether a SIGHUP arrived. Call it when the process has its handler.
    */
   holdReload(): () => boolean
-  /** Drains the server when the process is asked to end. @param reload - Called when it is asked to reload. */
+  /** Drains the server on a signal to end. @param reload - Called on a signal to reload. */
   endWith(server: RunningServer, options: DrainOptions, log: FastifyBaseLogger, reload: () => void): void
 }
 
@@ -61,10 +61,10 @@ export function openProcessSignals(parentId?: () => number): ProcessSignals {
 }
 
 /**
- * Keeps a SIGHUP from ending a process that starts, where it means "reload": where there is no terminal that could hang
+ * Keeps a SIGHUP, which means "reload", from ending a process during its start, if there is no terminal that could hang
  * up.
  *
- * @returns Ends that, and returns whether there was one. Call it when the process has its handler.
+ * @returns a function that stops this and returns whether a SIGHUP arrived. Call it when the process has its handler.
  */
 function holdReload(): () => boolean {
   if (hasTerminal()) return () => false
@@ -84,14 +84,14 @@ function hasTerminal(): boolean {
 }
 
 /**
- * Ends the process in good order on SIGTERM, SIGINT and a hang-up of its terminal: exit code 0, also if requests had
- * to be cut off after `graceMs`. Ends it at once on a second signal, with 1. If a thread cannot be ended it is killed,
- * because Node would wait for the thread: within `drainMs`, `graceMs` and a second in all. The log gets its last lines
- * if it takes them in time.
+ * Shuts down gracefully on SIGTERM, SIGINT and a hang-up of the terminal: exit code 0, even if requests had to be cut
+ * off after `graceMs`. A second signal ends the process immediately with exit code 1. If a thread cannot be terminated,
+ * the process is killed, because Node would wait for the thread. The total is at most `drainMs`, `graceMs` and a second.
+ * The log's last lines are written if its reader accepts them in time.
  *
- * Ends it the same way, with {@link STUCK_EXIT_CODE}, when too many threads are stuck.
+ * Shuts down the same way, with {@link STUCK_EXIT_CODE}, when too many threads are stuck.
  *
- * @param reload - Called on a SIGHUP that is no hang-up: reloads the configuration.
+ * @param reload - Called on a SIGHUP that is not a hang-up: reloads the configuration.
  * @param parentId - Returns the process id of the parent. Set if npm started the server, which then also ends with npm.
  */
 export function endWithSignals(
@@ -102,11 +102,11 @@ export function endWithSignals(
   reload: () => void = () => undefined,
 ): void {
   let begun: number | undefined
-  // More than the server takes for itself: this limit ends the process the hard way.
+  // Longer than the server's own limits: at this limit the process is ended forcibly.
   const delay = Math.min(drainMs + graceMs + 2_000, MAX_TIMER_MS)
   const { close } = closeWithGrace({ delay, logger: log, skip: [...SIGNALS, ...FAULTS] }, async ({ err }) => {
     begun ??= performance.now()
-    if (err) log.fatal({ err }, 'an error that nothing handles')
+    if (err) log.fatal({ err }, 'uncaught error')
     await server.drain()
     await endThreads(log)
     log.info('closed')
@@ -132,15 +132,15 @@ export function endWithSignals(
   const onSignal = (signal: NodeJS.Signals) => {
     if (begun === undefined) return begin(signal)
     if (parentId && performance.now() - begun < DUPLICATE_SIGNAL_MS) return
-    log.error({ signal }, 'a second signal: ending at once')
+    log.error({ signal }, 'second signal: exiting immediately')
     endThreads(log)
       .then(() => settleLines(LAST_LINES_MS))
       .then(() => process.exit(1))
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
-  // Without a terminal there is none to hang up: nohup, whose "ignore it" Node forgets when it starts. When it hangs up,
-  // its descriptors are none of a terminal any more.
+  // Without a terminal there can be no hang-up. This also covers nohup, whose "ignore" Node drops at startup. After a
+  // hang-up, the descriptors no longer refer to a terminal.
   const hadTerminal = hasTerminal()
   process.on('SIGHUP', (signal) => {
     if (hadTerminal && !hasTerminal()) return onSignal(signal)
@@ -155,33 +155,32 @@ export function endWithSignals(
 }
 
 async function endThreads(log: FastifyBaseLogger): Promise<void> {
-  endCalls() // before their threads: that these end is no failure then
+  endCalls() // before their threads, so that these do not end as failures
   await terminateThreads(log, TERMINATE_MS)
-  if (stuckThreads() > 0)
-    log.fatal({ threads: stuckThreads() }, 'threads are stuck: the process ends without them')
+  if (stuckThreads() > 0) log.fatal({ threads: stuckThreads() }, 'threads are stuck: killing the process')
 }
 
-/** Before Node waits for its threads, by whatever way it came to its end. */
+/** Before Node waits for its threads, however the process ends. */
 function killIfStuck(): void {
   if (stuckThreads() > 0) killProcess()
 }
 
 /**
- * Calls back when the npm that ran this process is gone, once. npm itself lives on until the script has ended, but does
- * not always hand signals on to it:
+ * Calls back once, when the npm that ran this process has ended. npm itself lives until the script has ended, but does
+ * not always forward signals to it:
  *
- * - `npm > sh > node`, with dash as `sh` (Debian, Alpine's ash): SIGTERM goes from npm to `sh`, which dies of it and
- *   does not pass it on. The process gets another parent. If npm is killed, `sh` stays, and gets another parent.
- * - `npm > node`, with bash as `sh` (Red Hat, macOS), which becomes the command: npm hands SIGTERM on to us. If it is
- *   killed, we get another parent.
+ * - `npm > sh > node`, with dash as `sh` (Debian, Alpine's ash): npm sends SIGTERM to `sh`, which dies without
+ *   forwarding it. The process gets another parent. If npm is killed, `sh` stays and gets another parent.
+ * - `npm > node`, with bash as `sh` (Red Hat, macOS), which execs the command: npm forwards SIGTERM to this process. If
+ *   npm is killed, this process gets another parent.
  *
- * So the parent is watched and, if it is a shell that runs a script, the parent's parent. That one is looked up in
- * `/proc`: only Linux notices that npm was killed while a shell stays. Processes further up may end, such as the shell
- * of `nohup npm start &`.
+ * So the parent is watched and, if it is a shell that runs a script, the parent's parent too. That one is looked up in
+ * `/proc`: only on Linux is it detected that npm was killed while a shell stays. Processes further up may end, such as
+ * the shell of `nohup npm start &`.
  */
 function whenNpmIsGone(parentId: () => number, callback: () => void): void {
   const parent = parentId()
-  // A job of an interactive shell has a process group of its own, and may outlive the shell. npm's children have npm's.
+  // A job of an interactive shell has its own process group and may outlive the shell. npm's children share npm's group.
   if (processOf(parent)?.group !== processOf('self')?.group) return
   const isShell = processOf(parent)?.firstArgument === '-c'
   const grandparent = processOf(parent)?.parent
@@ -193,7 +192,7 @@ function whenNpmIsGone(parentId: () => number, callback: () => void): void {
   }, PARENT_CHECK_MS).unref()
 }
 
-/** What Linux knows of a process; nothing elsewhere, or if there is no such process. */
+/** Linux's data about a process; undefined elsewhere, or if there is no such process. */
 function processOf(
   id: number | 'self',
 ): { parent: string | undefined; group: string | undefined; firstArgument: string | undefined } | undefined {
@@ -204,6 +203,6 @@ function processOf(
     const [, firstArgument] = readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0')
     return { parent, group, firstArgument }
   } catch {
-    return undefined // the caller compares with what was there
+    return undefined // the caller compares with the earlier value
   }
 }

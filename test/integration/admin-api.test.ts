@@ -183,7 +183,7 @@ test('what cannot be served is refused, and everything stays', { timeout: 60_000
   await refused('DELETE', `/api/plugins/echo/versions/..%2F..`, undefined, 404, 'ADMIN_UNKNOWN')
   const [only] = (await api('GET', '/api/routes')).body
   const last = await api('DELETE', `/api/routes/${only.id}`)
-  expect([last.status, last.body.detail]).toEqual([409, expect.stringContaining('one route at least')])
+  expect([last.status, last.body.detail]).toEqual([409, expect.stringContaining('at least one route')])
   await refused('DELETE', '/api/plugins/echo?routes=true', undefined, 409, 'ADMIN_CONFLICT')
   const form = await api('PUT', '/api/plugins/echo', UPPER, {
     'content-type': 'application/x-www-form-urlencoded',

@@ -182,7 +182,7 @@ test('it listens on a Unix socket, with any name, and removes it', async () => {
 test('an address that is taken ends the command', async () => {
   const { port } = await listenAdmin()
   const { code, stderr } = await run([guest('echo'), '0', '--admin', `127.0.0.1:${port}`])
-  expect([code, stderr]).toEqual([1, expect.stringContaining('the port is taken')])
+  expect([code, stderr]).toEqual([1, expect.stringContaining('the port is in use')])
 })
 
 test.each([

@@ -178,7 +178,7 @@ test('options of the sockets stay as they were, and the record says so', async (
   const { deployments, attempt, to, post } = await changing([ECHO])
   const record = await attempt(to([UPPER], { maxConnections: 7, keepAliveTimeoutMs: 9 }))
   expect(record.warnings).toEqual([
-    'changed options that count from the next start: maxConnections, keepAliveTimeoutMs',
+    'changed options that take effect at the next start: maxConnections, keepAliveTimeoutMs',
   ])
   expect(deployments.current.options.maxConnections).toBe(7)
   expect((await post('/', 'abc')).body).toBe('ABC')
@@ -201,7 +201,7 @@ test('a plug-in that never answers its smoke request costs nobody else anything'
 test('a change that nobody wants any more is ended while it is tried, and the next is made', async () => {
   const { deployments, to, post } = await changing([ECHO])
   const gone = new AbortController()
-  const reason = new ChangeRefusedError('the client has gone')
+  const reason = new ChangeRefusedError('the client disconnected')
   const hanging = to([{ plugin: guest('start-loop'), startTimeoutMs: 600_000 }])
   const change = deployments.apply(hanging, 'test', { signal: gone.signal })
   const late = deployments.apply(to([UPPER]), 'late', { signal: gone.signal })

@@ -138,7 +138,7 @@ test.each([
   ['one that is wrong', { 'c.json': '{"prot": 1}' }, ['-c', 'c.json'], 'c.json:1:2', 'did you mean "port"'],
   ['one of TOML', { 'c.toml': 'port = 1' }, ['-c', 'c.toml'], 'c.toml', 'TOML', 'YAML'],
   ['one of TOML that is found', { 'wasm-serve.toml': 'port = 1' }, [], 'wasm-serve.toml', 'TOML', 'YAML'],
-  ['one of TOML in the place of a plug-in', { 'c.toml': '' }, ['c.toml'], 'c.toml is no plug-in', 'YAML'],
+  ['one of TOML in the place of a plug-in', { 'c.toml': '' }, ['c.toml'], 'c.toml is not a plug-in', 'YAML'],
   ['one without plug-ins', { 'c.yaml': 'port: 0' }, ['-c', 'c.yaml'], 'c.yaml has no plug-in'],
   [
     'one with plug-ins, and words',
@@ -218,7 +218,7 @@ test.each([
     'c.yaml:3:24: Cannot read plug-in',
     'c.yaml:4:48: Plug-in several.wasm: it has no function "alhpa"; did you mean "alpha"?',
     'c.yaml:5:24: Plug-in bad-start.wasm cannot be started',
-    'c.yaml:6:62: timeoutMs: nothing can end a guest',
+    'c.yaml:6:62: timeoutMs: a guest on the event loop cannot',
     'c.yaml:7:46: bodyLimit: ',
     'c.yaml:8:49: The allowed path',
     'c.yaml:9:12: this URL is that of line 3 too',
@@ -338,10 +338,13 @@ test('what no engine has is told with the line or the flag that asks for it', as
   const inFile = await run(['check', '-c', 'c.yaml'], {}, { cwd })
   expect([inFile.code, inFile.stderr]).toEqual([
     2,
-    expect.stringContaining('c.yaml:3:18: timeoutMs: nothing'),
+    expect.stringContaining('c.yaml:3:18: timeoutMs: a guest'),
   ])
   const flagged = await run(['echo.wasm', '0', '--engine', 'inline', '--timeout', '5'], {}, { cwd })
-  expect([flagged.code, flagged.stderr]).toEqual([2, expect.stringContaining('--timeout: nothing can end')])
+  expect([flagged.code, flagged.stderr]).toEqual([
+    2,
+    expect.stringContaining('--timeout: a guest on the event loop'),
+  ])
 })
 
 test('several plug-ins share a contract and methods; a URL is for one', async () => {
@@ -352,7 +355,7 @@ test('several plug-ins share a contract and methods; a URL is for one', async ()
   expect(stdout).toMatch(/GET,POST,HEAD +\/a +a\.wasm +echo/)
   expect(stdout).toMatch(/GET,POST,HEAD +\/b\/alpha +b\.wasm +alpha/)
   const one = await run(['a.wasm', 'b.wasm', '--url', '/x'], {}, { cwd })
-  expect([one.code, one.stderr]).toEqual([2, expect.stringContaining('--url is for a single plug-in')])
+  expect([one.code, one.stderr]).toEqual([2, expect.stringContaining('--url applies to a single plug-in')])
 })
 
 test('commands that work on one plug-in read no config file', async () => {

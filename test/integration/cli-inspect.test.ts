@@ -41,10 +41,10 @@ test('it tells who meets each import, and which flags meet the others', async ()
     { module: 'main', namespace: 'env', name: 'abort', kind: 'function', metBy: 'nobody' },
     { module: 'main', namespace: 'env', name: 'memory', kind: 'memory', metBy: 'nobody' },
   ])
-  expect(needs).toEqual([{ flag: '--functions', why: 'nobody provides env abort' }])
+  expect(needs).toEqual([{ flag: '--functions', why: 'no provider for env abort' }])
   expect(problems).toEqual([
-    'nobody can provide extism:host/env teleport (function)',
-    'nobody can provide env memory (memory)',
+    'extism:host/env teleport (function) cannot be provided',
+    'env memory (memory) cannot be provided',
   ])
   expect(command).toMatch(/bad-import\.wasm --functions functions\.mjs$/)
 })
@@ -131,9 +131,7 @@ test('WASI is told from what is imported', async () => {
   expect((await inspect(guest('wasi'))).wasi).toBe(true)
   expect((await inspect(guest('echo'))).wasi).toBe(false)
   expect((await inspect(guest('wasi'))).problems).toEqual([])
-  expect((await inspect(guest('wasi'), '--no-wasi')).problems).toEqual([
-    'it needs WASI, which is switched off',
-  ])
+  expect((await inspect(guest('wasi'), '--no-wasi')).problems).toEqual(['it needs WASI, which is disabled'])
 })
 
 test('it guesses the toolchain, and says what gives it away', async () => {
@@ -256,7 +254,7 @@ test.each([
   ['a file that does not exist', 1, ['/no/such.wasm'], '/no/such.wasm', 'no such file'],
   ['no plug-in', 2, [], 'name a plug-in'],
   ['a function', 2, [guest('echo'), 'echo'], 'inspect shows all functions'],
-  ['a port', 2, [guest('echo'), '8080'], 'inspect needs no port'],
+  ['a port', 2, [guest('echo'), '8080'], 'inspect takes no port'],
   ['a flag of the server', 2, [guest('echo'), '--max-queue', '5'], '--max-queue'],
   ['a flag that does not exist', 2, [guest('echo'), '--jason'], 'did you mean "--json"'],
   ['a value for a switch', 2, [guest('echo'), '--json=yes'], '--json', 'no value'],

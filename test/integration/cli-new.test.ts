@@ -98,7 +98,10 @@ test('a folder with anything in it is left as it is', async () => {
   mkdirSync(join(cwd, 'greeter'))
   writeFileSync(join(cwd, 'greeter/.hidden'), 'mine')
   const { code, stderr } = await run(['new', 'zig', 'greeter'], {}, { cwd })
-  expect([code, stderr]).toEqual([1, 'wasm-serve: No project was made in greeter: the folder is not empty\n'])
+  expect([code, stderr]).toEqual([
+    1,
+    'wasm-serve: No project was created in greeter: the folder is not empty\n',
+  ])
   expect(filesIn(cwd)).toEqual(['greeter/.hidden'])
 })
 
@@ -110,7 +113,7 @@ test.each([
   put(join(cwd, 'greeter'))
   const { code, stderr } = await run(['new', 'zig', 'greeter'], {}, { cwd })
   expect(code).toBe(1)
-  expect(stderr).toMatch(/^wasm-serve: No project was made in greeter: .*\n$/)
+  expect(stderr).toMatch(/^wasm-serve: No project was created in greeter: .*\n$/)
   expect(readdirSync(cwd)).toEqual(['greeter'])
 })
 
@@ -135,7 +138,7 @@ test.each([
   const cwd = emptyFolder()
   const { code, stderr } = await run(['new', 'wat', name], {}, { cwd })
   expect(code).toBe(2)
-  expect(stderr).toContain('small letters, digits and hyphens')
+  expect(stderr).toContain('lower-case letters, digits and hyphens')
   expect(readdirSync(cwd)).toEqual([])
 })
 
@@ -143,7 +146,7 @@ test.each([
   [['rst', 'a'], /no language "rst"; did you mean "rust"\?/],
   [['cobol', 'a'], /There are: rust, go, /],
   [['__proto__', 'a'], /no language/],
-  [['rust', 'serde'], /called serde already/],
+  [['rust', 'serde'], /already named serde/],
   [['rust'], /name the project/],
   [['rust', 'a', 'b'], /not also b/],
   [['rust', 'a', '--force'], /no flag --force/],

@@ -15,7 +15,7 @@ test('a server is not ready before its routes are loaded, while one of them is i
     [{ state: 'starting' }, 503, ['the routes are being loaded']],
     [{ routes: [well] }, 200, []],
     [{ routes: [well, ill] }, 503, ['route a.example/ill: 5 starts in a row failed']],
-    [{ state: 'draining', routes: [well] }, 503, ['the server is ending']],
+    [{ state: 'draining', routes: [well] }, 503, ['the server is shutting down']],
   ] as const
   for (const [served, status, reasons] of expected) {
     const { url } = await listenAdmin(served)
@@ -29,7 +29,7 @@ test('it is not ready from the moment that it is told to end, while clients are 
   const drained = server.drain()
   expect(await ask(`${server.adminUrl}/readyz`)).toEqual([
     503,
-    { ready: false, reasons: ['the server is ending'] },
+    { ready: false, reasons: ['the server is shutting down'] },
   ])
   expect(await (await fetch(server.url, { method: 'POST', body: 'still' })).text()).toBe('still')
   await drained

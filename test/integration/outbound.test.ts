@@ -509,12 +509,12 @@ test('where nothing listens, the message says so', async () => {
 })
 
 test.each([
-  ['is not known', async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }))],
+  ['does not resolve', async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }))],
   ['has no address', async () => []],
 ])('a name that %s is named', async (_, resolve) => {
   const { code, message } = await failureOf(ask(open({ network: { resolve } }), 'http://origin.test/'))
   expect(code).toBe('WASM_SERVE_OUTBOUND_FAILED')
-  expect(message).toContain('the name origin.test is not known')
+  expect(message).toContain('the name origin.test does not resolve')
 })
 
 test('this machine resolves its own name', async () => {

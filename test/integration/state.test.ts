@@ -58,7 +58,7 @@ describe('where guests run that have state', () => {
   test('not in a thread with functions that are objects: it is said why there would be one', async () => {
     const routes = routesOf(kvPlugin(), ['set'], { functions: { mine: { f: () => 0 } } })
     await expect(mount(routes, { store: await storeOf.lmdb() })).rejects.toThrow(
-      /threads \(key-value store\) cannot be given functions/,
+      /threads \(key-value store\) cannot receive function objects/,
     )
   })
 })

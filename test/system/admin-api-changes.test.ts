@@ -81,7 +81,7 @@ test('a file that changes in the configuration wins over what the API said befor
   const { body } = await api('POST', '/api/reload')
   expect(body.change).toMatchObject({
     ok: true,
-    warnings: [expect.stringContaining('wins over the admin API')],
+    warnings: [expect.stringContaining('overrides the admin API')],
   })
   const { versions } = (await api('GET', '/api/plugins/plugin')).body
   expect(versions).toMatchObject([

@@ -62,7 +62,7 @@ test('as JSON it tells the same as data', async () => {
 test('of a guest that answers differently each time only the status is compared, and that is said', async () => {
   const { code, stdout } = await run(['bench', guest('count'), 'count', ...QUICK])
   expect(code).toBe(0)
-  expect(stdout).toContain('the status only: of 10 answers to the same input 9 differ from the first')
+  expect(stdout).toContain('the status only: 9 of 10 answers to the same input differ from the first')
 })
 
 test.each([
@@ -72,7 +72,7 @@ test.each([
   const { code, stdout, stderr } = await run(['bench', changing(after), ...QUICK])
   expect(code).toBe(1)
   expect(stdout).toMatch(said)
-  expect(stderr).toMatch(/^wasm-serve: Not all answers were right/)
+  expect(stderr).toMatch(/^wasm-serve: Not all answers were correct/)
 })
 
 test('the matrix compares runtimes, isolations and threads, and says what could not be measured', async () => {
@@ -176,7 +176,7 @@ test('a server that ends under load, or before, ends it with 1 and the reason', 
     run(['bench', guest('relay'), '-i', 'a', ...QUICK, '--functions', functions])
   const [before, under] = [await bench(ending(3)), await bench(ending(300))]
   expect([before.code, before.stderr]).toEqual([1, expect.stringContaining('no answer')])
-  expect([under.code, under.stderr]).toEqual([1, expect.stringContaining('it ended under load')])
+  expect([under.code, under.stderr]).toEqual([1, expect.stringContaining('it exited under load')])
   for (const { stderr } of [before, under]) expect(stderr).not.toContain('this is a bug')
 })
 

@@ -111,7 +111,7 @@ test.each([
 test.each([
   [['call', guest('echo'), '--input-file', '/nowhere'], 'there is no such file'],
   [['call', guest('echo'), '--input-file', tmpdir()], 'it is a directory'],
-  [[guest('echo'), '0', '--host', 'nosuch.invalid'], 'no address is known for this name'],
+  [[guest('echo'), '0', '--host', 'nosuch.invalid'], 'this name does not resolve'],
 ])('%j is told why not, in words', async (args, said) => {
   const { code, stderr } = await run(args)
   expect(code).toBe(1)

@@ -41,7 +41,7 @@ test.runIf(canShare)('a new process takes over from one that ends, under load, a
 test.runIf(canShare)('without it a second process is refused, also beside one that shares', async () => {
   const url = await start(share('0', 'old')).listening()
   const { code, stderr } = await run([echo, new URL(url).port])
-  expect([code, stderr]).toEqual([1, expect.stringContaining('the port is taken')])
+  expect([code, stderr]).toEqual([1, expect.stringContaining('the port is in use')])
 })
 
 test.skipIf(canShare)('where Node.js or the system cannot, it is refused', async () => {

@@ -67,7 +67,7 @@ test('a thread that waits in a native call is written off: its call is answered,
   await engine.ready
   await expect(callText(engine, 'relay', 'stick')).rejects.toMatchObject({ statusCode: 504 })
   expect(await callText(engine, 'relay', 'well')).toBe('well')
-  await expect.poll(() => engine.trouble, { timeout: 10_000 }).toContain('do not end')
+  await expect.poll(() => engine.trouble, { timeout: 10_000 }).toContain('cannot be terminated')
 
   closeSync(openSync(fifo, 'r+')) // a writer comes and goes: the thread reads on, and ends
   await expect.poll(() => engine.trouble, { timeout: 10_000 }).toBeUndefined()

@@ -26,17 +26,17 @@ import { bodyBytes, type Held, pluginEndpoints, readBytes, Uploads } from './plu
 import { routeEndpoints } from './route-endpoints.ts'
 import { ref, SCHEMAS } from './schemas.ts'
 
-/** Types of a module's bytes. */
+/** Content types of a module's bytes. */
 const BYTES = ['application/wasm', 'application/octet-stream']
 
-const WRONG_TYPE = 'The content type of the body has to be application/json, or application/wasm for a module'
+const WRONG_TYPE = 'The content type of the body must be application/json, or application/wasm for a module'
 
 const overview: Endpoint = {
   method: 'GET',
   path: '/api',
   id: 'overview',
-  summary: 'What is served, in short',
-  answers: { 200: { description: 'In short.', schema: ref('Overview') } },
+  summary: 'Server overview',
+  answers: { 200: { description: 'The server overview.', schema: ref('Overview') } },
   run: (_request, { current: { revision, served, edits }, log: { applied, refused } }) => ({
     revision,
     routes: served.length,
@@ -48,12 +48,12 @@ const overview: Endpoint = {
   }),
 }
 
-/** All that the API can do. */
+/** All endpoints of the API. */
 export function endpointsOf(context: AdminContext): readonly Endpoint[] {
   return [overview, ...changeEndpoints, ...pluginEndpoints, ...routeEndpoints, ...consoleEndpoints(context)]
 }
 
-/** The admin API, which shows and changes what is served, and `/openapi.json`, which describes it. */
+/** The admin API, which reads and changes the served plug-ins and routes, and `/openapi.json`, which describes it. */
 export const addApi: AdminFeature = (app, context) => {
   const { served, options } = context
   const { uploadLimit: bodyLimit } = options
@@ -76,10 +76,10 @@ export const addApi: AdminFeature = (app, context) => {
 }
 
 /**
- * Refuses a body, before it is read, that would be too much beside those of other requests.
+ * Rejects a body, before it is read, that does not fit into the memory limit shared by all requests.
  *
- * @returns what a request holds. It is for its handler to give back: a change that is about to go live goes on when its
- * client has left.
+ * @returns the reserved memory. The handler releases it, because a change that is about to go live continues after its
+ * client has disconnected.
  */
 function holdUploads(app: FastifyInstance, bodyLimit: number): (request: FastifyRequest) => Held {
   const uploads = new Uploads(bodyLimit)
@@ -90,12 +90,12 @@ function holdUploads(app: FastifyInstance, bodyLimit: number): (request: Fastify
     try {
       held.add(bodyBytes(request, bodyLimit))
     } catch (error) {
-      reply.header('connection', 'close') // the client may go on sending
+      reply.header('connection', 'close') // the client may continue to send
       throw error
     }
-    if (isTooLarge(request.raw, bodyLimit)) reply.header('connection', 'close') // it is going to send it all the same
+    if (isTooLarge(request.raw, bodyLimit)) reply.header('connection', 'close') // the client sends the body anyway
     all.set(request, held)
-    reply.raw.once('close', () => taken.has(held) || held.release()) // it came to no handler
+    reply.raw.once('close', () => taken.has(held) || held.release()) // no handler ran
   })
   return (request) => {
     const held = all.get(request) ?? uploads.open()
@@ -122,7 +122,7 @@ function addEndpoint(
     async handler(request, reply) {
       const held = heldBy(request)
       const gone = new AbortController()
-      const leave = () => gone.abort(new ChangeRefusedError('the client has gone'))
+      const leave = () => gone.abort(new ChangeRefusedError('the client disconnected'))
       if (reply.raw.destroyed) leave()
       else reply.raw.once('close', leave)
       try {
@@ -158,13 +158,13 @@ function addEndpoint(
   }
 }
 
-/** @throws {@link ChangeRefusedError} while the server starts. */
+/** @throws {@link ChangeRefusedError} during the start of the server. */
 function deploymentsOf({ deployments }: ServerView): Deployments {
   if (!deployments) throw new ChangeRefusedError('the server is starting')
   return deployments
 }
 
-/** What Fastify checks of a request. */
+/** The parts of a request that Fastify validates. */
 function fastifySchema({ query = {}, body }: Endpoint): FastifySchema {
   return {
     querystring: { type: 'object', properties: query, additionalProperties: false },
@@ -172,13 +172,13 @@ function fastifySchema({ query = {}, body }: Endpoint): FastifySchema {
   }
 }
 
-/** Refuses a body of the wrong kind, which no schema describes: bytes, or none. */
+/** Rejects a body of the wrong kind where no schema applies: binary, or missing. */
 function refuseForm({ takesBytes, body: schema }: Endpoint): preValidationHookHandler {
   const isOptional = schema?.type === 'object' && schema.required?.length === 0
   return ({ body }, _reply, done) => {
     const isBytes = body instanceof Uint8Array
     const isWrong = schema && (isBytes ? !takesBytes : body === undefined && !isOptional)
-    done(isWrong ? new AdminRequestError('The body has to be JSON') : undefined)
+    done(isWrong ? new AdminRequestError('The body must be JSON') : undefined)
   }
 }
 
@@ -195,12 +195,12 @@ function toRequestError(errors: FastifySchemaValidationError[], part: string): E
   return new AdminRequestError(problems.join('; '))
 }
 
-/** What came from the environment into the configuration is shown nowhere. */
+/** Masks values that came from the environment into the configuration. */
 function hideSecrets(payload: unknown, { secrets }: ServerView): unknown {
   return secrets ? JSON.parse(secrets.hideInJson(JSON.stringify(payload))) : payload
 }
 
-/** Why a change is not live is the fault of who asked, but for a few: what was sent cannot be served. */
+/** Most refused changes are the client's fault (4xx): the submitted content cannot be served. */
 function errorSender(served: ServerView) {
   return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
     const isChange = request.method !== 'GET' && error.code?.startsWith('WASM_SERVE_')
@@ -227,7 +227,7 @@ const ADMIN_CODES: ReadonlySet<string> = new Set([
   'WASM_SERVE_STATE_UNWRITABLE',
 ])
 
-/** Failures that every endpoint may answer, and those of changes. */
+/** Failures that every endpoint may answer with, and those of changes. */
 const FAILURES = {
   all: [401, 403, 404, 503],
   changes: [400, 409, 412, 413, 422, 507],
@@ -245,7 +245,7 @@ function apiDocument(endpoints: readonly Endpoint[]): object {
     info: {
       title: 'Admin API of wasm-serve',
       version: packageVersion(),
-      description: 'Shows and changes what a server serves, while it serves.',
+      description: 'Reads and changes the plug-ins and routes of a running server.',
     },
     servers: [{ url: '/' }],
     security: [{ token: [] }],
@@ -282,7 +282,7 @@ function endpointOperation({ id, summary, description, method, answers, ...endpo
 }
 
 const HEADERS = {
-  etag: { description: 'The revision that is served, for `If-Match`.', schema: { type: 'string' } },
+  etag: { description: 'The current revision, for `If-Match`.', schema: { type: 'string' } },
 }
 
 function pathParameters(path: string): object[] {
@@ -300,7 +300,8 @@ function queryParameters({ query = {} }: Pick<Endpoint, 'query'>): object[] {
 
 function ifMatch(method: Endpoint['method']): object[] {
   if (method === 'GET') return []
-  const description = 'The `ETag` of an answer: the change is refused if something else was changed since.'
+  const description =
+    'The `ETag` of an earlier answer. The change is refused if the revision has changed since.'
   return [{ name: 'If-Match', in: 'header', description, schema: { type: 'string' } }]
 }
 

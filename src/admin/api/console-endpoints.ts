@@ -11,7 +11,7 @@ import type { AdminContext } from '../feature.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
 
-/** A request for a route, as its schema has it. */
+/** A request for a route, as described by its schema. */
 interface CallBody {
   readonly method?: string
   readonly url: string
@@ -19,22 +19,22 @@ interface CallBody {
   readonly body?: string
 }
 
-/** Lines of the log that are shown at once. */
+/** The maximum number of log lines in an answer. */
 const SHOWN_LINES = 200
 
 const lineList = { type: 'array', items: ref('LogLine') } as const
 
-/** What the console asks beside the rest: numbers of this moment, lines of the log, and a call of a route. */
+/** The endpoints that only the console uses: current counts, log lines, and a call of a route. */
 export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpoint[] {
   return [
     {
       method: 'GET',
       path: '/api/live',
       id: 'live',
-      summary: 'What is counted, at this moment',
+      summary: 'Current counts',
       description:
-        'As `/metrics` has it, for who asks each second: rates and percentiles are to be made of two answers.',
-      answers: { 200: { description: 'Of all routes.', schema: ref('Live') } },
+        'The counts of `/metrics` as JSON, for polling once a second. Compute rates and percentiles from two answers.',
+      answers: { 200: { description: 'The counts of all routes.', schema: ref('Live') } },
       run: (_request, { current }) => ({
         revision: current.revision,
         state: served.state,
@@ -50,16 +50,16 @@ export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpo
       method: 'GET',
       path: '/api/logs',
       id: 'listLogs',
-      summary: 'The last lines of the log',
-      answers: { 200: { description: `At most ${SHOWN_LINES}, the newest last.`, schema: lineList } },
+      summary: 'Recent log lines',
+      answers: { 200: { description: `At most ${SHOWN_LINES} lines, the newest last.`, schema: lineList } },
       run: () => lines.all.slice(-SHOWN_LINES).map(readLine),
     },
     {
       method: 'GET',
       path: '/api/plugins/{name}/logs',
       id: 'listPluginLogs',
-      summary: 'The last lines of the log that are of a plug-in’s calls',
-      answers: { 200: { description: `At most ${SHOWN_LINES}, the newest last.`, schema: lineList } },
+      summary: 'Recent log lines of a plug-in’s calls',
+      answers: { 200: { description: `At most ${SHOWN_LINES} lines, the newest last.`, schema: lineList } },
       run({ params: { name = '' } }, { current }) {
         const names = logNames(current, name)
         return lines.all
@@ -72,16 +72,16 @@ export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpo
       method: 'POST',
       path: '/api/call',
       id: 'callRoute',
-      summary: 'Send a request to the routes, as a client would',
+      summary: 'Send a test request to a route',
       description:
-        'It goes to what is live, without a socket: limits of connections do not count for it, all others do.',
+        'The request goes to the live routes without a socket. All limits apply except those of connections.',
       body: bodies.call,
       answers: {
-        200: { description: 'What a client would get, whatever its status.', schema: ref('Answer') },
+        200: { description: 'The answer that a client would get, with any status.', schema: ref('Answer') },
       },
       run: async ({ body }, { current }, reply) => {
         reply.type('application/json; charset=utf-8')
-        // As bytes: what a client would get is not searched for secrets, and may not be changed.
+        // As bytes, because the answer must reach the console unchanged, without masking.
         return Buffer.from(JSON.stringify(await call(body as CallBody, current)))
       },
     },
@@ -106,7 +106,7 @@ function readLine(line: string): Readonly<Record<string, unknown>> {
   return JSON.parse(line)
 }
 
-/** What a plug-in is called in the log, where it has the name of its file. */
+/** The name of a plug-in in the log, where it has its file name. */
 function logNames({ edits }: Deployment, name: string): ReadonlySet<string> {
   return new Set(pluginOf(edits, name).versions.map((version) => version.name))
 }
@@ -118,7 +118,7 @@ async function call(
   const payload = body === undefined ? undefined : decodeCallBody(body)
   const begun = performance.now()
   const answer = await app.inject({
-    method: method as NonNullable<InjectOptions['method']>, // what is none is answered as it would be
+    method: method as NonNullable<InjectOptions['method']>, // an unknown method gets the usual answer
     url,
     headers: { 'user-agent': 'wasm-serve console', ...headers } satisfies IncomingHttpHeaders,
     ...(payload !== undefined && { payload }),
@@ -130,7 +130,7 @@ async function call(
 
 function decodeCallBody(text: string): Buffer {
   if (/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return Buffer.from(text, 'base64')
-  throw new AdminRequestError('body is no base64')
+  throw new AdminRequestError('The body is not base64')
 }
 
 export const changeEndpoints: readonly Endpoint[] = [
@@ -138,16 +138,16 @@ export const changeEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/changes',
     id: 'listChanges',
-    summary: 'What came of the last changes, the newest first',
-    answers: { 200: { description: 'At most 50.', schema: { type: 'array', items: ref('Change') } } },
+    summary: 'Recent changes, the newest first',
+    answers: { 200: { description: 'At most 50 changes.', schema: { type: 'array', items: ref('Change') } } },
     run: (_request, { log }) => log.records,
   },
   {
     method: 'POST',
     path: '/api/reload',
     id: 'reload',
-    summary: 'Read the configuration and the plug-ins again',
-    answers: { 200: { description: 'What they say is live.', schema: ref('Changed') } },
+    summary: 'Reload the configuration and the plug-ins',
+    answers: { 200: { description: 'The reloaded configuration is live.', schema: ref('Changed') } },
     run: async (request, deployments) => ({
       change: await applyEdit(deployments, request, 'reload', (_now, reread) => reread()),
     }),
@@ -156,8 +156,8 @@ export const changeEndpoints: readonly Endpoint[] = [
     method: 'DELETE',
     path: '/api/changes',
     id: 'forgetChanges',
-    summary: 'Go back to what the configuration says',
-    description: 'All that the admin API has added or changed is forgotten, versions included.',
+    summary: 'Reset to the configuration',
+    description: 'Discards everything that the admin API has added or changed, including versions.',
     answers: { 200: { description: 'The configuration is live.', schema: ref('Changed') } },
     run: async (request, deployments) => ({
       change: await applyEdit(deployments, request, 'forget changes', ({ configuration, revision }) =>

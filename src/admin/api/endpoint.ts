@@ -3,43 +3,43 @@ import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import type { ChangeRecord } from '../../deploy/desired-state.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
-/** One thing that the admin API can do. The routes and their description are made from it. */
+/** An endpoint of the admin API. Its route and its OpenAPI description are generated from it. */
 export interface Endpoint {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE'
-  /** With `{name}` for what stands for a name. */
+  /** The path, with parameters such as `{name}`. */
   readonly path: string
-  /** What it is called in the description. */
+  /** The summary in the OpenAPI description. */
   readonly id: string
   readonly summary: string
   readonly description?: string
-  /** Of the query; they are texts, and may all be left out. */
+  /** Parameters of the query. All are optional strings. */
   readonly query?: Readonly<Record<string, JsonSchema>>
   readonly body?: JsonSchema
-  /** Whether the body may be a module's bytes too. */
+  /** Whether the body may also be the bytes of a module. */
   readonly takesBytes?: true
   readonly answers: Readonly<Record<number, { readonly description: string; readonly schema: JsonSchema }>>
-  /** @returns what is answered, as JSON; 200 unless the reply has another status. */
+  /** @returns the JSON answer; its status is 200 unless the reply has another. */
   run(request: ApiRequest, deployments: Deployments, reply: FastifyReply): unknown
 }
 
-/** A request whose form was checked. */
+/** A validated request. */
 export interface ApiRequest {
   readonly params: Readonly<Record<string, string>>
   readonly query: Readonly<Record<string, string | undefined>>
   readonly body: unknown
-  /** Refuses, in its turn, what was not meant for what is served now. (`If-Match`) */
+  /** Rejects the change, when its turn comes, if the revision does not match. (`If-Match`) */
   expectRevision(): void
-  /** To be called before a download. @throws {@link AdminBusyError} if other requests hold too much already. */
+  /** Call before a download. @throws {@link AdminBusyError} if other requests hold too much memory. */
   expectDownload(): void
-  /** Says that the client has gone: nobody waits for the answer. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
 }
 
 /**
- * Applies what a request asks for, if the revision is the one that it was meant for.
+ * Applies the change that a request asks for, if the expected revision is current.
  *
- * @param modules - Bytes that it brings along, by digest.
- * @throws why it is not live.
+ * @param modules - Bytes of new modules, by digest.
+ * @throws the reason that the change is not live.
  */
 export async function applyEdit(
   deployments: Deployments,
@@ -56,7 +56,7 @@ export async function applyEdit(
   return record
 }
 
-/** The revision that is served, as an entity tag: of this process, so that none of another is taken for it. */
+/** The current revision as an entity tag. An id of this process keeps tags of other processes from matching. */
 export function entityTag({ current }: Deployments): string {
   return `"${BOOT}-${current.revision}"`
 }

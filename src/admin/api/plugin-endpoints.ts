@@ -27,11 +27,11 @@ import { type ApiRequest, applyEdit, type Endpoint } from './endpoint.ts'
 import { pluginRoutes, refuseLast, viewPlugin, viewPlugins } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 
-/** Of plug-ins that are added: it goes into URLs, logs and metrics. */
+/** Valid names of added plug-ins: they appear in URLs, logs and metrics. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 const changed = {
-  200: { description: 'It is live.', schema: ref('ChangedPlugin') },
+  200: { description: 'The plug-in is live.', schema: ref('ChangedPlugin') },
 } as const
 
 export const pluginEndpoints: readonly Endpoint[] = [
@@ -39,7 +39,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/plugins',
     id: 'listPlugins',
-    summary: 'All plug-ins, with their versions',
+    summary: 'All plug-ins with their versions',
     answers: { 200: { description: 'All.', schema: { type: 'array', items: ref('Plugin') } } },
     run: (_request, deployments) => viewPlugins(deployments),
   },
@@ -57,18 +57,18 @@ export const pluginEndpoints: readonly Endpoint[] = [
     id: 'putPlugin',
     summary: 'Add a plug-in, or a version of one',
     description:
-      'The body is a module, or names the URL of a module or manifest. All routes of the plug-in get it, when it was tried; with `live=false` no call gets it yet.',
+      'The body is a module, or names the URL of a module or manifest. After a trial start the new version serves all routes of the plug-in. With `live=false` it gets no calls yet.',
     query: { live: { type: 'string', enum: ['true', 'false'], default: 'true' } },
     body: bodies.source,
     takesBytes: true,
-    answers: { ...changed, 201: { description: 'It was added.', schema: ref('ChangedPlugin') } },
+    answers: { ...changed, 201: { description: 'The plug-in was added.', schema: ref('ChangedPlugin') } },
     async run(request, deployments, reply) {
       const { params, query } = request
       const { name = '' } = params
       const known = deployments.current.edits.plugins.get(name)
       if (!known && !NAME.test(name))
         throw new AdminRequestError(
-          'A plug-in’s name has 64 letters, digits, dots, dashes and underscores at most, and begins with a letter or digit',
+          'A plug-in name has at most 64 letters, digits, dots, dashes and underscores, and starts with a letter or digit',
         )
       const { source, from } = await readUpload(request, deployments)
       const { version, modules } = toVersion({ ...source, name: known?.versions[0]?.name ?? name }, from)
@@ -90,9 +90,9 @@ export const pluginEndpoints: readonly Endpoint[] = [
     id: 'deletePlugin',
     summary: 'Remove a plug-in',
     description:
-      'One that has routes is removed with `routes=true` only, and they with it. Calls that run come to their end.',
+      'A plug-in with routes is removed only with `routes=true`, together with its routes. Running calls complete.',
     query: { routes: { type: 'string', enum: ['true', 'false'], default: 'false' } },
-    answers: { 200: { description: 'It is gone.', schema: ref('Changed') } },
+    answers: { 200: { description: 'The plug-in was removed.', schema: ref('Changed') } },
     async run(request, deployments) {
       const { params, query } = request
       const { name = '' } = params
@@ -101,7 +101,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         const routes = pluginRoutes(deployments).filter((route) => route.name === name)
         if (routes.length > 0 && query.routes !== 'true')
           throw new AdminConflictError(
-            `The plug-in has routes (${routes.map(({ served }) => served.url).join(', ')}): remove them, or ask with routes=true`,
+            `The plug-in has routes (${routes.map(({ served }) => served.url).join(', ')}): remove them first, or set routes=true`,
           )
         refuseLast(pluginRoutes(deployments).length - routes.length)
         const without = routes.reduce((all, { id }) => withRoute(all, id, { options: undefined }), now.edits)
@@ -114,21 +114,20 @@ export const pluginEndpoints: readonly Endpoint[] = [
     method: 'PUT',
     path: '/api/plugins/{name}/traffic',
     id: 'splitTraffic',
-    summary: 'Decide which versions get the calls',
+    summary: 'Split calls between versions',
     description:
-      'One version with 100 percent, or two whose percents make 100: of any 100 calls of a route, exactly so many go to the second.',
+      'One version with 100 percent, or two whose percentages add up to 100. Of any 100 consecutive calls of a route, exactly that many go to the second version.',
     body: bodies.traffic,
     answers: changed,
     async run(request, deployments) {
       const { name = '' } = request.params
       const traffic = request.body as readonly Share[]
       if (traffic.reduce((sum, { percent }) => sum + percent, 0) !== 100)
-        throw new AdminRequestError('The percents have to make 100')
+        throw new AdminRequestError('The percentages must add up to 100')
       const split: MakeDesired = (now) => {
         const plugin = pluginOf(now.edits, name)
         for (const { digest } of traffic) versionOf(plugin, digest)
-        if (traffic[0]?.digest === traffic[1]?.digest)
-          throw new AdminRequestError('The versions have to differ')
+        if (traffic[0]?.digest === traffic[1]?.digest) throw new AdminRequestError('The versions must differ')
         return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic }) }
       }
       const change = await applyEdit(deployments, request, `split plug-in ${name}`, split)
@@ -139,8 +138,8 @@ export const pluginEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/api/plugins/{name}/rollback',
     id: 'rollBack',
-    summary: 'Go back to an earlier version',
-    description: 'To the one that is named, else to the one that was added before the live one.',
+    summary: 'Roll back to an earlier version',
+    description: 'To the given version. Default: the version added before the live one.',
     body: bodies.rollback,
     answers: changed,
     async run(request, deployments) {
@@ -161,7 +160,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
     method: 'DELETE',
     path: '/api/plugins/{name}/versions/{digest}',
     id: 'deleteVersion',
-    summary: 'Forget a version that gets no calls',
+    summary: 'Remove a version that gets no calls',
     answers: changed,
     async run(request, deployments) {
       const { name = '', digest = '' } = request.params
@@ -179,13 +178,13 @@ function toShares(digest: string): Share[] {
   return [{ digest, percent: 100 }]
 }
 
-/** Files of this machine are not for who only holds a token: he has the bytes, or a URL. */
+/** Holders of the token get no access to files of this machine: they send bytes or a URL. */
 async function readUpload(
   { body, expectDownload, signal }: ApiRequest,
   deployments: Deployments,
 ): Promise<{ source: Source; from: 'upload' | 'url' }> {
   if (body instanceof Uint8Array) {
-    if (body.length === 0) throw new AdminRequestError('The body is empty: it has to be a module')
+    if (body.length === 0) throw new AdminRequestError('The body is empty: send a module')
     return { source: await readSource(body, { signal }), from: 'upload' }
   }
   const { source } = body as { readonly source: string }
@@ -194,23 +193,23 @@ async function readUpload(
   return { source: await deployments.download(source, signal), from: 'url' }
 }
 
-/** How many bodies of the largest size may be in memory at once. */
+/** The number of bodies of the maximum size that may be in memory simultaneously. */
 const MAX_BODIES_IN_MEMORY = 4
 
-/** What one request holds of the memory that there is for all. */
+/** The memory that one request has reserved. */
 export interface Held {
-  /** @throws {@link AdminBusyError} if there is not so much left. */
+  /** @throws {@link AdminBusyError} if too little is left. */
   add(bytes: number): void
-  /** Gives all of it back. */
+  /** Releases all of it. */
   release(): void
 }
 
-/** Bounds the bytes of bodies and downloads that the admin API has in memory at a time. */
+/** Bounds the bytes of bodies and downloads that the admin API holds in memory. */
 export class Uploads {
   readonly #limit: number
   #held = 0
 
-  /** @param uploadLimit - Most bytes of one of them. */
+  /** @param uploadLimit - Maximum size of one body, in bytes. */
   constructor(uploadLimit: number) {
     this.#limit = MAX_BODIES_IN_MEMORY * uploadLimit
   }
@@ -231,7 +230,7 @@ export class Uploads {
   }
 }
 
-/** Bytes of a request's body: what it says, at most `limit`; `limit` if it does not say. */
+/** Bytes to reserve for a request's body: its declared length, at most `limit`; `limit` without a declaration. */
 export function bodyBytes({ headers }: FastifyRequest, limit: number): number {
   const length = headers['content-length']
   if (length !== undefined) return Math.min(Number(length), limit)
@@ -239,9 +238,9 @@ export function bodyBytes({ headers }: FastifyRequest, limit: number): number {
 }
 
 /**
- * Reads a body. To join the pieces of 27 MB at once would hold the event loop for 20 ms.
+ * Reads a body. Joining the chunks of 27 MB in one step would block the event loop for 20 ms.
  *
- * @throws {@link BodyTooLargeError} if it has more bytes than `limit`, and {@link AdminRequestError} if it breaks off.
+ * @throws {@link BodyTooLargeError} if it has more than `limit` bytes, {@link AdminRequestError} if it is incomplete.
  */
 export async function readBytes(body: IncomingMessage, limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const chunks = await readUploadChunks(body, limit)
@@ -259,7 +258,7 @@ export async function readBytes(body: IncomingMessage, limit: number): Promise<U
   return bytes
 }
 
-/** Copied at a time: some 0.5 ms. */
+/** Bytes per copy step: some 0.5 ms. */
 const SLICE_BYTES = 1_048_576
 
 function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Array[]> {
@@ -279,7 +278,7 @@ function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Ar
     const end = () => {
       const isWhole = declared === undefined || length === Number(declared)
       if (isWhole) resolve(chunks)
-      else fail(new AdminRequestError('The body is not as long as its Content-Length'))
+      else fail(new AdminRequestError('The body is shorter or longer than its Content-Length'))
     }
     if (isTooLarge(body, limit)) fail(tooLarge(limit))
     else
@@ -290,9 +289,9 @@ function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Ar
   })
 }
 
-/** What the HTTP server says of a body that is malformed or late has a status. */
+/** Errors of the HTTP server for a malformed or late body have a status. */
 function broken(error: Error & { statusCode?: number }): Error {
   return error.statusCode === undefined
-    ? new AdminRequestError(`The body broke off: ${error.message}`)
+    ? new AdminRequestError(`The body is incomplete: ${error.message}`)
     : error
 }

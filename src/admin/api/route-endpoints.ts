@@ -37,7 +37,7 @@ export const routeEndpoints: readonly Endpoint[] = [
     id: 'addRoute',
     summary: 'Add a route',
     body: bodies.route,
-    answers: { 201: { description: 'It is live.', schema: ref('ChangedRoute') } },
+    answers: { 201: { description: 'The route is live.', schema: ref('ChangedRoute') } },
     async run(request, deployments, reply) {
       const given = checkRouteBody(request.body as RouteBody)
       let id = ''
@@ -45,7 +45,9 @@ export const routeEndpoints: readonly Endpoint[] = [
         const options = withPlace(given, now.configuration)
         id = idOfOptions(options)
         if (pluginRoutes(deployments).some((route) => route.id === id))
-          throw new AdminConflictError(`There is a route at this place: it has the id ${id}`)
+          throw new AdminConflictError(
+            `A route already exists at this method, host and URL, with the id ${id}`,
+          )
         refuseUnknownFields(now.edits, options)
         return { ...now, edits: withRoute(now.edits, id, { options }) }
       }
@@ -58,18 +60,18 @@ export const routeEndpoints: readonly Endpoint[] = [
     method: 'PUT',
     path: '/api/routes/{id}',
     id: 'putRoute',
-    summary: 'Give a route other options',
+    summary: 'Replace the options of a route',
     description:
-      'What is left out goes back to what the plug-in and the configuration’s defaults say. Where it answers stays: add another route for another place.',
+      'Omitted options return to the defaults of the plug-in and the configuration. Method, host and URL cannot change: add another route instead.',
     body: bodies.route,
-    answers: { 200: { description: 'It is live.', schema: ref('ChangedRoute') } },
+    answers: { 200: { description: 'The route is live.', schema: ref('ChangedRoute') } },
     async run(request, deployments) {
       const { id = '' } = request.params
       const given = checkRouteBody(request.body as RouteBody)
       const put: MakeDesired = (now) => {
         const options = withPlace({ ...routeAddress(deployments, id), ...given }, now.configuration)
         if (idOfOptions(options) !== id)
-          throw new AdminRequestError('Method, host and URL of a route stay as they are: add another route')
+          throw new AdminRequestError('Method, host and URL of a route cannot change: add another route')
         refuseUnknownFields(now.edits, options)
         return { ...now, edits: withRoute(now.edits, id, { options }) }
       }
@@ -82,8 +84,8 @@ export const routeEndpoints: readonly Endpoint[] = [
     path: '/api/routes/{id}',
     id: 'deleteRoute',
     summary: 'Remove a route',
-    description: 'Its calls that run come to their end.',
-    answers: { 200: { description: 'It is gone.', schema: ref('Changed') } },
+    description: 'Running calls complete.',
+    answers: { 200: { description: 'The route was removed.', schema: ref('Changed') } },
     async run(request, deployments) {
       const { id = '' } = request.params
       const remove: MakeDesired = (now) => {
@@ -97,13 +99,15 @@ export const routeEndpoints: readonly Endpoint[] = [
   },
 ]
 
-/** @param left - Routes that there would be. @throws {@link AdminConflictError} if there would be none. */
+/** @param left - Routes that would remain. @throws {@link AdminConflictError} if none would. */
 export function refuseLast(left: number): void {
   if (left === 0)
-    throw new AdminConflictError('A server has one route at least: add another before the last one goes')
+    throw new AdminConflictError(
+      'A server needs at least one route: add another before you remove the last one',
+    )
 }
 
-/** Where a route answers, as its options say it. @throws {@link AdminUnknownError} */
+/** Method, host and URL of a route from its options. @throws {@link AdminUnknownError} */
 function routeAddress({ current }: Deployments, id: string): object {
   const found = current.routes.find(({ target }) => idOf(target.given) === id)
   if (!found) throw new AdminUnknownError('route', id)
@@ -112,7 +116,7 @@ function routeAddress({ current }: Deployments, id: string): object {
     url,
     ...(method !== undefined && { method }),
     ...(host !== undefined && { host }),
-    ...(contract === 'simplism' && { contract }), // it answers all methods
+    ...(contract === 'simplism' && { contract }), // simplism serves all methods
   }
 }
 
@@ -120,22 +124,22 @@ function refuseUnknownFields(edits: Edits, { plugin }: RouteBody): void {
   if (!edits.plugins.has(plugin)) throw new AdminUnknownError('plug-in', plugin)
 }
 
-/** The rest is checked with the options of all routes. */
+/** The other options are validated together with those of all routes. */
 function checkRouteBody(options: RouteBody): RouteBody {
   const forbidden = forbiddenOption(options)
   if (forbidden !== undefined) throw new AdminForbiddenError(`The option ${forbidden}`)
   return options
 }
 
-/** A route that is served. */
+/** A served route. */
 interface RouteInfo {
   readonly id: string
-  /** Of its plug-in. */
+  /** The digest of its plug-in. */
   readonly name: string
   readonly served: ServedRoute
 }
 
-/** What is served, by the ids of the routes. */
+/** The served routes by id. */
 export function pluginRoutes({ current: { routes, served } }: Deployments): RouteInfo[] {
   return routes.flatMap(({ target: { given, name } }, index) => {
     const info = served[index]
@@ -161,7 +165,7 @@ function view({ current }: Deployments, { id, name, served }: RouteInfo): object
     id,
     ...route,
     plugin: name,
-    trouble: served.trouble, // a getter, which spreading would call once too
+    trouble: served.trouble, // a getter: a spread would evaluate it once more
     split: split && {
       digest: split.digest,
       percent: split.percent,

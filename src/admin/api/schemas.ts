@@ -4,8 +4,8 @@ import { routeSchema } from '../../options/options-schema.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
 /*
- * What goes in and out of the admin API. Bodies are checked by these, and both documents are made from them; the options
- * of a route are checked as those of a config file are.
+ * The schemas of the admin API. They validate bodies and generate both API descriptions. Options of a route are
+ * validated like those of a config file.
  */
 
 const textSchema = (description: string): JsonSchema => ({ type: 'string', description })
@@ -34,7 +34,7 @@ const routeOptions = Object.fromEntries(
     .map(([name, schema]) => [name, plain(schema)]),
 )
 
-/** A plug-in's own keywords say what no JSON schema can. */
+/** Custom keywords express checks that JSON Schema cannot. */
 function plain(schema: Schema): JsonSchema {
   const { type, description = '', default: value, enum: names = schema.nameOrContract } = schema
   if (schema.threadCount) return { anyOf: [{ type: 'integer', minimum: 0 }, { const: 'auto' }], description }
@@ -61,7 +61,7 @@ export const bodies = {
     source: { type: 'string', minLength: 1, description: 'URL of a `.wasm` or of a manifest.' },
   }),
   traffic: {
-    ...listSchema(share, 'The version that is live, and perhaps a second one; in all 100 percent.'),
+    ...listSchema(share, 'The live version and optionally a second one. The percentages add up to 100.'),
     minItems: 1,
     maxItems: 2,
   },
@@ -69,20 +69,21 @@ export const bodies = {
   call: objectSchema(
     {
       method: { type: 'string', pattern: '^[A-Z]{1,20}$', default: 'POST' },
-      url: { type: 'string', pattern: '^/', description: 'Path and query.' },
+      url: { type: 'string', pattern: '^/', description: 'Path and query of the request.' },
       headers: { type: 'object', additionalProperties: { type: 'string' } },
-      body: { type: 'string', description: 'In base64. Default: none.' },
+      body: { type: 'string', description: 'The body in base64. Default: none.' },
     },
     ['url'],
   ),
   route: {
     type: 'object',
     properties: {
-      plugin: { type: 'string', minLength: 1, description: 'Name of its plug-in.' },
+      plugin: { type: 'string', minLength: 1, description: 'The name of its plug-in.' },
       ...routeOptions,
     },
     required: ['plugin'],
-    description: 'As in a config file; what is left out is as the plug-in and the defaults there have it.',
+    description:
+      'As in a config file. Omitted options have the defaults of the plug-in and the configuration.',
   },
 } as const satisfies Record<string, JsonSchema>
 
@@ -91,11 +92,11 @@ export const SCHEMAS = {
     ...objectSchema(
       {
         type: textSchema('Always `about:blank`.'),
-        title: textSchema('The name of the status.'),
-        status: countSchema('The status.'),
-        detail: textSchema('What is wrong, and what to do.'),
-        code: textSchema('What is wrong, for programs: it never changes.'),
-        requestId: textSchema('As in the log.'),
+        title: textSchema('The reason phrase of the status.'),
+        status: countSchema('The HTTP status.'),
+        detail: textSchema('What failed and what to do.'),
+        code: textSchema('A stable error code for programs.'),
+        requestId: textSchema('The id of the request in the log.'),
       },
       ['title', 'status', 'detail', 'code'],
     ),
@@ -105,84 +106,87 @@ export const SCHEMAS = {
     ...objectSchema(
       {
         at: { type: 'string', format: 'date-time' },
-        reason: textSchema('What asked for it.'),
-        ok: { type: 'boolean', description: 'Whether it is live; else all is as it was.' },
-        revision: countSchema('What is live now.'),
-        ms: countSchema('How long it took.'),
-        routes: countSchema('Routes that are served now.'),
-        kept: countSchema('Plug-ins of routes that kept their instances.'),
+        reason: textSchema('The trigger of the change.'),
+        ok: { type: 'boolean', description: 'Whether the change is live. If false, nothing changed.' },
+        revision: countSchema('The current revision.'),
+        ms: countSchema('Duration in milliseconds.'),
+        routes: countSchema('Number of routes after the change.'),
+        kept: countSchema('Number of route plug-ins that kept their instances.'),
         warnings: listSchema({ type: 'string' }),
-        error: objectSchema({ code: textSchema('For programs.'), message: textSchema('For people.') }),
+        error: objectSchema({
+          code: textSchema('A stable code for programs.'),
+          message: textSchema('A message for people.'),
+        }),
       },
       ['at', 'reason', 'ok', 'revision', 'ms', 'routes', 'kept', 'warnings'],
     ),
-    description: 'What came of a change.',
+    description: 'The result of a change.',
   },
   Overview: objectSchema(
     {
-      revision: countSchema('Grows with each change.'),
-      url: textSchema('Where clients reach the routes.'),
+      revision: countSchema('The current revision. It grows with each change.'),
+      url: textSchema('The URL of the routes for clients.'),
       state: { type: 'string', enum: ['starting', 'serving', 'draining'] },
-      routes: countSchema('Routes that are served.'),
-      plugins: countSchema('Plug-ins that there are.'),
+      routes: countSchema('Number of routes.'),
+      plugins: countSchema('Number of plug-ins.'),
       changed: {
         type: 'boolean',
-        description: 'Whether the admin API has changed what the configuration says.',
+        description: 'Whether the admin API has changed anything since the configuration.',
       },
       changes: objectSchema({
-        applied: countSchema('Since the start.'),
-        refused: countSchema('Since the start.'),
+        applied: countSchema('Changes applied since the start.'),
+        refused: countSchema('Changes refused since the start.'),
       }),
     },
     ['revision', 'state', 'routes', 'plugins', 'changed', 'changes'],
   ),
   Version: objectSchema({
     digest: digestSchema,
-    module: { ...digestSchema, description: 'SHA-256 of the main module, as metrics have it.' },
+    module: { ...digestSchema, description: 'SHA-256 of the main module, as in metrics.' },
     from: { type: 'string', enum: ['file', 'url', 'upload'] },
     addedAt: { type: 'string', format: 'date-time' },
-    bytes: countSchema('Of all modules.'),
-    configured: { type: 'boolean', description: 'Whether the configuration names it at present.' },
-    percent: { ...percent, description: 'How many calls of 100 it gets.' },
-    calls: countSchema('Calls that it got while they were split, by routes that are served.'),
-    failures: countSchema('Of these, those that failed. That a guest says no is no failure.'),
+    bytes: countSchema('Total size of all modules.'),
+    configured: { type: 'boolean', description: 'Whether the current configuration names it.' },
+    percent: { ...percent, description: 'Its share of calls, in percent.' },
+    calls: countSchema('Calls that it got while calls were split, on routes that still exist.'),
+    failures: countSchema('Calls of these that failed. An error returned by the guest is not a failure.'),
   }),
   Plugin: objectSchema({
-    name: textSchema('Here, and in URLs.'),
-    added: { type: 'boolean', description: 'Whether it was added by the admin API.' },
-    versions: listSchema({ $ref: '#/components/schemas/Version' }, 'The newest first.'),
-    routes: listSchema({ type: 'string' }, 'Ids of its routes.'),
-    exports: listSchema({ type: 'string' }, 'Functions of the live version that can be called.'),
+    name: textSchema('The name in the API and in URLs.'),
+    added: { type: 'boolean', description: 'Whether the admin API added it.' },
+    versions: listSchema({ $ref: '#/components/schemas/Version' }, 'The versions, the newest first.'),
+    routes: listSchema({ type: 'string' }, 'The ids of its routes.'),
+    exports: listSchema({ type: 'string' }, 'The callable functions of the live version.'),
     imports: listSchema(
-      objectSchema({ module: textSchema('Of the import.'), name: textSchema('Of the import.') }),
+      objectSchema({ module: textSchema('Module of the import.'), name: textSchema('Name of the import.') }),
     ),
   }),
   Route: objectSchema(
     {
-      id: textSchema('From method, host and URL.'),
-      url: textSchema('As Fastify has it.'),
+      id: textSchema('The id, derived from method, host and URL.'),
+      url: textSchema('The URL in Fastify’s route syntax.'),
       methods: listSchema({ type: 'string' }, '`*` alone: all.'),
-      host: textSchema('The only one that it answers to.'),
-      plugin: textSchema('Name of its plug-in.'),
-      digest: { ...digestSchema, description: 'Of the main module of the live version.' },
-      function: textSchema('The export that is called.'),
+      host: textSchema('The only host that the route answers.'),
+      plugin: textSchema('The name of its plug-in.'),
+      digest: { ...digestSchema, description: 'SHA-256 of the main module of the live version.' },
+      function: textSchema('The exported function that it calls.'),
       contract: textSchema('raw, http, simplism.'),
       engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
-      workers: countSchema('Threads that run its calls.'),
-      description: textSchema('In the words of the configuration.'),
-      trouble: textSchema('What is wrong with it at present.'),
-      errorStatus: countSchema('Status when the guest says no.'),
+      workers: countSchema('Number of threads for its calls.'),
+      description: textSchema('The description from the configuration.'),
+      trouble: textSchema('The current problem, if any.'),
+      errorStatus: countSchema('The HTTP status when the guest returns an error.'),
       split: objectSchema({
         digest: digestSchema,
         percent,
         engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
-        workers: countSchema('Threads that run the calls of the second version.'),
+        workers: countSchema('Number of threads for the second version.'),
       }),
       from: { type: 'string', enum: ['configuration', 'api'] },
       options: {
         type: 'object',
         additionalProperties: true,
-        description: 'What was asked for, if it is from the API.',
+        description: 'The requested options, if the API added the route.',
       },
     },
     [
@@ -201,32 +205,35 @@ export const SCHEMAS = {
   ),
   Live: objectSchema(
     {
-      revision: countSchema('What is live.'),
+      revision: countSchema('The current revision.'),
       state: { type: 'string', enum: ['starting', 'serving', 'draining'] },
-      url: textSchema('Where clients reach the routes.'),
-      version: textSchema('Of wasm-serve.'),
-      ms: { type: 'number', description: 'Since the start of the process: the clock of the counts.' },
-      memoryBytes: countSchema('Memory of the process. (RSS)'),
+      url: textSchema('The URL of the routes for clients.'),
+      version: textSchema('The version of wasm-serve.'),
+      ms: {
+        type: 'number',
+        description: 'Milliseconds since the start of the process: the clock of the counts.',
+      },
+      memoryBytes: countSchema('Resident memory of the process (RSS).'),
       boundsMs: listSchema(
         { type: 'number' },
-        'Upper bounds of the buckets; one more bucket is above the last.',
+        'Upper bounds of the buckets. One more bucket is above the last bound.',
       ),
       meters: listSchema(
         objectSchema({
-          route: textSchema('Its URL, with its host in front if it has one.'),
-          plugin: textSchema('As in the log.'),
-          digest: textSchema('The first 12 digits.'),
+          route: textSchema('The URL of the route, after its host if it has one.'),
+          plugin: textSchema('The name of the plug-in in the log.'),
+          digest: textSchema('The first 12 digits of the digest.'),
           outcomes: {
             type: 'object',
             additionalProperties: { type: 'integer' },
-            description: 'How many calls ended how; those that are 0 are left out.',
+            description: 'Number of calls by outcome, without zeros.',
           },
-          guest: listSchema({ type: 'integer' }, 'Calls by how long the guest ran: one number a bucket.'),
-          queue: listSchema({ type: 'integer' }, 'Calls by how long they waited.'),
-          waiting: countSchema('Calls that wait.'),
-          instances: countSchema('That are open.'),
-          guestBytes: countSchema('Memory of the guests.'),
-          kernelBytes: countSchema('Memory between guests and host.'),
+          guest: listSchema({ type: 'integer' }, 'Histogram of guest time: one count per bucket.'),
+          queue: listSchema({ type: 'integer' }, 'Histogram of queue time: one count per bucket.'),
+          waiting: countSchema('Queued calls.'),
+          instances: countSchema('Open instances.'),
+          guestBytes: countSchema('Memory of the guests, in bytes.'),
+          kernelBytes: countSchema('Memory for the exchange between guests and host, in bytes.'),
         }),
       ),
     },
@@ -234,14 +241,23 @@ export const SCHEMAS = {
   ),
   LogLine: {
     type: 'object',
-    properties: { level: textSchema('Of the line.'), time: textSchema('When.'), msg: textSchema('What.') },
+    properties: {
+      level: textSchema('The log level.'),
+      time: textSchema('The time of the line.'),
+      msg: textSchema('The message.'),
+    },
     additionalProperties: true,
-    description: 'As it was logged: `reqId` is the id of the request, `plugin` and `function` are what ran.',
+    description:
+      'The line as logged. `reqId` is the id of the request, `plugin` and `function` name the guest function.',
   },
   Answer: objectSchema({
-    status: countSchema('Of the answer.'),
-    headers: { type: 'object', additionalProperties: true, description: 'Texts, or lists of texts.' },
-    body: textSchema('In base64.'),
+    status: countSchema('The status of the answer.'),
+    headers: {
+      type: 'object',
+      additionalProperties: true,
+      description: 'Values are strings or lists of strings.',
+    },
+    body: textSchema('The body in base64.'),
     ms: { type: 'number', description: 'From the request to the last byte of the answer.' },
   }),
   ChangedPlugin: objectSchema({

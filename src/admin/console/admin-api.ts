@@ -1,5 +1,5 @@
 /*
- * The admin API's answers, as far as the console shows them. `/openapi.json` describes all of it.
+ * The answers of the admin API, as far as the console uses them. `/openapi.json` describes all of it.
  */
 
 /** Counters and gauges of `GET /api/live`. */
@@ -81,12 +81,12 @@ export interface LogEntry {
 export interface RouteAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | readonly string[]>>
-  /** In base64. */
+  /** The body in base64. */
   readonly body: string
   readonly ms: number
 }
 
-/** The API refused a request, with its own message; or the server did not answer. */
+/** An error answer of the admin API, with its message; or the server did not answer. */
 export class AdminApiError extends Error {
   /** 0: there was no answer. */
   readonly status: number
@@ -104,7 +104,7 @@ const PLUGINS_PATH = '/api/plugins'
 /** Sends requests to the admin API. */
 export class AdminApi {
   readonly #token: string
-  /** The ETag of the plug-ins on the page: a change is refused if someone else has changed them since. */
+  /** The ETag of the displayed plug-ins. A change is refused if another client has changed them since. */
   #etag = '*'
 
   constructor(token: string) {
@@ -117,7 +117,7 @@ export class AdminApi {
   }
 
   /**
-   * Requests a change, or a call. A `Blob` is sent as a module, anything else as JSON.
+   * Requests a change or a call. A `Blob` is sent as a module, anything else as JSON.
    *
    * @throws {@link AdminApiError}
    */

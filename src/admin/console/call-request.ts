@@ -11,14 +11,14 @@ export const BODY_KINDS = {
 
 export type BodyKind = keyof typeof BODY_KINDS
 
-/** The request that the form describes. */
+/** The request in the form. */
 export interface CallRequest {
   readonly method: string
   /** Path and query. */
   readonly path: string
-  /** Of a virtual host. */
+  /** The host name of a virtual host. */
   readonly host?: string | undefined
-  /** As they were typed, one a line. */
+  /** The text of the form: one header per line. */
   readonly headers: string
   readonly kind: BodyKind
   /** The body, unless it is a file. */
@@ -26,16 +26,16 @@ export interface CallRequest {
   readonly file?: File | undefined
 }
 
-/** Why the body cannot be sent; undefined if it can. */
+/** The reason that the body cannot be sent; undefined if it can. */
 export function problemWithBody({ kind, text, file }: CallRequest): string | undefined {
   if (kind === 'file' && !file) return 'Choose a file first.'
-  if (kind === 'base64' && !fromBase64(text)) return 'This is no base64.'
+  if (kind === 'base64' && !fromBase64(text)) return 'This is not base64.'
   if (kind !== 'json') return undefined
   try {
     JSON.parse(text)
     return undefined
   } catch (error) {
-    return `This is no JSON: ${error instanceof Error ? error.message : error}`
+    return `This is not JSON: ${error instanceof Error ? error.message : error}`
   }
 }
 
@@ -46,7 +46,7 @@ export async function bytesOfBody({ kind, text, file }: CallRequest): Promise<Ui
   return kind === 'base64' ? fromBase64(text) : new TextEncoder().encode(text)
 }
 
-/** Headers by name: those that were typed replace the host and the content type of the body. */
+/** Headers by name. Those from the form override the host and the content type of the body. */
 export function headersOf({ host, kind, file, headers }: CallRequest): Record<string, string> {
   const type = (kind === 'file' && file?.type) || BODY_KINDS[kind].type
   const found: Record<string, string> = {}

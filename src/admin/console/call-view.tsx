@@ -15,13 +15,13 @@ import { addressOf, type ViewProps } from './live-server.ts'
 
 const ALL_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
 
-/** A form that calls a route. The rest of the address is the id of the route to begin with. */
+/** A form that calls a route. The rest of the address is the id of the preselected route. */
 export function CallView({ server, rest }: ViewProps) {
   const first = server.routes.find(({ id }) => id === rest) ?? server.routes[0]
   const [kept, setKept] = useState<Draft | undefined>(first && draftFor(first))
   const [problem, setProblem] = useState<string>()
   const attempt = useAttempt()
-  // Routes may go and come while somebody types.
+  // Routes may appear and disappear while the user types.
   const route = server.routes.find(({ id }) => id === kept?.routeId) ?? server.routes[0]
   const draft = route && (kept?.routeId === route.id ? kept : draftFor(route, kept))
   if (!route || !draft) {
@@ -99,7 +99,7 @@ export function CallView({ server, rest }: ViewProps) {
             />
           </div>
           <BodyFields draft={draft} problem={problem} set={set} />
-          <LabelledControl id="call-headers" label="Headers, one a line">
+          <LabelledControl id="call-headers" label="Headers, one per line">
             <textarea
               id="call-headers"
               rows={2}
@@ -116,7 +116,7 @@ export function CallView({ server, rest }: ViewProps) {
         </form>
         <section class="card">
           <h2>Answer</h2>
-          {attempt.outcome(<p class="empty">Nothing was sent yet.</p>)}
+          {attempt.outcome(<p class="empty">No request was sent yet.</p>)}
         </section>
       </div>
     </div>
@@ -129,7 +129,7 @@ interface Draft extends CallRequest {
 
 const METHODS_WITHOUT_BODY = new Set(['GET', 'HEAD'])
 
-/** @param before - Its body and headers are kept. */
+/** @param before - The previous request, whose body and headers are kept. */
 function draftFor(route: ShownRoute, before?: Draft): Draft {
   const methods = methodsOf(route)
   const method = methods.includes('POST') ? 'POST' : (methods[0] ?? 'POST')
@@ -149,7 +149,7 @@ function methodsOf({ methods }: ShownRoute): readonly string[] {
   return methods.includes('*') ? ALL_METHODS : methods
 }
 
-/** A server that listens on every address is reached by the one of this page. */
+/** Replaces a wildcard address by the host of this page. */
 function reachableUrl(url: string): string {
   return url.replace(/\/\/(?:0\.0\.0\.0|\[::\])(?=:)/, `//${location.hostname}`)
 }
@@ -218,7 +218,7 @@ function CurlLine({ text }: { readonly text: string }) {
       await navigator.clipboard.writeText(text)
       setLabel('Copied')
     } catch {
-      if (line.current) getSelection()?.selectAllChildren(line.current) // the clipboard needs localhost or TLS
+      if (line.current) getSelection()?.selectAllChildren(line.current) // the clipboard API needs localhost or TLS
       setLabel('Selected')
     }
     setTimeout(() => setLabel('Copy'), 2_000)
@@ -232,7 +232,7 @@ function CurlLine({ text }: { readonly text: string }) {
         </button>
       </div>
       <div ref={line}>
-        <ScrolledText label="The same with curl">{text}</ScrolledText>
+        <ScrolledText label="The same request with curl">{text}</ScrolledText>
       </div>
     </>
   )
@@ -258,7 +258,7 @@ function AnswerPanel({ answer: { status, headers, body, ms } }: { readonly answe
         <strong class={`badge ${status < 400 ? 'good' : status < 500 ? 'warn' : 'bad'}`}>{status}</strong>
         <span>{formatMs(ms)}</span>
         <span>{formatBytes(bytes.length)}</span>
-        {typeof id === 'string' && <a href={`#/log/${encodeURIComponent(id)}`}>Its lines in the log</a>}
+        {typeof id === 'string' && <a href={`#/log/${encodeURIComponent(id)}`}>Log lines of this request</a>}
       </p>
       <h3>Body</h3>
       <ScrolledText label="Body of the answer">
@@ -282,7 +282,7 @@ function AnswerPanel({ answer: { status, headers, body, ms } }: { readonly answe
   )
 }
 
-/** How much of a body is shown. All of it can be saved. */
+/** Maximum length of a displayed body. The complete body can be saved. */
 const SHOWN_BYTES = 4_096
 const SHOWN_CHARACTERS = 100_000
 
@@ -301,7 +301,7 @@ function indented(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2)
   } catch {
-    return text // it only looked like JSON
+    return text // not valid JSON after all
   }
 }
 

@@ -3,14 +3,14 @@ import { useAttempt } from './form.tsx'
 import { formatDate, formatTime } from './format.ts'
 import { usePolled, type ViewProps } from './live-server.ts'
 
-/** The last changes with their results, and a button that reloads the configuration. */
+/** Recent changes with their results, and a button that reloads the configuration. */
 export function ChangesView({ server }: ViewProps) {
   const changes = usePolled<readonly ChangeInfo[]>(server, '/api/changes', 1)
   const attempt = useAttempt()
   const reload = async () => {
     try {
       const { change } = await server.api.send<{ readonly change: ChangeInfo }>('POST', '/api/reload')
-      return [`Read again: revision ${change.revision} is live.`, ...change.warnings].join(' ')
+      return [`Reloaded: revision ${change.revision} is live.`, ...change.warnings].join(' ')
     } finally {
       await server.refresh()
     }
@@ -20,12 +20,12 @@ export function ChangesView({ server }: ViewProps) {
       <div class="head">
         <h1>Changes</h1>
         <button type="button" onClick={() => void attempt.run(reload)}>
-          Read configuration and plug-ins again
+          Reload configuration and plug-ins
         </button>
       </div>
       {attempt.outcome()}
-      <section class="card" aria-label="The last changes">
-        {changes?.length === 0 && <p class="empty">Nothing was changed since the start.</p>}
+      <section class="card" aria-label="Recent changes">
+        {changes?.length === 0 && <p class="empty">No changes since the start.</p>}
         <ol class="changes">
           {changes?.map((change) => (
             <ChangeItem key={change.at} change={change} />

@@ -3,16 +3,16 @@ import uPlot from 'uplot'
 import { formatBytes, formatMs, formatRate } from './format.ts'
 import type { LiveHistory, MeterFilter, RateWindow } from './live-server.ts'
 
-/** How many values fill the width of a chart: one a second, a minute of them. */
+/** The number of values across a chart: one per second, for a minute. */
 const PLACES = 60
 
 const BACKGROUND_OPACITY = 0.13
 
 /**
- * Draws the line of values over time, the newest at the right. It takes its size and colour from the style sheet.
- * Screen readers skip it: the numbers that it shows stand beside it as text.
+ * Draws values over time as a line, the newest at the right. The style sheet sets size and color. Hidden from screen
+ * readers, because the figures are also shown as text.
  *
- * @param values - The oldest first. The line has a gap where one is undefined.
+ * @param values - The oldest first. undefined leaves a gap in the line.
  */
 export function Chart({ values }: { readonly values: readonly (number | undefined)[] }) {
   const place = useRef<HTMLDivElement>(null)
@@ -56,7 +56,7 @@ function optionsFor(node: HTMLElement): uPlot.Options {
     axes: [{ show: false }, { show: false }],
     scales: {
       x: { time: false, range: [0, PLACES - 1] },
-      // From 0 to the highest value, with room for the width of the line.
+      // From 0 to the highest value, with a margin for the width of the line.
       y: { range: (_plot, _least, most) => [-(most || 1) / 16, ((most || 1) * 17) / 16] },
     },
     series: [
@@ -77,17 +77,17 @@ function sizeOfElement({ clientWidth, clientHeight }: HTMLElement) {
 }
 
 export interface FiguresProps {
-  /** What the numbers are of. */
+  /** The subject of the figures. */
   readonly label: string
   readonly history: LiveHistory
   readonly filter?: MeterFilter
   /** Which memory is shown. */
   readonly memory: 'bytes' | 'processBytes'
-  /** Further numbers: beside the rate, the failures and the memory. */
+  /** Further notes, beside the rate, the failures and the memory. */
   readonly notes: (now: RateWindow) => readonly [rate: string, failures: string, memory: string]
 }
 
-/** Four numbers with their names, and the charts of their last minute. */
+/** Four labeled figures with charts of their last minute. */
 export function Figures({ label, history, filter, memory, notes }: FiguresProps) {
   const now = history.now(filter)
   const points = history.points(filter)

@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks'
 import { AdminApiError } from './admin-api.ts'
 
 export interface LabelledControlProps {
-  /** Of the control that is the child. */
+  /** The id of the child control. */
   readonly id: string
   readonly label: string
   readonly children: ComponentChildren
@@ -19,7 +19,7 @@ export function LabelledControl({ id, label, children }: LabelledControlProps) {
   )
 }
 
-/** A text field, or one for a file or a check, below its label. */
+/** A text field, file field or checkbox, with its label. */
 export function LabelledInput({
   label,
   ...attributes
@@ -31,7 +31,7 @@ export function LabelledInput({
   )
 }
 
-/** The heads of a table's columns. */
+/** The header cells of a table. */
 export function TableHead({ names }: { readonly names: readonly string[] }) {
   return (
     <thead>
@@ -47,12 +47,12 @@ export function TableHead({ names }: { readonly names: readonly string[] }) {
 export interface FormAttempt {
   readonly isBusy: boolean
   /**
-   * Runs an action, unless one is running, and keeps its result for the page: an element, or the text of a success.
+   * Runs an action unless one is running, and keeps its result for the page: an element, or a success message.
    *
-   * @param meaning - What a refusal means. The action may return another one by its argument when it has done a part.
+   * @param meaning - Explains a refusal. The action may pass another explanation when it completed partly.
    */
   run(action: FormAction, meaning?: string): Promise<void>
-  /** The result of the last action. Screen readers read it out. @param before - Shown before the first action. */
+  /** The result of the last action, announced by screen readers. @param before - Shown before the first action. */
   outcome(before?: JSX.Element): JSX.Element
 }
 
@@ -65,7 +65,7 @@ export function useAttempt(): FormAttempt {
   const isRunning = useRef(false)
   return {
     isBusy,
-    async run(action, meaning = 'Refused: all is as it was.') {
+    async run(action, meaning = 'Refused: nothing was changed.') {
       if (isRunning.current) return
       isRunning.current = true
       setIsBusy(true)
@@ -85,7 +85,7 @@ export function useAttempt(): FormAttempt {
       }
     },
     outcome: (before) => (
-      // biome-ignore lint/a11y/useSemanticElements: <output> may not have paragraphs
+      // biome-ignore lint/a11y/useSemanticElements: <output> must not contain paragraphs
       <div class="outcome" role="status" aria-live="polite">
         {result ?? (isBusy ? undefined : before)}
       </div>
@@ -96,7 +96,7 @@ export function useAttempt(): FormAttempt {
 function RefusalText({ error, meaning }: { readonly error: AdminApiError; readonly meaning: string }) {
   return (
     <div class="refusal">
-      <strong>{error.status === 0 ? 'Whether it was done is not known.' : meaning} </strong>
+      <strong>{error.status === 0 ? 'The result is unknown.' : meaning} </strong>
       {error.message}
       {error.code !== '' && <code>{error.code}</code>}
     </div>

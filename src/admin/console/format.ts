@@ -1,4 +1,4 @@
-/** Stands for a number that is not known. */
+/** The placeholder for an unknown number. */
 const NO_NUMBER = '–'
 
 /** 12, 1.2 k, 3.4 M. */
@@ -16,24 +16,24 @@ export function formatMs(ms: number | undefined): string {
   return `${threeDigits(ms / 1_000)} s`
 }
 
-/** KiB, MiB or GiB, of 1,024 each. */
+/** KiB, MiB or GiB, in steps of 1,024. */
 export function formatBytes(bytes: number): string {
   if (bytes < 1_024) return `${bytes} B`
   const power = Math.min(3, Math.floor(Math.log2(bytes) / 10))
   return `${threeDigits(bytes / 1_024 ** power)} ${['B', 'KiB', 'MiB', 'GiB'][power]}`
 }
 
-/** Enough of a digest to tell versions apart. */
+/** The first digits of a digest, enough to distinguish versions. */
 export function formatDigest(digest: string): string {
   return digest.slice(0, 12)
 }
 
-/** In the time zone of the browser. */
+/** The time in the time zone of the browser. */
 export function formatTime(iso: string): string {
   return formatWith(iso, { timeStyle: 'medium' })
 }
 
-/** Day and time in the time zone of the browser. */
+/** Date and time in the time zone of the browser. */
 export function formatDate(iso: string): string {
   return formatWith(iso, { dateStyle: 'medium', timeStyle: 'short' })
 }
@@ -49,7 +49,7 @@ function threeDigits(value: number): string {
   return String(Number(value.toPrecision(value >= 1 ? 3 : 2)))
 }
 
-/** White space is ignored, the digits of base64url are accepted. @returns undefined if it is no base64. */
+/** Ignores white space and accepts base64url. @returns undefined if it is not base64. */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   const plain = text.replaceAll(/\s/g, '').replaceAll('-', '+').replaceAll('_', '/')
   try {
@@ -59,7 +59,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
-/** In pieces, because the number of arguments of a function is bounded. */
+/** In chunks, because the number of function arguments is limited. */
 export function toBase64(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += 0x8000)
@@ -70,7 +70,7 @@ export function toBase64(bytes: Uint8Array): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finds control characters
 const UNREADABLE = /[\u0000-\u0008\u000e-\u001f\u007f]/
 
-/** @returns undefined if the bytes are not UTF-8, or have control characters other than white space. */
+/** @returns undefined if the bytes are not UTF-8, or contain control characters other than white space. */
 export function toText(bytes: Uint8Array): string | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -80,7 +80,7 @@ export function toText(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Sixteen bytes a line after their offset, like `xxd`. */
+/** Sixteen bytes per line after their offset, like `xxd`. */
 export function toHex(bytes: Uint8Array): string {
   const lines: string[] = []
   for (let at = 0; at < bytes.length; at += 16) {

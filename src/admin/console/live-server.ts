@@ -8,20 +8,20 @@ import {
   type ShownRoute,
 } from './admin-api.ts'
 
-/** Between two requests for the counts, in milliseconds. */
+/** The polling interval in milliseconds. */
 const POLL_MS = 1_000
 
-/** The state of the server that the views draw: its routes, its plug-ins, and its counts of the last minute. */
+/** The state of the server for the views: its routes, its plug-ins, and its counts of the last minute. */
 export class LiveServer {
   readonly api: AdminApi
   readonly history = new LiveHistory()
   routes: readonly ShownRoute[] = []
   plugins: readonly PluginInfo[] = []
-  /** While true, the state stays as it is. */
+  /** While true, the state is frozen. */
   isPaused = false
-  /** Why the last request failed; undefined if it did not. */
+  /** The error of the last request; undefined if it succeeded. */
   problem: AdminApiError | undefined
-  /** How many times the counts were read. */
+  /** The number of polls so far. */
   polls = 0
   readonly #onUpdate: () => void
   #revision: number | undefined
@@ -45,7 +45,7 @@ export class LiveServer {
     clearTimeout(this.#timer)
   }
 
-  /** Reads all of the state now, after a change. A failure becomes the `problem`. */
+  /** Refreshes all of the state, after a change. A failure becomes the `problem`. */
   async refresh(): Promise<void> {
     this.#revision = undefined
     await this.#poll()
@@ -87,18 +87,18 @@ export class LiveServer {
   }
 }
 
-/** What a view is drawn from. It is made anew when the address changes. */
+/** The input of a view, created anew when the address changes. */
 export interface ViewProps {
   readonly server: LiveServer
-  /** What follows the name of the view in the address. */
+  /** The part of the address after the view's name. */
   readonly rest: string
 }
 
 /**
- * A resource of the admin API, read when the view appears and then with the live counts.
+ * A resource of the admin API, read when the view appears and then with each poll.
  *
- * @param every - 2: with every second of them.
- * @returns undefined before the first answer. A failure keeps the last one: the page shows why the server is silent.
+ * @param every - 2: with every second poll.
+ * @returns undefined before the first answer. After a failure, the last answer; the page shows the error.
  */
 export function usePolled<Resource>(server: LiveServer, path: string, every: number): Resource | undefined {
   const [resource, setResource] = useState<Resource>()
@@ -110,7 +110,7 @@ export function usePolled<Resource>(server: LiveServer, path: string, every: num
   return resource
 }
 
-/** The meters that count the calls of some routes. */
+/** The meters of the calls of some routes. */
 export function metersOfRoutes(routes: readonly ShownRoute[]): MeterFilter {
   return {
     routes: routes.map(({ host = '', url }) => host + url),
@@ -118,43 +118,43 @@ export function metersOfRoutes(routes: readonly ShownRoute[]): MeterFilter {
   }
 }
 
-/** Host and path of a route. In Fastify's route syntax two colons stand for one. */
+/** Host and path of a route. Fastify's route syntax writes a colon as two. */
 export function addressOf({ host = '', url }: ShownRoute): string {
   return host + url.replaceAll('::', ':')
 }
 
-/** How many answers are kept: with one a second, a minute of them. */
+/** The number of answers kept: one per second, for a minute. */
 const KEPT_ANSWERS = 61
 
-/** How many answers rates and percentiles are computed over. */
+/** The number of answers that rates and percentiles are computed from. */
 const WINDOW_ANSWERS = 10
 
-/** Outcomes of calls that are no failure of the server: the guest may refuse, the client may leave. */
+/** Outcomes that are not failures of the server: the guest returned an error, or the client disconnected. */
 const NO_FAILURES = new Set(['ok', 'guest_error', 'client_gone'])
 
-/** Which meters to add up. */
+/** Selects the meters to add up. */
 export interface MeterFilter {
   /** Hosts and URLs of routes. */
   readonly routes: readonly string[]
-  /** Of versions, in full; meters have only their beginnings. */
+  /** Full digests of versions; meters have only the first digits. */
   readonly digests: readonly string[]
 }
 
-/** Rates and percentiles over some seconds. */
+/** Rates and percentiles over a few seconds. */
 export interface RateWindow {
   /** Calls per second. */
   readonly rate: number
   /** Failed calls per second. */
   readonly failureRate: number
-  /** Time in the guest, in milliseconds; undefined if there was no call. */
+  /** Time in the guest, in milliseconds; undefined without calls. */
   readonly p50: number | undefined
   readonly p95: number | undefined
   readonly p99: number | undefined
-  /** Memory of the guests, at the end. */
+  /** Memory of the guests at the end of the period. */
   readonly bytes: number
-  /** Memory of the whole process, at the end. */
+  /** Memory of the whole process at the end of the period. */
   readonly processBytes: number
-  /** Calls in queues, at the end. */
+  /** Queued calls at the end of the period. */
   readonly waiting: number
 }
 
@@ -162,7 +162,7 @@ export interface RateWindow {
 export class LiveHistory {
   #answers: readonly LiveCounts[] = []
 
-  /** Counts that are older than the last ones come from a server that was started again: the history begins anew. */
+  /** Counts lower than the previous ones mean that the server restarted: the history is cleared. */
   add(counts: LiveCounts): void {
     const isRestart = counts.ms < (this.last?.ms ?? 0)
     this.#answers = [...(isRestart ? [] : this.#answers), counts].slice(-KEPT_ANSWERS)
@@ -172,12 +172,12 @@ export class LiveHistory {
     return this.#answers.at(-1)
   }
 
-  /** The last ten seconds, of all meters or of some. */
+  /** The last ten seconds of all or selected meters. */
   now(filter?: MeterFilter): RateWindow {
     return this.#window(filter, this.#answers.length - 1, WINDOW_ANSWERS)
   }
 
-  /** The points of a chart: one a second, the oldest first. */
+  /** The points of a chart: one per second, the oldest first. */
   points(filter?: MeterFilter): RateWindow[] {
     return this.#answers.slice(1).map((_, index) => this.#window(filter, index + 1, 2))
   }
@@ -193,7 +193,7 @@ export class LiveHistory {
     let calls = 0
     let failures = 0
     for (const meter of meters) {
-      const before = seconds > 0 ? earlier.get(meterKey(meter)) : meter // a new meter counts from 0
+      const before = seconds > 0 ? earlier.get(meterKey(meter)) : meter // a new meter starts at 0
       for (const [outcome, count] of Object.entries(meter.outcomes)) {
         const more = count - (before?.outcomes[outcome] ?? 0)
         calls += more
@@ -229,7 +229,7 @@ function meterKey({ route, plugin, digest }: MeterCounts): string {
 }
 
 /**
- * The percentile of a histogram, as if the values of a bucket were spread evenly over it.
+ * The percentile of a histogram, by linear interpolation within a bucket.
  *
  * @returns undefined if the histogram is empty; the last bound if the value is above it.
  */

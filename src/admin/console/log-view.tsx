@@ -4,7 +4,7 @@ import { LabelledInput } from './form.tsx'
 import { formatTime } from './format.ts'
 import { type LiveServer, usePolled, type ViewProps } from './live-server.ts'
 
-/** The last lines of the whole log. The rest of the address is searched for. */
+/** The last lines of the whole log. The rest of the address is the search text. */
 export function LogView({ server, rest }: ViewProps) {
   return (
     <div>
@@ -16,12 +16,12 @@ export function LogView({ server, rest }: ViewProps) {
 
 export interface LogTableProps {
   readonly server: LiveServer
-  /** In the admin API. */
+  /** The path in the admin API. */
   readonly path: string
   readonly initialSearch?: string
 }
 
-/** The last lines of a log, the newest first, with a field that searches them. */
+/** The last lines of a log, the newest first, with a search field. */
 export function LogTable({ server, path, initialSearch = '' }: LogTableProps) {
   const [search, setSearch] = useState(initialSearch)
   const all = usePolled<readonly LogEntry[]>(server, path, 2)
@@ -33,7 +33,7 @@ export function LogTable({ server, path, initialSearch = '' }: LogTableProps) {
         <h2>Log</h2>
         <LabelledInput
           id="log-search"
-          label="Look for"
+          label="Search"
           type="search"
           placeholder="Text or a request id"
           value={search}
@@ -41,11 +41,11 @@ export function LogTable({ server, path, initialSearch = '' }: LogTableProps) {
         />
       </div>
       {all && lines.length === 0 && (
-        <p class="empty">{all.length > 0 ? 'No line has this.' : 'Nothing was logged yet.'}</p>
+        <p class="empty">{all.length > 0 ? 'No line matches.' : 'The log is empty.'}</p>
       )}
       {lines.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: keys scroll it
-        <ol class="log" tabIndex={0} aria-label="Lines of the log, the newest first">
+        <ol class="log" tabIndex={0} aria-label="Log lines, the newest first">
           {lines.map((line) => (
             <LogItem key={JSON.stringify(line)} line={line} />
           ))}

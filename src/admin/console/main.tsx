@@ -10,14 +10,14 @@ import { PluginView } from './plugin-view.tsx'
 import { PluginsView } from './plugins-view.tsx'
 import { RoutesView } from './routes-view.tsx'
 
-/* Draws the page: the form for the token, or the navigation and the view that the address names. */
+/* Renders the page: the sign-in form, or the navigation and the view in the address. */
 
 interface ViewEntry {
   readonly title: string
   readonly View: ComponentType<ViewProps>
 }
 
-/** By their names in the address, in the order of the navigation. */
+/** Views by their names in the address, in navigation order. */
 const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
   ['', { title: 'Routes', View: RoutesView }],
   ['plugins', { title: 'Plug-ins', View: PluginsView }],
@@ -29,13 +29,13 @@ const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
 const TOKEN_KEY = 'wasm-serve-token'
 
 const rootElement = document.getElementById('console')
-/** After the token was accepted. */
+/** Set after the server accepted the token. */
 let server: LiveServer | undefined
-/** Of the last token, or of the lack of an answer. */
+/** The error of the last sign-in. */
 let refusal: AdminApiError | undefined
 
 addEventListener('hashchange', () => {
-  if (location.hash.startsWith('#token=')) return void signInAgain() // the address of the console, opened in this tab
+  if (location.hash.startsWith('#token=')) return void signInAgain() // the console's address with a token, opened in this tab
   if (!server) return
   draw()
   scrollTo(0, 0)
@@ -50,8 +50,8 @@ async function signInAgain(): Promise<void> {
 }
 
 /**
- * The token from the fragment of the URL, which no server sees; else the one of this tab. The fragment is removed at
- * once, so that the token is in no history and no bookmark.
+ * The token from the fragment of the URL, which browsers do not send to servers; otherwise the token saved for this
+ * tab. The fragment is removed immediately, to keep the token out of the history and bookmarks.
  */
 function takeToken(): string | undefined {
   const [, token] = /^#token=(.+)$/.exec(location.hash) ?? []
@@ -96,7 +96,7 @@ function draw(): void {
     <>
       {/* biome-ignore lint/a11y/useValidAnchor: the fragment names the view, so following it would signOut the view */}
       <a class="skip" href="#main" onClick={skip}>
-        Skip to the content
+        Skip to content
       </a>
       <header class="top">
         <p class="brand">
@@ -133,7 +133,7 @@ function decodeFragment(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    return text // an address that was typed
+    return text // an invalid escape in a typed address
   }
 }
 
@@ -187,7 +187,7 @@ function SignIn() {
       {refusal && (
         <p class="refusal" role="alert">
           {refusal.status === 401
-            ? 'The server does not know this token. Was it started again? Then it has made another.'
+            ? 'The server rejected this token. A restarted server generates a new token.'
             : refusal.message}
         </p>
       )}
@@ -201,7 +201,7 @@ function SignIn() {
         aria-invalid={refusal ? true : undefined}
       />
       <p id="token-help" class="hint">
-        It was printed when the server started, unless it was given as <code>WASM_SERVE_ADMIN_TOKEN</code> or{' '}
+        The server prints it at the start, unless it was set with <code>WASM_SERVE_ADMIN_TOKEN</code> or{' '}
         <code>adminToken</code>. This tab keeps it until it is closed.
       </p>
       <button class="primary" type="submit">

@@ -10,7 +10,7 @@ interface PartProps {
   readonly plugin: PluginInfo
 }
 
-/** One plug-in, by its name: its numbers, versions, functions, imports and log. */
+/** One plug-in by name: its figures, versions, functions, imports and log. */
 export function PluginView({ server, rest: name }: ViewProps) {
   const plugin = server.plugins.find((one) => one.name === name)
   return (
@@ -22,7 +22,7 @@ export function PluginView({ server, rest: name }: ViewProps) {
       {plugin ? (
         <div>
           <Figures
-            label="Numbers of now"
+            label="Current figures"
             history={server.history}
             filter={metersOfRoutes(server.routes.filter((route) => route.plugin === name))}
             memory="bytes"
@@ -36,7 +36,7 @@ export function PluginView({ server, rest: name }: ViewProps) {
           <LogTable server={server} path={`/api/plugins/${encodeURIComponent(name)}/logs`} />
         </div>
       ) : (
-        <p class="empty">There is no plug-in of this name.</p>
+        <p class="empty">No plug-in has this name.</p>
       )}
     </div>
   )
@@ -44,10 +44,10 @@ export function PluginView({ server, rest: name }: ViewProps) {
 
 const VERSION_COLUMNS = ['Version', 'Added', 'From', 'Size', 'Calls', 'Change']
 
-/** The path of the request follows that of the plug-in. */
+/** The request's path follows that of the plug-in. */
 type ChangeVersions = (request: VersionAction['request'], success: string) => void
 
-/** The versions of a plug-in, with what changes which of them gets the calls. */
+/** The versions of a plug-in, with actions that change how calls are split between them. */
 function Versions({ plugin, server }: PartProps) {
   const attempt = useAttempt()
   const change: ChangeVersions = ([method, path, body], success) =>
@@ -64,7 +64,7 @@ function Versions({ plugin, server }: PartProps) {
     const module = form.get('module')
     if (!(module instanceof File)) return
     if (form.has('live')) change(['PUT', '', module], `${module.name} gets all calls.`)
-    else change(['PUT', '?live=false', module], `${module.name} is there, and gets no calls yet.`)
+    else change(['PUT', '?live=false', module], `${module.name} was added and gets no calls yet.`)
   }
   return (
     <section class="card" aria-busy={attempt.isBusy}>
@@ -81,7 +81,7 @@ function Versions({ plugin, server }: PartProps) {
       <form class="form inline" onSubmit={upload}>
         <LabelledInput
           id="version-file"
-          label="Another version (.wasm)"
+          label="New version (.wasm)"
           name="module"
           type="file"
           accept=".wasm,application/wasm"
@@ -89,7 +89,7 @@ function Versions({ plugin, server }: PartProps) {
         />
         <div class="check">
           <input id="version-live" name="live" type="checkbox" defaultChecked />
-          <label for="version-live">Give it all calls at once</label>
+          <label for="version-live">Send all calls to it immediately</label>
         </div>
         <button class="primary" type="submit">
           Upload
@@ -113,7 +113,7 @@ function VersionRow({ plugin, version, change }: VersionRowProps) {
     <tr>
       <th scope="row">
         <code title={digest}>{formatDigest(digest)}</code>
-        {configured && <span class="note">of the configuration</span>}
+        {configured && <span class="note">from the configuration</span>}
       </th>
       <td data-label="Added">{formatDate(addedAt)}</td>
       <td data-label="From">{from}</td>
@@ -147,13 +147,13 @@ function VersionRow({ plugin, version, change }: VersionRowProps) {
   )
 }
 
-/** A button that changes who gets the calls. */
+/** A button that changes the split of calls. */
 interface VersionAction {
   readonly text: string
-  /** Screen readers read it after the text. */
+  /** Text for screen readers, after the label. */
   readonly rest: string
   readonly request: Parameters<AdminApi['send']>
-  /** The result, in words. */
+  /** The result as text. */
   readonly success: string
 }
 
@@ -168,7 +168,7 @@ function actionsFor({ digest, percent }: VersionInfo, versions: readonly Version
     { digest, percent: 10 },
   ]
   const all: VersionAction = {
-    text: isOlder ? 'Roll back' : 'Give all calls',
+    text: isOlder ? 'Roll back' : 'Send all calls',
     rest: `to version ${short}`,
     request: ['POST', '/rollback', { digest }],
     success: `Version ${short} gets all calls.`,
@@ -183,7 +183,7 @@ function actionsFor({ digest, percent }: VersionInfo, versions: readonly Version
     text: 'Forget',
     rest: `version ${short}`,
     request: ['DELETE', `/versions/${digest}`],
-    success: `Version ${short} is forgotten.`,
+    success: `Version ${short} was removed.`,
   }
   return percent > 0 ? [all] : [all, some, none]
 }
@@ -193,7 +193,7 @@ function Exports({ plugin, server }: PartProps) {
   return (
     <section class="card">
       <h2>Exports</h2>
-      {plugin.exports.length === 0 && <p class="empty">None that can be called.</p>}
+      {plugin.exports.length === 0 && <p class="empty">There are no callable functions.</p>}
       <ul class="plain">
         {plugin.exports.map((name) => {
           const own = routes.filter((route) => route.function === name)
@@ -219,7 +219,7 @@ function Imports({ plugin: { imports } }: Pick<PartProps, 'plugin'>) {
   return (
     <section class="card">
       <h2>Imports</h2>
-      {modules.length === 0 && <p class="empty">None: it asks its host for nothing.</p>}
+      {modules.length === 0 && <p class="empty">The plug-in has no imports.</p>}
       {modules.map((module) => (
         <div key={module}>
           <h3>{module}</h3>

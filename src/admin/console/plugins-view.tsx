@@ -29,7 +29,7 @@ function PluginCard({ plugin, server }: { readonly plugin: PluginInfo; readonly 
         {name}
       </a>
       <code class="note">{live ? formatDigest(live.digest) : 'no calls'}</code>
-      <p>{addresses.length > 0 ? addresses.join('  ') : 'No route leads to it.'}</p>
+      <p>{addresses.length > 0 ? addresses.join('  ') : 'It has no route.'}</p>
     </li>
   )
 }
@@ -43,10 +43,10 @@ function AddForm({ server }: Pick<ViewProps, 'server'>) {
     void attempt.run(async (setMeaning) => {
       try {
         await server.api.send('PUT', `/api/plugins/${encodeURIComponent(name)}`, form.get('module'))
-        if (url === '') return `${name} is there.`
-        setMeaning(`${name} is there, but has no route yet.`)
+        if (url === '') return `${name} was added.`
+        setMeaning(`${name} was added but has no route yet.`)
         await server.api.send('POST', '/api/routes', { plugin: name, url })
-        return `${name} is there, and answers at ${url}.`
+        return `${name} was added and answers at ${url}.`
       } finally {
         await server.refresh()
       }

@@ -6,7 +6,7 @@ import { addressOf, type LiveServer, metersOfRoutes, type ViewProps } from './li
 
 const ROUTE_COLUMNS = ['Route', 'Plug-in', 'Requests/s', 'p50', 'p95', 'p99', 'Failed/s', 'Waiting', 'Memory']
 
-/** All routes, with their current numbers. */
+/** All routes with their current figures. */
 export function RoutesView({ server }: ViewProps) {
   const { routes, history } = server
   const count = `${routes.length} ${routes.length === 1 ? 'route' : 'routes'}`
@@ -22,7 +22,7 @@ export function RoutesView({ server }: ViewProps) {
       {routes.length > 0 ? (
         <div class="card scroll">
           <table class="routes">
-            <caption class="unseen">Routes and their numbers of now</caption>
+            <caption class="unseen">Routes with their current figures</caption>
             <TableHead names={ROUTE_COLUMNS} />
             <tbody>
               {routes.map((route) => (
@@ -37,8 +37,8 @@ export function RoutesView({ server }: ViewProps) {
         </p>
       )}
       <p class="hint">
-        Rates and percentiles are those of the last 10 seconds, charts those of the last minute. Times are
-        those of the guest, without its wait.
+        Rates and percentiles cover the last 10 seconds, charts the last minute. Times are guest times,
+        without the wait in the queue.
       </p>
     </div>
   )

@@ -14,15 +14,15 @@ import { type Command, type Host, renderPage, takeOwnFlags } from '../command.ts
 import { INPUT_FLAGS, readInput, readPluginConfig } from '../guest-config.ts'
 import { applyLoad, askReference, type LoadResult, loadAutocannon } from './load.ts'
 
-/** Flags of this command alone. */
+/** Flags of this command only. */
 export const BENCH_FLAGS = {
   ...INPUT_FLAGS,
-  connections: { kind: 'count', short: 'c', placeholder: 'n', description: 'Requests at a time. [100]' },
+  connections: { kind: 'count', short: 'c', placeholder: 'n', description: 'Concurrent requests. [100]' },
   duration: {
     kind: 'seconds',
     short: 'd',
     placeholder: 's',
-    description: 'Seconds, after one at most to warm up. [10]',
+    description: 'Seconds, after up to one second of warm-up. [10]',
   },
   matrix: { kind: 'switch', description: 'Compare runtimes, isolations and threads.' },
   json: { kind: 'switch', description: 'Print JSON.' },
@@ -32,14 +32,14 @@ export const BENCH_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve bench <plugin.wasm> [function] [flags]',
   about:
-    'Serves a plug-in in a process of its own and loads it from another. Needs the\npackage autocannon. Ends with 1 if an answer was wrong.',
+    'Serves a plug-in in a separate process and puts it under load. Needs the\npackage autocannon. Exits with 1 if an answer was wrong.',
   examples: [
     'wasm-serve bench hello.wasm --input Bob -c 100 -d 2',
     'wasm-serve bench hello.wasm -d 1 --matrix',
     'wasm-serve bench hello.wasm -d 1 --json',
   ],
   flags: BENCH_FLAGS,
-  more: 'And those of serve. Without the package:\nnpx -y -p autocannon -p wasm-serve wasm-serve bench hello.wasm',
+  more: 'Flags of serve work too. Without the package:\nnpx -y -p autocannon -p wasm-serve wasm-serve bench hello.wasm',
 })
 
 /** Measures a plug-in under load. */
@@ -81,8 +81,8 @@ export const bench: Command = {
 }
 
 /**
- * The words for `serve`: those of the user, with the function that is at `/`. What is wrong with them is found here,
- * before a process is started.
+ * The arguments for `serve`: the user's, with the function that is mounted at `/`. Mistakes are reported here,
+ * before a process starts.
  */
 async function serveWords(argv: readonly string[], host: Host): Promise<{ words: string[]; name: string }> {
   const { source, route, load } = readPluginConfig([...argv, '--port', '0'], host.environment, 'bench')
@@ -92,7 +92,7 @@ async function serveWords(argv: readonly string[], host: Host): Promise<{ words:
   return { words, name: `${printable(plugin.name)} ${printable(exportName)}` }
 }
 
-/** What keeps one variant from being measured is a row of the table; a bug is not. */
+/** A variant that cannot be measured becomes a row of the table; any other error is thrown. */
 function startProblem(error: unknown): string {
   if (error instanceof BenchServerError)
     return `not measured: ${error.message.split('cannot be measured: ').at(-1)}`
@@ -115,14 +115,14 @@ function toLine(value: object): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }
 
-/** A way to serve that is compared with others. */
+/** A variant of `serve` to compare. */
 interface Variant {
   readonly name: string
-  /** Words for the command line of `serve`, after those of the user. */
+  /** Arguments for `serve`, appended to the user's. */
   readonly words: readonly string[]
 }
 
-/** What `--matrix` compares, the first with all others: add a line to compare more. */
+/** The variants of `--matrix`. The first is the baseline; add a line to compare more. */
 const VARIANTS: readonly Variant[] = [
   { name: 'kernel', words: ['--runtime', 'kernel'] },
   { name: 'kernel, fresh instances', words: ['--runtime', 'kernel', '--isolation', 'fresh'] },
@@ -135,10 +135,10 @@ const WIDTH = 30
 const TICK_MS = 100
 
 /**
- * Shows how far a piece of work of known length is, in a line that is gone when it is over.
+ * Shows the progress of work of known duration, in a line that is cleared at the end.
  *
- * @param terminal - None: nothing is shown.
- * @returns what ends it.
+ * @param terminal - undefined: nothing is shown.
+ * @returns a function that stops it.
  */
 function showProgress(terminal: Terminal | undefined, name: string, seconds: number): () => void {
   if (!terminal) return () => undefined
@@ -158,7 +158,7 @@ function showProgress(terminal: Terminal | undefined, name: string, seconds: num
 
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Renders one measurement: the numbers, and how the latencies are spread. */
+/** Renders one measurement: the figures and the distribution of latencies. */
 function renderMeasurement(measurement: Measurement, isTerminal: boolean): string {
   const { latencies, compared, cpuMicrosPerRequest } = measurement
   const rows = [
@@ -178,7 +178,7 @@ function rate({ answered, seconds }: Measurement): number {
   return answered / seconds
 }
 
-/** @returns undefined if all is well. */
+/** @returns undefined if all answers were correct. */
 function measurementProblems({ wrong, failed, errors }: Measurement): string | undefined {
   const problems = [
     [wrong, 'wrong bodies'],
@@ -207,17 +207,17 @@ function renderHistogram({ latencies }: Measurement, isTerminal: boolean): strin
   return lines.join('\n')
 }
 
-/** What is not empty is seen: an outlier in a million is what a histogram is for. */
+/** A value above zero always draws something: a histogram has to show one outlier in a million. */
 function renderBar(share: number, isTerminal: boolean): string {
   if (!isTerminal) return '#'.repeat(share === 0 ? 0 : Math.max(1, Math.round(share * BAR_WIDTH)))
   const eighths = share === 0 ? 0 : Math.max(1, Math.round(share * BAR_WIDTH * 8))
   return '█'.repeat(Math.floor(eighths / 8)) + (EIGHTHS[eighths % 8] ?? '')
 }
 
-/** A row of a comparison: what was measured, or why it could not be. */
+/** A row of a comparison: the measurement, or the reason that there is none. */
 type ComparisonRow = readonly [name: string, measurement: Measurement | string]
 
-/** Renders a table; speed is in relation to its first row that could be measured. */
+/** Renders a table. Speed is relative to the first measured row. */
 function renderComparison(compared: readonly ComparisonRow[]): string {
   const first = compared.map(([, each]) => each).find((each) => typeof each !== 'string')
   const rows = compared.map(([name, each]) =>
@@ -248,7 +248,7 @@ function renderComparison(compared: readonly ComparisonRow[]): string {
   return `${lines.join('\n')}\n\nCompared:\n${how.join('\n')}\n`
 }
 
-/** What `--json` prints of one measurement. */
+/** The `--json` output for one measurement. */
 function toJson(measurement: Measurement): object {
   const { latencies, ...rest } = measurement
   const percentiles = PERCENTILES.map((percent) => [`p${percent}`, rounded(latencies.percentile(percent))])
@@ -259,35 +259,35 @@ function toJson(measurement: Measurement): object {
   }
 }
 
-/** To a microsecond. */
+/** Rounds to a microsecond. */
 function rounded(ms: number): number {
   return Math.round(ms * 1_000) / 1_000
 }
 
-/** How hard and how long. */
+/** Concurrency and duration of the load. */
 interface Effort {
   readonly connections: number
   readonly seconds: number
 }
 
-/** The measurement of one way to serve. */
+/** The measurement of one variant. */
 interface Measurement extends LoadResult {
-  /** How the answers were checked, as text. */
+  /** How answers were checked, as text. */
   readonly compared: string
-  /** CPU time of the server process for each request, in microseconds. */
+  /** CPU time of the server process per request, in microseconds. */
   readonly cpuMicrosPerRequest: number
 }
 
-/** Seconds of load that do not count: the compiler works, connections open. */
+/** Warm-up in seconds, not measured: code is compiled and connections are opened. */
 function warmUpSeconds({ seconds }: Effort): number {
   return Math.min(seconds, 1)
 }
 
 /**
- * Serves a plug-in in a process of its own and loads it from this one.
+ * Serves a plug-in in a child process and puts it under load from this one.
  *
- * @param words - Of the command line of `serve`.
- * @throws {@link BenchServerError} if it does not start, or does not answer this input.
+ * @param words - Arguments for `serve`.
+ * @throws {@link BenchServerError} if the server does not start or does not answer this input.
  */
 async function measure(
   cannon: Awaited<ReturnType<typeof loadAutocannon>>,
@@ -313,29 +313,29 @@ async function measure(
   }
 }
 
-/** The command, serving in a process of its own. */
+/** The server under test, in a child process. */
 interface MeasuredServer {
   readonly url: string
-  /** CPU time that the process has used so far, in microseconds. */
+  /** CPU time of the process so far, in microseconds. */
   cpuMicros(): Promise<number>
-  /** Waits until it has nothing to do any more. */
+  /** Waits until the server is idle. */
   idle(): Promise<void>
-  /** Ends it. */
+  /** Terminates the server. */
   stop(): Promise<void>
 }
 
 /**
- * Starts the server to measure, on a free port. The caller stops it; it does not outlive this process.
+ * Starts the server under test on a free port. The caller stops it; it does not outlive this process.
  *
- * @param words - Of the command line of `serve`.
- * @throws {@link BenchServerError} with what it said, if it ends before it listens.
+ * @param words - Arguments for `serve`.
+ * @throws {@link BenchServerError} with its standard error, if it exits before it listens.
  */
 async function startMeasuredServer(
   words: readonly string[],
   { program: [node, ...script], environment }: Host,
 ): Promise<MeasuredServer> {
   const probe = new URL(`probe${extname(import.meta.url)}`, import.meta.url)
-  // npm's variable would make the server look for an npm that runs it, and a bench reads no config file.
+  // With npm's variable the server would look for a parent npm process. A bench reads no config file.
   const env = { ...environment, npm_command: undefined, WASM_SERVE_CONFIG_FILE: undefined }
   const child = spawn(node, ['--import', probe.href, ...script, 'serve', ...words, '--port', '0'], {
     env,
@@ -344,9 +344,9 @@ async function startMeasuredServer(
   const said = words.map(shellWord).join(' ')
   const ended = once(child, 'close')
   const gone = ended.then(() => {
-    throw new BenchServerError(said, 'it ended under load')
+    throw new BenchServerError(said, 'it exited under load')
   })
-  gone.catch(() => undefined) // who asks it something is told
+  gone.catch(() => undefined) // callers get the rejection through askCpu
   const cpuMicros = () => askCpu(child, gone)
   try {
     const url = await printedUrl(child.stdout as Readable, child.stderr as Readable, ended)
@@ -365,7 +365,7 @@ async function startMeasuredServer(
   }
 }
 
-/** Reads on after that: a full pipe would stop the server. */
+/** Resolves with the URL and keeps reading: a full pipe would block the server. */
 async function printedUrl(stdout: Readable, stderr: Readable, ended: Promise<unknown>): Promise<string> {
   let printed = ''
   let said = ''
@@ -382,19 +382,19 @@ async function printedUrl(stdout: Readable, stderr: Readable, ended: Promise<unk
   })
   const url = await Promise.race([listens, ended])
   if (typeof url === 'string') return url
-  throw new Error(said.replaceAll(/^wasm-serve: /gm, '').trim() || 'it ended without a word')
+  throw new Error(said.replaceAll(/^wasm-serve: /gm, '').trim() || 'it exited without an error message')
 }
 
 const MAX_SAID = 10_000
 
 async function askCpu(child: ChildProcess, gone: Promise<never>): Promise<number> {
   const answer = once(child, 'message')
-  child.send('cpu', () => undefined) // that it cannot be sent is told by `gone`
+  child.send('cpu', () => undefined) // a failed send is reported by `gone`
   const [micros] = await Promise.race([answer, gone])
   return micros as number
 }
 
-/** The last requests of a load get no answer that counts, but cost as much. */
+/** The last requests of a load get no counted answer but cost as much CPU time. */
 async function idle(cpuMicros: () => Promise<number>): Promise<void> {
   let before = await cpuMicros()
   for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -408,5 +408,5 @@ async function idle(cpuMicros: () => Promise<number>): Promise<void> {
 const ROUND_MS = 100
 const MAX_ROUNDS = 50
 
-/** CPU time that an idle server takes in a round, with its timers and to answer this question. */
+/** CPU time per round of an idle server, for its timers and for this query. */
 const IDLE_MICROS = 5_000

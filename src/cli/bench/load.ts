@@ -4,7 +4,7 @@ import { BenchServerError, PackageMissingError } from '../../errors/errors.ts'
 import { errorCode } from '../../platform/system-errors.ts'
 import { printable } from '../../platform/text.ts'
 
-/** The request of a load, and its duration. */
+/** The request and duration of a load. */
 export interface Load {
   readonly url: string
   readonly input: Uint8Array
@@ -15,19 +15,19 @@ export interface Load {
 /** The result of a load. */
 export interface LoadResult {
   readonly latencies: Latencies
-  /** How long it took, in seconds. */
+  /** Duration in seconds. */
   readonly seconds: number
-  /** Requests that were sent; those under way when it ended were not answered. */
+  /** Requests sent. Those in flight at the end got no answer. */
   readonly sent: number
   readonly answered: number
   readonly wrong: number
-  /** Answers with another status than 2xx. */
+  /** Answers with a status other than 2xx. */
   readonly failed: number
-  /** Connections that broke, and answers that took longer than 10 s. */
+  /** Broken connections, and answers that took longer than 10 s. */
   readonly errors: number
 }
 
-/** How often autocannon looks whether the time is up. */
+/** How often autocannon checks whether the time is up. */
 const LOAD_TICK_MS = 50
 
 type Autocannon = typeof autocannon
@@ -35,7 +35,7 @@ type Autocannon = typeof autocannon
 /**
  * Loads autocannon, an optional peer.
  *
- * @throws {@link PackageMissingError} with the line that helps.
+ * @throws {@link PackageMissingError} with the command that installs it.
  */
 export async function loadAutocannon(): Promise<Autocannon> {
   try {
@@ -50,13 +50,13 @@ export async function loadAutocannon(): Promise<Autocannon> {
   }
 }
 
-/** Loads a server: each connection sends its next request when it has its answer. */
+/** Puts a server under load: each connection sends its next request when the previous one is answered. */
 export async function applyLoad(
   cannon: Autocannon,
   { url, input, connections, seconds }: Load,
   { isRight }: Reference,
 ): Promise<LoadResult> {
-  // autocannon's own histogram counts in whole milliseconds.
+  // autocannon's own histogram has a resolution of whole milliseconds.
   const latencies = new Latencies()
   const options = {
     url,
@@ -83,15 +83,15 @@ export async function applyLoad(
   }
 }
 
-/** How much wider each class of latencies is than the one before it: percentiles are right to 1%. */
+/** The ratio of each bucket's width to the one before: percentiles are accurate to 1%. */
 const GROWTH = 1.02
 
-/** Latencies above this, in microseconds, are one class. */
+/** Latencies above this many microseconds share one bucket. */
 const MAX_LATENCY_US = 1e9
 
 const CLASSES = classOf(MAX_LATENCY_US) + 1
 
-/** Latencies, counted in classes: a long run needs no more memory than a short one. */
+/** A histogram of latencies: memory does not grow with the length of a run. */
 export class Latencies {
   readonly #counts = new Float64Array(CLASSES)
   #count = 0
@@ -116,7 +116,7 @@ export class Latencies {
     if (ms > this.#max) this.#max = ms
   }
 
-  /** The latency that `percent` of all do not exceed, in milliseconds, to 1%; 0 if there are none. */
+  /** The given percentile of latency in milliseconds, accurate to 1%; 0 if there are none. */
   percentile(percent: number): number {
     const rank = Math.max(1, Math.ceil((percent / 100) * this.#count))
     let seen = 0
@@ -127,7 +127,7 @@ export class Latencies {
     return 0
   }
 
-  /** Counts in so many classes, each as many times as wide as the one before, from the shortest to the longest. */
+  /** Counts in this many buckets of geometrically growing width, from the shortest latency to the longest. */
   bars(rows: number): { readonly fromMs: number; readonly toMs: number; readonly count: number }[] {
     if (this.#count === 0) return []
     const first = classOf(this.#min * 1_000)
@@ -145,7 +145,7 @@ function classOf(micros: number): number {
   return micros < 1 ? 0 : Math.floor(Math.log(micros) / Math.log(GROWTH)) + 1
 }
 
-/** Where a class begins. */
+/** The lower bound of a bucket. */
 function edgeMs(index: number): number {
   return index === 0 ? 0 : GROWTH ** (index - 1) / 1_000
 }
@@ -154,25 +154,25 @@ function middleMs(index: number): number {
   return (edgeMs(index) + edgeMs(index + 1)) / 2
 }
 
-/** The check for right answers. */
+/** Checks whether answers are correct. */
 interface Reference {
-  /** For people: what is compared with what. */
+  /** A description of the comparison, for the report. */
   readonly compared: string
-  /** Whether a body is right. */
+  /** Whether a body is correct. */
   isRight(body: string): boolean
 }
 
-/** Answers that are asked for before the load, one after the other. */
+/** The number of sequential requests before the load. */
 const ASKED = 10
 
-/** How long a guest may take to answer when nothing else is asked of it. */
+/** Time limit for an answer of an otherwise idle server. */
 const ANSWER_MS = 5_000
 
 /**
- * Asks a server some times for the same: the first answer is the reference, unless the others differ, as those of a
- * guest that counts do.
+ * Sends the same request several times. The first answer is the reference, unless the others differ, as with a guest
+ * that counts.
  *
- * @throws {@link BenchServerError} if an answer is not 200, or does not come.
+ * @throws {@link BenchServerError} if an answer is missing or not 200.
  */
 export async function askReference(url: string, input: Uint8Array, words: string): Promise<Reference> {
   const answers: Buffer[] = []
@@ -191,7 +191,7 @@ export async function askReference(url: string, input: Uint8Array, words: string
   const different = others.filter((answer) => !answer.equals(first)).length
   if (different > 0) {
     return {
-      compared: `the status only: of ${ASKED} answers to the same input ${different} differ from the first`,
+      compared: `the status only: ${different} of ${ASKED} answers to the same input differ from the first`,
       isRight: () => true,
     }
   }
@@ -212,13 +212,13 @@ function exactly(expected: string): Reference {
 }
 
 /**
- * autocannon decodes each piece of a body as UTF-8: what is no text, or is cut within a character, has replacement
- * characters in it, and only its ASCII can be compared.
+ * autocannon decodes each chunk of a body as UTF-8. Binary data, and characters split between chunks, become
+ * replacement characters: then only the ASCII part can be compared.
  */
 function asText(expected: string): Reference {
   const ascii = onlyAscii(expected)
   return {
-    compared: 'each body, as text, with the first answer; a difference in what is not ASCII may go unseen',
+    compared: 'each body, as text, with the first answer; differences outside ASCII may be missed',
     isRight: (body) => body === expected || onlyAscii(body) === ascii,
   }
 }

@@ -18,7 +18,7 @@ const SHELLS = new Map<string, (words: Words) => string>([
 const HELP = renderPage({
   usage: 'wasm-serve completion bash|zsh|fish',
   about:
-    'Prints a script that makes a shell complete commands, flags, their values,\nplug-ins and the names of their functions. Put the line of your shell into its\nstart file.',
+    'Prints a script for the completion of commands, flags, values, plug-ins and\nfunction names. Add the line for your shell to its startup file.',
   examples: [
     'source <(wasm-serve completion bash)   # ~/.bashrc',
     'source <(wasm-serve completion zsh)    # ~/.zshrc, after compinit',
@@ -40,7 +40,7 @@ export const completion: Command = {
   },
 }
 
-/** Renders the script for bash 4 or later. Nothing but bash is needed, not even the package `bash-completion`. */
+/** Renders the script for bash 4 or later. It needs no other package, not even `bash-completion`. */
 function renderBash({ commands, languages, storeActions, flags, choices, paths, texts }: Words): string {
   const cases = choices.map(
     ([flag, values]) => `    ${flag}) COMPREPLY=($(compgen -W '${values.join(' ')}' -- "$cur")); return ;;`,
@@ -152,7 +152,7 @@ ${lines.join('\n')}
 `
 }
 
-/** Renders the script for zsh, where `compinit` has run. */
+/** Renders the script for zsh. It needs `compinit`. */
 function renderZsh({ commands, languages, storeActions, flags, choices, paths, texts }: Words): string {
   const cases = choices.map(([flag, values]) => `    ${flag}) compadd -- ${values.join(' ')}; return ;;`)
   return `#compdef wasm-serve
@@ -197,24 +197,24 @@ compdef _wasm_serve wasm-serve
 `
 }
 
-/** The words that a shell can complete, from the tables of flags and commands. */
+/** The words to complete, from the tables of flags and commands. */
 interface Words {
   readonly commands: readonly string[]
-  /** Of which `new` makes projects. */
+  /** Languages of `new`. */
   readonly languages: readonly string[]
-  /** What `store` can do. */
+  /** Actions of `store`. */
   readonly storeActions: readonly string[]
-  /** With their dashes. */
+  /** Flags with their dashes. */
   readonly flags: readonly string[]
-  /** Flags whose value is one of a few. */
+  /** Flags with an enumerated value. */
   readonly choices: readonly (readonly [flag: string, values: readonly string[]])[]
-  /** Flags whose value is a path, or ends in one. */
+  /** Flags whose value is, or ends in, a path. */
   readonly paths: readonly string[]
-  /** Flags whose values cannot be completed. */
+  /** Flags whose values have no completion. */
   readonly texts: readonly string[]
 }
 
-/** Flags of single commands. */
+/** Flags of a single command. */
 const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(INSPECT_FLAGS),
   ...Object.entries(CALL_FLAGS),
@@ -224,7 +224,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
 
 const PATH_OPTIONS = new Set(['functions', 'links', 'allowedPaths', 'cacheFolder'])
 
-/** @param commands - Their names. */
+/** @param commands - Names of the commands. */
 export function completionWords(commands: readonly string[]): Words {
   const valued = flags.filter(({ kind }) => kind !== 'boolean')
   const names = (wanted: readonly { readonly name: string }[]) => wanted.map(({ name }) => `--${name}`)

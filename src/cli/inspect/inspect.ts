@@ -9,17 +9,17 @@ import { type Command, renderPage, takeOwnFlags } from '../command.ts'
 import { chooseEngineOf, readGuestConfig } from '../guest-config.ts'
 import { type Inspection, inspectPlugin, type ModuleKind, type NeededImport } from './inspection.ts'
 
-/** Flags of this command alone. */
+/** Flags of this command only. */
 export const INSPECT_FLAGS = {
   json: { kind: 'switch', description: 'Print JSON.' },
-  names: { kind: 'switch', description: 'Print only the names of the functions that can be called.' },
+  names: { kind: 'switch', description: 'Print only the names of the callable functions.' },
   help: { kind: 'switch', short: 'h', description: 'Show this page.' },
 } as const
 
 const HELP = renderPage({
   usage: 'wasm-serve inspect <plugin.wasm> [flags]',
   about:
-    'Shows what a plug-in exports, what it needs and who provides it. Nothing of it\nis run. A path, a URL or a manifest, as for serve.',
+    'Shows the exports of a plug-in, its imports and their providers, without running\nit. The plug-in is a path, a URL or a manifest, as for serve.',
   examples: [
     'wasm-serve inspect hello.wasm',
     'wasm-serve inspect hello.wasm --json',
@@ -27,7 +27,7 @@ const HELP = renderPage({
     'wasm-serve inspect hello.wasm --memory-max 16MiB',
   ],
   flags: INSPECT_FLAGS,
-  more: 'And those of serve that are about the plug-in, such as --link and --functions.',
+  more: 'Flags of serve about the plug-in work too, such as --link and --functions.',
 })
 
 /** Describes a plug-in without running it. */
@@ -38,7 +38,7 @@ export const inspect: Command = {
     const config = readGuestConfig(rest, environment, 'inspect')
     const { source: name, route, load } = config
     if (route.function !== undefined)
-      throw new UsageError('inspect shows all functions: leave out the name of one')
+      throw new UsageError('inspect shows all functions: remove the function name')
     const source = await readSource(name, load)
     const plugin = await compilePlugin(source, { ...load, compiles: true })
     const functions = await loadFunctions(route.functions)
@@ -66,14 +66,14 @@ const INSPECT_PLACEHOLDERS: Readonly<Record<string, string>> = {
   '--allow-host': 'example.com',
 }
 
-/** Renders an inspection for a person. Names are the guest's choice, and made harmless. */
+/** Renders an inspection for a terminal. Names come from the guest and are escaped. */
 function renderInspection(inspection: Inspection, command: string): string {
   const { name, toolchain, kind, wasi, allowedHosts, functions, notCallable, needs, problems, warnings } =
     inspection
   const lines = [
     ...inspection.modules.flatMap((module) => [
       `${module.name === 'main' ? name : `module "${module.name}"`}: ${module.bytes} bytes, sha256 ${module.sha256}`,
-      ...(module.memories.length === 0 ? ['  memory: it defines none'] : module.memories.map(renderMemory)),
+      ...(module.memories.length === 0 ? ['  memory: none defined'] : module.memories.map(renderMemory)),
     ]),
     `made with: ${toolchain ? `${toolchain.name} (${toolchain.because})` : 'unknown'}`,
     `starts as: ${SHOWN_KINDS[kind]}`,
@@ -89,7 +89,7 @@ function renderInspection(inspection: Inspection, command: string): string {
     ...renderImports(inspection.imports),
     ...(needs.length + problems.length + warnings.length > 0 ? ['', 'To serve it:'] : []),
     ...needs.map(({ flag, why }) => `  add ${flag}: ${why}`),
-    ...problems.map((problem) => `  it cannot be as it is: ${problem}`),
+    ...problems.map((problem) => `  problem: ${problem}`),
     ...warnings.map((warning) => `  note: ${warning}`),
     '',
     `Run it: ${command}`,
@@ -141,8 +141,8 @@ const PROVIDERS: Readonly<Record<NeededImport['metBy'], string>> = {
 function renderImports(imports: readonly NeededImport[]): string[] {
   const groups = new Map<string, string[]>()
   for (const { module, namespace, name, kind, metBy } of imports) {
-    const who = module === 'main' ? '' : ` (for module "${module}")`
-    const head = `  ${namespace}, from ${PROVIDERS[metBy]}${who}:`
+    const importer = module === 'main' ? '' : ` (for module "${module}")`
+    const head = `  ${namespace}, from ${PROVIDERS[metBy]}${importer}:`
     groups.set(head, [...(groups.get(head) ?? []), kind === 'function' ? name : `${name} (${kind})`])
   }
   return groups.size === 0 ? ['  none'] : [...groups].map(([head, names]) => `${head} ${names.join(' ')}`)

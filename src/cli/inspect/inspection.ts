@@ -16,23 +16,23 @@ import type { Source } from '../../plugin/source/source.ts'
 import type { EngineChoice } from '../../route/engine-choice.ts'
 import { importProviderOf, isOfOldPdk, MAIN } from '../../runtime/link-plan.ts'
 
-/** A description of a plug-in, made without running it. `--json` prints it as it is. */
+/** A description of a plug-in, made without running it. `--json` prints it unchanged. */
 export interface Inspection {
   readonly name: string
   readonly modules: readonly ModuleSummary[]
-  /** Names of the functions that can be called; the program of a command is the last. */
+  /** Names of the callable functions; a command's program comes last. */
   readonly functions: readonly string[]
   readonly notCallable: readonly { readonly name: string; readonly reason: string }[]
   readonly imports: readonly NeededImport[]
   readonly toolchain: Toolchain | undefined
-  /** How it starts: see {@link moduleKindOf}. */
+  /** The kind of module, which decides how it starts: see {@link moduleKindOf}. */
   readonly kind: ModuleKind
   readonly wasi: boolean
-  /** Where its instances run, and what threads are for. */
+  /** Where its instances run, and why threads are needed. */
   readonly engine: EngineChoice
-  /** Where it may send HTTP requests; undefined if it sends none. */
+  /** The hosts for its HTTP requests; undefined if it sends none. */
   readonly allowedHosts: readonly string[] | undefined
-  /** Flags that have to be added, and why. */
+  /** Required flags, with reasons. */
   readonly needs: readonly Need[]
   /** Problems that no flag solves. */
   readonly problems: readonly string[]
@@ -54,9 +54,9 @@ export interface Need {
 export type ModuleKind = 'command' | 'reactor' | 'haskell' | 'constructors' | 'program' | 'none'
 
 /**
- * @param functions - Those of the user.
- * @param options - How it is to be served.
- * @param engine - Where.
+ * @param functions - The user's host functions.
+ * @param options - The options it would be served with.
+ * @param engine - The chosen engine.
  */
 export function inspectPlugin(
   source: Source,
@@ -92,13 +92,13 @@ export function inspectPlugin(
     needs: shownNeeds(imports, allowedHosts),
     problems: [
       ...problemsOfPlugin(plugin, imports),
-      ...(needsWasi && !options.wasi ? ['it needs WASI, which is switched off'] : []),
+      ...(needsWasi && !options.wasi ? ['it needs WASI, which is disabled'] : []),
     ],
     warnings: source.warnings,
   }
 }
 
-/** All that a route may name: a program is not chosen by itself, if there is something else. */
+/** All names that a route may use. A program is not the default if there are other functions. */
 function callableByName(plugin: Plugin): readonly string[] {
   const callable = callableExports(plugin)
   const hasProgram = plugin.functions.some(
@@ -108,8 +108,8 @@ function callableByName(plugin: Plugin): readonly string[] {
 }
 
 /**
- * What runs when an instance starts for a function: a reactor's `_initialize`, Haskell's run-time system, constructors,
- * or a program that needs no WASI. What has nothing to call but its program is a command: that runs when it is called.
+ * The start function of an instance: a reactor's `_initialize`, Haskell's run-time system, constructors, or a program
+ * that needs no WASI. A module whose only function is its program is a command: the program runs once per call.
  */
 function moduleKindOf(plugin: Plugin, imports: readonly NeededImport[]): ModuleKind {
   if (callableExports(plugin).join() === START) return 'command'
@@ -128,9 +128,9 @@ const IMPORT_KINDS = {
 function shownNeeds(imports: readonly NeededImport[], allowedHosts: readonly string[]): Need[] {
   const missing = imports.filter(couldBeFunction).map(({ namespace, name }) => `${namespace} ${name}`)
   const needs: Need[] = []
-  if (missing.length > 0) needs.push({ flag: '--functions', why: `nobody provides ${missing.join(', ')}` })
+  if (missing.length > 0) needs.push({ flag: '--functions', why: `no provider for ${missing.join(', ')}` })
   if (sendsRequests(imports) && allowedHosts.length === 0) {
-    needs.push({ flag: '--allow-host', why: 'it sends HTTP requests, and no host is allowed unless named' })
+    needs.push({ flag: '--allow-host', why: 'it sends HTTP requests, and hosts are denied by default' })
   }
   return needs
 }
@@ -143,33 +143,33 @@ function problemsOfPlugin(plugin: Plugin, imports: readonly NeededImport[]): str
   const isUnmet = (each: NeededImport) => each.metBy === 'nobody' && !couldBeFunction(each)
   const unmet = imports.filter((each) => isUnmet(each) && !needsNewPdk(each))
   const outdated =
-    'it was built with an Extism PDK before 1.0 (it imports "extism_..." from "env"): build it again with a newer one'
+    'it was built with an Extism PDK before 1.0 (it imports "extism_..." from "env"): rebuild it with a newer one'
   return [
     ...(imports.some(needsNewPdk) ? [outdated] : []),
-    ...unmet.map(({ namespace, name, kind }) => `nobody can provide ${namespace} ${name} (${kind})`),
-    ...(callableExports(plugin).length === 0 ? ['no function can be called'] : []),
+    ...unmet.map(({ namespace, name, kind }) => `${namespace} ${name} (${kind}) cannot be provided`),
+    ...(callableExports(plugin).length === 0 ? ['there is no callable function'] : []),
   ]
 }
 
-/** An import of a module of a plug-in. */
+/** An import of one of a plug-in's modules. */
 export interface NeededImport {
-  /** The module that needs it: `main`, or the name of a linked one. */
+  /** The importing module: `main`, or the name of a linked one. */
   readonly module: string
   readonly namespace: string
   readonly name: string
   readonly kind: string
   readonly metBy: ImportSource
-  /** Which of the modules has an export of that name. */
+  /** The module that exports this name. */
   readonly from?: string
 }
 
 /**
  * The provider of an import: the kernel (Extism's memory), the host (Extism's other functions), WASI, a module of the
- * plug-in, or a function of the user. `nobody`: there is none.
+ * plug-in, or a user's function. `nobody`: the import is missing. (Part of the format of `--json`.)
  */
 type ImportSource = 'kernel' | 'host' | 'wasi' | 'module' | 'functions' | 'nobody'
 
-/** Lists the imports of all modules of a plug-in, also of those that nothing meets. */
+/** Lists the imports of all modules of a plug-in, including missing ones. */
 export function importsOf(plugin: Plugin, functions: HostFunctions = {}): NeededImport[] {
   const modules = new Map(
     [plugin, ...plugin.linked].map((each) => [each === plugin ? MAIN : each.name, each]),
@@ -192,14 +192,14 @@ function functionsOf(exports: readonly ExportedItem[]): Set<string> {
   return new Set(exports.filter(({ kind }) => kind === 'function').map(({ name }) => name))
 }
 
-/** Whether functions of the user could meet an import: those of the host cannot be added to. */
+/** Whether a user's function could provide an import. The host's own namespaces cannot be extended. */
 export function couldBeFunction(needed: NeededImport): boolean {
   const { metBy, namespace, kind, from } = needed
   const isFree = metBy === 'nobody' && kind === 'function' && from === undefined
   return isFree && !isHostNamespace(namespace) && !needsNewPdk(needed)
 }
 
-/** Whether an import is met by nothing, because its plug-in was built with an Extism PDK before 1.0. */
+/** Whether an import is missing because its plug-in was built with an Extism PDK before 1.0. */
 function needsNewPdk({ metBy, namespace, name }: NeededImport): boolean {
   return metBy === 'nobody' && isOfOldPdk(namespace, name)
 }
@@ -220,23 +220,23 @@ interface Toolchain {
 }
 
 /**
- * Guesses what a module was made with: from its `producers` section, which tools write and optimisers strip; without
- * it from what it exports, imports and contains.
+ * Guesses the toolchain from the `producers` section, which tools write and optimizers strip; without it, from exports,
+ * imports and sections.
  *
- * @returns undefined if nothing gives it away.
+ * @returns undefined if there is no evidence.
  * @see {@link https://github.com/WebAssembly/tool-conventions/blob/main/ProducersSection.md}
  */
 function guessToolchain(
   plugin: Pick<Plugin, 'name' | 'imports' | 'exports' | 'customSections'>,
   bytes: Uint8Array,
 ): Toolchain | undefined {
-  // The interpreter is in a Rust program, and says more than that.
+  // QuickJS is embedded in a Rust program: check for it first, it is the more specific answer.
   if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('quickjs'))
     return { name: 'JavaScript (QuickJS)', because: 'it contains the word "quickjs"' }
   return fromProducers(plugin) ?? fromNames(plugin)
 }
 
-/** Tools that give a language away, the more telling ones first: TinyGo and Rust use LLVM, and C libraries. */
+/** Tools that identify a language, the more specific ones first: TinyGo and Rust use LLVM and C libraries. */
 const PRODUCERS: readonly [pattern: RegExp, name: string][] = [
   [/TinyGo/i, 'TinyGo'],
   [/^Go\b/, 'Go'],
@@ -265,7 +265,7 @@ function fromProducers({
 }
 
 /**
- * Names and versions of all fields, as far as they can be read. What a linker joined may be one text, as in `Debian
+ * Names and versions of all fields, as far as they can be read. Linkers may join them into one text, such as `Debian
  * clang` and `TinyGo`.
  */
 function readProducers(section: Uint8Array, plugin: string): string[] {
@@ -283,14 +283,14 @@ function readProducers(section: Uint8Array, plugin: string): string[] {
   return tools
 }
 
-/** Exports that only one toolchain makes; all of a row have to be there. */
+/** Exports that only one toolchain produces. All exports of a row must exist. */
 const EXPORTS: readonly [names: readonly string[], name: string][] = [
   [['hs_init'], 'Haskell'],
   [['NimMain'], 'Nim'],
   [['go_scheduler'], 'TinyGo'],
   [['malloc', 'free', 'calloc', 'realloc', 'fminimum'], 'TinyGo'],
   [['__new', '__pin'], 'AssemblyScript'],
-  [['__data_end', '__heap_base'], 'Rust, or another language of LLVM'],
+  [['__data_end', '__heap_base'], 'Rust, or another LLVM language'],
   [['emscripten_stack_get_current'], 'C or C++ (Emscripten)'],
 ]
 

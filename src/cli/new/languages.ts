@@ -1,24 +1,24 @@
-/** A language that projects can be made for: its template is the hello of that language in `plugins`. */
+/** A language for new projects. Its template is the hello plug-in of that language in `plugins`. */
 export interface Language {
-  /** For people; small letters of it name the language too. */
+  /** The display name; in lower case it is accepted on the command line too. */
   readonly title: string
   /** The folder of `plugins` with the template. */
   readonly folder: string
-  /** What of it makes up a project. */
+  /** The files of the template. */
   readonly files: readonly string[]
-  /** Which of these a person changes first. */
+  /** The file that a user edits first. */
   readonly source: string
   readonly toolchain: ToolchainSource
 }
 
-/** What builds it, for people. */
+/** Display name of the build tool. */
 export interface ToolchainSource {
   readonly name: string
-  /** How to get it, in a line. */
+  /** One-line installation instructions. */
   readonly get: string
 }
 
-/** By the name that the command line has for them. */
+/** By name on the command line. */
 export const LANGUAGES = {
   rust: {
     title: 'Rust',
@@ -112,7 +112,7 @@ export const LANGUAGES = {
   },
 } as const satisfies Readonly<Record<string, Language>>
 
-/** The language of a name (`js`) or a title (`JavaScript`), in any case of letters. */
+/** Finds a language by name (`js`) or title (`JavaScript`), ignoring case. */
 export function languageOf(word: string): Language | undefined {
   const wanted = word.toLowerCase()
   return Object.entries<Language>(LANGUAGES).find(

@@ -9,7 +9,7 @@ import { LANGUAGES, type Language, languageOf } from './languages.ts'
 const HELP = renderPage({
   usage: 'wasm-serve new <language> <name>',
   about:
-    'Makes a folder with a plug-in to begin with: source, build.sh, wasm-serve.yaml,\nREADME.md. Without words: the languages, and what builds them.',
+    'Creates a folder with a starter plug-in: source, build.sh, wasm-serve.yaml,\nREADME.md. Without arguments: lists the languages and their build tools.',
   examples: [
     'wasm-serve new rust greeter',
     'wasm-serve new',
@@ -20,7 +20,7 @@ const HELP = renderPage({
   more: `Languages: ${Object.keys(LANGUAGES).join(', ')}.`,
 })
 
-/** Makes a plug-in project in a folder of its own, and overwrites nothing. */
+/** Creates a plug-in project in a new folder. Never overwrites a file. */
 export const newProject: Command = {
   async run(argv, { out }) {
     if (argv.includes('--help') || argv.includes('-h')) return out.write(HELP)
@@ -34,7 +34,7 @@ export const newProject: Command = {
     if (more.length > 0) throw new UsageError(`new: one project at a time, not also ${more.join(' ')}`)
     if (!isProjectName(name)) {
       throw new UsageError(
-        `new: a project is called by small letters, digits and hyphens, a letter first, not "${name}"`,
+        `new: a project name has lower-case letters, digits and hyphens and starts with a letter, not "${name}"`,
       )
     }
     const paths = makeProject(language, name)
@@ -49,13 +49,13 @@ function unknownLanguage(word: string): string {
 }
 
 /**
- * @returns what was written, below the folder.
+ * @returns the paths written, relative to the folder.
  * @throws {@link ProjectNotMadeError}
  */
 function makeProject(language: Language, name: string): string[] {
   try {
     const files = projectFiles(language, name)
-    mkdirSync(name, { recursive: true }) // one that is there, and empty, will do
+    mkdirSync(name, { recursive: true }) // an existing empty folder is accepted
     if (readdirSync(name).length > 0) throw new ProjectNotMadeError(name, 'the folder is not empty')
     for (const { path, content } of files) {
       const file = join(name, path)
@@ -76,7 +76,7 @@ function renderLanguages(): string {
 }
 
 function renderMade({ title, toolchain }: Language, name: string, paths: readonly string[]): string {
-  return `Made ${name}/, a plug-in in ${title}: ${paths.join(', ')}
+  return `Created ${name}/, a plug-in in ${title}: ${paths.join(', ')}
 Its build needs ${toolchain.name}: ${toolchain.get}
 
   cd ${name}
@@ -85,21 +85,21 @@ Its build needs ${toolchain.name}: ${toolchain.get}
 `
 }
 
-/** A file of a project that is to be made. */
+/** A file of a project to create. */
 interface ProjectFile {
-  /** Below the project's folder. */
+  /** Relative to the project's folder. */
   readonly path: string
   readonly content: string
 }
 
-/** Where plug-ins have their sources. */
+/** The folder of the templates. */
 const PLUGINS = packageFile('plugins/')
 
 /**
- * The files of a project: the template's under the project's name, and those that every project has.
+ * The files of a project: the template's with the project's name, and those common to all projects.
  *
- * @param name - As {@link isProjectName} wants it.
- * @throws {@link UsageError} if something that the project is built with has this name.
+ * @param name - Valid for {@link isProjectName}.
+ * @throws {@link UsageError} if a dependency of the project has this name.
  */
 function projectFiles(language: Language, name: string): readonly ProjectFile[] {
   return [
@@ -110,7 +110,7 @@ function projectFiles(language: Language, name: string): readonly ProjectFile[] 
   ]
 }
 
-/** Small letters, digits and hyphens, a letter first: what a folder, a crate, a Go module and a package may be called. */
+/** Lower-case letters, digits and hyphens, a letter first: valid as the name of a folder, crate, Go module and package. */
 function isProjectName(name: string): boolean {
   return /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/.test(name) && name.length <= 64
 }
@@ -121,25 +121,25 @@ function template({ folder }: Language, path: string, name: string): string {
   return NAMED.test(path) ? withName(text, folder, name) : text
 }
 
-/** Files that say what their project is called. */
+/** Files that contain the project's name. */
 const NAMED = /^(?:Cargo\.(?:lock|toml)|go\.mod|package(?:-lock)?\.json)$/
 
 function withName(text: string, folder: string, name: string): string {
   const crate = `name = "${name}"\n`
   if (name !== 'hello' && text.includes(crate)) {
-    throw new UsageError(`new: a library that the plug-in is built with is called ${name} already`)
+    throw new UsageError(`new: a library of the plug-in is already named ${name}`)
   }
   return text
     .replaceAll('name = "hello"\n', crate)
-    .replace(/^module .*/m, `module example.com/${name}`) // without a dot it could be a package of Go's own
+    .replace(/^module .*/m, `module example.com/${name}`) // without a dot it could name a package of Go's standard library
     .replaceAll(`"name": "${folder}"`, `"name": "${name}"`)
-    .replace(/^(?: {2}"license": |license = ).*\n/m, '') // that is for the person to say
+    .replace(/^(?: {2}"license": |license = ).*\n/m, '') // the user chooses the license
 }
 
-/** What is not committed in `plugins` is made in `target` there; a project has its plug-in beside its config. */
+/** In `plugins`, uncommitted build results go to `target`; a project has its plug-in beside its config. */
 function withOutput(script: string, name: string): string {
   return script
-    .replaceAll('release/hello.wasm', `release/${name.replaceAll('-', '_')}.wasm`) // cargo's way
+    .replaceAll('release/hello.wasm', `release/${name.replaceAll('-', '_')}.wasm`) // cargo's naming
     .replaceAll('target/hello.wasm', 'hello.wasm')
     .replaceAll('hello.wasm', `${name}.wasm`)
 }
@@ -158,7 +158,7 @@ routes:
 function readme({ title, source, toolchain }: Language, name: string): string {
   return `# ${name}
 
-An Extism plug-in in ${title}. \`${source}\` is what it does: it greets whoever it is asked about.
+An Extism plug-in in ${title}. The code is in \`${source}\`: it greets the name in the request.
 
 \`\`\`sh
 bash build.sh     # makes ${name}.wasm

@@ -9,20 +9,20 @@ import {
 } from '../../guest/store/store.ts'
 
 /*
- * The format of an export: lines of JSON in UTF-8, each ended by a line feed.
+ * The format of an export: JSON lines in UTF-8, each terminated by a line feed.
  *
  *   {"format":"wasm-serve-store","version":1}                                          the first line
  *   {"namespace":"visits","key":"Qm9i","value":"AQ==","expiresAt":1790000000000}       a line for each entry
  *   {"entries":1}                                                                      the last line
  *
  * Keys and values are bytes in base64 (RFC 4648, section 4); keys are UTF-8. `expiresAt` is in milliseconds since 1970, and is
- * left out if the entry stays. The last line says how many entries there are, so that a part of an export is seen as one.
+ * omitted if the entry does not expire. The last line has the number of entries, which reveals a truncated export.
  */
 
 const FORMAT = 'wasm-serve-store'
 const VERSION = 1
 
-/** Longer than any line of an entry: a value in base64, and what is around it. */
+/** Longer than any line of an entry: a value in base64, and the other fields. */
 const LINE_MAX = 2 * VALUE_MAX
 
 export function renderFirstLine(): string {
@@ -34,7 +34,7 @@ export function renderEntry({ namespace, key, value, expiresAt }: StoreEntry): s
   return `${JSON.stringify(line)}\n`
 }
 
-/** @param entries - How many there were. */
+/** @param entries - The number of entries. */
 export function renderLastLine(entries: number): string {
   return `${JSON.stringify({ entries })}\n`
 }
@@ -42,9 +42,9 @@ export function renderLastLine(entries: number): string {
 /**
  * Reads an export.
  *
- * @param name - Of what is read, for messages.
- * @param chunks - Its bytes, in pieces of any size.
- * @throws {@link StoreExportInvalidError} with the number of the first line that is wrong.
+ * @param name - The name of the source, for messages.
+ * @param chunks - The bytes, in chunks of any size.
+ * @throws {@link StoreExportInvalidError} with the number of the first invalid line.
  */
 export function* parseExport(name: string, chunks: Iterable<Uint8Array>): Generator<StoreEntry> {
   let number = 0
@@ -53,7 +53,7 @@ export function* parseExport(name: string, chunks: Iterable<Uint8Array>): Genera
   for (const line of linesOf(chunks)) {
     number++
     try {
-      if (isWhole) throw new Mistake('the export has ended before')
+      if (isWhole) throw new Mistake('there is data after the last line of the export')
       const fields = parseLine(line)
       if (number === 1) checkFirstLine(fields)
       else if (fields.has('entries')) {
@@ -72,22 +72,22 @@ export function* parseExport(name: string, chunks: Iterable<Uint8Array>): Genera
     throw new StoreExportInvalidError(name, number + 1, 'the export is cut off: its last line is missing')
 }
 
-/** Why a line is not one of an export. */
+/** The reason that a line is invalid. */
 class Mistake extends Error {
   override readonly name = 'Mistake'
 }
 
-/** What a store refuses. */
+/** Whether a store rejected an entry. */
 function isOfEntry(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_KV_')
 }
 
-/** Without their ends; of one that is too long, as much as shows that. */
+/** Lines without their terminators. A line that is too long is truncated just above the limit. */
 function* linesOf(chunks: Iterable<Uint8Array>): Generator<Buffer> {
   let begun: Buffer[] = []
   let length = 0
   const add = (part: Buffer) => {
-    // What is too long is not kept: whatever it is, it is no line of an export.
+    // Skip the rest of a line that is too long: it cannot be valid.
     if (length <= LINE_MAX) begun.push(part)
     length += part.length
   }
@@ -105,7 +105,7 @@ function* linesOf(chunks: Iterable<Uint8Array>): Generator<Buffer> {
       yield take()
       start = end + 1
     }
-    // A copy: a chunk's memory may be that of the next one.
+    // Copy: the next chunk may reuse the memory.
     if (start < bytes.length) add(Buffer.from(bytes.subarray(start)))
   }
   if (length > 0) yield take()
@@ -121,10 +121,10 @@ function parseLine(line: Buffer): LineFields {
   try {
     value = JSON.parse(utf8.decode(line))
   } catch (error) {
-    throw new Mistake('it is no JSON', { cause: error })
+    throw new Mistake('it is not JSON', { cause: error })
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new Mistake('it is no JSON object')
+    throw new Mistake('it is not a JSON object')
   return new Map(Object.entries(value))
 }
 
@@ -134,21 +134,21 @@ function checkFirstLine(fields: LineFields): void {
   if (fields.get('format') !== FORMAT) throw new Mistake('it is not the first line of an export')
   const version = fields.get('version')
   if (version !== VERSION) {
-    throw new Mistake(`it is of version ${JSON.stringify(version)}, and only ${VERSION} can be read`)
+    throw new Mistake(`its version is ${JSON.stringify(version)}; only version ${VERSION} is supported`)
   }
 }
 
 function checkLastLine(fields: LineFields, count: number): void {
   const entries = fields.get('entries')
   if (entries !== count)
-    throw new Mistake(`it says ${JSON.stringify(entries)} entries, and there are ${count}`)
+    throw new Mistake(`it announces ${JSON.stringify(entries)} entries, but there are ${count}`)
 }
 
 const KNOWN = ['namespace', 'key', 'value', 'expiresAt']
 
 function readEntry(fields: LineFields): StoreEntry {
   const unknown = [...fields.keys()].find((name) => !KNOWN.includes(name))
-  if (unknown !== undefined) throw new Mistake(`there is no ${JSON.stringify(unknown)} in an entry`)
+  if (unknown !== undefined) throw new Mistake(`an entry has no field ${JSON.stringify(unknown)}`)
   const namespace = textOfLine(fields, 'namespace')
   keySpace(namespace)
   const key = keyOfLine(bytesOfLine(fields, 'key'))
@@ -158,7 +158,7 @@ function readEntry(fields: LineFields): StoreEntry {
   const expiresAt = fields.get('expiresAt')
   if (expiresAt === undefined) return { namespace, key, value }
   if (typeof expiresAt !== 'number' || !Number.isSafeInteger(expiresAt) || expiresAt < 1) {
-    throw new Mistake('"expiresAt" is no time in milliseconds since 1970')
+    throw new Mistake('"expiresAt" is not a time in milliseconds since 1970')
   }
   if (expiresAt - Date.now() > TTL_MAX) throw new Mistake(`"expiresAt" is more than ${TTL_MAX} ms from now`)
   return { namespace, key, value, expiresAt }
@@ -166,15 +166,15 @@ function readEntry(fields: LineFields): StoreEntry {
 
 function textOfLine(fields: LineFields, name: string): string {
   const value = fields.get(name)
-  if (typeof value !== 'string') throw new Mistake(`"${name}" is no text`)
+  if (typeof value !== 'string') throw new Mistake(`"${name}" is not a string`)
   return value
 }
 
 function bytesOfLine(fields: LineFields, name: string): Buffer {
   const text = textOfLine(fields, name)
   const bytes = Buffer.from(text, 'base64')
-  // Node leaves out what is no base64.
-  if (base64(bytes) !== text) throw new Mistake(`"${name}" is no base64`)
+  // Node.js ignores invalid base64 characters.
+  if (base64(bytes) !== text) throw new Mistake(`"${name}" is not base64`)
   return bytes
 }
 
@@ -182,7 +182,7 @@ function keyOfLine(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes)
   } catch (error) {
-    throw new Mistake('"key" is no UTF-8', { cause: error })
+    throw new Mistake('"key" is not UTF-8', { cause: error })
   }
 }
 

@@ -25,10 +25,10 @@ import { didYouMean, printable, renderTable } from '../../platform/text.ts'
 import { type Command, type Host, type OwnValues, renderPage, takeOwnFlags } from '../command.ts'
 import { parseExport, renderEntry, renderFirstLine, renderLastLine } from './export-format.ts'
 
-/** Flags of this command alone. */
+/** Flags of this command only. */
 export const STORE_FLAGS = {
-  file: { kind: 'text', placeholder: 'path', description: 'Export to it, or import from it.' },
-  replace: { kind: 'switch', description: 'Import: remove what is in the store first.' },
+  file: { kind: 'text', placeholder: 'path', description: 'The file to export to or import from.' },
+  replace: { kind: 'switch', description: 'Import: empty the store first.' },
   json: { kind: 'switch', description: 'Check: print JSON.' },
   help: { kind: 'switch', short: 'h', description: 'Show this page.' },
 } as const
@@ -36,7 +36,7 @@ export const STORE_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve store check|export|import [lmdb:FOLDER | redis://HOST] [flags]',
   about:
-    'Looks at what guests keep, or moves it. check reads and counts all entries,\nexport prints them as lines of JSON, import fills an empty store with these.\nWithout a store: the one that WASM_SERVE_STORE names.',
+    'Inspects or moves the data that guests store. check reads and counts entries,\nexport prints them as JSON lines, import loads such lines into an empty store.\nDefault store: the one in WASM_SERVE_STORE.',
   examples: [
     'wasm-serve store check lmdb:./state',
     'wasm-serve store export lmdb:./state --file state.jsonl',
@@ -44,18 +44,18 @@ const HELP = renderPage({
     'wasm-serve store export lmdb:./state | wasm-serve store import lmdb:./other',
   ],
   flags: STORE_FLAGS,
-  more: 'Ends with 1 if something in the store is wrong, or cannot be read or written.',
+  more: 'Exits with 1 if the store is damaged or cannot be read or written.',
 })
 
 interface Work {
   readonly url: string
-  /** The URL, as it may be shown. */
+  /** The URL without secrets. */
   readonly name: string
   readonly values: OwnValues<typeof STORE_FLAGS>
   readonly host: Host
 }
 
-/** The actions, and the flags of each. */
+/** The actions with their flags. */
 const ACTIONS: Readonly<
   Record<string, { run(work: Work): Promise<void>; readonly flags: readonly string[] }>
 > = {
@@ -64,48 +64,48 @@ const ACTIONS: Readonly<
   import: { run: importStore, flags: ['file', 'replace'] },
 }
 
-/** The words after `store`. */
+/** The arguments after `store`. */
 export const STORE_ACTIONS: readonly string[] = Object.keys(ACTIONS)
 
-/** Inspects, exports and imports a store, without a server. */
+/** Checks, exports and imports a store, without a server. */
 export const storeCommand: Command = {
   async run(argv, host) {
     const { values, rest } = takeOwnFlags(argv, STORE_FLAGS)
     if (values.help) return host.out.write(HELP)
     const flag = rest.find((word) => word.startsWith('-'))
-    if (flag !== undefined) throw new UsageError(`${flag}: means nothing to store, which serves nothing`)
+    if (flag !== undefined) throw new UsageError(`${flag}: not supported by store, which does not serve`)
     const [word, url = host.environment.WASM_SERVE_STORE || undefined, tooMany] = rest
     const action = word !== undefined && Object.hasOwn(ACTIONS, word) ? ACTIONS[word] : undefined
-    if (word === undefined) throw new UsageError(`store: say what to do, ${STORE_ACTIONS.join(', ')}`)
+    if (word === undefined) throw new UsageError(`store: name an action, ${STORE_ACTIONS.join(', ')}`)
     if (!action) {
       throw new UsageError(
-        `store: "${word}" is none of ${STORE_ACTIONS.join(', ')}${didYouMean(word, STORE_ACTIONS)}`,
+        `store: unknown action "${word}": use one of ${STORE_ACTIONS.join(', ')}${didYouMean(word, STORE_ACTIONS)}`,
       )
     }
     for (const name of ['file', 'replace', 'json'] as const) {
       if (values[name] !== undefined && values[name] !== false && !action.flags.includes(name))
-        throw new UsageError(`--${name}: means nothing to store ${word}`)
+        throw new UsageError(`--${name}: not supported by store ${word}`)
     }
     if (url === undefined) throw new UsageError(`name a store, such as wasm-serve store ${word} lmdb:./state`)
     if (tooMany !== undefined) throw new UsageError(`store ${word}: one store at a time, not also ${tooMany}`)
     if (/^memory:/.test(url))
       throw new UsageError(
-        `store ${word}: what is in memory: is in one process only; name lmdb:FOLDER or redis://HOST`,
+        `store ${word}: a memory: store exists in one process only; use lmdb:FOLDER or redis://HOST`,
       )
     await action.run({ url, name: nameOfStore(url), values, host })
   },
 }
 
-/** A value of a megabyte may take a while on its way. */
+/** A value of a megabyte may take a while to transfer. */
 const OPERATION_MS = 10_000
 
-/** @param isThere - It is not made then, and all of it is looked at before it is used. */
+/** @param mustExist - The store is not created, and is validated before use. */
 async function withStore<Result>(
   url: string,
-  isThere: boolean,
+  mustExist: boolean,
   use: (store: Store) => Promise<Result>,
 ): Promise<Result> {
-  const settings = { maxBytes: 0, timeoutMs: OPERATION_MS, mustExist: isThere, isReadWholly: isThere }
+  const settings = { maxBytes: 0, timeoutMs: OPERATION_MS, mustExist, isReadWholly: mustExist }
   const store = await openStore(url, settings)
   try {
     return await use(store)
@@ -162,7 +162,7 @@ function renderCheck(namespaces: readonly ({ readonly namespace: string } & Reco
   return `${renderTable([head, ...rows, row('all', sum)]).join('\n')}\n`
 }
 
-/** Faults that a message names; the others are counted. */
+/** The maximum number of faults in a message; the others are counted. */
 const MAX_SHOWN_FAULTS = 20
 
 /** @throws {@link StoreDamagedError} */
@@ -193,7 +193,7 @@ async function exportStore({ url, name, values, host }: Work): Promise<void> {
   refuseFaults(name, faults)
 }
 
-/** Writes to a file, which is there as a whole or stays as it was; or to standard output. */
+/** Writes a file atomically, or to standard output. */
 async function writeOutput(
   path: string | undefined,
   host: Host,
@@ -202,7 +202,7 @@ async function writeOutput(
   if (path === undefined) return work((text) => host.out.write(text))
   const begun = join(dirname(path), `.${randomUUID()}.part`)
   try {
-    // Readable by its owner only: it is all that guests keep.
+    // Readable by its owner only: it holds all data of the guests.
     const file = openSync(begun, 'wx', 0o600)
     try {
       await work((text) => writeAll(file, Buffer.from(text)))
@@ -219,7 +219,7 @@ async function writeOutput(
   }
 }
 
-/** Node's permission model does not allow it, and what is written can be trusted to the system there. */
+/** Node's permission model refuses to flush the file; then the operating system writes it in its own time. */
 function flush(file: number): void {
   try {
     fsyncSync(file)
@@ -234,7 +234,7 @@ function writeAll(file: number, bytes: Uint8Array): void {
 
 async function importStore({ url, name, values, host }: Work): Promise<void> {
   const read = await openInput(values.file, host)
-  // All of it is looked at before anything is written.
+  // Validate the whole input before the first write.
   let count = 0
   for (const _entry of parseExport(read.name, read.chunks())) count++
   const written = await withStore(url, false, (store) =>
@@ -247,7 +247,7 @@ async function importStore({ url, name, values, host }: Work): Promise<void> {
 
 interface Input {
   readonly name: string
-  /** Can be read again and again. */
+  /** An input that can be read repeatedly. */
   chunks(): Iterable<Uint8Array>
 }
 
@@ -258,7 +258,7 @@ async function openInput(path: string | undefined, host: Host): Promise<Input> {
   }
   return orUnreadable(path, () => {
     if (statSync(path).isFile()) return { name: path, chunks: () => readChunks(path) }
-    const bytes = readFileSync(path) // a pipe has its bytes once
+    const bytes = readFileSync(path) // a pipe can be read only once
     return { name: path, chunks: () => [bytes] }
   })
 }

@@ -1,11 +1,11 @@
 import { readSync, writeSync } from 'node:fs'
 
 /*
- * The process's ends of its sockets. Both block: the server always reads, and the process has nothing else to do while it
- * waits for an answer.
+ * The process's ends of its sockets. Both block: the server always reads, and the process has nothing else to do while
+ * it waits for an answer.
  */
 
-/** The descriptors that a process is given, besides standard input and standard error. */
+/** The descriptors that a process inherits, besides standard input and standard error. */
 export const FD = {
   /** Tasks from the server. */
   tasks: 3,
@@ -13,7 +13,7 @@ export const FD = {
   answers: 4,
   /** Answers of the host. */
   host: 5,
-  /** Ends when the server does; nothing is written. */
+  /** Closed when the server ends. No data is written. */
   server: 6,
 } as const
 
@@ -22,7 +22,7 @@ const ONE_WRITE_BYTES = 65_536
 
 const small = Buffer.allocUnsafeSlow(ONE_WRITE_BYTES)
 
-/** Writes a frame: once this returns, it arrives, whatever becomes of the process. */
+/** Writes a frame. When this returns, the frame arrives even if the process ends. */
 export function writeFrame(head: Omit<Frame, 'payload' | 'nameBytes'>, payload: Uint8Array): void {
   writeHeader(small, payload.length, { ...head, nameBytes: 0 })
   const isSmall = payload.length <= ONE_WRITE_BYTES - FRAME_HEADER_BYTES
@@ -31,7 +31,7 @@ export function writeFrame(head: Omit<Frame, 'payload' | 'nameBytes'>, payload: 
   if (!isSmall) writeAnswerBytes(payload)
 }
 
-/** Waits for the next answer of the host. @returns its payload. @throws if the server is there no more. */
+/** Waits for the next answer of the host. @returns its payload. @throws if the server has ended. */
 export function readHostAnswer(): Uint8Array {
   const header = readExactly(FRAME_HEADER_BYTES)
   return readExactly(header.readUInt32LE(0))
@@ -51,17 +51,17 @@ function readExactly(length: number): Buffer {
   return bytes
 }
 
-/** The unit of communication between the server and a process of guests: a header, and bytes. */
+/** A message between the server and a process of guests: a header and bytes. */
 export interface Frame {
   /** One of {@link TO_CHILD} or {@link FROM_CHILD}. */
   readonly kind: number
-  /** Whose instance it is about: its number in the process. */
+  /** The number of its instance within the process. */
   readonly instance: number
-  /** The number of a call; 0: of none. */
+  /** The number of a call; 0: no call. */
   readonly call: number
-  /** How many bytes of the payload are a name, in front of the others. */
+  /** The number of payload bytes, at its start, that are a name. */
   readonly nameBytes: number
-  /** How long the guest ran. */
+  /** Guest time in milliseconds. */
   readonly ms: number
   readonly payload: Uint8Array
 }
@@ -74,7 +74,7 @@ export const TO_CHILD = {
   call: 2,
   /** Close the instance. */
   close: 3,
-  /** An answer of the host: a `HostAnswer`, packed. On a socket of its own. */
+  /** An answer of the host: a `HostAnswer`, packed. Sent on a separate socket. */
   hostAnswer: 4,
 } as const
 
@@ -87,7 +87,7 @@ export const FROM_CHILD = {
   output: 3,
   /** A `CallFailure`, packed. */
   failure: 4,
-  /** A line of the guest: a `LogLine`, packed; the call is 0 while none runs. */
+  /** A log line of the guest: a `LogLine`, packed; the call is 0 if none runs. */
   log: 5,
   /** Statistics of the engine: five numbers of 8 bytes. */
   stats: 6,
@@ -98,7 +98,7 @@ export const FROM_CHILD = {
 /** Bytes of a header: length (u32), kind (u16), instance (u16), call (u32), bytes of the name (u32), ms (f64). */
 export const FRAME_HEADER_BYTES = 24
 
-/** Writes a header at the beginning of a buffer. */
+/** Writes a header at the start of a buffer. */
 export function writeHeader(
   target: Buffer,
   length: number,
@@ -112,14 +112,14 @@ export function writeHeader(
   target.writeDoubleLE(ms, 16)
 }
 
-/** Takes frames out of the pieces in which a socket brings them. */
+/** Extracts frames from the chunks of a socket. */
 export class FrameReader {
   /** Maximum bytes of a payload: the writer may be hostile. */
   maxBytes: number
   readonly #onFrame: (frame: Frame) => void
   #kept: Uint8Array[] = []
   #keptBytes = 0
-  /** How many bytes there must be before it is worth to look again. */
+  /** Minimum number of bytes for the next attempt. */
   #wanted = FRAME_HEADER_BYTES
 
   /** @param onFrame - The payload is a view of the received bytes, and can be kept. */
@@ -128,7 +128,7 @@ export class FrameReader {
     this.#onFrame = onFrame
   }
 
-  /** @throws RangeError if a payload is too long, or a header makes no sense: nothing that follows can be read. */
+  /** @throws RangeError if a payload is too long or a header is invalid: the rest is unreadable. */
   push(piece: Uint8Array): void {
     this.#keptBytes += piece.length
     if (this.#keptBytes < this.#wanted) {

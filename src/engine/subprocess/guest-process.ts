@@ -8,15 +8,15 @@ import { FD, FRAME_HEADER_BYTES, type Frame, FrameReader, TO_CHILD, writeHeader 
 import { pack } from './packed.ts'
 import type { ProcessNeeds, Sandbox } from './sandbox.ts'
 
-/** A route's runner that has an instance in a process. */
+/** A route's runner with an instance in a process. */
 export interface Tenant {
-  /** Whether the process does something for it, or is going to. */
+  /** Whether the process works for it or is about to. */
   readonly isBusy: boolean
-  /** Bytes that a frame of it may have. */
+  /** Maximum size of one of its frames, in bytes. */
   readonly maxFrameBytes: number
-  /** The process has nothing to do, and it has waited for that. */
+  /** Called when it waited for the process and the process is idle. */
   free(): void
-  /** @throws RangeError if it makes no sense: the process is ended. */
+  /** @throws RangeError if it is invalid: the process is terminated. */
   take(frame: Frame): void
   /** The process has ended. @param isFault - Whether it worked for this tenant, or for none, when it ended. */
   over(reason: Error, isFault: boolean): void
@@ -30,13 +30,13 @@ export interface LaunchOptions {
   readonly log: Log
 }
 
-/** How long a process may take to end once it was killed: longer, and it is written off. */
+/** Time for a killed process to end. After that it is given up. */
 const KILLED_MS = 2_000
 
 /** Maximum characters kept of a process's standard error, for V8's fatal error. */
 const MAX_STDERR_CHARS = 4_096
 
-/** The server's side of a process. It does what its tenants ask of it, for one of them at a time. */
+/** The server's side of a process. It works for its tenants, one at a time. */
 export class GuestProcess {
   readonly needs: ProcessNeeds
   readonly #launch: LaunchOptions
@@ -45,12 +45,12 @@ export class GuestProcess {
   readonly #exited: Promise<void>
   #onExited: () => void = () => undefined
   #lastNumber = 0
-  /** For whom it works. */
+  /** The current tenant. */
   #turn: Tenant | undefined
-  /** Tenants that wait for their turn, in order. */
+  /** Tenants waiting for their turn, in order. */
   readonly #wanting = new Set<Tenant>()
   #child: ChildProcess | undefined
-  /** Frames to write: from before the process was started, or from this turn of the event loop. */
+  /** Frames to write: from before the start of the process, or from this turn of the event loop. */
   #unwritten: Uint8Array[] = []
   #lastWords = ''
   #failure: Error | undefined
@@ -69,7 +69,7 @@ export class GuestProcess {
     })
   }
 
-  /** Whether it takes no tenants any more. */
+  /** Whether it accepts no more tenants. */
   get isEnding(): boolean {
     return this.#isKilled || this.#isOver
   }
@@ -78,12 +78,12 @@ export class GuestProcess {
     return this.#tenants.values()
   }
 
-  /** Of the system; undefined before it is there. */
+  /** The process id; undefined before the start. */
   get pid(): number | undefined {
     return this.#child?.pid
   }
 
-  /** Takes a tenant in. @returns its number. */
+  /** Adds a tenant. @returns its number. */
   add(tenant: Tenant): number {
     this.#lastNumber = (this.#lastNumber % 0xffff) + 1
     this.#tenants.set(this.#lastNumber, tenant)
@@ -91,7 +91,7 @@ export class GuestProcess {
     return this.#lastNumber
   }
 
-  /** Lets a tenant go for which nothing is done; the last one takes the process with it. */
+  /** Removes an idle tenant. The process ends with the last tenant. */
   leave(number: number): void {
     const tenant = this.#tenants.get(number)
     if (!tenant) return
@@ -103,11 +103,11 @@ export class GuestProcess {
     this.flush()
   }
 
-  /** Whether it does something for this one now. If not, `tenant.free()` is called later. */
+  /** Whether it works for this tenant now. If not, `tenant.free()` is called later. */
   hasTurn(tenant: Tenant): boolean {
     if (this.isEnding) return false
     const isFree = !this.#turn || this.#turn === tenant || !this.#turn.isBusy
-    const isOthersTurn = tenant.isBusy && this.#wanting.size > 0 // what it has been given is done first
+    const isOthersTurn = tenant.isBusy && this.#wanting.size > 0 // its assigned calls are finished first
     if (isFree && !isOthersTurn) {
       this.#turn = tenant
       return true
@@ -116,7 +116,7 @@ export class GuestProcess {
     return false
   }
 
-  /** To be called when nothing is done any more for the one whose turn it is. */
+  /** Call when the current tenant has no more work. */
   passOn(): void {
     this.#turn = undefined
     for (const next of [...this.#wanting]) {
@@ -130,7 +130,7 @@ export class GuestProcess {
     return this.#turn?.isBusy === true
   }
 
-  /** Writes a frame, with the others of this turn. */
+  /** Queues a frame for this turn. */
   send(head: Omit<Frame, 'payload'>, payload: readonly Uint8Array[]): void {
     const length = payload.reduce((sum, part) => sum + part.length, 0)
     const isSmall = length <= JOINED_FRAME_BYTES
@@ -148,7 +148,7 @@ export class GuestProcess {
     }
   }
 
-  /** Writes the frames of `send`. */
+  /** Writes the queued frames. */
   flush(): void {
     const tasks = this.#stream(FD.tasks)
     if (!tasks || this.#unwritten.length === 0) return
@@ -162,7 +162,7 @@ export class GuestProcess {
     this.#unwritten = []
   }
 
-  /** Sends the answer to a request of a guest, which waits for it. */
+  /** Answers a request of a guest, which waits for it. */
   answerHost(instance: number, answer: unknown): void {
     const payload = pack(answer)
     const frame = Buffer.allocUnsafe(FRAME_HEADER_BYTES)
@@ -173,10 +173,10 @@ export class GuestProcess {
   }
 
   /**
-   * Ends it, whatever it does.
+   * Terminates the process, whatever it does.
    *
-   * @param cause - For whom: that it ends says nothing of the others.
-   * @returns false if it does not end, and is written off.
+   * @param cause - The tenant responsible. The end says nothing about the others.
+   * @returns false if it does not end and is given up.
    */
   async kill(cause?: Tenant): Promise<boolean> {
     this.#isKilled = true
@@ -188,7 +188,7 @@ export class GuestProcess {
     })
     const hasEnded = await Promise.race([this.#exited.then(() => true), late])
     clearTimeout(timer)
-    if (!hasEnded) this.#launch.log.error({ pid: this.pid }, 'a process of guests does not end')
+    if (!hasEnded) this.#launch.log.error({ pid: this.pid }, 'a guest process cannot be terminated')
     return hasEnded
   }
 
@@ -197,7 +197,7 @@ export class GuestProcess {
     const { command, programArgs, report } = await sandbox()
     if (this.#isKilled) return this.#end()
     const [file, ...args] = [...command(needs), ...programArgs]
-    // A session of its own: what a terminal sends to all that it started is for the server.
+    // A separate session: signals from the terminal are handled by the server.
     const child = spawn(file, args, {
       cwd: '/',
       env: {},
@@ -225,12 +225,12 @@ export class GuestProcess {
     this.flush()
   }
 
-  /** Before it has seen anything of a guest. @throws if it cannot join its cgroup. */
+  /** Runs before the process sees any guest. @throws if it cannot join its cgroup. */
   #narrow(pid: number, cgroup: string | undefined): void {
     try {
-      writeFileSync(`/proc/${pid}/oom_score_adj`, '1000') // if memory ends, this one rather than the server
+      writeFileSync(`/proc/${pid}/oom_score_adj`, '1000') // the out-of-memory killer chooses this process before the server
     } catch {
-      // where there is no such file, or it is not ours to write: the system chooses by itself
+      // no such file, or no permission: the system's default applies
     }
     if (cgroup === undefined) return
     try {
@@ -250,8 +250,8 @@ export class GuestProcess {
       this.#reader.push(piece)
     } catch (error) {
       if (!(error instanceof RangeError)) throw error
-      this.#failure ??= new Error(`its process does not keep to the protocol: ${error.message}`)
-      this.#reader.maxBytes = -1 // whatever follows
+      this.#failure ??= new Error(`its process violated the protocol: ${error.message}`)
+      this.#reader.maxBytes = -1 // ignore the rest
       void this.kill()
     }
   }
@@ -261,7 +261,7 @@ export class GuestProcess {
       this.#lastWords += text.toString().slice(0, MAX_STDERR_CHARS)
   }
 
-  /** With V8's reason, if it has given one. */
+  /** Includes V8's reason, if it printed one. */
   #describe(code: number | null, signal: string | null): string {
     const how = signal === null ? `exit code ${code}` : signal
     const [fatal] = /^.*(?:FATAL ERROR|Fatal|Error).*$/m.exec(this.#lastWords) ?? []
@@ -284,20 +284,20 @@ export class GuestProcess {
   }
 }
 
-/** The descriptors of {@link FD}, except the last: only a thread of the process needs that. */
+/** The descriptors of {@link FD}, except the last, which only a watching thread needs. */
 const PIPES = ['pipe', 'pipe', 'pipe'] as const
 
 /** Frames up to this size are copied into one piece. */
 const JOINED_FRAME_BYTES = 16_384
 
-/** EPIPE means that the process has ended, which its `close` event reports. */
+/** Ignore EPIPE: the process has ended, which its `close` event reports. */
 function ignoreClosed(): void {
   // see above
 }
 
 let cachedProgram: Buffer | undefined
 
-/** The program of a process. */
+/** The path of a process's program. */
 function programText(): Buffer {
   cachedProgram ??= readFileSync(workerFile('kernel-process'))
   return cachedProgram

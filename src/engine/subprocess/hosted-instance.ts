@@ -22,7 +22,7 @@ import { type ProcessStart, pack, type UncompiledPlugin, unpack } from './packed
 
 const NO_BYTES = new Uint8Array()
 
-/** The instances of one route in a process, one after the other. Writes their answers, logs and stats. */
+/** The successive instances of one route in a process. Writes their answers, logs and stats. */
 export class HostedInstance {
   readonly #number: number
   readonly #caller: Caller
@@ -31,13 +31,13 @@ export class HostedInstance {
   /** The value of `changes` at the last report of stats. */
   #reportedChanges = 0
 
-  /** @param number - By which the server knows it. */
+  /** @param number - Its id on the server. */
   constructor(number: number) {
     this.#number = number
     this.#caller = { log: this.#log() }
   }
 
-  /** Compiles the plug-in and opens the first instance. Tells how that went. */
+  /** Compiles the plug-in, opens the first instance, and reports the result. */
   async open(start: ProcessStart, runtime: Runtime): Promise<void> {
     try {
       const plugin = await compile(start.plugin)
@@ -140,20 +140,20 @@ export class HostedInstance {
     }
   }
 
-  /** Waits without a limit of its own: the server ends the process at the deadline. */
+  /** Waits without a limit: the server ends the process at the deadline. */
   #ask(operation: string, args: readonly unknown[]): unknown {
     this.#write(FROM_CHILD.ask, 0, pack({ operation, args }))
     return unwrapHostAnswer(unpack(readHostAnswer()) as HostAnswer)
   }
 }
 
-/** An error among them becomes its message. */
+/** Converts errors to their messages. */
 function plainFields(fields: object): object {
   const { err, ...plain } = fields as { readonly err?: unknown }
   return err instanceof Error ? { ...plain, reason: err.message } : plain
 }
 
-/** The only place where these modules are compiled: the server has not compiled them. */
+/** The only place where these modules are compiled: the server does not compile them. */
 async function compile({ name, digest, modules }: UncompiledPlugin): Promise<InstantiablePlugin> {
   const compiled = await Promise.all(modules.map(compileOne))
   const main = compiled.find((module) => module.name === 'main')
@@ -162,7 +162,7 @@ async function compile({ name, digest, modules }: UncompiledPlugin): Promise<Ins
 }
 
 async function compileOne({ name, label, bytes, renewable }: UncompiledModule) {
-  // It was checked before, and costs this process.
+  // Already validated; the memory is this process's.
   const view = readModule(bytes, { limits: 'none', allowGc: true, readsCode: renewable }, label)
   const capped = alreadyCapped(view)
   return {

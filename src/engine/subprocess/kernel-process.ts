@@ -11,14 +11,14 @@ import { type ProcessStart, unpack } from './packed.ts'
 /* The program of a guest process. The server writes it to standard input, so the process reads no file. */
 
 /**
- * Opens instances and runs calls, in the order in which the server writes them, until the server ends. Arguments of the
- * process: the descriptors to close, separated by commas; `watch` to watch for the end of the server in a thread.
+ * Opens instances and runs calls, in the order in which the server writes them, until the server ends. Arguments: the
+ * descriptors to close, separated by commas; `watch` to detect the end of the server in a thread.
  */
 function runProcess(runtime: Runtime): void {
   const [inherited = '', watch] = process.argv.slice(2)
   for (const fd of inherited.split(',').filter((text) => text !== '')) closeInherited(Number(fd))
   if (watch === 'watch') watchServer()
-  // Signals to a whole service or terminal are handled by the server, which lets the calls end.
+  // Signals to a whole service or terminal are handled by the server, which lets the calls complete.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
   new Tasks(runtime).run()
 }
@@ -32,7 +32,7 @@ function closeInherited(fd: number): void {
   }
 }
 
-/** Ends the process when the server has ended, also while a guest runs: where the system does not do that. */
+/** Ends the process when the server ends, even while a guest runs, on systems that do not do that themselves. */
 function watchServer(): void {
   const code = `
     const { readSync } = require('node:fs')
@@ -41,12 +41,12 @@ function watchServer(): void {
   new Worker(code, { eval: true, stdin: false }).unref()
 }
 
-/** Runs the tasks that the server has written, in order. */
+/** Runs the tasks from the server in order. */
 class Tasks {
   readonly #runtime: Runtime
   readonly #instances = new Map<number, HostedInstance>()
   #waiting: Frame[] = []
-  /** One of them takes more than a turn. */
+  /** A task may take more than one turn. */
   #isBusy = false
 
   constructor(runtime: Runtime) {
@@ -100,7 +100,7 @@ class Tasks {
         this.#instances.delete(number)
         return undefined
       default:
-        throw new Error(`there is no task ${kind}`)
+        throw new Error(`unknown task ${kind}`)
     }
   }
 }

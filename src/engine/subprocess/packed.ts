@@ -2,7 +2,7 @@ import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { UncompiledModule } from '../../plugin/plugin.ts'
 import type { HostRequest, WorkerStart } from '../workers/protocol.ts'
 
-/** Values that can be packed: plain data and bytes. `undefined` in an object or a list is kept. */
+/** Values that can be packed: plain data and bytes. `undefined` in an object or a list is preserved. */
 export type Packable =
   | undefined
   | null
@@ -29,9 +29,9 @@ const TAG = {
 const MAX_PACKED_NESTING = 16
 
 /**
- * Plain data as bytes. Not `v8.serialize`: its reader is not safe for hostile data.
+ * Serializes plain data. Not `v8.serialize`, whose reader is not safe for hostile data.
  *
- * @throws TypeError if a value is no data, such as a function.
+ * @throws TypeError if a value is not data, such as a function.
  */
 export function pack(value: unknown): Buffer {
   const parts: Uint8Array[] = []
@@ -43,12 +43,12 @@ export function pack(value: unknown): Buffer {
  * Reads packed data, which may be hostile. Creates plain data only, and no more than the bytes hold. Byte arrays are
  * copies.
  *
- * @throws RangeError if it is not well-formed.
+ * @throws RangeError if it is malformed.
  */
 export function unpack(packed: Uint8Array): unknown {
   const reader = new PackedReader(packed)
   const value = reader.read(0)
-  if (!reader.isAtEnd) throw new RangeError('there is something behind the value')
+  if (!reader.isAtEnd) throw new RangeError('there is data after the value')
   return value
 }
 
@@ -102,7 +102,7 @@ class PackedReader {
   }
 
   read(depth: number): Packable {
-    if (depth > MAX_PACKED_NESTING) throw new RangeError('it is too deep')
+    if (depth > MAX_PACKED_NESTING) throw new RangeError('it is nested too deeply')
     const tag = this.#take(1).readUInt8(0)
     switch (tag) {
       case TAG.undefined:
@@ -118,13 +118,13 @@ class PackedReader {
       case TAG.string:
         return this.#take(this.#count()).toString()
       case TAG.bytes:
-        return new Uint8Array(this.#take(this.#count())) // a copy: it fills its buffer
+        return new Uint8Array(this.#take(this.#count())) // a copy with its own buffer
       case TAG.list:
         return this.#readList(this.#count(), depth)
       case TAG.object:
         return this.#readObject(this.#count(), depth)
       default:
-        throw new RangeError(`there is no tag ${tag}`)
+        throw new RangeError(`unknown tag ${tag}`)
     }
   }
 
@@ -138,10 +138,10 @@ class PackedReader {
     const entries: [string, Packable][] = []
     for (let i = 0; i < count; i++) {
       const name = this.read(MAX_PACKED_NESTING)
-      if (typeof name !== 'string') throw new RangeError('a name is no string')
+      if (typeof name !== 'string') throw new RangeError('a name is not a string')
       entries.push([name, this.read(depth + 1)])
     }
-    return Object.fromEntries(entries) // defines also `__proto__`, as what it is: a name
+    return Object.fromEntries(entries) // defines even `__proto__` as an own property
   }
 
   #count(): number {
@@ -157,23 +157,23 @@ class PackedReader {
 
 const LINE_LEVELS: ReadonlySet<unknown> = new Set<GuestLogLevel>(['trace', 'debug', 'info', 'warn', 'error'])
 
-/** Fields that a guest's line may have, with their kinds. */
+/** Allowed fields of a guest's log line, with their types. */
 const LINE_FIELDS = { function: 'string', dropped: 'number', perSecond: 'number', reason: 'string' } as const
 
-/** Characters of a line: a guest's are cut before they come here. */
+/** Maximum number of characters of a line. Guests' lines are truncated earlier. */
 const MAX_LINE_CHARS = 16_384
 
 /**
- * Writes a line of a process to a log, with no other fields than a guest's lines have.
+ * Logs a line from a process, with only the fields that guests' lines may have.
  *
- * @throws RangeError if it is no line.
+ * @throws RangeError if it is not a valid line.
  */
 export function writeLine(packed: Uint8Array, plugin: string, log: Log): void {
   const line = unpack(packed)
-  if (!Array.isArray(line)) throw new RangeError('it is no line')
+  if (!Array.isArray(line)) throw new RangeError('it is not a line')
   const [level, fields, message] = line
   if (!isLevel(level) || typeof fields !== 'object' || fields === null || typeof message !== 'string')
-    throw new RangeError('it is no line')
+    throw new RangeError('it is not a line')
   const kept = Object.entries(LINE_FIELDS).flatMap(([name, kind]) => {
     const value: unknown = Object.hasOwn(fields, name) ? Reflect.get(fields, name) : undefined
     return typeof value === kind ? [[name, value] as const] : []
@@ -187,7 +187,7 @@ function isLevel(value: unknown): value is GuestLogLevel {
 
 type ArgumentKind = 'text' | 'bytes' | 'bytes?' | 'number'
 
-/** The allowed operations, with the kinds of their arguments. */
+/** The allowed operations with their argument types. */
 const ARGUMENTS: Readonly<Record<string, readonly ArgumentKind[]>> = {
   http: ['bytes', 'bytes'],
   var_get: ['text'],
@@ -201,23 +201,23 @@ const ARGUMENTS: Readonly<Record<string, readonly ArgumentKind[]>> = {
 }
 
 /**
- * Reads a request of a guest to the host. A guest that has taken over its process can send anything: unknown operations and
- * arguments are refused.
+ * Parses a guest's request to the host. A guest that has taken over its process can send anything, so unknown operations
+ * and arguments are rejected.
  *
  * @throws RangeError
  */
 export function readHostRequest(packed: Uint8Array): HostRequest {
   const request = unpack(packed)
   if (typeof request !== 'object' || request === null || !('operation' in request) || !('args' in request))
-    throw new RangeError('it is no request')
+    throw new RangeError('it is not a request')
   const { operation, args } = request
-  if (typeof operation !== 'string' || !Array.isArray(args)) throw new RangeError('it is no request')
+  if (typeof operation !== 'string' || !Array.isArray(args)) throw new RangeError('it is not a request')
   const isKv = operation === 'kv'
   const name = isKv ? `kv ${args[0]}` : operation
   const kinds = Object.hasOwn(ARGUMENTS, name) ? ARGUMENTS[name] : undefined
   const given: unknown[] = isKv ? args.slice(1) : args
   if (!kinds || given.length > kinds.length || !kinds.every((kind, index) => isOf(kind, given[index])))
-    throw new RangeError(`there is no operation "${name}" with these arguments`)
+    throw new RangeError(`unknown operation "${name}" or wrong arguments`)
   return { operation, args }
 }
 
@@ -240,7 +240,7 @@ export interface ProcessStart
   readonly plugin: UncompiledPlugin
 }
 
-/** A plug-in whose modules were read, checked and capped, and not compiled. */
+/** A plug-in whose modules are read, validated and capped, but not compiled. */
 export interface UncompiledPlugin {
   readonly name: string
   readonly digest: string

@@ -2,7 +2,7 @@ import type { Log } from '../../observe/log/guest-log.ts'
 import { GuestProcess, type Tenant } from './guest-process.ts'
 import { logSandbox, openSandbox, type ProcessNeeds, type Sandbox, type SandboxOptions } from './sandbox.ts'
 
-/** The processes of a server in which its guests run. */
+/** The processes of a server that run guests. */
 export class GuestProcesses {
   readonly #options: SandboxOptions
   readonly #log: Log
@@ -27,7 +27,7 @@ export class GuestProcesses {
     return group
   }
 
-  /** Found out once, when the first process is started. */
+  /** Detected once, when the first process starts. */
   #openSandbox(): Promise<Sandbox> {
     this.#sandbox ??= this.#open().then((sandbox) => {
       logSandbox(sandbox, this.#options, this.#log)
@@ -37,7 +37,7 @@ export class GuestProcesses {
   }
 }
 
-/** Processes that the routes of a name share: each has at most one instance of a route. */
+/** Processes shared by the routes of a name. Each has at most one instance per route. */
 export class ProcessGroup {
   readonly #launch: Omit<ConstructorParameters<typeof GuestProcess>[0], 'needs'>
   readonly #needs = new Map<object, ProcessNeeds>()
@@ -47,13 +47,13 @@ export class ProcessGroup {
     this.#launch = launch
   }
 
-  /** A process that is started from now on has what this route needs, too. @returns ends that. */
+  /** Processes started from now on also meet this route's needs. @returns a function that ends this. */
   join(route: object, needs: ProcessNeeds): () => void {
     this.#needs.set(route, needs)
     return () => void this.#needs.delete(route)
   }
 
-  /** A process that has no instance of a route, and all that it needs; started if there is none. */
+  /** A process without an instance of this route that meets its needs; started if there is none. */
   choose(route: object, isOfRoute: (tenant: Tenant) => boolean): GuestProcess {
     const needs = this.#needs.get(route)
     this.#processes = this.#processes.filter((process) => !process.isEnding)

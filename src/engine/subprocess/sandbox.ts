@@ -6,21 +6,21 @@ import type { Log } from '../../observe/log/guest-log.ts'
 
 /** The operator's options for the processes of guests. */
 export interface SandboxOptions {
-  /** User and group, by number, that processes are given where the server is root: `65534:65534`. */
+  /** User and group ids that processes switch to if the server is root: `65534:65534`. */
   readonly user?: string | undefined
-  /** Folder of a cgroup that each process joins before it sees a guest. */
+  /** A cgroup folder that each process joins before it sees a guest. */
   readonly cgroup?: string | undefined
 }
 
-/** The resources that the guests of a process need. It gets nothing else. */
+/** The resources that the guests of a process need. It gets no others. */
 export interface ProcessNeeds {
   /** Maximum heap of JavaScript, which also holds garbage-collected WebAssembly objects, in MiB. */
   readonly heapMiB: number
-  /** Maximum memory that can be written, all together, in bytes. */
+  /** Maximum writable memory of the process, in bytes. */
   readonly dataBytes: number
-  /** Files and folders that can be read. */
+  /** Readable files and folders. */
   readonly reads: readonly string[]
-  /** Files and folders that can be written. */
+  /** Writable files and folders. */
   readonly writes: readonly string[]
 }
 
@@ -30,48 +30,48 @@ export interface SandboxReport {
   readonly networkNamespace: boolean
   /** Namespaces of interprocess communication and of host names. */
   readonly otherNamespaces: boolean
-  /** User that the process is given; undefined: that of the server. */
+  /** The user that the process switches to; undefined: the server's. */
   readonly user: string | undefined
   readonly capabilities: 'none' | 'kept'
   readonly noNewPrivileges: boolean
   readonly resourceLimits: boolean
-  /** What ends it when the server ends while a guest runs. */
+  /** The mechanism that ends it when the server ends while a guest runs. */
   readonly endsWithServer: 'kernel' | 'thread'
-  /** Whether descriptors that the server itself was given, and did not close, are closed. */
+  /** Whether descriptors that the server inherited and did not close are closed. */
   readonly inheritedDescriptors: 'closed' | 'unknown'
 }
 
 /** How processes are started on this machine. */
 export interface Sandbox {
   readonly report: SandboxReport
-  /** The words to start a process with. @param program - Arguments of its program. */
+  /** The command line of a process. @param program - Arguments of its program. */
   command(needs: ProcessNeeds): readonly [file: string, ...args: string[]]
   /** Arguments of the program. */
   readonly programArgs: readonly string[]
 }
 
-/** Without them, `nobody` of Debian, Red Hat and Alpine. */
+/** The default: `nobody` of Debian, Red Hat and Alpine. */
 const DEFAULT_USER = '65534:65534'
 
-/** Where Linux has its tools. `PATH` is not used: a sandbox must not depend on the environment. */
+/** Standard folders of Linux tools. `PATH` is not used: a sandbox must not depend on the environment. */
 const TOOL_FOLDERS = ['/usr/bin', '/bin', '/usr/sbin', '/sbin', '/usr/local/bin']
 
-/** Open files of a process: its own, and those of its guests. */
+/** Maximum number of open files of a process, including those of its guests. */
 const OPEN_FILES = 256
 
-/** How long a trial of a tool may take. */
+/** Time limit for the trial of a tool. */
 const TRIAL_MS = 5_000
 
-/** The last of the descriptors that a process is given. */
+/** The highest descriptor that a process inherits on purpose. */
 const LAST_FD = 6
 
 const O_CLOEXEC = 0o2000000
 
 /**
- * Detects the sandbox of this machine. Each tool is tried as it will be used, in front of this Node.js.
+ * Detects the sandbox of this machine. Each tool is tried in its real use, with this Node.js.
  *
  * @param user - See {@link SandboxOptions}.
- * @param folders - Where tools are looked for.
+ * @param folders - Folders to search for tools.
  */
 export async function openSandbox(user = DEFAULT_USER, folders = TOOL_FOLDERS): Promise<Sandbox> {
   const isLinux = process.platform === 'linux'
@@ -118,7 +118,7 @@ export async function openSandbox(user = DEFAULT_USER, folders = TOOL_FOLDERS): 
   }
 }
 
-/** Says once what holds and what does not. */
+/** Logs the layers of the sandbox once. */
 export function logSandbox({ report }: Sandbox, { cgroup }: SandboxOptions, log: Log): void {
   const yes = (holds: boolean) => (holds ? 'yes' : 'no')
   const words = [
@@ -136,7 +136,7 @@ export function logSandbox({ report }: Sandbox, { cgroup }: SandboxOptions, log:
   log.info({ sandbox: { ...report, cgroup } }, `subprocess sandbox: ${words.join(', ')}`)
 }
 
-/** Arguments in front of a command, and the layers of the sandbox that they add. */
+/** The prefix of a command, and the layers of the sandbox that it adds. */
 interface CommandPrefix {
   readonly words: readonly string[]
   readonly holds: Partial<SandboxReport>
@@ -144,7 +144,7 @@ interface CommandPrefix {
 
 const NO_PREFIX: CommandPrefix = { words: [], holds: {} }
 
-/** The first with which Node.js starts. */
+/** The first variant with which Node.js starts. */
 async function choose(before: readonly string[], choices: readonly CommandPrefix[]): Promise<CommandPrefix> {
   for (const choice of choices) if (await starts([...before, ...choice.words])) return choice
   return NO_PREFIX
@@ -157,7 +157,7 @@ function starts(words: readonly string[]): Promise<boolean> {
   })
 }
 
-/** A user namespace of its own takes the capabilities of a user that is not root in it, when it starts the next program. */
+/** A new user namespace removes the capabilities of a non-root user when the next program starts. */
 function namespaceChoices(unshare: string | undefined, isRoot: boolean): CommandPrefix[] {
   if (!unshare) return []
   const net = { networkNamespace: true }
@@ -201,14 +201,14 @@ function privilegeChoices(setpriv: string | undefined, isRoot: boolean, user: st
 }
 
 /**
- * V8 reserves ten GiB of addresses for each memory of a guest: what counts is what can be written. Without files that may
- * be written no byte of one can.
+ * V8 reserves ten GiB of addresses for each memory of a guest, so the limit applies to writable memory. Without writable
+ * files, no byte of a file can be written.
  */
 function limitsOf({ dataBytes, writes }: ProcessNeeds): string[] {
   return [`--data=${dataBytes}`, ...(writes.length === 0 ? ['--fsize=0'] : []), '--']
 }
 
-/** The flag of this version of Node.js. */
+/** The flag in this version of Node.js. */
 const PERMISSION_FLAG = ['--permission', '--experimental-permission'].find((flag) =>
   process.allowedNodeEnvironmentFlags.has(flag),
 )
@@ -228,14 +228,14 @@ function nodeWords({ heapMiB, reads, writes }: ProcessNeeds, isWatched: boolean)
     '--no-addons',
     '--disallow-code-generation-from-strings',
     `--max-old-space-size=${heapMiB}`,
-    '--max-semi-space-size=2', // MiB: what calls leave behind is small, and a process is to be, too
-    '--v8-pool-size=2', // threads that compile: a guest's share of the cores is not to be four more
+    '--max-semi-space-size=2', // MiB: calls leave little garbage, and a process should be small
+    '--v8-pool-size=2', // compiler threads: the default of four would exceed a guest's share of the cores
     '--input-type=commonjs',
     '-',
   ]
 }
 
-/** @returns undefined if it is not there, or not to be run. */
+/** @returns undefined if it does not exist or is not executable. */
 function findTool(name: string, folders: readonly string[]): string | undefined {
   return folders
     .map((folder) => `${folder}/${name}`)
@@ -244,7 +244,7 @@ function findTool(name: string, folders: readonly string[]): string | undefined 
         accessSync(path, constants.X_OK)
         return true
       } catch {
-        return false // the next folder may have it
+        return false // try the next folder
       }
     })
 }
@@ -260,7 +260,7 @@ function inheritedDescriptors(): number[] | undefined {
       .map(Number)
       .filter((fd) => fd > LAST_FD && isInherited(fd))
   } catch {
-    return undefined // there is none, or the server may not read it
+    return undefined // no such folder, or no permission
   }
 }
 
@@ -270,26 +270,26 @@ function isInherited(fd: number): boolean {
       /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1')) ?? []
     return (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
   } catch {
-    return false // it was closed meanwhile
+    return false // closed in the meantime
   }
 }
 
-/** Paths to read for a module of host functions: its folder, with all below. */
+/** Paths to read for a module of host functions: its folder with all subfolders. */
 export function readsOfModule(path: string): string[] {
   return [below(dirname(path))]
 }
 
-/** Paths to read for a folder of a guest. With `/proc`, it is reached by its open descriptor. */
+/** Paths to read for a folder of a guest. With `/proc`, it is accessed through its open descriptor. */
 export function pathsOfFolder(path: string): string[] {
   return process.platform === 'linux' ? [below(path), '/proc/self/fd/*'] : [below(path)]
 }
 
-/** The folder itself, too. */
+/** Includes the folder itself. */
 function below(folder: string): string {
   return folder.endsWith('/') ? `${folder}*` : `${folder}/*`
 }
 
-/** Node.js 20 ends where one path is below another. */
+/** Node.js 20 fails if one path is below another. */
 function outermost(paths: readonly string[]): string[] {
   const isBelow = (path: string, other: string) => path !== other && path.startsWith(other.slice(0, -1))
   return paths.filter((path) => !paths.some((other) => isBelow(path, other)))

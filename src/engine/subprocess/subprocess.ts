@@ -17,8 +17,8 @@ import type { ProcessNeeds } from './sandbox.ts'
 export interface SubprocessOptions extends Omit<RunnersOptions, 'plugin' | 'log'>, ProcessOptions {}
 
 /**
- * Instances in processes: whatever a guest does to the engine that runs it, to memory or to a thread, it is ended with
- * its process, by the system.
+ * Instances in processes. Whatever a guest does to its engine, memory or thread, the system terminates it with its
+ * process.
  */
 export function openSubprocess(options: SubprocessOptions): Engine {
   const { group, needs, bridge, plugin, settings, functions, isolation, hostParts, log } = options
@@ -51,10 +51,10 @@ function processKind(options: ProcessOptions): RunnerKind {
 /** Bytes of a frame beyond the limits of the route, for a log line or a stack. */
 const FRAME_OVERHEAD_BYTES = 1_048_576
 
-/** Maximum calls sent to a process at a time, the running one included. They cannot be taken back. */
+/** Maximum number of calls sent to a process, including the running one. They cannot be taken back. */
 const MAX_SENT_CALLS = 16
 
-/** Calls with a larger input are not sent ahead. */
+/** Calls with a larger input are not sent in advance. */
 const MAX_QUEUED_INPUT_BYTES = 65_536
 
 interface ProcessRoute {
@@ -64,7 +64,7 @@ interface ProcessRoute {
   readonly maxFrameBytes: number
 }
 
-/** A call that was handed over. */
+/** A call that was sent to the process. */
 interface SentCall {
   readonly number: number
   readonly call: PendingCall
@@ -78,7 +78,7 @@ const NO_THREAD_STATS: ThreadStats = {
   droppedLines: 0,
 }
 
-/** A route's instance in a process, which may have others of other routes. */
+/** A route's instance in a process, which may have instances of other routes. */
 class ProcessRunner implements Runner, Tenant {
   stats = NO_THREAD_STATS
   hasRun = false
@@ -93,9 +93,9 @@ class ProcessRunner implements Runner, Tenant {
   /** In the order in which the process runs them. */
   #given: SentCall[] = []
   #lastCall = 0
-  /** Since when the first of them runs, as far as the server has heard. */
+  /** Start time of the first call, as known to the server. */
   #since = 0
-  /** Until when the server has looked for answers. */
+  /** The time of the server's last look for answers. */
   #heardUntil = 0
   #isHearing = false
   /** Time of the first call that is not charged to its guest, in ms. */
@@ -158,7 +158,7 @@ class ProcessRunner implements Runner, Tenant {
     // nothing is collected
   }
 
-  /** A call that is the first begins as soon as it can. */
+  /** A call that is the first starts as soon as it can. */
   silentMs(): number {
     return 0
   }
@@ -169,8 +169,8 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   /**
-   * Counts until the server has looked for answers: one that has come, and was not read, is no call that runs. So a
-   * call that has just ended is ended with its process only if it answers after that look.
+   * Counts time up to the server's last look for answers: an answer that has arrived but is unread does not count as
+   * running. So a call that has just completed is terminated only if its answer arrives after that look.
    */
   usedMs(): number {
     if (!this.#isHearing) {
@@ -184,12 +184,12 @@ class ProcessRunner implements Runner, Tenant {
     return this.#heardUntil - this.#since - this.#excusedMs
   }
 
-  /** Excuses all of it: the server received nothing meanwhile, so the use of the guest is unknown. */
+  /** Excuses all of it: the server received nothing meanwhile, so the guest's CPU use is unknown. */
   excuse({ from, to }: HeldTime): void {
     if (this.#given.length > 0) this.#excusedMs += Math.max(to - Math.max(from, this.#since), 0)
   }
 
-  /** None: the process may have begun any of them. If it ends, the calls behind the first go to other runners. */
+  /** Returns none: the process may have started any of them. If it ends, the calls after the first go to other runners. */
   takeBack(): PendingCall[] {
     return []
   }
@@ -206,7 +206,7 @@ class ProcessRunner implements Runner, Tenant {
     return first.call
   }
 
-  /** Ends the process only if its guest runs: other routes may have instances in it. */
+  /** Ends the process only if this guest runs: other routes may have instances in it. */
   async end(): Promise<boolean> {
     this.#ended.abort()
     if (this.#hasLeft) return this.#process.isEnding ? this.#process.kill() : true
@@ -262,7 +262,7 @@ class ProcessRunner implements Runner, Tenant {
   over(reason: Error, isFault: boolean): void {
     if (isFault || this.#ended.signal.aborted) this.#leave(reason)
     else if (this.#state === 'open') {
-      this.hasRun = true // that it ended says nothing of it
+      this.hasRun = true // the end of the process is not its fault
       this.#leave(reason)
     } else {
       this.#process = this.#chooseProcess()
@@ -277,7 +277,7 @@ class ProcessRunner implements Runner, Tenant {
     return this.#route.options.group.choose(this.#route, isOfRoute)
   }
 
-  /** When it is its turn: what others do in the process is not charged to it, nor its start to them. */
+  /** Starts on its turn: work for other tenants is not charged to it, nor its start to them. */
   #open(): void {
     if (this.#state !== 'waiting' || this.#ended.signal.aborted || !this.#process.hasTurn(this)) return
     this.#state = 'starting'
@@ -295,13 +295,13 @@ class ProcessRunner implements Runner, Tenant {
   #answered(number: number, ms: number, kind: number, payload: Uint8Array): void {
     const [first] = this.#given
     if (this.#isDropped && first?.number !== number) {
-      this.#isDropped = false // it was too late
+      this.#isDropped = false // its answer came too late
       return
     }
     if (first?.number !== number) throw new RangeError(`call ${number} was not the next`)
     const limit = this.#route.options.settings.outputLimit
     if (kind === FROM_CHILD.output && payload.length > limit)
-      throw new RangeError(`an output beyond ${limit} bytes`)
+      throw new RangeError(`an output of more than ${limit} bytes`)
     const error = kind === FROM_CHILD.failure ? readFailure(payload) : undefined
     this.#given.shift()
     this.#beginCall()
@@ -314,14 +314,14 @@ class ProcessRunner implements Runner, Tenant {
     if (!this.isBusy) this.#process.passOn()
   }
 
-  /** Of the first of those that were handed over. */
+  /** Of the first call that was sent. */
   #beginCall(): void {
     this.#since = monotonicMs()
     this.#excusedMs = 0
   }
 
   #ask(call: number, payload: Uint8Array): void {
-    if (this.#isAsking || !this.isBusy) throw new RangeError('nobody waits for an answer')
+    if (this.#isAsking || !this.isBusy) throw new RangeError('no call waits for an answer')
     const request = readHostRequest(payload)
     this.#isAsking = true
     this.#owner.asking()
@@ -345,7 +345,7 @@ class ProcessRunner implements Runner, Tenant {
     return { kind, instance: this.#number, call, nameBytes, ms: 0 }
   }
 
-  /** The first call that was not answered is the one that ran, unless one ran that is answered already. */
+  /** The first unanswered call is the one that ran, unless an answered call was still running. */
   #leave(reason: Error): void {
     if (this.#hasLeft) return
     this.#hasLeft = true
@@ -357,10 +357,10 @@ class ProcessRunner implements Runner, Tenant {
   }
 }
 
-/** @throws RangeError if it is none. */
+/** @throws RangeError if it is not a failure. */
 function readFailure(packed: Uint8Array): Error {
   const failure = unpack(packed)
-  if (!isFailure(failure)) throw new RangeError('it is no failure')
+  if (!isFailure(failure)) throw new RangeError('it is not a failure')
   return fromFailure(failure)
 }
 
@@ -370,13 +370,13 @@ function isFailure(value: unknown): value is CallFailure {
   return typeof code === 'string' && typeof message === 'string'
 }
 
-/** @throws RangeError if they are none. */
+/** @throws RangeError if they are invalid. */
 function readStats(bytes: Uint8Array): ThreadStats {
-  if (bytes.length !== 5 * 8) throw new RangeError('there are other numbers')
+  if (bytes.length !== 5 * 8) throw new RangeError('wrong number of values')
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const at = (index: number) => {
     const value = view.getFloat64(8 * index, true)
-    if (!(value >= 0 && Number.isFinite(value))) throw new RangeError('a number is none that can be')
+    if (!(value >= 0 && Number.isFinite(value))) throw new RangeError('a number is out of range')
     return value
   }
   return { guestBytes: at(0), kernelBytes: at(1), recycled: at(2), restarted: at(3), droppedLines: at(4) }

@@ -7,13 +7,13 @@ import { ANSWER, CALL, type FromWorker, type LogLine, RING_PAYLOAD, type WorkerS
 import { Ring, type RingRecord } from './ring.ts'
 import { monotonicMs, type Stamp } from './stamp.ts'
 
-/** After so long the thread's event loop has its turn: V8 and host functions have work for it. */
+/** Maximum time between turns of the thread's event loop, which V8 and host functions need. */
 const TURN_MS = 4
 
 /** How long to wait for the next call before the thread sleeps. */
 const NAP_MS = 1
 
-/** Runs the calls that were handed over, one after the other, those that the main thread did not take back. */
+/** Runs the assigned calls in order, except those that the main thread took back. */
 export class CallLoop {
   readonly #calls: Ring
   readonly #inputs: MessagePort
@@ -24,7 +24,7 @@ export class CallLoop {
   readonly #exportNames: string[] = []
   /** The value of `changes` at the last report of stats. */
   #reportedChanges = 0
-  /** A call is waited for. */
+  /** Whether it is waiting for a call. */
   #isWaiting = false
 
   constructor({ calls, inputs }: WorkerStart, engine: InlineEngine, stamp: Stamp, reporter: Reporter) {
@@ -37,7 +37,7 @@ export class CallLoop {
     this.#reportStats()
   }
 
-  /** Runs all there is, then lets the thread sleep. */
+  /** Runs all assigned calls, then lets the thread sleep. */
   run(): void {
     if (this.#isWaiting) return
     this.#stamp.stayAwake()
@@ -78,7 +78,7 @@ export class CallLoop {
     const since = monotonicMs()
     const end = () => {
       this.#stamp.end()
-      this.#calls.release(record) // not before: the input lies in the ring
+      this.#calls.release(record) // only now: the input is in the ring's memory
     }
     this.#stamp.begin(call, since)
     this.#reporter.begin(call)
@@ -128,7 +128,7 @@ type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
 
 /** Reports answers and log lines to the main thread. A report arrives even if the thread is killed right after it. */
 export class Reporter {
-  /** Takes the guest's lines, which go out at once, with the number of the call that runs. */
+  /** Sends log lines immediately, with the number of the running call. */
   readonly log: Log = {
     trace: (fields, message) => this.#line(['trace', fields, message]),
     debug: (fields, message) => this.#line(['debug', fields, message]),
@@ -141,7 +141,7 @@ export class Reporter {
   readonly #stamp: Stamp
   readonly #post: Post
   #call = 0
-  /** Something of this call was posted: what follows must not overtake it in the ring. */
+  /** A message of this call was posted: later ones must not overtake it in the ring. */
   #isPosting = false
 
   constructor(answers: SharedArrayBuffer, stamp: Stamp, post: Post) {
@@ -155,7 +155,7 @@ export class Reporter {
     this.#isPosting = false
   }
 
-  /** @param ms - How long the guest ran. */
+  /** @param ms - Guest time. */
   output(ms: number, output: Uint8Array): void {
     this.#report(ANSWER.output, ms, output)
     this.#call = 0
@@ -182,7 +182,7 @@ export class Reporter {
   }
 }
 
-/** Bytes that fill their buffer, so that it can be given away. */
+/** Bytes with their own buffer, which can be transferred. */
 function ownBuffer(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteLength } = bytes
   const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === byteLength

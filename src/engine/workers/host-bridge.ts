@@ -6,13 +6,13 @@ import type { GuestHttp, HttpResponse } from '../../runtime/kernel-host.ts'
 import type { HostAnswer, HostRequest } from './protocol.ts'
 import { monotonicMs, type Stamp } from './stamp.ts'
 
-/** The call for which a guest asks the host. */
+/** The call whose guest uses the host. */
 export interface BridgeCall {
   /** The caller of the running call; undefined while the guest starts. */
   readonly caller: Caller | undefined
-  /** Whether something ends the call if it takes too long. */
+  /** Whether a deadline ends the call. */
   readonly hasDeadline: boolean
-  /** Ends when the thread does, as it does at the call's deadline. */
+  /** Aborted when the thread ends, as it does at the call's deadline. */
   readonly signal: AbortSignal
 }
 
@@ -27,16 +27,16 @@ export class HostBridge {
 
   readonly #hasDeadline: boolean
 
-  /** @param hasDeadline - Of the calls whose guests ask. */
+  /** @param hasDeadline - Whether calls have a deadline. */
   constructor(operations: HostOperations, hasDeadline: boolean) {
     this.#operations = operations
     this.#hasDeadline = hasDeadline
   }
 
   /**
-   * Answers what one thread asks.
+   * Answers the requests of one thread.
    *
-   * @param callerOf - The caller of the call with a number.
+   * @param callerOf - Returns the caller of a call by its number.
    * @param onAsked - Called before anything is answered.
    */
   serve(
@@ -90,8 +90,8 @@ export class HostClient implements HostAsker {
   }
 
   /**
-   * Waits without a limit of its own: the main thread ends this one at its deadline, and knows for how long it was held
-   * itself.
+   * Waits without a limit: the main thread terminates this thread at the deadline, and accounts for times when it was
+   * blocked itself.
    *
    * @throws Error with the message of the host if the operation failed.
    */
@@ -115,7 +115,7 @@ export function unwrapHostAnswer(answer: HostAnswer): unknown {
   return answer.value
 }
 
-/** The store of the main thread, as a worker sees it: the worker waits for it. */
+/** The main thread's store for a worker, which waits for each operation. */
 export function bridgedKv(client: HostAsker): KvClient {
   return {
     sync: 'all',
@@ -131,11 +131,11 @@ export function kvOperations(client: KvClient): HostOperations {
   }
 }
 
-/** Variables that live on the main thread, as a worker sees them. */
+/** The main thread's variables for a worker. */
 export function bridgedVars(client: HostAsker): Vars {
   return {
     get: (name) => client.ask('var_get', name) as Uint8Array | undefined,
-    set: (name, value) => void client.ask('var_set', name, new Uint8Array(value)), // not all of its buffer
+    set: (name, value) => void client.ask('var_set', name, new Uint8Array(value)), // a copy without the rest of the buffer
     delete: (name) => void client.ask('var_delete', name),
   }
 }
@@ -149,11 +149,11 @@ export function varOperations(vars: Vars): HostOperations {
   }
 }
 
-/** HTTP requests that the main thread sends, while the worker waits. */
+/** HTTP requests sent by the main thread while the worker waits. */
 export function bridgedHttp(client: HostAsker): GuestHttp {
   return {
     isAsync: false,
-    // Copies: a message carries all of the buffer in which bytes lie, and that is the kernel's memory.
+    // Copies: a message carries the whole buffer of its bytes, and here that is the kernel's memory.
     send: (request, body) =>
       client.ask('http', new Uint8Array(request), new Uint8Array(body)) as HttpResponse,
   }

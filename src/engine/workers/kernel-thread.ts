@@ -1,6 +1,6 @@
 import { kernel } from '../../runtime/kernel.ts'
 import { runThread } from './worker-thread.ts'
 
-/* A worker thread's file. Each runtime has one of its own: a thread loads the one that it runs. */
+/* The file of a worker thread. Each runtime has its own, so that a thread loads only the runtime that it uses. */
 
 runThread(kernel)

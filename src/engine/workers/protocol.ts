@@ -6,75 +6,75 @@ import type { InstanceSettings } from '../../runtime/runtime.ts'
 import type { Isolation } from '../engine.ts'
 
 /*
- * All that crosses between the main thread and a worker thread. Small things go through two rings of shared memory
- * and wake the other side with an empty message; what does not fit is posted, with its bytes transferred.
+ * The protocol between the main thread and a worker thread. Small payloads pass through two rings of shared memory, and an
+ * empty message wakes the other side. Larger ones are posted, with their bytes transferred.
  */
 
-/** Bytes that each ring holds. */
+/** Size of each ring in bytes. */
 export const RING_BYTES = 262_144
 
-/** Payloads up to this size go through a ring: copied twice, which is cheaper than to post them. */
+/** Payloads up to this size pass through a ring: copying twice is cheaper than posting. */
 export const RING_PAYLOAD = 16_384
 
-/** What a worker is given when it starts. */
+/** The start data of a worker. */
 export interface WorkerStart {
   readonly plugin: InstantiablePlugin
   readonly settings: Omit<InstanceSettings, 'log' | 'functions' | 'http' | 'vars'>
   /** Module of the user's host functions. */
   readonly functions: string | undefined
   readonly isolation: Isolation
-  /** What the host answers for the guest. */
+  /** The services of the host for the guest. */
   readonly hostParts: readonly BridgedService[]
   readonly stamp: SharedArrayBuffer
   readonly calls: SharedArrayBuffer
   readonly answers: SharedArrayBuffer
-  /** Brings the inputs that are too large for the ring, in its order. */
+  /** Carries inputs that are too large for the ring, in its order. */
   readonly inputs: MessagePort
-  /** Takes what the guest asks the host for, and brings the answer. */
+  /** Carries the guest's requests to the host and the answers. */
   readonly host: MessagePort
 }
 
-/** What instances are opened from. */
+/** The data for opening instances. */
 export type InstantiablePlugin = Pick<
   CompiledPlugin,
   'name' | 'digest' | 'module' | 'onDemand' | 'renewable' | 'imports' | 'exports' | 'linked'
 >
 
-/** What is asked for over the bridge, in place of the thread's own. */
+/** Services used over the bridge instead of the thread's own. */
 export type BridgedService = 'http' | 'vars' | 'kv'
 
-/** What the ring of calls carries. */
+/** Kinds of records in the ring of calls. */
 export const CALL = {
-  /** The payload is the name of an export, which `detail` stands for from now on. */
+  /** The payload is the name of an export, which `detail` denotes from now on. */
   name: 1,
-  /** The payload is the input; `detail` says which export. */
+  /** The payload is the input; `detail` denotes the export. */
   here: 2,
-  /** The same, but the input is the next that `inputs` brings. */
+  /** The same, but the input is the next one on `inputs`. */
   posted: 3,
 } as const
 
-/** What the ring of answers carries. `ms` is how long the guest ran. */
+/** Kinds of records in the ring of answers. `ms` is the guest time. */
 export const ANSWER = {
   /** The payload is the output. */
   output: 1,
   /** The payload is a {@link CallFailure} as JSON. */
   failure: 2,
-  /** The payload is a {@link LogLine} as JSON; `call` is 0 if the guest logs while no call runs. */
+  /** The payload is a {@link LogLine} as JSON; `call` is 0 if no call runs. */
   log: 3,
 } as const
 
-/** One line of a guest, as the log takes it. */
+/** One log line of a guest. */
 export type LogLine = readonly [level: GuestLogLevel, fields: object, message: string]
 
-/** What a worker posts. */
+/** Messages of a worker. */
 export type FromWorker =
-  /** There is something in the ring. */
+  /** The ring has new records. */
   | 'answers'
-  /** Its first instance is open, and took so long to. */
+  /** The first instance is open; the time that it took. */
   | { readonly startMs: number }
-  /** It has none, and ends. */
+  /** The start failed and the worker ends. */
   | { readonly startFailure: CallFailure }
-  /** A record that was too large for the ring, or found it full. */
+  /** A record that did not fit into the ring. */
   | PostedRecord
 
 export interface PostedRecord {
@@ -85,7 +85,7 @@ export interface PostedRecord {
   readonly payload: Uint8Array
 }
 
-/** What a guest asks the host for, while it waits. */
+/** A request of a guest to the host, for which it waits. */
 export interface HostRequest {
   readonly operation: string
   readonly args: readonly unknown[]

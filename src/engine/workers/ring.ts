@@ -2,17 +2,17 @@
 export interface RingRecord {
   /** 1 or more. */
   readonly kind: number
-  /** Which call it belongs to. */
+  /** The number of its call. */
   readonly call: number
   readonly detail: number
   readonly ms: number
-  /** The ring's own memory: good until it is released. */
+  /** A view of the ring's memory, valid until it is released. */
   readonly payload: Uint8Array
 }
 
 /**
- * Carries records from one thread to another through shared memory: one writes, one reads, neither waits. Written
- * records can be read after the writer was killed; a record that was not complete then is not visible.
+ * Carries records between two threads through shared memory: a single writer, a single reader, no waiting. Complete
+ * records are readable even after the writer was killed; an incomplete one is not visible.
  */
 export class Ring {
   readonly #positions: Int32Array
@@ -32,18 +32,18 @@ export class Ring {
     return new SharedArrayBuffer(POSITIONS_BYTES + capacity)
   }
 
-  /** Whether there is nothing to read. */
+  /** Whether there are no records to read. */
   get isEmpty(): boolean {
     return Atomics.load(this.#positions, READ_POSITION) === Atomics.load(this.#positions, WRITE_POSITION)
   }
 
-  /** @returns false if there is no room for it now. */
+  /** @returns false if there is no space now. */
   write(kind: number, call: number, detail: number, ms: number, payload: Uint8Array): boolean {
     const size = recordBytes(payload.length)
     const written = Atomics.load(this.#positions, WRITE_POSITION)
     const start = this.#offset(written)
     const untilEnd = this.#capacity - start
-    const skipped = size > untilEnd ? untilEnd : 0 // a record lies in one piece
+    const skipped = size > untilEnd ? untilEnd : 0 // a record is contiguous
     if (this.#used(written) + skipped + size > this.#capacity) return false
 
     if (skipped > 0) this.#view.setUint32(start + KIND_OFFSET, PADDING_KIND, true)
@@ -58,15 +58,15 @@ export class Ring {
     return true
   }
 
-  /** Whether payloads of so many bytes can be written, one after the other. */
+  /** Whether payloads of these sizes can be written in sequence. */
   hasRoom(first: number, second: number): boolean {
     const [one, other] = [recordBytes(first), recordBytes(second)]
-    // The most that may have to be skipped is less than the larger of them.
+    // The maximum that may have to be skipped is less than the largest of them.
     const most = one + other + Math.max(one, other)
     return this.#used(Atomics.load(this.#positions, WRITE_POSITION)) + most <= this.#capacity
   }
 
-  /** The oldest record, which stays until it is released. */
+  /** The oldest record. It stays until it is released. */
   peek(): RingRecord | undefined {
     if (this.isEmpty) return undefined
     const at = this.#offset(Atomics.load(this.#positions, READ_POSITION))
@@ -87,7 +87,7 @@ export class Ring {
     }
   }
 
-  /** Gives the place of a record back to the writer. */
+  /** Returns the space of a record to the writer. */
   release({ payload }: RingRecord): void {
     this.#advance(recordBytes(payload.length))
   }
@@ -100,7 +100,7 @@ export class Ring {
     Atomics.store(this.#positions, READ_POSITION, (Atomics.load(this.#positions, READ_POSITION) + bytes) | 0)
   }
 
-  /** Positions count on without end, and wrap around as 32 bits do. */
+  /** Positions grow without end and wrap around at 32 bits. */
   #offset(position: number): number {
     return position & (this.#capacity - 1)
   }
@@ -110,14 +110,14 @@ const POSITIONS_BYTES = 16
 const READ_POSITION = 0
 const WRITE_POSITION = 1
 
-/** Of a record: the length of its payload, and these. */
+/** The header of a record: the length of its payload, and these fields. */
 const KIND_OFFSET = 4
 const CALL_OFFSET = 8
 const DETAIL_OFFSET = 12
 const MS_OFFSET = 16
 const RECORD_HEADER_BYTES = 24
 
-/** The kind of what fills the end of the buffer. Its 8 bytes fit there: all sizes are multiples of 8. */
+/** The kind of the padding at the end of the buffer. Its 8 bytes always fit: all sizes are multiples of 8. */
 const PADDING_KIND = 0
 
 function recordBytes(length: number): number {

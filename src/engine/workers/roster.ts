@@ -8,64 +8,64 @@ import { explainLimit } from '../../platform/system-errors.ts'
 import type { Runner, RunnerKind, RunnerOwner, UnansweredCalls } from './runner.ts'
 import type { ThreadStats } from './stamp.ts'
 
-/** The reason why a start failed that took too long; names the limit. */
+/** The reason of a start that took too long, with the limit. */
 export function startedLate(startTimeoutMs: number): string {
   return `it had not started after ${startTimeoutMs} ms (--start-timeout-ms)`
 }
 
-/** Starts that may fail in a row before the route's calls are refused at once. */
+/** Number of consecutive failed starts after which calls of the route are refused immediately. */
 const BREAKER_STARTS = 5
 
 export interface RosterOptions {
-  /** Whose instances they have. */
+  /** The plug-in of the instances. */
   readonly plugin: { readonly name: string }
   readonly log: Log
-  /** Runners that run calls. */
+  /** Number of runners that run calls. */
   readonly workers: number
-  /** Runners that are kept ready to replace one that ended. */
+  /** Number of spare runners, ready to replace one that ended. */
   readonly spareWorkers: number
-  /** How long one and its instance may take to start, from when its turn has come. */
+  /** Time limit for the start of a runner and its instance, counted from its turn. */
   readonly startTimeoutMs: number
-  /** Decides when one is started. Default: that of the process. */
+  /** Schedules starts. Default: the queue of the process. */
   readonly starts?: StartQueue | undefined
-  /** How long to wait after a failed start; twice as long after each other one in a row, up to 30 times. */
+  /** Delay after a failed start. It doubles with each further failure in a row, up to 30 times. */
   readonly backoffMs: number
 }
 
-/** The owner of a roster, which uses its threads. */
+/** The owner of a roster, which uses its runners. */
 export interface RosterUser {
-  /** There is one that can take calls, or more of them. */
+  /** More runners can take calls. */
   available(): void
-  /** A guest asks the host for something, and has no answer yet. */
+  /** A guest waits for an answer of the host. */
   asking(): void
-  /** @param ms - How long the guest ran. */
+  /** @param ms - Guest time. */
   answered(thread: Runner, ms: number): void
-  /** One has ended. */
+  /** A runner has ended. */
   left(unanswered: UnansweredCalls, reason: Error): void
-  /** None can be started. */
+  /** No runner can be started. */
   refused(error: Error): void
 }
 
 export type RosterStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
 
-/** What ends when a thread has started, or failed to. */
+/** Called when a thread has started or failed to. */
 interface StartHandle {
   stopClock(): void
   leaveQueue(): void
 }
 
-/** Keeps as many threads of a route ready as there are to be: it replaces those that end. */
+/** Keeps the configured number of runners of a route ready: it replaces those that end. */
 export class Roster implements RunnerOwner {
-  /** Settles when all that run calls are ready, or the first has failed to start. */
+  /** Settles when all active runners are ready, or the first start has failed. */
   readonly opened: Promise<void>
   readonly #options: Omit<RosterOptions, 'starts'>
   readonly #kind: RunnerKind
   readonly #starts: StartQueue
   readonly #user: RosterUser
   readonly #starting = new Map<Runner, StartHandle>()
-  /** Starts whose turn has not come, with the function that withdraws them. */
+  /** Queued starts, with the functions that withdraw them. */
   readonly #queued = new Map<QueuedStart, () => void>()
-  /** The first of them run calls, the others are spare. */
+  /** The first ones run calls, the others are spare. */
   #ready: readonly Runner[] = []
   #threads: readonly Runner[] = []
   readonly #ending = new Set<Promise<unknown>>()
@@ -75,7 +75,7 @@ export class Roster implements RunnerOwner {
   #failedStarts = 0
   #lastFailure: Error | undefined
   #retry: NodeJS.Timeout | undefined
-  /** Stuck threads of other rosters count too, if they were of the same plug-in at the same route. */
+  /** Includes stuck threads of other rosters for the same plug-in at the same route. */
   readonly #gate: StartGate
   /** Totals of the runners that have ended. */
   #past = { recycled: 0, restarted: 0, droppedLines: 0 }
@@ -96,12 +96,12 @@ export class Roster implements RunnerOwner {
     return this.#threads
   }
 
-  /** Whether calls have to wait until threads have ended, or are stuck: they might be stuck too. */
+  /** Whether calls have to wait until ending threads are gone or known to be stuck. */
   get isHeld(): boolean {
     return this.#gate.isShut
   }
 
-  /** Why calls are refused; undefined if they are not. */
+  /** The error for refused calls; undefined if calls are accepted. */
   get refusal(): Error | undefined {
     if (this.#gate.isStuck) return this.#gate.refusal
     if (!this.#isBreakerOpen) return undefined
@@ -112,12 +112,12 @@ export class Roster implements RunnerOwner {
   get trouble(): string | undefined {
     const stuck = this.#countStuck()
     if (this.#gate.isStuck) return this.refusal?.message
-    if (stuck > 0) return `${stuck} ${this.#kind.many} do not end`
+    if (stuck > 0) return `${stuck} ${this.#kind.many} cannot be terminated`
     if (this.#ready.length > 0) return undefined
     return this.refusal?.message ?? `no ${this.#kind.one} is ready`
   }
 
-  /** Of all threads. */
+  /** Totals of all runners. */
   get stats(): RosterStats {
     const told = this.#ready.map(({ stats }) => stats)
     const sum = (of: (stats: ThreadStats) => number) => told.reduce((all, each) => all + of(each), 0)
@@ -133,12 +133,12 @@ export class Roster implements RunnerOwner {
     }
   }
 
-  /** Ends a thread, whatever it does; another takes its place. */
+  /** Terminates a runner, whatever it does; another one replaces it. */
   retire(thread: Runner): void {
     this.#remove(thread)
     this.#end(thread)
     if (this.threads.length > 0) this.#user.available()
-    setImmediate(() => this.#fill()) // to start a thread takes a while: first its call is answered
+    setImmediate(() => this.#fill()) // starting a thread takes a while: answer the call first
   }
 
   async close(): Promise<void> {
@@ -187,13 +187,13 @@ export class Roster implements RunnerOwner {
     const wasReady = this.#remove(thread)
     this.#user.left(unanswered, reason)
     if (this.#isClosed) return
-    // One that ends by itself before it has run anything would do so again.
+    // A runner that ended by itself before it ran anything would do so again.
     const hasRun = thread.hasRun || unanswered.lost.length > 0
     if (!hadStarted || (wasReady && !hasRun)) this.#startFailed(reason)
     else this.#fill()
   }
 
-  /** Closes without waiting for threads; their calls are rejected at once. */
+  /** Closes without waiting for threads; their calls are rejected immediately. */
   abandon(): void {
     const threads = [...this.#ready]
     void this.close()
@@ -246,7 +246,7 @@ export class Roster implements RunnerOwner {
   #start(leaveQueue: () => void): void {
     const { startTimeoutMs, plugin } = this.#options
     if (this.#gate.isShut) {
-      leaveQueue() // until it opens
+      leaveQueue() // its turn lasts until it opens
       return
     }
     try {
@@ -271,7 +271,7 @@ export class Roster implements RunnerOwner {
 
   #startFailed(failure: Error): void {
     const reason = toStartFailure(failure, this.#options.plugin.name)
-    if (this.#isOpen) this.#logFailure(reason) // else `opened` is rejected with it
+    if (this.#isOpen) this.#logFailure(reason) // otherwise `opened` is rejected with it
     this.#lastFailure = reason
     this.#failedStarts++
     this.#settle?.reject(reason)
@@ -302,7 +302,7 @@ export class Roster implements RunnerOwner {
     return isReady
   }
 
-  /** One that is taken from those that are ready has failed, or ran a guest for too long; or all is closed. */
+  /** A ready runner has failed or exceeded a deadline, or the roster closes. */
   #remember({ recycled, restarted, droppedLines }: ThreadStats): void {
     this.#past.recycled += recycled
     this.#past.restarted += restarted + (this.#isClosed ? 0 : 1)
@@ -320,26 +320,26 @@ export class Roster implements RunnerOwner {
   }
 }
 
-/** Errors of wasm-serve pass unchanged; others come from Node.js or the system, and are explained. */
+/** Errors of wasm-serve pass unchanged. Others come from Node.js or the system, and are explained. */
 export function toStartFailure(failure: Error, plugin: string): Error {
   if ('code' in failure && String(failure.code).startsWith('WASM_SERVE_')) return failure
   return new InstanceStartError(plugin, explainLimit(failure) ?? failure.message, { cause: failure })
 }
 
-/** After so long a start waits more than it computes, and gives way: one that hangs holds up no other for longer. */
+/** A start that takes longer mostly waits, so its turn ends: a hanging start delays others no longer than this. */
 const SLOW_START_MS = 1_000
 
-/** A thread that is to be started. */
+/** A runner to start. */
 interface QueuedStart {
-  /** Whether calls need it; else those go first that calls need. Asked again at each turn. */
+  /** Whether calls need it: such starts have priority. Evaluated at each turn. */
   isUrgent(): boolean
-  /** Its turn has come. @param leave - To be called when it has started, or failed. */
+  /** Its turn has come. @param leave - Call it when the runner has started or failed. */
   begin(leave: () => void): void
 }
 
 /**
- * Starts few threads at a time: each takes a core for some 30 ms, and all at once would take so long that none were ready
- * in its time.
+ * Limits concurrent starts: each uses a core for some 30 ms, and starting all simultaneously would make each exceed its
+ * time limit.
  */
 export class StartQueue {
   readonly #limit: number
@@ -353,7 +353,7 @@ export class StartQueue {
   }
 
   /**
-   * Begins a start when its turn comes, which may be at once.
+   * Runs a start when its turn comes, possibly immediately.
    *
    * @returns a function that withdraws the start.
    */
@@ -392,5 +392,5 @@ export class StartQueue {
   }
 }
 
-/** Of the process, whose threads share its cores. */
+/** The queue of the process, whose threads share its cores. */
 export const processStarts = new StartQueue(Math.max(2, availableParallelism()))

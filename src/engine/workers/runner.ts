@@ -2,62 +2,62 @@ import type { ThreadLabel } from '../../platform/stuck-threads.ts'
 import type { PendingCall } from '../engine.ts'
 import { monotonicMs, type RunningCall, type ThreadStats } from './stamp.ts'
 
-/** A thread or a process that runs calls one after the other, and can be ended together with its guest. */
+/** A thread or process that runs calls in order, and can be terminated together with its guest. */
 export interface Runner {
-  /** Number of calls that were handed over and not answered. */
+  /** Number of assigned calls without an answer. */
   readonly load: number
   /** The last statistics of its engine. */
   readonly stats: ThreadStats
-  /** Whether it has answered a call, or ended by another's fault. */
+  /** Whether it has answered a call, or ended through no fault of its own. */
   readonly hasRun: boolean
 
   /** Whether it can take a call now. If not, `RunnerOwner.free` is called later. */
   mayTake(): boolean
 
   /**
-   * Hands a call over, which it may not see until it is woken.
+   * Assigns a call, which it may not see before it is woken.
    *
-   * @returns false if there is no room now, or it ends.
+   * @returns false if there is no space now, or it is ending.
    */
   give(call: PendingCall): boolean
 
-  /** Wakes it to look at its calls. @returns whether its answers are to be collected, until {@link Runner.rest}. */
+  /** Wakes it to process its calls. @returns whether to poll for its answers, until {@link Runner.rest}. */
   wake(): boolean
 
-  /** Takes the answers that are there. @returns whether there were any. */
+  /** Reads the available answers. @returns whether there were any. */
   collect(): boolean
 
-  /** Collecting has stopped. */
+  /** Polling has stopped. */
   rest(): void
 
-  /** How long it has been awake, on the main thread's clock, and has neither run a guest nor answered. */
+  /** Time that it has been awake without running a guest or answering, on the main thread's clock. */
   silentMs(): number
 
-  /** The call that its guest runs at this moment. */
+  /** The call that its guest is running. */
   running(): RunningCall | undefined
 
-  /** How much of its time the guest of a call has used, in ms. */
+  /** The guest time of a call so far, in ms. */
   usedMs(running: RunningCall): number
 
-  /** Does not charge its guest for the time in which the event loop was held, as far as the guest did not use it. */
+  /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
   excuse(held: HeldTime): void
 
-  /** Takes back what its guest has not begun, as far as that can be known. @returns the oldest first. */
+  /** Takes back calls that its guest has not started, as far as known. @returns them, the oldest first. */
   takeBack(): PendingCall[]
 
-  /** Lets those go whose clients went away before their guests began. */
+  /** Drops calls whose clients disconnected before their guests started. */
   dropGone(): void
 
   /** Releases the running call, which its owner settles instead. The answer is ignored. */
   drop(running: RunningCall): PendingCall | undefined
 
-  /** Ends it, whatever it does. @returns false if it does not end, and is written off. */
+  /** Terminates it, whatever it does. @returns false if it does not end and is given up. */
   end(): Promise<boolean>
 
-  /** As {@link Runner.end}, but `RunnerOwner.ended` is called at once, with the calls that it has. */
+  /** Like {@link Runner.end}, but calls `RunnerOwner.ended` immediately, with its calls. */
   abandon(): void
 
-  /** Sets the reason why it will be ended. */
+  /** Sets the reason of its coming end. */
   fail(reason: Error): void
 }
 
@@ -65,15 +65,15 @@ export interface Runner {
 export interface RunnerOwner {
   /** Its first instance is open. */
   ready(runner: Runner): void
-  /** It takes calls again. */
+  /** It accepts calls again. */
   free(): void
-  /** A guest asks the host for something, and has no answer yet. */
+  /** A guest waits for an answer of the host. */
   asking(): void
-  /** A call was settled. @param ms - How long the guest ran. */
+  /** A call was settled. @param ms - Guest time. */
   answered(runner: Runner, ms: number): void
   /** It could not open another instance, and runs no more calls. */
   broken(runner: Runner, reason: Error): void
-  /** It has ended, or is written off. @param unanswered - Its calls. @param reason - Why, if `end` was not called. */
+  /** It has ended or is given up. @param unanswered - Its calls. @param reason - The reason, if `end` was not called. */
   ended(runner: Runner, unanswered: UnansweredCalls, reason: Error): void
 }
 
@@ -85,27 +85,27 @@ export interface UnansweredCalls {
   readonly lost: readonly PendingCall[]
 }
 
-/** The factory of the runners of a route. */
+/** The factory of a route's runners. */
 export interface RunnerKind {
   readonly name: 'workers' | 'subprocess'
   /** The noun for one of them, for messages. */
   readonly one: string
   readonly many: string
   /**
-   * The owner of the threads: while too many of them cannot be ended, no other is started. Empty for runners that can always
-   * be ended.
+   * The owner of the threads: no new ones start while too many cannot be terminated. Empty for runners that can always be
+   * terminated.
    */
   readonly owner: ThreadLabel
-  /** Starts one. @throws the error of the system, if there can be no more. */
+  /** Starts one. @throws the error of the system, if its limit is reached. */
   start(owner: RunnerOwner): Runner
 }
 
-/** A time in which the event loop was blocked: nothing was answered, and nothing could be ended. */
+/** A time in which the event loop was blocked: nothing was answered, and nothing could be terminated. */
 export interface HeldTime {
   /** On {@link monotonicMs}'s clock. */
   readonly from: number
   readonly to: number
-  /** How much of the processor the process used meanwhile, all its threads together. */
+  /** CPU time of all threads of the process meanwhile. */
   readonly cpuMs: number
 }
 
@@ -124,26 +124,26 @@ const CLOCKS: Clocks = {
   },
 }
 
-/** Measures for how long the event loop was blocked. `look` must be called often. */
+/** Measures how long the event loop was blocked. `look` must be called often. */
 export class HeldWatch {
   readonly #leastMs: number
   readonly #clocks: Clocks
   #from = 0
   #cpuMs = 0
 
-  /** @param leastMs - Shorter times are the usual work of an event loop, and not reported. */
+  /** @param leastMs - Shorter times are normal for an event loop and not reported. */
   constructor(leastMs: number, clocks = CLOCKS) {
     this.#leastMs = leastMs
     this.#clocks = clocks
   }
 
-  /** Forgets what was before. */
+  /** Restarts the measurement. */
   begin(): void {
     this.#from = this.#clocks.nowMs()
     this.#cpuMs = this.#clocks.cpuMs()
   }
 
-  /** @returns how it was held since the last look. */
+  /** @returns the time blocked since the last look. */
   look(): HeldTime | undefined {
     const [from, cpuMs] = [this.#from, this.#cpuMs]
     if (this.#clocks.nowMs() - from < this.#leastMs) return undefined
@@ -153,8 +153,8 @@ export class HeldWatch {
 }
 
 /**
- * How much of a held time a guest did not use: all of it while it waited for the host, and else what the process cannot
- * have spent on it, as when it was stopped.
+ * The part of a blocked time that a guest did not use: all of it while it waited for the host; otherwise the time in which
+ * the process used no CPU, as when it was stopped.
  *
  * @param waitsSince - Since when the guest waits for the host, if it does.
  */

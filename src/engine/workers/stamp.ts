@@ -1,14 +1,14 @@
 import type { EngineStats } from '../../observe/metrics.ts'
 
 /*
- * Shared memory of the main thread and a worker: the running call and its start, the calls that the worker may still
- * begin, and whether either thread has to be woken.
+ * Shared memory of the main thread and a worker: the running call and its start time, the calls that the worker may still
+ * start, and whether either thread has to be woken.
  */
 
-/** Calls that can be handed over to one thread at a time, the one that runs among them. */
+/** Maximum number of calls assigned to a thread, including the running one. */
 export const MAX_AHEAD = 64
 
-/** The place of a call among those that were handed over; its number ends with it. */
+/** The slot of an assigned call; its number ends with the slot. */
 export function slotOf(call: number): number {
   return call % MAX_AHEAD
 }
@@ -19,11 +19,11 @@ const WORKER_STATE = 1
 const MAIN_RUNG = 2
 const HOST_ANSWERED = 3
 const WAITS_FOR_HOST = 4
-/** A word for each call that was handed over: its number until a thread claims it. */
+/** One word per assigned call: its number until a thread claims it. */
 const CLAIMS = 5
 const WORD_COUNT = CLAIMS + MAX_AHEAD
 
-/** Numbers of 8 bytes: the start of the running call, {@link ThreadStats}, and since when it waits for the host. */
+/** 8-byte numbers: the start of the running call, {@link ThreadStats}, and since when it waits for the host. */
 const SINCE = 0
 const GUEST_BYTES = 1
 const KERNEL_BYTES = 2
@@ -33,12 +33,12 @@ const DROPPED_LINES = 5
 const WAITS_SINCE = 6
 const NUMBER_COUNT = 7
 
-/** States of a worker. Asleep, its event loop waits for a message; napping, the thread waits for a word of this memory. */
+/** States of a worker. Asleep: its event loop waits for a message. Napping: the thread waits on a word of this memory. */
 const ASLEEP = 0
 const AWAKE = 1
 const NAPPING = 2
 
-/** A call that the guest runs. */
+/** A running call. */
 export interface RunningCall {
   readonly call: number
   /** On {@link monotonicMs}'s clock. */
@@ -63,27 +63,27 @@ export class Stamp {
     this.#words = new Int32Array(buffer, NUMBER_COUNT * 8)
   }
 
-  /** The worker's: a guest starts. */
+  /** Worker: a guest starts. */
   begin(call: number, now: number): void {
     this.#numbers[SINCE] = now
     Atomics.store(this.#words, RUNNING, call)
   }
 
-  /** The worker's: its answer is where it cannot be lost. */
+  /** Worker: the answer is stored safely. */
   end(): void {
     Atomics.store(this.#words, RUNNING, 0)
   }
 
-  /** The call that runs at this moment. */
+  /** The running call. */
   running(): RunningCall | undefined {
     const call = Atomics.load(this.#words, RUNNING)
     const since = this.#numbers[SINCE] ?? 0
-    // Another call may have begun in between.
+    // Another call may have started in between.
     if (call === 0 || Atomics.load(this.#words, RUNNING) !== call) return undefined
     return { call, since }
   }
 
-  /** The worker's: its engine has changed. */
+  /** Worker: publishes the engine's stats. */
   writeStats({ guestBytes, kernelBytes, recycled, restarted, droppedLines }: ThreadStats): void {
     const numbers = this.#numbers
     numbers[GUEST_BYTES] = guestBytes
@@ -93,7 +93,7 @@ export class Stamp {
     numbers[DROPPED_LINES] = droppedLines
   }
 
-  /** The main thread's: the last statistics of the worker. */
+  /** Main thread: reads the worker's latest stats. */
   readStats(): ThreadStats {
     const numbers = this.#numbers
     return {
@@ -105,71 +105,71 @@ export class Stamp {
     }
   }
 
-  /** The main thread's: from now on a call can be claimed. */
+  /** Main thread: from now on a call can be claimed. */
   offer(call: number): void {
     Atomics.store(this.#words, CLAIMS + slotOf(call), call)
   }
 
-  /** Both threads': the worker claims a call to run it, the main thread to take it back. Only one of them succeeds. */
+  /** Either thread: the worker claims a call to run it, the main thread to take it back. Only one succeeds. */
   claim(call: number): boolean {
     return Atomics.compareExchange(this.#words, CLAIMS + slotOf(call), call, 0) === call
   }
 
-  /** The worker's: it polls, and need not be woken. */
+  /** Worker: it polls and need not be woken. */
   stayAwake(): void {
     Atomics.store(this.#words, WORKER_STATE, AWAKE)
   }
 
-  /** The worker's, before its last look: from now on a writer has to wake it. */
+  /** Worker, before its last look: from now on a writer has to wake it. */
   beginNap(): void {
     Atomics.store(this.#words, WORKER_STATE, NAPPING)
   }
 
   /**
-   * The worker's: holds its thread until it is woken, which takes a tenth of what a message to its event loop takes.
+   * Worker: blocks the thread until it is woken, which takes a tenth of the time of a message to its event loop.
    *
-   * @returns false if it was not woken in time: then it sleeps, and a message has to be sent.
+   * @returns false if it was not woken in time: then it sleeps and needs a message.
    */
   nap(ms: number): boolean {
     Atomics.wait(this.#words, WORKER_STATE, NAPPING, ms)
     return Atomics.compareExchange(this.#words, WORKER_STATE, NAPPING, ASLEEP) !== NAPPING
   }
 
-  /** The main thread's. @returns whether the worker was asleep, and has to be sent a message. */
+  /** Main thread. @returns whether the worker was asleep and needs a message. */
   wake(): boolean {
     const before = Atomics.exchange(this.#words, WORKER_STATE, AWAKE)
     if (before === NAPPING) Atomics.notify(this.#words, WORKER_STATE)
     return before === ASLEEP
   }
 
-  /** The worker's: @returns whether the main thread has to be sent a message to look for answers. */
+  /** Worker. @returns whether the main thread needs a message to look for answers. */
   ring(): boolean {
     return Atomics.exchange(this.#words, MAIN_RUNG, 1) === 0
   }
 
-  /** The main thread's: it is going to look for answers by itself, and has to be sent no message. */
+  /** Main thread: it will poll for answers and needs no message. */
   listen(): void {
     Atomics.store(this.#words, MAIN_RUNG, 1)
   }
 
-  /** The main thread's, before it looks for answers for the last time. */
+  /** Main thread, before its last look for answers. */
   heard(): void {
     Atomics.store(this.#words, MAIN_RUNG, 0)
   }
 
-  /** The worker's: it asks the host, and is going to wait. */
+  /** Worker: sends a request to the host and is about to wait. */
   beginAsking(now: number): void {
     this.#numbers[WAITS_SINCE] = now
     Atomics.store(this.#words, WAITS_FOR_HOST, 1)
   }
 
-  /** The worker's: waits until the host has answered, or the thread is ended. */
+  /** Worker: waits until the host has answered or the thread is terminated. */
   waitForHost(): void {
     Atomics.wait(this.#words, HOST_ANSWERED, 0)
     Atomics.store(this.#words, HOST_ANSWERED, 0)
   }
 
-  /** The worker's: it has the host's answer. */
+  /** Worker: received the host's answer. */
   endAsking(): void {
     Atomics.store(this.#words, WAITS_FOR_HOST, 0)
   }
@@ -179,21 +179,21 @@ export class Stamp {
     return Atomics.load(this.#words, WAITS_FOR_HOST) === 1 ? this.#numbers[WAITS_SINCE] : undefined
   }
 
-  /** The main thread's: its answer is there. */
+  /** Main thread: the answer is available. */
   hostAnswered(): void {
     Atomics.store(this.#words, HOST_ANSWERED, 1)
     Atomics.notify(this.#words, HOST_ANSWERED)
   }
 }
 
-/** Milliseconds on a clock that is the same in all threads of the process, and never set. */
+/** Milliseconds on a monotonic clock shared by all threads of the process. */
 export function monotonicMs(): number {
   return performance.now() + shift
 }
 
 /**
- * `performance.now()` begins with the thread. A thread may be stopped between the two looks at the clock, which makes the
- * difference smaller: of several the largest is right.
+ * `performance.now()` starts with the thread. A thread may be stopped between the two reads of the clock, which makes the
+ * difference smaller: the largest of several is right.
  */
 const shift = Math.max(
   ...Array.from({ length: 8 }, () => Number(process.hrtime.bigint()) / 1e6 - performance.now()),

@@ -22,29 +22,29 @@ import { type HeldTime, type Runner, type RunnerKind, type RunnerOwner, unusedMs
 import { MAX_AHEAD, monotonicMs, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
 import { isGone } from './waiting-calls.ts'
 
-/** What every thread of a route is given. */
+/** The common settings of a route's threads. */
 export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {
   readonly runtime: Runtime['name']
-  /** Host and URL of the route that it works for. */
+  /** Host and URL of its route. */
   readonly route?: string | undefined
-  /** Takes what the guest logs while no call runs. */
+  /** Receives guests' log lines while no call runs. */
   readonly log: Log
   readonly bridge: HostBridge
 }
 
 /**
- * JavaScript's memory in a thread, which host functions use: what they allocate piece by piece ends the thread, not us.
- * V8 ends the process if a single piece goes far beyond the limit, such as an array of ten million elements that grows.
+ * Limits the JavaScript heap of a thread, which host functions use: many small allocations end only the thread. A single
+ * allocation far beyond the limit, such as a growing array of ten million elements, still makes V8 end the process.
  */
 const HEAP_MIB = 256
 
-/** A call that was handed over. */
+/** An assigned call. */
 interface GivenCall {
   readonly number: number
   readonly call: PendingCall
 }
 
-/** Threads of their own for a route's instances. */
+/** Threads for a route's instances. */
 export function threadKind(options: ThreadOptions): RunnerKind {
   const start = (owner: RunnerOwner) => new WorkerThread(options, owner)
   const owner = { route: options.route, digest: options.plugin.digest }
@@ -62,8 +62,8 @@ export class WorkerThread implements Runner {
   readonly #inputs = new MessageChannel()
   readonly #host = new MessageChannel()
   /**
-   * By slot. Not a `Map`: where much comes and goes, the tables that it has left behind keep what was in them, and
-   * each next one, from being collected as young; the garbage of whole requests doubled the CPU of a call.
+   * By slot. Not a `Map`: with many insertions and deletions, its abandoned tables keep their contents and each next table
+   * from being collected in the young generation. The garbage of whole requests doubled the CPU time of a call.
    */
   readonly #given: (GivenCall | undefined)[] = Array.from({ length: MAX_AHEAD })
   readonly #freeSlots = Array.from({ length: MAX_AHEAD }, (_, slot) => slot)
@@ -72,9 +72,9 @@ export class WorkerThread implements Runner {
   #load = 0
   #lastRound = 0
   #failure: Error | undefined
-  /** When it was woken, or answered last, if there is something that it has not answered. */
+  /** The time when it was woken or last answered, if answers are pending. */
   #silentSince: number | undefined
-  /** Of the call that ran last, in ms: what is not charged to its guest. */
+  /** Time of the last call, in ms, that is not charged to its guest. */
   #excused = { call: 0, ms: 0 }
   #hasLeft = false
   #hasRun = false
@@ -105,17 +105,17 @@ export class WorkerThread implements Runner {
     bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal, callerOf, () => owner.asking())
   }
 
-  /** Calls that were handed over and not answered. */
+  /** Number of assigned calls without an answer. */
   get load(): number {
     return this.#load
   }
 
-  /** What its engine has told last. */
+  /** The latest stats of its engine. */
   get stats(): ThreadStats {
     return this.#stamp.readStats()
   }
 
-  /** How long its first instance took to open, in ms. */
+  /** The time that opening its first instance took, in ms. */
   get startMs(): number {
     return this.#startMs
   }
@@ -125,28 +125,28 @@ export class WorkerThread implements Runner {
     return this.#hasRun
   }
 
-  /** Its ring says when it is full. */
+  /** Its ring reports when it is full. */
   mayTake(): boolean {
     return true
   }
 
-  /** How long it has been awake, on the main thread's clock, and has neither run a guest nor answered. */
+  /** Time that it has been awake without running a guest or answering, on the main thread's clock. */
   silentMs(): number {
     if (this.#silentSince === undefined || this.running()) return 0
     return performance.now() - this.#silentSince
   }
 
-  /** The call that its guest runs at this moment. */
+  /** The call that its guest is running. */
   running(): RunningCall | undefined {
     return this.#stamp.running()
   }
 
-  /** How much of its time the guest of a call has used, in ms. */
+  /** The guest time of a call so far, in ms. */
   usedMs({ call, since }: RunningCall): number {
     return monotonicMs() - since - (this.#excused.call === call ? this.#excused.ms : 0)
   }
 
-  /** Does not charge its guest for the time in which the event loop was held, as far as the guest did not use it. */
+  /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
   excuse(held: HeldTime): void {
     if (this.#silentSince !== undefined)
       this.#silentSince = Math.min(this.#silentSince + held.to - held.from, performance.now())
@@ -158,10 +158,10 @@ export class WorkerThread implements Runner {
   }
 
   /**
-   * Hands a call over; the thread looks for it when it is woken. What has a large input is not handed over ahead: the
-   * copy would be made in vain if the call is taken back.
+   * Assigns a call; the thread sees it when it is woken. Large inputs are not assigned in advance: the copy would be wasted
+   * if the call is taken back.
    *
-   * @returns false if there is no room now, or the thread ends.
+   * @returns false if there is no space now, or the thread is ending.
    */
   give(call: PendingCall): boolean {
     if (this.#ended.signal.aborted) return false
@@ -178,7 +178,7 @@ export class WorkerThread implements Runner {
     this.#load++
     this.#stamp.offer(number)
     if (isPosted) {
-      const own = new Uint8Array(input) // the thread may end before it has begun: then another needs the input
+      const own = new Uint8Array(input) // if the thread ends before the start, another one needs the input
       this.#inputs.port1.postMessage(own, [own.buffer])
       this.#calls.write(CALL.posted, number, detail, 0, NO_INPUT)
     } else {
@@ -187,7 +187,7 @@ export class WorkerThread implements Runner {
     return true
   }
 
-  /** Wakes the thread, if it sleeps. It need not ring now: who has woken it collects, until {@link rest}. */
+  /** Wakes the thread if it sleeps. It need not notify now: the caller polls until {@link rest}. */
   wake(): boolean {
     this.#silentSince ??= performance.now()
     this.#stamp.listen()
@@ -195,7 +195,7 @@ export class WorkerThread implements Runner {
     return true
   }
 
-  /** Takes back what its guest has not begun. @returns the oldest first. */
+  /** Takes back calls that its guest has not started. @returns them, the oldest first. */
   takeBack(): PendingCall[] {
     const taken: PendingCall[] = []
     const inOrder = this.#given.filter((given) => given !== undefined).sort((a, b) => a.number - b.number)
@@ -207,7 +207,7 @@ export class WorkerThread implements Runner {
     return taken
   }
 
-  /** Lets those go whose clients went away before their guests began. */
+  /** Drops calls whose clients disconnected before their guests started. */
   dropGone(): void {
     for (const given of this.#given) {
       if (!given || !isGone(given.call) || !this.#stamp.claim(given.number)) continue
@@ -216,7 +216,7 @@ export class WorkerThread implements Runner {
     }
   }
 
-  /** Takes the call that runs out of the thread's hands, to be told something else than its answer. */
+  /** Detaches the running call, whose owner settles it instead of the thread. */
   drop({ call: number }: RunningCall): PendingCall | undefined {
     this.collect()
     const given = this.#find(number)
@@ -224,44 +224,44 @@ export class WorkerThread implements Runner {
     return given?.call
   }
 
-  /** Ends the thread. @returns false if it does not end, and is written off. */
+  /** Terminates the thread. @returns false if it does not end and is given up. */
   async end(): Promise<boolean> {
     this.#ended.abort()
     const hasEnded = await terminateOrWriteOff(this.#worker, this.#options.log)
-    if (!hasEnded) this.#leave(new Error('it does not end'))
+    if (!hasEnded) this.#leave(new Error('it cannot be terminated'))
     return hasEnded
   }
 
-  /** Ends the thread, and tells its owner at once that it has: nobody waits for its answers. */
+  /** Terminates the thread and reports its end to the owner immediately. */
   abandon(): void {
     void this.end()
     this.#leave(new Error('it is not waited for'))
   }
 
-  /** Says why it is going to be ended. */
+  /** Sets the reason of its coming end. */
   fail(reason: Error): void {
     this.#failure ??= reason
   }
 
-  /** Takes the answers that are there. @returns whether there were any. */
+  /** Reads the available answers. @returns whether there were any. */
   collect(): boolean {
     if (this.#answers.isEmpty) return false
     for (let record = this.#answers.peek(); record; record = this.#answers.peek()) {
       const payload = Buffer.from(record.payload)
-      this.#answers.release(record) // first: who is told may come back here
+      this.#answers.release(record) // first: the subscriber may re-enter this function
       this.#take(record, payload)
     }
     return true
   }
 
-  /** Nobody collects any more until the thread rings. */
+  /** Polling ends: from now on the thread notifies. */
   rest(): void {
     this.#stamp.heard()
-    this.collect() // what was written when nobody had to ring
+    this.collect() // written before notifications were enabled
   }
 
   #onMessage(message: FromWorker): void {
-    this.rest() // what was written before
+    this.rest() // written earlier
     if (message === 'answers' || !isOurs(message)) return
     if ('startMs' in message) this.#becomeReady(message.startMs)
     else if ('startFailure' in message) {
@@ -270,7 +270,7 @@ export class WorkerThread implements Runner {
     } else this.#take(message, message.payload)
   }
 
-  /** Unless it was too late, and is being ended. */
+  /** Unless the start timed out and the thread is being terminated. */
   #becomeReady(startMs: number): void {
     this.#startMs = startMs
     if (!this.#ended.signal.aborted) this.#owner.ready(this)
@@ -284,7 +284,7 @@ export class WorkerThread implements Runner {
       log[level](fields, line)
       return
     }
-    if (!given) return // it was told something else
+    if (!given) return // already settled otherwise
     this.#forget(given)
     this.#hasRun = true
     this.#silentSince = this.#load > 0 ? performance.now() : undefined
@@ -324,13 +324,13 @@ export class WorkerThread implements Runner {
     this.#load--
   }
 
-  /** Above 0, within what an Int32 can hold, and no other's for many millions of calls. */
+  /** A positive Int32 that is not reused for many millions of calls. */
   #nextNumber(slot: number): number {
     this.#lastRound = (this.#lastRound % MAX_ROUND) + 1
     return this.#lastRound * MAX_AHEAD + slot
   }
 
-  /** The thread knows an export by a number, once it was told its name. */
+  /** The thread knows an export by a number after its name was sent. */
   #exportNumber(name: string): number {
     const known = this.#exportNumbers.get(name)
     if (known !== undefined) return known
@@ -341,7 +341,7 @@ export class WorkerThread implements Runner {
   }
 }
 
-/** A library that a host function uses may post things to whoever started its thread. */
+/** A library used by a host function may post messages to the parent of its thread. */
 function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null
 }

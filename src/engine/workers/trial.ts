@@ -5,12 +5,12 @@ import { processStarts, startedLate, toStartFailure } from './roster.ts'
 import { type ThreadOptions, WorkerThread } from './thread.ts'
 
 /**
- * Opens an instance in a thread that is thrown away: on the event loop nothing could end a start that does not return.
+ * Opens an instance in a throwaway thread: on the event loop, a start that does not return could not be ended.
  *
- * @param startTimeoutMs - How long that may take, from when its turn has come.
- * @param signal - Ends it.
- * @returns how long the instance took to open, in ms: as long as it would have held the event loop.
- * @throws what the start throws, {@link InstanceStartError} if it takes longer, and {@link ThreadsStuckError} if threads
+ * @param startTimeoutMs - Time limit, counted from its turn.
+ * @param signal - Aborts it.
+ * @returns the time that opening the instance took, in ms: it would have blocked the event loop as long.
+ * @throws the error of the start, {@link InstanceStartError} if it takes longer, and {@link ThreadsStuckError} if threads
  * of this plug-in are stuck; the reason of the signal.
  */
 export async function tryInThread(
@@ -59,7 +59,7 @@ async function tryNow(
     })
     return await unlessAborted(started, signal)
   } catch (error) {
-    void thread?.end() // nobody may wait for it any more
+    void thread?.end() // the caller may have gone
     throw error
   } finally {
     stopClock()

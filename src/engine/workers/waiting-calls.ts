@@ -8,7 +8,7 @@ export interface QueueLimits {
   readonly maxWaitMs: number
 }
 
-/** The calls for which no thread was free yet, in their order. */
+/** The queued calls in order. */
 export class WaitingCalls {
   readonly #limits: QueueLimits
   #calls: PendingCall[] = []
@@ -27,8 +27,8 @@ export class WaitingCalls {
   }
 
   /**
-   * @param expectedMs - How long it is going to wait.
-   * @throws {@link QueueFullError} or {@link QueueSlowError} if it may not wait.
+   * @param expectedMs - The expected waiting time.
+   * @throws {@link QueueFullError} or {@link QueueSlowError} if it must not wait.
    */
   push(call: PendingCall, expectedMs: number): void {
     const { maxQueue, maxQueueBytes, maxWaitMs } = this.#limits
@@ -46,13 +46,13 @@ export class WaitingCalls {
     return call
   }
 
-  /** Takes calls again that had left; whatever the limits say, for they had been let in. */
+  /** Requeues calls, regardless of the limits, because they were admitted before. */
   unshift(calls: readonly PendingCall[]): void {
     this.#calls.unshift(...calls)
     for (const { input } of calls) this.#bytes += input.length
   }
 
-  /** Refuses those that have waited too long. */
+  /** Rejects calls that have waited too long. */
   dropLate(now: number): void {
     const { maxWaitMs } = this.#limits
     while (this.first && now - this.first.madeAt > maxWaitMs)

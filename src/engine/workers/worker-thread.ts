@@ -16,8 +16,8 @@ const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => parentPort?.
 const reporter = new Reporter(threadStart.answers, stamp, post)
 
 /**
- * What a worker thread does: it has an inline engine of its own, whose calls come from the main thread and whose answers
- * go there.
+ * The main function of a worker thread: an inline engine whose calls come from the main thread and whose answers go back
+ * there.
  */
 export function runThread(runtime: Runtime): void {
   openThreadEngine(runtime).catch((error) => post({ startFailure: toFailure(error) }))

@@ -15,9 +15,9 @@ import { type ThreadOptions, threadKind } from './thread.ts'
 import { isGone, type QueueLimits, WaitingCalls } from './waiting-calls.ts'
 
 export interface RunnersOptions extends QueueLimits, RosterOptions {
-  /** How long a guest may run. */
+  /** Maximum guest time of a call. */
   readonly timeoutMs: number
-  /** Whether a call may be run again if what ran it was lost. */
+  /** Whether a call may be run again after its runner was lost. */
   readonly idempotent: boolean
 }
 
@@ -25,37 +25,37 @@ export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plu
   readonly plugin: ThreadOptions['plugin']
 }
 
-/** Instances in threads of their own, one each: a guest that does not return is ended with its thread. */
+/** Instances in threads, one per thread: a guest that does not return is terminated with its thread. */
 export function openWorkers(options: WorkersOptions): Engine {
   const { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log } = options
   const threads = { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log }
   return openRunners(threadKind(threads), options)
 }
 
-/** Instances in runners of a kind. Queue, deadline and replacement are the same for all kinds. */
+/** Instances in runners of one kind. Queue, deadline and replacement are the same for all kinds. */
 export function openRunners(kind: RunnerKind, options: RunnersOptions): Engine {
   return new WorkersEngine(kind, options)
 }
 
-/** How often to look at the threads while they have calls. */
+/** How often threads with calls are checked. */
 const CHECK_MS = 4
 
-/** When a guest has run for so long, the calls behind it are taken back. */
+/** When a guest has run this long, the calls assigned after it are taken back. */
 const TAKE_BACK_MS = 4
 
-/** Guest time of the calls that are handed over ahead, in ms: enough to hide the latency between threads. */
+/** Guest time of the calls assigned in advance, in ms: enough to hide the latency between threads. */
 const AHEAD_MS = 1
 
 /** Weight of the newest call in the mean guest time. */
 const NEWEST_CALL_WEIGHT = 1 / 16
 
-/** One call counts at most this multiple of the mean: a single slow call says little about the next. */
+/** Limit for one call, as a multiple of the mean: a single slow call says little about the next. */
 const MAX_SAMPLE_FACTOR = 16
 
-/** How long a thread may neither run a guest nor answer before its calls go to other threads, in ms. */
+/** Time that a thread may neither run a guest nor answer before its calls go to other threads, in ms. */
 const UNRESPONSIVE_MS = 100
 
-/** An event loop that is held for a shorter time is busy, and charged to guests: this part of their deadline, at most so long. */
+/** Shorter blocks of the event loop are charged to guests: this fraction of their deadline, up to this maximum. */
 const HELD_SHARE = 1 / 10
 const MAX_HELD_MS = 100
 
@@ -71,7 +71,7 @@ class WorkersEngine implements Engine, Endable {
   readonly #watched = new Set<Runner>()
   #isTurnPlanned = false
   readonly #held: HeldWatch
-  /** Runners whose guests take long: they get no calls ahead. */
+  /** Runners with slow guests: they get no calls in advance. */
   readonly #slow = new WeakSet<Runner>()
   #guestMs = AHEAD_MS
   #timer: NodeJS.Timeout | undefined
@@ -143,12 +143,12 @@ class WorkersEngine implements Engine, Endable {
     return this.#waiting.length === 0 && this.#roster.threads.every(({ load }) => load === 0)
   }
 
-  /** How long a call that is made now is going to wait. */
+  /** The expected waiting time of a new call. */
   #expectedMs(): number {
     return (this.#waiting.length * this.#guestMs) / Math.max(this.#roster.threads.length, 1)
   }
 
-  /** Hands calls over to threads that have little to do. */
+  /** Assigns calls to threads that have little to do. */
   #feed(): void {
     for (let call = this.#waiting.first; call; call = this.#waiting.first) {
       if (isGone(call)) {
@@ -184,7 +184,7 @@ class WorkersEngine implements Engine, Endable {
     if (this.#watched.size > 0) this.#planTurn()
   }
 
-  /** The one with the least to do; none if all have enough. */
+  /** The runner with the least work; undefined if all have enough. */
   #chooseThread(): Runner | undefined {
     const most = Math.max(1, Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#guestMs)))
     let chosen: Runner | undefined
@@ -213,19 +213,19 @@ class WorkersEngine implements Engine, Endable {
     this.#timer = setTimeout(() => this.#look(), CHECK_MS)
   }
 
-  /** Called before delayed work goes on. */
+  /** Called before delayed work continues. */
   #noticeHeld(): void {
     const held = this.#held.look()
     if (held) for (const thread of this.#roster.threads) thread.excuse(held)
   }
 
-  /** Looks whether a guest runs for too long, or a call has waited for too long. */
+  /** Checks deadlines of guests and of queued calls. */
   #look(): void {
     this.#timer = undefined
     this.#noticeHeld()
     for (const thread of this.#roster.threads) this.#lookAt(thread)
     this.#waiting.dropLate(performance.now())
-    this.#feed() // what was taken back; and a thread's ring may have been full when it gave its last answer
+    this.#feed() // assigns calls that were taken back, or did not fit into a ring before
     this.#notifyIfIdle()
     if (!this.#isIdle) this.#watch()
   }
@@ -239,12 +239,12 @@ class WorkersEngine implements Engine, Endable {
     if (!running || ms < TAKE_BACK_MS) return
     this.#slow.add(thread)
     this.#waiting.unshift(thread.takeBack())
-    // From here on it begins nothing else: if this call still runs, nothing but this call is lost.
+    // From here on it starts nothing else: only this call can be lost.
     if (thread.usedMs(running) < this.#options.timeoutMs) return
     if (thread.running()?.call === running.call) this.#kill(thread, running)
   }
 
-  /** A host function's timer may hold it, or the start of an instance that takes the place of one that failed. */
+  /** A timer of a host function may block it, or the start of a replacement instance. */
   #lookAtSilent(thread: Runner): void {
     thread.collect()
     const silentMs = thread.silentMs()
@@ -257,13 +257,13 @@ class WorkersEngine implements Engine, Endable {
   #kill(thread: Runner, running: RunningCall): void {
     const { timeoutMs } = this.#options
     this.#timeouts++
-    this.#roster.retire(thread) // first: the answers that it has given make room, and it may get no calls
+    this.#roster.retire(thread) // first: its answers free space, and it must get no calls
     const call = thread.drop(running)
     call?.caller.observer?.ended(monotonicMs() - running.since)
     call?.reject(new DeadlineError(call.exportName, timeoutMs))
   }
 
-  /** What its guest had not begun is done by another thread. */
+  /** Calls that its guest had not started go to another thread. */
   #left({ unbegun, lost }: UnansweredCalls, reason: Error): void {
     if (this.#isEnded) {
       for (const call of unbegun) call.reject(new EngineClosedError())

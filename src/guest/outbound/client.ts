@@ -16,11 +16,11 @@ export interface OutboundResponse {
 /** A route's connections to other servers. */
 export interface OutboundClient {
   /**
-   * Sends one request and reads its answer. Redirects are answers like others, and no cookie is kept.
+   * Sends one request and reads its response. Redirects are not followed, and cookies are not stored.
    *
    * @param ended - Ends it early, with the signal's reason.
    * @throws `OutboundTooLargeError` at the client's `maxBytes`, without reading further.
-   * @throws what Node.js throws, if there is no answer.
+   * @throws the error of Node.js, if there is no response.
    */
   exchange(request: SendableRequest, target: Target, ended: AbortSignal): Promise<OutboundResponse>
   /** Closes all connections, also those in use. */
@@ -30,7 +30,7 @@ export interface OutboundClient {
 /** Connections of a route to one server. */
 const MAX_CONNECTIONS = 64
 
-/** Connections of a route in all, so that guests cannot use up the sockets of the process. */
+/** Total connections of a route, so that guests cannot exhaust the sockets of the process. */
 const MAX_TOTAL_CONNECTIONS = 1_024
 
 /** Idle connections of a route to one server. */

@@ -174,7 +174,7 @@ function whyFailed(code: string, { protocol, host, hostname }: URL): string {
   switch (code) {
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return `the name ${hostname} is not known (${code})`
+      return `the name ${hostname} does not resolve (${code})`
     case 'ECONNREFUSED':
       return `nothing listens on ${host}`
     case 'ECONNRESET':
@@ -206,7 +206,7 @@ export function redirectedRequest(
   const { location } = headers
   if (!REDIRECT_STATUSES.has(status) || location === undefined) return undefined
   if (!URL.canParse(location, request.url))
-    throw new OutboundFailedError(showTarget(request.url), 'it is redirected to what is no URL')
+    throw new OutboundFailedError(showTarget(request.url), 'it is redirected to an invalid URL')
 
   const url = new URL(location, request.url)
   const isSame = url.origin === request.url.origin // scheme, host and port

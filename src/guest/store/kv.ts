@@ -46,7 +46,7 @@ export type KvProblem = 'forbidden' | 'invalid' | 'too-large' | 'full' | 'unavai
 
 /** How host functions reach a store: on the main thread {@link serveKv}, in a worker the bridge to it. */
 export interface KvClient {
-  /** Which operations answer at once. Behind a bridge that blocks, all do. */
+  /** The operations that are synchronous. Behind a blocking bridge, all are. */
   readonly sync: StoreSync
 
   call<Name extends KvOperation>(

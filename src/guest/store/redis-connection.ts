@@ -17,7 +17,7 @@ type RedisClient = ReturnType<typeof createClient>
 /** How long a connection may take until another is tried. */
 const CONNECT_MS = 2_000
 
-/** Maximum commands that wait for an answer; more fail at once. */
+/** Maximum number of pending commands; further ones fail immediately. */
 const MAX_PENDING_COMMANDS = 10_000
 
 /** Errors of the server for a wrong or missing password, and for a disabled user. */
@@ -105,7 +105,7 @@ export class RedisConnection {
     return client
   }
 
-  /** A server that wants a password lets in those that give none: a first command shows it. */
+  /** A server that requires a password accepts connections without one: only a command reveals that. */
   async #login(client: RedisClient): Promise<void> {
     if (!client.isReady) await new Promise((resolve) => client.once('ready', resolve))
     await client.ping().catch((error: unknown) => {

@@ -161,7 +161,7 @@ class RedisStore implements Store {
     return { namespace, key, value, ...(ttlMs >= 0 && { expiresAt: asked + ttlMs }) }
   }
 
-  /** The keys of the database that are ours; some perhaps twice. */
+  /** The keys of this store in the database, possibly with duplicates. */
   async *#scan(): AsyncGenerator<Buffer> {
     let cursor = '0'
     do {

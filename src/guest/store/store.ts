@@ -68,7 +68,7 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** Which operations answer at once, and never with a promise: all, `get` and `list`, or none. */
+/** The operations that are synchronous and never return a promise: all, `get` and `list`, or none. */
 export type StoreSync = 'all' | 'reads' | 'none'
 
 /** That of the store that a URL names. */

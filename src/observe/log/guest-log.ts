@@ -3,10 +3,10 @@ import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
 /** The levels at which a guest can log. */
 export type GuestLogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error'
 
-/** Where a call's log lines go; a Fastify request's `log` is one, and so is any pino logger. */
+/** The destination of a call's log lines: a Fastify request's `log`, or any pino logger. */
 export type Log = { readonly [level in GuestLogLevel]: (fields: object, message: string) => void }
 
-/** Limits of an engine's lines, besides those of a call. */
+/** Limits on an engine's lines, in addition to those of a call. */
 export interface LogLimits {
   readonly lineRate?: LineRate | undefined
   /** Called with the number of dropped lines of a call. */
@@ -16,8 +16,8 @@ export interface LogLimits {
 const { logLine: MAX_LINE, logLines: MAX_LINES } = GUEST_LIMITS
 
 /**
- * Takes the log lines of an instance to the log of the call that is running, so that they carry its request id. They
- * are kept until the call ends, unless `atOnce` is set: a guest that has used up the stack must not run the logger on
+ * Forwards the log lines of an instance to the log of the running call, so that they carry its request id. They are
+ * buffered until the call ends, unless `atOnce` is set: when a guest has exhausted the stack, the logger must not run on
  * the rest of it.
  */
 export class GuestLog {
@@ -29,13 +29,13 @@ export class GuestLog {
   #log: Log
   #kept: [level: GuestLogLevel, line: string][] = []
   #lines = 0
-  /** Lines of the call that were too many in their second. */
+  /** Lines of the call above the limit per second. */
   #tooFast = 0
   #function: string | undefined
 
   /**
-   * @param idle - Takes what the guest logs while it starts.
-   * @param atOnce - Whether the logs take lines while the guest runs.
+   * @param idle - Receives the lines that the guest logs during its start.
+   * @param atOnce - Whether the logs accept lines while the guest runs.
    * @param limits - The engine's limits on lines.
    */
   constructor(idle: Log, fields: object, atOnce = false, limits: LogLimits = {}) {
@@ -47,13 +47,13 @@ export class GuestLog {
     this.#fields = fields
   }
 
-  /** @param functionName - The export that is called. */
+  /** @param functionName - The called export. */
   begin(log: Log, functionName?: string): void {
     this.#log = log
     this.#function = functionName
   }
 
-  /** Of a call, or of the guest's start. */
+  /** The number of a call's or start's lines. */
   end(): void {
     if (this.#lines > 0) this.#flush()
     this.#log = this.#idle
@@ -89,7 +89,7 @@ export class GuestLog {
     if (this.#tooFast > 0) this.#flushTooFast(fields)
   }
 
-  /** Said once a second: calls may come faster than the lines that were dropped. */
+  /** Reported once a second: there may be more calls than dropped lines. */
   #flushTooFast(fields: object): void {
     const dropped = this.#tooFast
     this.#tooFast = 0
@@ -103,7 +103,7 @@ export class GuestLog {
   }
 }
 
-/** Limits the lines a second of all guests of an engine. */
+/** Limits the lines per second of all guests of an engine. */
 export class LineRate {
   readonly perSecond: number
   #since = Number.NEGATIVE_INFINITY
@@ -114,7 +114,7 @@ export class LineRate {
     this.perSecond = perSecond
   }
 
-  /** @param now - In milliseconds. @returns whether one more may be written. */
+  /** @param now - In milliseconds. @returns whether one more line may be written. */
   take(now = performance.now()): boolean {
     if (now - this.#since >= 1_000) {
       this.#since = now
@@ -126,7 +126,7 @@ export class LineRate {
     return true
   }
 
-  /** @returns true once a second: the caller then reports that lines are dropped. */
+  /** @returns true once a second, when the caller should report dropped lines. */
   shouldReport(): boolean {
     const isFirst = !this.#isReported
     this.#isReported = true

@@ -8,29 +8,29 @@ import { printable } from '../../platform/text.ts'
 /** Limit of buffered bytes while the reader has stopped. Further lines are dropped. */
 const MAX_WAITING_BYTES = 16_777_216
 
-/** One write: no more than a pipe's reader, such as Docker's, takes at once. */
+/** Size of one write: what a pipe's reader, such as Docker's, reads in one step. */
 const CHUNK_BYTES = 16_384
 
-/** How long to wait after a write that failed; twice as long after each other one in a row, up to the longest. */
+/** Delay after a failed write. It doubles with each further failure in a row, up to the maximum. */
 const FIRST_RETRY_MS = 2
 const LONGEST_RETRY_MS = 100
 
-/** How long the rest may take at the exit, when the event loop turns no more. */
+/** Time limit for the remaining lines at the exit, when the event loop no longer turns. */
 const EXIT_MS = 100
 
-/** A write that has not returned for so long waits in the kernel, for a reader that has stopped. */
+/** A write that takes longer is blocked in the kernel by a reader that has stopped. */
 const HUNG_MS = 150
 
-/** @param dropped - Lines. @param reason - The code of the system's last error; `EAGAIN` if the reader is slow. */
+/** @param dropped - Number of lines. @param reason - The last system error code; `EAGAIN` if the reader is slow. */
 type OnDropped = (dropped: number, reason: string) => void
 
 const opened = new Map<1 | 2, LineWriter>()
 
 /**
- * Opens a descriptor for lines, of which the process has one writer. Nothing waits for them, and no failure of them ends
- * the server or keeps it from ending: a full disk, or a reader that went away or does not read.
+ * Opens a descriptor for lines; the process has one writer per descriptor. Writing never blocks, and no failure ends the
+ * server or keeps it from ending: a full disk, or a reader that is gone or does not read.
  *
- * @param onDropped - Called when lines can be written again, of which some were dropped.
+ * @param onDropped - Called when writing is possible again after lines were dropped.
  */
 export function openLines(descriptor: 1 | 2, onDropped: OnDropped): DestinationStream {
   const lines = opened.get(descriptor) ?? openDescriptor(descriptor)
@@ -39,8 +39,8 @@ export function openLines(descriptor: 1 | 2, onDropped: OnDropped): DestinationS
 }
 
 function openDescriptor(descriptor: 1 | 2): LineWriter {
-  // With its stream Node makes a pipe non-blocking. Otherwise a write could wait for ever, and the exit of the process
-  // would wait for the write.
+  // Creating its stream makes Node set a pipe to non-blocking. Otherwise a write could block forever, and so could the
+  // exit of the process.
   void (descriptor === 1 ? process.stdout : process.stderr)
   const lines = new LineWriter({ descriptor, maxBytes: MAX_WAITING_BYTES })
   opened.set(descriptor, lines)
@@ -51,12 +51,12 @@ function openDescriptor(descriptor: 1 | 2): LineWriter {
   return lines
 }
 
-/** Waits until all lines of the process are written, for at most `limitMs`. To be called before it exits. */
+/** Waits until all lines of the process are written, for at most `limitMs`. Call it before the process exits. */
 export async function settleLines(limitMs: number): Promise<void> {
   await Promise.all([...opened.values()].map((lines) => lines.settled(limitMs)))
 }
 
-/** How {@link LineWriter} reaches its descriptor. */
+/** System calls of {@link LineWriter} on its descriptor. */
 export interface LineSink {
   write(bytes: Buffer, done: (error: NodeJS.ErrnoException | null, written: number) => void): void
   writeSync(bytes: Buffer): number
@@ -64,23 +64,23 @@ export interface LineSink {
 
 export interface LineWriterOptions extends Partial<LineSink> {
   readonly descriptor?: number
-  /** Bytes that may wait to be written. */
+  /** Maximum buffered bytes. */
   readonly maxBytes: number
   readonly onDropped?: OnDropped
 }
 
-/** Writes lines to a descriptor one chunk after the other, keeps what cannot be written, and counts what it drops. */
+/** Writes lines to a descriptor in chunks, buffers lines that cannot be written, and counts dropped ones. */
 export class LineWriter {
   onDropped: OnDropped
   readonly #sink: LineSink
   readonly #maxBytes: number
   #chunks: string[] = []
   #lastChunkBytes = 0
-  /** The bytes that are being written, or their rest. */
+  /** The bytes being written, or the rest of them. */
   #rest: Buffer = NO_BYTES
-  /** Of the chunks and the rest. */
+  /** Size of the chunks and the rest. */
   #bytes = 0
-  /** When the write that has not returned was begun. */
+  /** Start time of the pending write. */
   #begunAt: number | undefined
   #retry: NodeJS.Timeout | undefined
   #retryMs = FIRST_RETRY_MS
@@ -118,16 +118,16 @@ export class LineWriter {
     if (this.#begunAt === undefined && !this.#retry) this.#begin()
   }
 
-  /** Whether a write waits in the kernel: the exit of the process would wait for it. */
+  /** Whether a write is blocked in the kernel: the exit of the process would wait for it. */
   get isHung(): boolean {
     return this.#begunAt !== undefined && performance.now() - this.#begunAt >= HUNG_MS
   }
 
   /**
-   * Waits until all is written, for at most `limitMs`, and no longer than until the descriptor refuses a line for another
-   * reason than a slow reader.
+   * Waits until all lines are written, for at most `limitMs`, and only until the descriptor fails for another reason than a
+   * slow reader.
    *
-   * @returns whether all is.
+   * @returns whether all were written.
    */
   async settled(limitMs: number): Promise<boolean> {
     if (this.#bytes === 0) return true
@@ -150,7 +150,7 @@ export class LineWriter {
     }
   }
 
-  /** Writes the rest synchronously, for at most `limitMs`. A write that has begun is left to the system. */
+  /** Writes the rest synchronously, for at most `limitMs`. A pending write is left to the system. */
   writeRest(limitMs: number): void {
     if (this.isHung) return
     const until = performance.now() + limitMs
@@ -189,7 +189,7 @@ export class LineWriter {
     this.#begin()
   }
 
-  /** Not before there is much room, or a slow reader would read little else. */
+  /** Only when there is enough space, or a slow reader would read little else. */
   #reportDropped(): void {
     const [dropped, reason] = [this.#dropped, this.#reason]
     this.#isDropping = false
@@ -218,7 +218,7 @@ export class LineWriter {
   }
 }
 
-/** The reader is slow, which may pass. */
+/** The reader is slow: a temporary condition. */
 function isBusy(error: unknown): boolean {
   const code = errorCode(error)
   return code === 'EAGAIN' || code === 'EBUSY'
@@ -231,9 +231,9 @@ const GRAY = 90
 const LEVEL_COLOURS: Readonly<Record<string, number>> = { info: 32, warn: 33, error: 31, fatal: 31 }
 
 /**
- * Renders an entry of the log for a person: `12:34:56 WARN  message key=value ...`, and the stack of an error below it.
+ * Renders a log entry for a terminal: `12:34:56 WARN  message key=value ...`, with the stack of an error below it.
  *
- * @param entry - As pino writes it: level, time, msg, and what else there is.
+ * @param entry - As written by pino: level, time, msg, and other fields.
  */
 export function renderLine(
   { level, time, msg, err, ...fields }: Readonly<Record<string, unknown>>,

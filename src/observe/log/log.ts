@@ -4,22 +4,22 @@ import pino from 'pino'
 import { openLines, renderLine } from './lines.ts'
 import type { Secrets } from './secrets.ts'
 
-/** Takes lines of JSON, each with its end. */
+/** Receives lines of JSON with their line ends. */
 export type LineStream = DestinationStream
 
-/** A terminal that shows the log or the results. */
+/** A terminal for the log or the results. */
 export interface Terminal {
   write(text: string): void
   readonly colours: boolean
 }
 
-/** Where a log goes, and what it leaves out. */
+/** Destination and masking of a log. */
 export interface LogOptions {
-  /** Takes readable lines. */
+  /** Receives readable lines. */
   readonly terminal?: Terminal | undefined
-  /** Takes lines of JSON where there is no terminal. Default: standard error. */
+  /** Receives lines of JSON if there is no terminal. Default: standard error. */
   readonly lines?: LineStream | undefined
-  /** Values that no line shows; a reload may add to them. */
+  /** Values to mask in all lines; a reload may add some. */
   readonly secrets?: Secrets
   /** Keeps the last lines. */
   readonly recent?: RecentLines | undefined
@@ -65,7 +65,7 @@ function readableLines({ write, colours }: Terminal): DestinationStream {
 const MAX_RECENT_LINES = 1_000
 const MAX_RECENT_CHARACTERS = 1_000_000
 
-/** The last lines of the log, as they were written, for the admin listener. */
+/** The last lines of the log, as written, for the admin listener. */
 export class RecentLines {
   #lines: string[] = []
   #characters = 0

@@ -4,7 +4,7 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import type { Bindings, ChildLoggerOptions, Logger } from 'pino'
 import { openLines } from './lines.ts'
 
-/** Makes the logs of requests. A pino child is made when a line is written: most requests write none. */
+/** Creates the loggers of requests. A pino child is created on the first line: most requests write none. */
 export function requestLogs(log: FastifyBaseLogger): ChildLoggerFactory {
   return (_none, bindings, options) => new RequestLog(log, bindings, options)
 }
@@ -75,7 +75,7 @@ class RequestLog implements FastifyBaseLogger {
   }
 }
 
-/** How requests are logged. */
+/** The request log. */
 interface AccessLogOptions {
   readonly accessLog: boolean
   readonly accessLogFormat: 'json' | 'common' | 'combined'
@@ -84,13 +84,13 @@ interface AccessLogOptions {
   readonly redactHeaders: readonly string[]
 }
 
-/** Writes the line of a request that was answered. */
+/** Writes the line of an answered request. */
 type LogAccess = (request: FastifyRequest, reply: FastifyReply) => void
 
 /**
- * Opens the log of requests: lines of the log, or text as web servers write it, on standard output.
+ * Opens the request log: lines of the log, or text in the format of web servers on standard output.
  *
- * @returns undefined if none of it would be written.
+ * @returns undefined if nothing would be written.
  */
 export function openAccessLog(options: AccessLogOptions, log: FastifyBaseLogger): LogAccess | undefined {
   const { accessLog, accessLogLevel: level, accessLogFormat: format } = options
@@ -103,24 +103,24 @@ export function openAccessLog(options: AccessLogOptions, log: FastifyBaseLogger)
   }
 }
 
-/** A user's log without `isLevelEnabled` gets all lines. */
+/** A user's logger without `isLevelEnabled` gets all lines. */
 function isEnabled(log: FastifyBaseLogger, level: string): boolean {
   if (level === 'silent') return false
   return 'isLevelEnabled' in log ? (log as Logger).isLevelEnabled(level) : true
 }
 
-/** Facts of a request that are lost when it is over. */
+/** Data of a request that is not available after it. */
 interface Arrival {
   readonly ip: string
-  /** In ms, of `performance.now()`. */
+  /** In ms, by `performance.now()`. */
   readonly at: number
 }
 
 const arrivals = new WeakMap<FastifyRequest, Arrival>()
 
 /**
- * Call it when a request arrives. After an answer over HTTP/2, or when the client has disconnected, Node no longer knows
- * the client's address.
+ * Call it when a request arrives. After an answer over HTTP/2, or when the client has disconnected, Node no longer has the
+ * client's address.
  */
 export function noteArrival(request: FastifyRequest): void {
   arrivals.set(request, { ip: request.ip, at: performance.now() })
@@ -147,7 +147,7 @@ function statusOf({ raw, statusCode }: FastifyReply): number {
   return raw.headersSent ? statusCode : 499
 }
 
-/** Of the body; undefined if they were not known before it was sent. */
+/** Size of the body; undefined if unknown before it was sent. */
 function bytesSent(reply: FastifyReply): number | undefined {
   const length = reply.getHeader('content-length')
   return length === undefined ? undefined : Number(length)
@@ -155,7 +155,7 @@ function bytesSent(reply: FastifyReply): number | undefined {
 
 const REDACTED = '[redacted]'
 
-/** From names and values in turn. */
+/** From alternating names and values. */
 function redact(raw: readonly string[], redacted: ReadonlySet<string>): Record<string, string> {
   const headers: Record<string, string> = Object.create(null) // a name may be __proto__
   for (let at = 0; at + 1 < raw.length; at += 2) {
@@ -197,7 +197,7 @@ function quotable(text: string): string {
   )
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches control characters
 const UNSAFE = /["\\\u0000-\u001f\u007f-\u00ff]/g
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
@@ -218,13 +218,13 @@ export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string
   return typeof given === 'string' && SANE.test(given) ? given : newId()
 }
 
-/** Ids that share all but their last four digits: a random UUID for each of them takes 0.8 us. */
+/** Ids with a common prefix except for the last four digits: generating a random UUID for each takes 0.8 us. */
 const IDS_PER_UUID = 0x10000
 
 let prefix = ''
 let next = IDS_PER_UUID
 
-/** A UUID that no other request has, here or elsewhere; the next one can be guessed from it. */
+/** A globally unique UUID. The next one can be guessed from it. */
 function newId(): string {
   if (next === IDS_PER_UUID) {
     prefix = randomUUID().slice(0, -4)

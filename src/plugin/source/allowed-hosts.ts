@@ -1,19 +1,19 @@
 import { isIPv6 } from 'node:net'
 import { OptionsError } from '../../errors/errors.ts'
 
-/** How far a guest may go at a URL: only to public addresses, or to whatever the host's name stands for. */
+/** The addresses that a guest may reach at a URL: only public ones, or any address of the host's name. */
 export type Reach = 'nowhere' | 'public' | 'anywhere'
 
 /**
- * Makes the check of where a guest may go.
+ * Makes the check of the URLs that a guest may request.
  *
- * A pattern is a host, in which `*` stands for any text, dots too; `host:port` is that port only, `scheme://host` that
- * scheme at its own port. Case does not count. A pattern without `*` names its host, and so opens addresses that are
- * not public.
+ * A pattern is a host, in which `*` matches any text including dots. `host:port` matches only that port, `scheme://host`
+ * only that scheme at its default port. Case is ignored. A pattern without `*` names its host, and so also allows addresses
+ * that are not public.
  *
- * @param patterns - Those that {@link hostProblem} has nothing against.
- * @param opensPrivate - Whether they are the operator's own: a host that a stranger names opens public addresses only.
- * @throws {@link OptionsError} if it has.
+ * @param patterns - Valid for {@link hostProblem}.
+ * @param opensPrivate - Whether the operator wrote them: hosts named by a plug-in's author allow public addresses only.
+ * @throws {@link OptionsError} for an invalid pattern.
  */
 export function allowHosts(patterns: readonly string[], opensPrivate = true): (url: URL) => Reach {
   const allowed = patterns.map((text) => {
@@ -28,7 +28,7 @@ export function allowHosts(patterns: readonly string[], opensPrivate = true): (u
   }
 }
 
-/** What is wrong with a pattern of {@link allowHosts}; undefined if nothing is. */
+/** The problem of a pattern of {@link allowHosts}; undefined if it is valid. */
 export function hostProblem(text: string): string | undefined {
   const pattern = parsePattern(text)
   return 'problem' in pattern ? pattern.problem : undefined
@@ -36,13 +36,13 @@ export function hostProblem(text: string): string | undefined {
 
 interface Pattern {
   readonly protocol: string | undefined
-  /** The host as URLs have it, cut at each `*`: one part if it has none. */
+  /** The host as in URLs, split at each `*`: one part without any. */
   readonly parts: readonly string[]
-  /** 0: any. */
+  /** 0: any port. */
   readonly port: number
 }
 
-/** Longest name of the DNS. */
+/** Maximum length of a DNS name. */
 const MAX_NAME = 253
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
@@ -53,7 +53,7 @@ function parsePattern(text: string): Pattern | { readonly problem: string } {
   const [, scheme, rest = ''] = /^(?:([^:/]*):\/\/)?(.*)$/s.exec(text) ?? []
   const protocol = scheme === undefined ? undefined : `${scheme.toLowerCase()}:`
   if (protocol !== undefined && DEFAULT_PORTS[protocol] === undefined)
-    return refuse('must be of http or https: nothing else can be requested')
+    return refuse('must use http or https: other schemes are not supported')
 
   const [, host = '', digits] = /^(\[[^\]]*\]|[^[\]:/?#@\\%\s]+)(?::(\d+))?$/.exec(rest) ?? []
   const name = hostName(host)
@@ -64,7 +64,7 @@ function parsePattern(text: string): Pattern | { readonly problem: string } {
   return { protocol, parts: name.split('*'), port }
 }
 
-/** As a URL has it: in lower case, in ASCII, addresses in one form; a `*` stays. */
+/** As in a URL: in lower case, in ASCII, addresses in canonical form; a `*` stays. */
 function hostName(host: string): string | undefined {
   if (!URL.canParse(`http://${host}`)) return undefined
   const name = new URL(`http://${host}`).hostname.replace(/\.$/, '')
@@ -78,7 +78,7 @@ function isMatch({ protocol, parts, port }: Pattern, url: URL): boolean {
   return name.length <= MAX_NAME && isGlobMatch(parts, name)
 }
 
-/** Takes each part where it is found first, so that the time grows with the name only. */
+/** Matches each part at its first occurrence, in time linear in the length of the name. */
 function isGlobMatch(parts: readonly string[], name: string): boolean {
   const [first = '', ...others] = parts
   const last = others.pop()

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Hashed at a time: 2 ms on a machine that is slow at it. */
+/** Chunk size: 2 ms on a slow machine. */
 const SLICE_BYTES = 524_288
 
 /** SHA-256 in lower-case hex. */
@@ -9,7 +9,7 @@ export function sha256(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** The same of bytes that may be many: the event loop turns meanwhile. */
+/** The same for large data: the event loop turns between chunks. */
 export async function sha256InSlices(bytes: Uint8Array): Promise<string> {
   const hash = createHash('sha256')
   for (let at = 0; at < bytes.length; at += SLICE_BYTES) {

@@ -16,33 +16,33 @@ import { sha256, sha256InSlices } from './digest.ts'
 import { AUTHORIZATION_VARIABLE, parseDigest, showUrl, whyRefused } from './url.ts'
 
 export interface CachedDownloadOptions extends DownloadOptions {
-  /** SHA-256 in lower-case hex: no other bytes are returned, and none are downloaded that are in the cache. */
+  /** SHA-256 in lower-case hex: only these bytes are returned, and the cache is tried before a download. */
   readonly digest?: string | undefined
-  /** Nothing is cached without it. Made when needed. */
+  /** The cache folder, created on demand. undefined: no cache. */
   readonly cacheFolder?: string | undefined
 }
 
 export interface CachedDownload {
   readonly bytes: Uint8Array
-  /** For people: the copy is from the cache since the server cannot be reached, or the cache cannot be written. */
+  /** Warnings: the cached copy is used because the server is unreachable, or the cache cannot be written. */
   readonly warnings: readonly string[]
 }
 
 /** Where downloads are cached: `$XDG_CACHE_HOME/wasm-serve`, or `~/.cache/wasm-serve`. */
 export function defaultCacheFolder(environment: Readonly<Record<string, string | undefined>>): string {
   const { XDG_CACHE_HOME: folder = '' } = environment
-  // The XDG specification has relative paths ignored.
+  // The XDG specification says to ignore relative paths.
   return join(isAbsolute(folder) ? folder : join(homedir(), '.cache'), 'wasm-serve')
 }
 
 /**
- * Downloads through a cache on disk. With a digest the cache comes first and the network is asked only for what it
- * lacks; without, the network comes first and the cache helps when it cannot be reached: only if the method is GET, for
- * the answers to others are good once. Entries are checked when they are read; a damaged one is removed. Where other users
- * could write to the cache, only what a digest names is taken from it, and nothing is kept.
+ * Downloads through a cache on disk. With a digest, the cache is tried first. Without one, the network is tried first and
+ * the cache is the fallback, only for GET, because answers to other methods are valid once. Entries are verified when they
+ * are read, and damaged ones removed. If other users can write to the cache, only entries with a known digest are used, and
+ * nothing is stored.
  *
- * @throws {@link DigestMismatchError} if the server has other bytes than the digest names; they are not kept.
- * @throws what `download` throws, if the cache cannot help.
+ * @throws {@link DigestMismatchError} if the server's bytes do not match the digest; they are not stored.
+ * @throws the errors of `download`, if the cache has no copy.
  */
 export async function downloadCached(url: URL, options: CachedDownloadOptions = {}): Promise<CachedDownload> {
   const { digest, cacheFolder } = options
@@ -72,15 +72,15 @@ function isOffline(error: unknown): error is Error {
   return error instanceof DownloadUnreachableError || error instanceof DownloadTimeoutError
 }
 
-/** What was behind a URL when it was last asked. */
+/** The last known content of a URL. */
 interface CacheEntry {
   readonly digest: string
   readonly etag: string | undefined
 }
 
 /**
- * Bytes are in `sha256/<digest>`, and what a URL led to in `requests/<digest of the request>.json`: nothing of a URL or
- * a header, which may be secret, is written.
+ * Bytes are in `sha256/<digest>`, and the result of a request in `requests/<digest of the request>.json`: no URL or header,
+ * which may be secret, is stored.
  */
 class Cache {
   readonly #folder: string
@@ -120,7 +120,7 @@ class Cache {
     }
   }
 
-  /** Who could write there could have the record of a URL lead to a module of his. */
+  /** An attacker with write access could make the record of a URL point to another module. */
   #isTrusted(url: URL, request: DownloadOptions): boolean {
     const problem =
       problemWithPath(this.#entryFile(url, request)) ?? problemWithPath(join(this.#folder, 'sha256'))
@@ -146,13 +146,13 @@ class Cache {
     }
   }
 
-  /** A cache that does not work makes starts slower, no more. */
+  /** A cache that does not work only makes starts slower. */
   #warn(error: unknown): void {
     this.#warnings.push(`the download cache does not work: ${(error as Error).message}`)
   }
 }
 
-/** Undefined if somebody else wrote it. */
+/** undefined if another user wrote it. */
 function parseEntry(text: Uint8Array): CacheEntry | undefined {
   const entry = parseObject(Buffer.from(text).toString())
   const digest = parseDigest(String(entry?.digest))
@@ -164,11 +164,11 @@ function parseObject(text: string): Partial<Record<string, unknown>> | undefined
   try {
     return JSON.parse(text) ?? undefined
   } catch {
-    return undefined // damaged: the network is asked as if it were not there
+    return undefined // damaged: treat it as missing
   }
 }
 
-/** Readers see the old content or the new, never a part. */
+/** Atomic: readers see the old content or the new. */
 async function replaceFile(folder: string, part: string, file: string, content: Uint8Array | string) {
   makeFolder(resolve(folder, part), 0o700)
   const temporary = `${file}.${randomUUID()}.tmp`
@@ -191,13 +191,13 @@ interface DownloadOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** In upper case. Default: GET. */
   readonly method?: string | undefined
-  /** The ETag of a copy that we have. */
+  /** The ETag of the cached copy. */
   readonly etag?: string | undefined
   /** Default: 256 MiB. */
   readonly maxBytes?: number | undefined
-  /** Of all: redirects, headers, body. Default: 30 s. */
+  /** For the whole download: redirects, headers, body. Default: 30 s. */
   readonly timeoutMs?: number | undefined
-  /** Ends the download early: nobody waits for it any more. */
+  /** Aborts the download. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -209,12 +209,12 @@ interface Download {
 const MAX_REDIRECTS = 5
 
 /**
- * Downloads what a URL names. At most five redirects are followed; each must be a URL that could have been asked for,
- * and none leads from https to http, nor from the network to this machine.
+ * Downloads a URL. Follows at most five redirects. Each target must be a permitted URL, and none may lead from https to
+ * http, or from the network to this machine.
  *
- * @returns undefined if the server says that the copy with `etag` is still the same.
- * @throws {@link DownloadRefusedError} if the server answers with no plug-in.
- * @throws {@link DownloadUnreachableError} if no server can be reached, or it failed.
+ * @returns undefined if the server confirms that the copy with `etag` is current.
+ * @throws {@link DownloadRefusedError} if the response is not a plug-in.
+ * @throws {@link DownloadUnreachableError} if the server is unreachable or failed.
  * @throws {@link DownloadTimeoutError} after `timeoutMs` milliseconds.
  * @throws {@link DownloadTooLargeError} at `maxBytes`, without reading further.
  */
@@ -223,7 +223,7 @@ export async function download(url: URL, options: DownloadOptions = {}): Promise
   if (authorization !== undefined && !isHeaderValue(authorization))
     throw new DownloadRefusedError(showUrl(url), `${AUTHORIZATION_VARIABLE} cannot be sent as a header`)
 
-  // Whoever ends it early has an error already: this one, of the time limit, is not seen.
+  // An aborting caller already has its error, so the error of the time limit is not visible.
   const ended = new AbortController()
   const end = () => ended.abort()
   const timer = setTimeout(end, timeoutMs)
@@ -265,14 +265,14 @@ async function follow(first: URL, options: DownloadOptions, signal: AbortSignal)
       throw new DownloadRefusedError(showUrl(first), `it is redirected more than ${MAX_REDIRECTS} times`)
     const next = redirectTarget(first, url, location)
     if (next.origin !== url.origin) headers = neutralHeaders()
-    // As the Fetch standard says.
+    // As specified by the Fetch standard.
     if (response.status === 303 || (response.status < 307 && method === 'POST')) method = 'GET'
     url = next
   }
 }
 
 function neutralHeaders(): Record<string, string> {
-  // The bytes are hashed as they come, so they should come as they are.
+  // The digest is that of the original bytes, so ask for no content coding.
   return { accept: 'application/wasm, application/json, */*;q=0.5', 'accept-encoding': 'identity' }
 }
 
@@ -300,13 +300,15 @@ function whyNoPlugin({ status, headers }: Response, authorized: boolean): string
   switch (status) {
     case 200:
     case 203:
-      return isHtml(headers) ? 'the answer is an HTML page: a page about the file, or to log in?' : undefined
+      return isHtml(headers)
+        ? 'the answer is an HTML page, perhaps a page about the file or a login page'
+        : undefined
     case 401:
     case 403:
       return `access is refused (status ${status}); ${credentials}`
     case 404:
     case 410:
-      return `there is nothing at this address (status ${status}), or not for us; ${credentials}`
+      return `nothing is available at this address (status ${status}), or access is denied; ${credentials}`
     default:
       return `the server answered with status ${status}`
   }
@@ -338,12 +340,12 @@ async function readBody(response: Response, url: URL, maxBytes: number): Promise
   return bytes
 }
 
-/** What `fetch` could not do: it hides the reason in `cause`. A certificate that is wrong is no reason for a cached copy. */
+/** The reason that `fetch` failed, which it hides in `cause`. An invalid certificate does not permit the cached copy. */
 function networkError(url: URL, error: TypeError): Error {
   const cause = error.cause instanceof Error ? error.cause : error
   const code = String((cause as NodeJS.ErrnoException).code ?? '')
   if (/CERT|TLS|SSL|SIGNATURE|EPROTO/.test(code)) {
-    const hint = 'for a CA of your own, name it in NODE_EXTRA_CA_CERTS'
+    const hint = 'for a private CA, set NODE_EXTRA_CA_CERTS'
     return new DownloadRefusedError(showUrl(url), `no trusted TLS connection (${code}); ${hint}`, { cause })
   }
   return new DownloadUnreachableError(showUrl(url), whyUnreachable(code, url, cause), { cause })
@@ -353,7 +355,7 @@ function whyUnreachable(code: string, { hostname, host }: URL, cause: Error): st
   switch (code) {
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return `the name ${hostname} is not known (${code}): a typing error, or no network?`
+      return `the name ${hostname} does not resolve (${code}): check the spelling and the network`
     case 'ECONNREFUSED':
       return `nothing listens on ${host}`
     case 'UND_ERR_CONNECT_TIMEOUT':

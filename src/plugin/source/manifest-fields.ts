@@ -1,12 +1,12 @@
 import { didYouMean } from '../../platform/text.ts'
 
-/** Problems that are listed; of more, only the number is told. */
+/** Maximum number of listed problems; further ones are only counted. */
 const MAX_PROBLEMS = 50
 
-/** Keys longer than this are cut in messages, and nothing similar is looked for. */
+/** Longer keys are truncated in messages, without suggestions. */
 const MAX_KEY = 64
 
-/** What is wrong with a manifest, each with the path of its key. */
+/** The problems of a manifest, each with the path of its key. */
 export class Problems {
   readonly #lines: string[] = []
   #count = 0
@@ -15,7 +15,7 @@ export class Problems {
     return this.#count > 0
   }
 
-  /** @param message - Is asked only if it will be listed. */
+  /** @param message - A function is called only if the problem will be listed. */
   add(path: string, message: string | (() => string)): void {
     this.#count++
     if (this.#count > MAX_PROBLEMS) return
@@ -30,8 +30,8 @@ export class Problems {
 }
 
 /**
- * The fields of one object of a manifest. A key is known in snake_case, as Extism writes it, and in camelCase, as the
- * JavaScript SDK does. `null` counts as left out, as in Extism. What is wrong becomes a problem and reads as left out.
+ * The fields of one object of a manifest. A key is accepted in snake_case, like Extism's, and in camelCase, like the
+ * JavaScript SDK's. `null` counts as omitted, as in Extism. An invalid value is reported and treated as omitted.
  */
 export class Fields {
   readonly #path: string
@@ -67,12 +67,12 @@ export class Fields {
     return this.#values.has(key)
   }
 
-  /** Reports what is wrong with the value of a key. */
+  /** Reports a problem of a key's value. */
   refuse(key: string, message: string): undefined {
     this.#problems.add(keyPath(this.#path, key), message)
   }
 
-  /** Whatever is there. */
+  /** The raw value. */
   raw(key: string): unknown {
     return this.#values.get(key)
   }
@@ -98,7 +98,7 @@ export class Fields {
     return this.refuse(key, `must be a list, not ${typeName(value)}`)
   }
 
-  /** @param whyRefused - What is wrong with one of the texts. */
+  /** @param whyRefused - Returns the problem of a text, if it has one. */
   texts(key: string, whyRefused: (text: string) => string | undefined): readonly string[] | undefined {
     return this.list(key)?.filter((item, index): item is string => {
       const problem = typeof item === 'string' ? whyRefused(item) : `must be text, not ${typeName(item)}`
@@ -107,7 +107,7 @@ export class Fields {
     })
   }
 
-  /** An object whose values are all text, as pairs: so `__proto__` is a key like any other. */
+  /** An object whose values are all strings, as pairs: so `__proto__` is a normal key. */
   pairs(key: string): readonly (readonly [string, string])[] {
     const value = this.#values.get(key)
     if (value === undefined) return []
@@ -123,7 +123,7 @@ export class Fields {
     })
   }
 
-  /** An object with these keys; without any if it is left out. */
+  /** An object with these keys; an empty one if it is omitted. */
   fields(key: string, keys: readonly string[]): Fields {
     return new Fields(this.#values.get(key) ?? {}, keyPath(this.#path, key), keys, this.#problems)
   }

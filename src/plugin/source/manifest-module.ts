@@ -6,7 +6,7 @@ import { type Pinned, parseDigest, parseSourceUrl, type Refusal, splitPin } from
 
 /** One module of a manifest, not yet read. */
 export interface ManifestModule {
-  /** `main`, or what the others import it by. */
+  /** `main`, or the name by which others import it. */
   readonly name: string
   /** SHA-256 in lower-case hex, from `hash` or from `#sha256=`. */
   readonly digest: string | undefined
@@ -37,7 +37,7 @@ const MAIN_NAME = 'main'
 const MODULE_KEYS = ['path', 'url', 'data', 'hash', 'name', 'headers', 'method']
 
 /**
- * Reads the list of modules of a manifest: where the bytes of each are, and what it is called.
+ * Parses the modules of a manifest: their sources and names.
  *
  * @param base - The manifest's folder or URL.
  */
@@ -53,8 +53,8 @@ export function readModules(root: Fields, base: string | URL, problems: Problems
 }
 
 /**
- * Extism's rule: `main` is a lone module, or the one with that name, or the one without any, or the last. Others are
- * imported by their names.
+ * Extism's rule: `main` is the only module, or the one with that name, or the only one without a name, or the last. Others
+ * are imported by their names.
  */
 function nameModules(entries: readonly Fields[]): (string | undefined)[] {
   const given = entries.map((entry) => entry.text('name'))
@@ -67,9 +67,9 @@ function nameModules(entries: readonly Fields[]): (string | undefined)[] {
   return entries.map((entry, index) => {
     if (index === main) return MAIN_NAME
     const name = given[index]
-    if (!entry.has('name')) entry.refuse('name', 'is missing: only the main module can do without')
+    if (!entry.has('name')) entry.refuse('name', 'is missing: only the main module needs none')
     if (name === undefined) return undefined
-    if (isHostNamespace(name)) entry.refuse('name', 'is a name of the host')
+    if (isHostNamespace(name)) entry.refuse('name', 'is reserved for the host')
     else if (taken.has(name)) entry.refuse('name', `"${name.slice(0, 64)}" is taken by another module`)
     taken.add(name)
     return name
@@ -89,14 +89,14 @@ function readManifestModule(
   const from = readPlace(entry, base)
   if (!from || name === undefined) return undefined
   if (digest !== undefined && from.digest !== undefined && from.digest !== digest)
-    entry.refuse('hash', 'is another digest than "#sha256=" names')
+    entry.refuse('hash', 'differs from the digest in "#sha256="')
   return { name, digest: digest ?? from.digest, from: from.place }
 }
 
 function readPlace(entry: Fields, base: string | URL): Pinned<ManifestModule['from']> | undefined {
   const given = ['path', 'url', 'data'].filter((key) => entry.has(key))
   const [kind, other] = given
-  if (other !== undefined) return entry.refuse(other, `cannot be given besides "${kind}"`)
+  if (other !== undefined) return entry.refuse(other, `and "${kind}" exclude each other`)
   if (kind !== 'url') {
     for (const key of ['headers', 'method']) if (entry.has(key)) entry.refuse(key, 'goes only with "url"')
   }
@@ -141,7 +141,7 @@ function readRequest(entry: Fields, base: string | URL): Pinned<ManifestRequest>
   return { place: { kind: 'request', url, headers: Object.fromEntries(headers), method }, digest }
 }
 
-/** They have no answer that could be a module, or are not for clients to send. */
+/** Their responses cannot be a module, or clients must not send them. */
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'HEAD', 'TRACE', 'TRACK'])
 
 function readData(entry: Fields): Pinned<ManifestBytes> | undefined {
@@ -154,10 +154,10 @@ function decodeBase64(entry: Fields): Uint8Array | undefined {
   const text = entry.text('data')
   if (text === undefined) return undefined
   const decoded = Buffer.from(text, 'base64')
-  // `Buffer` skips what is no base64. A regular expression over megabytes may overflow its stack; this cannot.
+  // `Buffer` skips invalid characters. A regular expression could overflow its stack on megabytes; this comparison cannot.
   if (decoded.toString('base64') !== text)
     return entry.refuse('data', 'must be base64 (RFC 4648, with padding)')
-  return new Uint8Array(decoded) // a small `Buffer` is a window on a shared pool
+  return new Uint8Array(decoded) // a small `Buffer` is a view of a shared pool
 }
 
 function isRefused(read: Pinned<unknown> | Refusal): read is Refusal {

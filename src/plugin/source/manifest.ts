@@ -5,31 +5,31 @@ import { hostProblem } from './allowed-hosts.ts'
 import { Fields, Problems } from './manifest-fields.ts'
 import { type ManifestModule, readModules } from './manifest-module.ts'
 
-/** An Extism manifest after its check: paths are absolute, every module has a name, exactly one is `main`. */
+/** A validated Extism manifest: paths are absolute, every module has a name, exactly one is `main`. */
 export interface Manifest extends ManifestSettings {
   readonly modules: readonly ManifestModule[]
 }
 
-/** What a manifest says about how its plug-in runs; undefined where it says nothing. */
+/** The run-time settings of a manifest; undefined where it has none. */
 export interface ManifestSettings {
-  /** It comes from the network: nobody of this machine wrote it. */
+  /** Whether it comes from the network and so is not trusted like a local file. */
   readonly isRemote: boolean
   readonly memory: {
-    /** Of the guest's own memory, in pages of 64 KiB. */
+    /** Maximum of the guest's own memory, in pages of 64 KiB. */
     readonly maxPages: number | undefined
     readonly maxHttpResponseBytes: number | undefined
-    /** 0 switches vars off. */
+    /** 0 disables variables. */
     readonly maxVarBytes: number | undefined
   }
-  /** 0: calls have no deadline. Extism's Go and JavaScript SDKs read it so; its Rust runtime ends every call at once. */
+  /** 0: no deadline, as in Extism's Go and JavaScript SDKs; its Rust runtime ends every call immediately. */
   readonly timeoutMs: number | undefined
   readonly config: Readonly<Record<string, string>>
-  /** Patterns as `allowHosts` takes them; empty: none. */
+  /** Patterns of `allowHosts`; empty: none. */
   readonly allowedHosts: readonly string[] | undefined
   readonly allowedPaths: readonly AllowedPath[]
 }
 
-/** A folder of the host that the guest sees. */
+/** A folder of the host that the guest can access. */
 export interface AllowedPath {
   /** Absolute. */
   readonly host: string
@@ -37,13 +37,13 @@ export interface AllowedPath {
   readonly readOnly: boolean
 }
 
-/** Where a manifest comes from. */
+/** The origin of a manifest. */
 export interface ManifestPlace {
-  /** For messages. */
+  /** Its name in messages. */
   readonly name: string
   /**
-   * Its folder, which relative paths are relative to, or its URL. A manifest of the network cannot name files: it must
-   * not reach into the machine that reads it.
+   * Its folder, to which relative paths refer, or its URL. A manifest from the network cannot name files: it must not reach
+   * into the machine that reads it.
    */
   readonly base: string | URL
 }
@@ -54,9 +54,8 @@ const MEMORY_KEYS = ['max_pages', 'max_http_response_bytes', 'max_var_bytes']
 /**
  * Reads an Extism manifest, with keys as Extism writes them (`max_pages`) or as its JavaScript SDK does (`maxPages`).
  *
- * Relative paths are relative to the manifest's folder, not to the current one as in Extism's own SDKs.
- * `allowed_paths` goes from the host's path to the guest's, as Extism defines it, in both spellings: the JavaScript
- * SDK has it the other way round.
+ * Relative paths refer to the manifest's folder, not to the working folder as in Extism's own SDKs. `allowed_paths` maps
+ * the host's path to the guest's, as Extism defines it, in both spellings: the JavaScript SDK reverses it.
  *
  * @param manifest - JSON text, or an object; in an object `data` may be bytes instead of base64, and `url` a `URL`.
  * @throws {@link ManifestInvalidError} listing every problem; broken JSON with line and column.
@@ -101,8 +100,7 @@ function renderMistake({ line, column, reason }: JsonMistake): string {
 function readAllowedPaths(root: Fields, base: string | URL): AllowedPath[] {
   const pairs = root.pairs('allowed_paths')
   if (!(base instanceof URL)) return pairs.map(([host, guest]) => readAllowedPath(host, guest, base))
-  if (pairs.length > 0)
-    root.refuse('allowed_paths', 'a manifest from the network cannot open folders of this machine')
+  if (pairs.length > 0) root.refuse('allowed_paths', 'a manifest from the network cannot open local folders')
   return []
 }
 

@@ -16,37 +16,37 @@ import type { ManifestModule } from './manifest-module.ts'
 import { isUrl, type LinkOption, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
 
 /**
- * What names a plug-in: a path or URL of a module or of a manifest, the bytes of a module, or a manifest. A path or URL
- * may end in `#sha256=<hex>`.
+ * The source of a plug-in: a path or URL of a module or manifest, the bytes of a module, or a manifest. A path or URL may
+ * end in `#sha256=<hex>`.
  */
 export type PluginSource = string | URL | Uint8Array | object
 
 export interface SourceOptions {
-  /** Modules to link besides those of the manifest. */
+  /** Modules to link in addition to the manifest's. */
   readonly links?: readonly LinkOption[] | undefined
-  /** Value of the `Authorization` header. Sent to one origin only: that of the first URL. */
+  /** Value of the `Authorization` header. Sent only to the origin of the first URL. */
   readonly authorization?: string | undefined
-  /** Nothing is cached without it. */
+  /** The cache folder. undefined: no cache. */
   readonly cacheFolder?: string | undefined
-  /** Of one download. Default: 256 MiB. */
+  /** Maximum size of one download. Default: 256 MiB. */
   readonly maxBytes?: number | undefined
-  /** Of one download. Default: 30 s. */
+  /** Time limit of one download. Default: 30 s. */
   readonly timeoutMs?: number | undefined
   /** Told of each file of this machine before it is read. */
   readonly onFile?: ((path: string) => void) | undefined
-  /** Ends the reading, which throws its reason. */
+  /** Aborts the reading, which throws its reason. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** The bytes of a plug-in, and what its manifest says. */
+/** The bytes of a plug-in and the settings of its manifest. */
 export interface Source {
-  /** For people: the file's name, or the start of the digest. */
+  /** Display name: the file's name, or the start of the digest. */
   readonly name: string
-  /** At least `main`; others are linked to it by their names. */
+  /** At least `main`; others are linked by their names. */
   readonly modules: readonly SourceModule[]
-  /** Undefined if there is no manifest. */
+  /** undefined if there is no manifest. */
   readonly settings: ManifestSettings | undefined
-  /** For people: what went another way than asked for. */
+  /** Warnings. */
   readonly warnings: readonly string[]
 }
 
@@ -58,13 +58,13 @@ export interface SourceModule {
 }
 
 /**
- * Reads a plug-in from where it is. Nothing is checked of the modules but their digests.
+ * Reads a plug-in from its source. Of the modules, only the digests are verified.
  *
  * @throws {@link SourceInvalidError} if a URL, a pin or a link cannot be used.
  * @throws `PluginUnreadableError` if a file cannot be read.
  * @throws {@link ManifestInvalidError} if a manifest is not valid.
- * @throws {@link DigestMismatchError} if bytes are not those that a pin or the manifest's `hash` names.
- * @throws what `download` throws, if a download fails.
+ * @throws {@link DigestMismatchError} if bytes do not match a pin or the manifest's `hash`.
+ * @throws the errors of `download`.
  */
 export async function readSource(source: PluginSource, options: SourceOptions = {}): Promise<Source> {
   const { signal } = options
@@ -88,10 +88,10 @@ export async function readSource(source: PluginSource, options: SourceOptions = 
   }
 }
 
-/** Larger ones are taken for a mistake; V8 could not hold all as text. */
+/** Larger files are treated as a mistake; V8 could not hold all of them as a string. */
 const MAX_MANIFEST = 67_108_864
 
-/** Bytes, and where they are from. */
+/** Bytes and their origin. */
 interface OpenedSource extends ManifestPlace {
   readonly bytes: Uint8Array
 }
@@ -107,7 +107,7 @@ class SourceReading {
     this.#options = options
   }
 
-  /** Ends the downloads that go on when one has failed. */
+  /** Aborts the other downloads when one has failed. */
   end(): void {
     this.#ended.abort()
   }
@@ -140,7 +140,7 @@ class SourceReading {
 
   async #module({ name, digest, from }: ManifestModule, isRemote: boolean): Promise<SourceModule> {
     if (from.kind === 'request') {
-      // With the operator's credentials another method could change what the manifest's author may not.
+      // With the operator's credentials, another method could change data that the manifest's author must not change.
       const isAuthorized = from.method === 'GET' || !isRemote
       return toModule(name, await this.#download(from.url, { ...from, digest }, isAuthorized))
     }
@@ -208,7 +208,7 @@ async function checkDigest(
   return bytes
 }
 
-/** A module is never taken for a manifest; what is named `.json` and is neither gets the manifest's messages. */
+/** A module is never treated as a manifest. A file named `.json` that is neither gets the manifest's messages. */
 function isManifest({ bytes, name }: OpenedSource): boolean {
   const start = Buffer.from(bytes.subarray(0, 64)).toString('latin1')
   if (start.startsWith('\0asm')) return false
@@ -228,13 +228,13 @@ function decodeManifest({ bytes, name }: OpenedSource): string {
 function refuseNames(modules: readonly SourceModule[]): void {
   const names = modules.map(({ name }) => name)
   const reserved = names.find((name) => isHostNamespace(name))
-  if (reserved !== undefined) throw new SourceInvalidError(reserved, 'this is a name of the host')
+  if (reserved !== undefined) throw new SourceInvalidError(reserved, 'this name is reserved for the host')
   const twice = names.find((name, index) => names.indexOf(name) !== index)
   if (twice !== undefined)
     throw new SourceInvalidError(twice, 'two modules have this name; give a link another one with NAME=PATH')
 }
 
-/** A URL that was refused, without what may be secret in it. */
+/** A refused URL without its secret parts. */
 function showText(text: string): string {
   return URL.canParse(text) ? showUrl(new URL(text)) : text.replace(/\/\/.*/s, '//...')
 }
@@ -250,12 +250,12 @@ function pathOfSource(url: string): string {
 /**
  * Reads a file of a plug-in.
  *
- * @throws {@link PluginUnreadableError} if it cannot be read; if there is none, with a similar name that there is.
+ * @throws {@link PluginUnreadableError} if it cannot be read; for a missing file with a similar existing name.
  */
 async function readSourceFile(path: string): Promise<Uint8Array> {
   try {
     const found = await stat(path)
-    // To read a pipe or a device may never end.
+    // Reading a pipe or a device may never end.
     if (found.isFile() || found.isDirectory()) return await readFile(path)
   } catch (error) {
     throw new PluginUnreadableError(path, await whyUnreadable(error, path), { cause: error })
@@ -278,7 +278,7 @@ async function whyUnreadable(error: unknown, path: string): Promise<string> {
   }
 }
 
-/** The plug-ins in the folder where one was looked for. */
+/** The plug-ins in the folder of the missing file. */
 async function neighbours(path: string): Promise<string[]> {
   const names = await readdir(dirname(path)).catch(() => [])
   return names.filter((name) => /\.(?:wasm|json)$/.test(name))

@@ -2,19 +2,19 @@ import { STATUS_CODES } from 'node:http'
 import type { ServedRoute } from '../../options/served-route.ts'
 import type { JsonSchema, XtpSchema, XtpValue } from './xtp-schema.ts'
 
-/** Methods that OpenAPI knows. */
+/** Methods that OpenAPI supports. */
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
 
-/** Those whose requests have a body that means something. (RFC 9110) */
+/** Methods whose requests have a meaningful body. (RFC 9110) */
 const WITH_BODY = ['put', 'post', 'patch']
 
 const PROBLEM = 'application/problem+json'
 
 /**
- * Describes what a server serves to its clients. (OpenAPI 3.1)
+ * Describes the routes of a server for its clients. (OpenAPI 3.1)
  *
- * @param schemas - Of each route's plug-in, if it has one.
- * @param url - Where the server listens. None, or a Unix socket: the document says nothing of it.
+ * @param schemas - The schema of each route's plug-in, if it has one.
+ * @param url - The server's URL. undefined or a Unix socket: omitted from the document.
  */
 export function routesDocument(
   routes: readonly ServedRoute[],
@@ -57,7 +57,7 @@ function routeOperation(
   prefix: string,
 ): object {
   const { description, plugin, function: exported, host, errorStatus, contract } = route
-  // Of another contract than raw, input and output are what that says, and not what is sent.
+  // Contracts other than raw define input and output, which differ from the bodies.
   const called = contract === 'raw' ? schema?.exports.get(exported) : undefined
   const said = description ?? called?.description
   return {
@@ -73,10 +73,10 @@ function routeOperation(
     })),
     ...(WITH_BODY.includes(method) && { requestBody: { content: contentOf(called?.input, prefix) } }),
     responses: {
-      200: { description: 'What the function produced.', content: contentOf(called?.output, prefix) },
-      [errorStatus]: { description: 'The function said no.', content: { 'text/plain': {} } },
+      200: { description: 'The output of the function.', content: contentOf(called?.output, prefix) },
+      [errorStatus]: { description: 'The function returned an error.', content: { 'text/plain': {} } },
       default: {
-        description: 'It failed.',
+        description: 'The call failed.',
         content: { [PROBLEM]: { schema: { $ref: '#/components/schemas/Problem' } } },
       },
     },
@@ -93,16 +93,16 @@ const PROBLEM_SCHEMA: JsonSchema = {
   description: 'Problem details (RFC 9457).',
   properties: {
     type: { type: 'string' },
-    title: { type: 'string', description: `The name of the status, such as ${STATUS_CODES[503]}.` },
+    title: { type: 'string', description: `The reason phrase of the status, such as ${STATUS_CODES[503]}.` },
     status: { type: 'integer' },
     detail: { type: 'string' },
-    code: { type: 'string', description: 'What is wrong, for programs: it never changes.' },
+    code: { type: 'string', description: 'A stable error code for programs.' },
     requestId: { type: 'string' },
   },
   required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
 }
 
-/** Fastify's syntax as OpenAPI's; a last parameter that may be left out makes two paths of one. */
+/** Converts Fastify's route syntax to OpenAPI's. An optional last parameter makes two paths of one. */
 function documentPaths(url: string): string[] {
   const optional = /^(.*)\/:[^/]*\?\/?$/.exec(url)
   const whole = url
@@ -113,7 +113,7 @@ function documentPaths(url: string): string[] {
   return optional ? [whole, ...documentPaths(optional[1] || '/')] : [whole]
 }
 
-/** References lead to the schemas of the same plug-in. */
+/** References point to the schemas of the same plug-in. */
 function pointTo(schema: JsonSchema, prefix: string): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (key, value) =>
     key === '$ref' && typeof value === 'string'

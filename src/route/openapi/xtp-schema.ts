@@ -25,21 +25,21 @@ export interface XtpValue {
   readonly schema: JsonSchema
 }
 
-/** Where the schema of `hello.wasm` is: beside it. XTP keeps it in a file, and puts nothing into the module. */
+/** The path of the schema: beside the plug-in. XTP keeps it in a file, not in the module. */
 const ENDINGS = ['.schema.yaml', '.schema.yml', '.schema.json']
 
-/** Larger ones are taken for a mistake. */
+/** Larger files are treated as a mistake. */
 const MAX_SCHEMA_BYTES = 262_144
 
-/** Deeper ones too. */
+/** So are more deeply nested ones. */
 const MAX_SCHEMA_DEPTH = 32
 
-/** A route, with where its plug-in comes from. */
+/** A route with the source of its plug-in. */
 interface DocumentedRoute {
   readonly given: ConfigMap
 }
 
-/** The schemas beside the plug-ins of routes, one for each route, in their order. Files that are no schema are skipped. */
+/** The schemas beside the plug-ins of routes, one per route in order. Files that are not schemas are skipped. */
 export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promise<(XtpSchema | undefined)[]> {
   const read = new Map<string, Promise<XtpSchema | undefined>>()
   return Promise.all(
@@ -69,11 +69,11 @@ async function readSmall(path: string): Promise<string | undefined> {
     const found = await stat(path)
     return found.isFile() && found.size <= MAX_SCHEMA_BYTES ? await readFile(path, 'utf8') : undefined
   } catch {
-    return undefined // most plug-ins have none
+    return undefined // usually there is no schema
   }
 }
 
-/** @returns undefined if it is no schema of version 1: earlier ones have names only. */
+/** @returns undefined if it is not a schema of version 1: earlier versions contain only names. */
 export async function parseXtpSchema(text: string): Promise<XtpSchema | undefined> {
   const { parseDocument } = await import('yaml')
   const document = parseDocument(text)
@@ -105,7 +105,7 @@ function toValue(given: unknown): XtpValue | undefined {
   return { contentType, schema }
 }
 
-/** XTP's types are those of JSON schema, and `buffer`, which stands in JSON as base64. */
+/** XTP's types are those of JSON schema, plus `buffer`, which is base64 in JSON. */
 function toJsonSchema(given: unknown, depth = 0): JsonSchema {
   const map = toMap(given)
   const reference = textField(map.get('$ref'))
@@ -148,7 +148,7 @@ function textField(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** A JSON schema, as far as our documents need it. (2020-12, as OpenAPI 3.1 has it) */
+/** The part of JSON schema that these documents need. (2020-12, as in OpenAPI 3.1) */
 export interface JsonSchema {
   readonly $ref?: string
   readonly type?: string | readonly string[]

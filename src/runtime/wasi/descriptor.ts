@@ -2,7 +2,7 @@ import type { BigIntStats, Stats } from 'node:fs'
 import { WasiError } from './errno.ts'
 import type { GuestMemory } from './guest-memory.ts'
 
-/** Maximum descriptors that a guest may have open at a time. Each may hold one of the host's, which all guests share. */
+/** Maximum open descriptors of a guest. Each may use one of the host's, which all guests share. */
 export const MAX_DESCRIPTORS = 128
 
 /** The descriptors of a guest, by number. */
@@ -19,12 +19,12 @@ export class DescriptorTable {
     return descriptor
   }
 
-  /** Refuses now what {@link add} would refuse, before the host opens anything. */
+  /** Checks the limit of {@link add} before the host opens anything. */
   checkRoom(): void {
     if (this.#open.size >= MAX_DESCRIPTORS) throw new WasiError('EMFILE')
   }
 
-  /** @returns The lowest number that is free. */
+  /** @returns the lowest free number. */
   add(descriptor: Descriptor): number {
     this.checkRoom()
     let fd = 0
@@ -64,37 +64,37 @@ export const FILETYPE = {
   symbolicLink: 7,
 } as const
 
-/** The operations of an open descriptor. All are refused by default; implementations override those that they support. */
+/** The operations of an open descriptor. All fail by default; implementations override the supported ones. */
 export abstract class Descriptor {
   abstract readonly filetype: number
-  /** Bits of `fdflags` that it was opened with. */
+  /** The bits of `fdflags` with which it was opened. */
   readonly flags: number = 0
   /** Bits of `rights` for this descriptor. */
   abstract readonly rights: bigint
   /** Bits of `rights` for descriptors that are opened through it. */
   readonly inheritedRights: bigint = 0n
 
-  /** How many bytes can be read, where there is no file. */
+  /** Number of readable bytes, if it is not a file. */
   get readable(): number {
     return 0
   }
 
-  /** Attributes of the file; none, where there is no file. */
+  /** Attributes of the file; undefined if it is not a file. */
   stat(): BigIntStats | undefined {
     return undefined
   }
 
-  /** Reads into `bytes` from `start` to `end`, at `position` or where the last read stopped. @returns How many bytes. */
+  /** Reads into `bytes` from `start` to `end`, at `position` or the current position. @returns the number of bytes. */
   read(_bytes: Buffer, _start: number, _end: number, _position?: number): number {
     throw new WasiError('EBADF')
   }
 
-  /** Writes `bytes` from `start` to `end`, at `position` or where the last write stopped. @returns How many bytes. */
+  /** Writes `bytes` from `start` to `end`, at `position` or the current position. @returns the number of bytes. */
   write(_bytes: Buffer, _start: number, _end: number, _position?: number): number {
     throw new WasiError('EBADF')
   }
 
-  /** Moves to `offset` bytes from the start (0), from here (1) or from the end (2). @returns The position. */
+  /** Moves to `offset` bytes from the start (0), the current position (1) or the end (2). @returns the position. */
   seek(_offset: bigint, _whence: number): number {
     throw new WasiError('EBADF')
   }
@@ -117,7 +117,7 @@ export abstract class Descriptor {
   }
 
   close(): void {
-    // Nothing is held, unless an implementation says so.
+    // Nothing to release by default.
   }
 }
 
@@ -136,11 +136,11 @@ function rights(...names: readonly (keyof typeof BIT)[]): bigint {
   return names.reduce((bits, name) => bits | (1n << BigInt(BIT[name])), 0n)
 }
 
-/** The rights that decide how a file is opened. */
+/** The rights that determine how a file is opened. */
 export const RIGHT_READ = rights('fd_read')
 export const RIGHT_WRITE = rights('fd_write')
 
-/** Without the right to seek: that is how libcs know a terminal, whose output they buffer by lines. */
+/** Without the right to seek: libcs recognize a terminal by that, and buffer its output by lines. */
 export const STREAM_INPUT = rights('fd_read', 'fd_filestat_get', 'poll_fd_readwrite')
 export const STREAM_OUTPUT = rights('fd_write', 'fd_filestat_get', 'poll_fd_readwrite')
 

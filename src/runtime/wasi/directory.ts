@@ -11,20 +11,20 @@ import {
 import { WasiError } from './errno.ts'
 
 /**
- * Where Linux shows the open descriptors of a process as links to what they are. A path that begins with one begins
- * at that very directory, wherever it has been moved since: all that `openat` would give, if Node had it.
+ * The folder in which Linux shows a process's open descriptors as links. A path that starts with one starts at that very
+ * directory, wherever it was moved: an equivalent of `openat`, which Node lacks.
  */
 export const FD_FOLDER = '/proc/self/fd'
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
 /**
- * A directory of the host, held open. Its entries are reached by {@link at}, one name at a time, so that no path with
- * several components, in any of which a link may hide, is ever given to the operating system.
+ * An open directory of the host. Its entries are accessed through {@link at}, one name at a time, so that the operating
+ * system never resolves a path with several components, any of which might be a link.
  *
- * Where there is no `/proc` (macOS), `at` goes by path, and checks first that the path still leads to this directory.
- * An attacker who swaps a component between that check and its use can redirect the access. On such hosts, give no guest a
- * folder to which a hostile program can write at the same time.
+ * Without `/proc` (macOS), `at` uses the path, after checking that it still leads to this directory. An attacker who swaps
+ * a component between check and use can redirect the access. On such hosts, do not give a guest a folder that a hostile
+ * program can write to at the same time.
  */
 export class Directory {
   readonly fd: number
@@ -43,7 +43,7 @@ export class Directory {
     return closeUnless(fd, () => new Directory(fd, realpathSync(path), leadsTo(fd, fdFolder)))
   }
 
-  /** Opens a directory in this one, or with `.` this one anew. A symbolic link is not followed, but `ENOTDIR` or `ELOOP`. */
+  /** Opens a directory in this one, or with `.` this one again. A symbolic link is not followed: `ENOTDIR` or `ELOOP`. */
   child(name: string): Directory {
     const fd = openSync(this.at(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK)
     return closeUnless(fd, () => {
@@ -54,12 +54,12 @@ export class Directory {
     })
   }
 
-  /** The path of an entry, to use at once and in a way that follows no link. */
+  /** The path of an entry. Use it immediately, and without following links. */
   at(name: string): string {
     return `${this.self()}/${name}`
   }
 
-  /** The path of this directory, to use at once. */
+  /** The path of this directory, for immediate use. */
   self(): string {
     if (this.#fdFolder !== undefined) return `${this.#fdFolder}/${this.fd}`
     this.#check()

@@ -1,7 +1,7 @@
-/** A parameter as WebAssembly passes it: an `i32` is a number (with a sign), an `i64` a bigint. */
+/** A parameter as passed by WebAssembly: an `i32` is a signed number, an `i64` a bigint. */
 type Param = number | bigint
 
-/** Makes a WASI function of one that returns nothing and throws its errors: it answers the guest with an errno. */
+/** Wraps a function that throws its errors: the WASI function returns an errno. */
 export function wasiFunction<Params extends Param[]>(
   run: (...params: Params) => void,
 ): (...params: Params) => number {
@@ -35,7 +35,7 @@ export type ErrnoName = (typeof ERRNO_NAMES)[number]
 
 const ERRNO_NUMBERS: ReadonlyMap<string, number> = new Map(ERRNO_NAMES.map((name, number) => [name, number]))
 
-/** Ends a WASI function early; the guest sees the number only. */
+/** Ends a WASI function early. The guest sees only the number. */
 export class WasiError extends Error {
   override readonly name = 'WasiError'
   readonly code: ErrnoName
@@ -46,7 +46,7 @@ export class WasiError extends Error {
   }
 }
 
-/** The number of an error, as WASI counts. */
+/** The WASI number of an error. */
 export function errno(name: ErrnoName): number {
   return ERRNO_NUMBERS.get(name) ?? IO
 }

@@ -14,7 +14,7 @@ import type { GuestMemory } from './guest-memory.ts'
 
 const MAX_ADVICE = 5
 
-/** `fd_*`, except the functions of folders: operations on open descriptors. */
+/** `fd_*`, except for folders: operations on open descriptors. */
 export function openFdFunctions(memory: GuestMemory, table: DescriptorTable) {
   return {
     fd_read: wasiFunction((fd: number, list: number, count: number, result: number) => {
@@ -119,7 +119,7 @@ const DIRECTORY = 2
 const EXCLUSIVE = 4
 const TRUNCATE = 8
 
-/** The bits of `fdflags` that a file can be opened with. */
+/** The supported bits of `fdflags` when a file is opened. */
 const OPEN_FLAGS = APPEND | NONBLOCK
 
 const DIRENT_SIZE = 24
@@ -260,7 +260,7 @@ function toRequest(oflags: number, fdflags: number, rights: bigint): OpenRequest
   }
 }
 
-/** An entry as the guest reads it: the number of the next one, the inode, and the name with its length. */
+/** A directory entry in WASI's format: the number of the next one, the inode, and the name with its length. */
 function direntOf(next: number, name: string, inode: bigint, filetype: number): Buffer {
   const nameLength = Buffer.byteLength(name)
   const entry = Buffer.alloc(DIRENT_SIZE + nameLength)

@@ -14,7 +14,7 @@ import { Descriptor, FILETYPE, RIGHTS_FILE_READ, RIGHTS_FILE_WRITE } from './des
 import { closeUnless, type Directory } from './directory.ts'
 import { WasiError } from './errno.ts'
 
-/** Bytes moved at a time. Between two chunks, `terminate()` can stop the thread. */
+/** Chunk size. Between two chunks, `terminate()` can stop the thread. */
 const COPY_CHUNK_BYTES = 1_048_576
 
 /** The bit of `fdflags` for writing at the end. */
@@ -28,18 +28,18 @@ export interface FileMode {
   readonly read: boolean
   readonly write: boolean
   readonly append: boolean
-  /** Make the file if there is none; `exclusive`: only then. */
+  /** Create the file if it does not exist; `exclusive`: fail if it exists. */
   readonly create: boolean
   readonly exclusive: boolean
-  /** Empty the file. */
+  /** Truncate the file. */
   readonly truncate: boolean
   /** The folder is read-only, and so are the attributes of the file. */
   readonly frozen: boolean
 }
 
 /**
- * Opens an entry of a directory, if it is a regular file; the caller has seen that it is, or that there is none.
- * Should it have become something else meanwhile, a link is `ELOOP`, and a FIFO does not block.
+ * Opens a regular file of a directory. The caller has checked that it is one or does not exist. If it was replaced since,
+ * a link is `ELOOP`, and a FIFO does not block.
  */
 export function openRegularFile(directory: Directory, name: string, mode: FileMode): File {
   const { O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
@@ -52,7 +52,7 @@ export function openRegularFile(directory: Directory, name: string, mode: FileMo
   })
 }
 
-/** Without `O_TRUNC`: the file is checked after it was opened, before it is truncated. */
+/** Without `O_TRUNC`: the opened file is checked before it is truncated. */
 function accessFlags({ read, write, append, create, exclusive, truncate }: FileMode): number {
   const { O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY } = constants
   const writing = write || truncate
@@ -60,7 +60,7 @@ function accessFlags({ read, write, append, create, exclusive, truncate }: FileM
   return access | (append ? O_APPEND : 0) | (create ? O_CREAT : 0) | (create && exclusive ? O_EXCL : 0)
 }
 
-/** An open regular file. We keep the position, so that a host descriptor has no state that `fd_pread` could disturb. */
+/** An open regular file. The position is kept here, so that the host descriptor has no state that `fd_pread` could disturb. */
 class File extends Descriptor {
   override readonly filetype = FILETYPE.regularFile
   override readonly flags: number
@@ -113,7 +113,7 @@ class File extends Descriptor {
   }
 
   override advise(): void {
-    // Advice is free to be ignored.
+    // Advice may be ignored.
   }
 
   override sync(): void {

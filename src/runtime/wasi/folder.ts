@@ -32,12 +32,12 @@ import { type FileMode, openRegularFile } from './file.ts'
 /** How a guest opens a path. */
 export type OpenRequest = Omit<FileMode, 'frozen'> & { readonly directory: boolean }
 
-/** A directory that a guest has open. All its paths begin here, and none leads above. */
+/** A directory opened by a guest. All its paths start here, and none leads above it. */
 export class Folder extends Descriptor {
   override readonly filetype = FILETYPE.directory
   override readonly rights: bigint
   override readonly inheritedRights: bigint
-  /** The guest's name of a preopened folder; undefined for folders that it opened in one. */
+  /** The guest's name of a preopened folder; undefined for folders opened within one. */
   readonly guestName: string | undefined
   readonly #directory: Directory
   readonly #readOnly: boolean
@@ -75,7 +75,7 @@ export class Folder extends Descriptor {
     this.#directory.close()
   }
 
-  /** The names in this directory, from the one with this number on; read anew when the guest begins with 0. */
+  /** The names in this directory from this number on. Read again when the guest starts with 0. */
   *entries(first: number): Generator<{ name: string; stat: BigIntStats | undefined }> {
     if (first === 0 || !this.#names) this.#names = readdirSync(this.#directory.self())
     for (let index = first; index < this.#names.length; index++) {
@@ -111,7 +111,7 @@ export class Folder extends Descriptor {
     })
   }
 
-  /** @throws {@link WasiError} `ENOTCAPABLE` for a link that could lead elsewhere then, and for a folder around one. */
+  /** @throws {@link WasiError} `ENOTCAPABLE` for a link that could then lead elsewhere, and for a folder containing one. */
   rename(path: string, target: Folder, newPath: string): void {
     target.#checkWritable()
     this.#change(path, (from) =>
@@ -124,7 +124,7 @@ export class Folder extends Descriptor {
     )
   }
 
-  /** Makes a hard link to a regular file. The folder of the file must be writable too: so is the file by its new name. */
+  /** Creates a hard link to a regular file. The file's folder must be writable too, because the new name makes it writable. */
   link(path: string, follow: boolean, target: Folder, newPath: string): void {
     this.#checkWritable()
     target.#checkWritable()
@@ -137,9 +137,9 @@ export class Folder extends Descriptor {
   }
 
   /**
-   * Makes a symbolic link that leads down: we would not follow one out of the folder, but programs of the host might.
+   * Creates a symbolic link that leads down: guests cannot follow one out of the folder, but programs of the host might.
    *
-   * @throws {@link WasiError} `ENOTCAPABLE` for a target that is absolute, has a `..` or is only `.`.
+   * @throws {@link WasiError} `ENOTCAPABLE` for a target that is absolute, contains `..` or is only `.`.
    */
   symlink(target: string, path: string): void {
     this.#change(path, (place) => {
@@ -192,25 +192,25 @@ function statPlace(place: DirectoryEntry): BigIntStats {
 }
 
 /*
- * Why guests cannot make a link lead out of its folder, even if several of them act at the same time:
+ * Why guests cannot make a link lead out of its folder, even if several act concurrently:
  *
- * 1. A guest makes only links to names: no `..`, no `/` at the beginning, not only `.`. From any directory such a link
- *    leads down, and not above its own place. So it does not matter where it is moved, what its parts become later, or
- *    which part of the folder another program serves.
- * 2. All other links were made by other programs. One whose text has n times `..` depends on the n directories
- *    above it (an absolute one on all of them). Neither it nor these directories can be renamed by a guest. So they are
- *    still where the check finds them, and nothing that a guest moves into a tree during its check can be one of them.
+ * 1. A guest creates only links to names: no `..`, no leading `/`, not only `.`. From any directory such a link leads down,
+ *    never above its own location. So it does not matter where it is moved, what its components become later, or which
+ *    part of the folder another program serves.
+ * 2. All other links were created by other programs. A link whose text has n times `..` depends on the n directories
+ *    above it (an absolute one on all of them). Guests can rename neither it nor these directories. So they are still where
+ *    the check finds them, and nothing that a guest moves into a tree during the check can be one of them.
  *
- * Both are decided by what no guest can change between the check and the rename, so there is nothing to lock. Links
- * with `..` that stay inside are refused too, for they stay inside only until a directory around them is moved, and the
- * check of that directory could come before the link. wasi-libc and the standard libraries of Rust, Go and Python make
- * no links of their own; what a program asks for is handed on.
+ * Both depend only on things that no guest can change between check and rename, so no lock is needed. Links with `..` that
+ * stay inside are refused too: they stay inside only until a directory around them is moved, and the check of that
+ * directory could precede the link. wasi-libc and the standard libraries of Rust, Go and Python create no links on their
+ * own; a program's request is passed on.
  *
- * What remains: links that a program of the host makes in the folder at the very time of a rename, and those of the
- * operator with `..` behind names that are links themselves (`name/../..`), which end elsewhere if a guest replaces those.
+ * Remaining cases: links that a program of the host creates in the folder during a rename, and links of the operator with
+ * `..` after names that are links themselves (`name/../..`), which lead elsewhere if a guest replaces those.
  */
 
-/** Maximum entries that are looked at before a guest moves a directory; each takes up to 40 µs of the guest's own time. */
+/** Maximum entries checked before a guest moves a directory. Each takes up to 40 µs of the guest's time. */
 export const MAX_MOVED_ENTRIES = 10_000
 
 const READ_AT_A_TIME = 256
@@ -221,10 +221,10 @@ function leadsDown(target: string): boolean {
 }
 
 /**
- * Checks that an entry can be renamed: that it is no link that leads up, and has none in it that leads out of it.
+ * Checks that an entry can be renamed: it is not a link that leads up, and contains none that leads out of it.
  *
- * @throws {@link WasiError} `ENOTCAPABLE` if not; `EXDEV`, at which programs copy instead, for a directory that is too
- * large or too deep to be looked through.
+ * @throws {@link WasiError} `ENOTCAPABLE` if not; `EXDEV`, on which programs copy instead, for a directory that is too
+ * large or too deep to check.
  */
 function checkMovable(directory: Directory, name: string): void {
   const found = lstat(directory.at(name))
@@ -235,7 +235,7 @@ function checkMovable(directory: Directory, name: string): void {
 class MovedTree {
   #seen = 0
 
-  /** @param depth - How many directories lie around the entries of this one, up to the one that is moved. */
+  /** @param depth - Number of directories above these entries, up to the one that is moved. */
   check(parent: Directory, name: string, depth: number): void {
     if (depth >= MAX_PATH_DEPTH) throw new WasiError('EXDEV')
     const directory = parent.child(name)
@@ -270,28 +270,27 @@ function climb(target: string): number {
   return target.split('/').filter((name) => name === '..').length
 }
 
-/** Maximum symbolic links that one path may lead through, as on Linux. */
+/** Maximum symbolic links in a path, as on Linux. */
 const MAX_FOLLOWED_LINKS = 40
 
-/** Maximum directories that a path may lead down; all are held open meanwhile. */
+/** Maximum depth of a path: all its directories are held open. */
 export const MAX_PATH_DEPTH = 64
 
-/** Where a path ends: an entry of an open directory. It need not exist. */
+/** The end of a path: an entry of an open directory. It need not exist. */
 interface DirectoryEntry {
   readonly directory: Directory
-  /** One name and never `..`; or `.`, the directory itself. */
+  /** A single name other than `..`; or `.`, the directory itself. */
   readonly name: string
-  /** The path ended in `/`, and so means a directory. */
+  /** Whether the path ended in `/`, and so denotes a directory. */
   readonly wantsDirectory: boolean
 }
 
 /**
- * Walks a path from a directory, component by component, and uses the place where it ends. Links are read by us and
- * walked in their turn, never followed by the host, so nothing leads above `base`: not `..`, not a link, not a rename
- * while we walk.
+ * Resolves a path component by component, and uses its end. Links are read and resolved here, never followed by the host,
+ * so nothing leads above `base`: neither `..`, nor a link, nor a concurrent rename.
  *
  * @param follow - Whether a link at the end of the path is followed.
- * @throws {@link WasiError} `ENOTCAPABLE` for a path that would lead out, an absolute one included.
+ * @throws {@link WasiError} `ENOTCAPABLE` for a path that would lead out, including an absolute one.
  */
 function atPath<Result>(
   base: Directory,
@@ -308,7 +307,7 @@ function atPath<Result>(
 }
 
 class PathWalk {
-  /** The directories that were entered, outermost first; the first one is not ours to close. */
+  /** The entered directories, outermost first. The first one must not be closed here. */
   readonly #entered: Directory[]
   #links = 0
 

@@ -1,17 +1,17 @@
 import { isUtf8 } from 'node:buffer'
 import { WasiError } from './errno.ts'
 
-/** Longest path that a guest may name, in bytes, as on Linux. */
+/** Longest path of a guest, in bytes, as on Linux. */
 const MAX_PATH_BYTES = 4_096
 
-/** Maximum buffers that one read or write moves, as on Linux; a guest that names more sees a short count. */
+/** Maximum buffers of one read or write, as on Linux. With more, the guest sees a short count. */
 const MAX_SPANS = 1_024
 
 const NO_BYTES = Buffer.alloc(0)
 
 /**
- * The guest's memory, and the only way to it. Every pointer and length is an untrusted 32-bit number: what lies
- * outside is `EFAULT`. Before {@link attach} there is no memory, and everything lies outside.
+ * Bounds-checked access to the guest's memory. Every pointer and length is an untrusted 32-bit number: anything outside is
+ * `EFAULT`. Before {@link attach} everything is outside.
  */
 export class GuestMemory {
   #memory: WebAssembly.Memory | undefined
@@ -23,12 +23,12 @@ export class GuestMemory {
     this.#refresh()
   }
 
-  /** All of the memory. Look at no more of it than {@link locate} allowed, and get it anew in each call: it may grow. */
+  /** The whole memory. Access only what {@link locate} allowed, and get it again in each call: it may grow. */
   get bytes(): Buffer {
     return this.#bytes
   }
 
-  /** As {@link bytes}, for numbers (little-endian). */
+  /** Like {@link bytes}, for numbers (little-endian). */
   get view(): DataView {
     return this.#view
   }
@@ -36,18 +36,18 @@ export class GuestMemory {
   /**
    * Checks that `size` bytes at `pointer` are in the memory.
    *
-   * @returns Where they begin, without a sign.
+   * @returns their unsigned start.
    */
   locate(pointer: number, size: number): number {
     const start = pointer >>> 0
     if (this.#bytes.length === 0 || start + size > this.#bytes.length) {
-      this.#refresh() // growing empties the old view; that of a shared memory just stays short
+      this.#refresh() // growth detaches the old view; that of a shared memory stays short
       if (start + size > this.#bytes.length) throw new WasiError('EFAULT')
     }
     return start
   }
 
-  /** A window on `length` bytes at `pointer`. */
+  /** A view of `length` bytes at `pointer`. */
   span(pointer: number, length: number): Buffer {
     const start = this.locate(pointer, length >>> 0)
     return this.#bytes.subarray(start, start + (length >>> 0))
@@ -72,12 +72,12 @@ export class GuestMemory {
   }
 
   /**
-   * Moves the bytes of a list of buffers (iovecs), one after the other, until one moves short.
+   * Moves the bytes of a list of buffers (iovecs) in order, until one is moved partly.
    *
-   * Buffers may overlap, and so name more bytes than there are: no more than the size of the memory are moved.
+   * Buffers may overlap and so add up to more bytes than exist: at most the size of the memory is moved.
    *
-   * @param move - Moves bytes from `start` to `end` of `bytes`, and says how many.
-   * @returns How many bytes were moved in all.
+   * @param move - Moves bytes from `start` to `end` of `bytes`, and returns their number.
+   * @returns the total number of moved bytes.
    */
   transfer(list: number, count: number, move: (bytes: Buffer, start: number, end: number) => number): number {
     const first = this.locate(list, (count >>> 0) * 8)

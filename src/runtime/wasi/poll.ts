@@ -10,16 +10,16 @@ const CLOCK = 0
 const FD_READ = 1
 const FD_WRITE = 2
 
-/** The flag of a clock subscription whose time is a point in time. */
+/** The flag of a clock subscription with an absolute time. */
 const ABSOLUTE = 1
 
 /** The flag of an event: the stream has ended. */
 const HANGUP = 1
 
-/** Bytes that are reported as writable at once. All descriptors accept any number. */
+/** The reported number of writable bytes. All descriptors accept any number. */
 const WRITABLE_BYTES = 65_536n
 
-/** `poll_oneoff`: descriptors are always ready, so that only clocks make it wait. */
+/** `poll_oneoff`: descriptors are always ready, so only clocks make it wait. */
 export function openPoll(memory: GuestMemory, table: DescriptorTable) {
   const poll = new Poll(memory, table)
   return {
@@ -45,7 +45,7 @@ class Poll {
     this.#table = table
   }
 
-  /** Waits for the first of `count` subscriptions, and writes the events of those that are due. @returns How many. */
+  /** Waits for the first of `count` subscriptions, and writes the events that are due. @returns their number. */
   run(first: number, count: number, target: number): number {
     this.#startedAt = monotonicTime()
     this.#realtimeAtStart = clockTime(0)
@@ -61,12 +61,12 @@ class Poll {
     for (let at = first; at < last; at += SUBSCRIPTION_SIZE) {
       if (this.#delay(at) > elapsed) continue
       this.#write(event, at)
-      event += EVENT_SIZE // an event is smaller than a subscription: should they overlap, none is lost unread
+      event += EVENT_SIZE // events are smaller than subscriptions: even if they overlap, none is overwritten unread
     }
     return (event - target) / EVENT_SIZE
   }
 
-  /** How many ns after the start a subscription is due. */
+  /** The time after the start, in ns, at which a subscription is due. */
   #delay(at: number): bigint {
     const { view } = this.#memory
     const clock = view.getUint32(at + 16, true)
@@ -115,7 +115,7 @@ const bell = new Int32Array(new SharedArrayBuffer(4))
  * Waits until the monotonic clock shows `deadline`. The word is never notified: `Atomics.wait` is used because
  * `terminate()` interrupts it at once.
  *
- * @returns The time it is then.
+ * @returns the time at the end.
  */
 function waitUntil(deadline: bigint): bigint {
   for (;;) {
@@ -151,15 +151,15 @@ export function openClocks(memory: GuestMemory) {
 }
 
 /**
- * The time of a clock, in ns. Node has the wall clock in milliseconds only. The clocks of CPU time return the monotonic
- * clock, which is an upper bound of the guest's own time: the CPU time of the server is not disclosed.
+ * The time of a clock, in ns. Node's wall clock has a resolution of milliseconds. The CPU-time clocks return the monotonic
+ * clock, an upper bound of the guest's own time: the CPU time of the server is not disclosed.
  */
 function clockTime(id: number): bigint {
   checkClock(id)
   return id === REALTIME ? BigInt(Date.now()) * 1_000_000n : monotonicTime()
 }
 
-/** Nanoseconds since this thread began. */
+/** Nanoseconds since the start of this thread. */
 function monotonicTime(): bigint {
   return BigInt(Math.trunc(performance.now() * 1e6))
 }

@@ -3,7 +3,7 @@ import { WasiError } from './errno.ts'
 
 const NO_BYTES = Buffer.alloc(0)
 
-/** Input that is at its end from the start. */
+/** Empty input. */
 export class EmptyInput extends Descriptor {
   override readonly filetype = FILETYPE.characterDevice
   override readonly rights = STREAM_INPUT
@@ -46,11 +46,11 @@ export class LineOutput extends Descriptor {
   }
 
   override sync(): void {
-    // An unfinished line stays: its end may be on its way.
+    // Keep an incomplete line: the rest may follow.
   }
 }
 
-/** Longest unfinished line that is kept, in bytes; a longer one is written in pieces. */
+/** Maximum size of an incomplete line in bytes; a longer one is written in pieces. */
 const MAX_PENDING = 65_536
 
 const NEWLINE = 10
@@ -78,7 +78,7 @@ export class LineBuffer {
     }
   }
 
-  /** Writes the unfinished line, if there is one. */
+  /** Writes the incomplete line, if there is one. */
   flush(): void {
     if (this.#length > 0) this.#emitPending()
   }
@@ -104,7 +104,7 @@ export class LineBuffer {
 
   #emitPending(): void {
     const length = this.#length
-    this.#length = 0 // first: should the log throw, the next call must not see this line again
+    this.#length = 0 // first: if the log throws, the next call must not see this line again
     this.#emit(this.#pending, 0, length)
   }
 
@@ -115,8 +115,8 @@ export class LineBuffer {
 }
 
 /**
- * Standard input and output of a program that runs as one call: the input of the call, and its output if the program names
- * no other. All modules of a plug-in share them.
+ * Standard input and output of a program that runs as one call: the call's input, and its output unless the program sets
+ * another. All modules of a plug-in share them.
  */
 export class ProgramStreams {
   readonly input: Descriptor
@@ -139,7 +139,7 @@ export class ProgramStreams {
     this.#input.bytes = input
   }
 
-  /** How many bytes were printed; there may be fewer to take. */
+  /** Number of printed bytes, which may exceed those that were kept. */
   get printedLength(): number {
     return this.#output.length
   }
@@ -177,7 +177,7 @@ class CallInput extends EmptyInput {
   }
 }
 
-/** Output that is kept up to a length, and counted beyond it. */
+/** Output that is kept up to a limit, and counted beyond it. */
 class KeptOutput extends LineOutput {
   length = 0
   readonly #most: number

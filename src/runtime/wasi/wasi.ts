@@ -11,18 +11,18 @@ import { EmptyInput, LineBuffer, LineOutput } from './streams.ts'
 
 export { ProgramStreams } from './streams.ts'
 
-/** The part of WASI that a guest can use. It has access to nothing else. */
+/** The WASI resources of a guest. It has no others. */
 export interface WasiOptions {
-  /** Arguments of the program; the first is its name. One name by default, as C programs count on it. */
+  /** Program arguments; the first is its name. Default: one name, because C programs expect it. */
   readonly args?: readonly string[]
-  /** Environment variables: none but these. */
+  /** Environment variables: only these. */
   readonly env?: Readonly<Record<string, string>>
   /**
-   * Folders of the host, as the guest names them (`/data`). No link in them leads out. In a `readOnly` folder all that would
-   * change something fails with `EROFS`. Default: none, and then there is no file system.
+   * Folders of the host by the guest's names (`/data`). No link in them leads out. In a `readOnly` folder all modifications
+   * fail with `EROFS`. Default: none, so there is no file system.
    */
   readonly allowedPaths?: readonly AllowedPath[]
-  /** Standard input and output, of a program; by default the input is empty, and the output becomes lines. */
+  /** Standard input and output of a program. Default: empty input, and output as lines. */
   readonly streams?: StandardStreams | undefined
   /** Receives standard output and error of the guest, in lines of at most 64 KiB. */
   writeLine(stream: 'stdout' | 'stderr', line: string): void
@@ -41,30 +41,30 @@ export interface Wasi {
   /** All functions of `wasi_snapshot_preview1`. None throws, except `proc_exit` a {@link ProcExit}. */
   readonly imports: WasiFunctions
 
-  /** One of them. It is made, with others of its kind, when it is first asked for: few guests need them all. */
+  /** One of them. Created with its group on first use: few guests need them all. */
   function(name: string): WebAssembly.ImportValue | undefined
 
-  /** Sets the guest's memory. Until then every pointer is `EFAULT`, also in a start function. */
+  /** Sets the guest's memory. Until then every pointer is `EFAULT`, even in a start function. */
   attach(memory: WebAssembly.Memory): void
 
-  /** Writes lines that the guest has not finished. Call it after each call, or they mix with the next call's. */
+  /** Writes incomplete lines. Call it after each call, or they mix with the next call's. */
   flush(): void
 
   /** Flushes, and closes all descriptors of the guest. */
   close(): void
 
-  /** After {@link close}: as if it were opened now. @throws as {@link openWasi} does. */
+  /** Reopens it after {@link close}. @throws like {@link openWasi}. */
   reopen(): void
 }
 
 /**
- * Opens WASI preview 1 as a shim of our own: `node:wasi` is no sandbox and cannot be stopped.
+ * Opens wasm-serve's implementation of WASI preview 1: `node:wasi` is not a sandbox and cannot be interrupted.
  *
- * Nothing in it waits, except `poll_oneoff` for a clock (and a disk for its data): it blocks its thread until then,
- * or until the thread is terminated.
+ * Only `poll_oneoff` waits, for a clock (apart from disk access): it blocks its thread until then, or until the thread is
+ * terminated.
  *
- * @param fdFolder - Where the host shows open descriptors; tests name a folder that does not exist.
- * @throws an error of the file system, if an allowed path is not a folder that can be read.
+ * @param fdFolder - The folder in which the host lists open descriptors; tests pass one that does not exist.
+ * @throws a file system error, if an allowed path is not a readable folder.
  */
 export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
   const memory = new GuestMemory()
@@ -108,7 +108,7 @@ export function isWasiFunction(name: string): boolean {
   return GROUP_BY_FUNCTION.has(name)
 }
 
-/** The guest ended its program with `proc_exit`. With code 0 from a command's `_start`, that is how it should end. */
+/** The guest called `proc_exit`. Code 0 from a command's `_start` is its normal end. */
 export class ProcExit extends Error {
   override readonly name = 'ProcExit'
   readonly code: number
@@ -133,7 +133,7 @@ type GroupOfFunctions = Readonly<Record<string, WebAssembly.ImportValue>>
 const NO_ARGS = ['plugin']
 const NO_ENV = {}
 
-/** `proc_*` and `sched_yield`: there are no signals, and no other thread to yield to. */
+/** `proc_*` and `sched_yield`: there are no signals and no other threads. */
 const processFunctions = {
   proc_exit(code: number): never {
     throw new ProcExit(code >>> 0)
@@ -144,7 +144,7 @@ const processFunctions = {
 
 const NOT_SUPPORTED = errno('ENOTSUP')
 
-/** `sock_*`: a guest has no sockets; for HTTP there is Extism's `http_request`. */
+/** `sock_*`: guests have no sockets; for HTTP, Extism has `http_request`. */
 const socketFunctions = {
   sock_accept: (_fd: number, _flags: number, _result: number): number => NOT_SUPPORTED,
   sock_recv: (
@@ -172,7 +172,7 @@ interface EncodedList {
   readonly bytes: Uint8Array
 }
 
-/** Lists that were encoded before. The instances of a route share them: encoding costs more than opening WASI. */
+/** Cache of encoded lists. The instances of a route share them: encoding costs more than opening WASI. */
 const encodedLists = new WeakMap<object, EncodedList>()
 
 function encodeOnce(source: object, list: Iterable<string>): EncodedList {
@@ -228,7 +228,7 @@ const GROUP_BY_FUNCTION: ReadonlyMap<string, number> = new Map(
   }),
 )
 
-/** Folders get the numbers from 3 on, where libcs look for them. */
+/** Folders get the numbers from 3 on, where libcs expect them. */
 function addFolders(table: DescriptorTable, paths: readonly AllowedPath[], fdFolder: string): void {
   try {
     for (const { guest, host, readOnly } of paths) {
@@ -241,16 +241,16 @@ function addFolders(table: DescriptorTable, paths: readonly AllowedPath[], fdFol
   }
 }
 
-/** Bytes made at a time. Between two chunks, `terminate()` can stop the thread. */
+/** Chunk size. Between two chunks, `terminate()` can stop the thread. */
 const RANDOM_CHUNK_BYTES = 65_536
 
-/** Random bytes made in advance: asking for a few costs nearly as much as asking for these. */
+/** Size of the random pool: a few bytes cost nearly as much as this many. */
 const POOL_SIZE = 1_024
 
 const pool = Buffer.alloc(POOL_SIZE)
 let used = POOL_SIZE
 
-/** `random_get`: bytes fit for keys. All guests draw from one pool, each byte once. */
+/** `random_get`: cryptographically secure bytes. All guests draw from one pool, each byte once. */
 function openRandom(memory: GuestMemory) {
   return {
     random_get: wasiFunction((pointer: number, size: number) => {
@@ -273,6 +273,6 @@ function fillFromPool(memory: GuestMemory, start: number, length: number): void 
     used = 0
   }
   memory.bytes.set(pool.subarray(used, used + length), start)
-  pool.fill(0, used, used + length) // so that used bytes cannot be read later
+  pool.fill(0, used, used + length) // used bytes must not be readable later
   used += length
 }

@@ -11,7 +11,7 @@ import type { JwtKeyCache } from './jwt.ts'
  * browsers send preflight requests without a key and need its headers on a 429. The rate limit comes before the keys,
  * so that guessing keys is limited too.
  *
- * @param kept - Keys that the apps of a server share.
+ * @param kept - Keys shared by the successive apps of a server.
  * @throws {@link PackageMissingError}, {@link JwtKeyInvalidError}, {@link StaticFolderError}
  */
 export async function addEdge(
@@ -41,7 +41,7 @@ async function addCors(app: FastifyInstance, options: OptionsOf<'cors'>): Promis
     () => import('@fastify/cors'),
   )
   await app.register(cors, {
-    // Other requests with OPTIONS go to their routes, or get a 405.
+    // Other OPTIONS requests go to their routes, or get a 405.
     delegator: (request: FastifyRequest, callback) =>
       callback(null, { ...options, preflight: isPreflight(request) }),
   })
@@ -58,7 +58,7 @@ async function addRateLimit(app: FastifyInstance, options: OptionsOf<'rateLimit'
   const load = () => import('@fastify/rate-limit')
   const { default: rateLimit, normalizeIP } = await loadPackage('the option rateLimit', name, load)
   await app.register(rateLimit, {
-    global: false, // it would count at routes only, and after the hooks of the app
+    global: false, // else it would count only at routes, after the app's hooks
     max,
     timeWindow: timeWindowMs,
     keyGenerator: ({ ip }) => (ip ? normalizeIP(ip) : 'none'), // clients of a Unix socket have no addresses
@@ -72,19 +72,19 @@ async function addCompress(app: FastifyInstance, options: OptionsOf<'compress'>)
   const load = () => import('@fastify/compress')
   const { default: compress } = await loadPackage('the option compress', name, load)
   await app.register(compress, {
-    globalDecompression: false, // guests get the bytes as they came
+    globalDecompression: false, // guests get the original bytes
     ...(options.thresholdBytes !== undefined && { threshold: options.thresholdBytes }),
     ...(options.encodings && { encodings: options.encodings }),
   })
 }
 
 /**
- * Makes the hook that passes requests with one of these keys, as `Authorization: Bearer KEY` or as `x-api-key`. Others are
- * answered before their body is read.
+ * Makes the hook that accepts requests with one of these keys, as `Authorization: Bearer KEY` or `x-api-key`. Others
+ * are answered before their body is read.
  */
 function requireApiKey(keys: readonly string[]): onRequestHookHandler {
   const digests = keys.map(keyDigest)
-  // Compares all keys: the time shows nothing of them.
+  // Compares all keys, so that timing reveals nothing about them.
   const isKnown = (key: string) => {
     const given = keyDigest(key)
     return digests.filter((known) => timingSafeEqual(known, given)).length > 0

@@ -13,7 +13,7 @@ export async function addEtag(app: FastifyInstance, isWeak: boolean): Promise<vo
     '@fastify/etag',
     () => import('@fastify/etag'),
   )
-  // Fastify's plugin would say 304 to POST too: to a client that means that nothing was done.
+  // Fastify's plugin would answer 304 to POST too: the client would conclude that nothing was done.
   await app.register(etag, { weak: isWeak, replyWith304: false })
   app.addHook('onSend', (request, reply, payload, done) => {
     const wanted = request.headers['if-none-match']
@@ -25,7 +25,7 @@ export async function addEtag(app: FastifyInstance, isWeak: boolean): Promise<vo
   })
 }
 
-/** Whether two tags are the same but for how strong they are. (RFC 9110, section 13.1.2) */
+/** Whether two tags match by weak comparison. (RFC 9110, section 13.1.2) */
 function isAmong(tag: string, wanted: string): boolean {
   return wanted.trim() === '*' || wanted.split(',').some((each) => opaque(each) === opaque(tag))
 }

@@ -11,16 +11,16 @@ import { fileProblem } from '../../platform/system-errors.ts'
 export type JwtOptions = NonNullable<CheckedServerOptions['jwt']>
 export type JwtAlgorithm = NonNullable<JwtOptions['algorithms']>[number]
 
-/** What tokens are verified with. */
+/** The keys for verifying tokens. */
 export interface JwtKeys {
-  /** Algorithms that these keys are for. */
+  /** Algorithms of these keys. */
   readonly algorithms: readonly JwtAlgorithm[]
-  /** Gives the key for the header of a token. Throws what jose throws, if none or several fit. */
+  /** Returns the key for a token's header. Throws jose's error if no key or several keys match. */
   readonly keyFor: JWTVerifyGetKey
 }
 
 /**
- * Reads the keys that the options name, unless they are at a URL.
+ * Reads the keys in the options, except those at a URL.
  *
  * @throws {@link JwtKeyInvalidError} naming the file that cannot be read or used.
  */
@@ -29,14 +29,14 @@ export function readJwtKeys({ secret, publicKey, jwks = '' }: JwtOptions): JwtKe
   return publicKey === undefined ? readKeySet(jwks) : readPublicKey(publicKey)
 }
 
-/** jose would import bytes for each token, which takes as long as to verify one. */
+/** Imports keys once: jose would import bytes for each token, which takes as long as verifying one. */
 function readSecret(secret: string): JwtKeys {
   const imported = new Map<string, ReturnType<typeof hmacKey>>()
   return {
     algorithms: ['HS256', 'HS384', 'HS512'],
     keyFor: ({ alg }) => {
       const key = imported.get(alg) ?? hmacKey(secret, alg)
-      imported.set(alg, key) // one of the algorithms above: jose asks for no key of another
+      imported.set(alg, key) // one of the algorithms above: jose requests no others
       return key
     },
   }
@@ -47,7 +47,7 @@ function hmacKey(secret: string, alg: string) {
   return crypto.subtle.importKey('raw', Buffer.from(secret), algorithm, false, ['verify'])
 }
 
-/** Whatever key id a token names, it is for this key. */
+/** Verifies with this key whatever key id a token names. */
 function readPublicKey(path: string): JwtKeys {
   const what = 'it is not a public key or certificate in PEM'
   const key = attempt(path, what, () => createPublicKey(read(path)))
@@ -63,11 +63,11 @@ function readKeySet(path: string): JwtKeys {
     throw new JwtKeyInvalidError(path, reason)
   })
   if (set) return set
-  throw new JwtKeyInvalidError(path, 'it has no key that signatures are verified with')
+  throw new JwtKeyInvalidError(path, 'it has no key for verifying signatures')
 }
 
 /**
- * The certificates to trust, of a file in PEM.
+ * Reads the certificates to trust from a PEM file.
  *
  * @throws {@link JwtKeyInvalidError}
  */
@@ -80,19 +80,19 @@ export function readAuthority(path: string): string {
 /**
  * The keys of a JSON Web Key Set. (RFC 7517, section 5)
  *
- * @throws TypeError if it is none.
+ * @throws TypeError if it is not a key set.
  */
 export function keysIn(set: unknown): readonly unknown[] {
   if (typeof set === 'object' && set !== null && 'keys' in set && Array.isArray(set.keys)) return set.keys
-  throw new TypeError('it is no JSON Web Key Set')
+  throw new TypeError('it is not a JSON Web Key Set')
 }
 
 /**
- * Makes keys of a JSON Web Key Set usable, those that are for verifying signatures: the members `use`, `key_ops` and
- * `alg` of a key are obeyed. jose finds the keys of a token by its `kid` and its algorithm. A token without `kid` is
- * for the only key, or for those that have no `kid` either.
+ * Imports the keys of a JSON Web Key Set that are for verifying signatures, according to their members `use`, `key_ops`
+ * and `alg`. jose selects a token's key by its `kid` and algorithm. A token without `kid` matches the only key, or the
+ * keys that have no `kid` either.
  *
- * @param refuse - Called with the problem of a key; if it returns, the key is left out.
+ * @param refuse - Called with the problem of a key; if it returns, the key is skipped.
  * @returns undefined if there are none.
  */
 export function keySetOf(keys: readonly unknown[], refuse: (reason: string) => void): JwtKeys | undefined {
@@ -115,9 +115,9 @@ export function keySetOf(keys: readonly unknown[], refuse: (reason: string) => v
   }
 }
 
-/** A key and what it is for; undefined if it is not for verifying signatures; why not, if it cannot be used. */
+/** A key with its purpose; undefined if it is not for verifying signatures; the problem if it cannot be used. */
 function readJwk(jwk: unknown): { jwk: JWK; algorithms: readonly JwtAlgorithm[] } | string | undefined {
-  if (!isJwk(jwk)) return 'a key of it is no JSON object'
+  if (!isJwk(jwk)) return 'one of its keys is not a JSON object'
   const { use, key_ops: operations, alg, kid } = jwk
   if (use !== undefined && use !== 'sig') return undefined
   if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify')))
@@ -129,14 +129,14 @@ function readJwk(jwk: unknown): { jwk: JWK; algorithms: readonly JwtAlgorithm[] 
     if (typeof possible === 'string') return `${name}: ${possible}`
     const algorithms = possible.filter((algorithm) => alg === undefined || algorithm === alg)
     if (algorithms.length === 0) return undefined
-    const { kty = '', ...material } = key.export({ format: 'jwk' }) // nothing but the public key
+    const { kty = '', ...material } = key.export({ format: 'jwk' }) // drops the private part
     const [only] = alg === undefined ? [] : algorithms
     return {
       jwk: { ...material, kty, ...(typeof kid === 'string' && { kid }), ...(only && { alg: only }) },
       algorithms,
     }
   } catch {
-    return `${name} is no public key`
+    return `${name} is not a public key`
   }
 }
 
@@ -144,7 +144,7 @@ function isJwk(value: unknown): value is JsonWebKey {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Those that a key can be used for (RFC 7518, section 3.1; RFC 8037), or why there are none. */
+/** The algorithms of a key (RFC 7518, section 3.1; RFC 8037), or the reason that there are none. */
 function algorithmsOf({
   asymmetricKeyType,
   asymmetricKeyDetails,
@@ -184,30 +184,30 @@ function attempt<Made>(path: string, problem: string, make: () => Made): Made {
   }
 }
 
-/** How old keys are when they are fetched again: so long a key counts that the issuer has taken back. */
+/** Age at which keys are fetched again: the maximum time that a revoked key stays valid. */
 export const FRESH_MS = 600_000
 
-/** How old keys may be while the issuer cannot be reached. */
+/** Maximum age of keys while the issuer is unreachable. */
 export const STALE_MS = 3_600_000
 
-/** Between two fetches because of unknown key ids, which any client can make up, and after one that failed. */
+/** Minimum interval between fetches after unknown key ids, which any client can make up, and after a failed fetch. */
 export const COOL_DOWN_MS = 10_000
 
-/** Those of large issuers, with their certificates, have 30 KiB. */
+/** Key sets of large issuers, with their certificates, have 30 KiB. */
 const MAX_KEY_SET_BYTES = 262_144
 
-/** A token without a key id may be tried with each of them. */
+/** Limit on keys, because a token without a key id may be tried with each. */
 const MAX_KEYS = 100
 
 interface RemoteKeysOptions {
-  /** Of https. */
+  /** An https URL. */
   readonly url: URL
   /** Certificates to trust instead of Node's, in PEM. */
   readonly ca: string | undefined
   readonly log: FastifyBaseLogger
-  /** Milliseconds of a clock that only goes forward. Default: `performance.now`. */
+  /** A monotonic clock in milliseconds. Default: `performance.now`. */
   readonly now?: () => number
-  /** Of name, connection, and the whole answer. Default: 5 s. */
+  /** Time limit for name lookup, connection and complete response. Default: 5 s. */
   readonly timeoutMs?: number
 }
 
@@ -218,12 +218,12 @@ interface FetchedKeys {
 }
 
 /**
- * The keys of an issuer, from its JSON Web Key Set at a URL. They are fetched at once, and again when they are
- * {@link FRESH_MS} old, or when a token names a key that is not among them: after a rotation. While the issuer cannot be
- * reached, the last ones count until they are {@link STALE_MS} old. However many requests wait, one fetch runs at a time.
+ * The keys of an issuer, from its JSON Web Key Set at a URL. They are fetched immediately, and again at an age of
+ * {@link FRESH_MS} or when a token names an unknown key, as after a rotation. While the issuer is unreachable, the last
+ * keys are used up to an age of {@link STALE_MS}. Only one fetch runs at a time.
  */
 export class RemoteKeys implements JwtKeys {
-  /** A key of the set says what it is for. */
+  /** Each key of the set states its algorithm. */
   readonly algorithms: readonly JwtAlgorithm[] = [
     ...(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'] as const),
     ...(['ES256', 'ES384', 'ES512', 'EdDSA'] as const),

@@ -3,14 +3,14 @@ import { type CryptoKey, errors, type JWTPayload, type JWTVerifyOptions, jwtVeri
 import { JwtKeyInvalidError, JwtKeysUnavailableError, TokenRefusedError } from '../../errors/errors.ts'
 import { type JwtKeys, type JwtOptions, RemoteKeys, readAuthority, readJwtKeys } from './jwt-keys.ts'
 
-/** An issuer's keys, shared by the successive apps of a server: a reload requests none. */
+/** An issuer's keys, shared by the successive apps of a server, so that a reload fetches none. */
 export interface JwtKeyCache {
-  /** The last that were used. */
+  /** The keys used last. */
   remote?: { readonly keys: RemoteKeys; readonly of: string }
 }
 
 /**
- * Passes requests with a token that was signed with one of these keys. Others are answered before their body is read.
+ * Accepts requests with a token signed with one of these keys. Others are answered before their body is read.
  *
  * @throws {@link JwtKeyInvalidError}
  */
@@ -21,7 +21,7 @@ export function addJwt(app: FastifyInstance, options: JwtOptions, kept: JwtKeyCa
     const { authorization = '' } = request.headers
     if (!/^Bearer\s/i.test(authorization)) {
       reply.header('www-authenticate', 'Bearer')
-      throw new TokenRefusedError('the request has none')
+      throw new TokenRefusedError('the request has no token')
     }
     try {
       const [, token = '', ...more] = authorization.split(' ')
@@ -63,7 +63,7 @@ function verifierOf(keys: JwtKeys, options: JwtOptions): (token: string) => Prom
   const { algorithms: allowed = keys.algorithms, audience, issuer, allowNoExpiry = false } = options
   const algorithms = keys.algorithms.filter((algorithm) => allowed.includes(algorithm))
   if (algorithms.length === 0) {
-    const reason = `its keys are for ${keys.algorithms.join(', ')}, and algorithms has none of these`
+    const reason = `its keys are for ${keys.algorithms.join(', ')}, none of which is in algorithms`
     throw new JwtKeyInvalidError(options.publicKey ?? options.jwks ?? options.jwksUrl ?? 'secret', reason)
   }
   const checks = { algorithms, ...(audience && { audience }), ...(issuer && { issuer }) }
@@ -73,7 +73,7 @@ function verifierOf(keys: JwtKeys, options: JwtOptions): (token: string) => Prom
   }
 }
 
-/** @throws what jose throws, and {@link JwtKeysUnavailableError}. */
+/** @throws the errors of jose, and {@link JwtKeysUnavailableError}. */
 async function claimsOf(token: string, keys: JwtKeys, checks: JWTVerifyOptions): Promise<JWTPayload> {
   try {
     return (await jwtVerify(token, keys.keyFor, checks)).payload
@@ -101,13 +101,13 @@ async function claimsWith(
   }
 }
 
-/** Whether a token names a moment at which it ends. JSON may have numbers that are none: `1e999` is infinite. */
+/** Whether a token has a finite expiry time. JSON allows infinite numbers, such as `1e999`. */
 function doesExpire(claims: JWTPayload): boolean {
   const exp: unknown = Object.hasOwn(claims, 'exp') ? claims.exp : undefined
   return typeof exp === 'number' && exp <= MAX_DATE
 }
 
-/** The last moment that dates have, in seconds. */
+/** The maximum of a Date, in seconds. */
 const MAX_DATE = 8_640_000_000_000
 
 class NoExpiryError extends Error {
@@ -116,7 +116,7 @@ class NoExpiryError extends Error {
   }
 }
 
-/** What helps a client, and tells nothing of the keys. */
+/** A message that helps clients and reveals nothing about the keys. */
 function reasonFor(error: unknown): string {
   if (error instanceof errors.JWTExpired) return 'it has expired'
   if (error instanceof NoExpiryError) return 'it never expires: it needs the claim exp, in seconds'

@@ -12,10 +12,10 @@ import { FD_FOLDER } from '../../runtime/wasi/directory.ts'
 const INDEX = 'index.html'
 
 /**
- * Serves the files that are really below these folders, by GET and HEAD: no hidden ones, no lists. A route at the URL
- * of a file wins.
+ * Serves the files in these folders by GET and HEAD. Hidden files and directory listings are not served. A route at the
+ * URL of a file takes precedence.
  *
- * @param folders - By the path that their URLs begin with.
+ * @param folders - By their URL prefix.
  * @throws {@link PackageMissingError}, {@link StaticFolderError}
  */
 export async function addStatic(
@@ -40,7 +40,7 @@ export async function addStatic(
   })
 }
 
-/** Answers a file's ranges and conditions: what `@fastify/static` is made of. That plugin opens files by path only. */
+/** Handles ranges and conditional requests. This is the core of `@fastify/static`, which opens files only by path. */
 interface Send {
   (request: FastifyRequest['raw'], path: string, options: SendOptions): Promise<SendResult>
   readonly mime: { getType(path: string): string | null }
@@ -57,7 +57,7 @@ async function loadSend(): Promise<Send> {
 async function refuseUnusableFolder(folder: string): Promise<void> {
   const found = statSync(folder, { throwIfNoEntry: false })
   if (!found?.isDirectory()) {
-    throw new StaticFolderError(folder, found ? 'it is not a folder' : 'there is no such folder')
+    throw new StaticFolderError(folder, found ? 'it is not a folder' : 'the folder does not exist')
   }
   try {
     await (await openBelow(resolve(folder), []))?.handle.close()
@@ -83,10 +83,10 @@ function serveFolder(folder: string, prefix: string, send: Send) {
 }
 
 /**
- * The parts of a URL's path behind the prefix. All are names that a folder may have: no part of a part is decoded to a
- * separator, none is hidden.
+ * The segments of a URL's path after the prefix. All are valid file names: no segment contains an encoded separator, and
+ * none is hidden.
  *
- * @returns undefined if one of them can be none, or the URL has the prefix in another spelling.
+ * @returns undefined if a segment is invalid, or the URL spells the prefix differently.
  */
 function namesIn(url: string, prefix: string): string[] | undefined {
   const [path = ''] = url.split('?', 1)
@@ -130,7 +130,7 @@ async function answerFile(
     throw error
   })
   const { stream, statusCode, headers, type } = sent
-  // Until it has opened the file for itself, by the descriptor that we hold.
+  // Keep the descriptor until send has opened the file through it.
   if (stream instanceof ReadStream) stream.once('ready', close).once('close', close)
   else await handle.close()
   function close() {
@@ -142,7 +142,7 @@ async function answerFile(
   return reply.send(stream)
 }
 
-/** The names are checked already. The path has no type: it is a descriptor's. */
+/** The names are already checked. The path has no type, because it is a descriptor's. */
 const OPTIONS: SendOptions = { dotfiles: 'allow', index: false, contentType: false }
 
 function typeOf(name: string, { mime, isUtf8MimeType }: Send): string {
@@ -150,26 +150,26 @@ function typeOf(name: string, { mime, isUtf8MimeType }: Send): string {
   return isUtf8MimeType(type) ? `${type}; charset=utf-8` : type
 }
 
-/** The descriptor is of a file or directory that is below the folder. Who has it closes it. */
+/** The descriptor of a file or directory below the folder. The owner closes it. */
 interface OpenedEntry {
   readonly handle: FileHandle
   readonly stat: Stats
-  /** Leads to what is open, whatever has been moved or swapped since; without `/proc`, where it was found. */
+  /** A path to the open file, even if it was moved or replaced since; without `/proc`, the original path. */
   readonly path: string
 }
 
 /**
- * Opens what is really below a folder: links are followed as long as they do not lead out of it. Where it is, is
- * looked up before it is opened, so that nothing outside is, and once more of the open descriptor, so that somebody who
- * swaps a directory for a link in between gains nothing.
+ * Opens a path that is really below a folder: links are followed unless they lead out of it. The real path is checked
+ * before opening, so that nothing outside is opened, and again for the open descriptor, so that an attacker who swaps a
+ * directory for a link in between gains nothing.
  *
- * Where there is no `/proc` (macOS), the second look goes by path: somebody who swaps
- * there at the right moments, thrice, can still lead us astray.
+ * Without `/proc` (macOS), the second check uses the path: an attacker who swaps it at the right moments, three times,
+ * can still evade it.
  *
- * @param names - Its path below the folder: no `..`, no separators.
- * @param fdFolder - Where the host shows open descriptors; tests name a folder that does not exist.
- * @returns undefined if there is nothing, or what is there is neither a file nor a directory, or not below the folder.
- * @throws an error of the file system, if it is there but cannot be opened.
+ * @param names - The path segments below the folder: no `..`, no separators.
+ * @param fdFolder - Where the host lists open descriptors; tests pass a folder that does not exist.
+ * @returns undefined if nothing is there, or it is neither a file nor a directory, or not below the folder.
+ * @throws a file system error, if it exists but cannot be opened.
  */
 export async function openBelow(
   folder: string,
@@ -186,7 +186,7 @@ export async function openBelow(
   }
 }
 
-/** Not `O_PATH`, of which Node knows nothing. A FIFO does not block, and a terminal does not become the process's. */
+/** Not `O_PATH`, which Node does not support. FIFOs do not block, and a terminal does not become the controlling one. */
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
 
 async function openReal(found: string, top: string, fdFolder: string): Promise<OpenedEntry | undefined> {
@@ -215,8 +215,8 @@ async function checkedHandle(
 }
 
 /**
- * Whether the folder has entries of these very names. Windows and its file systems open others too, and among them
- * hidden ones: `ENV~1` for `.env`, `page::$DATA`, `page.`. Only a name that may be such a one is looked up: a folder may
+ * Whether the folder has entries with exactly these names. Windows and its file systems also open aliases, even of hidden
+ * entries: `ENV~1` for `.env`, `page::$DATA`, `page.`. Only names that may be aliases are looked up, because a folder may
  * have many entries.
  */
 async function isSpelled(folder: string, names: readonly string[]): Promise<boolean> {
@@ -238,7 +238,7 @@ function isSameFile(one: Stats, other: Stats): boolean {
   return one.ino === other.ino && one.dev === other.dev
 }
 
-/** `ENXIO`: it is a socket. */
+/** `ENXIO`: a socket. */
 const ABSENCES = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ENXIO'])
 
 function isAbsence(error: unknown): boolean {

@@ -213,8 +213,16 @@ describe('a guest that breaks the contract is answered with 502 and told why, in
     ['a connection', '{"headers":{"connection":["close"]}}', 'headers: connection is set'],
     ['a keep-alive', '{"headers":{"keep-alive":"a"}}', 'headers: keep-alive is set'],
     ['a protocol', '{"headers":{"upgrade":"h2c"}}', 'headers: upgrade is set'],
-    ['two types', '{"headers":{"content-type":["a/b","c/d"]}}', 'headers: content-type has several values'],
-    ['two types of two cases', '{"headers":{"Etag":"a","etag":"b"}}', 'headers: etag has several values'],
+    [
+      'two types',
+      '{"headers":{"content-type":["a/b","c/d"]}}',
+      'headers: content-type must have a single value',
+    ],
+    [
+      'two types of two cases',
+      '{"headers":{"Etag":"a","etag":"b"}}',
+      'headers: etag must have a single value',
+    ],
     [
       'too many headers',
       JSON.stringify({ headers: { a: Array(9).fill('b'.repeat(2_000)) } }),
@@ -230,7 +238,7 @@ describe('a guest that breaks the contract is answered with 502 and told why, in
     expect(reply.statusCode).toBe(502)
     const { code, detail } = reply.json()
     expect(code).toBe('WASM_SERVE_CONTRACT_BROKEN')
-    expect(detail).toContain(`The guest broke the http contract: ${problem}`)
+    expect(detail).toContain(`The guest violated the http contract: ${problem}`)
     expect(reply.body).not.toContain('secret')
     expect(reply.headers['set-cookie']).toBeUndefined()
   })

@@ -152,7 +152,7 @@ describe('a failure is 500 and text: ', () => {
     const app = await serve(answerOf(simplism))
     const reply = await app.inject({ method: 'POST', url: '/', payload: output })
     expect([reply.statusCode, reply.headers['content-type']]).toEqual([500, TEXT])
-    expect(reply.body).toMatch(/^The guest broke the simplism contract: /)
+    expect(reply.body).toMatch(/^The guest violated the simplism contract: /)
     expect(reply.body).not.toContain('secret')
   })
 

@@ -127,7 +127,7 @@ test('a contract of the user is called with the request and answers with what th
   expect(broken.statusCode).toBe(502)
   expect(broken.json()).toMatchObject({
     code: 'WASM_SERVE_CONTRACT_BROKEN',
-    detail: 'The guest broke the numbers contract: the output is no number',
+    detail: 'The guest violated the numbers contract: the output is no number',
   })
 })
 

@@ -37,7 +37,7 @@ test('flags replace what the variable allows', () => {
 })
 
 test.each([
-  ['a host that is none', ['--allow-host', 'ftp://a.com'], {}, '--allow-host: "ftp://a.com" must be of http'],
+  ['a host that is none', ['--allow-host', 'ftp://a.com'], {}, '--allow-host: "ftp://a.com" must use http'],
   ['a flag without its host', ['--allow-host'], {}, '--allow-host: needs a value'],
   ['a variable that is no JSON', [], { WASM_SERVE_ALLOW_HOST: '["a.com"' }, 'WASM_SERVE_ALLOW_HOST: must be'],
   [

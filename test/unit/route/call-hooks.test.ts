@@ -186,10 +186,10 @@ test.each([
     429,
     'slow',
   ],
-  ['an error without a status', new Error('secret'), 500, 'Something went wrong on the server'],
-  ['a text', 'secret', 500, 'Something went wrong on the server'],
-  ['nothing', undefined, 500, 'Something went wrong on the server'],
-  ['what cannot be a text', Object.create(null), 500, 'Something went wrong on the server'],
+  ['an error without a status', new Error('secret'), 500, 'Internal server error'],
+  ['a text', 'secret', 500, 'Internal server error'],
+  ['nothing', undefined, 500, 'Internal server error'],
+  ['what cannot be a text', Object.create(null), 500, 'Internal server error'],
 ])('%s that onCall throws in a server of its own is a failure', async (_, thrown, status, detail) => {
   const { hooks, failures } = keep()
   const onCall = () => {

@@ -85,7 +85,7 @@ describe('a route', () => {
     expect(await problems({ plugin, engine: 'inline' })).toEqual(['routes[0].engine'])
   })
 
-  test('with threads cannot be given host functions as objects', async () => {
+  test('with threads cannot receive host functions as objects', async () => {
     const functions = { env: { relay: () => 0n } }
     expect(await problems({ plugin: guest('relay'), functions, workers: 1 })).toEqual(['routes[0].functions'])
   })

@@ -204,7 +204,7 @@ describe.each(runtimes)('the $name runtime', (runtime) => {
   test('refuses to open a guest of a PDK before 1.0, and says how to build it again', async () => {
     await expect(openInstance(runtime, guestBytes(OLD_PDK))).rejects.toMatchObject({
       code: 'WASM_SERVE_PDK_OUTDATED',
-      message: expect.stringMatching(/extism_input_length, extism_alloc.*build it again/i),
+      message: expect.stringMatching(/extism_input_length, extism_alloc.*rebuild it/i),
     })
     const wasi = OLD_PDK.replace('(func (export', () => `${WASI_IMPORT} (func (export`)
     await expect(openInstance(runtime, guestBytes(wasi), { wasi: false })).rejects.toMatchObject({
