@@ -454,7 +454,7 @@ describe('the kernel runtime', () => {
     expect(await go(instance, 'few')).toBe('A')
     expect(await failure(instance, 'many')).toMatchObject({
       code: 'WASM_SERVE_GUEST_TRAP',
-      cause: { reason: expect.stringContaining('16 runs') },
+      cause: { reason: expect.stringContaining('more than 16 linked commands') },
     })
     expect(await go(await openLinked(kernel, plugin), 'few')).toBe('A')
   })
