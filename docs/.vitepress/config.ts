@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { defineConfig } from 'vitepress'
+import { defineConfig, type MarkdownRenderer } from 'vitepress'
 import { anchorOf, findDeadLinks, forgeAddress, useFileLinks } from './links.ts'
 import { findPages, groupPages, type PageGroup, ROOT } from './pages.ts'
 
@@ -28,6 +28,14 @@ const navOf = ({ title, folder, pages: [first] }: PageGroup) =>
 
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#654ff0"/><path d="M6 11l4 12 6-12 6 12 4-12" fill="none" stroke="#fff" stroke-width="3"/></svg>`
 
+/** Braces in a text are text: forges know no expressions of Vue. */
+function escapeBraces(md: MarkdownRenderer): void {
+  for (const name of ['text', 'code_inline'] as const) {
+    const rule = md.renderer.rules[name]
+    md.renderer.rules[name] = (...args) => (rule?.(...args) ?? '').replaceAll('{{', '&#123;&#123;')
+  }
+}
+
 /** The site is made of the Markdown that forges show. No page has front matter, and none is listed here. */
 export default defineConfig({
   title: name,
@@ -42,10 +50,11 @@ export default defineConfig({
   markdown: {
     anchor: { slugify: anchorOf },
     languageAlias: { wat: 'wasm' },
-    config: (md) => useFileLinks(md, pages, forgeAddress(repository)),
+    config(md) {
+      useFileLinks(md, pages, forgeAddress(repository))
+      escapeBraces(md)
+    },
   },
-  // Braces in a text are text: forges know no expressions of Vue.
-  vue: { template: { compilerOptions: { delimiters: ['\u0001', '\u0002'] } } },
   themeConfig: {
     search: { provider: 'local' },
     outline: [2, 3],
