@@ -26,6 +26,9 @@ const navOf = ({ title, folder, pages: [first] }: PageGroup) =>
     ? []
     : [{ text: title, link: linkOf(first.path), activeMatch: `^/${folder}/` }]
 
+/** Characters of code within a text that fit in a line of a phone. */
+const SHORT = 28
+
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#654ff0"/><path d="M6 11l4 12 6-12 6 12 4-12" fill="none" stroke="#fff" stroke-width="3"/></svg>`
 
 /** Braces in a text are text: forges know no expressions of Vue. */
@@ -53,6 +56,10 @@ export default defineConfig({
     config(md) {
       useFileLinks(md, pages, forgeAddress(repository))
       escapeBraces(md)
+      md.core.ruler.push('short-code', ({ tokens }) => {
+        for (const token of tokens.flatMap(({ children }) => children ?? []))
+          if (token.type === 'code_inline' && token.content.length <= SHORT) token.attrJoin('class', 'short')
+      })
     },
   },
   themeConfig: {
