@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import {
-  existsSync,
+  cpSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
