@@ -28,10 +28,12 @@ const host: Host = {
   signals: openProcessSignals(process.env.npm_command === undefined ? undefined : () => process.ppid),
 }
 
-// Who reads along may go away: that is no reason to end. A disk that is full loses what was asked for.
+// A reader that goes away (EPIPE) is no error. A full disk is.
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE') return
-  process.stderr.write(`wasm-serve: the output cannot be written: ${printable(message)}\n`)
+  process.stderr.write(
+    `wasm-serve: the output cannot be written: ${printable(message)} (WASM_SERVE_OUTPUT_UNWRITABLE)\n`,
+  )
   process.exitCode = 1
 })
 process.stderr.on('error', () => undefined)

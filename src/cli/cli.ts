@@ -8,6 +8,7 @@ import {
   StateUntrustedError,
   UsageError,
 } from '../errors/errors.ts'
+import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import { printable } from '../platform/text.ts'
 import type { Command, Host } from './command.ts'
@@ -52,19 +53,19 @@ export async function main(argv: readonly string[], host: Host): Promise<0 | 1 |
 /** Explains mistakes of users and limits of the system in words. Only a bug shows a stack trace. */
 function explain(error: unknown): string {
   const limit = explainLimit(error)
-  if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')) {
+  if (hasOwnCode(error)) {
     const more = limit === undefined || error.message.includes(limit) ? '' : `\n${limit}`
-    return `wasm-serve: ${error.message}${more}${error instanceof UsageError ? '\nTry wasm-serve --help' : ''}`
+    return `wasm-serve: ${messageWithCode(error)}${more}${error instanceof UsageError ? '\nTry wasm-serve --help' : ''}`
   }
   if (limit !== undefined) return `wasm-serve: ${limit}\n${error instanceof Error ? error.message : ''}`
   if (error instanceof Error && 'code' in error && DENIED.includes(String(error.code))) {
     const { permission = 'Addons' } = error as { permission?: string }
-    return `wasm-serve: Node.js was started with --permission and without ${permission}: ${error.message}`
+    return `wasm-serve: Node.js was started with --permission and without ${permission}: ${error.message} (${error.code})`
   }
   if (error instanceof Error && 'code' in error && REFUSED.includes(String(error.code))) {
-    return `wasm-serve: the system denied permission: ${error.message}`
+    return `wasm-serve: the system denied permission: ${error.message} (${error.code})`
   }
-  return `wasm-serve: this is a bug, please report it\n${error instanceof Error ? error.stack : error}`
+  return `wasm-serve: this is a bug, please report it (WASM_SERVE_INTERNAL_ERROR)\n${error instanceof Error ? error.stack : error}`
 }
 
 /** A command whose code is loaded on demand, so that `serve` does not load the others. */

@@ -68,10 +68,33 @@ export function renderPage({ usage, about, examples, flags, more }: HelpPage): s
   return `${parts.join('\n\n')}\n`
 }
 
-/** Renders names and their meanings in two columns. */
+/** Columns of a help page: those of a small terminal. */
+const HELP_COLUMNS = 80
+
+/** Longer names have their description on the next line. */
+const MAX_NAME_COLUMNS = 28
+
+/** Renders names and their descriptions in two columns, which fit {@link HELP_COLUMNS}. */
 export function renderRows(rows: readonly (readonly [name: string, description: string])[]): string[] {
-  const width = Math.max(...rows.map(([name]) => name.length))
-  return rows.map(([name, description]) => `  ${name.padEnd(width)}  ${description}`)
+  const width = Math.min(MAX_NAME_COLUMNS, Math.max(...rows.map(([name]) => name.length)))
+  return rows.flatMap(([name, description]) => {
+    const lines = wrapText(description, HELP_COLUMNS - width - 4)
+    const [first = '', ...rest] = name.length > width ? ['', ...lines] : lines
+    return [`  ${name.padEnd(width)}  ${first}`, ...rest.map((line) => ' '.repeat(width + 4) + line)]
+  })
+}
+
+/** Breaks a text into lines at its spaces. */
+function wrapText(text: string, columns: number): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > columns) {
+      lines.push(line)
+      line = word
+    } else line = line === '' ? word : `${line} ${word}`
+  }
+  return [...lines, line]
 }
 
 function renderFlag(name: string, { short, placeholder }: OwnFlag): string {

@@ -45,7 +45,7 @@ export function renderFlags(): string {
     const rows = flags.filter((flag) => flag.scope === scope).map(renderHelpFlag)
     return [`${title}:`, ...renderRows([...rows, ...more])].join('\n')
   })
-  return `${groups.join('\n\n')}\n\nEvery flag has a variable: --body-limit is WASM_SERVE_BODY_LIMIT, --config takes a JSON object.\n`
+  return `${groups.join('\n\n')}\n\nEach flag has a variable: WASM_SERVE_BODY_LIMIT sets --body-limit.\nThe variable of a repeated flag such as --config is a JSON object.\n`
 }
 
 type Row = readonly [name: string, description: string]

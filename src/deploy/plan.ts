@@ -1,4 +1,5 @@
 import { CheckFailedError } from '../errors/errors.ts'
+import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
 import { openLog } from '../observe/log/log.ts'
 import { placed } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
@@ -141,8 +142,7 @@ export function listOf(failures: readonly unknown[]): string {
 }
 
 function planMessage(error: unknown): string {
-  if (error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_'))
-    return error.message
+  if (hasOwnCode(error)) return messageWithCode(error)
   throw error
 }
 

@@ -24,3 +24,13 @@ export function restoreError(code: string, message: string, cause: unknown): Err
   const make = classes.get(code)
   return make && Object.assign(make(), { message, cause })
 }
+
+/** Returns the message followed by the code. The code has its own line if the message has several. */
+export function messageWithCode({ message, code }: Error & { readonly code: string }): string {
+  return `${message}${message.includes('\n') ? '\n' : ' '}(${code})`
+}
+
+/** Whether the error has a `WASM_SERVE_*` code. */
+export function hasOwnCode(error: unknown): error is Error & { readonly code: string } {
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')
+}

@@ -49,7 +49,7 @@ test('the timing of each call goes to standard error', async () => {
 
 test('a guest that says no ends it with 1, and its message on standard error', async () => {
   const { code, stdout, stderr } = await run(['call', guest('refuse'), '-i', 'no, Bob'])
-  expect([code, stdout, stderr]).toEqual([1, '', 'wasm-serve: no, Bob\n'])
+  expect([code, stdout, stderr]).toEqual([1, '', 'wasm-serve: no, Bob (WASM_SERVE_GUEST_ERROR)\n'])
 })
 
 test.each(['kernel', 'sdk'])('a trap ends it with 1, and says where the guest was (%s)', async (runtime) => {

@@ -58,6 +58,34 @@ test.each(badPlugins)('%s ends with a message and exit 1', async (_, path, ...sa
   expectNoStack(stderr)
 })
 
+test('a message on one line has its code behind it, and one of several lines has it on the last', async () => {
+  const flag = await run([echo, '--prot', '80'])
+  expect(flag.stderr).toMatch(
+    /^wasm-serve: unknown flag .* \(WASM_SERVE_USAGE_INVALID\)\nTry wasm-serve --help\n$/,
+  )
+
+  const missing = await run([join(dirname(echo), 'ecko.wasm'), '0'])
+  expect(missing.stderr).toMatch(/^wasm-serve: .* \(WASM_SERVE_PLUGIN_UNREADABLE\)\n$/)
+
+  const config = file('two-mistakes.yaml', 'porrt: 1\nhots: a\n')
+  const { stderr } = await run(['check', '-c', config])
+  expect(stderr).toMatch(
+    /^wasm-serve: .*\n.*\n.*\n\(WASM_SERVE_CONFIG_INVALID\)\n\(WASM_SERVE_CHECK_FAILED\)\n$/,
+  )
+})
+
+test('of several failures each has its code', async () => {
+  const config = file(
+    'two-failures.yaml',
+    `plugins: { a: { source: ecko.wasm }, b: { source: ${guest('bad-import')} } }\n`,
+  )
+  const { code, stderr } = await run(['check', '-c', config])
+  expect(code).toBe(2)
+  expect(stderr).toContain(' (WASM_SERVE_PLUGIN_UNREADABLE)\n')
+  expect(stderr).toContain('\n(WASM_SERVE_PLUGIN_IMPORT_MISSING)\n')
+  expect(stderr).toMatch(/\n\(WASM_SERVE_CHECK_FAILED\)\n$/)
+})
+
 test('imports that nobody provides are all listed', async () => {
   const { code, stderr } = await run([guest('bad-import'), '0'])
   expect(code).toBe(1)

@@ -100,7 +100,7 @@ test('a folder with anything in it is left as it is', async () => {
   const { code, stderr } = await run(['new', 'zig', 'greeter'], {}, { cwd })
   expect([code, stderr]).toEqual([
     1,
-    'wasm-serve: No project was created in greeter: the folder is not empty\n',
+    'wasm-serve: No project was created in greeter: the folder is not empty (WASM_SERVE_PROJECT_NOT_MADE)\n',
   ])
   expect(filesIn(cwd)).toEqual(['greeter/.hidden'])
 })
