@@ -10,8 +10,8 @@ import {
 import { LIMIT_NAMES, type ModuleLimits } from '../module/limits.ts'
 
 /*
- * The only description of the options: types, defaults, checks, the published JSON schema, the flags and the
- * README's tables come from here. The build turns this module into plain data and plain types, so TypeBox is needed
+ * The only description of the options: types, defaults, checks, the published JSON schema, the flags and the tables
+ * of docs/reference/options.md come from here. The build turns this module into plain data and plain types, so TypeBox is needed
  * neither to serve nor to use the types of the package.
  */
 
@@ -50,12 +50,14 @@ const callHook = (description: string): TUnsafe<object> =>
 /** Of the Fastify plugin for all routes, and of a route; `CallHooks` has their types. */
 const callHooks = {
   onCall: Type.Optional(
-    callHook('Function that is called before the guest; it may replace its input, or refuse.'),
+    callHook('Function that runs before the guest. It may replace the input or refuse the call.'),
   ),
   onResult: Type.Optional(
-    callHook('Function that is told what the guest produced, once that is on its way.'),
+    callHook('Function that gets the output of the guest once the answer is being sent.'),
   ),
-  onError: Type.Optional(callHook('Function that is told why a call failed, once that is on its way.')),
+  onError: Type.Optional(
+    callHook('Function that gets the error of a failed call once the answer is being sent.'),
+  ),
 }
 
 /** `threadCount` is a keyword of our options check: a number, or `auto`. */
@@ -114,81 +116,81 @@ export const routeSchema = only({
   method: Type.Optional(
     oneOrSeveral(
       ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'],
-      'Methods that are answered, `*` for all. Default: POST; all with `simplism`.',
+      'HTTP methods of the route, `*` for all. Default: POST; all with `simplism`.',
     ),
   ),
   url: withDefault(
     Type.String({
       pattern: '^/',
       default: '/',
-      description: 'Where the route answers: `/`, `/users/:id`, `/files/*`. (Fastify)',
+      description: "URL of the route in Fastify's syntax: `/`, `/users/:id`, `/files/*`.",
     }),
   ),
   host: Type.Optional(
     Type.String({
       pattern: '^(?:[A-Za-z0-9_.-]+|\\[[A-Fa-f0-9:.]+\\])$',
-      description: 'The only host name that the route answers to, whatever the port. Default: any.',
+      description: 'Host name of the route, without the port. Default: any.',
     }),
   ),
-  plugin: pluginSource('The plug-in: path or URL of a `.wasm` file or of an Extism manifest.'),
+  plugin: pluginSource('Path or URL of the plug-in: a `.wasm` file or an Extism manifest.'),
   function: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'The export that is called. Default: the only one that can be called.',
+      description: 'Exported function to call. Default: the only one that can be called.',
     }),
   ),
   contract: withDefault(
     nameOrContract(['raw', 'http', 'simplism'], {
       default: 'raw',
-      description: 'How the guest gets requests and gives answers: raw, http or simplism.',
+      description: 'Format of requests and answers between server and guest: raw, http or simplism.',
     }),
   ),
-  config: texts('What the guest reads with `config_get`.'),
-  functions: Type.Optional(
-    hostFunctionsPath('Host functions of your own: path of a module that exports them.'),
-  ),
-  links: texts(
-    'Modules that the plug-in imports from: name to path or URL.',
-    Type.String({ holds: 'source' }),
-  ),
-  wasi: withDefault(Type.Boolean({ default: true, description: 'Give the guest WASI preview 1.' })),
-  bodyLimit: bytes('Largest request body, in bytes; larger ones are answered with 413.', 1_048_576),
-  outputLimit: bytes('Largest output of a guest, in bytes; larger ones are answered with 502.', 8_388_608),
+  config: texts('Configuration of the guest, which it reads with `config_get`.'),
+  functions: Type.Optional(hostFunctionsPath('Path of a JavaScript module that exports host functions.')),
+  links: texts('Modules that the plug-in imports: name to path or URL.', Type.String({ holds: 'source' })),
+  wasi: withDefault(Type.Boolean({ default: true, description: 'Provide WASI preview 1 to the guest.' })),
+  bodyLimit: bytes('Maximum size of a request body, in bytes. Larger bodies get 413.', 1_048_576),
+  outputLimit: bytes("Maximum size of a guest's output, in bytes. Larger output gets 502.", 8_388_608),
   contentType: Type.Optional(
     Type.String({
       pattern: '^[!-~][ -~]*$',
       description: 'Content type of the answers. Default: text if the output is valid UTF-8, else bytes.',
     }),
   ),
-  headers: texts('Headers of each answer, also of failures; what the guest sets wins.'),
+  headers: texts('Headers of each answer, failures included. Headers that the guest sets win.'),
   errorStatus: Type.Optional(
     Type.Integer({
       minimum: 400,
       maximum: 599,
-      description: 'Status when the guest says no. Default: 409; 500 with `simplism`.',
+      description: 'Status when the guest returns an error. Default: 409; 500 with `simplism`.',
     }),
   ),
-  description: Type.Optional(Type.String({ description: 'What the route is for, in your words.' })),
+  description: Type.Optional(
+    Type.String({ description: 'Description of the route, for the OpenAPI document.' }),
+  ),
   runtime: withDefault(
     Type.Enum(['kernel', 'sdk'], {
       default: 'kernel',
-      description: "What joins guest and host: our own kernel, or Extism's SDK as a reference.",
+      description: "Runtime of the guests: wasm-serve's kernel, or Extism's SDK as a reference.",
     }),
   ),
   isolation: withDefault(
     Type.Enum(['reuse', 'fresh'], {
       default: 'reuse',
-      description: 'Whether an instance serves call after call, or one.',
+      description: '`reuse`: an instance serves many calls. `fresh`: each call gets a new state.',
     }),
   ),
   recycle: Type.Optional(
-    Type.Integer({ minimum: 1, description: 'Calls after which an instance is replaced. Default: never.' }),
+    Type.Integer({
+      minimum: 1,
+      description: 'Number of calls after which an instance is replaced. Default: never.',
+    }),
   ),
   recycleMemory: Type.Optional(
     Type.Integer({
       unit: 'bytes',
       minimum: 1,
-      description: 'Bytes of memory beyond which an instance is replaced. Default: 3/4 of memoryMax.',
+      description: 'Memory above which an instance is replaced, in bytes. Default: 3/4 of memoryMax.',
     }),
   ),
   env: texts('Environment variables of the guest (WASI).'),
@@ -196,16 +198,17 @@ export const routeSchema = only({
     Type.Record(Type.String(), Type.String(), {
       default: {},
       holds: 'folders',
-      description: 'Folders of the guest (WASI): host path to guest path; `ro:` in front: read-only.',
+      description:
+        'Folders of the guest (WASI): host path to guest path. The prefix `ro:` makes one read-only.',
     }),
   ),
-  allowedHosts: hosts("Hosts that the guest may send HTTP requests to. Default: the manifest's, else none."),
+  allowedHosts: hosts("Hosts to which the guest may send HTTP requests. Default: the manifest's, else none."),
   memoryMax: Type.Optional(
     Type.Integer({
       unit: 'pages',
       minimum: 1,
       maximum: 65_536,
-      description: "Most memory of the guest, in pages of 64 KiB. Default: the manifest's, else 2048.",
+      description: "Maximum memory of the guest, in pages of 64 KiB. Default: the manifest's, else 2048.",
     }),
   ),
   blockLimit: Type.Optional(
@@ -213,49 +216,53 @@ export const routeSchema = only({
       unit: 'bytes',
       minimum: 1,
       maximum: 2_147_483_647,
-      description: "Most bytes exchanged a call. Default: the manifest's max_pages, up to 67108864. (kernel)",
+      description:
+        "Maximum bytes that guest and host exchange per call. Default: the manifest's max_pages, up to 67108864. (kernel)",
     }),
   ),
   varMax: Type.Optional(
     Type.Integer({
       unit: 'bytes',
       minimum: 0,
-      description: "Most bytes of variables of an instance. Default: the manifest's, else 1048576.",
+      description: "Maximum bytes of an instance's variables. Default: the manifest's, else 1048576.",
     }),
   ),
   httpResponseMax: Type.Optional(
     Type.Integer({
       unit: 'bytes',
       minimum: 0,
-      description: "Most bytes that answer a guest's HTTP request. Default: the manifest's, else 52428800.",
+      description:
+        "Maximum bytes of the answer to a guest's HTTP request. Default: the manifest's, else 52428800.",
     }),
   ),
   httpErrors: withDefault(
     Type.Enum(['status', 'trap'], {
       default: 'status',
-      description: 'What a failed HTTP request does: gives the guest status 0, or ends the call.',
+      description:
+        'Effect of a failed HTTP request of a guest: status 0 (`status`), or the call ends (`trap`).',
     }),
   ),
   engine: Type.Optional(
     Type.Enum(['inline', 'workers', 'subprocess'], {
-      description: 'Where instances run: on the event loop (default), in threads, or in processes.',
+      description:
+        'Where guests run: on the event loop, in threads, or in processes. Default: inline, or workers if something needs threads.',
     }),
   ),
   process: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Name of the processes that a route shares with those that say the same. (subprocess)',
+      description: 'Name of a group of processes. Routes with the same name share them. (subprocess)',
     }),
   ),
   workers: Type.Optional(
-    threadCount('Threads or processes for calls; auto: as many as cores. Default: 1 if needed.'),
+    threadCount('Number of threads or processes; `auto`: one per core. Default: 1 if needed.'),
   ),
   spareWorkers: withDefault(
     Type.Integer({
       minimum: 0,
       maximum: 256,
       default: 1,
-      description: 'Threads, or processes, kept ready to take the place of one that was ended.',
+      description: 'Spare threads or processes, which replace one that was ended.',
     }),
   ),
   timeoutMs: Type.Optional(
@@ -264,74 +271,86 @@ export const routeSchema = only({
       minimum: 1,
       maximum: 2_147_483_647,
       description:
-        "Ms that a guest may run off the event loop; then 504. Default: the manifest's, else 1000.",
+        "Deadline of a call in a thread or process, in ms; then 504. Default: the manifest's, else 1000.",
     }),
   ),
   idempotent: withDefault(
     Type.Boolean({
       default: false,
-      description: 'A call whose thread or process was lost may be run again, once.',
+      description: 'Run a call a second time if its thread or process was lost.',
     }),
   ),
   vars: withDefault(
     Type.Enum(['own', 'shared'], {
       default: 'own',
-      description: "Whether an instance has variables of its own, or the plug-in's share one set.",
+      description: '`own`: each instance has its variables. `shared`: all instances of a plug-in share them.',
     }),
   ),
-  startTimeoutMs: ms('How long a thread or process and its instance may take to start.', 5_000),
-  maxQueue: countOption('Calls that may wait for an instance; more are answered with 503.', 1_000),
-  maxQueueBytes: bytes('Bytes of input that may wait; more are answered with 503. (workers)', 67_108_864),
-  maxWaitMs: ms('How long a call may wait for an instance; if longer, 503. (workers)', 5_000),
+  startTimeoutMs: ms('Time limit for the start of a thread or process with its instance, in ms.', 5_000),
+  maxQueue: countOption('Maximum number of calls that wait for an instance. Further calls get 503.', 1_000),
+  maxQueueBytes: bytes(
+    'Maximum bytes of input that wait. Further calls get 503. (workers, subprocess)',
+    67_108_864,
+  ),
+  maxWaitMs: ms(
+    'Maximum time that a call waits for an instance, in ms; then 503. (workers, subprocess)',
+    5_000,
+  ),
   kv: Type.Optional(
     Type.Object(
       {
         access: Type.Optional(
           Type.Enum(['none', 'read', 'readwrite'], {
-            description:
-              'What the guest may do with the store, if it imports its functions. Default: readwrite.',
+            description: 'Access of the guest to the store. Default: readwrite.',
           }),
         ),
         namespace: Type.Optional(
           Type.String({
             minLength: 1,
             maxLength: 255,
-            description: "Where the guest's keys are in the store. Default: the plug-in's name.",
+            description: "Namespace of the guest's keys in the store. Default: the plug-in's name.",
           }),
         ),
       },
-      { additionalProperties: false, description: 'The store, for the guest: `access`, `namespace`.' },
+      { additionalProperties: false, description: "The guest's access to the store: `access`, `namespace`." },
     ),
   ),
-  logRate: countOption('Lines that guests may log in a second, in each thread; others are dropped.', 1_000),
+  logRate: countOption(
+    'Maximum lines that guests log per second and thread. Further lines are dropped.',
+    1_000,
+  ),
   smoke: Type.Optional(
     Type.Object(
       {
-        method: Type.Optional(Type.String({ minLength: 1, description: "Default: the route's first." })),
-        url: Type.Optional(Type.String({ pattern: '^/', description: "Default: the route's." })),
+        method: Type.Optional(
+          Type.String({ minLength: 1, description: "Method of the request. Default: the route's first." }),
+        ),
+        url: Type.Optional(
+          Type.String({ pattern: '^/', description: "URL of the request. Default: the route's." }),
+        ),
         headers: Type.Optional(
           Type.Record(Type.String(), Type.String(), { description: 'Headers of the request.' }),
         ),
-        body: Type.Optional(Type.String({ description: 'Default: none.' })),
+        body: Type.Optional(Type.String({ description: 'Body of the request. Default: none.' })),
         status: Type.Optional(
           Type.Integer({
             minimum: 200,
             maximum: 599,
-            description: 'Status that the answer must have. Default: 200.',
+            description: 'Expected status of the answer. Default: 200.',
           }),
         ),
-        answer: Type.Optional(Type.String({ description: 'Body that the answer must have. Default: any.' })),
+        answer: Type.Optional(Type.String({ description: 'Expected body of the answer. Default: any.' })),
       },
       {
         additionalProperties: false,
-        description: 'A request that must be answered before the plug-in goes live.',
+        description: 'Test request that the route must answer before it goes live.',
       },
     ),
   ),
   timing: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Say in each answer how long its call waited and ran (`Server-Timing`).',
+      description: 'Add the header `Server-Timing`: how long the call waited and ran.',
     }),
   ),
   ...callHooks,
@@ -343,25 +362,28 @@ export const loadSchema = only({
     Type.String({
       minLength: 1,
       holds: 'path',
-      description: 'Where downloads are kept. Default: ~/.cache/wasm-serve.',
+      description: 'Folder of the download cache. Default: ~/.cache/wasm-serve.',
     }),
   ),
-  downloadLimit: bytes('Largest download, in bytes.', 268_435_456),
-  downloadTimeoutMs: ms('How long a download may take.', 30_000),
-  maxFunctions: countOption('Most functions of a plug-in that are served where none is named.', 100),
+  downloadLimit: bytes('Maximum size of a download, in bytes.', 268_435_456),
+  downloadTimeoutMs: ms('Time limit of a download, in ms.', 30_000),
+  maxFunctions: countOption(
+    'Maximum number of functions of a plug-in that are served when none is named.',
+    100,
+  ),
   moduleLimits: withDefault(
     Type.Unsafe<ModuleLimits>({
       type: 'object',
       properties: Object.fromEntries(LIMIT_NAMES.map((name) => [name, { type: 'integer', minimum: 0 }])),
       additionalProperties: false,
       default: {},
-      description: 'Other limits of what a module may ask of the compiler: name to number.',
+      description: 'Overrides of the limits on what the compiler accepts: name to number.',
     }),
   ),
   allowGc: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Load plug-ins with garbage-collected types, which no memory limit bounds.',
+      description: 'Load plug-ins with garbage-collected types, which no memory limit covers.',
     }),
   ),
 })
@@ -371,18 +393,23 @@ const TCP_PORT = '(?:[0-5]?\\d{1,4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[
 const ADMIN_ADDRESS = `^(?:(?:\\[[A-Fa-f0-9:.]+\\]|[A-Za-z0-9_.-]+):)?${TCP_PORT}$|/`
 
 const stallMs = (value: number) =>
-  ms('Longest that a guest may hold the event loop; then the process is killed. 0: off.', value, 0)
+  ms(
+    'Maximum time that a guest may block the event loop, in ms; then the process is killed. 0: off.',
+    value,
+    0,
+  )
 
 /** Options of the Fastify plugin. */
 export const wasmServeSchema = only({
   routes: Type.Array(routeSchema, {
     minItems: 1,
-    description: 'The routes, each with a plug-in instance of its own.',
+    description: 'The routes. Each has its own instances of its plug-in.',
   }),
   trial: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Start each plug-in in a throwaway thread first: for what joins a process that serves.',
+      description:
+        'Start each plug-in in a temporary thread first, to protect a process that already serves.',
     }),
   ),
   stallMs: stallMs(0), // whose process it is must ask for it
@@ -390,7 +417,7 @@ export const wasmServeSchema = only({
     Type.String({
       pattern: '^(?:memory:$|lmdb:.|rediss?://.)',
       default: 'memory:',
-      description: 'Where guests keep state: `memory:`, `lmdb:FOLDER` or `redis://HOST`.',
+      description: 'Store for the state of guests: `memory:`, `lmdb:FOLDER` or `redis://HOST`.',
       hint: 'must be memory:, lmdb:FOLDER, redis://HOST or rediss://HOST',
       holds: 'store',
     }),
@@ -400,23 +427,23 @@ export const wasmServeSchema = only({
       unit: 'bytes',
       minimum: 1,
       default: 67_108_864,
-      description: 'Most bytes that guests keep in memory. (`memory:`)',
+      description: 'Maximum bytes in the store. (`memory:`)',
     }),
   ),
-  storeTimeoutMs: ms('How long an operation of the store may take. (`redis:`)', 500),
+  storeTimeoutMs: ms('Time limit of an operation of the store, in ms. (`redis:`)', 500),
   subprocessUser: withDefault(
     Type.String({
       pattern: '^\\d+(?::\\d+)?$',
       default: '65534:65534',
       hint: 'must be numbers, UID or UID:GID',
-      description: 'User and group of processes, if root starts them. (subprocess)',
+      description: 'UID and GID of the processes if root starts them. (subprocess)',
     }),
   ),
   subprocessCgroup: Type.Optional(
     Type.String({
       minLength: 1,
       holds: 'path',
-      description: 'Folder of the cgroup that processes join. (subprocess)',
+      description: 'Folder of the cgroup that the processes join. (subprocess)',
     }),
   ),
   ...callHooks,
@@ -448,17 +475,19 @@ export const serverSchema = only({
     Type.Boolean({
       default: false,
       description:
-        'Share the port with other processes that say so too: for upgrades. (Linux, Node.js 22.12)',
+        'Share the port with other processes that set this option, for upgrades. (Linux, Node.js 22.12)',
     }),
   ),
   tls: Type.Optional(
     Type.Object(
       {
-        cert: pemFile('Serve HTTPS: the certificate, with those up to its authority.'),
-        key: pemFile('Private key of the certificate.'),
-        ca: Type.Optional(pemFile('Authority whose certificates clients must have.')),
+        cert: pemFile('Certificate file for HTTPS (PEM), with the intermediate certificates.'),
+        key: pemFile('Private key file of the certificate (PEM).'),
+        ca: Type.Optional(
+          pemFile('Certificate authority (PEM) that must have signed the certificates of clients.'),
+        ),
         minVersion: Type.Optional(
-          Type.Enum(['TLSv1.2', 'TLSv1.3'], { description: 'Least version of TLS. Default: TLSv1.2.' }),
+          Type.Enum(['TLSv1.2', 'TLSv1.3'], { description: 'Minimum TLS version. Default: TLSv1.2.' }),
         ),
       },
       { additionalProperties: false, description: 'Serve HTTPS: `cert`, `key`, `ca`, `minVersion`.' },
@@ -467,13 +496,11 @@ export const serverSchema = only({
   http2: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Speak HTTP/2 with clients that ask for it, and HTTP/1.1 with others. Needs `tls`.',
+      description: 'Offer HTTP/2 besides HTTP/1.1. Needs `tls`.',
     }),
   ),
   apiKeys: Type.Optional(
-    keys(
-      'Keys of which a request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.',
-    ),
+    keys('API keys. A request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.'),
   ),
   jwt: Type.Optional(
     Type.Object(
@@ -483,26 +510,28 @@ export const serverSchema = only({
             pattern: '^[^]{32,}$',
             hint: 'must be 32 characters or more',
             secret: true,
-            description: 'The secret that tokens are signed with (HS256, HS384, HS512).',
+            description: 'Secret that signs the tokens (HS256, HS384, HS512).',
           }),
         ),
         publicKey: Type.Optional(
-          pemFile('File of the public key, or certificate, that tokens are verified with.'),
+          pemFile('File with the public key or certificate that verifies tokens (PEM).'),
         ),
         jwks: Type.Optional(
           Type.String({
             minLength: 1,
             holds: 'path',
-            description: 'File with a JSON Web Key Set that tokens are verified with.',
+            description: 'File with the JSON Web Key Set that verifies tokens.',
           }),
         ),
         jwksUrl: Type.Optional(
           Type.String({
             minLength: 1,
-            description: "URL (https) of the issuer's JSON Web Key Set, whose keys may change.",
+            description: "URL (https) of the issuer's JSON Web Key Set, which is fetched again regularly.",
           }),
         ),
-        jwksCa: Type.Optional(pemFile("Authority of that URL's certificate. Default: those of Node.js.")),
+        jwksCa: Type.Optional(
+          pemFile('Certificate authority (PEM) of `jwksUrl`. Default: those of Node.js.'),
+        ),
         algorithms: Type.Optional(
           Type.Array(
             Type.Enum([
@@ -511,57 +540,66 @@ export const serverSchema = only({
             ] as const),
             {
               minItems: 1,
-              description: 'Algorithms of tokens that are allowed. Default: all that the keys are for.',
+              description: 'Allowed signature algorithms. Default: all that the keys support.',
             },
           ),
         ),
-        audience: Type.Optional(words('What `aud` of a token must be, one of these. Default: anything.')),
-        issuer: Type.Optional(words('What `iss` of a token must be, one of these. Default: anything.')),
+        audience: Type.Optional(words("Allowed values of a token's `aud`. Default: any.")),
+        issuer: Type.Optional(words("Allowed values of a token's `iss`. Default: any.")),
         allowNoExpiry: Type.Optional(
-          Type.Boolean({ description: 'Whether tokens without `exp`, which never expire, are accepted.' }),
+          Type.Boolean({ description: 'Accept tokens without `exp`, which never expire.' }),
         ),
       },
       {
         additionalProperties: false,
         description:
-          'Requests need a token: `secret`, `publicKey`, `jwks` or `jwksUrl`, `audience`, `issuer`... (jose)',
+          'Require a JSON Web Token: `secret`, `publicKey`, `jwks` or `jwksUrl`, `audience`, `issuer`... (jose)',
       },
     ),
   ),
   cors: Type.Optional(
     Type.Object(
       {
-        origin: words('Origins whose pages may read answers, such as `https://a.example`; `*`: all.'),
-        methods: Type.Optional(words('Methods that their pages may use. Default: GET, HEAD and POST.')),
-        allowedHeaders: Type.Optional(words('Headers that they may send. Default: those that they ask for.')),
-        exposedHeaders: Type.Optional(words('Headers that they may read.')),
+        origin: words('Allowed origins, such as `https://a.example`; `*`: all.'),
+        methods: Type.Optional(words('Allowed methods. Default: GET, HEAD and POST.')),
+        allowedHeaders: Type.Optional(
+          words('Allowed request headers. Default: those that the preflight request names.'),
+        ),
+        exposedHeaders: Type.Optional(words('Answer headers that pages may read.')),
         credentials: Type.Optional(
-          Type.Boolean({ description: 'Whether they may send cookies; then each origin must be named.' }),
+          Type.Boolean({ description: 'Allow cookies. Then each origin must be named.' }),
         ),
         maxAge: Type.Optional(
-          Type.Integer({ minimum: 0, description: 'Seconds that browsers may remember this.' }),
+          Type.Integer({
+            minimum: 0,
+            description: 'Seconds for which browsers may cache a preflight answer.',
+          }),
         ),
       },
       {
         additionalProperties: false,
-        description: 'Let pages of other origins in: `origin`, `methods`, `credentials`... (@fastify/cors)',
+        description: 'CORS: `origin`, `methods`, `credentials`... (@fastify/cors)',
       },
     ),
   ),
   rateLimit: Type.Optional(
     Type.Object(
       {
-        max: Type.Integer({ minimum: 1, description: 'Requests of a client within the window.' }),
+        max: Type.Integer({
+          minimum: 1,
+          description: 'Maximum number of requests per client address and window.',
+        }),
         timeWindowMs: Type.Integer({
           unit: 'ms',
           minimum: 1,
           maximum: 2_147_483_647,
-          description: 'The window.',
+          description: 'Length of the window, in ms.',
         }),
       },
       {
         additionalProperties: false,
-        description: 'Requests of an address: `max` in `timeWindowMs`; then 429. (@fastify/rate-limit)',
+        description:
+          'Rate limit per client address: `max` requests in `timeWindowMs`; then 429. (@fastify/rate-limit)',
       },
     ),
   ),
@@ -572,13 +610,13 @@ export const serverSchema = only({
           Type.Integer({
             unit: 'bytes',
             minimum: 0,
-            description: 'Least size that is compressed. Default: 1024.',
+            description: 'Minimum size of an answer to compress, in bytes. Default: 1024.',
           }),
         ),
         encodings: Type.Optional(
           Type.Array(Type.Enum(['br', 'gzip', 'deflate']), {
             minItems: 1,
-            description: 'The best first. Default: all.',
+            description: 'Content encodings in order of preference. Default: all.',
           }),
         ),
       },
@@ -591,18 +629,17 @@ export const serverSchema = only({
   etag: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Give answers an `ETag`, and 304 to who has the same already. (@fastify/etag)',
+      description: "Add an `ETag`, and answer 304 when the client's copy is current. (@fastify/etag)",
     }),
   ),
   static: Type.Optional(
     Type.Record(Type.String({ pattern: '^/' }), Type.String({ minLength: 1, holds: 'path' }), {
       additionalProperties: false,
-      description:
-        'Folders whose files are served too, by the path that their URLs begin with. (@fastify/static)',
+      description: 'Folders of static files: URL prefix to folder. (@fastify/static)',
     }),
   ),
   trustProxy: Type.Optional(
-    words('Proxies whose `X-Forwarded-For` is believed: addresses, networks, `loopback`.'),
+    words('Proxies whose `X-Forwarded-For` is trusted: addresses, networks, `loopback`.'),
   ),
   admin: Type.Optional(
     Type.String({
@@ -612,65 +649,73 @@ export const serverSchema = only({
       description: 'Address of the admin listener: `HOST:PORT`, `PORT` or the path of a Unix socket.',
     }),
   ),
-  adminToken: Type.Optional(key('Token that the admin listener asks for. Default: one is made and printed.')),
-  adminHosts: Type.Optional(
-    words('Names by which the admin listener may be reached, besides `localhost` and IP addresses.'),
-  ),
+  adminToken: Type.Optional(key('Token of the admin listener. Default: one is generated and printed.')),
+  adminHosts: Type.Optional(words('Host names of the admin listener, besides `localhost` and IP addresses.')),
   logLevel: withDefault(
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',
-      description: 'Least level that is logged: trace, debug, info, warn, error, fatal or silent.',
+      description: 'Minimum log level: trace, debug, info, warn, error, fatal or silent.',
     }),
   ),
   state: Type.Optional(
     Type.String({
       minLength: 1,
       holds: 'path',
-      description: 'Folder that keeps what the admin API changes. Default: it ends with the process.',
+      description:
+        'Folder that stores changes made by the admin API. Default: they are lost with the process.',
     }),
   ),
-  uploadLimit: bytes('Largest plug-in that the admin API takes, in bytes.', 67_108_864),
+  uploadLimit: bytes('Maximum size of a plug-in that the admin API accepts, in bytes.', 67_108_864),
   watch: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Serve what changes in plug-ins, manifests, folders and the config file.',
+      description: 'Reload when plug-ins, manifests, folders or the config file change.',
     }),
   ),
   accessLog: withDefault(Type.Boolean({ default: false, description: 'Log one line per request.' })),
   accessLogFormat: withDefault(
     Type.Enum(['json', 'common', 'combined'], {
       default: 'json',
-      description: 'Lines of the log, or text on standard output as web servers write it.',
+      description:
+        'Access log as JSON in the log, or as text in the common or combined log format on standard output.',
     }),
   ),
   accessLogLevel: withDefault(
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',
-      description: 'Level of these lines: they are written if logLevel is not above it.',
+      description: "Level of the access log's lines. They are written if it is not below logLevel.",
     }),
   ),
   accessLogHeaders: withDefault(
-    Type.Boolean({ default: false, description: "Whether they have the requests' headers. (json)" }),
+    Type.Boolean({ default: false, description: 'Add the request headers to the access log. (json)' }),
   ),
   redactHeaders: withDefault(
     Type.Array(Type.String({ minLength: 1 }), {
       default: ['authorization', 'cookie', 'proxy-authorization', 'x-api-key'],
-      description: 'Headers whose values no line has.',
+      description: 'Headers whose values are removed from the access log.',
     }),
   ),
   otel: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Make OpenTelemetry spans of requests and calls; the command sends them as `OTEL_*` say.',
+      description:
+        'Create OpenTelemetry spans for requests and calls. The variables `OTEL_*` configure the export.',
     }),
   ),
-  drainMs: ms('After SIGTERM: how long answers say `Connection: close` before the listener closes.', 300, 0),
-  graceMs: ms('After that: how long requests in flight may take to end.', 10_000, 0),
-  headersTimeoutMs: ms("How long a request's headers may take to arrive; then 408.", 10_000),
-  requestTimeoutMs: ms('How long a whole request may take to arrive; then 408.', 30_000),
-  keepAliveTimeoutMs: ms('How long an idle connection is kept.', 72_000),
-  unreadTimeoutMs: ms('How long a client may leave its answer unread; then it is cut off.', 30_000),
-  maxConnections: countOption('Connections at a time; more are closed at once.', 10_000),
+  drainMs: ms(
+    'After SIGTERM: time with `Connection: close` in answers before the listener closes, in ms.',
+    300,
+    0,
+  ),
+  graceMs: ms('After `drainMs`: time for requests in flight to end, in ms.', 10_000, 0),
+  headersTimeoutMs: ms('Time limit for the headers of a request, in ms; then 408.', 10_000),
+  requestTimeoutMs: ms('Time limit for a whole request to arrive, in ms; then 408.', 30_000),
+  keepAliveTimeoutMs: ms('Time after which an idle connection is closed, in ms.', 72_000),
+  unreadTimeoutMs: ms(
+    'Time after which a client that does not read its answer is disconnected, in ms.',
+    30_000,
+  ),
+  maxConnections: countOption('Maximum number of connections. Further ones are closed at once.', 10_000),
 })
 
 /** Options after the check: what has a default is there. */
