@@ -25,8 +25,9 @@ export function restoreError(code: string, message: string, cause: unknown): Err
   return make && Object.assign(make(), { message, cause })
 }
 
-/** Returns the message followed by the code. The code has its own line if the message has several. */
+/** Returns the message followed by the code. The code has its own line if the message has several. A list of failures ends with a code. */
 export function messageWithCode({ message, code }: Error & { readonly code: string }): string {
+  if (/\(WASM_SERVE_\w+\)$/.test(message)) return message
   return `${message}${message.includes('\n') ? '\n' : ' '}(${code})`
 }
 

@@ -73,7 +73,9 @@ test('a start that takes too long is told once, with the flag that allows more',
     '300',
   ])
   expect(code).toBe(1)
-  expect(stderr).toMatch(/^wasm-serve: .*had not started after 300 ms \(--start-timeout-ms\)\n$/)
+  expect(stderr).toMatch(
+    /^wasm-serve: .*had not started after 300 ms \(--start-timeout-ms\) \(WASM_SERVE_INSTANCE_START_FAILED\)\n$/,
+  )
 })
 
 test('check ends a start that does not return, and says so', async () => {
@@ -91,7 +93,7 @@ test('who sends too much is told how much is allowed', async () => {
 
 test.each([
   [['wasm-serve.yaml'], /-c wasm-serve\.yaml/],
-  [['conf/x.toml', '0'], /conf\/x\.toml is no plug-in.* YAML/],
+  [['conf/x.toml', '0'], /conf\/x\.toml is not a plug-in.* YAML/],
   [['chek', 'a.wasm'], /did you mean "check"/],
   [['inspekt'], /did you mean "inspect"/],
   [[guest('echo'), '--port', '70000'], /--port: must be from 0 to 65535/],

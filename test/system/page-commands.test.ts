@@ -15,6 +15,7 @@ import { pluginFile } from '../support/pdk.ts'
 /** Lines that do not run here: the page (its beginning), the line, and what runs it instead or keeps it from running. */
 const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])[] = [
   ['docs/tutorial.md', /./, 'test/system/tutorial.test.ts follows the page'],
+  ['docs/guide/migrate.md', /./, 'test/system/migrate-page.test.ts runs the page'],
   ['docs/operate/deploy.md', /./, 'docker, nginx, permission, reuse-port and systemd have system tests'],
   ['docs/explain/release.md', /./, 'needs a published release'],
   ['README.md', /^npm ci/, '.ci/run runs it in a clone'],
