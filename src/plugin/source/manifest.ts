@@ -2,8 +2,7 @@ import { resolve } from 'node:path'
 import { ManifestInvalidError } from '../../errors/errors.ts'
 import { type JsonMistake, parseJson } from '../../platform/json-text.ts'
 import { hostProblem } from './allowed-hosts.ts'
-import { Fields, Problems } from './manifest-fields.ts'
-import { type ManifestModule, readModules } from './manifest-module.ts'
+import { Fields, type ManifestModule, Problems, readModules } from './manifest-module.ts'
 
 /** A validated Extism manifest: paths are absolute, every module has a name, exactly one is `main`. */
 export interface Manifest extends ManifestSettings {
