@@ -7,7 +7,7 @@ import {
   headersOf,
   problemWithBody,
   renderCurl,
-} from '../../../src/admin/console/call-request.ts'
+} from '../../../src/admin/console/call-view.tsx'
 import {
   formatBytes,
   formatMs,
