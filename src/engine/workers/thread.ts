@@ -18,9 +18,8 @@ import {
   type WorkerStart,
 } from './protocol.ts'
 import { Ring } from './ring.ts'
-import { type HeldTime, type Runner, type RunnerKind, type RunnerOwner, unusedMs } from './runner.ts'
+import { type HeldTime, isGone, type Runner, type RunnerKind, type RunnerOwner, unusedMs } from './runner.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
-import { isGone } from './waiting-calls.ts'
 
 /** The common settings of a route's threads. */
 export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {

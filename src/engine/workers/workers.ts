@@ -9,10 +9,17 @@ import type { EngineStats } from '../../observe/metrics.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { type Endable, type Engine, PendingCall, trackEndable } from '../engine.ts'
 import { Roster, type RosterOptions } from './roster.ts'
-import { HeldWatch, type Runner, type RunnerKind, type UnansweredCalls } from './runner.ts'
+import {
+  HeldWatch,
+  isGone,
+  type QueueLimits,
+  type Runner,
+  type RunnerKind,
+  type UnansweredCalls,
+  WaitingCalls,
+} from './runner.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall } from './stamp.ts'
 import { type ThreadOptions, threadKind } from './thread.ts'
-import { isGone, type QueueLimits, WaitingCalls } from './waiting-calls.ts'
 
 export interface RunnersOptions extends QueueLimits, RosterOptions {
   /** Maximum guest time of a call. */
