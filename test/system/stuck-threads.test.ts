@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
 import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import type { ThreadOptions } from '../../src/engine/workers/thread.ts'
-import { tryInThread } from '../../src/engine/workers/trial.ts'
+import { tryInThread } from '../../src/engine/workers/workers.ts'
 import {
   stuckThreads,
   terminateOrWriteOff,
