@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { LANGUAGES } from '../../src/cli/new/languages.ts'
+import { LANGUAGES } from '../../src/cli/new/new.ts'
 import { run } from '../support/cli.ts'
 
 const NAMES = Object.keys(LANGUAGES)

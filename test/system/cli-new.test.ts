@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { LANGUAGES } from '../../src/cli/new/languages.ts'
+import { LANGUAGES } from '../../src/cli/new/new.ts'
 
 test('the package has all that projects are made of', async () => {
   const { stdout } = await promisify(execFile)('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { plugins } from '../../plugins/plugins.ts'
 import { TINYGO } from '../../plugins/rebuild.ts'
 import { findToolchain } from '../../plugins/toolchains.ts'
-import { LANGUAGES } from '../../src/cli/new/languages.ts'
+import { LANGUAGES } from '../../src/cli/new/new.ts'
 import { run, start } from '../support/cli-process.ts'
 
 for (const [name, { folder }] of Object.entries(LANGUAGES)) {

@@ -6,7 +6,7 @@ import { BENCH_FLAGS } from '../bench/bench.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
-import { LANGUAGES } from '../new/languages.ts'
+import { LANGUAGES } from '../new/new.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
 
 const SHELLS = new Map<string, (words: Words) => string>([
