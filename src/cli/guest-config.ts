@@ -12,7 +12,7 @@ import { resolveRoute } from '../options/resolved-route.ts'
 import { fileProblem } from '../platform/system-errors.ts'
 import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
 import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
-import { waitsForStore } from '../route/route-state.ts'
+import { waitsForStore } from '../route/shared.ts'
 import type { Host } from './command.ts'
 
 /** Options of a route about HTTP or about concurrent requests. */

@@ -25,8 +25,7 @@ import {
   workersOptions,
 } from './engine-choice.ts'
 import { type HostParts, instanceSettings, openHostParts, trialParts } from './host-parts.ts'
-import { openRouteState } from './route-state.ts'
-import type { SharedResources } from './shared.ts'
+import { openRouteState, type SharedResources } from './shared.ts'
 
 /** A route with its plug-in loaded and all defaults resolved. Nothing runs yet. */
 export interface ChosenRoute {
