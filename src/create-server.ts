@@ -10,7 +10,7 @@ import {
   type CreateServerOptions,
   checkCreateServerOptions,
 } from './options/options.ts'
-import { type Behind, openFront } from './server/front.ts'
+import { type Behind, openFront } from './server/server.ts'
 
 /** A Fastify app that serves plug-ins and nothing else. */
 export interface WasmServer extends FastifyInstance {
