@@ -1,5 +1,5 @@
 ;; Reads JSON by tables, a piece of it at a time. No branch depends on what a byte is, but for escapes such as \u00e9:
-;; each byte costs the same, so that no bytes are dear. `json-machine.ts` is its host, `json-grammar.ts` makes the tables.
+;; each byte costs the same. `json-machine.ts` is its host and makes the tables.
 ;;
 ;;       0  NEXT: the next state, by state and byte, in words of 2 bytes. A state is its row's offset: 512 times its number. 0 is an error.
 ;;   32768  FLAGS: what a step means for what is open: a byte for each word of NEXT, and one that is not used.

@@ -97,7 +97,7 @@ describe('the tests of a source', () => {
   })
 
   test('are also found if only a thread runs it', () => {
-    expect(relatedTests(importers, 'src/engine/workers/call-loop.ts')).toContain(
+    expect(relatedTests(importers, 'src/engine/workers/worker-thread.ts')).toContain(
       'test/integration/engine.test.ts',
     )
   })
