@@ -66,16 +66,22 @@ async function journey(run: () => Promise<unknown>): Promise<Step[]> {
         return [{ file, name, body: text.slice(range.startOffset, range.endOffset) }]
       })
     })
-  const names = new Set(ran.map(({ name }) => lastWord(name)))
   return ran.map(({ file, name, body }) => {
-    const words = body.match(/#?\w+/g) ?? []
-    return { file, name, callsOn: words.some((word) => names.has(word) && word !== lastWord(name)) }
+    const callsOn = ran.some((other) => other.name !== name && mentions(body, other.name))
+    return { file, name, callsOn }
   })
 }
 
-/** `size` of `get size`. */
-function lastWord(name: string): string {
-  return name.slice(name.lastIndexOf(' ') + 1)
+/** Whether a function calls another one, passes it on, or uses it as a getter. */
+function mentions(text: string, name: string): boolean {
+  const word = name.slice(name.lastIndexOf(' ') + 1)
+  const start = text.indexOf(')') + 1
+  const [parameters, body] = [text.slice(0, start), text.slice(start)]
+  if (name.startsWith('get '))
+    return new RegExp(`\\.${word}\\b(?!\\()|{[^{}]*\\b${word}\\b[^{}]*} = `).test(body)
+  if (new RegExp(`(?<!Atomics\\.|[\\w#])${word}\\(`).test(body)) return true
+  const isOwn = new RegExp(`\\b${word}\\b`).test(parameters) || body.includes(`const ${word} =`)
+  return !isOwn && new RegExp(`[(,] ?(this\\.)?${word}[,)]`).test(body)
 }
 
 function render(title: string, steps: readonly Step[]): void {

@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer'
 import { IncomingMessage } from 'node:http'
-import type { FastifyReply } from 'fastify'
 import { setCommonHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
 import { openHttp } from './http.ts'
@@ -40,38 +39,35 @@ export function openRouteContract(options: RouteContractOptions, isUnwatched: bo
  * known here. It also sets the headers of {@link setCommonHeaders}.
  */
 function openDirect(options: ContractOptions): Contract {
-  const raw = openRaw(options)
+  const viaFastify = openRaw(options)
   return {
-    ...raw,
+    ...viaFastify,
     answer(output, reply) {
-      if (reply.request.raw instanceof IncomingMessage) {
-        answerDirectly(output, options.contentType ?? guessType(output), reply)
-      } else {
+      const { raw, request } = reply
+      if (!(request.raw instanceof IncomingMessage)) {
         setCommonHeaders(reply) // HTTP/2, or an injected request
-        raw.answer(output, reply)
+        viaFastify.answer(output, reply)
+        return
       }
+      const { length } = output
+      raw.writeHead(200, [
+        'x-request-id',
+        request.id,
+        'x-content-type-options',
+        'nosniff',
+        'content-type',
+        options.contentType ?? guessType(output),
+        'content-length',
+        `${length}`,
+      ])
+      if (length > MAX_TEXT) raw.end(output)
+      else raw.end(latin1(output), 'latin1')
     },
   }
 }
 
 /** Bodies up to this size are sent as a string together with the headers, which takes Node less time than a buffer. */
 const MAX_TEXT = 4_096
-
-function answerDirectly(output: Uint8Array, contentType: string, { raw, request }: FastifyReply): void {
-  const { length } = output
-  raw.writeHead(200, [
-    'x-request-id',
-    request.id,
-    'x-content-type-options',
-    'nosniff',
-    'content-type',
-    contentType,
-    'content-length',
-    `${length}`,
-  ])
-  if (length > MAX_TEXT) raw.end(output)
-  else raw.end(latin1(output), 'latin1')
-}
 
 /** Latin-1: one character per byte. */
 function latin1(bytes: Uint8Array): string {

@@ -130,19 +130,24 @@ class SingleInstanceEngine implements InlineEngine {
     this.#busy = true
     this.#calls++
     caller.observer?.started()
+    const watch = this.#watch
+    watch?.beginCall()
     let output: Uint8Array | Promise<Uint8Array>
     try {
-      output = this.#callInstance(instance, exportName, input, caller)
+      output = instance.call(exportName, input, caller)
     } catch (error) {
+      watch?.end()
       caller.observer?.ended()
       this.#failed(instance, error)
       throw error
     }
+    watch?.end()
     if (!(output instanceof Promise)) {
       caller.observer?.ended()
       this.#ended(instance)
       return output
     }
+    watch?.watchTurn()
     return output.then(
       (bytes) => {
         caller.observer?.ended()
@@ -155,24 +160,6 @@ class SingleInstanceEngine implements InlineEngine {
         throw error
       },
     )
-  }
-
-  #callInstance(
-    instance: Instance,
-    exportName: string,
-    input: Uint8Array,
-    caller: Caller,
-  ): Uint8Array | Promise<Uint8Array> {
-    const watch = this.#watch
-    if (!watch) return instance.call(exportName, input, caller)
-    watch.beginCall()
-    try {
-      const output = instance.call(exportName, input, caller)
-      if (output instanceof Promise) watch.watchTurn()
-      return output
-    } finally {
-      watch.end()
-    }
   }
 
   #ended(instance: Instance): void {
