@@ -92,15 +92,15 @@ const SCOPES = [
     'Routes',
     'route',
     routeSchema,
-    'Of a route. A config file has them in `defaults`, in a plug-in and in a route.',
+    'Options of a route. In a config file they can stand in `defaults`, in a plug-in and in a route.',
   ],
   [
     'Loading plug-ins',
     'load',
     loadSchema,
-    'Of the process: where plug-ins come from, and what a module may be.',
+    'Options of the process: sources of plug-ins, limits on modules.',
   ],
-  ['Server', 'server', serverSchema, 'Of the process: sockets, limits, logs, the store, the admin listener.'],
+  ['Server', 'server', serverSchema, 'Options of the process: sockets, limits, logs, the store, the admin listener.'],
 ] as const
 
 function renderOptions(): string {
