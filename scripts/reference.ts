@@ -94,13 +94,13 @@ const SCOPES = [
     routeSchema,
     'Options of a route. In a config file they can stand in `defaults`, in a plug-in and in a route.',
   ],
+  ['Loading plug-ins', 'load', loadSchema, 'Options of the process: sources of plug-ins, limits on modules.'],
   [
-    'Loading plug-ins',
-    'load',
-    loadSchema,
-    'Options of the process: sources of plug-ins, limits on modules.',
+    'Server',
+    'server',
+    serverSchema,
+    'Options of the process: sockets, limits, logs, the store, the admin listener.',
   ],
-  ['Server', 'server', serverSchema, 'Options of the process: sockets, limits, logs, the store, the admin listener.'],
 ] as const
 
 function renderOptions(): string {
