@@ -49,7 +49,7 @@ await Promise.all([
   bundleConsole(),
   bundle('lib', allSources(), { preserveModules: true, preserveModulesRoot: 'src' }, FROZEN),
 ])
-copyFileSync(file('src/runtime/kernel.wasm'), file('lib/runtime/kernel.wasm'))
+copyFileSync(file('src/module/kernel.wasm'), file('lib/module/kernel.wasm'))
 copyFileSync(file('src/contract/json-scan.wasm'), file('lib/contract/json-scan.wasm'))
 writeFileSync(
   file('dist/options/options-schema.d.ts'),

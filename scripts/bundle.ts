@@ -17,7 +17,7 @@ export type Replacements = Readonly<Record<string, () => string>>
  */
 export async function bundleThreads(): Promise<void> {
   mkdirSync(file('dist'), { recursive: true })
-  copyFileSync(file('src/runtime/kernel.wasm'), file('dist/kernel.wasm'))
+  copyFileSync(file('src/module/kernel.wasm'), file('dist/kernel.wasm'))
   copyFileSync(file('src/contract/json-scan.wasm'), file('dist/json-scan.wasm'))
   const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
   await Promise.all([
@@ -33,8 +33,8 @@ export async function bundleThreads(): Promise<void> {
 
 /** A process of guests may read no file, not even ours: its program has all in it. */
 const EMBEDDED: Replacements = {
-  [file('src/runtime/kernel-wasm.ts')]: () =>
-    `export const KERNEL_WASM = Buffer.from('${readFileSync(file('src/runtime/kernel.wasm')).toString('base64')}', 'base64')`,
+  [file('src/module/kernel-wasm.ts')]: () =>
+    `export const KERNEL_WASM = Buffer.from('${readFileSync(file('src/module/kernel.wasm')).toString('base64')}', 'base64')`,
 }
 
 const CONSOLE = 'src/admin/console'

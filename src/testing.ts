@@ -19,7 +19,13 @@ export async function testPlugin(
   { logLevel = 'error', ...options }: TestOptions = {},
 ): Promise<TestedPlugin> {
   checkWasmServeOptions({ routes: [{ ...options, plugin: source }] })
-  const plugin = await loadRoutePlugin({ links: {}, isolation: 'reuse', ...options, plugin: source })
+  const plugin = await loadRoutePlugin({
+    links: {},
+    isolation: 'reuse',
+    runtime: 'kernel',
+    ...options,
+    plugin: source,
+  })
   const guest = new GuestApps((exportName) => {
     return createServer({ logLevel, routes: [{ ...options, plugin, function: exportName }] })
   }, defaultsOf(options))

@@ -1,6 +1,6 @@
 import { ExtismInputTooLargeError } from '../errors/plugin.ts'
+import { KERNEL_WASM } from '../module/kernel-wasm.ts'
 import { GUEST_FUNCTIONS, KERNEL_MODULE, ROOT } from '../runtime/kernel-memory.ts'
-import { KERNEL_WASM } from '../runtime/kernel-wasm.ts'
 
 /**
  * The host's side of `kernel.wasm` for plug-ins without a server: blocks stay until the next call begins, so that a host

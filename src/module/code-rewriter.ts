@@ -34,9 +34,17 @@ export type Rewrite = (
   temporaries: Temporaries,
 ) => readonly number[] | undefined | null
 
+/** Rewrites the functions of a module, one after another. */
+export interface Rewriter {
+  /** A function begins. @param called - Indices of the functions that it calls directly. */
+  begin?(called: ReadonlySet<number>): void
+  readonly rewrite: Rewrite
+}
+
 /**
  * Rewrites the code of a module. Branches name blocks, not places, so that other code may stand for any instruction.
  *
+ * @param rewriters - For each instruction the first counts that has a replacement.
  * @param wanted - Bits of `MARK`: functions without them are as they were.
  * @param counter - Has the figures of the module, and gets those of its new functions.
  * @returns the content of the section; undefined if nothing could stand for an instruction.
@@ -45,12 +53,12 @@ export type Rewrite = (
 export function rewriteCode(
   view: ReadView,
   wanted: number,
-  rewrite: Rewrite,
+  rewriters: readonly Rewriter[],
   counter: FigureCounter,
 ): Uint8Array | undefined {
   const { bytes, bodies } = view
   const { count, starts, ends, marks } = bodies
-  const rewriter = new BodyRewriter(view, rewrite, counter)
+  const rewriter = new BodyRewriter(view, rewriters, counter)
   const parts = [leb(count)]
   let size = 0
   for (let place = 0; place < count; place++) {
@@ -67,22 +75,22 @@ export function rewriteCode(
 
 class BodyRewriter {
   readonly #view: ReadView
-  readonly #rewrite: Rewrite
+  readonly #rewriters: readonly Rewriter[]
   readonly #counter: FigureCounter
   readonly #imported: number
   readonly #reader: ByteReader
   readonly #instruction: CurrentInstruction
   readonly #bodyReader: BodyReader
 
-  constructor(view: ReadView, rewrite: Rewrite, counter: FigureCounter) {
+  constructor(view: ReadView, rewriters: readonly Rewriter[], counter: FigureCounter) {
     const { bytes, name, functions, bodies } = view
     this.#view = view
-    this.#rewrite = rewrite
+    this.#rewriters = rewriters
     this.#counter = counter
     this.#imported = functions.length - bodies.count
     this.#reader = new ByteReader(bytes, 0, bytes.length, name)
     this.#instruction = new CurrentInstruction(view)
-    this.#bodyReader = new BodyReader(view, this.#reader)
+    this.#bodyReader = new BodyReader({ ...view, imported: this.#imported }, this.#reader)
   }
 
   /**
@@ -100,6 +108,7 @@ class BodyRewriter {
     const locals = reader.at
     for (let left = groups; left > 0; left--) skipLocals(reader)
     const behindLocals = reader.at
+    this.#begin(reader, end)
     const parts: Uint8Array[] = []
     let copied = behindLocals
     while (reader.at < end) {
@@ -108,7 +117,7 @@ class BodyRewriter {
       const immediates = reader.at
       skipImmediates(reader, code)
       instruction.become(code, at, immediates, reader.at)
-      const other = this.#rewrite(instruction, added)
+      const other = this.#replacement(added)
       if (other === null) return undefined
       if (!other) continue
       parts.push(bytes.subarray(copied, at), Uint8Array.from(other))
@@ -123,6 +132,33 @@ class BodyRewriter {
     ])
     this.#count(place, body, added.types.length)
     return body
+  }
+
+  /** Reads the instructions once before, if a rewriter wants to know what they call. */
+  #begin(reader: ByteReader, end: number): void {
+    if (!this.#rewriters.some(({ begin }) => begin)) return
+    const start = reader.at
+    const called = new Set<number>()
+    while (reader.at < end) {
+      const code = readCode(reader)
+      const immediates = reader.at
+      skipImmediates(reader, code)
+      if (code !== CODE.call) continue
+      const behind = reader.at
+      reader.at = immediates
+      called.add(reader.u32())
+      reader.at = behind
+    }
+    reader.at = start
+    for (const rewriter of this.#rewriters) rewriter.begin?.(called)
+  }
+
+  #replacement(added: AddedLocals): ReturnType<Rewrite> {
+    for (const rewriter of this.#rewriters) {
+      const other = rewriter.rewrite(this.#instruction, added)
+      if (other !== undefined) return other
+    }
+    return undefined
   }
 
   /** Counts what the new body asks of the compiler, in place of what the old one did. */

@@ -49,6 +49,8 @@ export interface BodyContext {
   readonly types: TypeTable
   /** Types of all functions, those that are imported first. */
   readonly functions: ArrayLike<number>
+  /** Number of imported functions. */
+  readonly imported: number
   /** Types of all tags. */
   readonly tags: ArrayLike<number>
 }
@@ -121,7 +123,7 @@ export class BodyReader implements BodyFigures {
    */
   read(reader: ByteReader, locals: number, results: number): void {
     const blocks = this.#blocks
-    const { types, functions, tags } = this.#context
+    const { types, functions, imported, tags } = this.#context
     let walk = 0
     let marks = 0
     this.branchTargets = this.callValues = this.marks = 0
@@ -183,9 +185,12 @@ export class BodyReader implements BodyFigures {
           this.callValues += results
           blocks.stop()
           break
-        case DO.call:
-          this.#call(reader, functions[reader.u32()] ?? -1, false)
+        case DO.call: {
+          const index = reader.u32()
+          if (index < imported) marks |= MARK.callsImport
+          this.#call(reader, functions[index] ?? -1, false)
           break
+        }
         case DO.returnCall:
           this.#call(reader, functions[reader.u32()] ?? -1, true)
           break

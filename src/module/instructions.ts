@@ -80,11 +80,13 @@ export function readCode(reader: ByteReader): number {
 
 /** Instructions that are looked for, or written. */
 export const CODE = {
+  unreachable: 0x00,
   block: 0x02,
   if: 0x04,
   else: 0x05,
   end: 0x0b,
   branchIf: 0x0d,
+  call: 0x10,
   drop: 0x1a,
   localGet: 0x20,
   localSet: 0x21,
@@ -92,11 +94,13 @@ export const CODE = {
   globalGet: 0x23,
   globalSet: 0x24,
   tableSet: 0x26,
+  load64: 0x29,
   firstStore: 0x36,
   lastStore: 0x3e,
   memorySize: 0x3f,
   memoryGrow: 0x40,
   constant: 0x41,
+  constant64: 0x42,
   equal: 0x46,
   lessUnsigned: 0x49,
   greaterUnsigned: 0x4b,
@@ -148,6 +152,8 @@ export const MARK = {
   writes: 8,
   /** Writes into a memory atomically. */
   writesAtomically: 16,
+  /** Calls an imported function. */
+  callsImport: 32,
 } as const
 
 type TableRow = readonly [codes: readonly number[], action: number, pops?: number, pushes?: number]

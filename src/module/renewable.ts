@@ -1,9 +1,10 @@
 import { PluginTooComplexError } from '../errors/errors.ts'
 import { leb } from './bytes.ts'
-import { countPages, type Rewrite, rewriteCode, trackLowest } from './code-rewriter.ts'
+import { countPages, type Rewriter, rewriteCode, trackLowest } from './code-rewriter.ts'
 import { CODE, constant, MARK } from './instructions.ts'
 import { FigureCounter } from './limits.ts'
 import type { CappedModule } from './memory-cap.ts'
+import type { Merge } from './merge.ts'
 import { countImported, type ItemKind, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
 import { appendItems, renderExport, withContents } from './module-writer.ts'
 import { makeOnDemand } from './on-demand.ts'
@@ -36,21 +37,23 @@ export const RENEWABLE_EXPORT = {
  *
  * @param module - Its code was read.
  * @param tracks - Whether it may be made to say what it wrote, if that is worth it.
+ * @param merge - How the kernel is merged into it; undefined if it is linked.
  * @returns undefined if it has several memories, or one that it imports, or can change what cannot be put back: tables,
  * data that it drops, references, vectors in globals; if it exports something by names of ours; or if the form would be
  * beyond the limits of the module. It may be more than V8 accepts.
  */
-export function makeRenewable(module: CappedModule, tracks = true): Renewable | undefined {
+export function makeRenewable(module: CappedModule, tracks = true, merge?: Merge): Renewable | undefined {
   try {
-    return makeForm(module, tracks)
+    return makeForm(module, tracks, merge)
   } catch (error) {
     if (error instanceof PluginTooComplexError) return undefined
     throw error
   }
 }
 
-function makeForm(module: CappedModule, tracks: boolean): Renewable | undefined {
-  const { view, contents } = module
+function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefined): Renewable | undefined {
+  const { view } = module
+  const { contents } = merge ?? module
   const { bodies } = view
   const memory = onlyMemory(module)
   if (!bodies || !memory || !isRenewable(view)) return undefined
@@ -82,10 +85,11 @@ function makeForm(module: CappedModule, tracks: boolean): Renewable | undefined 
   form.set(SECTION.global, appendItems(view, SECTION.global, added))
   form.set(SECTION.export, appendItems(view, SECTION.export, exported))
   if (view.sections.some(({ id }) => id === SECTION.code)) {
-    const rewrites = [countPages({ pages, more }, memory.maximum)]
-    if (isTracked) rewrites.push(trackLowest(lowest))
-    const wanted = MARK.sizesMemory | (isTracked ? MARK.writes : 0)
-    const code = rewriteCode({ ...view, bodies }, wanted, firstOf(rewrites), counter)
+    const rewriters: Rewriter[] = [{ rewrite: countPages({ pages, more }, memory.maximum) }]
+    if (isTracked) rewriters.push({ rewrite: trackLowest(lowest) })
+    if (merge) rewriters.push(merge.rewriter)
+    const wanted = MARK.sizesMemory | (isTracked ? MARK.writes : 0) | (merge ? MARK.callsImport : 0)
+    const code = rewriteCode({ ...view, bodies }, wanted, rewriters, counter)
     if (!code) return undefined
     form.set(SECTION.code, code)
   }
@@ -100,17 +104,6 @@ const LEAST_TRACKED = 262_144
 
 /** Restoring this many costs about as much as a new instance. */
 const MOST_GLOBALS = 200
-
-/** The first that has something to say of an instruction. */
-function firstOf(rewrites: readonly Rewrite[]): Rewrite {
-  return (instruction, temporaries) => {
-    for (const rewrite of rewrites) {
-      const other = rewrite(instruction, temporaries)
-      if (other !== undefined) return other
-    }
-    return undefined
-  }
-}
 
 interface OnlyMemory {
   readonly exists: boolean

@@ -304,11 +304,11 @@ export class SectionReader {
       reader.at = reader.end
       return
     }
-    const context = { types: this.#types, functions: this.#functions, tags: this.#tags }
+    const imported = this.#functions.length - count
+    const context = { types: this.#types, functions: this.#functions, imported, tags: this.#tags }
     const bodyReader = new BodyReader(context, reader)
     const bodies = noBodies(count)
     this.#bodies = bodies
-    const imported = this.#functions.length - count
     for (let place = 0; place < count; place++) {
       const body = reader.part(reader.u32())
       bodies.starts[place] = body.at

@@ -89,17 +89,17 @@ export function largestMemory({ blockLimit, memoryMax }: ResolvedRoute): number 
 }
 
 /** Options of a route that count when its plug-in is loaded. */
-export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine'>
+export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine' | 'runtime'>
 
 /** Pages of a memory that 32 bits address. */
 const MAX_PAGES = 65_536
 
 /** For a plug-in that no route has: how much memory it may have is up to the routes that come. */
-export const ANY_ROUTE: LoadedBy = { memoryMax: MAX_PAGES, isolation: 'reuse' }
+export const ANY_ROUTE: LoadedBy = { memoryMax: MAX_PAGES, isolation: 'reuse', runtime: 'kernel' }
 
 /** How a route has its plug-in loaded. Routes for which this is equal share it. */
-export function loadedFor({ memoryMax, isolation, engine }: LoadedBy) {
-  return { memoryMax, isolation, compiles: engine !== 'subprocess' } satisfies LoadOptions
+export function loadedFor({ memoryMax, isolation, engine, runtime }: LoadedBy) {
+  return { memoryMax, isolation, runtime, compiles: engine !== 'subprocess' } satisfies LoadOptions
 }
 
 /**

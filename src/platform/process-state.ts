@@ -11,6 +11,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
   'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
   'extism/kernel-blocks.ts importingKernel': 'A form of the kernel, compiled once.',
+  'module/merge.ts kernelTemplates': 'Functions of the kernel, read once.',
   'observe/log/lines.ts opened': 'Writers of standard output and standard error.',
   'observe/log/request-log.ts next': 'Request ids are unique in a process.',
   'observe/log/request-log.ts prefix': 'Request ids are unique in a process.',

@@ -1,6 +1,7 @@
 import { PluginInvalidError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import { TypeBudget } from '../module/limits.ts'
+import type { MergeResult } from '../module/merge.ts'
 import type { Log } from '../observe/log/guest-log.ts'
 import { unlessAborted } from '../platform/async-work.ts'
 import {
@@ -24,6 +25,8 @@ export interface CompiledModule {
   readonly needsProcess: string | undefined
   /** undefined unless it was requested and is possible. */
   readonly renewable?: RenewableModule
+  /** Whether the kernel is merged into its forms; undefined if that was not requested. */
+  readonly merge?: MergeResult | undefined
 }
 
 /** Where a module is loaded, and the signal that aborts it. */
@@ -104,6 +107,7 @@ interface Known {
   readonly needsProcess: string | undefined
   readonly isRenewableKnown: boolean
   readonly renewable: RenewableModule | undefined
+  readonly merge?: MergeResult | undefined
 }
 
 /** Of all modules that this process has compiled. */
@@ -157,7 +161,7 @@ function sufficientForm(
 ): CompiledModule | undefined {
   const knownOf = module && knownModules.get(module)
   if (!knownOf) return undefined
-  const { facts, needsProcess, onDemand, renewable, isRenewableKnown } = knownOf
+  const { facts, needsProcess, onDemand, renewable, isRenewableKnown, merge } = knownOf
   const isWanted = wanted === 'yes' || (wanted === 'program' && isOnlyProgram(facts))
   if (isWanted && !isRenewableKnown) return undefined
   return {
@@ -165,6 +169,7 @@ function sufficientForm(
     facts,
     needsProcess,
     ...(onDemand && { onDemand }),
+    ...(merge && { merge }),
     ...(isWanted && renewable && { renewable }),
   }
 }

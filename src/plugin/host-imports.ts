@@ -1,7 +1,8 @@
+import { EXTISM_NAMESPACE } from '../module/merge.ts'
 import type { ImportedItem } from '../module/module-view.ts'
 
 /** The namespace of Extism's host functions. */
-export const EXTISM_ENV = 'extism:host/env'
+export const EXTISM_ENV = EXTISM_NAMESPACE
 
 /** The namespace of WASI preview 1. */
 export const WASI = 'wasi_snapshot_preview1'

@@ -2,6 +2,7 @@ import { PluginInvalidError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ProcessTypes } from '../module/limits.ts'
 import { type CappedModule, capMemory } from '../module/memory-cap.ts'
+import { type Merge, type MergeResult, mergeKernel, planMerge } from '../module/merge.ts'
 import { readModule } from '../module/module.ts'
 import {
   type ExportedItem,
@@ -26,6 +27,8 @@ export interface ModuleJob extends Pick<ReadOptions, 'limits' | 'allowGc'> {
   readonly staysBytes?: boolean
   /** Whether the renewable variant is needed: `program`, if only its program can be called. */
   readonly renewable: 'yes' | 'no' | 'program'
+  /** Whether the kernel is merged into it, if possible. */
+  readonly merges?: boolean
 }
 
 /** Decides whether a module with these types may be compiled in this process. */
@@ -37,6 +40,8 @@ export interface LoadedModule {
   readonly module: WebAssembly.Module | undefined
   /** The variant whose instances have few exports; undefined if it was not needed, or is the module itself. */
   readonly onDemand?: WebAssembly.Module | undefined
+  /** Whether the kernel is merged into its compiled forms; undefined if that was not requested. */
+  readonly merge?: MergeResult | undefined
   /** Validated and capped, if needed. */
   readonly bytes?: Uint8Array
   readonly facts: ModuleFacts
@@ -86,7 +91,7 @@ export interface RenewableModule extends Omit<Renewable, 'bytes' | 'onDemand'> {
  */
 export async function loadModule(
   bytes: Uint8Array,
-  { name, memoryMax, needsModule, staysBytes, renewable, ...options }: ModuleJob,
+  { name, memoryMax, needsModule, staysBytes, renewable, merges, ...options }: ModuleJob,
   admit: Admit = () => undefined,
 ): Promise<LoadedModule> {
   const view = readModule(bytes, options, name)
@@ -99,13 +104,62 @@ export async function loadModule(
       ...{ isRenewableKnown: false, renewable: undefined },
     }
   await admit(view.processTypes)
-  const module = needsModule ? await compileModule(capped) : undefined
-  const onDemand = needsModule ? await compileOnDemand(capped) : undefined
   const isRenewableKnown = renewable === 'yes' || (renewable === 'program' && isOnlyProgram(facts))
-  return {
-    ...{ module, facts, needsProcess, isRenewableKnown },
-    ...(onDemand && { onDemand }),
-    renewable: isRenewableKnown ? await compileRenewable(capped) : undefined,
+  const forms = await compileForms(capped, { needsModule, isRenewable: isRenewableKnown, merges })
+  return { facts, needsProcess, isRenewableKnown, ...forms }
+}
+
+/** The compiled forms of a module. */
+type CompiledForms = Pick<LoadedModule, 'module' | 'onDemand' | 'renewable' | 'merge'>
+
+/** Which forms of a module are compiled. */
+interface WantedForms {
+  readonly needsModule: boolean
+  readonly isRenewable: boolean
+  readonly merges?: boolean | undefined
+}
+
+/**
+ * Compiles the forms of a module: all with the kernel merged into them, or none.
+ *
+ * @throws {@link PluginInvalidError} if V8 rejects it.
+ */
+export async function compileForms(
+  capped: CappedModule,
+  { needsModule, isRenewable, merges = false }: WantedForms,
+): Promise<CompiledForms> {
+  const planned = merges ? planMerge(capped) : undefined
+  if (typeof planned === 'object') {
+    const merged = mergeKernel(capped, planned)
+    const forms = typeof merged === 'object' ? await compileMerged(merged) : undefined
+    if (forms) return forms
+    return compileLinked(typeof merged === 'string' ? merged : 'V8 rejects the merged module')
+  }
+  return compileLinked(planned)
+
+  /** @returns undefined if V8 rejects it: a rewritten module may exceed its limits. */
+  async function compileMerged(merged: CappedModule): Promise<CompiledForms | undefined> {
+    const merge = planned as Merge
+    try {
+      return {
+        module: needsModule ? await compileModule(merged) : undefined,
+        onDemand: needsModule ? await compileOnDemand(merged) : undefined,
+        renewable: isRenewable ? await compileRenewable(capped, merge) : undefined,
+        merge: { isMerged: true },
+      }
+    } catch (error) {
+      if (error instanceof PluginInvalidError) return undefined
+      throw error
+    }
+  }
+
+  async function compileLinked(reason: string | undefined): Promise<CompiledForms> {
+    return {
+      module: needsModule ? await compileModule(capped) : undefined,
+      onDemand: needsModule ? await compileOnDemand(capped) : undefined,
+      renewable: isRenewable ? await compileRenewable(capped) : undefined,
+      ...(reason !== undefined && { merge: { isMerged: false, reason } }),
+    }
   }
 }
 
@@ -166,9 +220,12 @@ const TABLE_WITH_VALUE = Uint8Array.of(
  * @param capped - Already accepted by V8.
  * @returns undefined if there is no such variant.
  */
-export async function compileRenewable(capped: CappedModule): Promise<RenewableModule | undefined> {
+export async function compileRenewable(
+  capped: CappedModule,
+  merge?: Merge,
+): Promise<RenewableModule | undefined> {
   for (const tracks of [true, false]) {
-    const form = makeRenewable(capped, tracks)
+    const form = makeRenewable(capped, tracks, merge)
     if (!form) continue
     const { bytes, onDemand = bytes, ...rest } = form
     const module = await WebAssembly.compile(onDemand as Uint8Array<ArrayBuffer>).catch(() => undefined)

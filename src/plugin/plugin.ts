@@ -1,6 +1,7 @@
 import { PluginInvalidError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ModuleLimits } from '../module/limits.ts'
+import type { MergeResult } from '../module/merge.ts'
 import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
 import type { ModuleFacts, ModuleJob, RenewableModule } from './load-module.ts'
 import type { ManifestSettings } from './source/manifest.ts'
@@ -31,6 +32,8 @@ export interface Plugin {
   readonly onDemand?: WebAssembly.Module | undefined
   /** undefined unless it was requested and is possible. */
   readonly renewable?: RenewableModule | undefined
+  /** Whether the kernel is merged into the main module; undefined if that was not requested. */
+  readonly merge?: MergeResult | undefined
   /** Of the main module. */
   readonly imports: ModuleFacts['imports']
   /** Of the main module. */
@@ -68,6 +71,8 @@ export interface UncompiledModule {
   readonly bytes: Uint8Array
   /** Whether to create its renewable variant, if possible. */
   readonly renewable: boolean
+  /** Whether to merge the kernel into it, if possible. */
+  readonly merges: boolean
 }
 
 export interface LinkedModule
@@ -77,6 +82,7 @@ export interface LinkedModule
   readonly digest?: string | undefined
   readonly module?: WebAssembly.Module | undefined
   readonly renewable?: RenewableModule | undefined
+  readonly merge?: MergeResult | undefined
 }
 
 export interface CompiledLink extends LinkedModule {
@@ -95,6 +101,11 @@ export interface LoadOptions extends SourceOptions, LoadPlace {
   readonly moduleLimits?: ModuleLimits | undefined
   /** Whether it may have garbage-collected types, which no memory limit covers. Default: no. */
   readonly allowGc?: boolean | undefined
+  /**
+   * The runtime that opens it. For `kernel`, the kernel is merged into its modules where the engine has multi-memory: Node.js
+   * 22 and later. Extism's SDK cannot open such a module. Default: `kernel`.
+   */
+  readonly runtime?: 'kernel' | 'sdk' | undefined
   /** Whether it is compiled here: not if only a separate process may compile it. Default: true. */
   readonly compiles?: boolean | undefined
 }
@@ -136,13 +147,14 @@ export async function compilePlugin(
   options: LoadOptions = {},
 ): Promise<Plugin> {
   const { moduleLimits: limits, allowGc } = options
+  const merges = options.runtime !== 'sdk'
   const memoryMax = memoryMaxOf(options, settings)
   // State shared by several modules cannot be restored.
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
   const renewable: ModuleJob['renewable'] = modules.length === 1 ? alone : 'no'
   const jobOf = (source: SourceModule) => {
     const label = source.name === 'main' ? name : `${name} (module "${source.name}")`
-    return { name: label, memoryMax, limits, allowGc, renewable }
+    return { name: label, memoryMax, limits, allowGc, renewable, merges }
   }
   if (options.compiles === false || allowGc) {
     const prepared = await Promise.all(modules.map((source) => prepare(source, jobOf(source), options)))
@@ -183,7 +195,13 @@ async function prepare(
   const { name, digest } = source
   const { facts, bytes, needsProcess } = await prepareOnly(source, job, place)
   const renewable = job.renewable === 'yes' || (job.renewable === 'program' && isOnlyProgram(facts))
-  return { name, digest, ...facts, needsProcess, uncompiled: { name, label: job.name, bytes, renewable } }
+  return {
+    name,
+    digest,
+    ...facts,
+    needsProcess,
+    uncompiled: { name, label: job.name, bytes, renewable, merges: job.merges === true },
+  }
 }
 
 /**

@@ -140,9 +140,9 @@ export function workersOptions(
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
   const { functions: _functions, log, ...settings } = instances
   const plugin = withFewExports(whole, exportName, options)
-  const { name, digest, module, onDemand, renewable, imports, exports, linked } = plugin
+  const { name, digest, module, onDemand, renewable, merge, memories, imports, exports, linked } = plugin
   return {
-    plugin: { name, digest, module, onDemand, renewable, imports, exports, linked },
+    plugin: { name, digest, module, onDemand, renewable, merge, memories, imports, exports, linked },
     runtime,
     route: (options.host ?? '') + options.url,
     settings,

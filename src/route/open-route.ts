@@ -123,7 +123,7 @@ export async function loadRoutePlugin(
 function refuseUnfit(
   options: ResolvedRoute,
   checked: CheckedRouteOptions,
-  { name }: Plugin,
+  { name, merge }: Plugin,
   exportName: string,
 ): void {
   const { runtime, wasi, env, allowedPaths, vars, outbound } = options
@@ -132,6 +132,8 @@ function refuseUnfit(
   }
   if (runtime !== 'sdk') return
   if (exportName === START) throw new RuntimeUnfitError(name, runtime, `way to run a program (${START})`)
+  if (merge?.isMerged)
+    throw new RuntimeUnfitError(name, runtime, 'way to open a plug-in loaded for the kernel')
   if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
   if (outbound) throw new RuntimeUnfitError(name, runtime, 'outbound HTTP')
   if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')

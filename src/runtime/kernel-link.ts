@@ -1,10 +1,12 @@
 import { describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
 import { START } from '../module/entry-points.ts'
+import { KERNEL_MEMORY, MERGED_MEMORIES } from '../module/merge.ts'
 import { exportsOnDemand } from '../module/on-demand.ts'
 import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Suspending } from '../platform/missing-types.ts'
-import type { RenewableModule } from '../plugin/load-module.ts'
+import type { MemoryFacts, RenewableModule } from '../plugin/load-module.ts'
 import { type KernelHost, kernelHostFunctions } from './kernel-host.ts'
+import type { KernelMemory } from './kernel-memory.ts'
 import {
   HTTP_REQUEST,
   type LinkPlan,
@@ -131,10 +133,11 @@ class Linker {
   }
 
   #open(
-    { module, imports, memories, exports: items }: PlannedModule,
+    { module, imports, memories, exports: items, mergedMemories }: PlannedModule,
     wasi: Wasi | undefined,
   ): WebAssembly.Exports {
     const given = this.#importsOf(imports, wasi)
+    if (mergedMemories) given[MERGED_MEMORIES] = openMemories(mergedMemories, this.#host.memory)
     const form = this.#renewable?.module ?? this.#onDemand ?? module
     const exports = exportsOnDemand(new WebAssembly.Instance(form, given).exports, items)
     const memory = exports.memory ?? exports[memories[0] ?? '']
@@ -232,6 +235,15 @@ class Linker {
       return target(...args)
     }
   }
+}
+
+/** The memories of a module into which the kernel is merged. */
+function openMemories(own: readonly MemoryFacts[], kernel: KernelMemory): Record<string, Imported> {
+  const given: Record<string, Imported> = { [KERNEL_MEMORY]: kernel.memory }
+  own.forEach(({ initial, cap }, place) => {
+    given[`${place}`] = new WebAssembly.Memory({ initial, maximum: cap })
+  })
+  return given
 }
 
 /** One memory may have many names; where a module has many exports, only one of them is known here. */

@@ -1,10 +1,12 @@
+import { KERNEL_WASM } from '../module/kernel-wasm.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { KERNEL_WASM } from './kernel-wasm.ts'
 
 /** The host's interface to `kernel.wasm`: writes and reads blocks. The guest gets only `functions`. */
 export interface KernelMemory {
   /** Imported by the guest directly: no JavaScript runs when it calls them. */
   readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
+  /** The memory of the blocks, for guests into which the kernel is merged. */
+  readonly memory: WebAssembly.Memory
   /** Its current size in bytes; it never shrinks. */
   readonly size: number
 
@@ -76,6 +78,7 @@ function isKernel(exports: object): exports is KernelExports {
 
 class LinkedKernelMemory implements KernelMemory {
   readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
+  readonly memory: WebAssembly.Memory
   readonly #kernel: KernelExports
   #bytes: Uint8Array
   #root: Uint32Array
@@ -86,6 +89,7 @@ class LinkedKernelMemory implements KernelMemory {
     this.functions = functions
     if (!isKernel(exports)) throw new Error('the kernel exports no memory')
     this.#kernel = exports
+    this.memory = exports.memory
     this.#bytes = new Uint8Array(this.#kernel.memory.buffer)
     this.#root = new Uint32Array(this.#kernel.memory.buffer)
     this.#root[ROOT.most] = Math.min(blockLimit, 0x7fff_ffff)

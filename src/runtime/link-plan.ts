@@ -14,7 +14,7 @@ import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from
 import type { ExportedItem, ImportedItem } from '../module/module-view.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
-import type { RenewableModule } from '../plugin/load-module.ts'
+import type { MemoryFacts, RenewableModule } from '../plugin/load-module.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { InstanceSettings } from './runtime.ts'
 import { isWasiFunction } from './wasi/wasi.ts'
@@ -52,6 +52,8 @@ export interface PlannedModule {
   readonly initialisers: readonly Initialiser[]
   /** Whether each call of its functions gets a new instance. */
   readonly isCommand: boolean
+  /** Its memories, which the host creates because the kernel is merged into it; undefined if it is linked. */
+  readonly mergedMemories: readonly MemoryFacts[] | undefined
 }
 
 export interface PlannedImport {
@@ -166,21 +168,26 @@ interface Described {
   readonly functions: ReadonlySet<string>
   /** Whether others link to it and each call starts a new instance. */
   readonly isCommand: boolean
+  readonly mergedMemories: PlannedModule['mergedMemories']
 }
 
 /** The few functions of interest among thousands. */
 const STARTING: ReadonlySet<string> = new Set(INITIALISERS)
 
-function describeModules({ module, imports, exports, linked }: CompiledPlugin): Map<string, Described> {
-  const all = [...linked, { name: MAIN, module, imports, exports }]
+function describeModules(plugin: CompiledPlugin): Map<string, Described> {
+  const all = [...plugin.linked, { ...plugin, name: MAIN }]
   return new Map(
-    all.map(({ name, module, imports, exports }) => {
+    all.map(({ name, module, imports, exports, merge, memories }) => {
       const functions = new Set(
         exports.filter(({ name, kind }) => kind === 'function' && STARTING.has(name)).map(({ name }) => name),
       )
       return [
         name,
-        { name, module, imports, exports, functions, isCommand: name !== MAIN && isCommand(functions) },
+        {
+          ...{ name, module, imports, exports, functions },
+          isCommand: name !== MAIN && isCommand(functions),
+          mergedMemories: merge?.isMerged ? memories : undefined,
+        },
       ]
     }),
   )
@@ -232,14 +239,14 @@ function findInHost(
 
 /** @param runsProgram - Whether the call is the main module's program, which initializes itself. */
 function planModule(
-  { name, module, exports, functions, isCommand }: Described,
+  { name, module, exports, functions, isCommand, mergedMemories }: Described,
   imports: readonly PlannedImport[],
   runsProgram: boolean,
 ): PlannedModule {
   const hasWasi = imports.some(({ provider }) => provider === 'wasi')
   const memories = exports.filter(({ kind }) => kind === 'memory').map((memory) => memory.name)
   const initialisers = name === MAIN && runsProgram ? [] : initialisersOf(functions, hasWasi || isCommand)
-  return { name, module, imports, hasWasi, exports, memories, initialisers, isCommand }
+  return { name, module, imports, hasWasi, exports, memories, initialisers, isCommand, mergedMemories }
 }
 
 function refuseWasi(plugin: CompiledPlugin, modules: readonly PlannedModule[]): void {

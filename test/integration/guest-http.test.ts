@@ -87,7 +87,8 @@ test.each([
 test.each([kernel, sdk])('the log says why a request trapped ($name)', async (runtime) => {
   const log = keepLog()
   const settings = { ...settingsOf({}, log), httpErrors: 'trap' } as const
-  const instance = await runtime.open(await loadPlugin(guest('fetch')), settings)
+  const plugin = await loadPlugin(guest('fetch'), { runtime: runtime.name })
+  const instance = await runtime.open(plugin, settings)
   onTestFinished(() => instance.close())
   const request = Buffer.from('{"url":"http://127.0.0.1/"}')
   const call = async () => instance.call('fetch', new Uint8Array(request), { log })

@@ -34,10 +34,10 @@ export async function openEngine(
   const { log = keepLog() } = options
   const { isolation = { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY } } = options
   const path = guest(guestName)
-  const plugin = await loadPlugin(path)
+  const plugin = await loadPlugin(path, { runtime: runtime.name })
   const how = { compiles: false, isolation: isolation.isolation }
   const { uncompiled } = await compilePlugin(await readSource(path), how)
-  const { name: pluginName, digest, module, imports, exports, linked } = plugin
+  const { name: pluginName, digest, module, merge, imports, exports, memories, linked } = plugin
   const all = {
     settings,
     functions: undefined,
@@ -61,7 +61,7 @@ export async function openEngine(
       openInline({ plugin, runtime, settings: { ...settings, log }, maxQueue: 1_000, ...isolation }),
     workers: () =>
       openWorkers({
-        plugin: { name: pluginName, digest, module, imports, exports, linked },
+        plugin: { name: pluginName, digest, module, merge, imports, exports, memories, linked },
         runtime: runtime.name,
         ...all,
       }),

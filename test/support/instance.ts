@@ -40,7 +40,10 @@ export async function openInstance(
   route: Partial<RouteOptions> = {},
   log: Log = keepLog(),
 ): Promise<Instance> {
-  const instance = await runtime.open(await loadPlugin(source), settingsOf(route, log))
+  const instance = await runtime.open(
+    await loadPlugin(source, { runtime: runtime.name }),
+    settingsOf(route, log),
+  )
   onTestFinished(() => instance.close())
   return instance
 }

@@ -12,11 +12,19 @@ export async function linkedPlugin(
   main: string,
   others: Readonly<Record<string, string>> = {},
 ): Promise<CompiledPlugin> {
-  const linked = Object.entries(others).map(async ([name, text]) => {
-    return { ...(await loadPlugin(guestBytes(text))), name }
-  })
-  return { ...(await loadPlugin(guestBytes(main))), linked: await Promise.all(linked) }
+  const load = async (runtime: Runtime['name']) => {
+    const linked = Object.entries(others).map(async ([name, text]) => {
+      return { ...(await loadPlugin(guestBytes(text), { runtime })), name }
+    })
+    return { ...(await loadPlugin(guestBytes(main), { runtime })), linked: await Promise.all(linked) }
+  }
+  const plugin = await load('kernel')
+  forSdk.set(plugin, await load('sdk'))
+  return plugin
 }
+
+/** The same plug-ins, loaded for the SDK. */
+const forSdk = new WeakMap<CompiledPlugin, CompiledPlugin>()
 
 interface LinkOptions {
   readonly functions?: HostFunctions
@@ -30,7 +38,8 @@ export async function openLinked(
   plugin: CompiledPlugin,
   { functions, route, log = keepLog() }: LinkOptions = {},
 ): Promise<Instance> {
-  const instance = await runtime.open(plugin, { ...settingsOf(route, log), functions })
+  const loaded = runtime.name === 'sdk' ? (forSdk.get(plugin) ?? plugin) : plugin
+  const instance = await runtime.open(loaded, { ...settingsOf(route, log), functions })
   onTestFinished(() => instance.close())
   return instance
 }

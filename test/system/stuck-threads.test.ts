@@ -253,9 +253,11 @@ test('the process is healthy as long as it need not be started again: up to thre
 /** How a trial of a guest is started. */
 async function threadOptions(guestName: string): Promise<ThreadOptions> {
   const { log: _, ...settings } = settingsOf()
-  const { name, digest, module, imports, exports, linked } = await loadPlugin(guest(guestName))
+  const { name, digest, module, merge, imports, exports, memories, linked } = await loadPlugin(
+    guest(guestName),
+  )
   return {
-    plugin: { name, digest, module, imports, exports, linked },
+    plugin: { name, digest, module, merge, imports, exports, memories, linked },
     runtime: 'kernel',
     settings,
     functions: undefined,

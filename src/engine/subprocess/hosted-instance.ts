@@ -5,7 +5,7 @@ import { alreadyCapped } from '../../module/memory-cap.ts'
 import { readModule } from '../../module/module.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
-import { compileModule, compileRenewable, factsOf } from '../../plugin/load-module.ts'
+import { compileForms, factsOf } from '../../plugin/load-module.ts'
 import type { CompiledPlugin, UncompiledModule } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
@@ -161,16 +161,17 @@ async function compile({ name, digest, modules }: UncompiledPlugin): Promise<Ins
   return { ...main, name, digest, linked: compiled.filter((module) => module !== main) }
 }
 
-async function compileOne({ name, label, bytes, renewable }: UncompiledModule) {
+async function compileOne({ name, label, bytes, renewable, merges }: UncompiledModule) {
   // Already validated; the memory is this process's.
-  const view = readModule(bytes, { limits: 'none', allowGc: true, readsCode: renewable }, label)
+  const view = readModule(bytes, { limits: 'none', allowGc: true, readsCode: renewable || merges }, label)
   const capped = alreadyCapped(view)
-  return {
-    name,
-    module: await compileModule(capped),
-    ...factsOf(capped),
-    renewable: renewable ? await compileRenewable(capped) : undefined,
-  }
+  const { module, ...others } = await compileForms(capped, {
+    needsModule: true,
+    isRenewable: renewable,
+    merges,
+  })
+  if (!module) throw new Error(`module ${name} was not compiled`)
+  return { ...factsOf(capped), ...others, name, module }
 }
 
 const utf8 = new TextDecoder()

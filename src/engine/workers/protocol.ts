@@ -37,7 +37,16 @@ export interface WorkerStart {
 /** The data for opening instances. */
 export type InstantiablePlugin = Pick<
   CompiledPlugin,
-  'name' | 'digest' | 'module' | 'onDemand' | 'renewable' | 'imports' | 'exports' | 'linked'
+  | 'name'
+  | 'digest'
+  | 'module'
+  | 'onDemand'
+  | 'renewable'
+  | 'merge'
+  | 'memories'
+  | 'imports'
+  | 'exports'
+  | 'linked'
 >
 
 /** Services used over the bridge instead of the thread's own. */

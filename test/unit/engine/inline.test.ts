@@ -14,7 +14,7 @@ const caller = { log: keepLog() }
 /** An engine whose opening is not waited for; closed when the test ends. */
 async function open(name: string, options: Partial<InlineOptions> = {}): Promise<Engine> {
   const engine = openInline({
-    plugin: await loadPlugin(guest(name)),
+    plugin: await loadPlugin(guest(name), { runtime: 'sdk' }), // each runtime can open it
     runtime: sdk,
     settings: settingsOf(),
     maxQueue: 1_000,
@@ -41,7 +41,7 @@ describe.each([kernel, sdk])('the inline engine with the $name runtime', (runtim
 
   test('says why when no instance can be opened, and tries again for the next call', async () => {
     let attempts = 0
-    const badStart = await loadPlugin(guest('bad-start'))
+    const badStart = await loadPlugin(guest('bad-start'), { runtime: 'sdk' })
     const engine = await open('echo', {
       runtime: {
         name: runtime.name,

@@ -51,7 +51,7 @@ const loaded = [
 ] as const
 
 describe.each(loaded)('$runtime.name, loaded for $isolation', ({ runtime, isolation }) => {
-  const load = () => loadPlugin(guestBytes('stain'), { isolation })
+  const load = () => loadPlugin(guestBytes('stain'), { isolation, runtime: runtime.name })
 
   test('no call finds anything of an earlier one', async () => {
     const [first, ...others] = await callFresh(runtime, await load(), Array(20).fill('stain'))
@@ -100,7 +100,7 @@ describe.each(loaded)('$runtime.name, loaded for $isolation', ({ runtime, isolat
   })
 
   test('no call finds a table or dropped data of an earlier one', async () => {
-    const plugin = await loadPlugin(guestBytes('lasting'), { isolation })
+    const plugin = await loadPlugin(guestBytes('lasting'), { isolation, runtime: runtime.name })
     expect(await callFresh(runtime, plugin, Array(5).fill('change'))).toEqual(Array(5).fill(''))
   })
 })

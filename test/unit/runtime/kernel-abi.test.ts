@@ -62,7 +62,7 @@ test('whatever a guest passes, the kernel does what a plain model of it does', (
 
 test('whatever a call did, a kernel that has not grown is byte for byte a new one after it', () => {
   const module = new WebAssembly.Module(
-    readFileSync(new URL('../../../src/runtime/kernel.wasm', import.meta.url)),
+    readFileSync(new URL('../../../src/module/kernel.wasm', import.meta.url)),
   )
   const bytesOf = ({ exports }: WebAssembly.Instance) =>
     Buffer.from((exports.memory as WebAssembly.Memory).buffer)

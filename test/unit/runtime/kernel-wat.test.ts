@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import loadWabt from 'wabt'
 
 test.each([
-  ['kernel', 'runtime'],
+  ['kernel', 'module'],
   ['json-scan', 'contract'],
 ])('%s.wasm is what its text assembles to', async (name, room) => {
   const wabt = await loadWabt()

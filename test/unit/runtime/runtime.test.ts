@@ -214,7 +214,7 @@ describe.each(runtimes)('the $name runtime', (runtime) => {
 
   test('opens such a guest where host functions provide what it imports', async () => {
     const functions = { env: { extism_input_length: () => 0n, extism_alloc: () => 0n } }
-    const plugin = await loadPlugin(guestBytes(OLD_PDK))
+    const plugin = await loadPlugin(guestBytes(OLD_PDK), { runtime: runtime.name })
     const instance = await runtime.open(plugin, { ...settingsOf(), functions })
     onTestFinished(() => instance.close())
     expect(await text(instance.call('go', bytes(''), caller))).toBe('')
