@@ -1,6 +1,7 @@
 import { ExtismInputTooLargeError } from '../errors/plugin.ts'
 import { GUEST_FUNCTIONS, KERNEL_MODULE, ROOT } from '../runtime/kernel-memory.ts'
 import { KERNEL_WASM } from '../runtime/kernel-wasm.ts'
+import { DeferredInput } from './deferred-input.ts'
 
 /**
  * The host's side of `kernel.wasm` for plug-ins without a server: blocks stay until the next call begins, so that a host
@@ -15,14 +16,22 @@ export class KernelBlocks {
   readonly #inputNew: (bytes: number) => number
   readonly #reset: () => void
   readonly #free: (at: bigint) => void
+  readonly #deferred: DeferredInput | undefined
   #bytes: Buffer<ArrayBufferLike>
   #root: Uint32Array
 
-  /** @param memory - Its own by default. */
-  constructor(instance: WebAssembly.Instance, memory = ownMemory(instance)) {
+  /**
+   * @param memory - Its own by default.
+   * @param deferred - Defers large inputs. Default: inputs are copied at once.
+   */
+  constructor(instance: WebAssembly.Instance, memory = ownMemory(instance), deferred?: DeferredInput) {
     const { exports } = instance
     this.memory = memory
-    this.functions = Object.fromEntries(GUEST_FUNCTIONS.map((name) => [name, functionOf(exports, name)]))
+    this.#deferred = deferred
+    this.functions = {
+      ...Object.fromEntries(GUEST_FUNCTIONS.map((name) => [name, functionOf(exports, name)])),
+      ...deferred?.functions,
+    }
     this.#blockNew = functionOf(exports, 'block_new')
     this.#blockLength = functionOf(exports, 'block_length')
     this.#inputNew = functionOf(exports, 'input_new')
@@ -34,16 +43,26 @@ export class KernelBlocks {
 
   /** Wipes the blocks of the last call. */
   reset(): void {
-    this.#reset()
+    if (this.#deferred) this.#deferred.reset()
+    else this.#reset()
     this.#setWord(ROOT.outputAt, NO_OUTPUT)
   }
 
-  /** Copies the input of a call. @throws {@link ExtismInputTooLargeError} */
+  /**
+   * Takes the input of a call, which `reset` began. A large one is copied when it is read.
+   *
+   * @throws {@link ExtismInputTooLargeError}
+   */
   input(input: string | Uint8Array): void {
+    if (this.#deferred && input.length >= MIN_DEFERRED_BYTES) {
+      const own = ownBytes(input)
+      this.#newInput(own.length)
+      this.#deferred.begin(own)
+      return
+    }
     const length = typeof input === 'string' ? Buffer.byteLength(input) : input.length
     if (length === 0) return
-    const at = length > MAX_BLOCK ? 0 : this.#inputNew(length) >>> 0
-    if (at === 0) throw new ExtismInputTooLargeError(length)
+    const at = this.#newInput(length)
     const bytes = this.#view(at + length)
     if (typeof input === 'string') bytes.write(input, at, length, 'utf8')
     else bytes.set(input, at)
@@ -52,7 +71,9 @@ export class KernelBlocks {
   /** @returns undefined if the guest named no output. */
   output(): ArrayBuffer | undefined {
     const at = this.#word(ROOT.outputAt)
-    return at === NO_OUTPUT ? undefined : this.#copy(at, this.#word(ROOT.output))
+    if (at === NO_OUTPUT) return undefined
+    const length = this.#word(ROOT.output)
+    return this.#deferred?.output(at, length) ?? this.#copy(at, length)
   }
 
   /** @returns undefined if there is none. */
@@ -86,7 +107,7 @@ export class KernelBlocks {
   /** Writes into the block that begins there, if it is still there. */
   write(at: bigint, bytes: Uint8Array): void {
     const offset = toOffset(at)
-    if (this.length(at) === bytes.length) this.#view(offset + bytes.length).set(bytes, offset)
+    if (this.length(at) === bytes.length) this.#write(offset, bytes)
   }
 
   /** @returns the offset of a new block; 0 if there is no room. */
@@ -98,7 +119,7 @@ export class KernelBlocks {
   /** @returns the offset of a block with these bytes; 0 if there is no room. */
   store(bytes: Uint8Array): bigint {
     const at = this.alloc(bytes.length)
-    if (at !== 0n && bytes.length > 0) this.#view(Number(at) + bytes.length).set(bytes, Number(at))
+    if (at !== 0n && bytes.length > 0) this.#write(Number(at), bytes)
     return at
   }
 
@@ -106,11 +127,25 @@ export class KernelBlocks {
     this.#free(BigInt.asIntN(64, BigInt(at)))
   }
 
+  #newInput(length: number): number {
+    const at = length > MAX_BLOCK ? 0 : this.#inputNew(length) >>> 0
+    if (at === 0) throw new ExtismInputTooLargeError(length)
+    return at
+  }
+
   #copy(at: number, length: number): ArrayBuffer {
     // Of its own, and not zeroed before it is filled.
     const copy = Buffer.allocUnsafeSlow(length)
-    if (length > 0) this.#view(at + length).copy(copy, 0, at, at + length)
+    if (length > 0) {
+      this.#deferred?.fill(at)
+      this.#view(at + length).copy(copy, 0, at, at + length)
+    }
     return copy.buffer
+  }
+
+  #write(at: number, bytes: Uint8Array): void {
+    this.#deferred?.change(at)
+    this.#view(at + bytes.length).set(bytes, at)
   }
 
   #word(index: number): number {
@@ -135,7 +170,8 @@ export class KernelBlocks {
 
 /** @param blockLimit - Maximum bytes of blocks that one call may use. */
 export function openKernelBlocks(blockLimit: number): KernelBlocks {
-  const blocks = new KernelBlocks(new WebAssembly.Instance(KERNEL_MODULE))
+  const instance = new WebAssembly.Instance(KERNEL_MODULE)
+  const blocks = new KernelBlocks(instance, ownMemory(instance), new DeferredInput(instance))
   new Uint32Array(blocks.memory.buffer)[ROOT.most] = Math.min(blockLimit, MAX_BLOCK)
   blocks.reset()
   return blocks
@@ -182,6 +218,19 @@ const MAX_PAGES = 49_152
 
 const ROOT_BYTES = 64
 
+/** Smaller inputs are copied sooner than deferred. */
+const MIN_DEFERRED_BYTES = 4_096
+
+/** The bytes in a buffer that has no others, and that only this thread can change. They are copied if need be. */
+function ownBytes(input: string | Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = typeof input === 'string' ? encoder.encode(input) : input
+  const { buffer } = bytes
+  return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length
+    ? new Uint8Array(buffer)
+    : new Uint8Array(bytes)
+}
+
+const encoder = new TextEncoder()
 const utf8 = new TextDecoder()
 
 function toOffset(at: bigint | number): number {
