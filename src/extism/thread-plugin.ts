@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads'
 import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/plugin.ts'
 import { workerFile } from '../platform/packages.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
-import { GuestContext, type ImportedFunction } from './guest-context.ts'
+import { GuestContext, type GuestLogger, type ImportedFunction } from './guest-context.ts'
 import { requestFunctions } from './guest-requests.ts'
 import { outputOf } from './inline-plugin.ts'
 import { type KernelBlocks, openSharedBlocks } from './kernel-blocks.ts'
@@ -165,6 +165,12 @@ class ThreadPlugin implements ExtismPlugin {
 
 type HostMessage = Extract<ThreadMessage, { kind: 'host' }>
 
+/** A logger may lack a level. Thrown here, the error of that would end the process. */
+function logLine(logger: GuestLogger, { level, line }: Extract<ThreadMessage, { kind: 'log' }>): void {
+  if (typeof logger[level] === 'function') logger[level](line)
+  else logger.error(`failed to find loglevel="${level}" on logger: message=${line}`)
+}
+
 /** A thread with a guest. It keeps the process alive while something runs in it. */
 class GuestThread {
   readonly answer = new SharedArrayBuffer(ANSWER_BYTES)
@@ -188,7 +194,7 @@ class GuestThread {
     })
     this.#worker.on('message', (message: ThreadMessage) => {
       if (message.kind === 'host') runHost(message)
-      else if (message.kind === 'log') logger[message.level](message.line)
+      else if (message.kind === 'log') logLine(logger, message)
       else if (message.kind === 'up') this.#comeUp()
       else this.#settle?.(message.failure && this.#toError(message.failure))
     })
