@@ -55,10 +55,16 @@ export class DeferredInput {
     this.#view()[WORDS.watched] = 0n
   }
 
-  /** @returns the buffer of the input if the bytes from `at` are all of it, unchanged; undefined otherwise. */
-  output(at: number, length: number): ArrayBuffer | undefined {
+  /** @returns the buffer of the input if these bytes of the blocks are all of it, unchanged; undefined otherwise. */
+  bufferOf(at: number, length: number): ArrayBuffer | undefined {
     const isInput = at === FIRST_BLOCK && length === this.#input?.length
     return isInput && !this.#isChanged ? this.#input?.buffer : undefined
+  }
+
+  /** A host function may have written into the buffer of the input: what was copied is copied again when it is read. */
+  renew(): void {
+    this.#filled = 0
+    this.#write(this.#input?.length ?? 0)
   }
 
   reset(): void {

@@ -73,7 +73,7 @@ export class KernelBlocks {
     const at = this.#word(ROOT.outputAt)
     if (at === NO_OUTPUT) return undefined
     const length = this.#word(ROOT.output)
-    return this.#deferred?.output(at, length) ?? this.#copy(at, length)
+    return this.#deferred?.bufferOf(at, length) ?? this.#copy(at, length)
   }
 
   /** @returns undefined if there is none. */
@@ -98,16 +98,20 @@ export class KernelBlocks {
     return this.lengthOf(at) ?? 0
   }
 
-  /** A copy of the block that begins there; undefined if none does. */
+  /** A copy of the block that begins there, or the buffer of a deferred input; undefined if no block does. */
   read(at: bigint | number): ArrayBuffer | undefined {
     const length = this.lengthOf(at)
-    return length === undefined ? undefined : this.#copy(toOffset(at), length)
+    if (length === undefined) return undefined
+    const offset = toOffset(at)
+    return this.#deferred?.bufferOf(offset, length) ?? this.#copy(offset, length)
   }
 
   /** Writes into the block that begins there, if it is still there. */
   write(at: bigint, bytes: Uint8Array): void {
     const offset = toOffset(at)
-    if (this.length(at) === bytes.length) this.#write(offset, bytes)
+    if (this.length(at) !== bytes.length) return
+    if (bytes.buffer === this.#deferred?.bufferOf(offset, bytes.length)) this.#deferred.renew()
+    else this.#write(offset, bytes)
   }
 
   /** @returns the offset of a new block; 0 if there is no room. */

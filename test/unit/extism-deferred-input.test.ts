@@ -112,6 +112,19 @@ test('the input of the caller is never written to', () => {
   expect(input).toEqual(pattern(10_000))
 })
 
+test('what a host function writes into the input that it read is there for the guest', () => {
+  const blocks = openKernelBlocks(Number.POSITIVE_INFINITY)
+  blocks.input(pattern(10_000))
+  expect(guestCall('input_load_u8', 0n)(blocks)).toBe(1)
+  const read = new Uint8Array(blocks.read(1_024n) ?? new ArrayBuffer())
+  read.fill(9)
+  blocks.write(1_024n, read)
+  expect(guestCall('input_load_u8', 0n)(blocks)).toBe(9)
+  expect(guestCall('load_u8', 11_023n)(blocks)).toBe(9)
+  guestCall('output_set', 1_024n, 10_000n)(blocks)
+  expect(new Uint8Array(blocks.output() ?? new ArrayBuffer())).toEqual(read)
+})
+
 test('an output that is the whole input is not copied, also if the guest has read it', () => {
   const blocks = openKernelBlocks(Number.POSITIVE_INFINITY)
   const input = pattern(10_000)
