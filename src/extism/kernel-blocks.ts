@@ -8,7 +8,7 @@ import { DeferredInput } from './deferred-input.ts'
  * function's context can read them after the call, and the memory may be shared by two threads.
  */
 export class KernelBlocks {
-  /** Imported by the guest unchanged. */
+  /** The guest imports them as they are. */
   readonly functions: Readonly<Record<string, WebAssembly.ImportValue>>
   readonly memory: WebAssembly.Memory
   readonly #blockNew: (bytes: number) => number
@@ -138,7 +138,7 @@ export class KernelBlocks {
   }
 
   #copy(at: number, length: number): ArrayBuffer {
-    // Of its own, and not zeroed before it is filled.
+    // Not from the pool of `Buffer`, and not filled with zeros first.
     const copy = Buffer.allocUnsafeSlow(length)
     if (length > 0) {
       this.#deferred?.fill(at)
@@ -162,7 +162,7 @@ export class KernelBlocks {
     this.#root[index] = value
   }
 
-  /** Growth detaches the views; of a shared memory it makes a longer buffer, and leaves the old one. */
+  /** Growth of a memory detaches the views. Growth of a shared memory leaves them, and makes a longer buffer. */
   #view(end: number): Buffer<ArrayBufferLike> {
     if (this.#bytes.length < end) {
       this.#bytes = Buffer.from(this.memory.buffer)
@@ -182,8 +182,8 @@ export function openKernelBlocks(blockLimit: number): KernelBlocks {
 }
 
 /**
- * Blocks that two threads reach, one of which waits while the other runs. All that the kernel knows is in its memory, so
- * each thread has an instance of it.
+ * Blocks of two threads, one of which waits while the other runs. All state of the kernel is in its memory, so each thread
+ * has an instance of the kernel.
  *
  * @param blockLimit - Maximum bytes of blocks that one call may use.
  */
@@ -198,7 +198,7 @@ export function openSharedBlocks(blockLimit: number): KernelBlocks {
   return blocks
 }
 
-/** @param memory - That of {@link openSharedBlocks} in another thread. */
+/** @param memory - The memory of {@link openSharedBlocks} in another thread. */
 export function joinBlocks(memory: WebAssembly.Memory): KernelBlocks {
   importingKernel ??= new WebAssembly.Module(importMemory(KERNEL_WASM))
   return new KernelBlocks(new WebAssembly.Instance(importingKernel, { host: { memory } }), memory)
@@ -207,25 +207,25 @@ export function joinBlocks(memory: WebAssembly.Memory): KernelBlocks {
 let importingKernel: WebAssembly.Module | undefined
 
 /**
- * The offset of every block without bytes that the host makes: for the guest it is a block, since 0 would be none. It is
- * in the kernel's own room, where no block ever is, so that to load from it traps.
+ * The offset of every empty block that the host makes. 0 would mean no block. The offset is in the kernel's own area, which
+ * has no blocks, so a load from it traps.
  */
 const EMPTY_OFFSET = 16
 
-/** What the output's offset is until the guest names an output: it may name one of no bytes at 0. */
+/** The output's offset until the guest sets an output. An empty output may have the offset 0. */
 const NO_OUTPUT = 0xffff_ffff
 
 const MAX_BLOCK = 0x7fff_ffff
 
-/** For blocks of 2 GiB, and a quarter more for their map. */
+/** Enough for blocks of 2 GiB, and for their map, which takes a quarter of that. */
 const MAX_PAGES = 49_152
 
 const ROOT_BYTES = 64
 
-/** Smaller inputs are copied sooner than deferred. */
+/** To copy a smaller input costs less than to defer it. */
 const MIN_DEFERRED_BYTES = 4_096
 
-/** The bytes in a buffer that has no others, and that only this thread can change. They are copied if need be. */
+/** The bytes, alone in an `ArrayBuffer`. Copies parts of buffers, and shared memory, which other threads may change. */
 function ownBytes(input: string | Uint8Array): Uint8Array<ArrayBuffer> {
   const bytes = typeof input === 'string' ? encoder.encode(input) : input
   const { buffer } = bytes
@@ -258,7 +258,7 @@ function ownMemory({ exports }: WebAssembly.Instance): WebAssembly.Memory {
 
 const SECTION_ID = { type: 1, import: 2, memory: 5, data: 11 }
 
-/** The kernel with a shared memory that it imports, and does not initialise: another thread may use it already. */
+/** The kernel with an imported, shared memory. It has no data segments: another thread may use the memory already. */
 function importMemory(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
   const parts: Uint8Array[] = [wasm.subarray(0, 8)]
   for (let at = 8; at < wasm.length; ) {
