@@ -5,12 +5,11 @@ import { readFileSync } from 'node:fs'
  * it. If nothing changes it, and the output names all of it, then its buffer is the output's, as in the SDK.
  */
 export class DeferredInput {
-  /** Imported by the guest in place of the kernel's functions with these names. */
-  readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
-  /** Wipes the blocks, as the kernel's `reset` does. */
+  /** They stand in for those of the kernel with the same names. */
+  readonly exports: WebAssembly.Exports
+  readonly #defer: CallableFunction
   readonly #reset: CallableFunction
   readonly #memory: WebAssembly.Memory
-  #words: BigInt64Array
   #input: Uint8Array<ArrayBuffer> | undefined
   #filled = 0
   #isChanged = false
@@ -24,12 +23,13 @@ export class DeferredInput {
       kernel: kernel.exports,
       host: { fill: (end: number) => this.#fill(end), fill_all: () => this.change() },
     })
-    const { reset, ...functions } = exports
-    if (typeof reset !== 'function') throw new Error('deferred-input.wasm has no function reset')
-    this.functions = functions
+    const { defer, reset } = exports
+    if (typeof defer !== 'function' || typeof reset !== 'function')
+      throw new Error('deferred-input.wasm lacks a function')
+    this.exports = exports
+    this.#defer = defer
     this.#reset = reset
     this.#memory = memory
-    this.#words = new BigInt64Array(memory.buffer, WORDS_AT, WORDS.count)
   }
 
   /** @param input - Its block is the kernel's first one, and empty. It must stay as it is during the call. */
@@ -37,8 +37,7 @@ export class DeferredInput {
     this.#input = input
     this.#filled = 0
     this.#isChanged = false
-    this.#write(input.length)
-    this.#words[WORDS.watched] = BigInt(input.length)
+    this.#defer(input.length, input.length)
   }
 
   /** Copies what is not in the block yet, before bytes at an offset are read. */
@@ -52,7 +51,7 @@ export class DeferredInput {
     if (this.#isChanged || !this.#input || at >= FIRST_BLOCK + this.#input.length) return
     this.fill()
     this.#isChanged = true
-    this.#view()[WORDS.watched] = 0n
+    this.#defer(0, 0)
   }
 
   /** @returns the buffer of the input if these bytes of the blocks are all of it, unchanged; undefined otherwise. */
@@ -64,7 +63,8 @@ export class DeferredInput {
   /** A host function may have written into the buffer of the input: what was copied is copied again when it is read. */
   renew(): void {
     this.#filled = 0
-    this.#write(this.#input?.length ?? 0)
+    const length = this.#input?.length ?? 0
+    this.#defer(length, length)
   }
 
   reset(): void {
@@ -79,20 +79,7 @@ export class DeferredInput {
     const from = this.#filled
     this.#filled = Math.min(input.length, Math.max(end, 2 * from, MIN_FILL_BYTES))
     new Uint8Array(this.#memory.buffer, FIRST_BLOCK).set(input.subarray(from, this.#filled), from)
-    this.#write(input.length - this.#filled)
-  }
-
-  #write(rest: number): void {
-    const words = this.#view()
-    words[WORDS.filled] = BigInt(rest && this.#filled)
-    words[WORDS.rest] = BigInt(rest)
-    words[WORDS.rest8] = BigInt(rest && rest + 7)
-  }
-
-  /** Growth of the memory detaches the view. */
-  #view(): BigInt64Array {
-    if (this.#words.length === 0) this.#words = new BigInt64Array(this.#memory.buffer, WORDS_AT, WORDS.count)
-    return this.#words
+    this.#defer(input.length - this.#filled, input.length)
   }
 }
 
@@ -100,9 +87,5 @@ export class DeferredInput {
 const FIRST_BLOCK = 1_024
 
 const MIN_FILL_BYTES = 4_096
-
-/** Where `deferred-input.wat` has its state, and the words of it. */
-const WORDS_AT = 960
-const WORDS = { filled: 0, rest: 1, rest8: 2, watched: 3, count: 4 }
 
 let deferredModule: WebAssembly.Module | undefined

@@ -25,13 +25,10 @@ export class KernelBlocks {
    * @param deferred - Defers large inputs. Default: inputs are copied at once.
    */
   constructor(instance: WebAssembly.Instance, memory = ownMemory(instance), deferred?: DeferredInput) {
-    const { exports } = instance
+    const exports = { ...instance.exports, ...deferred?.exports }
     this.memory = memory
     this.#deferred = deferred
-    this.functions = {
-      ...Object.fromEntries(GUEST_FUNCTIONS.map((name) => [name, functionOf(exports, name)])),
-      ...deferred?.functions,
-    }
+    this.functions = Object.fromEntries(GUEST_FUNCTIONS.map((name) => [name, functionOf(exports, name)]))
     this.#blockNew = functionOf(exports, 'block_new')
     this.#blockLength = functionOf(exports, 'block_length')
     this.#inputNew = functionOf(exports, 'input_new')
