@@ -10,9 +10,10 @@ export class DeferredInput {
   readonly #defer: CallableFunction
   readonly #reset: CallableFunction
   readonly #memory: WebAssembly.Memory
+  /** Undefined if there is none, or if the block is the only copy that counts. */
   #input: Uint8Array<ArrayBuffer> | undefined
+  #length = 0
   #filled = 0
-  #isChanged = false
 
   /** @param kernel - An instance of `kernel.wasm`. */
   constructor(kernel: WebAssembly.Instance) {
@@ -21,7 +22,7 @@ export class DeferredInput {
     deferredModule ??= new WebAssembly.Module(readFileSync(new URL('./deferred-input.wasm', import.meta.url)))
     const { exports } = new WebAssembly.Instance(deferredModule, {
       kernel: kernel.exports,
-      host: { fill: (end: number) => this.#fill(end), fill_all: () => this.change() },
+      host: { fill: (end: number) => this.#fill(end), fill_all: () => this.settle() },
     })
     const { defer, reset } = exports
     if (typeof defer !== 'function' || typeof reset !== 'function')
@@ -32,39 +33,40 @@ export class DeferredInput {
     this.#memory = memory
   }
 
-  /** @param input - Its block is the kernel's first one, and empty. It must stay as it is during the call. */
+  /** @param input - Its block is the kernel's first one, and empty. */
   begin(input: Uint8Array<ArrayBuffer>): void {
     this.#input = input
+    this.#length = input.length
     this.#filled = 0
-    this.#isChanged = false
-    this.#defer(input.length, input.length)
+    this.#defer(this.#length, this.#length)
   }
 
-  /** Copies what is not in the block yet, before bytes at an offset are read. */
+  /** Copies what is not in the block yet, before bytes at an offset are read. @throws TypeError if the input was detached. */
   fill(at = FIRST_BLOCK): void {
-    const length = this.#input?.length ?? 0
-    if (at < FIRST_BLOCK + length && this.#filled < length) this.#fill(length)
+    if (this.#input && at < FIRST_BLOCK + this.#length) this.#fill(this.#length)
   }
 
-  /** Copies what is not in the block yet, before bytes at an offset are changed. */
-  change(at = FIRST_BLOCK): void {
-    if (this.#isChanged || !this.#input || at >= FIRST_BLOCK + this.#input.length) return
-    this.fill()
-    this.#isChanged = true
+  /**
+   * Copies what is not in the block yet, and releases the input, before bytes at an offset are changed.
+   *
+   * @throws TypeError if the input was detached.
+   */
+  settle(at = FIRST_BLOCK): void {
+    if (!this.#input || at >= FIRST_BLOCK + this.#length) return
+    this.#fill(this.#length)
+    this.#input = undefined
     this.#defer(0, 0)
   }
 
   /** @returns the buffer of the input if these bytes of the blocks are all of it, unchanged; undefined otherwise. */
   bufferOf(at: number, length: number): ArrayBuffer | undefined {
-    const isInput = at === FIRST_BLOCK && length === this.#input?.length
-    return isInput && !this.#isChanged ? this.#input?.buffer : undefined
+    const isInput = at === FIRST_BLOCK && length === this.#length && length === this.#input?.length
+    return isInput ? this.#input?.buffer : undefined
   }
 
-  /** A host function may have written into the buffer of the input: what was copied is copied again when it is read. */
+  /** A host function may have written into the buffer of the input. */
   renew(): void {
-    this.#filled = 0
-    const length = this.#input?.length ?? 0
-    this.#defer(length, length)
+    this.#copy(0, this.#filled)
   }
 
   reset(): void {
@@ -74,12 +76,18 @@ export class DeferredInput {
 
   /** Copies ahead: a guest that reads all of a large input comes here a few times only. */
   #fill(end: number): void {
-    const input = this.#input
-    if (!input) return
     const from = this.#filled
-    this.#filled = Math.min(input.length, Math.max(end, 2 * from, MIN_FILL_BYTES))
-    new Uint8Array(this.#memory.buffer, FIRST_BLOCK).set(input.subarray(from, this.#filled), from)
-    this.#defer(input.length - this.#filled, input.length)
+    if (from === this.#length) return
+    const to = Math.min(this.#length, Math.max(end, 2 * from, MIN_FILL_BYTES))
+    this.#copy(from, to)
+    this.#filled = to
+    this.#defer(this.#length - to, this.#length)
+  }
+
+  #copy(from: number, to: number): void {
+    // `subarray` throws if the input was detached.
+    if (this.#input)
+      new Uint8Array(this.#memory.buffer, FIRST_BLOCK).set(this.#input.subarray(from, to), from)
   }
 }
 

@@ -79,7 +79,8 @@ export class GuestContext {
   read(addr: bigint | number): PluginOutput | null {
     const at = BigInt(addr)
     const known = this.#read.get(at)
-    if (known && known.byteLength === this.#blocks.lengthOf(at)) return known
+    if (known && !PluginOutput.isDetached(known) && known.byteLength === this.#blocks.lengthOf(at))
+      return known
     const bytes = this.#blocks.read(at)
     if (!bytes) return null
     const output = new PluginOutput(bytes)
@@ -157,6 +158,12 @@ export class GuestContext {
       context.#writeBack()
       return value
     })
+  }
+
+  /** Runs an async host function. The guest is suspended meanwhile, and the caller may change the input. @hidden */
+  static runAsync(context: GuestContext, run: ImportedFunction, args: readonly Anything[]): Anything {
+    context.#blocks.settleInput()
+    return GuestContext.run(context, run, args)
   }
 
   /** Extism's functions, the kernel's own among them. Requests are refused. @hidden */

@@ -75,10 +75,10 @@ export function functionImports(
   let isAsync = false
   const imports = mapMembers(functions, (run, label) => {
     if (typeof run !== 'function') throw new TypeError(`host function ${label} is not a function`)
-    const imported = (...args: unknown[]) => GuestContext.run(context, run, args)
-    if (run.constructor !== AsyncFunction) return imported
+    if (run.constructor !== AsyncFunction) return (...args: unknown[]) => GuestContext.run(context, run, args)
     isAsync = true
-    if (suspending) return new suspending.Suspending(imported)
+    if (suspending)
+      return new suspending.Suspending((...args: unknown[]) => GuestContext.runAsync(context, run, args))
     throw new TypeError(
       'This platform does not support async function imports on the main thread; consider using `runInWorker`.',
     )

@@ -52,9 +52,9 @@ export class KernelBlocks {
    */
   input(input: string | Uint8Array): void {
     if (this.#deferred && input.length >= MIN_DEFERRED_BYTES) {
-      const own = ownBytes(input)
-      this.#newInput(own.length)
-      this.#deferred.begin(own)
+      const bytes = typeof input === 'string' ? encoder.encode(input) : input
+      this.#newInput(bytes.length)
+      this.#deferred.begin(ownBytes(bytes))
       return
     }
     const length = typeof input === 'string' ? Buffer.byteLength(input) : input.length
@@ -63,6 +63,11 @@ export class KernelBlocks {
     const bytes = this.#view(at + length)
     if (typeof input === 'string') bytes.write(input, at, length, 'utf8')
     else bytes.set(input, at)
+  }
+
+  /** Copies the input if that was deferred: the caller may change it from now on. */
+  settleInput(): void {
+    this.#deferred?.settle()
   }
 
   /** @returns undefined if the guest named no output. */
@@ -145,7 +150,7 @@ export class KernelBlocks {
   }
 
   #write(at: number, bytes: Uint8Array): void {
-    this.#deferred?.change(at)
+    this.#deferred?.settle(at)
     this.#view(at + bytes.length).set(bytes, at)
   }
 
@@ -222,11 +227,10 @@ const ROOT_BYTES = 64
 /** To copy a smaller input costs less than to defer it. */
 const MIN_DEFERRED_BYTES = 4_096
 
-/** The bytes, alone in an `ArrayBuffer`. Copies parts of buffers, and shared memory, which other threads may change. */
-function ownBytes(input: string | Uint8Array): Uint8Array<ArrayBuffer> {
-  const bytes = typeof input === 'string' ? encoder.encode(input) : input
+/** The bytes, alone in an `ArrayBuffer`. Copies parts of buffers, and memory that is shared or can be resized. */
+function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer } = bytes
-  return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length
+  return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length && !buffer.resizable
     ? new Uint8Array(buffer)
     : new Uint8Array(bytes)
 }

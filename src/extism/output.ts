@@ -27,9 +27,15 @@ export class PluginOutput extends DataView<ArrayBuffer> {
     }
   }
 
-  /** The bytes, if the caller has got them as a writable buffer; undefined otherwise. */
+  /** The bytes, if the caller has got them as a writable buffer; undefined otherwise, or if it detached the buffer. */
   static writableBytes(output: PluginOutput): Uint8Array | undefined {
-    return output.#isShared ? output.bytes() : undefined
+    return output.#isShared && !PluginOutput.isDetached(output) ? output.bytes() : undefined
+  }
+
+  /** Whether the caller has got the buffer and transferred it. Also true of an empty buffer. */
+  static isDetached(output: PluginOutput): boolean {
+    // Node 20 has no `ArrayBuffer.prototype.detached`.
+    return output.#isShared && output.buffer.byteLength === 0
   }
 
   /** @throws SyntaxError if the text is not JSON. */

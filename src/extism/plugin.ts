@@ -13,7 +13,8 @@ export interface ExtismPlugin {
   /**
    * Calls an exported function.
    *
-   * @param input - Text (sent as UTF-8) or bytes; other values are sent as JSON. Bytes must not change during the call.
+   * @param input - Text (sent as UTF-8) or bytes; other values are sent as JSON. Host functions that are not
+   * async must not change the bytes.
    * @param hostContext - The value that `hostContext()` returns in host functions during this call.
    * @returns null if the function set no output. The output may have the buffer of the input, if it is the whole input.
    * @throws Error `Plugin-originated error: ...` if the function set an error; the error of a host function; a

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import * as sdk from '@extism/extism'
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
@@ -807,6 +808,38 @@ describe('differences', () => {
       expect(await text(made.call('change', input))).toBe(`X${'a'.repeat(length - 1)}`)
       expect(input[0]).toBe(97)
     }
+  })
+
+  test('an input may be changed or given away while an async host function waits', async () => {
+    const twice = extismGuest(`
+      (import "extism:host/user" "wait" (func $wait (param i64) (result i64)))
+      (func (export "reads") (drop (call $wait (i64.const 0))) (call $answer (call $copy)))
+      (func (export "reads_twice") (drop (call $input_load_u8 (i64.const 0)))
+        (drop (call $wait (i64.const 0))) (call $answer (call $copy)))
+      (func (export "names") (drop (call $wait (i64.const 0)))
+        (call $output_set (call $input_offset) (call $input_length)))
+      (func (export "asks") (call $answer (call $wait (call $input_offset))))`)
+    const other = await plugin(of(echo))
+    const changes: ((input: Uint8Array<ArrayBuffer>) => void)[] = [
+      (input) => void input.fill(98),
+      (input) => void structuredClone(input, { transfer: [input.buffer] }),
+    ]
+    const modes = [...(ours.CAPABILITIES.supportsJSPromiseInterface ? [{}] : []), { runInWorker: true }]
+    for (const mode of modes)
+      for (const change of changes)
+        for (const name of ['reads', 'reads_twice', 'names', 'asks']) {
+          const input = new Uint8Array(10_000).fill(97)
+          const wait = async (current: Context, at: bigint) => {
+            const before = current.read(at)
+            await other.call('echo', input)
+            change(input)
+            await nextTurn()
+            return before ? current.store(before.bytes()) : at
+          }
+          const made = await plugin(of(twice), { ...mode, functions: { 'extism:host/user': { wait } } })
+          expect(await text(made.call(name, input)), name).toBe('a'.repeat(10_000))
+          expect(input[0]).not.toBe(97)
+        }
   })
 
   test('no method of an output writes', async () => {

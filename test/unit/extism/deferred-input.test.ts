@@ -69,6 +69,15 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
       (blocks) =>
         blocks.write(1_024n, pattern(length).fill(9)),
   ),
+  // A host function that reads the input, changes it and returns.
+  offsets.map(
+    (at): Operation =>
+      (blocks) => {
+        const read = new Uint8Array(blocks.read(1_024n) ?? new ArrayBuffer())
+        read[at] = 3
+        blocks.write(1_024n, read)
+      },
+  ),
   lengths.map(
     (length): Operation =>
       (blocks) => {
@@ -132,4 +141,29 @@ test('an output that is the whole input is not copied, also if the guest has rea
   for (let i = 0; i < 10_000; i++) guestCall('input_load_u8', BigInt(i))(blocks)
   guestCall('output_set', 1_024n, 10_000n)(blocks)
   expect(blocks.output()).toBe(input.buffer)
+})
+
+test('no byte of an input that a host function changed is left for the next call', () => {
+  const blocks = openKernelBlocks(Number.POSITIVE_INFINITY)
+  blocks.input(pattern(10_000))
+  expect(guestCall('input_load_u8', 0n)(blocks)).toBe(1)
+  blocks.write(1_024n, new Uint8Array(blocks.read(1_024n) ?? new ArrayBuffer()))
+  blocks.reset()
+  expect(guestCall('alloc', 10_000n)(blocks)).toBe(1_024n)
+  expect(guestCall('load_u8', 1_024n)(blocks)).toBe(0)
+})
+
+test('an input that was detached is refused, not read as zeros', () => {
+  const blocks = openKernelBlocks(Number.POSITIVE_INFINITY)
+  const input = pattern(10_000)
+  blocks.input(input)
+  expect(guestCall('input_load_u8', 0n)(blocks)).toBe(1)
+  structuredClone(input, { transfer: [input.buffer] })
+  expect(guestCall('input_load_u8', 100n)(blocks)).toBe(pattern(101)[100])
+  expect(guestCall('input_load_u8', 9_999n)(blocks)).toBeInstanceOf(TypeError)
+  guestCall('output_set', 1_024n, 10_000n)(blocks)
+  expect(() => blocks.output()).toThrow(TypeError)
+  blocks.reset()
+  expect(guestCall('alloc', 10_000n)(blocks)).toBe(1_024n)
+  expect(guestCall('load_u8', 1_024n)(blocks)).toBe(0)
 })
