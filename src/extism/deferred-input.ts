@@ -42,7 +42,7 @@ export class DeferredInput {
   }
 
   /** Copies what is not in the block yet, before bytes at an offset are read. @throws TypeError if the input was detached. */
-  fill(at = FIRST_BLOCK): void {
+  fill(at: number): void {
     if (this.#input && at < FIRST_BLOCK + this.#length) this.#fill(this.#length)
   }
 

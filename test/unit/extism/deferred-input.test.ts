@@ -26,6 +26,7 @@ const lengths = fc.constantFrom(0, 1, 4_095, 4_096, 4_097, 8_192, 10_000, 70_000
 const offsets = fc.oneof(
   fc.integer({ min: -16, max: 72_000 }),
   fc.constantFrom(...[4_088, 4_089, 4_095, 4_096, 8_191, 9_993, 9_999, 10_000, 69_992, 69_993, 70_000]),
+  fc.constantFrom(2 ** 31, 2 ** 32 - 1_024, 2 ** 32, 2 ** 32 + 5_000, 2 ** 53),
 )
 const guestCall = (name: string, ...args: unknown[]): Operation => {
   return (blocks) => {
@@ -46,7 +47,7 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
   offsets.map((at) => guestCall('input_load_u8', BigInt(at))),
   offsets.map((at) => guestCall('input_load_u64', BigInt(at))),
   offsets.map((at) => guestCall('length', BigInt(1_024 + at))),
-  lengths.map((length) => guestCall('alloc', BigInt(length))),
+  fc.oneof(lengths, offsets).map((length) => guestCall('alloc', BigInt(length))),
   fc.constant(guestCall('free', 1_024n)),
   fc.constant(guestCall('error_set', 1_024n)),
   fc.constant(guestCall('input_length')),
@@ -58,6 +59,7 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
   ),
   fc.constant<Operation>((blocks) => bytesOf(blocks.output())),
   fc.constant<Operation>((blocks) => blocks.error()),
+  fc.constant<Operation>((blocks) => blocks.settleInput()),
   fc.constant<Operation>((blocks) => bytesOf(blocks.read(1_024n))),
   lengths.map(
     (length): Operation =>
