@@ -51,6 +51,7 @@ await Promise.all([
 ])
 copyFileSync(file('src/module/kernel.wasm'), file('lib/module/kernel.wasm'))
 copyFileSync(file('src/contract/json-scan.wasm'), file('lib/contract/json-scan.wasm'))
+copyFileSync(file('src/extism/deferred-input.wasm'), file('lib/extism/deferred-input.wasm'))
 writeFileSync(
   file('dist/options/options-schema.d.ts'),
   optionTypes({

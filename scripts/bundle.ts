@@ -19,6 +19,7 @@ export async function bundleThreads(): Promise<void> {
   mkdirSync(file('dist'), { recursive: true })
   copyFileSync(file('src/module/kernel.wasm'), file('dist/kernel.wasm'))
   copyFileSync(file('src/contract/json-scan.wasm'), file('dist/json-scan.wasm'))
+  copyFileSync(file('src/extism/deferred-input.wasm'), file('dist/deferred-input.wasm'))
   const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
   await Promise.all([
     bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),

@@ -26,7 +26,7 @@ export type {
 export type { PluginOutput } from './extism/output.ts'
 export type { Capabilities, ExtismPlugin as Plugin, ExtismPluginOptions } from './extism/plugin.ts'
 
-/** What this platform can do; the same names as in `@extism/extism`. */
+/** Capabilities of this platform, with the names of `@extism/extism`. */
 export const CAPABILITIES: Capabilities = {
   supportsJSPromiseInterface: suspending !== undefined,
   allowSharedBufferCodec: false,
@@ -40,11 +40,11 @@ export const CAPABILITIES: Capabilities = {
 }
 
 /**
- * Makes an Extism plug-in, without a server, on the kernel of wasm-serve. Takes what `createPlugin` of `@extism/extism`
- * 2.0.0-rc13 takes, and what it makes behaves in the same way; the differences are listed in `docs/guide/extism.md`.
+ * Opens an Extism plug-in without a server. The arguments and the plug-in are those of `createPlugin` of `@extism/extism`
+ * 2.0.0-rc13; `docs/guide/extism.md` lists the differences.
  *
- * @throws TypeError if the manifest is none, or an option needs `runInWorker`; Error if a module has another digest, or an
- * import that nothing provides; what a guest throws while it starts.
+ * @throws TypeError if the manifest is invalid, or an option needs `runInWorker`; Error if a digest does not match, or an
+ * import cannot be resolved; the error of a guest that fails to start.
  */
 export async function createPlugin(
   manifest: ManifestLike | PromiseLike<ManifestLike>,
@@ -57,7 +57,7 @@ export async function createPlugin(
     allowedHosts: opts.allowedHosts || ofManifest.allowedHosts || [],
     config: opts.config || ofManifest.config || {},
     memory: opts.memory || ofManifest.memory || {},
-    // A manifest says what the plug-in may take, wherever it runs; only a thread can be stopped.
+    // Only a thread can be stopped: without one, the limit of the manifest is ignored.
     timeoutMs: opts.timeoutMs || (runInWorker && ofManifest.timeoutMs) || undefined,
     useWasi,
     enableWasiOutput: opts.enableWasiOutput ?? (useWasi && CAPABILITIES.extismStdoutEnvVarSet),
@@ -72,7 +72,7 @@ export async function createPlugin(
   return runInWorker ? openThreadPlugin(modules, options) : openInlinePlugin(modules, options)
 }
 
-/** As in the SDK, down to the words: programs look for them. */
+/** The messages are those of the SDK: programs compare them. */
 function checkPluginOptions(
   { allowedHosts, allowedPaths, timeoutMs }: GuestOptions,
   runInWorker: boolean,
@@ -91,7 +91,7 @@ function checkPluginOptions(
 
 export { createPlugin as default, createPlugin as newPlugin }
 
-/** For `require`, which the SDK answers with the function. */
+/** `require()` returns the function, as for the SDK. */
 const required = Object.assign(createPlugin.bind(undefined), {
   CAPABILITIES,
   createPlugin,

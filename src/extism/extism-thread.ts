@@ -12,9 +12,9 @@ import {
   waitForAnswer,
 } from './thread-messages.ts'
 
-/* What a thread of `runInWorker` runs: the guest. Host functions run in the thread that made the plug-in. */
+/* The worker thread of `runInWorker`. It runs the guest. Host functions run in the thread that opened the plug-in. */
 
-/** Ends the guest: what the host function threw stays where it was thrown. */
+/** Ends the guest after a host function threw. The error itself stays in the thread of the host function. */
 class HostThrew extends Error {
   override readonly name = 'HostThrew'
 }

@@ -23,9 +23,9 @@ export interface GuestConfig {
 export type MemoryOptions = {
   /** Maximum pages of 64 KiB of the blocks that guest and host exchange in a call. The guest's own memory is not counted. */
   maxPages?: number | undefined
-  /** A response of as many bytes, or more, is not given to the guest. */
+  /** A response of this many bytes or more is refused: the guest gets no body. */
   maxHttpResponseBytes?: number | undefined
-  /** Maximum bytes of the values of variables. */
+  /** Maximum bytes of all values of variables. */
   maxVarBytes?: number | undefined
 }
 
@@ -52,7 +52,7 @@ export class GuestContext {
     this.#logLevel = priorityOf(parts.logLevel)
   }
 
-  /** What the caller passed to `call`; null when it is over. It is not checked. */
+  /** The third argument of `call`; null after the call. Its type is not checked. */
   hostContext<T = Anything>(): T {
     return this.#hostContext as T
   }
@@ -68,7 +68,7 @@ export class GuestContext {
   /** Makes a block with these bytes. @throws Error if there is no room. */
   store(input: string | Uint8Array): bigint {
     const bytes = typeof input === 'string' ? encoder.encode(input) : input
-    if (!(bytes instanceof Uint8Array)) throw new TypeError('what is stored must be a string or a Uint8Array')
+    if (!(bytes instanceof Uint8Array)) throw new TypeError('Expected a string or a Uint8Array to store')
     const at = this.#blocks.store(bytes)
     if (at !== 0n) return at
     this.#noteFull(bytes.length)
@@ -79,7 +79,8 @@ export class GuestContext {
   read(addr: bigint | number): PluginOutput | null {
     const at = BigInt(addr)
     const known = this.#read.get(at)
-    if (known && known.byteLength === this.#blocks.lengthOf(at)) return known
+    if (known && !PluginOutput.isDetached(known) && known.byteLength === this.#blocks.lengthOf(at))
+      return known
     const bytes = this.#blocks.read(at)
     if (!bytes) return null
     const output = new PluginOutput(bytes)
@@ -105,7 +106,7 @@ export class GuestContext {
     return value ? new PluginOutput(value.slice().buffer) : null
   }
 
-  /** @throws Error if there is no room: what was there stays. */
+  /** @throws Error if the limit would be exceeded. The variable keeps its value. */
   setVariable(name: string, value: string | Uint8Array): void {
     const bytes = typeof value === 'string' ? encoder.encode(value) : new Uint8Array(value)
     const size = this.#varBytes + bytes.length - (this.#vars.get(name)?.length ?? 0)
@@ -146,7 +147,7 @@ export class GuestContext {
     if (context.#read.size > 0) context.#read.clear()
   }
 
-  /** Runs a host function, and then takes to the guest what it wrote into what it had read. @hidden */
+  /** Runs a host function, and then writes blocks that it read and changed back to the guest. @hidden */
   static run(context: GuestContext, run: ImportedFunction, args: readonly Anything[]): Anything {
     const returned = run(context, ...args)
     if (!(returned instanceof Promise)) {
@@ -159,13 +160,19 @@ export class GuestContext {
     })
   }
 
+  /** Runs an async host function. The guest is suspended meanwhile, and the caller may change the input. @hidden */
+  static runAsync(context: GuestContext, run: ImportedFunction, args: readonly Anything[]): Anything {
+    context.#blocks.settleInput()
+    return GuestContext.run(context, run, args)
+  }
+
   /** Extism's functions, the kernel's own among them. Requests are refused. @hidden */
   static importsOf(context: GuestContext): Record<string, WebAssembly.ImportValue> {
     const { functions } = context.#blocks
     const { alloc } = functions
     return {
       ...functions,
-      // The kernel refuses without a word.
+      // The kernel logs nothing when it refuses.
       ...(context.#parts.memory.maxPages &&
         typeof alloc === 'function' && { alloc: context.#allocNoting(alloc) }),
       config_get: (name: bigint) => context.#configGet(name),
@@ -247,7 +254,7 @@ export class GuestContext {
     }
   }
 
-  /** As in the SDK, the block is the host's then, and freed. */
+  /** Frees the block afterwards, as the SDK does. */
   #takeText(at: bigint): string | undefined {
     const text = this.#textOf(at)
     this.#blocks.free(at)
@@ -292,7 +299,7 @@ const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as cons
 
 const SILENT_PRIORITY = 0x7fff_ffff
 
-/** A number that a guest knows too. @throws TypeError if there is no such level. */
+/** The level as a number of Extism's interface. @throws TypeError if the level is unknown. */
 function priorityOf(level: LogLevel): number {
   const index = LOG_LEVELS.indexOf(level)
   if (index === -1) {

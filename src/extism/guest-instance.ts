@@ -13,9 +13,9 @@ export interface InstanceRequest {
   readonly modules: readonly NamedModule[]
   readonly options: Pick<GuestOptions, 'useWasi' | 'enableWasiOutput' | 'allowedPaths'>
   readonly context: GuestContext
-  /** By namespace and name; they win over Extism's own. */
+  /** By namespace and name. They replace functions of Extism with the same name. */
   readonly functions: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>
-  /** How the guest waits for them; undefined if it need not. */
+  /** Suspends the guest while an async function runs; undefined if no function is async. */
   readonly suspending: Suspending | undefined
 }
 
@@ -43,7 +43,7 @@ export class GuestInstance {
     this.#suspending = suspending
   }
 
-  /** A callable function of the main module. @throws Error if there is none. */
+  /** A function of the main module. @throws Error if there is no function with this name. */
   function(name: string): () => unknown {
     return this.#functions.get(name) ?? this.#find(name)
   }
@@ -64,9 +64,9 @@ export class GuestInstance {
 }
 
 /**
- * Functions of the user as imports.
+ * Host functions of the user as imports.
  *
- * @throws TypeError if one is async, and V8 cannot wait for it.
+ * @throws TypeError if one is async, and V8 cannot suspend a guest.
  */
 export function functionImports(
   context: GuestContext,
@@ -75,10 +75,10 @@ export function functionImports(
   let isAsync = false
   const imports = mapMembers(functions, (run, label) => {
     if (typeof run !== 'function') throw new TypeError(`host function ${label} is not a function`)
-    const imported = (...args: unknown[]) => GuestContext.run(context, run, args)
-    if (run.constructor !== AsyncFunction) return imported
+    if (run.constructor !== AsyncFunction) return (...args: unknown[]) => GuestContext.run(context, run, args)
     isAsync = true
-    if (suspending) return new suspending.Suspending(imported)
+    if (suspending)
+      return new suspending.Suspending((...args: unknown[]) => GuestContext.runAsync(context, run, args))
     throw new TypeError(
       'This platform does not support async function imports on the main thread; consider using `runInWorker`.',
     )
@@ -89,7 +89,7 @@ export function functionImports(
 /** Bound async functions inherit from its prototype too, though Node does not report them as async. */
 const AsyncFunction = (async () => undefined).constructor
 
-/** Each function of each namespace, made to something else. */
+/** Maps each function of each namespace. */
 export function mapMembers<From, To>(
   functions: Readonly<Record<string, Readonly<Record<string, From>>>>,
   make: (member: From, label: string, namespace: string, name: string) => To,
@@ -107,7 +107,7 @@ export function mapMembers<From, To>(
   )
 }
 
-/** A program that ends itself with status 0 has done what it was called for. */
+/** Whether the guest ended itself with status 0: the call has succeeded. */
 export function isGoodExit(thrown: unknown): boolean {
   return thrown instanceof ProcExit && thrown.code === 0
 }
@@ -127,7 +127,7 @@ class ProcessInput extends EmptyInput {
     try {
       return readSync(0, bytes, start, end - start, null)
     } catch {
-      return 0 // closed, or a terminal without a line: the guest finds its end
+      return 0 // Closed, or a terminal without input: end of file for the guest.
     }
   }
 }
@@ -144,7 +144,7 @@ class ProcessOutput extends LineOutput {
     try {
       return writeSync(this.#fd, bytes, start, end - start)
     } catch {
-      return end - start // closed, or a full pipe: printing must not fail the guest
+      return end - start // Closed, or a full pipe: an error of the output is no error of the guest.
     }
   }
 }
@@ -154,7 +154,7 @@ interface LinkTarget {
   readonly modules: readonly NamedModule[]
   /** By namespace and name. */
   readonly imports: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>
-  /** None: WASI is off. */
+  /** Undefined if WASI is off. */
   readonly openWasi: (() => Wasi) | undefined
 }
 
@@ -167,9 +167,9 @@ interface LinkedModules {
 }
 
 /**
- * Links the modules of a plug-in to each other and to the host, and starts each before the module that imports from it.
+ * Links the modules of a plug-in to each other and to the host. Each starts before the modules that import from it.
  *
- * @throws Error naming the modules on the way to an import that cannot be met, and what V8 or a guest throws.
+ * @throws Error with the path of modules to an import that cannot be resolved; errors of V8 and of guests.
  */
 function linkNamedModules(target: LinkTarget): LinkedModules {
   const links = new ModuleLinks(target)
@@ -189,13 +189,13 @@ class ModuleLinks {
 
   constructor(target: LinkTarget) {
     this.#target = target
-    // Of two with a name the first one counts.
+    // The first of several modules with the same name is used.
     this.#modules = new Map(target.modules.map(({ name, module }) => [name, module] as const).reverse())
   }
 
   /**
    * @param path - Names of the modules that import from each other, this one last.
-   * @param opened - Those of the same tree, undefined while they are opened. A command has a tree of its own.
+   * @param opened - Instances of the same tree, undefined while they start. A command has a tree of its own.
    */
   open(
     name: string,
@@ -273,7 +273,7 @@ class ModuleLinks {
       throw refuse('no export matched request')
     const isCommand = exported.some((each) => each.name === '_start')
     if (isCommand) {
-      // Each import has an instance of its own.
+      // Each import of a command has its own instance.
       if (path.includes(namespace)) throw refuse('a command cannot import from itself')
       return this.open(namespace, [...path, namespace]).exports[name] as WebAssembly.ImportValue
     }
@@ -297,7 +297,7 @@ function importPath(path: readonly string[], what = 'module'): string {
   return `from ${what} "${path.join('"/"')}"`
 }
 
-/** Passes the guest's memory to WASI: the exported one, or else an imported one. */
+/** Passes the guest's memory to WASI: the exported memory, otherwise an imported one. */
 function attach(
   wasi: Wasi,
   { exports }: WebAssembly.Instance,

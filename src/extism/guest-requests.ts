@@ -36,7 +36,7 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
     return context.store(bytes)
   }
 
-  /** Each address is checked: a redirect leads nowhere that the first request could not. */
+  /** Each redirect must lead to an allowed host, as the first request. */
   async function follow(url: URL, init: RequestInit & { headers: HeadersInit }): Promise<Response> {
     for (let redirects = 0; ; redirects++) {
       if (!isAllowed(url.hostname)) {
@@ -65,7 +65,7 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
 
 const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
-/** As the fetch standard says: some become a GET, and another origin gets no credentials. */
+/** Follows the fetch standard: some redirects become a GET, and another origin gets no credentials. */
 function redirectInit(
   { body, ...init }: RequestInit & { headers: HeadersInit },
   status: number,
@@ -95,8 +95,8 @@ async function readResponseBytes(response: Response, most: number | undefined): 
 }
 
 /**
- * Whether one of some patterns matches a host. In a pattern `*` stands for any text, `?` for a character, `[a-c]` for one
- * of some, and `{a,b}` for either.
+ * Matches hosts against patterns. In a pattern `*` matches any text, `?` a character, `[a-c]` one of a range, and `{a,b}`
+ * either text.
  */
 export function hostMatcher(patterns: readonly string[]): (hostname: string) => boolean {
   const exact = new Set(patterns)
@@ -104,7 +104,7 @@ export function hostMatcher(patterns: readonly string[]): (hostname: string) => 
   return (hostname) => exact.has(hostname) || expressions.some((expression) => expression.test(hostname))
 }
 
-/** More would be no list of hosts. */
+/** Maximum expansions of one pattern. */
 const MAX_EXPANDED = 1_000
 
 function expandBraces(pattern: string): string[] {
@@ -120,7 +120,7 @@ function expandBraces(pattern: string): string[] {
   return done
 }
 
-/** Linear in the length of the host: a run of `*` is one, and a host has 253 characters at most. */
+/** A run of `*` counts as one, and a host has 253 characters at most, so a test takes linear time for each `*`. */
 function globExpression(pattern: string): RegExp {
   const isNegated = pattern.startsWith('!')
   const source = pattern.slice(isNegated ? 1 : 0).replace(/\*+|\?|\[!?[^\]]+\]|[\s\S]/g, (part) => {

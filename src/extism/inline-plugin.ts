@@ -15,7 +15,7 @@ import {
   sendsHttp,
 } from './plugin.ts'
 
-/** Opens a plug-in in this thread. Its calls take the thread's time, unless an async host function suspends the guest. */
+/** Opens a plug-in in this thread. A call blocks the thread, unless an async host function suspends the guest. */
 export function openInlinePlugin(modules: readonly NamedModule[], options: GuestOptions): ExtismPlugin {
   const blocks = openKernelBlocks(blockLimitOf(options.memory))
   const context = new GuestContext({ ...options, blocks })

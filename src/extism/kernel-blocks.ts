@@ -1,13 +1,14 @@
 import { ExtismInputTooLargeError } from '../errors/plugin.ts'
 import { KERNEL_WASM } from '../module/kernel-wasm.ts'
 import { GUEST_FUNCTIONS, KERNEL_MODULE, ROOT } from '../runtime/kernel-memory.ts'
+import { DeferredInput } from './deferred-input.ts'
 
 /**
  * The host's side of `kernel.wasm` for plug-ins without a server: blocks stay until the next call begins, so that a host
  * function's context can read them after the call, and the memory may be shared by two threads.
  */
 export class KernelBlocks {
-  /** Imported by the guest unchanged. */
+  /** The guest imports them as they are. */
   readonly functions: Readonly<Record<string, WebAssembly.ImportValue>>
   readonly memory: WebAssembly.Memory
   readonly #blockNew: (bytes: number) => number
@@ -15,13 +16,18 @@ export class KernelBlocks {
   readonly #inputNew: (bytes: number) => number
   readonly #reset: () => void
   readonly #free: (at: bigint) => void
+  readonly #deferred: DeferredInput | undefined
   #bytes: Buffer<ArrayBufferLike>
   #root: Uint32Array
 
-  /** @param memory - Its own by default. */
-  constructor(instance: WebAssembly.Instance, memory = ownMemory(instance)) {
-    const { exports } = instance
+  /**
+   * @param memory - Its own by default.
+   * @param deferred - Defers large inputs. Default: inputs are copied at once.
+   */
+  constructor(instance: WebAssembly.Instance, memory = ownMemory(instance), deferred?: DeferredInput) {
+    const exports = { ...instance.exports, ...deferred?.exports }
     this.memory = memory
+    this.#deferred = deferred
     this.functions = Object.fromEntries(GUEST_FUNCTIONS.map((name) => [name, functionOf(exports, name)]))
     this.#blockNew = functionOf(exports, 'block_new')
     this.#blockLength = functionOf(exports, 'block_length')
@@ -34,25 +40,42 @@ export class KernelBlocks {
 
   /** Wipes the blocks of the last call. */
   reset(): void {
-    this.#reset()
+    if (this.#deferred) this.#deferred.reset()
+    else this.#reset()
     this.#setWord(ROOT.outputAt, NO_OUTPUT)
   }
 
-  /** Copies the input of a call. @throws {@link ExtismInputTooLargeError} */
+  /**
+   * Takes the input of a call, which `reset` began. A large one is copied when it is read.
+   *
+   * @throws {@link ExtismInputTooLargeError}
+   */
   input(input: string | Uint8Array): void {
+    if (this.#deferred && input.length >= MIN_DEFERRED_BYTES) {
+      const bytes = typeof input === 'string' ? encoder.encode(input) : input
+      this.#newInput(bytes.length)
+      this.#deferred.begin(ownBytes(bytes))
+      return
+    }
     const length = typeof input === 'string' ? Buffer.byteLength(input) : input.length
     if (length === 0) return
-    const at = length > MAX_BLOCK ? 0 : this.#inputNew(length) >>> 0
-    if (at === 0) throw new ExtismInputTooLargeError(length)
+    const at = this.#newInput(length)
     const bytes = this.#view(at + length)
     if (typeof input === 'string') bytes.write(input, at, length, 'utf8')
     else bytes.set(input, at)
   }
 
+  /** Copies the input if that was deferred: the caller may change it from now on. */
+  settleInput(): void {
+    this.#deferred?.settle()
+  }
+
   /** @returns undefined if the guest named no output. */
   output(): ArrayBuffer | undefined {
     const at = this.#word(ROOT.outputAt)
-    return at === NO_OUTPUT ? undefined : this.#copy(at, this.#word(ROOT.output))
+    if (at === NO_OUTPUT) return undefined
+    const length = this.#word(ROOT.output)
+    return this.#deferred?.bufferOf(at, length) ?? this.#copy(at, length)
   }
 
   /** @returns undefined if there is none. */
@@ -77,16 +100,20 @@ export class KernelBlocks {
     return this.lengthOf(at) ?? 0
   }
 
-  /** A copy of the block that begins there; undefined if none does. */
+  /** A copy of the block that begins there, or the buffer of a deferred input; undefined if no block does. */
   read(at: bigint | number): ArrayBuffer | undefined {
     const length = this.lengthOf(at)
-    return length === undefined ? undefined : this.#copy(toOffset(at), length)
+    if (length === undefined) return undefined
+    const offset = toOffset(at)
+    return this.#deferred?.bufferOf(offset, length) ?? this.#copy(offset, length)
   }
 
   /** Writes into the block that begins there, if it is still there. */
   write(at: bigint, bytes: Uint8Array): void {
     const offset = toOffset(at)
-    if (this.length(at) === bytes.length) this.#view(offset + bytes.length).set(bytes, offset)
+    if (this.length(at) !== bytes.length) return
+    if (bytes.buffer === this.#deferred?.bufferOf(offset, bytes.length)) this.#deferred.renew()
+    else this.#write(offset, bytes)
   }
 
   /** @returns the offset of a new block; 0 if there is no room. */
@@ -98,7 +125,7 @@ export class KernelBlocks {
   /** @returns the offset of a block with these bytes; 0 if there is no room. */
   store(bytes: Uint8Array): bigint {
     const at = this.alloc(bytes.length)
-    if (at !== 0n && bytes.length > 0) this.#view(Number(at) + bytes.length).set(bytes, Number(at))
+    if (at !== 0n && bytes.length > 0) this.#write(Number(at), bytes)
     return at
   }
 
@@ -106,11 +133,25 @@ export class KernelBlocks {
     this.#free(BigInt.asIntN(64, BigInt(at)))
   }
 
+  #newInput(length: number): number {
+    const at = length > MAX_BLOCK ? 0 : this.#inputNew(length) >>> 0
+    if (at === 0) throw new ExtismInputTooLargeError(length)
+    return at
+  }
+
   #copy(at: number, length: number): ArrayBuffer {
-    // Of its own, and not zeroed before it is filled.
+    // Not from the pool of `Buffer`, and not filled with zeros first.
     const copy = Buffer.allocUnsafeSlow(length)
-    if (length > 0) this.#view(at + length).copy(copy, 0, at, at + length)
+    if (length > 0) {
+      this.#deferred?.fill(at)
+      this.#view(at + length).copy(copy, 0, at, at + length)
+    }
     return copy.buffer
+  }
+
+  #write(at: number, bytes: Uint8Array): void {
+    this.#deferred?.settle(at)
+    this.#view(at + bytes.length).set(bytes, at)
   }
 
   #word(index: number): number {
@@ -123,7 +164,7 @@ export class KernelBlocks {
     this.#root[index] = value
   }
 
-  /** Growth detaches the views; of a shared memory it makes a longer buffer, and leaves the old one. */
+  /** Growth of a memory detaches the views. Growth of a shared memory leaves them, and makes a longer buffer. */
   #view(end: number): Buffer<ArrayBufferLike> {
     if (this.#bytes.length < end) {
       this.#bytes = Buffer.from(this.memory.buffer)
@@ -135,15 +176,16 @@ export class KernelBlocks {
 
 /** @param blockLimit - Maximum bytes of blocks that one call may use. */
 export function openKernelBlocks(blockLimit: number): KernelBlocks {
-  const blocks = new KernelBlocks(new WebAssembly.Instance(KERNEL_MODULE))
+  const instance = new WebAssembly.Instance(KERNEL_MODULE)
+  const blocks = new KernelBlocks(instance, ownMemory(instance), new DeferredInput(instance))
   new Uint32Array(blocks.memory.buffer)[ROOT.most] = Math.min(blockLimit, MAX_BLOCK)
   blocks.reset()
   return blocks
 }
 
 /**
- * Blocks that two threads reach, one of which waits while the other runs. All that the kernel knows is in its memory, so
- * each thread has an instance of it.
+ * Blocks of two threads, one of which waits while the other runs. All state of the kernel is in its memory, so each thread
+ * has an instance of the kernel.
  *
  * @param blockLimit - Maximum bytes of blocks that one call may use.
  */
@@ -158,7 +200,7 @@ export function openSharedBlocks(blockLimit: number): KernelBlocks {
   return blocks
 }
 
-/** @param memory - That of {@link openSharedBlocks} in another thread. */
+/** @param memory - The memory of {@link openSharedBlocks} in another thread. */
 export function joinBlocks(memory: WebAssembly.Memory): KernelBlocks {
   importingKernel ??= new WebAssembly.Module(importMemory(KERNEL_WASM))
   return new KernelBlocks(new WebAssembly.Instance(importingKernel, { host: { memory } }), memory)
@@ -167,21 +209,33 @@ export function joinBlocks(memory: WebAssembly.Memory): KernelBlocks {
 let importingKernel: WebAssembly.Module | undefined
 
 /**
- * The offset of every block without bytes that the host makes: for the guest it is a block, since 0 would be none. It is
- * in the kernel's own room, where no block ever is, so that to load from it traps.
+ * The offset of every empty block that the host makes. 0 would mean no block. The offset is in the kernel's own area, which
+ * has no blocks, so a load from it traps.
  */
 const EMPTY_OFFSET = 16
 
-/** What the output's offset is until the guest names an output: it may name one of no bytes at 0. */
+/** The output's offset until the guest sets an output. An empty output may have the offset 0. */
 const NO_OUTPUT = 0xffff_ffff
 
 const MAX_BLOCK = 0x7fff_ffff
 
-/** For blocks of 2 GiB, and a quarter more for their map. */
+/** Enough for blocks of 2 GiB, and for their map, which takes a quarter of that. */
 const KERNEL_PAGES = 49_152
 
 const ROOT_BYTES = 64
 
+/** To copy a smaller input costs less than to defer it. */
+const MIN_DEFERRED_BYTES = 4_096
+
+/** The bytes, alone in an `ArrayBuffer`. Copies parts of buffers, and memory that is shared or can be resized. */
+function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { buffer } = bytes
+  return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length && !buffer.resizable
+    ? new Uint8Array(buffer)
+    : new Uint8Array(bytes)
+}
+
+const encoder = new TextEncoder()
 const utf8 = new TextDecoder()
 
 function toOffset(at: bigint | number): number {
@@ -205,7 +259,7 @@ function ownMemory({ exports }: WebAssembly.Instance): WebAssembly.Memory {
 
 const SECTION_ID = { type: 1, import: 2, memory: 5, data: 11 }
 
-/** The kernel with a shared memory that it imports, and does not initialise: another thread may use it already. */
+/** The kernel with an imported, shared memory. It has no data segments: another thread may use the memory already. */
 function importMemory(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
   const parts: Uint8Array[] = [wasm.subarray(0, 8)]
   for (let at = 8; at < wasm.length; ) {

@@ -22,7 +22,7 @@ export interface ManifestWasmModule {
   module: WebAssembly.Module
 }
 
-/** A module of a manifest: where it is, by which name others import from it, and the SHA-256 digest of its bytes. */
+/** A module of a manifest: its source, its name for imports of other modules, and the SHA-256 digest of its bytes. */
 export type ManifestWasm = (
   | ManifestWasmUrl
   | ManifestWasmData
@@ -38,14 +38,14 @@ type SnakeCase<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Capitalize<First> ? '_' : ''}${Lowercase<First>}${SnakeCase<Rest>}`
   : Name
 
-/** Modules, and options that those of `createPlugin` override. Names may be written in snake case as well. */
+/** Modules and options. Options of `createPlugin` override them. Names may be in snake case. */
 export type ExtismManifest = { wasm: ManifestWasm[] } & ManifestOptions & {
     [Name in keyof ManifestOptions as SnakeCase<Name>]?: ManifestOptions[Name]
   }
 
 /**
- * What `createPlugin` takes for a manifest: a manifest, the JSON of one, the bytes of a module, a module, its path, a URL
- * or a response with one of these.
+ * The first argument of `createPlugin`: a manifest or its JSON; a module, its bytes or its path; a URL or a response with
+ * one of these.
  */
 export type ManifestLike = ExtismManifest | Response | WebAssembly.Module | ArrayBuffer | string | URL
 
@@ -58,7 +58,7 @@ export interface LoadedManifest {
 /**
  * Reads a manifest, and compiles its modules.
  *
- * @throws TypeError if it is none, `WebAssembly.CompileError` if a module is none, Error if a digest is another.
+ * @throws TypeError if the manifest is invalid, `WebAssembly.CompileError` if a module is, Error if a digest does not match.
  */
 export async function readManifest(input: ManifestLike, fetch: Fetch): Promise<LoadedManifest> {
   const manifest = await toManifest(input, fetch)
@@ -74,7 +74,7 @@ export async function readManifest(input: ManifestLike, fetch: Fetch): Promise<L
 
 type Fetch = typeof globalThis.fetch
 
-/** A manifest as it comes: only `wasm` is checked. */
+/** A manifest of which only `wasm` has been checked. */
 interface LooseManifest {
   readonly wasm: readonly LooseItem[]
   readonly [option: string]: Anything
@@ -125,7 +125,7 @@ async function fromResponse(response: Response): Promise<LooseManifest> {
   }
 }
 
-/** Some bundles and mocks have a class of their own. */
+/** Some bundles and mocks have their own class `Response`. */
 function isResponse(input: unknown): input is Response {
   return input instanceof Response || (isObject(input) && input.constructor?.name === 'Response')
 }
@@ -195,7 +195,7 @@ async function verifyDigest(bytes: Uint8Array<ArrayBuffer>, hash: string): Promi
   throw new Error(`Plugin error: hash mismatch. Expected: ${hash}. Actual: ${actual}`)
 }
 
-/** Extism's other SDKs write snake case, and so may objects here. */
+/** Extism's other SDKs write names in snake case, so both forms are accepted. */
 function optionsOf(manifest: LooseManifest): ManifestOptions {
   const { memory, config } = manifest
   return {

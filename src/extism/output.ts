@@ -5,8 +5,8 @@ export type Anything = ReturnType<typeof JSON.parse>
  * Bytes from a plug-in: the output of a call, or a block that a host function reads. The methods of `DataView` that read
  * numbers work; those that write throw.
  *
- * Its buffer has these bytes only, and is a copy. What a host function writes into `bytes()`, `arrayBuffer()` or
- * `buffer` is in the guest's block when the function has ended.
+ * Its buffer has these bytes only. It is a copy, or the buffer of the call's input if the bytes are that whole input. When a
+ * host function ends, its writes into `bytes()`, `arrayBuffer()` or `buffer` are copied to the guest's block.
  */
 export class PluginOutput extends DataView<ArrayBuffer> {
   #bytes: Uint8Array<ArrayBuffer> | undefined
@@ -27,12 +27,18 @@ export class PluginOutput extends DataView<ArrayBuffer> {
     }
   }
 
-  /** Its bytes, if they were handed out for writing; undefined otherwise. */
+  /** The bytes, if the caller has got them as a writable buffer; undefined otherwise, or if it detached the buffer. */
   static writableBytes(output: PluginOutput): Uint8Array | undefined {
-    return output.#isShared ? output.bytes() : undefined
+    return output.#isShared && !PluginOutput.isDetached(output) ? output.bytes() : undefined
   }
 
-  /** @throws SyntaxError if it is no JSON. */
+  /** Whether the caller has got the buffer and transferred it. Also true of an empty buffer. */
+  static isDetached(output: PluginOutput): boolean {
+    // Node 20 has no `ArrayBuffer.prototype.detached`.
+    return output.#isShared && output.buffer.byteLength === 0
+  }
+
+  /** @throws SyntaxError if the text is not JSON. */
   json(): Anything {
     return JSON.parse(this.text())
   }
@@ -41,7 +47,7 @@ export class PluginOutput extends DataView<ArrayBuffer> {
     return this.buffer
   }
 
-  /** Decodes it as UTF-8; invalid bytes become U+FFFD. */
+  /** Decodes the bytes as UTF-8; invalid bytes become U+FFFD. */
   text(): string {
     return utf8.decode(this)
   }
@@ -51,7 +57,7 @@ export class PluginOutput extends DataView<ArrayBuffer> {
     return this.text()
   }
 
-  /** Always the same array. */
+  /** Returns the same array each time. */
   bytes(): Uint8Array<ArrayBuffer> {
     this.#bytes ??= new Uint8Array(this.buffer)
     return this.#bytes

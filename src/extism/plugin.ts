@@ -2,22 +2,23 @@ import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { GuestConfig, GuestContext, GuestLogger, LogLevel, MemoryOptions } from './guest-context.ts'
 import type { Anything, PluginOutput } from './output.ts'
 
-/** A plug-in that was made by `createPlugin`. Its calls must not overlap. */
+/** A plug-in that `createPlugin` opened. Its calls must not overlap. */
 export interface ExtismPlugin {
   /** Whether the main module exports a function of this name. */
   functionExists(funcName: string): Promise<boolean>
 
-  /** Closes what the plug-in has open, and ends its thread. A second time, it does nothing. */
+  /** Closes the files of the plug-in, and ends its thread. A second call does nothing. */
   close(): Promise<void>
 
   /**
    * Calls an exported function.
    *
-   * @param input - Text (as UTF-8) or bytes; all else is sent as JSON. Copied.
-   * @param hostContext - What `hostContext()` returns in host functions during this call.
-   * @returns null if the function named no output.
-   * @throws Error `Plugin-originated error: ...` if the function set an error; what a host function threw; a
-   * `WebAssembly.RuntimeError` if it trapped.
+   * @param input - Text (sent as UTF-8) or bytes; other values are sent as JSON. Host functions that are not
+   * async must not change the bytes.
+   * @param hostContext - The value that `hostContext()` returns in host functions during this call.
+   * @returns null if the function set no output. The output may have the buffer of the input, if it is the whole input.
+   * @throws Error `Plugin-originated error: ...` if the function set an error; the error of a host function; a
+   * `WebAssembly.RuntimeError` if the function trapped.
    */
   call<T>(
     funcName: string,
@@ -34,10 +35,10 @@ export interface ExtismPlugin {
   /** The instance of the main module. @throws Error with `runInWorker`: an instance cannot leave its thread. */
   getInstance(): Promise<WebAssembly.Instance>
 
-  /** Whether a call runs. */
+  /** Whether a call is running. */
   isActive(): boolean
 
-  /** Wipes the blocks of the last call. @returns false, and does nothing, if a call runs. */
+  /** Wipes the blocks of the last call. @returns false, and does nothing, while a call is running. */
   reset(): Promise<boolean>
 }
 
@@ -61,15 +62,15 @@ export interface GuestFunctions {
   [namespace: string]: { [name: string]: (callContext: GuestContext, ...args: Anything[]) => Anything }
 }
 
-/** Options that a manifest may have as well. Those of `createPlugin` win. */
+/** Options that a manifest may contain, too. Those of `createPlugin` take precedence. */
 export interface ManifestOptions {
-  /** Folders of the host by the guest's name for them. */
+  /** Folders of the host, by their path in the guest. */
   allowedPaths?: { [guestPath: string]: string } | undefined
-  /** Hosts to which the guest may send requests; `*` stands for any text. Needs `runInWorker`, or Node 24. */
+  /** Hosts to which the guest may send requests; `*` matches any text. Needs `runInWorker`, or Node 24. */
   allowedHosts?: string[] | undefined
   memory?: MemoryOptions
   config?: GuestConfig
-  /** Milliseconds that a call, or the start of the thread, may take. Needs `runInWorker`. Default: no limit. */
+  /** Maximum milliseconds of a call, and of the start of the guest. Needs `runInWorker`. Default: no limit. */
   timeoutMs?: number | null
 }
 
@@ -89,13 +90,13 @@ export interface ExtismPluginOptions extends ManifestOptions {
    * `EXTISM_ENABLE_WASI_OUTPUT` is set.
    */
   enableWasiOutput?: boolean
-  /** Fetches modules and manifests, and what the guest requests. Default: the global `fetch`. */
+  /** Fetches modules, manifests and the requests of the guest. Default: the global `fetch`. */
   fetch?: typeof fetch
-  /** Has no effect: the threads share the blocks themselves. */
+  /** Has no effect: both threads use the same blocks. */
   sharedArrayBufferSize?: number
-  /** Whether `http_headers` answers the guest. Default: false. */
+  /** Whether the guest may read the headers of responses. Default: false. */
   allowHttpResponseHeaders?: boolean
-  /** Arguments of the thread. */
+  /** Arguments of `new Worker()`. */
   nodeWorkerArgs?: NodeWorkerArgs
 }
 
@@ -161,7 +162,7 @@ export function sendsHttp(modules: readonly NamedModule[]): boolean {
   )
 }
 
-/** Bytes of blocks that a call may use. A block of the kernel takes up to an eighth more room than its length. */
+/** Maximum bytes of the blocks of a call. The kernel rounds the length of a block up by an eighth at most. */
 export function blockLimitOf({ maxPages }: MemoryOptions): number {
   return maxPages ? Math.ceil((maxPages * 65_536 * 9) / 8) : Number.POSITIVE_INFINITY
 }

@@ -10,17 +10,17 @@ export interface ThreadStart {
   readonly memoryOptions: MemoryOptions
   /** Names of the host's functions, by namespace. */
   readonly functions: Readonly<Record<string, readonly string[]>>
-  /** That of the blocks. */
+  /** Memory of the blocks. */
   readonly memory: WebAssembly.Memory
   readonly answer: SharedArrayBuffer
 }
 
-/** Names the function of the guest that is to be called; the input is in the blocks. */
+/** Calls a function of the guest. The input is in the blocks. */
 export interface ThreadCall {
   readonly call: string
 }
 
-/** Messages of a thread. The first is `up`; `done` is the end of the guest's start, or of a call. */
+/** Messages of a thread. The first is `up`; `done` ends the guest's start or a call. */
 export type ThreadMessage =
   | { readonly kind: 'up' }
   | { readonly kind: 'done'; readonly failure?: ThreadFailure }
@@ -32,22 +32,22 @@ export type ThreadMessage =
       readonly args: readonly Anything[]
     }
 
-/** An error loses its class between threads. */
+/** An error as data: its class is lost between threads. */
 export interface ThreadFailure {
   readonly isTrap: boolean
-  /** Whether a host function threw it: the error itself is in the other thread. */
+  /** Whether a host function threw. Its error is in the other thread. */
   readonly isOfHost: boolean
   readonly message: string
   readonly stack: string | undefined
 }
 
-/** Size of the answer of a host function: a state, and at offset 8 a number. */
+/** Size of the answer of a host function: a state, and a number at offset 8. */
 export const ANSWER_BYTES = 16
 
 /** The state of an answer. */
 export const ANSWER_STATE = { none: 0, nothing: 1, number: 2, bigint: 3, thrown: 4 } as const
 
-/** Writes what a host function returned, or that it threw, and wakes the thread that waits for it. */
+/** Writes the result of a host function, and wakes the thread that waits for it. */
 export function writeAnswer(answer: SharedArrayBuffer, returned: unknown, hasThrown = false): void {
   const view = new DataView(answer)
   let state: number = hasThrown ? ANSWER_STATE.thrown : ANSWER_STATE.nothing
@@ -63,7 +63,7 @@ export function writeAnswer(answer: SharedArrayBuffer, returned: unknown, hasThr
   Atomics.notify(states, 0)
 }
 
-/** Waits for what a host function answers. @throws what `thrown` makes, if it threw. */
+/** Waits for the result of a host function. @throws the error that `thrown` makes, if the function threw. */
 export function waitForAnswer(answer: SharedArrayBuffer, thrown: () => Error): number | bigint | undefined {
   const states = new Int32Array(answer, 0, 1)
   Atomics.wait(states, 0, ANSWER_STATE.none)

@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads'
 import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/plugin.ts'
 import { workerFile } from '../platform/packages.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
-import { GuestContext, type ImportedFunction } from './guest-context.ts'
+import { GuestContext, type GuestLogger, type ImportedFunction } from './guest-context.ts'
 import { requestFunctions } from './guest-requests.ts'
 import { outputOf } from './inline-plugin.ts'
 import { type KernelBlocks, openSharedBlocks } from './kernel-blocks.ts'
@@ -23,7 +23,7 @@ import {
   writeAnswer,
 } from './thread-messages.ts'
 
-/** Opens a plug-in in a thread of its own. Host functions run in this one, and the guest waits for them. */
+/** Opens a plug-in in a worker thread. Host functions run in this thread; the guest waits for them. */
 export async function openThreadPlugin(
   modules: readonly NamedModule[],
   options: GuestOptions,
@@ -40,7 +40,7 @@ class ThreadPlugin implements ExtismPlugin {
   readonly #context: GuestContext
   readonly #functions: Readonly<Record<string, Readonly<Record<string, ImportedFunction>>>>
   #blocks: KernelBlocks
-  /** None after a time-out, until the next call. */
+  /** Undefined after a time-out, until the next call. */
   #thread: GuestThread | undefined
   #isActive = false
   #isClosed = false
@@ -136,7 +136,7 @@ class ThreadPlugin implements ExtismPlugin {
     await this.#dropThread()
   }
 
-  /** With blocks of its own: the last thread may have been stopped while it changed them. */
+  /** The new thread gets new blocks: the old thread may have been stopped while it changed the old ones. */
   #startAgain(): Promise<GuestThread> {
     this.#blocks = openSharedBlocks(blockLimitOf(this.#options.memory))
     GuestContext.use(this.#context, this.#blocks)
@@ -165,7 +165,13 @@ class ThreadPlugin implements ExtismPlugin {
 
 type HostMessage = Extract<ThreadMessage, { kind: 'host' }>
 
-/** A thread with a guest. It keeps the process alive while something runs in it. */
+/** A logger may lack a level. Thrown here, the error of that would end the process. */
+function logLine(logger: GuestLogger, { level, line }: Extract<ThreadMessage, { kind: 'log' }>): void {
+  if (typeof logger[level] === 'function') logger[level](line)
+  else logger.error(`failed to find loglevel="${level}" on logger: message=${line}`)
+}
+
+/** A thread with a guest. It keeps the process alive during a call only. */
 class GuestThread {
   readonly answer = new SharedArrayBuffer(ANSWER_BYTES)
   isAlive = true
@@ -188,7 +194,7 @@ class GuestThread {
     })
     this.#worker.on('message', (message: ThreadMessage) => {
       if (message.kind === 'host') runHost(message)
-      else if (message.kind === 'log') logger[message.level](message.line)
+      else if (message.kind === 'log') logLine(logger, message)
       else if (message.kind === 'up') this.#comeUp()
       else this.#settle?.(message.failure && this.#toError(message.failure))
     })
@@ -196,7 +202,7 @@ class GuestThread {
     this.#worker.on('exit', (code) => this.#die(new ExtismThreadLostError(code)))
   }
 
-  /** Starts the guest, or calls it. @param late - Message of the error if that takes too long; the thread is ended then. */
+  /** Starts the guest, or calls it. @param late - Message of the error at the time limit. The thread is unusable then. */
   async run(message: ThreadStart | { readonly call: string }, late: string): Promise<void> {
     this.#worker.ref()
     let timer: NodeJS.Timeout | undefined
@@ -232,7 +238,7 @@ class GuestThread {
     await this.#worker.terminate()
   }
 
-  /** The clock starts with the guest: a busy machine takes its time to start a thread. */
+  /** The time limit begins with the guest: the start of a thread takes long on a busy machine. */
   #comeUp(): void {
     this.#isUp = true
     this.#startClock?.()

@@ -49,7 +49,7 @@ const MAX_REPLACED = 10_000
  * @returns the reason that it is linked instead, if it is.
  */
 export function planMerge({ view, contents, bytes, memories }: CappedModule): Merge | string {
-  if (!hasMultiMemory) return 'this version of Node.js has no multi-memory (22 and later have)'
+  if (!hasMultiMemory) return 'multi-memory needs Node.js 22 or later'
   if (bytes.length > MAX_BYTES) return `it is larger than ${MAX_BYTES} bytes`
   const replaced = replacements(view)
   if (!view.bodies || replaced.size === 0) return 'it imports none of the functions that can be merged'

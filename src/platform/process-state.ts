@@ -10,6 +10,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
   'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
   'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
+  'extism/deferred-input.ts deferredModule': 'A form of the kernel, compiled once.',
   'extism/kernel-blocks.ts importingKernel': 'A form of the kernel, compiled once.',
   'module/merge.ts kernelTemplates': 'Functions of the kernel, read once.',
   'observe/log/lines.ts opened': 'Writers of standard output and standard error.',

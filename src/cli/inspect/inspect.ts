@@ -74,6 +74,7 @@ function renderInspection(inspection: Inspection, command: string): string {
     ...inspection.modules.flatMap((module) => [
       `${module.name === 'main' ? name : `module "${module.name}"`}: ${module.bytes} bytes, sha256 ${module.sha256}`,
       ...(module.memories.length === 0 ? ['  memory: none defined'] : module.memories.map(renderMemory)),
+      ...(module.kernel ? [`  kernel: ${renderMerge(module.kernel)}`] : []),
     ]),
     `made with: ${toolchain ? `${toolchain.name} (${toolchain.because})` : 'unknown'}`,
     `starts as: ${SHOWN_KINDS[kind]}`,
@@ -117,6 +118,10 @@ function renderEngineChoice(engine: Inspection['engine']): string {
   const limit = timeoutMs === undefined ? 'without a deadline' : `for up to ${timeoutMs} ms a call`
   const [one, many] = engine.name === 'subprocess' ? ['a process', 'processes'] : ['a thread', 'threads']
   return `in ${workers === 1 ? one : `${workers} ${many}`}, ${limit} (${reason})`
+}
+
+function renderMerge(merge: NonNullable<Inspection['modules'][number]['kernel']>): string {
+  return merge.isMerged ? 'its memory is merged into the module' : `linked (${merge.reason})`
 }
 
 function renderMemory({ initial, max, cap }: Inspection['modules'][number]['memories'][number]): string {

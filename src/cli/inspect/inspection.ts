@@ -44,6 +44,8 @@ interface ModuleSummary {
   readonly bytes: number
   readonly sha256: string
   readonly memories: Plugin['memories']
+  /** Whether the kernel is merged into it; undefined for another runtime. */
+  readonly kernel: Plugin['merge']
 }
 
 export interface Need {
@@ -77,6 +79,7 @@ export function inspectPlugin(
       bytes: bytes.length,
       sha256: digest,
       memories: modules.get(name)?.memories ?? [],
+      kernel: modules.get(name)?.merge,
     })),
     functions: callableByName(plugin),
     notCallable: plugin.functions.flatMap((each) => {

@@ -5,6 +5,7 @@ import loadWabt from 'wabt'
 test.each([
   ['kernel', 'module'],
   ['json-scan', 'contract'],
+  ['deferred-input', 'extism'],
 ])('%s.wasm is what its text assembles to', async (name, room) => {
   const wabt = await loadWabt()
   const folder = new URL(`../../../src/${room}/`, import.meta.url)
