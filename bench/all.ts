@@ -13,7 +13,12 @@ export async function runAll(benches: readonly Bench[], flags: readonly string[]
   const minutes = benches.reduce((sum, bench) => sum + bench.minutes, 0)
   if (!flags.includes('--quick')) console.error(`This takes about ${minutes} minutes; --quick is shorter.`)
   const failed: string[] = []
-  for (const { name } of benches) {
+  for (const { name, missing } of benches) {
+    const lack = missing?.()
+    if (lack !== undefined) {
+      console.error(`\n== ${name}: skipped, it needs ${lack}`)
+      continue
+    }
     const begun = performance.now()
     console.error(`\n== ${name}`)
     const child = spawn(process.execPath, [...process.execArgv, MAIN, name, ...flags], { stdio: 'inherit' })

@@ -6,6 +6,8 @@ export interface Bench {
   readonly name: string
   /** How long it takes with its own settings, in minutes; `npm run bench -- all` tells the sum. */
   readonly minutes: number
+  /** What this Node.js lacks for it; undefined if it can run. */
+  missing?(): string | undefined
   run(settings: Settings, progress: (line: string) => void): Promise<Report>
 }
 

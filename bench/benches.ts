@@ -34,6 +34,19 @@ const engines: Bench = {
   },
 }
 
+const merge: Bench = {
+  name: 'merge',
+  minutes: 1,
+  missing: () =>
+    Number(process.versions.node.split('.')[0]) < 22 ? 'multi-memory (Node.js 22 and later)' : undefined,
+  async run({ runs, quick }, progress) {
+    const { measureMerge, renderMerge } = await import('./merge.ts')
+    const rounds = runs ?? (quick ? 5 : 21)
+    const measured = await measureMerge(rounds, progress)
+    return { args: ` --runs ${rounds}`, markdown: renderMerge(measured), data: { measured } }
+  },
+}
+
 const metering: Bench = {
   name: 'metering',
   minutes: 1,
@@ -79,6 +92,7 @@ export const BENCHES: readonly Bench[] = [
   scale,
   startup,
   calls,
+  merge,
   profile,
   soak,
   guestMemory,

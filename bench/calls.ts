@@ -100,8 +100,10 @@ async function measureCase(
   { name, plugin, exportName, input, floor }: CallCase,
   rounds: number,
 ): Promise<CallMeasurement> {
-  const loaded = await loadPlugin(plugin)
-  const instances = [await sdk.open(loaded, SETTINGS), kernel.open(loaded, SETTINGS)] as const
+  const instances = [
+    await sdk.open(await loadPlugin(plugin, { runtime: 'sdk' }), SETTINGS),
+    kernel.open(await loadPlugin(plugin), SETTINGS),
+  ] as const
   const [ofSdk, ofKernel] = instances
   try {
     await callMany(ofSdk, exportName, input, WARM_UP_CALLS)

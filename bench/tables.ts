@@ -7,6 +7,7 @@ import { type LongLifeMeasurements, renderLongLife } from './guest-memory/long-l
 import { renderGuests } from './guest-memory/report.ts'
 import { type HostileRow, renderHostile } from './hostile/hostile.ts'
 import type { Measurement } from './measure.ts'
+import type { MergeMeasurement } from './merge.ts'
 import type { MeteringMeasurement } from './metering.ts'
 import { describeMachine, isBusy, type Origin, renderNumber } from './origin.ts'
 import { type PayloadMeasurement, renderPayload } from './payload.ts'
@@ -209,6 +210,10 @@ async function renderFigures(bench: string): Promise<string> {
       )
     case 'calls':
       return (await import('./calls.ts')).renderCalls(readResults<CallsMeasurements>(bench))
+    case 'merge':
+      return (await import('./merge.ts')).renderMerge(
+        readResults<{ measured: MergeMeasurement[] }>(bench).measured,
+      )
     case 'metering':
       return (await import('./metering.ts')).renderMetering(readResults<MeteringMeasurement>(bench))
     default:

@@ -1,0 +1,105 @@
+import { assembleGuest } from './guest.ts'
+import { renderNumber } from './origin.ts'
+import { renderRange, summarize, verdictOn } from './report.ts'
+import { CALLER, kernel, loadPlugin, SETTINGS } from './shipped.ts'
+import { median } from './statistics.ts'
+
+/** Calls of one export with one input, with the kernel linked to the guest and merged into it. */
+export interface MergeMeasurement {
+  readonly name: string
+  /** How many times a linked call's CPU time a merged one may take. */
+  readonly limit: number
+  /** CPU microseconds per call. */
+  readonly rounds: readonly { readonly linked: number; readonly merged: number }[]
+}
+
+type Instance = import('../src/runtime/runtime.ts').Instance
+
+/**
+ * Measures calls in this process, without HTTP, linked and merged in turns.
+ *
+ * @throws Error if this Node.js has no multi-memory, or the outputs differ.
+ */
+export async function measureMerge(
+  rounds: number,
+  progress: (line: string) => void,
+): Promise<MergeMeasurement[]> {
+  const copy = await assembleGuest('copy')
+  const hello = 'plugins/hello/hello.wasm'
+  const vowels = 'plugins/count-vowels-rust/count-vowels.wasm'
+  const cases = [
+    ['hello, 8 B', hello, 'hello', 8, 1.05],
+    ['hello, 64 KiB', hello, 'hello', 65_536, 0.9],
+    ['count-vowels, 64 KiB', vowels, 'count_vowels', 65_536, 1],
+    ['copy, 8 B', copy, 'copy', 8, 1.05],
+    ['copy, 64 KiB', copy, 'copy', 65_536, 0.35],
+    ['copy, 1 MiB', copy, 'copy', 1_048_576, 0.5],
+  ] as const
+  const measured: MergeMeasurement[] = []
+  for (const [name, plugin, exportName, size, limit] of cases) {
+    const input = Uint8Array.from({ length: size }, (_, i) => 97 + (i % 26))
+    const linked = await openBoth(plugin)
+    try {
+      const [one] = await Promise.all(
+        linked.map((instance) => callMany(instance, exportName, input, WARM_UP_CALLS)),
+      )
+      const count = Math.ceil(ROUND_MICROS / (one?.micros ?? 1))
+      const all: { linked: number; merged: number }[] = []
+      for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
+        const [first, second] = linked.map((instance) => callMany(instance, exportName, input, count))
+        if (!first || !second || !Buffer.from(first.output).equals(second.output))
+          throw new Error(`${name}: the outputs differ`)
+        if (round >= 0) all.push({ linked: first.micros, merged: second.micros })
+      }
+      measured.push({ name, limit, rounds: all })
+      progress(`${name}: ${renderNumber(median(all.map((round) => round.merged / round.linked)), 2)}`)
+    } finally {
+      await Promise.all(linked.map((instance) => instance.close()))
+    }
+  }
+  return measured
+}
+
+/** Linked and merged. */
+async function openBoth(source: string | Uint8Array): Promise<Instance[]> {
+  const plugins = [await loadPlugin(source, { runtime: 'sdk' }), await loadPlugin(source)]
+  const merge = plugins[1]?.merge
+  if (!merge?.isMerged) throw new Error(`the kernel cannot be merged here: ${merge?.reason}`)
+  return plugins.map((plugin) => kernel.open(plugin, SETTINGS))
+}
+
+const WARM_UP_CALLS = 20
+
+/** V8 optimizes a guest only after many calls. */
+const WARM_UP_ROUNDS = 5
+
+const ROUND_MICROS = 50_000
+
+function callMany(instance: Instance, exportName: string, input: Uint8Array, count: number) {
+  let output = new Uint8Array()
+  const before = process.cpuUsage()
+  for (let i = 0; i < count; i++) output = instance.call(exportName, input, CALLER) as Uint8Array<ArrayBuffer>
+  const { user, system } = process.cpuUsage(before)
+  return { micros: (user + system) / count, output }
+}
+
+export function renderMerge(measured: readonly MergeMeasurement[]): string {
+  const rows = measured.map(({ name, limit, rounds }) => {
+    const ratio = summarize(rounds.map((round) => round.merged / round.linked))
+    const cells = [
+      name,
+      renderNumber(ratio.median, 2),
+      renderRange(ratio),
+      limit,
+      verdictOn(ratio, limit, ratio.median <= limit),
+      renderNumber(median(rounds.map((round) => round.linked)), 2),
+      renderNumber(median(rounds.map((round) => round.merged)), 2),
+    ]
+    return `| ${cells.join(' | ')} |`
+  })
+  return [
+    '| call | merged to linked | least to most | limit | | linked CPU µs | merged CPU µs |',
+    '| --- | ---: | ---: | ---: | --- | ---: | ---: |',
+    ...rows,
+  ].join('\n')
+}
