@@ -151,7 +151,7 @@ async function cpuPerRequest(scenario: Scenario): Promise<number> {
 /** Counts requests, not seconds: on a busy machine V8 would not have optimized anything after a second. */
 async function load(scenario: Scenario, server: ServerProcess): Promise<number> {
   let [answered, micros] = [0, 0]
-  for (let second = 0; second < MOST_SECONDS && answered < REQUESTS; second++) {
+  for (let second = 0; second < MAX_SECONDS && answered < REQUESTS; second++) {
     const run = await runUnderLoad(scenario, server, { tool: autocannon, connections: 100, seconds: 1 })
     answered += run.answered
     micros += run.cpuMicrosPerRequest * run.answered
@@ -160,7 +160,7 @@ async function load(scenario: Scenario, server: ServerProcess): Promise<number> 
 }
 
 const REQUESTS = 15_000
-const MOST_SECONDS = 10
+const MAX_SECONDS = 10
 
 async function measureCallTimes(): Promise<number[]> {
   const measured = await measureRuntimes(['hello, 8 B', 'copy, 64 KiB'], ROUNDS, quiet)

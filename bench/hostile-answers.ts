@@ -148,7 +148,7 @@ export function measureWorstAnswer(contract: HostileAnswer['contract']): number 
 }
 
 /** Most parts of which the search makes an answer. */
-const MOST_PARTS = 5
+const MAX_PARTS = 5
 
 const PIECES = {
   text: [
@@ -188,7 +188,7 @@ export function searchWorstAnswer(
   let worst = { ratio: 0, name: '' }
   for (let i = 0; i < tries; i++) {
     const [begin, pieces, end] = choose(random, PLACES)
-    const count = 1 + Math.floor(random() * MOST_PARTS)
+    const count = 1 + Math.floor(random() * MAX_PARTS)
     const parts = Array.from({ length: count }, () => choose<string>(random, PIECES[pieces]))
     const part = random() < 0.5 ? mixed(...parts) : parts.join('')
     const ratio = ratioOf(repeated(begin, part, end)(ANSWER_BYTES), answer)

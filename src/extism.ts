@@ -26,7 +26,7 @@ export type {
 export type { PluginOutput } from './extism/output.ts'
 export type { Capabilities, ExtismPlugin as Plugin, ExtismPluginOptions } from './extism/plugin.ts'
 
-/** What this platform can do; the same names as in `@extism/extism`. */
+/** The capabilities of this platform; the same names as in `@extism/extism`. */
 export const CAPABILITIES: Capabilities = {
   supportsJSPromiseInterface: suspending !== undefined,
   allowSharedBufferCodec: false,
@@ -57,7 +57,7 @@ export async function createPlugin(
     allowedHosts: opts.allowedHosts || ofManifest.allowedHosts || [],
     config: opts.config || ofManifest.config || {},
     memory: opts.memory || ofManifest.memory || {},
-    // A manifest says what the plug-in may take, wherever it runs; only a thread can be stopped.
+    // A manifest defines the permissions of the plug-in wherever it runs; only a thread can be stopped.
     timeoutMs: opts.timeoutMs || (runInWorker && ofManifest.timeoutMs) || undefined,
     useWasi,
     enableWasiOutput: opts.enableWasiOutput ?? (useWasi && CAPABILITIES.extismStdoutEnvVarSet),
@@ -72,7 +72,7 @@ export async function createPlugin(
   return runInWorker ? openThreadPlugin(modules, options) : openInlinePlugin(modules, options)
 }
 
-/** As in the SDK, down to the words: programs look for them. */
+/** The SDK's wording is kept: programs match these messages. */
 function checkPluginOptions(
   { allowedHosts, allowedPaths, timeoutMs }: GuestOptions,
   runInWorker: boolean,
@@ -91,7 +91,7 @@ function checkPluginOptions(
 
 export { createPlugin as default, createPlugin as newPlugin }
 
-/** For `require`, which the SDK answers with the function. */
+/** For `require`, where the SDK's export is the function. */
 const required = Object.assign(createPlugin.bind(undefined), {
   CAPABILITIES,
   createPlugin,

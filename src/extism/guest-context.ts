@@ -23,7 +23,7 @@ export interface GuestConfig {
 export type MemoryOptions = {
   /** Maximum pages of 64 KiB of the blocks that guest and host exchange in a call. The guest's own memory is not counted. */
   maxPages?: number | undefined
-  /** A response of as many bytes, or more, is not given to the guest. */
+  /** A response of this size or larger is not given to the guest. */
   maxHttpResponseBytes?: number | undefined
   /** Maximum bytes of the values of variables. */
   maxVarBytes?: number | undefined
@@ -52,7 +52,7 @@ export class GuestContext {
     this.#logLevel = priorityOf(parts.logLevel)
   }
 
-  /** What the caller passed to `call`; null when it is over. It is not checked. */
+  /** The argument of `call`; null when it is over. It is not checked. */
   hostContext<T = Anything>(): T {
     return this.#hostContext as T
   }
@@ -92,7 +92,7 @@ export class GuestContext {
     return BigInt(this.#blocks.length(addr))
   }
 
-  /** Makes this the error of the call. The guest goes on. @throws Error if there is no message. */
+  /** Sets the error of the call. The guest continues. @throws Error if there is no message. */
   setError(err: string | Error | null = null): void {
     const message = err instanceof Error ? err.message : err
     if (!message) throw new Error('could not store error value')
@@ -105,7 +105,7 @@ export class GuestContext {
     return value ? new PluginOutput(value.slice().buffer) : null
   }
 
-  /** @throws Error if there is no room: what was there stays. */
+  /** @throws Error if there is no room: the old value stays. */
   setVariable(name: string, value: string | Uint8Array): void {
     const bytes = typeof value === 'string' ? encoder.encode(value) : new Uint8Array(value)
     const size = this.#varBytes + bytes.length - (this.#vars.get(name)?.length ?? 0)
@@ -129,7 +129,7 @@ export class GuestContext {
     this.#logLevel = priorityOf(level)
   }
 
-  /** Uses other blocks: those of another thread. @hidden */
+  /** Switches to the blocks of another thread. @hidden */
   static use(context: GuestContext, blocks: KernelBlocks): void {
     context.#blocks = blocks
     context.#read.clear()
@@ -146,7 +146,7 @@ export class GuestContext {
     if (context.#read.size > 0) context.#read.clear()
   }
 
-  /** Runs a host function, and then takes to the guest what it wrote into what it had read. @hidden */
+  /** Runs a host function, then copies its writes to the guest's blocks. @hidden */
   static run(context: GuestContext, run: ImportedFunction, args: readonly Anything[]): Anything {
     const returned = run(context, ...args)
     if (!(returned instanceof Promise)) {
@@ -165,7 +165,7 @@ export class GuestContext {
     const { alloc } = functions
     return {
       ...functions,
-      // The kernel refuses without a word.
+      // The kernel refuses silently.
       ...(context.#parts.memory.maxPages &&
         typeof alloc === 'function' && { alloc: context.#allocNoting(alloc) }),
       config_get: (name: bigint) => context.#configGet(name),
@@ -183,7 +183,7 @@ export class GuestContext {
     }
   }
 
-  /** Those of Extism's functions that use variables. @hidden */
+  /** The functions of Extism that use variables. @hidden */
   static variablesOf(context: GuestContext): Readonly<Record<string, ImportedFunction>> {
     return {
       var_get: (_context, name: bigint) => context.#varGet(name),
@@ -191,7 +191,7 @@ export class GuestContext {
     }
   }
 
-  /** Logs, as the guest does. @hidden */
+  /** Logs a line on behalf of the guest. @hidden */
   static logLine(context: GuestContext, level: Exclude<LogLevel, 'silent'>, line: string): void {
     if (context.#logLevel <= priorityOf(level)) context.#parts.logger[level](line)
   }
@@ -247,7 +247,7 @@ export class GuestContext {
     }
   }
 
-  /** As in the SDK, the block is the host's then, and freed. */
+  /** As in the SDK, the host then owns the block and frees it. */
   #takeText(at: bigint): string | undefined {
     const text = this.#textOf(at)
     this.#blocks.free(at)
@@ -292,7 +292,7 @@ const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as cons
 
 const SILENT_PRIORITY = 0x7fff_ffff
 
-/** A number that a guest knows too. @throws TypeError if there is no such level. */
+/** The numeric level that guests use. @throws TypeError if there is no such level. */
 function priorityOf(level: LogLevel): number {
   const index = LOG_LEVELS.indexOf(level)
   if (index === -1) {

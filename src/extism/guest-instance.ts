@@ -13,9 +13,9 @@ export interface InstanceRequest {
   readonly modules: readonly NamedModule[]
   readonly options: Pick<GuestOptions, 'useWasi' | 'enableWasiOutput' | 'allowedPaths'>
   readonly context: GuestContext
-  /** By namespace and name; they win over Extism's own. */
+  /** By namespace and name; they take precedence over Extism's own functions. */
   readonly functions: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>
-  /** How the guest waits for them; undefined if it need not. */
+  /** How the guest waits for them; undefined if it never waits. */
   readonly suspending: Suspending | undefined
 }
 
@@ -89,7 +89,7 @@ export function functionImports(
 /** Bound async functions inherit from its prototype too, though Node does not report them as async. */
 const AsyncFunction = (async () => undefined).constructor
 
-/** Each function of each namespace, made to something else. */
+/** Maps each function of each namespace. */
 export function mapMembers<From, To>(
   functions: Readonly<Record<string, Readonly<Record<string, From>>>>,
   make: (member: From, label: string, namespace: string, name: string) => To,
@@ -107,7 +107,7 @@ export function mapMembers<From, To>(
   )
 }
 
-/** A program that ends itself with status 0 has done what it was called for. */
+/** A program that exits with status 0 has succeeded. */
 export function isGoodExit(thrown: unknown): boolean {
   return thrown instanceof ProcExit && thrown.code === 0
 }
@@ -160,7 +160,7 @@ interface LinkTarget {
 
 /** The modules of a plug-in, linked and started. */
 interface LinkedModules {
-  /** Of the main module. */
+  /** The exports of the main module. */
   readonly instance: WebAssembly.Instance
   /** One for each module that imports it. */
   readonly wasis: readonly Wasi[]
@@ -169,7 +169,7 @@ interface LinkedModules {
 /**
  * Links the modules of a plug-in to each other and to the host, and starts each before the module that imports from it.
  *
- * @throws Error naming the modules on the way to an import that cannot be met, and what V8 or a guest throws.
+ * @throws Error naming the modules on the path to an unresolved import; errors of V8 or the guest.
  */
 function linkNamedModules(target: LinkTarget): LinkedModules {
   const links = new ModuleLinks(target)
@@ -189,7 +189,7 @@ class ModuleLinks {
 
   constructor(target: LinkTarget) {
     this.#target = target
-    // Of two with a name the first one counts.
+    // The first of two with the same name counts.
     this.#modules = new Map(target.modules.map(({ name, module }) => [name, module] as const).reverse())
   }
 
@@ -273,7 +273,7 @@ class ModuleLinks {
       throw refuse('no export matched request')
     const isCommand = exported.some((each) => each.name === '_start')
     if (isCommand) {
-      // Each import has an instance of its own.
+      // Each import has its own instance.
       if (path.includes(namespace)) throw refuse('a command cannot import from itself')
       return this.open(namespace, [...path, namespace]).exports[name] as WebAssembly.ImportValue
     }

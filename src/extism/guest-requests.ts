@@ -36,7 +36,7 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
     return context.store(bytes)
   }
 
-  /** Each address is checked: a redirect leads nowhere that the first request could not. */
+  /** Each address is checked, also those of redirects. */
   async function follow(url: URL, init: RequestInit & { headers: HeadersInit }): Promise<Response> {
     for (let redirects = 0; ; redirects++) {
       if (!isAllowed(url.hostname)) {
@@ -104,7 +104,7 @@ export function hostMatcher(patterns: readonly string[]): (hostname: string) => 
   return (hostname) => exact.has(hostname) || expressions.some((expression) => expression.test(hostname))
 }
 
-/** More would be no list of hosts. */
+/** A longer pattern is not a list of hosts. */
 const MAX_EXPANDED = 1_000
 
 function expandBraces(pattern: string): string[] {

@@ -22,7 +22,7 @@ export interface ManifestWasmModule {
   module: WebAssembly.Module
 }
 
-/** A module of a manifest: where it is, by which name others import from it, and the SHA-256 digest of its bytes. */
+/** A module of a manifest: its location, the name for imports of other modules, and the SHA-256 digest of its bytes. */
 export type ManifestWasm = (
   | ManifestWasmUrl
   | ManifestWasmData
@@ -58,7 +58,8 @@ export interface LoadedManifest {
 /**
  * Reads a manifest, and compiles its modules.
  *
- * @throws TypeError if it is none, `WebAssembly.CompileError` if a module is none, Error if a digest is another.
+ * @throws TypeError if it is not a manifest, `WebAssembly.CompileError` if a module is invalid, Error if a digest
+ * differs.
  */
 export async function readManifest(input: ManifestLike, fetch: Fetch): Promise<LoadedManifest> {
   const manifest = await toManifest(input, fetch)
@@ -74,7 +75,7 @@ export async function readManifest(input: ManifestLike, fetch: Fetch): Promise<L
 
 type Fetch = typeof globalThis.fetch
 
-/** A manifest as it comes: only `wasm` is checked. */
+/** An unchecked manifest: only `wasm` is checked. */
 interface LooseManifest {
   readonly wasm: readonly LooseItem[]
   readonly [option: string]: Anything
@@ -125,7 +126,7 @@ async function fromResponse(response: Response): Promise<LooseManifest> {
   }
 }
 
-/** Some bundles and mocks have a class of their own. */
+/** Some bundles and mocks use their own class. */
 function isResponse(input: unknown): input is Response {
   return input instanceof Response || (isObject(input) && input.constructor?.name === 'Response')
 }

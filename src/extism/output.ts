@@ -27,12 +27,12 @@ export class PluginOutput extends DataView<ArrayBuffer> {
     }
   }
 
-  /** Its bytes, if they were handed out for writing; undefined otherwise. */
+  /** Its bytes, if they were returned for writing; undefined otherwise. */
   static writableBytes(output: PluginOutput): Uint8Array | undefined {
     return output.#isShared ? output.bytes() : undefined
   }
 
-  /** @throws SyntaxError if it is no JSON. */
+  /** @throws SyntaxError if it is not JSON. */
   json(): Anything {
     return JSON.parse(this.text())
   }

@@ -7,7 +7,7 @@ export interface ExtismPlugin {
   /** Whether the main module exports a function of this name. */
   functionExists(funcName: string): Promise<boolean>
 
-  /** Closes what the plug-in has open, and ends its thread. A second time, it does nothing. */
+  /** Closes the resources of the plug-in and ends its thread. A second call does nothing. */
   close(): Promise<void>
 
   /**

@@ -40,7 +40,7 @@ class ThreadPlugin implements ExtismPlugin {
   readonly #context: GuestContext
   readonly #functions: Readonly<Record<string, Readonly<Record<string, ImportedFunction>>>>
   #blocks: KernelBlocks
-  /** None after a time-out, until the next call. */
+  /** undefined after a time-out, until the next call. */
   #thread: GuestThread | undefined
   #isActive = false
   #isClosed = false
