@@ -40,11 +40,12 @@ export const CAPABILITIES: Capabilities = {
 }
 
 /**
- * Makes an Extism plug-in, without a server, on the kernel of wasm-serve. Takes what `createPlugin` of `@extism/extism`
- * 2.0.0-rc13 takes, and what it makes behaves in the same way; the differences are listed in `docs/guide/extism.md`.
+ * Creates an Extism plug-in, without a server, on the kernel of wasm-serve. It accepts the arguments of `createPlugin`
+ * of `@extism/extism` 2.0.0-rc13, and the plug-in behaves in the same way; `docs/guide/extism.md` lists the
+ * differences.
  *
- * @throws TypeError if the manifest is none, or an option needs `runInWorker`; Error if a module has another digest, or an
- * import that nothing provides; what a guest throws while it starts.
+ * @throws TypeError if the manifest is invalid or an option needs `runInWorker`; Error if a digest differs or an import
+ * is missing; errors of the guest during its start.
  */
 export async function createPlugin(
   manifest: ManifestLike | PromiseLike<ManifestLike>,

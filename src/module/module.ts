@@ -35,7 +35,7 @@ export function readModule(bytes: Uint8Array, options: ReadOptions, name: string
     if (id !== SECTION.custom) {
       const place = SECTION_ORDER.indexOf(id)
       if (place < 0) reader.fail(`it has an unknown section (${id})`)
-      if (place <= last) reader.fail(`it has section ${id} twice, or in the wrong place`)
+      if (place <= last) reader.fail(`section ${id} is duplicate or out of order`)
       last = place
     }
     const section = reader.part(end - content)
