@@ -95,7 +95,7 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
     'a URL that two routes have',
     'json',
     '{"routes": [\n{"plugin": "a.wasm"},\n{"plugin": "b.wasm"}]}',
-    /^3:12: .*line 2 too/,
+    /^3:12: .*line 2/,
   ],
   [
     'a plug-in by a wrong name',
