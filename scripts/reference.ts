@@ -11,7 +11,7 @@ import { PROCESS_STATE } from '../src/platform/process-state.ts'
 import { ERRORS, type Met } from './errors.ts'
 import { renderRooms } from './rooms.ts'
 
-/* npm run reference: writes docs/reference, and the tables of other pages, from what they describe. */
+/* npm run reference: writes docs/reference, and the tables of other pages, from the code that they describe. */
 
 const ARCHITECTURE = new URL('../docs/explain/architecture.md', import.meta.url)
 const CONTRIBUTING = new URL('../CONTRIBUTING.md', import.meta.url)
@@ -273,7 +273,7 @@ ${rows.join('\n')}
 `
 }
 
-/** What a command prints. */
+/** The output of a command. */
 async function helpOf([name = '', ...words]: readonly string[]): Promise<string> {
   let text = ''
   const write = (more: string) => {

@@ -41,7 +41,10 @@ export const ROOMS = [
   ['errors', 'Every failure that we cause: its class, its code, its status.'],
 ] as const satisfies readonly (readonly [name: string, purpose: string])[]
 
-/** What breaks the rules in a tree of sources, a line each. @param read - The text of each file, by its path below `src/`. */
+/**
+ * Violations of the rules in a tree of sources, a line each. @param read - The text of each file, by its path below
+ * `src/`.
+ */
 export function brokenRules(read: ReadonlyMap<string, string>): string[] {
   const imports = new Map([...read].map(([path, text]) => [path, importsOf(path, text)]))
   const upwards = [...imports].flatMap(([path, targets]) =>
