@@ -37,21 +37,19 @@ export function renderOperations(page: string): string {
     const labelled = labels.length === 0 ? '' : labels.map((label) => `\`${label}\``).join(', ')
     return `| \`${name}\` | ${type} | ${labelled} | ${help}. |`
   })
-  const metrics = ['| metric | type | labels | what it is |', '| --- | --- | --- | --- |', ...rows].join('\n')
+  const metrics = ['| metric | type | labels | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n')
   return withTables(page, { metrics: `${metrics}\n` })
 }
 
-/** The page of what a module may ask of the compiler, with its table as the limits are. */
+/** The page of the module limits, with a generated table. */
 export function renderModuleLimits(page: string): string {
   const rows = LIMIT_NAMES.map((name) => {
     const { what, limit, seen } = MODULE_LIMITS[name]
     return `| \`${name}\` | ${what} | ${limit.toLocaleString('en')} | ${seen.toLocaleString('en')} |`
   })
-  const table = [
-    '| name | what is counted | limit | most seen |',
-    '| --- | --- | ---: | ---: |',
-    ...rows,
-  ].join('\n')
+  const table = ['| name | counted | limit | maximum seen |', '| --- | --- | ---: | ---: |', ...rows].join(
+    '\n',
+  )
   return withTables(page, { 'module-limits': `${table}\n` })
 }
 
@@ -98,7 +96,7 @@ const SCOPES = [
     'Loading plug-ins',
     'load',
     loadSchema,
-    'Of the process: where plug-ins come from, and what a module may be.',
+    'Options of the process: sources of plug-ins, and limits of modules.',
   ],
   ['Server', 'server', serverSchema, 'Of the process: sockets, limits, logs, the store, the admin listener.'],
 ] as const

@@ -17,7 +17,7 @@ export function temporaryFolder(): string {
 export interface ApiAnswer {
   readonly status: number
   readonly headers: Headers
-  // tests read fields that they know
+  // biome-ignore lint/suspicious/noExplicitAny: tests read fields that they know
   readonly body: any
 }
 
