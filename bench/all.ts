@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url'
 import type { Bench } from './bench.ts'
 
 /**
- * Runs benches one after the other, each in a process of its own: some look at the memory of theirs.
+ * Runs benches one after another, each in its own process: some measure the memory of theirs.
  *
- * @param flags - What each of them is given.
- * @throws when one of them failed, after the others have run.
+ * @param flags - Flags for each of them.
+ * @throws if one of them failed, after the others have run.
  */
 export async function runAll(benches: readonly Bench[], flags: readonly string[]): Promise<void> {
   const minutes = benches.reduce((sum, bench) => sum + bench.minutes, 0)

@@ -3,7 +3,7 @@ import { isRight, REQUEST_HEADERS, type Scenario } from './scenario.ts'
 const REQUESTS = 200
 
 /**
- * Sends overlapping requests with a body each of its own, because a load generator that sends equal bodies cannot see
+ * Sends overlapping requests each with its own body, because a load generator that sends equal bodies cannot see
  * an answer that went to the wrong request.
  *
  * @returns how many of the answers were not the right ones for their requests.

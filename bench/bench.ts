@@ -1,10 +1,10 @@
 import type { Effort } from './measure.ts'
 import type { Settings } from './settings.ts'
 
-/** What `npm run bench -- NAME` runs. */
+/** A bench of `npm run bench -- NAME`. */
 export interface Bench {
   readonly name: string
-  /** How long it takes with its own settings, in minutes; `npm run bench -- all` tells the sum. */
+  /** Duration with its own settings, in minutes; `npm run bench -- all` prints the sum. */
   readonly minutes: number
   /** What this Node.js lacks for it; undefined if it can run. */
   missing?(): string | undefined

@@ -79,7 +79,7 @@ const soak: Bench = {
   },
 }
 
-/** All of them, in the order in which `all` runs them. */
+/** All benches, in the order of `all`. */
 export const BENCHES: readonly Bench[] = [
   setBench(article, 'one instance', 8),
   setBench(http, 'kernel', 9),

@@ -10,7 +10,7 @@ interface CallCase {
   readonly plugin: string | Uint8Array
   readonly exportName: string
   readonly input: Uint8Array
-  /** How many times faster than the SDK the kernel has to be. */
+  /** Minimum speed of the kernel as a multiple of the SDK's. */
   readonly floor: number
 }
 
@@ -48,7 +48,7 @@ const HELLO = 'plugins/hello/hello.wasm'
 
 const SMALL = Buffer.from('8 letter')
 
-/** Calls, and the opening of instances that live for one. @throws what {@link measureRuntimes} throws. */
+/** Measures calls, and the opening of instances for a single call. @throws errors of {@link measureRuntimes}. */
 export async function measureCalls(
   rounds: number,
   progress: (line: string) => void,
@@ -179,7 +179,7 @@ const OPENED = [HELLO, 'plugins/hello-c/hello.wasm']
 const WARM_UP_OPENINGS = 500
 const OPENINGS = 5_000
 
-/** What an instance may take to open, in ms. */
+/** Maximum time to open an instance, in ms. */
 const OPENING_FLOOR_MS = 0.1
 
 export function renderCalls({ calls, openings }: CallsMeasurements): string {

@@ -15,7 +15,7 @@ const agent = new Agent({ keepAlive: true })
 /**
  * Sends one request, on a connection that was used before if one is free.
  *
- * @throws when there is no answer, or the signal comes first.
+ * @throws if there is no answer, or the signal comes first.
  */
 export async function post(url: string, body: string, signal?: AbortSignal): Promise<Answer> {
   const sent = request(url, { method: 'POST', headers: REQUEST_HEADERS, agent, ...(signal && { signal }) })

@@ -3,7 +3,7 @@ import { renderNumber } from './origin.ts'
 import { renderBarChart } from './plot.ts'
 
 /**
- * A picture of what a request costs each scenario at the most connections, the cheapest on top.
+ * A chart of the CPU time per request of each scenario at the maximum number of connections, the cheapest on top.
  *
  * @param marked - The scenario to look at.
  */
@@ -27,5 +27,5 @@ export function renderCpuPlot(measurements: readonly Measurement[], marked: stri
   })
 }
 
-/** Beyond this, short bars could not be told apart. */
+/** Beyond this, short bars would be indistinguishable. */
 const LINEAR_RANGE = 20

@@ -13,7 +13,7 @@ export interface EnginesMeasurements {
   readonly memory: readonly MemoryMeasurement[]
 }
 
-/** Measures what threads cost, and what they are good for. @throws what {@link measure} throws. */
+/** Measures the cost and the benefit of threads. @throws errors of {@link measure}. */
 export async function measureEngines(
   effort: Omit<Effort, 'connections'>,
   progress: (line: string) => void,

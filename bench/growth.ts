@@ -8,7 +8,7 @@ import { find, ratioTo, renderRatio, renderTable } from './report.ts'
 import { COMMAND, HELLO, HELLO_BODY, noPlugin, ours, type Scenario } from './scenario.ts'
 import type { Settings } from './settings.ts'
 
-/** What a request costs as connections and routes become many. */
+/** Measures the cost of a request with many connections and routes. */
 export const scale: Bench = { name: 'scale', minutes: 2, run }
 
 const CONNECTIONS = [1, 10, 100, 1_000, 5_000]
@@ -53,7 +53,7 @@ export function renderScale({ byConnections, byRoutes }: ScaleMeasurements): str
 const ECHO = 'Fastify, echo'
 const OURS = 'wasm-serve'
 
-/** Servers of many routes, of one plug-in, with an instance each; all are asked in turns. */
+/** Servers with many routes of one plug-in, with an instance each; requests go to all routes in turn. */
 function openRoutes(): Scenario[] {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-routes-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
@@ -98,7 +98,7 @@ function plotConnections(measurements: readonly Measurement[], names: readonly s
 function plotRoutes(measurements: readonly Measurement[]): string {
   return renderLineChart({
     title: 'CPU time of the server per request, by routes with an instance each',
-    note: `${ROUTES_CONNECTIONS} connections; all routes are asked in turns.`,
+    note: `${ROUTES_CONNECTIONS} connections; requests go to all routes in turn.`,
     x: { label: 'routes', scale: 'log10' },
     y: { label: 'microseconds' },
     lines: [

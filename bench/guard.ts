@@ -19,7 +19,7 @@ import { measureStarts } from './startup.ts'
 /** A ratio of two figures of one try. */
 interface Check {
   readonly name: string
-  /** What the ratio may be at most. A quiet machine shows far less; what breaks it is a regression, not noise. */
+  /** The maximum ratio. A quiet machine has a much lower one; a regression exceeds it, noise does not. */
   readonly limit: number
 }
 
@@ -36,7 +36,7 @@ const quiet = () => undefined
 
 const CONTRACTS = ['raw', 'http', 'simplism'] as const
 
-/** Those whose answers are JSON. */
+/** The contracts with JSON answers. */
 const SEARCHED = ['http', 'simplism'] as const
 const SEARCHED_ANSWERS = 100
 
@@ -109,7 +109,7 @@ const GUARDS: readonly Guard[] = [
 ]
 
 /**
- * Compares what belongs together, in one run, so that it can be trusted on a machine that does other things too.
+ * Compares values within one run, so that the ratio is reliable on a busy machine.
  * Prints all figures.
  *
  * @returns whether each ratio kept its limit in one of the tries.
@@ -151,7 +151,7 @@ async function cpuPerRequest(scenario: Scenario): Promise<number> {
 /** Counts requests, not seconds: on a busy machine V8 would not have optimized anything after a second. */
 async function load(scenario: Scenario, server: ServerProcess): Promise<number> {
   let [answered, micros] = [0, 0]
-  for (let second = 0; second < MOST_SECONDS && answered < REQUESTS; second++) {
+  for (let second = 0; second < MAX_SECONDS && answered < REQUESTS; second++) {
     const run = await runUnderLoad(scenario, server, { tool: autocannon, connections: 100, seconds: 1 })
     answered += run.answered
     micros += run.cpuMicrosPerRequest * run.answered
@@ -160,7 +160,7 @@ async function load(scenario: Scenario, server: ServerProcess): Promise<number> 
 }
 
 const REQUESTS = 15_000
-const MOST_SECONDS = 10
+const MAX_SECONDS = 10
 
 async function measureCallTimes(): Promise<number[]> {
   const measured = await measureRuntimes(['hello, 8 B', 'copy, 64 KiB'], ROUNDS, quiet)
@@ -176,7 +176,10 @@ async function measureStartTimes(): Promise<number[]> {
 
 const STARTS = 5
 
-/** If Node.js cures what `keptTicks` of `src/platform/node-workarounds.ts` is for, the ratio is 1, and it can go. */
+/**
+ * When a Node.js version no longer needs `keptTicks` of `src/platform/node-workarounds.ts`, the ratio is 1, and it can
+ * be removed.
+ */
 async function measureTickTimes(): Promise<number[]> {
   const without = await tickNs()
   return [(await tickNs(fileOf('../lib/platform/node-workarounds.js'))) / without]
@@ -191,7 +194,7 @@ function fileOf(path: string): string {
   return fileURLToPath(new URL(path, import.meta.url))
 }
 
-/** Of a process whose guests fail in all ways while its app is replaced. @throws when an answer was wrong. */
+/** Measures a process whose guests fail in all ways while its app is replaced. @throws if an answer was wrong. */
 async function measureGrowth(): Promise<number[]> {
   const routes = chaosRoutes(await assembleGuestFile('zoo', '../test/guests'))
   const { child, started } = forkServer({ routes })

@@ -11,7 +11,7 @@ export interface HostileAnswer {
   make(bytes: number): Uint8Array
 }
 
-/** An eighth of the default of `outputLimit`: of what is bounded by a count, such as arrays, there may be most a byte. */
+/** An eighth of the default of `outputLimit`. Limits on counts, such as of arrays, allow at most one per byte. */
 const ANSWER_BYTES = 1_048_576
 
 /** Text that is repeated, between a beginning and an end; the end may be missing. */
@@ -31,13 +31,13 @@ function repeated(begin: string, part: string | ((i: number) => string), end = '
   }
 }
 
-/** Parts in an order that a processor cannot foresee: a branch for what a byte is costs most there. */
+/** Parts in a random order: branches on single bytes are most expensive if the processor cannot predict them. */
 function mixed(...parts: readonly string[]): () => string {
   const random = randomOf(1)
   return () => parts[Math.floor(random() * parts.length)] ?? ''
 }
 
-/** What of JSON costs most to read, at any place of an answer where a value may stand. */
+/** The most expensive JSON to read, at any position of an answer where a value is allowed. */
 const VALUES: readonly (readonly [
   name: string,
   begin: string,
@@ -94,7 +94,7 @@ const FIELDS = {
   simplism: ['code', 'header', 'body', 'other'],
 } as const
 
-/** What is hostile to each contract, for each field and as a whole. */
+/** The hostile answers for each contract: for each field and for the whole answer. */
 export const HOSTILE_ANSWERS: readonly HostileAnswer[] = [
   { contract: 'raw', name: 'text', make: repeated('', '\u20ac') },
   { contract: 'raw', name: 'no UTF-8', make: (bytes) => Buffer.alloc(bytes, 0xff) },
@@ -130,7 +130,7 @@ function noUtf8(begin: string, end: string): HostileAnswer['make'] {
   return (bytes) => Buffer.concat([Buffer.from(begin), Buffer.alloc(bytes, 0xff), Buffer.from(end)])
 }
 
-/** Takes an answer to nobody. */
+/** Receives and discards an answer. */
 const reply = {
   code: () => reply,
   header: () => reply,
@@ -148,7 +148,7 @@ export function measureWorstAnswer(contract: HostileAnswer['contract']): number 
 }
 
 /** Most parts of which the search makes an answer. */
-const MOST_PARTS = 5
+const MAX_PARTS = 5
 
 const PIECES = {
   text: [
@@ -163,7 +163,7 @@ const PIECES = {
 
 type Place = readonly [begin: string, pieces: keyof typeof PIECES, end: string]
 
-/** Between what the search puts parts, and of which kind. */
+/** Separators that the search inserts between parts, by kind. */
 const PLACES: readonly [Place, ...Place[]] = [
   ['{"body":"', 'text', '"}'],
   ['{"bodyBase64":"', 'text', '"}'],
@@ -174,9 +174,9 @@ const PLACES: readonly [Place, ...Place[]] = [
 ]
 
 /**
- * Looks for answers that take the event loop longer than those that are known: parts by chance, in turn or mixed.
+ * Searches for answers that block the event loop longer than the known ones: random parts, alternating or mixed.
  *
- * @returns the worst of them, as {@link measureWorstAnswer} does.
+ * @returns the worst of them, like {@link measureWorstAnswer}.
  */
 export function searchWorstAnswer(
   contract: 'http' | 'simplism',
@@ -188,7 +188,7 @@ export function searchWorstAnswer(
   let worst = { ratio: 0, name: '' }
   for (let i = 0; i < tries; i++) {
     const [begin, pieces, end] = choose(random, PLACES)
-    const count = 1 + Math.floor(random() * MOST_PARTS)
+    const count = 1 + Math.floor(random() * MAX_PARTS)
     const parts = Array.from({ length: count }, () => choose<string>(random, PIECES[pieces]))
     const part = random() < 0.5 ? mixed(...parts) : parts.join('')
     const ratio = ratioOf(repeated(begin, part, end)(ANSWER_BYTES), answer)
@@ -198,7 +198,7 @@ export function searchWorstAnswer(
   return worst
 }
 
-/** V8 has to optimize for some milliseconds, and collects garbage when it likes: what is slow is tried again. */
+/** V8 optimizes during the first milliseconds and collects garbage at any time: slow results are measured again. */
 const TRIES = 5
 const ENOUGH = 2
 

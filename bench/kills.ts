@@ -6,14 +6,17 @@ import { moods } from './scenario.ts'
 import { startServer } from './server-process.ts'
 import { median, percentile } from './statistics.ts'
 
-/** What clients notice when a guest passes its deadline, and its thread is ended. From the 504 on, in milliseconds. */
+/**
+ * Measures the effect on clients when a guest exceeds its deadline and its thread is terminated. Times begin at the
+ * 504, in milliseconds.
+ */
 export interface KillsMeasurement {
   readonly spares: number
   /** Until the answer to a request that is sent then. */
   readonly next: readonly number[]
   /** Until the answer to a request that has been waiting behind the guest. */
   readonly waiting: readonly number[]
-  /** What the median of `next` may be. */
+  /** The maximum median of `next`. */
   readonly floorMs: number
 }
 
@@ -21,7 +24,7 @@ const KILLS = 50
 
 const TIMEOUT_MS = 100
 
-/** How long after each kill nothing is asked: the next spare thread starts. */
+/** Pause after each kill, in which the next spare thread starts. */
 const PAUSE_MS = 400
 
 /** @param plugin - Path of `guests/moods.wat`, assembled. */

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const WATCHED_MS = 1_000
 
-/** How busy the machine's cores are while we do nothing: 0 is idle, 1 is all of them. */
+/** The load of the machine's cores while the bench is idle: 0 is idle, 1 is all of them. */
 export async function watchMachine(): Promise<number> {
   const before = times()
   await sleep(WATCHED_MS)

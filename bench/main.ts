@@ -14,7 +14,7 @@ import { measuredBenches, updateTables } from './tables.ts'
  *                  [--quick] [--json FILE] [--update]
  *
  * Prints a table; `--update` puts it into bench/README.md too, with its pictures, and all that was measured into
- * bench/results; `--json` writes that to another file. `tables` measures nothing: it writes the tables of bench/README.md anew,
+ * bench/results; `--json` writes to another file. `tables` measures nothing: it rewrites the tables of bench/README.md,
  * from bench/results.
  */
 

@@ -9,7 +9,7 @@ export interface Effort {
   readonly tool: LoadTool
   readonly runs: number
   readonly seconds: number
-  /** How long a server is under load before its run is counted: V8 optimizes what has run often. */
+  /** Warm-up time before a run is counted, in which V8 optimizes. */
   readonly warmUpSeconds: number
   readonly connections: readonly number[]
 }
@@ -18,7 +18,7 @@ export interface Effort {
 export interface Measurement extends Run {
   readonly scenario: string
   readonly connections: number
-  /** Those that came to an end. */
+  /** The runs that completed. */
   readonly runs: readonly NumberedRun[]
   /** Why the others did not: only where the scenario may fail. */
   readonly broken: readonly string[]
@@ -30,10 +30,10 @@ export interface NumberedRun extends Run {
 }
 
 /**
- * Measures scenarios, interleaved (A B C A B C), so that a noisy minute hits all of them. Each run has a server process
- * of its own, because V8 optimizes each a little differently.
+ * Measures scenarios, interleaved (A B C A B C), so that a noisy minute affects all of them. Each run has its own
+ * server process, because V8 optimizes each process a little differently.
  *
- * @param progress - Told what happens, in words.
+ * @param progress - Receives progress messages.
  * @throws when a server fails, or gives one wrong answer.
  */
 export async function measure(

@@ -20,7 +20,7 @@ const REQUESTS = 2_000
 /** Requests that are sent together, so that each thread gets some. */
 const TOGETHER = 50
 
-/** What a thread may take. */
+/** Maximum memory of a thread. */
 const FLOOR_BYTES = 15 * 1_048_576
 
 export async function measureMemory(progress: (line: string) => void): Promise<MemoryMeasurement[]> {
@@ -35,7 +35,7 @@ export async function measureMemory(progress: (line: string) => void): Promise<M
   return measured
 }
 
-/** Of a server that has answered some requests and does nothing. */
+/** Memory of an idle server that has answered some requests. */
 async function measureOnce(workers: number): Promise<number> {
   const flags = workers === 0 ? [] : ['--workers', String(workers), '--spare-workers', '0']
   const scenario = ours(`${workers} workers`, ...flags)

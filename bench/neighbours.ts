@@ -9,13 +9,13 @@ import { COMMAND } from './scenario.ts'
 import { type ServerProcess, startServer } from './server-process.ts'
 import { median, percentile } from './statistics.ts'
 
-/** What makes `test/guests/zoo.wat` fail, by what its guests do then. */
+/** The inputs that make `test/guests/zoo.wat` fail, by kind of failure. */
 const FAULTS = { 'never return': 'L', 'fill all memory and trap': 'M', 'end their thread': 'H die' }
 
-/** What makes it work for some milliseconds, and echo. */
+/** The input that makes it compute for some milliseconds, and echo. */
 const WORK = 'W'
 
-/** What the faulty guests do, in the order of {@link measureNeighbours}. */
+/** The behaviour of the faulty guests, in the order of {@link measureNeighbours}. */
 export const NEIGHBOURS = Object.keys(FAULTS)
 
 /** Routes of the same server, of a guest that echoes: in a thread, and on the event loop. */
@@ -38,7 +38,7 @@ const NOISY_CLIENTS = 2
  * thread as busy and are well.
  *
  * @returns p99 beside the faulty guests to p99 beside the others, for each kind of fault.
- * @throws when a route beside them gives a wrong answer or none, or when a faulty guest does not fail.
+ * @throws if a neighbouring route gives no answer or a wrong one, or if a faulty guest does not fail.
  */
 export async function measureNeighbours(): Promise<number[]> {
   const server = await startNeighbours()
@@ -95,10 +95,10 @@ async function p99Beside(noise: string, server: ServerProcess): Promise<number> 
 async function makeNoise(noise: string, server: ServerProcess): Promise<void> {
   const { status, body } = await post(new URL('/zoo', server.url).href, noise)
   const isAsMeant = noise === WORK ? status === 200 && body === WORK : status >= 500
-  if (!isAsMeant) throw new Error(`a guest that was asked "${noise}" answered with ${status} ${body}`)
+  if (!isAsMeant) throw new Error(`unexpected answer of the guest to "${noise}": ${status} ${body}`)
 }
 
-/** How long the answers of a route take, in ms; each request has a body of its own, which must come back. */
+/** Latencies of the answers of a route, in ms; each request has its own body, which the answer must contain. */
 async function measure(path: string, server: ServerProcess): Promise<number[]> {
   const times: number[] = []
   const load = startLoad({

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 
-/** Where and how numbers were made. */
+/** Where and how results were measured. */
 export interface Origin {
   readonly bench: string
   readonly command: string
@@ -10,7 +10,7 @@ export interface Origin {
   readonly fastify: string
   readonly cpu: string
   readonly cores: number
-  /** How busy other programs kept the machine, before or after: 0 is idle, 1 is all cores. */
+  /** The load of the machine by other programs, before or after: 0 is idle, 1 is all cores. */
   readonly busy: number
 }
 

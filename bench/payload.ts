@@ -9,7 +9,7 @@ import { COMMAND, noPlugin, type Scenario } from './scenario.ts'
 import { startServer } from './server-process.ts'
 import type { Settings } from './settings.ts'
 
-/** What bytes cost: bodies from 8 B to 1 MiB through guests, on each runtime and engine. */
+/** Measures the cost of payloads: bodies from 8 B to 1 MiB through guests, on each runtime and engine. */
 export const payload: Bench = { name: 'payload', minutes: 4, run }
 
 /** A server at one size of body: the medians of its runs. */
@@ -94,7 +94,7 @@ const WAYS: readonly (readonly [name: string, flags: readonly string[]])[] = [
   ['sdk, 1 worker', ['--runtime', 'sdk', '--workers', '1']],
 ]
 
-/** What an answer begins with: the rest counts all bodies so far. */
+/** The prefix of an answer: the rest is the total size of all bodies so far. */
 function countOf(body: string): string {
   let count = counts.get(body)
   if (count === undefined) {

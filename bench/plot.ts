@@ -1,10 +1,10 @@
 import { linearScale, logScale, type Scale } from './scale.ts'
 
-/** What one direction of a chart means. */
+/** An axis of a chart. */
 export interface Axis {
-  /** What is counted, and its unit. */
+  /** The quantity and its unit. */
   readonly label: string
-  /** `linear` begins with 0; the others take no value of 0 or below. */
+  /** `linear` begins at 0; the others do not support values of 0 or below. */
   readonly scale?: 'linear' | 'log2' | 'log10'
 }
 
@@ -17,7 +17,7 @@ export interface Line {
 
 export interface LineChart {
   readonly title: string
-  /** What a reader has to know: where the numbers come from. */
+  /** The caption: the origin of the numbers. */
   readonly note?: string
   readonly x: Axis
   readonly y: Axis
@@ -129,7 +129,7 @@ const GRID = '#e4e7eb'
 const PLAIN = '#9aa7b5'
 const MARKED = '#0072b2'
 
-/** Told apart by people who do not see all colours alike (Okabe and Ito), but for its yellow, which is too light here. */
+/** A palette for readers with colour blindness (Okabe and Ito), without its yellow, which is too light here. */
 const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#000000', '#e69f00', '#56b4e9']
 
 function colourOf(index: number): string {

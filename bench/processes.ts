@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
 /*
- * What Linux tells about a process and its children.
+ * Linux's data about a process and its children.
  */
 
-/** The kernel tells CPU time in ticks of 10 ms: `USER_HZ` is 100 wherever Node runs on Linux. */
+/** The kernel reports CPU time in ticks of 10 ms: `USER_HZ` is 100 wherever Node runs on Linux. */
 export const MICROS_PER_TICK = 10_000
 
 /** CPU time that a process and all that it started have used so far, user and system, in microseconds. */

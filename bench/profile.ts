@@ -33,7 +33,7 @@ export async function measureProfile(seconds: number): Promise<ProfileLine[]> {
   }
 }
 
-/** What V8 writes: one node for each call path; samples name the node that was running. */
+/** V8's format of a profile: one node for each call path; samples name the node that was running. */
 interface Profile {
   readonly nodes: readonly { readonly id: number; readonly callFrame: CallFrame }[]
   readonly samples: readonly number[]

@@ -6,7 +6,7 @@ export function hasMarkers(file: URL, bench: string): boolean {
 }
 
 /**
- * Puts what a bench has to show between its markers in a README, so that nobody copies numbers by hand.
+ * Inserts the results of a bench between its markers in a README, so that numbers are not copied by hand.
  *
  * @throws when the markers are not there.
  */

@@ -4,7 +4,7 @@ import type { Run } from './run.ts'
 import type { Floor, ScenarioSet } from './scenario.ts'
 import { median } from './statistics.ts'
 
-/** What of a set its table needs: all of it can be read back from the results. */
+/** The part of a set that its table needs; it can be read from the results. */
 export type TableOptions = Pick<ScenarioSet, 'compared' | 'floors'> & {
   readonly scenarios: readonly { readonly name: string }[]
 }
@@ -138,7 +138,7 @@ function renderFailures(measurements: readonly Measurement[]): string[] {
   ])
 }
 
-/** From here on the load generator is what is measured. */
+/** From this load on, the load generator is the bottleneck. */
 const GENERATOR_LIMIT = 0.9
 
 function renderGeneratorLimit(measurements: readonly Measurement[]): string[] {

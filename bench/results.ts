@@ -6,7 +6,7 @@ import { isWorthKeeping, updateTables } from './tables.ts'
 const FOLDER = new URL('results/', import.meta.url)
 
 /**
- * Keeps what was measured where readers look: JSON and pictures in `bench/results`, tables and pictures in the READMEs.
+ * Writes the results for readers: JSON and charts to `bench/results`, tables and charts to the READMEs.
  *
  * @throws Error if the machine was busy, unless the bench counts more than it times.
  */

@@ -2,7 +2,7 @@ import type { LoadResult, LoadTool } from './load/load.ts'
 import { isRight, REQUEST_HEADERS, type Scenario } from './scenario.ts'
 import type { ServerProcess } from './server-process.ts'
 
-/** What one run under load came to. */
+/** The result of one run under load. */
 export interface Run {
   readonly requestsPerSecond: number
   readonly p50Ms: number
@@ -10,16 +10,16 @@ export interface Run {
   readonly p999Ms: number
   /** CPU time of the server process and of all that it started, in microseconds. */
   readonly cpuMicrosPerRequest: number
-  /** What they have in RAM at the end. */
+  /** Their resident memory at the end. */
   readonly memoryBytes: number
   readonly answered: number
   /** Answers that were wrong, failed or lost: always 0, unless the scenario may fail. */
   readonly failed: number
-  /** How busy the load generator was: at 1 it could send no more. */
+  /** The load of the load generator: at 1 it is saturated. */
   readonly generatorLoad: number
 }
 
-/** How a server is loaded. */
+/** The load for a server. */
 export interface Pressure {
   readonly tool: LoadTool
   readonly connections: number
@@ -59,7 +59,7 @@ export async function runUnderLoad(
   const result = await fire(scenario, server.url, pressure)
   refuseFailures(scenario, pressure, result)
   const memoryBytes = server.memoryBytes()
-  await server.idle() // the last requests got no answer, but they cost as much
+  await server.idle() // the last requests got no counted answer, but cost as much
   return {
     requestsPerSecond: result.answered / result.seconds,
     p50Ms: result.p50Ms,

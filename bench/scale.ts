@@ -9,7 +9,7 @@ export interface Scale {
 /**
  * A scale from 0 to a round number that is not less than any value.
  *
- * @param values - None below 0.
+ * @param values - Not negative.
  */
 export function linearScale(values: readonly number[]): Scale {
   const largest = Math.max(...values) || 1

@@ -1,4 +1,4 @@
-/** One server under load, and what it is asked. */
+/** One server under load, with its requests. */
 export interface Scenario {
   readonly name: string
   /** Starts the server; it prints `listens on URL` when it does. Relative paths are from the repository's root. */
@@ -14,7 +14,7 @@ export interface Scenario {
   isRight?(body: string, answer: string): boolean
   /** It is so slow that a run has to last this long. */
   readonly leastSeconds?: number
-  /** Its failures are counted and shown, because it is not ours; otherwise one ends the bench. */
+  /** Its failures are counted and shown, because it is not part of this project; otherwise a failure ends the bench. */
   readonly mayFail?: boolean
 }
 
@@ -29,9 +29,9 @@ export interface ScenarioSet {
   readonly connections: readonly number[]
   /** Used unless the command line names another number. */
   readonly runs: number
-  /** The first is what the others are compared with. */
+  /** The first is the baseline of the others. */
   readonly scenarios: readonly Scenario[]
-  /** Pairs of names that deserve a sentence of their own. */
+  /** Pairs of names that get a sentence of comparison. */
   readonly compared: readonly (readonly [better: string, worse: string])[]
   /** Limits that the medians have to keep. */
   readonly floors?: readonly Floor[]
@@ -83,7 +83,7 @@ function greeter(name: string, plugin: string, args: readonly string[]): Scenari
   }
 }
 
-/** The built command with its default settings, and what `flags` say. */
+/** The built command with its default settings and `flags`. */
 export function ours(name: string, ...flags: string[]): Scenario {
   return hello(name, ...COMMAND, ...flags)
 }
@@ -97,7 +97,7 @@ export function oursInC(name: string, ...flags: string[]): Scenario {
  * The command with `guests/moods.wat`, which echoes.
  *
  * @param plugin - Its path, assembled.
- * @param mood - What each body begins with: it says what the guest does first.
+ * @param mood - The prefix of each body, which selects the guest's first action.
  */
 export function moods(name: string, plugin: string, mood: string, ...flags: string[]): Scenario {
   return {
@@ -109,5 +109,5 @@ export function moods(name: string, plugin: string, mood: string, ...flags: stri
   }
 }
 
-/** What starts the built command; plug-ins and flags follow. */
+/** The command line of the built command; plug-ins and flags follow. */
 export const COMMAND = ['dist/cli.js', '--port', '0']

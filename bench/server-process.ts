@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { MICROS_PER_TICK, treeCpuMicros, treeMemoryBytes } from './processes.ts'
 import type { Scenario } from './scenario.ts'
 
-/** A scenario's server, in a process of its own. */
+/** A scenario's server, in its own process. */
 export interface ServerProcess {
   readonly url: string
   /** CPU time that the process and all that it started have used so far, user and system, in microseconds. */
@@ -70,7 +70,10 @@ export async function startServer({ name, command, path }: Scenario): Promise<Se
   }
 }
 
-/** Ours, less what would change the command's defaults; npm's variable makes it watch for the end of npm. */
+/**
+ * The environment without variables that change the command's defaults; npm's variable makes it watch for the end of
+ * npm.
+ */
 function environment(): NodeJS.ProcessEnv {
   const isOurs = ([key]: [string, unknown]) => key !== 'npm_command' && !key.startsWith('WASM_SERVE_')
   return Object.fromEntries(Object.entries(process.env).filter(isOurs))

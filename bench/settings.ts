@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import type { LoadTool } from './load/load.ts'
 import { findTool } from './load/tools.ts'
 
-/** What the command line asks for; what it leaves out, each bench has its own idea of. */
+/** Settings of the command line; each bench has its own defaults. */
 export interface Settings {
   readonly runs?: number
   readonly seconds?: number
@@ -16,17 +16,17 @@ export interface Settings {
 }
 
 export interface CommandLine {
-  /** Of benches; `all` is all of them. */
+  /** Names of benches; `all` is all of them. */
   readonly names: readonly string[]
   /** All the rest, as it was given. */
   readonly flags: readonly string[]
   readonly settings: Settings
-  /** Where everything is to be written, as JSON. */
+  /** Output file for JSON. */
   readonly json: string | undefined
   readonly update: boolean
 }
 
-/** @throws when it cannot be understood. */
+/** @throws if a setting is invalid. */
 export function readCommandLine(): CommandLine {
   const { values, positionals, tokens } = parseArgs({
     allowPositionals: true,

@@ -14,12 +14,12 @@ export const { kernel } = (await load('runtime/kernel.js')) as typeof import('..
 
 const ignore = () => undefined
 
-/** Who calls, and hears nothing. */
+/** A caller that ignores all events. */
 export const CALLER: Caller = {
   log: { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore },
 }
 
-/** What a route has by default. */
+/** The default settings of a route. */
 export const SETTINGS: InstanceSettings = {
   config: {},
   wasi: { env: {}, allowedPaths: [] },

@@ -3,15 +3,15 @@ import { runInNewContext } from 'node:vm'
 import { renderNumber } from './origin.ts'
 import { CALLER, load } from './shipped.ts'
 
-/** What an engine holds while it answers many calls. */
+/** Measures the memory of an engine during many calls. */
 export interface SoakMeasurement {
   readonly engine: string
   readonly seconds: number
   /** Resident memory of the process when it was warm, in MiB. */
   readonly warmMib: number
-  /** By how much that grows in a million calls: least squares over the samples, in MiB. */
+  /** Growth in a million calls: least squares over the samples, in MiB. */
   readonly slopeMib: number
-  /** What kept the event loop alive before the engine was opened, and after it was closed. */
+  /** Resources that kept the event loop alive before the engine was opened, and after it was closed. */
   readonly handles: readonly [before: readonly string[], after: readonly string[]]
   readonly samples: readonly Sample[]
 }
@@ -33,7 +33,7 @@ const { chooseRoute, openRoute } = (await load(
 const { openSharedResources } = (await load('route/shared.js')) as typeof import('../src/route/shared.ts')
 const { openLog } = (await load('observe/log/log.js')) as typeof import('../src/observe/log/log.ts')
 
-/** It does not grow its memory: what grows is ours. */
+/** A guest that does not grow its memory, so that any growth is in the host. */
 const PLUGIN = 'plugins/hello-c/hello.wasm'
 
 const ENGINES: readonly RouteOptions[] = [
@@ -50,7 +50,7 @@ const SAMPLES = 100
 const WARM_UP_CALLS = 500_000
 
 /**
- * Makes so many calls on each engine in this process, one after the other, and looks at what the process holds.
+ * Makes many calls on each engine in this process, one engine after another, and samples the memory of the process.
  *
  * @throws at one wrong answer.
  */
@@ -117,7 +117,7 @@ let serial = 0
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-/** Of the line with the least squares, in MiB per call. */
+/** The slope of the least-squares line, in MiB per call. */
 function slope(samples: readonly Sample[]): number {
   const mean = (of: (sample: Sample) => number) =>
     samples.reduce((sum, sample) => sum + of(sample), 0) / samples.length

@@ -13,7 +13,7 @@ import { nativeServers } from './sets/peers.ts'
 import type { Settings } from './settings.ts'
 import { median } from './statistics.ts'
 
-/** From the command to the first answer, and what an idle server has in memory. */
+/** Measures the time from the command to the first answer, and the memory of an idle server. */
 export const startup: Bench = { name: 'startup', minutes: 1, run }
 
 /** One start of a server. */
@@ -22,7 +22,7 @@ export interface Start {
   readonly ms: number
   /** CPU time of the process until then. */
   readonly cpuMs: number
-  /** What it had in RAM when it was idle again. */
+  /** Its resident memory when it was idle again. */
   readonly memoryBytes: number
 }
 
@@ -34,7 +34,7 @@ export interface StartMeasurement extends Start {
   readonly ratio: number
 }
 
-/** How long the start may take, in relation to an app of Fastify with one route. */
+/** Maximum start time, relative to a Fastify app with one route. */
 const FLOOR = 1.6
 
 const PLUGINS = [1, 2, 5, 10]
@@ -74,7 +74,7 @@ export function renderStartup({ starts, plugins, workers }: StartupMeasurements)
   ].join('\n\n')
 }
 
-/** The first is what the second is compared with. */
+/** The first is the baseline of the second. */
 function startScenarios(): Scenario[] {
   return [
     { ...noPlugin(HELLO_BODY), name: 'Fastify, echo' },
@@ -129,7 +129,7 @@ async function startOnce(scenario: Scenario): Promise<Start> {
   }
 }
 
-/** So many files of one plug-in with bytes of their own: V8 shares the code of equal ones. */
+/** Creates files of one plug-in with different bytes: V8 shares the code of equal ones. */
 function numberedPlugins(count: number): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-plugins-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
@@ -141,10 +141,10 @@ function numberedPlugins(count: number): string[] {
   })
 }
 
-/** Identifier 0, 3 bytes long, with a name of one letter; what follows is the section's own. */
+/** Identifier 0, 3 bytes long, with a name of one letter; the rest is the section's content. */
 const CUSTOM_SECTION = Buffer.of(0, 3, 1, 0x6e)
 
-/** Each of them is asked once: the code and the memory of one that never was cost next to nothing. */
+/** Each of them gets one request: code and memory of a plug-in without requests cost next to nothing. */
 function several(files: readonly string[]): Scenario {
   const scenario = ours(`${files.length} plug-ins`)
   const [program = '', ...args] = [...scenario.command.slice(0, -1), ...files]
@@ -183,7 +183,7 @@ function renderLimit(measured: StartMeasurement, reference: StartMeasurement | u
   return `- \`${measured.scenario}\`: ${renderRatio(relative)} of the time, at most ${FLOOR}: ${verdictOn(relative, FLOOR, relative.most <= FLOOR)}`
 }
 
-/** Of starts of the same round. */
+/** Compares starts of the same round. */
 export function ratioOfStarts(
   { starts }: Pick<StartMeasurement, 'starts'>,
   reference: Pick<StartMeasurement, 'starts'> | undefined,

@@ -1,4 +1,4 @@
-/** @returns NaN if there are none. */
+/** @returns NaN for an empty list. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = (sorted.length - 1) / 2

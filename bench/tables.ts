@@ -24,7 +24,7 @@ import type { SoakMeasurement } from './soak.ts'
 import { ratioOfStarts, renderStartup, type StartupMeasurements } from './startup.ts'
 
 /*
- * The blocks of bench/README.md are made of bench/results alone, so that a new layout needs no new run. Times of a run on a
+ * The blocks of bench/README.md are rendered from bench/results only, so that a new layout needs no new run. Times of a run on a
  * busy machine are never shown.
  */
 
@@ -34,7 +34,7 @@ const PAGE = new URL('README.md', import.meta.url)
 
 const PROJECT_README = new URL('../README.md', import.meta.url)
 
-/** Benches whose counts and sizes are worth showing if their times are not. */
+/** Benches whose counts and sizes are shown even if their times are not. */
 const COUNTED: ReadonlySet<string> = new Set(['guest-memory', 'long-life'])
 
 /** Whether any of a bench's figures can be shown after a run. */
@@ -70,7 +70,7 @@ function renderPeersSummary(): string {
 }
 
 /**
- * A ratio of one run each, with its spread, for those who read no further.
+ * A ratio from one run, with its spread, for the summary.
  *
  * @param page - The path of bench/README.md from where they are shown.
  */
@@ -139,17 +139,17 @@ function cpuRatio(bench: string, name: string, to: string, connections: number):
   return ratioTo(measured, reference, 'cpuMicrosPerRequest')
 }
 
-/** What a bench of one set keeps. */
+/** The results of a bench with one set. */
 interface SetResults {
   readonly measurements: readonly Measurement[]
 }
 
-/** What a bench wrote. */
+/** The results of a bench. */
 function readResults<Data = object>(bench: string): Origin & Data {
   return JSON.parse(readFileSync(new URL(`${bench}.json`, RESULTS), 'utf8'))
 }
 
-/** What bench/README.md shows between the markers of a bench. */
+/** The text of bench/README.md between the markers of a bench. */
 export async function renderBlock(bench: string): Promise<string> {
   const results = readResults(bench)
   if (!isWorthKeeping(results)) {
@@ -203,7 +203,7 @@ async function renderFigures(bench: string): Promise<string> {
       return renderLongLife(readResults<LongLifeMeasurements>(bench))
     case 'hostile':
       return renderHostile(readResults<{ rows: HostileRow[] }>(bench).rows)
-    // These load what was built.
+    // These load the built files.
     case 'soak':
       return (await import('./soak.ts')).renderSoak(
         readResults<{ measured: SoakMeasurement[] }>(bench).measured,

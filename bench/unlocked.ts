@@ -3,7 +3,7 @@ import { renderNumber } from './origin.ts'
 import { isRight, type Scenario } from './scenario.ts'
 import { type Ending, type ServerProcess, startServer } from './server-process.ts'
 
-/** What became of the requests to one process. */
+/** The outcome of the requests to one process. */
 export interface UnlockedRun {
   readonly right: number
   /** Status 200 with another body. */
@@ -12,11 +12,11 @@ export interface UnlockedRun {
   readonly refused: number
   /** No answer. */
   readonly lost: number
-  /** If the process ended while it was asked: how, and after how long. */
+  /** How and after how long the process ended, if it ended during the requests. */
   readonly ending?: Pick<Ending, 'code' | 'signal'> & { readonly seconds: number; readonly reason: string }
 }
 
-/** How many clients ask at a time, each with a body of its own. */
+/** Number of concurrent clients, each with its own body. */
 const CLIENTS = 100
 
 /** Asks some processes of a server whose calls are not kept apart, and looks at each answer. */
@@ -64,13 +64,13 @@ async function ask(scenario: Scenario, server: ServerProcess, body: string) {
     if (answer.status !== 200) return 'refused'
     return isRight(scenario, body, answer.body) ? 'right' : 'wrong'
   } catch {
-    return 'lost' // how it was lost makes no difference
+    return 'lost' // the way it was lost makes no difference
   }
 }
 
 const PATIENCE_MS = 2_000
 
-/** The first line of what a Go program prints that tells why it ended. */
+/** The first line of a Go program's output with the reason of its end. */
 function reasonIn(printed: string): string {
   return (
     /^(?:panic|fatal error|SIG\w+|unexpected).*$/m.exec(printed)?.[0].slice(0, 120) ?? 'it did not say why'

@@ -1,5 +1,5 @@
 // @ts-check
-// A Fastify plugin in front of the plug-ins: without the token no guest runs. Other routes stay open.
+// Authentication before the plug-ins: without the token no guest runs. Other routes stay open.
 //
 //   PORT=3000 TOKEN=let-me-in node examples/auth.mjs
 //   curl http://127.0.0.1:3000/health
@@ -17,7 +17,7 @@ if (!TOKEN) throw new Error('set TOKEN to what clients have to know')
 const app = Fastify()
 app.get('/health', () => 'ok')
 
-// A scope of its own: what is registered in it, and in the scopes below, does not reach /health.
+// A separate scope: hooks registered in it, and in the scopes below, do not apply to /health.
 await app.register(async (secured) => {
   await secured.register(bearerAuth, { keys: new Set([TOKEN]) })
   await secured.register(wasmServe, {
@@ -26,7 +26,7 @@ await app.register(async (secured) => {
       {
         url: '/hello',
         plugin: hello,
-        // Who may come in is not all: this looks at what is asked for.
+        // Authorization in addition to authentication: this checks the request itself.
         onCall({ input }) {
           if (input.length > 100) throw new CallRefusedError('a name has 100 bytes at most')
         },

@@ -1,6 +1,6 @@
 // @ts-check
 // Tests of a plug-in, without a port: node --test examples/hello.test.mjs
-// In vitest they look the same, but for the import of `test`.
+// In vitest only the import of `test` differs.
 
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

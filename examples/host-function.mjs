@@ -1,5 +1,5 @@
 // @ts-check
-// A guest that asks the app: shop.wasm imports `price_of`, which is a function of this file.
+// A guest that calls the app: shop.wasm imports `price_of`, which is a function of this file.
 //
 //   PORT=3000 node examples/host-function.mjs
 //   curl http://127.0.0.1:3000/ -d 'pear'
@@ -18,7 +18,7 @@ const prices = new Map([
 /** @type {import('wasm-serve').HostFunctions} */
 const functions = {
   'extism:host/user': {
-    // A guest hands over text as the place where it lies in memory, and gets text in the same way.
+    // A guest passes text as its position in memory, and gets text in the same way.
     price_of(context, /** @type {bigint} */ place) {
       const name = context.read(place)?.text() ?? ''
       const price = prices.get(name)

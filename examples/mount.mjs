@@ -1,5 +1,5 @@
 // @ts-check
-// Plug-ins below a prefix of an app that has routes of its own:
+// Plug-ins below a prefix of an app with its own routes:
 //
 //   PORT=3000 node examples/mount.mjs
 //   curl http://127.0.0.1:3000/users/7
@@ -13,11 +13,11 @@ const hello = fileURLToPath(new URL('../plugins/hello/hello.wasm', import.meta.u
 
 const app = Fastify({ logger: { level: 'info', stream: process.stderr } })
 
-// The app reads JSON, and answers its errors, as ever.
+// The app still parses JSON, and formats its own errors.
 app.get('/users/:id', (request) => ({ user: request.params }))
 app.post('/users', (request) => ({ got: request.body }))
 
-// The plug-in gets each body as it came.
+// The plug-in gets each body unchanged.
 await app.register(wasmServe, {
   prefix: '/plugins',
   routes: [{ url: '/hello', plugin: hello }],

@@ -14,17 +14,17 @@ import { optionTypes } from './option-types.ts'
 /*
  * Makes `dist/`, which is published, and `lib/`, which is not.
  *
- * `dist/` has few files, for hundreds take a while to find and to link. Packages stay outside, and what is loaded only
- * if it is needed stays so. In both the options schemas are turned into what is cheap to load: Ajv and TypeBox take
- * 100 ms to load, more than Fastify itself; what they produce takes none.
+ * `dist/` has few files, because hundreds take a while to find and to link. Packages stay external, and modules that
+ * are loaded on demand stay separate. In both folders the options schemas are compiled into code that loads fast: Ajv
+ * and TypeBox take 100 ms to load, more than Fastify itself; their output takes none.
  *
- * `lib/` has a module for each source file: benches, and tests with a process of their own, load parts from there.
+ * `lib/` has a module for each source file: benches, and tests with their own process, load parts from there.
  */
 
 const VARIABLE = '\\$\\{'
 const SIZE_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
 
-/** What stands in for modules that take long to load, by path. */
+/** Replacements of modules that take long to load, by path. */
 const FROZEN: Replacements = {
   [file('src/options/options-schema.ts')]: schemasAsData,
   [file('src/options/options-check.ts')]: () =>
@@ -32,7 +32,7 @@ const FROZEN: Replacements = {
   [file('src/options/config-file-check.ts')]: () => checksAsCode(configFile.configFileAjv, ['isConfigFile']),
 }
 
-/** What users of the package load or run. */
+/** The entry points: files that users of the package load or run. */
 const DOORS = {
   cli: 'src/cli.ts',
   index: 'src/index.ts',
@@ -94,7 +94,10 @@ ${standaloneCode.default(ajv, ids)}
 `
 }
 
-/** The schema of config files for editors: plain JSON Schema, where what is not any text may be text with a variable. */
+/**
+ * The schema of config files for editors: plain JSON Schema, in which any value that is not free text may also be text
+ * with a variable.
+ */
 function publishedSchema(): object {
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
@@ -127,7 +130,7 @@ function publish({
   }
 }
 
-/** Of what is not any text; undefined if it is. */
+/** A schema that also allows text with a variable; undefined if it allows any text already. */
 function choicesOf({ description: _, default: _default, ...schema }: Schema): readonly object[] | undefined {
   if (schema.threadCount) return [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }]
   if (schema.anyOf) return schema.anyOf

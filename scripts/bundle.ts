@@ -5,7 +5,7 @@ import { build, type OutputOptions } from 'rolldown'
 /** A path of the package. */
 export const file = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
-/** What stands in for modules, by path. */
+/** Replacements of modules, by path. */
 export type Replacements = Readonly<Record<string, () => string>>
 
 /**
@@ -32,7 +32,7 @@ export async function bundleThreads(): Promise<void> {
   ])
 }
 
-/** A process of guests may read no file, not even ours: its program has all in it. */
+/** A guest process may read no file, not even those of this package: its program must be self-contained. */
 const EMBEDDED: Replacements = {
   [file('src/module/kernel-wasm.ts')]: () =>
     `export const KERNEL_WASM = Buffer.from('${readFileSync(file('src/module/kernel.wasm')).toString('base64')}', 'base64')`,
@@ -42,7 +42,7 @@ const CONSOLE = 'src/admin/console'
 
 /**
  * Makes `dist/console`, which browsers load: all in one script, and one style sheet. The packages in them are no
- * dependencies of ours when we run; their licences ask that their notices are in each copy.
+ * run-time dependencies; their licences require their notices in each copy.
  */
 export async function bundleConsole(): Promise<void> {
   const notices = ['preact', 'uplot'].map(
@@ -70,7 +70,7 @@ export async function bundleConsole(): Promise<void> {
 const read = (path: string) => readFileSync(file(path), 'utf8')
 
 /**
- * Bundles modules of `src/` into one folder, where they find what is beside them, and the package's root one folder up.
+ * Bundles modules of `src/` into one folder, where they find their neighbours, and the package's root one folder up.
  * Packages stay outside.
  *
  * @param isWhole - Whether they do not.

@@ -1,12 +1,15 @@
-/** How an error is met: as the status of an answer, by a command (exit code 1 or 2), in a guest, in the log, or by a program. */
+/**
+ * Where an error appears: as the status of an answer, in a command (exit code 1 or 2), in a guest, in the log, or in a
+ * program.
+ */
 export type Met = number | 'command' | 'guest' | 'log' | 'extism'
 
-/** What the reference says of each error: code, where it is met, cause, remedy. */
+/** The entries of the error reference: code, where it appears, cause, remedy. */
 export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, remedy: string])[] = [
   [
     'WASM_SERVE_ADMIN_REQUEST_INVALID',
     400,
-    'The [admin API](../operate/admin-api.md) cannot understand what was asked.',
+    'The [admin API](../operate/admin-api.md) cannot parse the request.',
     'Correct the request. The detail names the field, and a suggestion where there is one.',
   ],
   [
@@ -24,7 +27,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_API_KEY_REFUSED',
     401,
-    "The request carries none of the server's [`apiKeys`](../guide/edge.md).",
+    "The request has none of the server's [`apiKeys`](../guide/edge.md).",
     'Send one of the keys as `Authorization: Bearer KEY` or `x-api-key`.',
   ],
   [
@@ -55,7 +58,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
     'WASM_SERVE_ADMIN_UNKNOWN',
     404,
     'The admin API knows no such plug-in, version or route.',
-    'List what there is: `GET /api/plugins`, `GET /api/routes`.',
+    'List the existing ones: `GET /api/plugins`, `GET /api/routes`.',
   ],
   [
     'WASM_SERVE_ROUTE_NOT_FOUND',
@@ -78,8 +81,8 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_ADMIN_CONFLICT',
     409,
-    'What is there does not allow the change.',
-    'The detail names what is in the way. Remove or change it first.',
+    'The change conflicts with the present state.',
+    'The detail names the conflict. Resolve it first.',
   ],
   [
     'WASM_SERVE_GUEST_ERROR',
@@ -145,7 +148,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
     'WASM_SERVE_SIMPLISM_BROKEN',
     500,
     'With `--contract simplism`: the output is not an answer of the contract.',
-    'Return what the simplism contract asks for. The text names the field.',
+    'Return an output that matches the simplism contract. The text names the field.',
   ],
   [
     'WASM_SERVE_WORKER_LOST',
@@ -163,7 +166,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
     'WASM_SERVE_CONTRACT_BROKEN',
     502,
     'The output is not an answer of the contract of the route. The detail names the field, not its content.',
-    'Return what the contract of the route asks for. The detail names the field.',
+    'Return an output that matches the contract of the route. The detail names the field.',
   ],
   [
     'WASM_SERVE_OUTPUT_TOO_LARGE',
@@ -186,7 +189,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_CHANGE_REFUSED',
     503,
-    'What is served cannot be changed now: the server is ending.',
+    'The server is shutting down and accepts no more changes.',
     'Repeat the change at the next process.',
   ],
   [
@@ -198,13 +201,13 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_HOST_UNAVAILABLE',
     503,
-    "The guest's [store](../guide/state.md) is full or cannot be reached, and it could not be told. Its instance is replaced.",
-    'Check the store. A guest that uses `wasm-serve:kv` gets a code instead and can go on.',
+    "The guest's [store](../guide/state.md) is full or cannot be reached, and the function that it called has no error code. Its instance is replaced.",
+    'Check the store. A guest that uses `wasm-serve:kv` gets a code instead and can continue.',
   ],
   [
     'WASM_SERVE_INSTANCE_START_FAILED',
     503,
-    'There is no instance, and none can be started. Also: why a plug-in is not served at all.',
+    'No instance is running, and none can be started. Also the reason why a plug-in is not served at all.',
     'Read the message: it has the reason, such as a trap in the start function or a start that exceeds `--start-timeout-ms`.',
   ],
   [
@@ -342,7 +345,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_FUNCTION_UNKNOWN',
     'command',
-    'There is no such function, none that can be called, or several and none is named.',
+    'The function does not exist, no function can be called, or there are several and none is selected.',
     'Name one of the functions that the message or `wasm-serve inspect` lists.',
   ],
   [
@@ -385,7 +388,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
     'WASM_SERVE_MOUNT_CONFLICT',
     'command',
     'Several plug-ins, functions or routes would have the same URL.',
-    'Give one of them another `url`, `host` or `method`.',
+    'Change the `url`, `host` or `method` of one of them.',
   ],
   [
     'WASM_SERVE_OPTIONS_INVALID',
@@ -414,14 +417,14 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_PLUGIN_IMPORT_MISSING',
     'command',
-    'The plug-in imports what nothing provides. All missing imports are listed.',
+    'The plug-in has missing imports. The message lists all of them.',
     'Provide the imports with `--functions` or `--link`.',
   ],
   [
     'WASM_SERVE_PLUGIN_INVALID',
     'command',
-    'The bytes are not a WebAssembly core module, or need more memory than they may have. The message says what they are.',
-    'Build a core module (not a component). The message says what the bytes are, and how much memory they need.',
+    'The bytes are not a WebAssembly core module, or need more memory than the limit. The message says which kind of file it is.',
+    'Build a core module (not a component). The message has the kind of file, and the required memory.',
   ],
   [
     'WASM_SERVE_PLUGIN_LOAD_FAILED',
@@ -432,7 +435,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_PLUGIN_TOO_COMPLEX',
     'command',
-    'A module asks the compiler for more than the [limits](../operate/module-limits.md) allow; the message names function, number and flag.',
+    'A module exceeds the [limits](../operate/module-limits.md) on compilation cost; the message names function, number and flag.',
     'Raise the limit that the message names with `--module-limit`, if you trust the plug-in.',
   ],
   [
@@ -468,7 +471,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_RUNTIME_UNFIT',
     'command',
-    'The route or the manifest asks for what the runtime does not have.',
+    'The route or the manifest needs a feature that the runtime does not have.',
     'Use the kernel runtime (the default), or remove the option that the message names.',
   ],
   [
@@ -498,19 +501,19 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_STATIC_FOLDER_INVALID',
     'command',
-    'A folder of `static` does not exist, is no folder or cannot be opened.',
+    'A folder of `static` does not exist, is not a folder or cannot be opened.',
     'Name a folder that the server can read.',
   ],
   [
     'WASM_SERVE_STORE_DAMAGED',
     'command',
     '`wasm-serve store` found entries that no store writes. All are listed.',
-    'Export what can be read, and import it into a new store.',
+    'Export the readable entries, and import them into a new store.',
   ],
   [
     'WASM_SERVE_STORE_EXPORT_INVALID',
     'command',
-    '`wasm-serve store import`: what it reads is no export, or a part of one; the line is named, and nothing was written.',
+    '`wasm-serve store import`: the input is not an export, or is incomplete; the message names the line, and nothing was written.',
     'Use a complete file of `wasm-serve store export`.',
   ],
   [
@@ -522,8 +525,8 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_STORE_NOT_EMPTY',
     'command',
-    '`wasm-serve store import`: the store has entries, and there is no `--replace`.',
-    'Use `--replace` to delete what is there first, or another store.',
+    '`wasm-serve store import`: the store has entries, and `--replace` is not set.',
+    'Use `--replace` to delete the entries first, or use another store.',
   ],
   [
     'WASM_SERVE_TLS_INVALID',
@@ -583,7 +586,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
     'WASM_SERVE_OUTBOUND_TIMEOUT',
     'guest',
     'There was no whole answer in time.',
-    'Raise `--timeout`, or ask a faster server.',
+    'Raise `--timeout`, or use a faster server.',
   ],
   [
     'WASM_SERVE_OUTBOUND_TOO_LARGE',
@@ -594,7 +597,7 @@ export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, 
   [
     'WASM_SERVE_STORE_FULL',
     'guest',
-    'The store has no room. The old value stays. At the start: there is no room for a new store. `wasm-serve:kv` returns -6.',
+    'The store is full. The old value stays. At the start: the disk has no room for a new store. `wasm-serve:kv` returns -6.',
     'Delete keys, free space on the disk, or raise `--store-max`.',
   ],
   [

@@ -52,7 +52,7 @@ interface Step {
 }
 
 async function journey(run: () => Promise<unknown>): Promise<Step[]> {
-  await session.post('Profiler.takePreciseCoverage') // what ran before
+  await session.post('Profiler.takePreciseCoverage') // discards the coverage of earlier code
   await run()
   const { result } = await session.post('Profiler.takePreciseCoverage')
   const ran = result

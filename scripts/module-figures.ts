@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { LIMIT_NAMES, type LimitName, MODULE_LIMITS } from '../src/module/limits.ts'
 import { readModule } from '../src/module/module.ts'
 
-/* npm run modules -- FILE.wasm...: prints what modules ask of the compiler, beside the limits. */
+/* npm run modules -- FILE.wasm...: prints the compilation cost of modules, with the limits. */
 
 const UNLIMITED = Object.fromEntries(LIMIT_NAMES.map((name) => [name, Number.POSITIVE_INFINITY]))
 

@@ -1,7 +1,7 @@
 import type { Schema } from '../src/options/config-file-schema.ts'
 
 /**
- * TypeScript types of options schemas, for who uses the package: so it needs no TypeBox.
+ * TypeScript types of options schemas, for users of the package, who then need no TypeBox.
  *
  * @param schemas - By the name that their types have in `src/options/options-schema.ts`, without `Data`.
  */

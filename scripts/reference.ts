@@ -11,7 +11,7 @@ import { PROCESS_STATE } from '../src/platform/process-state.ts'
 import { ERRORS, type Met } from './errors.ts'
 import { renderRooms } from './rooms.ts'
 
-/* npm run reference: writes docs/reference, and the tables of other pages, from what they describe. */
+/* npm run reference: writes docs/reference, and the tables of other pages, from the code that they describe. */
 
 const ARCHITECTURE = new URL('../docs/explain/architecture.md', import.meta.url)
 const CONTRIBUTING = new URL('../CONTRIBUTING.md', import.meta.url)
@@ -37,21 +37,19 @@ export function renderOperations(page: string): string {
     const labelled = labels.length === 0 ? '' : labels.map((label) => `\`${label}\``).join(', ')
     return `| \`${name}\` | ${type} | ${labelled} | ${help}. |`
   })
-  const metrics = ['| metric | type | labels | what it is |', '| --- | --- | --- | --- |', ...rows].join('\n')
+  const metrics = ['| metric | type | labels | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n')
   return withTables(page, { metrics: `${metrics}\n` })
 }
 
-/** The page of what a module may ask of the compiler, with its table as the limits are. */
+/** The page of the module limits, with a generated table. */
 export function renderModuleLimits(page: string): string {
   const rows = LIMIT_NAMES.map((name) => {
     const { what, limit, seen } = MODULE_LIMITS[name]
     return `| \`${name}\` | ${what} | ${limit.toLocaleString('en')} | ${seen.toLocaleString('en')} |`
   })
-  const table = [
-    '| name | what is counted | limit | most seen |',
-    '| --- | --- | ---: | ---: |',
-    ...rows,
-  ].join('\n')
+  const table = ['| name | counted | limit | maximum seen |', '| --- | --- | ---: | ---: |', ...rows].join(
+    '\n',
+  )
   return withTables(page, { 'module-limits': `${table}\n` })
 }
 
@@ -273,7 +271,7 @@ ${rows.join('\n')}
 `
 }
 
-/** What a command prints. */
+/** The output of a command. */
 async function helpOf([name = '', ...words]: readonly string[]): Promise<string> {
   let text = ''
   const write = (more: string) => {

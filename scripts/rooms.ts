@@ -9,39 +9,39 @@ import { fileURLToPath } from 'node:url'
  * imports but another door. `npm run check` holds the sources to that, and CONTRIBUTING.md prints this table.
  */
 
-/** What each folder is for, in order. */
+/** The purpose of each folder, in order. */
 export const ROOMS = [
   ['cli', 'From the words of a command line to an exit code: flags, commands, help, completion.'],
   [
     'admin',
-    'The listener for operators: health, metrics, API, console. It changes what is served by `deploy/` only.',
+    'The listener for operators: health, metrics, API, console. It changes the deployment only through `deploy/`.',
   ],
-  ['deploy', 'What is served and how that changes: plan, edits, state folder, watching, reload.'],
+  ['deploy', 'The deployment and its changes: plan, edits, state folder, watching, reload.'],
   [
     'server',
-    'Sockets and the Fastify app behind them: listener, TLS, HTTP/2, drain, shutdown; `edge/` is what stands before all routes.',
+    'Sockets and the Fastify app behind them: listener, TLS, HTTP/2, drain, shutdown; `edge/` has the checks before all routes.',
   ],
   [
     'route',
-    'One route: its handler, its batch of calls, hooks, problem details; all that it needs is opened here. The Fastify plugin.',
+    'One route: its handler, its batch of calls, hooks, problem details; opens all its resources. The Fastify plugin.',
   ],
   ['options', 'The only description of the options: schema, flags, config files, precedence.'],
-  ['contract', 'How an HTTP exchange becomes guest bytes and back.'],
+  ['contract', 'Converts an HTTP exchange to guest bytes and back.'],
   ['extism', "The kernel without HTTP, with the interface of Extism's JavaScript SDK."],
-  [
-    'engine',
-    'Where instances live, how their calls are scheduled and ended: inline, workers, subprocesses, watchdog.',
-  ],
-  ['runtime', 'What joins a guest and its host: kernel, linking, renewal, WASI, the SDK.'],
-  ['guest', 'What a guest may use: host functions, outbound HTTP, stores, variables.'],
+  ['engine', 'Runs instances, schedules and ends their calls: inline, workers, subprocesses, watchdog.'],
+  ['runtime', 'Connects a guest with its host: kernel, linking, renewal, WASI, the SDK.'],
+  ['guest', 'Services for guests: host functions, outbound HTTP, stores, variables.'],
   ['plugin', 'Loads a plug-in: source, manifest, download, cache, compiled modules.'],
-  ['module', 'The Wasm binary: the reader, its limits, the cap on memory, the form for `fresh`.'],
+  ['module', 'The Wasm binary: the reader, its limits, the memory limit, the variant for `fresh`.'],
   ['observe', 'Logs, metrics, traces.'],
-  ['platform', 'What Node.js, V8 and the operating system have once for a process, and their workarounds.'],
+  ['platform', 'Process-wide state of Node.js, V8 and the operating system, and workarounds for them.'],
   ['errors', 'Every failure that we cause: its class, its code, its status.'],
 ] as const satisfies readonly (readonly [name: string, purpose: string])[]
 
-/** What breaks the rules in a tree of sources, a line each. @param read - The text of each file, by its path below `src/`. */
+/**
+ * Violations of the rules in a tree of sources, a line each. @param read - The text of each file, by its path below
+ * `src/`.
+ */
 export function brokenRules(read: ReadonlyMap<string, string>): string[] {
   const imports = new Map([...read].map(([path, text]) => [path, importsOf(path, text)]))
   const upwards = [...imports].flatMap(([path, targets]) =>
@@ -63,7 +63,7 @@ export function brokenRules(read: ReadonlyMap<string, string>): string[] {
 /** The table for CONTRIBUTING.md. */
 export function renderRooms(): string {
   const rows = ROOMS.map(([name, purpose]) => `| \`${name}/\` | ${purpose} |`)
-  return ['| folder | what it is for |', '| --- | --- |', ...rows].join('\n')
+  return ['| folder | purpose |', '| --- | --- |', ...rows].join('\n')
 }
 
 function mayImport(from: string, to: string): boolean {

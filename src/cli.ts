@@ -24,11 +24,11 @@ const host: Host = {
   logLines: undefined,
   secrets: new Secrets(),
   commands: COMMANDS,
-  // npm and npx set it in the environment of what they run.
+  // npm and npx set it in the environment of their child processes.
   signals: openProcessSignals(process.env.npm_command === undefined ? undefined : () => process.ppid),
 }
 
-// A reader that goes away (EPIPE) is no error. A full disk is.
+// A reader that closes the pipe (EPIPE) is not an error. A full disk is.
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE') return
   process.stderr.write(

@@ -14,25 +14,25 @@ import { type Behind, openFront } from './server/server.ts'
 
 /** A Fastify app that serves plug-ins and nothing else. */
 export interface WasmServer extends FastifyInstance {
-  /** Where the admin listener listens; undefined if none was asked for. */
+  /** The address of the admin listener; undefined without one. */
   readonly adminUrl: string | undefined
 }
 
-/** How long requests may take that are in flight when a server closes that has no `graceMs`: what Node's timers can wait for. */
+/** Default time limit of pending requests when a server without `graceMs` closes: the maximum of Node's timers. */
 const FOR_EVER_MS = 2_147_483_647
 
 /**
- * Makes a Fastify app that serves plug-ins and nothing else, hardened, with its engines open: ready for `listen` or
- * `inject`. Who calls it closes it.
+ * Creates a hardened Fastify app that serves plug-ins and nothing else, with open engines: ready for `listen` or
+ * `inject`. The caller closes it.
  *
- * `listen()` without an address listens where the options say. What the options open beside it is open when the promise
- * resolves, and closed with the app: the admin listener (`admin`), and the watching of files (`watch`). A change by one
- * of them replaces what answers; the app stays the same.
+ * `listen()` without an address uses the options. The admin listener (`admin`) and the watching of files (`watch`) are
+ * open when the promise resolves, and close with the app. A change by one of them replaces the handlers; the app stays
+ * the same.
  *
- * @param options - Those of the server. Default of `drainMs`: 0; of `graceMs`: `close()` waits for the requests in flight.
- * With `admin`, `adminToken` has to be given.
+ * @param options - The server's options. Default of `drainMs`: 0; of `graceMs`: `close()` waits for pending requests.
+ * `admin` requires `adminToken`.
  * @param log - Default: JSON lines on standard error. The console shows the lines of this default only.
- * @throws {@link OptionsError}, `ListenError`, and what {@link loadPlugin} and the opening of instances throw.
+ * @throws {@link OptionsError}, `ListenError`, and errors of {@link loadPlugin} and of opening instances.
  */
 export async function createServer(
   options: CreateServerOptions,
@@ -76,7 +76,7 @@ export async function createServer(
     })
     return Object.assign(front.app, { adminUrl: admin?.url })
   } catch (error) {
-    // What is open would keep the process from ending.
+    // Open resources would keep the process alive.
     await deployments?.current.app.close()
     await deployments?.close()
     await admin?.close()
@@ -84,14 +84,14 @@ export async function createServer(
   }
 }
 
-/** What is there before the routes. */
+/** The resources that exist before the routes. */
 interface Parts extends Surroundings {
-  /** There if the admin listener is asked for. */
+  /** Present with the option `admin`. */
   readonly meters?: Meters
   readonly lines?: RecentLines
 }
 
-/** Most servers have no admin listener, and load nothing of it. */
+/** Loaded on demand: most servers have no admin listener. */
 async function openParts(
   { admin, logLevel }: CheckedServerOptions,
   log: FastifyBaseLogger | undefined,

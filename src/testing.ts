@@ -7,12 +7,13 @@ import { checkWasmServeOptions, type RouteOptions, type ServerOptions } from './
 import { loadRoutePlugin } from './route/open-route.ts'
 
 /**
- * Opens a plug-in for tests, without a port, in any test runner. It is started once, to see that it can be.
+ * Opens a plug-in for tests, without a port, in any test runner. It is started once, which reports start errors
+ * immediately.
  *
- * A guest that does not return cannot be ended: with `timeoutMs` it can, and its call is answered with 504.
+ * A guest that does not return blocks the test. With `timeoutMs` it is terminated, and its call is answered with 504.
  *
- * @param source - What the `plugin` of a route can be: path, URL, bytes, manifest, or what {@link loadPlugin} returned.
- * @throws {@link OptionsError}, and what {@link loadPlugin} and the opening of instances throw.
+ * @param source - As the `plugin` of a route: path, URL, bytes, manifest, or the result of {@link loadPlugin}.
+ * @throws {@link OptionsError}, and errors of {@link loadPlugin} and of opening instances.
  */
 export async function testPlugin(
   source: RouteOptions['plugin'],
@@ -29,27 +30,27 @@ export async function testPlugin(
   const guest = new GuestApps((exportName) => {
     return createServer({ logLevel, routes: [{ ...options, plugin, function: exportName }] })
   }, defaultsOf(options))
-  const [first = chooseExport(plugin, undefined)] = callableExports(plugin) // if there is none, it says what there is
+  const [first = chooseExport(plugin, undefined)] = callableExports(plugin) // without a callable function, this throws an error that lists the exports
   await guest.open(first)
   return guest
 }
 
-/** The options of a route, but for what it calls; and the log. */
+/** The options of a route except plug-in and function, and the log. */
 export interface TestOptions extends Omit<RouteOptions, 'plugin' | 'function'> {
-  /** Default: `error`, on standard error: why a guest trapped. */
+  /** Default: `error`, on standard error, which shows why a guest trapped. */
   logLevel?: ServerOptions['logLevel']
 }
 
-/** What makes a request, beside its body. */
+/** The parts of a request except its body. */
 export interface TestRequest {
-  /** Default: the first that the route answers. */
+  /** Default: the first method of the route. */
   method?: string
-  /** Default: the route's. With a query, if there is to be one. */
+  /** Default: the URL of the route. May include a query. */
   url?: string
   headers?: Readonly<Record<string, string>>
 }
 
-/** What a client would get. */
+/** The answer as a client would get it. */
 export interface TestAnswer {
   readonly status: number
   /** By name in lower case. */
@@ -57,28 +58,28 @@ export interface TestAnswer {
   readonly bytes: Uint8Array
   /** The body as UTF-8. */
   text(): string
-  /** The body as JSON. @throws SyntaxError if it is none. */
+  /** The body as JSON. @throws SyntaxError if it is not JSON. */
   json<Value = unknown>(): Value
 }
 
-/** A plug-in to be tested. */
+/** A plug-in under test. */
 export interface TestedPlugin {
   /**
-   * Answers a request as a route of this function would, all of HTTP included but the socket. A function keeps its
-   * instance from call to call, as a route does.
+   * Answers a request like a route of this function, with all of HTTP except the socket. A function keeps its instance
+   * between calls, as on a route.
    *
-   * @param exportName - Of the function.
-   * @param body - Text and bytes are sent as they are, another object as JSON. Default: none.
-   * @throws {@link FunctionUnknownError}; what the guest does is no reason to throw, but an answer.
+   * @param exportName - The name of the function.
+   * @param body - Text and bytes are sent unchanged, other objects as JSON. Default: no body.
+   * @throws {@link FunctionUnknownError}. Failures of the guest are answers, not exceptions.
    */
   call(exportName: string, body?: string | Uint8Array | object, request?: TestRequest): Promise<TestAnswer>
 
-  /** Closes all that was opened; `await using` does it by itself. */
+  /** Closes everything that was opened; `await using` calls it. */
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** An app for each function that was called: what a route calls cannot be told from a request. */
+/** One app per called function: the request does not select the function. */
 class GuestApps implements TestedPlugin {
   readonly #create: (exportName: string) => Promise<FastifyInstance>
   readonly #defaults: Required<TestRequest>
@@ -107,7 +108,7 @@ class GuestApps implements TestedPlugin {
     const payload = body instanceof Uint8Array ? Buffer.from(body) : body
     const answer = await app.inject({
       ...rest,
-      method: method as NonNullable<InjectOptions['method']>, // what is none is answered as it would be
+      method: method as NonNullable<InjectOptions['method']>, // an unknown method is answered as by a route
       ...(payload !== undefined && { payload }),
     })
     const { statusCode: status, headers, rawPayload: bytes } = answer
@@ -123,7 +124,7 @@ class GuestApps implements TestedPlugin {
     return this.close()
   }
 
-  /** What could not be opened has closed itself. */
+  /** Resources that failed to open have closed themselves. */
   async #close(): Promise<void> {
     const opened = await Promise.allSettled(this.#apps.values())
     await Promise.all(opened.map((app) => app.status === 'fulfilled' && app.value.close()))

@@ -13,7 +13,7 @@ export interface CallContext {
   /**
    * The caller: on a route the Fastify request. null while the guest starts, and after the call.
    *
-   * What it returns is not checked: it is the caller's word that a request is a request.
+   * The value is not checked: the caller guarantees its type.
    */
   hostContext<T = Caller>(): T | null
 
@@ -50,7 +50,7 @@ export interface CallContext {
 }
 
 /**
- * Bytes that a host function reads, with what `DataView` has to read numbers, and nothing of it to write them.
+ * Bytes that a host function reads. It has the reading methods of `DataView`, and no writing ones.
  *
  * A copy: later writes of the guest do not change it. Bytes that are written into `bytes()` or `arrayBuffer()` are copied
  * to the guest's block when the host function returns.
@@ -77,7 +77,7 @@ export class BlockCopy extends DataView<ArrayBuffer> implements Block {
     this.#bytes = bytes
   }
 
-  /** Its bytes, if `bytes()` or `arrayBuffer()` has handed them out; undefined otherwise. */
+  /** The bytes, if `bytes()` or `arrayBuffer()` has returned them; undefined otherwise. */
   get writable(): Uint8Array | undefined {
     return this.#isShared ? this.#bytes : undefined
   }

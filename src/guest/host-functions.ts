@@ -12,11 +12,11 @@ import { isHostNamespace } from '../plugin/host-imports.ts'
 import type { CallContext } from './call-context.ts'
 
 /**
- * A function of the user that guests can import. An `i64` is a BigInt, all other numbers are numbers; what it returns
- * is converted as WebAssembly does. What it throws ends the call, and the instance is replaced. If it has called
+ * A function of the user that guests can import. An `i64` is a BigInt, all other numbers are numbers; results are
+ * converted as WebAssembly does. A thrown value ends the call, and the instance is replaced. If the function has called
  * `setError` before it throws, the call is answered with that error.
  *
- * It must be declared `async` if it returns a promise: the guest waits then, where the runtime can wait.
+ * It must be declared `async` if it returns a promise: the guest then waits, if the runtime supports it.
  */
 export type HostFunction = (context: CallContext, ...args: never[]) => unknown
 
@@ -55,8 +55,8 @@ export class HostTrouble extends Error {
 /**
  * The error of an interrupted call.
  *
- * @param hostError - The error of the call that a host function has set. It wins over what a host function throws; the
- * error has a `cause` then, since its instance cannot go on.
+ * @param hostError - The error of the call that a host function has set. It takes precedence over a thrown value. The
+ * error then has a `cause`, because its instance cannot continue.
  */
 export function brokenCall(thrown: unknown, exportName: string, hostError?: string): Error {
   if (hostError !== undefined && thrown instanceof HostFunctionFailure)
@@ -76,7 +76,7 @@ function describeFailure(thrown: unknown): Trap & { readonly hostStack?: string 
 /**
  * Checks the names of host functions.
  *
- * @param isDefined - Whether a module of the plug-in exports something by that name: then the guest would have two.
+ * @param isDefined - Whether a module of the plug-in exports this name: then two definitions would exist.
  * @throws {@link HostFunctionInvalidError} listing all problems.
  */
 export function checkHostFunctions(
@@ -147,7 +147,7 @@ function callAsync(label: string, run: NamedHostFunction['call']): NamedHostFunc
 /** Maximum frames of a guest's stack that a log line names. */
 const MAX_FRAMES = 10
 
-/** A line is as long as the guest's names are. Of one that is longer only the function's number is read. */
+/** A line is as long as the guest's names are. Of a longer line, only the function's number is read. */
 const MAX_LINE = 1_000
 
 const MAX_LINE_END = 64

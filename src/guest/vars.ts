@@ -1,6 +1,6 @@
 /** Variables of a guest, kept by the host from call to call, within a limit. */
 export interface Vars {
-  /** Not to be changed: the guest gets a copy. */
+  /** Do not change it: the guest gets a copy. */
   get(name: string): Uint8Array | undefined
   /** @throws Error if there is no room; the old value stays. */
   set(name: string, value: Uint8Array): void
@@ -17,7 +17,7 @@ export function openVars(limit: number): OwnVars {
   return new LimitedVars(limit)
 }
 
-/** Bytes that Extism counts for each variable besides name and value. Without it a guest could keep a million empty ones. */
+/** Bytes that Extism counts per variable in addition to name and value. Without them a guest could keep a million empty ones. */
 const OVERHEAD = 48
 
 class LimitedVars implements OwnVars {

@@ -4,15 +4,15 @@ import type { ByteReader } from './bytes.ts'
 export const OPENED_BY = { function: 0, block: 1, loop: 2, if: 3, try: 4, catch: 5, tryTable: 6 } as const
 
 /**
- * The blocks of a function that are open, how many values are on its stack, and what that asks of a compiler. Its lists
- * are used for one function after another.
+ * The open blocks of a function, the number of values on its stack, and the resulting compilation cost. Its lists are
+ * reused from one function to the next.
  */
 export class BlockStack {
-  /** Open blocks, with the function itself. */
+  /** Open blocks, including the function itself. */
   depth = 0
   /** Values on the stack. */
   height = 0
-  /** How often locals were set. */
+  /** Number of instructions that set locals. */
   sets = 0
 
   /* Figures: see `BodyFigures`. */
@@ -24,34 +24,34 @@ export class BlockStack {
   loopBytes = 0
 
   #reader: ByteReader
-  /** How many, with the parameters. */
+  /** Number of locals, including parameters. */
   #locals = 0
   /** Values on the stack below the innermost block. */
   #base = 0
-  /** Whether no jump leads here: the stack may then hold anything. */
+  /** Whether this position is unreachable: the stack may then hold anything. */
   #isUnreachable = false
-  /** Open blocks that catch. */
+  /** Number of open blocks that catch. */
   #tries = 0
 
-  /* Of each open block. */
+  /* One entry for each open block. */
   /** One of {@link OPENED_BY}, with {@link IN_UNREACHABLE}. */
   #openedBy = new Uint8Array(FIRST_BLOCKS)
   #bases = new Int32Array(FIRST_BLOCKS)
   #params = new Int32Array(FIRST_BLOCKS)
   #results = new Int32Array(FIRST_BLOCKS)
-  /** Where it begins. */
+  /** Its start. */
   #starts = new Int32Array(FIRST_BLOCKS)
-  /** How often locals were set before it. */
+  /** Number of local sets before it. */
   #setsBefore = new Int32Array(FIRST_BLOCKS)
-  /** How many branches lead to its label. */
+  /** Number of branches to its label. */
   #branches = new Int32Array(FIRST_BLOCKS)
 
-  /** @param reader - Fails where a function is not valid. */
+  /** @param reader - Fails if a function is not valid. */
   constructor(reader: ByteReader) {
     this.#reader = reader
   }
 
-  /** Begins a function. @param locals - How many, with the parameters. */
+  /** Begins a function. @param locals - Their number, including parameters. */
   begin(reader: ByteReader, locals: number, results: number): void {
     this.#reader = reader
     this.#locals = locals
@@ -66,7 +66,7 @@ export class BlockStack {
     return (this.#openedBy[this.depth - 1] ?? 0) & ~IN_UNREACHABLE
   }
 
-  /** How many parameters the innermost block has. */
+  /** Number of parameters of the innermost block. */
   get params(): number {
     return this.#params[this.depth - 1] ?? 0
   }
@@ -89,7 +89,7 @@ export class BlockStack {
     this.height = this.#base
   }
 
-  /** All values have to be in their places here, as often as this: at a branch, at the start and the end of a block. */
+  /** Adds the cost of placing all values, this many times: at a branch, and at the start and the end of a block. */
   place(times = 1): void {
     this.work += times * (this.#locals + this.height)
   }
@@ -113,12 +113,12 @@ export class BlockStack {
     this.depth++
     if (this.depth > this.nesting) this.nesting = this.depth
     if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) this.#tries++
-    this.#isUnreachable = false // in there the stack is as it should be again
+    this.#isUnreachable = false // the stack is valid again in this block
     this.#base = this.height
     this.push(params)
   }
 
-  /** The next part of the innermost block, such as `else` or `catch`, which begins with these values. */
+  /** Begins the next part of the innermost block, such as `else` or `catch`, with these values on the stack. */
   reopen(openedBy: number, values: number): void {
     this.#finish()
     if (this.openedBy === OPENED_BY.try) this.#tries--
@@ -150,14 +150,14 @@ export class BlockStack {
     this.push(results)
   }
 
-  /** A branch leads to a label: 0 is that of the innermost block. */
+  /** Records a branch to a label: 0 is the innermost block. */
   branch(label: number): void {
     if (label >= this.depth) this.#reader.fail('a branch leads to no block')
     const block = this.depth - 1 - label
     this.#branches[block] = (this.#branches[block] ?? 0) + 1
   }
 
-  /** At the end of a block exactly its results are on the stack, unless it cannot be reached. */
+  /** Ends a block: exactly its results are on the stack, unless this position is unreachable. */
   #finish(): void {
     const wanted = this.#base + (this.#results[this.depth - 1] ?? 0)
     if (this.#isUnreachable ? this.height > wanted : this.height !== wanted)
@@ -180,7 +180,7 @@ export class BlockStack {
 
 const FIRST_BLOCKS = 1_024
 
-/** Marks a block in a place that cannot be reached. */
+/** Marks a block in unreachable code. */
 const IN_UNREACHABLE = 0x40
 
 function doubled(old: Int32Array): Int32Array<ArrayBuffer> {

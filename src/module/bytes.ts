@@ -1,8 +1,8 @@
 import { PluginInvalidError } from '../errors/errors.ts'
 
 /**
- * The only reader of the bytes of a module. It is as strict as the engine: whatever it reads, the engine reads in the
- * same way or refuses.
+ * The only reader of a module's bytes. It is as strict as the engine: the engine reads accepted bytes in the same way,
+ * or rejects them.
  */
 export class ByteReader {
   at: number
@@ -27,7 +27,7 @@ export class ByteReader {
     const where = `${reason} (at byte ${this.at})`
     throw new PluginInvalidError(
       this.#plugin,
-      `it is not a valid module, or not one that is understood: ${where}`,
+      `it is not a valid module, or uses an unknown feature: ${where}`,
     )
   }
 
@@ -36,7 +36,7 @@ export class ByteReader {
     return this.bytes[this.at++] ?? 0
   }
 
-  /** The next byte, which is read again; 0 at the end. */
+  /** The next byte, without consuming it; 0 at the end. */
   peek(): number {
     return this.at < this.end ? (this.bytes[this.at] ?? 0) : 0
   }
@@ -82,7 +82,7 @@ export class ByteReader {
     this.fail('it has a number of more than 33 bits')
   }
 
-  /** Goes past a LEB128 number of any kind. */
+  /** Skips a LEB128 number of any size. */
   skipNumber(): void {
     for (let length = 1; this.byte() >= 0x80; length++) {
       if (length === 10) this.fail('it has a number of more than 64 bits')
@@ -94,14 +94,14 @@ export class ByteReader {
     this.at += count
   }
 
-  /** A reader of the next bytes; this one goes past them. */
+  /** Returns a reader of the next bytes, and skips them. */
   part(size: number): ByteReader {
     const start = this.at
     this.skip(size)
     return new ByteReader(this.bytes, start, this.at, this.#plugin)
   }
 
-  /** UTF-8 with its length before it. */
+  /** UTF-8 with its length in front. */
   name(): string {
     const size = this.u32()
     const start = this.at
@@ -117,7 +117,7 @@ export class ByteReader {
 /** A name may begin with U+FEFF. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** @returns a number as unsigned LEB128, in as few bytes as it needs. */
+/** @returns a number as unsigned LEB128, in the fewest possible bytes. */
 export function leb(value: number | bigint): Uint8Array {
   if (value < 0x80) return Uint8Array.of(Number(value))
   const bytes: number[] = []

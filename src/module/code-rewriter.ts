@@ -5,25 +5,25 @@ import type { FigureCounter } from './limits.ts'
 import type { FunctionBodies, ModuleView } from './module-view.ts'
 import { F32, F64, I32, I64, readValueType, V128 } from './types.ts'
 
-/** A module whose code was read. */
+/** A module with parsed code. */
 type ReadView = ModuleView & { readonly bodies: FunctionBodies }
 
-/** An instruction of a module's code. Valid until the next one: a module has millions, so the object is used again. */
+/** An instruction of a module's code. Valid until the next one: a module has millions, so the object is reused. */
 export interface Instruction {
   /** See `CODE`. */
   readonly code: number
-  /** All of it. */
+  /** The bytes of the instruction. */
   readonly bytes: Uint8Array
-  /** Stands behind the opcode. */
+  /** Positioned after the opcode. */
   immediates(): ByteReader
 }
 
-/** Gives locals to the code that is put into a function. */
+/** Allocates locals for inserted code. */
 export interface Temporaries {
   /**
-   * @param type - Of its value.
-   * @param place - Another one of the same type.
-   * @returns its index. The same one is given to other code: its value lasts as long as the code.
+   * @param type - The type of its value.
+   * @param place - Distinguishes locals of the same type.
+   * @returns its index. Other inserted code gets the same local: the value lasts only as long as the code.
    */
   local(type: number, place?: number): number
 }
@@ -42,13 +42,13 @@ export interface Rewriter {
 }
 
 /**
- * Rewrites the code of a module. Branches name blocks, not places, so that other code may stand for any instruction.
+ * Rewrites the code of a module. Branches name blocks, not positions, so any instruction can be replaced by other code.
  *
- * @param rewriters - For each instruction the first counts that has a replacement.
- * @param wanted - Bits of `MARK`: functions without them are as they were.
- * @param counter - Has the figures of the module, and gets those of its new functions.
- * @returns the content of the section; undefined if nothing could stand for an instruction.
- * @throws {@link PluginTooComplexError} if a new function is beyond a limit.
+ * @param rewriters - For each instruction, the first replacement applies.
+ * @param wanted - Bits of `MARK`: functions without them are unchanged.
+ * @param counter - Holds the figures of the module; updated with those of the new functions.
+ * @returns the content of the section; undefined if an instruction has no possible replacement.
+ * @throws {@link PluginTooComplexError} if a new function exceeds a limit.
  */
 export function rewriteCode(
   view: ReadView,
@@ -94,8 +94,8 @@ class BodyRewriter {
   }
 
   /**
-   * @param place - Of the function among those that the module defines.
-   * @returns its new body; undefined if nothing could stand for an instruction.
+   * @param place - Index among the functions that the module defines.
+   * @returns its new body; undefined if an instruction has no possible replacement.
    */
   rewrite(place: number): Uint8Array | undefined {
     const { bytes, bodies } = this.#view
@@ -134,7 +134,7 @@ class BodyRewriter {
     return body
   }
 
-  /** Reads the instructions once before, if a rewriter wants to know what they call. */
+  /** Reads the instructions once in advance, if a rewriter needs to know which functions they call. */
   #begin(reader: ByteReader, end: number): void {
     if (!this.#rewriters.some(({ begin }) => begin)) return
     const start = reader.at
@@ -161,7 +161,7 @@ class BodyRewriter {
     return undefined
   }
 
-  /** Counts what the new body asks of the compiler, in place of what the old one did. */
+  /** Replaces the compilation cost of the old body by that of the new one. */
   #count(place: number, body: Uint8Array, added: number): void {
     const { name, bodies, functions, types } = this.#view
     const index = this.#imported + place
@@ -173,13 +173,13 @@ class BodyRewriter {
     const reader = new ByteReader(body, 0, body.length, name)
     for (let groups = reader.u32(); groups > 0; groups--) skipLocals(reader)
     this.#bodyReader.read(reader, locals, types.results(functions[index] ?? -1))
-    // What it hands to and from calls is as before.
+    // Values passed to and from calls are unchanged.
     const { callValues } = this.#bodyReader
     this.#bodyReader.count(this.#counter, where, { work: bodies.work[place] ?? 0, callValues })
   }
 }
 
-/** Goes past a group of locals. */
+/** Skips a group of locals. */
 function skipLocals(reader: ByteReader): void {
   reader.u32()
   readValueType(reader)
@@ -236,24 +236,24 @@ class AddedLocals implements Temporaries {
 
 /** Globals in which a module counts the pages of its memory. */
 interface PageGlobals {
-  /** The pages that it may know of. */
+  /** The number of pages visible to the module. */
   readonly pages: number
-  /** Holds a number while it grows. */
+  /** Temporary value during a growth. */
   readonly more: number
 }
 
 /**
- * Makes a module count the pages of its memory, so that it can be given back one that has grown: a memory cannot shrink.
- * `memory.size` and `memory.grow` answer as for a new memory, and the real one grows only if it is too small.
+ * Makes a module count the pages of its memory, so that a grown memory can be reused: a memory cannot shrink.
+ * `memory.size` and `memory.grow` return the same as for a new memory, and the real one grows only if it is too small.
  *
- * One thing differs: an access behind the end, but within the real memory, does not trap.
+ * One thing differs: an access beyond the visible end, but within the real memory, does not trap.
  *
  * @param maximum - Maximum number of pages.
  */
 export function countPages(globals: PageGlobals, maximum: number): Rewrite {
   const size = [CODE.globalGet, ...leb(globals.pages)]
   const grow = growCode(globals, maximum)
-  let left = MOST_SIZES
+  let left = MAX_SIZE_INSTRUCTIONS
   return ({ code }) => {
     if (code !== CODE.memorySize && code !== CODE.memoryGrow) return undefined
     if (left-- === 0) return null
@@ -261,10 +261,10 @@ export function countPages(globals: PageGlobals, maximum: number): Rewrite {
   }
 }
 
-/** Allocators have a handful. A module with more is made to see how large its form can get. */
-const MOST_SIZES = 1_000
+/** Allocators have a handful. The limit bounds the size of the rewritten module. */
+const MAX_SIZE_INSTRUCTIONS = 1_000
 
-/** What stands for `memory.grow`: code, not a call, so that no function and no type has to be added. */
+/** The replacement of `memory.grow`: code, not a call, so that no function and no type has to be added. */
 function growCode(globals: PageGlobals, maximum: number): readonly number[] {
   const { block, if: when, end, branchIf, drop, globalGet, globalSet } = CODE
   const { memorySize, memoryGrow, add, subtract, equal, greaterUnsigned } = CODE
@@ -285,19 +285,19 @@ function growCode(globals: PageGlobals, maximum: number): readonly number[] {
     ...[...wanted, ...real, greaterUnsigned, when, NO_RESULT, ...refusal],
     ...[...wanted, ...real, subtract, memoryGrow, 0, ...refusal, equal, branchIf, 1],
     ...[drop, end, drop],
-    // pages, which then is what was wanted
+    // the old number of pages
     ...[...getPages, ...wanted, globalSet, ...pages, end],
   ]
 }
 
 /**
- * Makes a module remember the lowest address that it writes, so that what lies below need not be wiped. Worth it where
- * a large stack lies below the data: few calls use more than its end.
+ * Makes a module record its lowest written address, so that lower addresses need not be wiped. Worthwhile if a large
+ * stack is below the data: few calls use more than its end.
  *
- * @param lowest - A global with an address: all that the module writes behind it is not noticed.
+ * @param lowest - A global with an address: writes from there on are not recorded.
  */
 export function trackLowest(lowest: number): Rewrite {
-  let left = MOST_WRITES
+  let left = MAX_WRITE_INSTRUCTIONS
   return (instruction, temporaries) => {
     const types = valuesOf(instruction.code)
     if (!types) return undefined
@@ -306,13 +306,13 @@ export function trackLowest(lowest: number): Rewrite {
   }
 }
 
-/** The form of a module may be about 4 MiB larger for it. */
-const MOST_WRITES = 150_000
+/** The rewritten module may be about 4 MiB larger. */
+const MAX_WRITE_INSTRUCTIONS = 150_000
 
-/** Of the stores, in the order of their codes. */
+/** Sizes of the stores, in the order of their codes. */
 const STORES: readonly number[] = [I32, I64, F32, F64, I32, I32, I64, I64, I64]
 
-/** Types of what a write takes from the stack above its address; undefined for what is no write. */
+/** Types that a write takes from the stack above its address; undefined if the instruction is not a write. */
 function valuesOf(code: number): readonly number[] | undefined {
   if (code <= CODE.lastStore) {
     const store = STORES[code - CODE.firstStore]
@@ -323,12 +323,12 @@ function valuesOf(code: number): readonly number[] | undefined {
   return isLaneStore || code === CODE.vectorStore ? [V128] : undefined
 }
 
-/** Whether a part of memory, or of data, is put into a memory, and how much of it. */
+/** Instructions that copy into or fill a memory, with the position of the length. */
 function isFill(code: number): boolean {
   return code === CODE.memoryInit || code === CODE.memoryCopy || code === CODE.memoryFill
 }
 
-/** What is added to the address, in the only memory: its number may be there all the same. */
+/** The offset added to the address. The memory index may be explicit even for the only memory. */
 function offsetOf(instruction: Instruction): number {
   if (isFill(instruction.code)) return 0
   const reader = instruction.immediates()
@@ -345,7 +345,7 @@ function tracked(
   const offset = offsetOf(instruction)
   const address = leb(temporaries.local(I32))
   const values = types.map((type, place) => leb(temporaries.local(type, place + 1)))
-  // Beyond 32 bits it wraps, and what was to be written traps.
+  // Beyond 32 bits it wraps, and the write itself traps.
   const target = offset === 0 ? [] : [...constant(offset), CODE.add]
   return [
     ...values.toReversed().flatMap((value) => [CODE.localSet, ...value]),

@@ -2,19 +2,19 @@ import { FunctionUnknownError } from '../errors/errors.ts'
 import { didYouMean } from '../platform/text.ts'
 import type { FunctionExport, Signature } from './module-view.ts'
 
-/** The program of a WASI command: it is run once in an instance, and what it leaves behind is not used again. */
+/** The program of a WASI command: it runs once per instance, and its state is not reused. */
 export const START = '_start'
 
-/** Names of exports that make a module ready for its first call. */
+/** Names of exports that initialize a module before its first call. */
 export const INITIALISERS = ['_initialize', 'hs_init', '__wasm_call_ctors', START] as const
 
 export type Initialiser = (typeof INITIALISERS)[number]
 
 /**
  * The exports of a module that are called when an instance is opened, in order. As in Extism's Rust and Go SDKs, the
- * constructors are called where there is no `_initialize`, which calls them itself, and the program of a WASI command is
- * not run: it may read an input, or exit with a status. A module without WASI is no such command: its `_start` is run, as
- * Extism's JavaScript SDK does.
+ * constructors are called only without an `_initialize`, which calls them itself, and the program of a WASI command is
+ * not run: it may read an input, or exit with a status. A module without WASI is not such a command: its `_start` is
+ * run, as in Extism's JavaScript SDK.
  *
  * @param exported - Names of its functions.
  * @see {@link https://github.com/WebAssembly/WASI/blob/main/legacy/application-abi.md}
@@ -28,22 +28,22 @@ export function initialisersOf(exported: ReadonlySet<string>, importsWasi: boole
 }
 
 /**
- * Whether a module that others link is a command: each call of a function of it is then a run of its own. One with
- * `_initialize` is made to live from call to call.
+ * Whether a linked module is a command: then each call of one of its functions uses a new instance. A module with
+ * `_initialize` keeps its instance between calls.
  */
 export function isCommand(exported: ReadonlySet<string>): boolean {
   return exported.has(START) && !exported.has('_initialize')
 }
 
-/** What a module, or a plug-in, exports as functions. */
+/** A function export of a module or a plug-in. */
 interface WithFunctions {
   readonly functions: readonly FunctionExport[]
 }
 
 /**
- * Names of the exports that can be served: no parameters, no result or one i32 (Extism's return code), and not one
- * that a toolchain adds for itself. The program of a WASI command (`_start`) is one if there is no other: a toolchain
- * adds one to modules that are made for their functions, too.
+ * Names of the callable exports: no parameters, no result or one i32 (Extism's return code), and not added by a
+ * toolchain. The program of a WASI command (`_start`) counts only if there is no other: toolchains add one even to
+ * modules that are used for their functions.
  */
 export function callableExports({ functions }: WithFunctions): readonly string[] {
   const known = callables.get(functions)
@@ -60,10 +60,10 @@ export function callableExports({ functions }: WithFunctions): readonly string[]
   return found
 }
 
-/** Each route of a plug-in asks for them. */
+/** Cached, because each route of a plug-in needs them. */
 const callables = new WeakMap<WithFunctions['functions'], readonly string[]>()
 
-/** Whether nothing but the program of a module can be called: each call then needs a new instance. */
+/** Whether only the program of a module can be called: each call then needs a new instance. */
 export function isOnlyProgram(module: WithFunctions): boolean {
   const [first, ...others] = callableExports(module).slice(0, 2)
   return first === START && others.length === 0
@@ -72,7 +72,7 @@ export function isOnlyProgram(module: WithFunctions): boolean {
 /**
  * The export that a route calls: the one named, or the only one that can be called.
  *
- * @throws {@link FunctionUnknownError} naming what the plug-in has instead.
+ * @throws {@link FunctionUnknownError} listing the available functions.
  */
 export function chooseExport(
   plugin: WithFunctions & { readonly name: string },
@@ -129,8 +129,8 @@ function hasCallSignature({ params, results }: Signature): boolean {
 }
 
 /**
- * What toolchains export for themselves with a signature that could be called: initialisers, C and C++ runtimes,
- * allocators and collectors, Emscripten's and Asyncify's hooks, Go's and Nim's schedulers.
+ * Exports with a callable signature that toolchains add: initialisers, C and C++ runtimes, allocators and collectors,
+ * hooks of Emscripten and Asyncify, schedulers of Go and Nim.
  */
 const TOOLCHAIN =
   /^(?:__|_initialize$|hs_(?:init|exit)|asyncify_|emscripten_|stack(?:Save|Alloc|Restore)$|malloc$|calloc$|realloc$|free$|NimMain|go_scheduler$|resume$)/
@@ -139,7 +139,7 @@ function describeExport({ params, results }: Signature): string {
   return `(${params.join(', ')}) -> (${results.join(', ')})`
 }
 
-/** A dozen names at most: a message is read by a person. */
+/** At most a dozen names: the message is for people. */
 function listNames(names: readonly string[]): string {
   const shown = names.slice(0, 12).join(', ')
   return names.length > 12 ? `${shown} and ${names.length - 12} more` : shown

@@ -26,28 +26,28 @@ export interface BodyFigures {
   /** Maximum number of targets of one `br_table`. */
   readonly branchTargets: number
   /**
-   * Values that a compiler has to place: at each branch and at each end of a block all locals and the stack, at each
-   * call what is handed over.
+   * Values that a compiler has to place: all locals and the stack at each branch and at each end of a block, and the
+   * arguments at each call.
    */
   readonly work: number
-  /** Values handed to and from what it calls. */
+  /** Arguments and results of all calls. */
   readonly callValues: number
-  /** Values that differ where branches meet, from each of them. */
+  /** Values that differ where branches meet, counted per branch. */
   readonly joins: number
-  /** The same where branches go back to the start of a loop. */
+  /** The same for branches back to the start of a loop. */
   readonly loopJoins: number
-  /** All locals and the stack, at each instruction. */
+  /** All locals and the stack, summed over all instructions. */
   readonly walk: number
-  /** Lengths of all loops, each with the loops in it. */
+  /** Lengths of all loops, each including its inner loops. */
   readonly loopBytes: number
-  /** What its instructions do: bits of `MARK`. */
+  /** Marks of its instructions: bits of `MARK`. */
   readonly marks: number
 }
 
 /** The index spaces that a function may refer to. */
 export interface BodyContext {
   readonly types: TypeTable
-  /** Types of all functions, those that are imported first. */
+  /** Types of all functions, imported ones first. */
   readonly functions: ArrayLike<number>
   /** Number of imported functions. */
   readonly imported: number
@@ -55,7 +55,7 @@ export interface BodyContext {
   readonly tags: ArrayLike<number>
 }
 
-/** Reads functions one after another, whose figures are then its own: its memory is used again. */
+/** Reads functions one after another, and exposes the figures of the last one: its memory is reused. */
 export class BodyReader implements BodyFigures {
   branchTargets = 0
   callValues = 0
@@ -94,10 +94,10 @@ export class BodyReader implements BodyFigures {
   }
 
   /**
-   * Notes the figures of the function that was read last.
+   * Adds the figures of the last function to the sums.
    *
-   * @param before - Those that the sums have of it already: it was rewritten. Default: none.
-   * @throws {@link PluginTooComplexError} if it is beyond a limit.
+   * @param before - Figures of the same function that the sums contain already, if it was rewritten. Default: none.
+   * @throws {@link PluginTooComplexError} if it exceeds a limit.
    */
   count(counter: FigureCounter, where: string, before = { work: 0, callValues: 0 }): void {
     counter.found('nesting', this.nesting, where)
@@ -116,10 +116,10 @@ export class BodyReader implements BodyFigures {
   /**
    * Reads the instructions of a function.
    *
-   * @param reader - Stands behind the locals, and ends with the function.
-   * @param locals - How many, with the parameters.
-   * @param results - How many.
-   * @throws {@link PluginInvalidError} if it is not understood.
+   * @param reader - Positioned after the locals, and ends with the function.
+   * @param locals - Their number, including parameters.
+   * @param results - Their number.
+   * @throws {@link PluginInvalidError} if it is not valid.
    */
   read(reader: ByteReader, locals: number, results: number): void {
     const blocks = this.#blocks
@@ -216,7 +216,7 @@ export class BodyReader implements BodyFigures {
           marks |= heapMark(reader)
           break
         case DO.select:
-          if (reader.u32() !== 1) reader.fail('a select has not one type')
+          if (reader.u32() !== 1) reader.fail('a select does not have exactly one type')
           if (readValueType(reader).kind === 'collected') marks |= MARK.collected
           break
         case DO.unreachable:
@@ -228,7 +228,7 @@ export class BodyReader implements BodyFigures {
         case DO.catch: {
           this.#endTry(reader)
           const type = tags[reader.u32()] ?? -1
-          if (!types.isFunction(type)) reader.fail('it catches a tag that is not there')
+          if (!types.isFunction(type)) reader.fail('it catches a missing tag')
           blocks.reopen(OPENED_BY.catch, types.params(type))
           blocks.place()
           break
@@ -248,7 +248,7 @@ export class BodyReader implements BodyFigures {
           break
         case DO.throw: {
           const type = tags[reader.u32()] ?? -1
-          if (!types.isFunction(type)) reader.fail('it throws a tag that is not there')
+          if (!types.isFunction(type)) reader.fail('it throws a missing tag')
           this.callValues += types.params(type)
           blocks.mayThrow()
           blocks.pop(types.params(type))
@@ -290,7 +290,7 @@ export class BodyReader implements BodyFigures {
       const pushes = PUSHES[code] ?? 0
       if (pushes > 0) blocks.push(pushes)
     }
-    if (!reader.done) reader.fail('a function goes on behind its end')
+    if (!reader.done) reader.fail('a function continues after its end')
     this.walk = walk
     this.marks |= marks
   }
@@ -307,7 +307,7 @@ export class BodyReader implements BodyFigures {
       this.#blocks.open(openedBy, 0, 1)
     } else {
       const type = reader.s33()
-      // V8 also reads the type without a result in more bytes than it needs.
+      // V8 also accepts the type without a result in a longer encoding.
       if (type !== NO_RESULT - 0x80 && !types.isFunction(type)) reader.fail('a block has an unknown type')
       this.#blocks.open(openedBy, types.params(type), types.results(type))
     }
@@ -332,7 +332,7 @@ export class BodyReader implements BodyFigures {
 
   #tryTable(reader: ByteReader): void {
     const blocks = this.#blocks
-    // The type comes first, then what it catches, which is not in the block.
+    // The type comes first, then the catch clauses, which are outside of the block.
     this.#open(reader, OPENED_BY.tryTable)
     const handlers = reader.u32()
     for (let left = handlers; left > 0; left--) {

@@ -6,9 +6,8 @@ import { readHeapType, readValueType } from './types.ts'
  */
 
 /**
- * What follows an opcode, or what it does to blocks. {@link ACTION} has one for each opcode that is known:
- * WebAssembly 3.0 with relaxed SIMD, threads and legacy exceptions, which is all that V8 runs without a flag for
- * experiments.
+ * The immediates of an opcode, or its effect on blocks. {@link ACTION} has one for each known opcode: WebAssembly 3.0
+ * with relaxed SIMD, threads and legacy exceptions, which is everything that V8 supports without experimental flags.
  *
  * @see {@link https://webassembly.github.io/spec/core/binary/instructions.html}
  */
@@ -63,10 +62,10 @@ const PREFIXES: Readonly<Record<number, { readonly base: number; readonly count:
   254: { base: 0x500, count: 0x100 },
 }
 
-/** Opcodes from here on are followed by the number of an operation. */
+/** From this opcode on, the number of an operation follows. */
 export const FIRST_PREFIX = 0xfb
 
-/** @returns the code of an operation; 0xff, which is not known, if there is none. */
+/** @returns the code of an operation; 0xff, an unknown opcode, if there is none. */
 export function codeOf(prefix: number, operation: number): number {
   const range = PREFIXES[prefix]
   return range && operation < range.count ? range.base + operation : 0xff
@@ -78,7 +77,7 @@ export function readCode(reader: ByteReader): number {
   return opcode < FIRST_PREFIX ? opcode : codeOf(opcode, reader.u32())
 }
 
-/** Instructions that are looked for, or written. */
+/** Instructions that are searched for, or written. */
 export const CODE = {
   unreachable: 0x00,
   block: 0x02,
@@ -123,7 +122,7 @@ export const CODE = {
 /** The type of a block without a result. */
 export const NO_RESULT = 0x40
 
-/** `i32.const`. Its number has 5 bytes, so that none is taken for the sign. */
+/** `i32.const`. Its number has 5 bytes, so that no bit is read as the sign. */
 export function constant(value: number): readonly number[] {
   const digits = [0, 7, 14, 21].map((shift) => ((value >> shift) & 0x7f) | 0x80)
   return [CODE.constant, ...digits, (value >> 28) & 0x7f]
@@ -133,20 +132,20 @@ const CODE_COUNT = 0x600
 
 /** One of {@link DO} for each code. */
 export const ACTION: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
-/** How many values it takes from the stack. */
+/** Number of values that it pops. */
 export const POPS: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
-/** How many values it puts there. */
+/** Number of values that it pushes. */
 export const PUSHES: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
 /** Bits of {@link MARK}. */
 export const MARKS: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
 
-/** What is noted of a function when one of its instructions does it. */
+/** Flags of a function, set by its instructions. */
 export const MARK = {
   /** Works on garbage-collected values. */
   collected: 1,
-  /** Asks for the size of a memory, or grows it. */
+  /** Reads the size of a memory, or grows it. */
   sizesMemory: 2,
-  /** Changes what a host cannot put back: a table, or whether data and elements were dropped. */
+  /** Changes state that a host cannot restore: a table, or dropped data and elements. */
   lasting: 4,
   /** Writes into a memory. */
   writes: 8,
@@ -309,10 +308,10 @@ mark(MARK.writesAtomically, range(0x517, 0x54e))
 const HAS_MEMORY_INDEX = 0x40
 
 /**
- * Goes past what follows the opcode of an instruction.
+ * Skips the immediates of an instruction.
  *
  * @param code - As {@link readCode} returns it.
- * @throws {@link PluginInvalidError} if the instruction, or something in it, is not known.
+ * @throws {@link PluginInvalidError} if the instruction or one of its immediates is unknown.
  */
 export function skipImmediates(reader: ByteReader, code: number): void {
   switch (ACTION[code]) {
@@ -398,27 +397,27 @@ export function skipImmediates(reader: ByteReader, code: number): void {
   }
 }
 
-/** Goes past what follows a load or a store: its alignment, its memory, its offset. */
+/** Skips the immediates of a load or a store: its alignment, its memory, its offset. */
 export function skipAccess(reader: ByteReader): void {
   skipAlignment(reader)
   reader.skipNumber()
 }
 
-/** Goes past the alignment and the memory of a load or a store: its offset is next. */
+/** Skips the alignment and the memory of a load or a store: its offset is next. */
 export function skipAlignment(reader: ByteReader): void {
   const flags = reader.u32()
   if ((flags & ~HAS_MEMORY_INDEX) > 7) reader.fail('it has an access of an unknown kind')
   if (flags & HAS_MEMORY_INDEX) reader.u32()
 }
 
-/** Reads what a `try_table` catches: a tag or all, with or without a reference. A tag follows those below 2. */
+/** Skips a catch clause of a `try_table`: a tag or all, with or without a reference. Kinds below 2 have a tag. */
 export function readHandlerKind(reader: ByteReader): number {
   const kind = reader.byte()
   if (kind > 3) reader.fail('it has a handler of an unknown kind')
   return kind
 }
 
-/** Nothing, a type of a value, or the number of a type. */
+/** A block type: empty, a value type, or a type index. */
 function skipBlockType(reader: ByteReader): void {
   const code = reader.peek()
   if (code === NO_RESULT) reader.skip(1)

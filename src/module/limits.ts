@@ -1,15 +1,15 @@
 import { PluginTooComplexError } from '../errors/errors.ts'
 
 /*
- * What a module may ask of the compiler. V8 has limits of its own, but within them 30 KB can hold a thread for
- * seconds, in native code that nothing can end.
+ * Limits on the compilation cost of a module. V8 has its own limits, but within them 30 KB can block a thread for
+ * seconds, in native code that cannot be interrupted.
  *
- * Each limit is above the most that was found in 135 published modules (`npm run modules -- FILE...` prints the same
- * figures for others): Extism plug-ins, and the largest programs in WebAssembly on npm, among them OpenCascade,
- * DuckDB, Ruby, PHP, Biome, esbuild, ONNX, Pyodide, R and Z3. `seen` is that most. And each is below what takes too
- * long. Times are seconds of CPU on one core of a small server, the worse of Node.js 20 and 24. *First call* is what
- * holds the thread of a guest: V8 compiles a function, without optimising, when it is called first. Optimising comes
- * later, in a thread of V8's. `node scripts/compile-cost.mjs` measures again.
+ * Each limit is above the maximum found in 135 published modules (`npm run modules -- FILE...` prints the same figures
+ * for others): Extism plug-ins, and the largest WebAssembly programs on npm, among them OpenCascade, DuckDB, Ruby, PHP,
+ * Biome, esbuild, ONNX, Pyodide, R and Z3. `seen` is that maximum. Each limit is also below values that take too long.
+ * Times are seconds of CPU on one core of a small server, the worse of Node.js 20 and 24. *First call* is the time that
+ * blocks the guest's thread: V8 compiles a function, without optimising, on its first call. Optimising follows in a
+ * thread of V8. `node scripts/compile-cost.mjs` repeats the measurements.
  */
 
 interface ModuleLimit {
@@ -23,7 +23,7 @@ interface ModuleLimit {
 
 /** Keyed by the names in `--module-limit`. */
 export const MODULE_LIMITS = {
-  /* Of the module. */
+  /* Per module. */
   moduleBytes: { limit: 268_435_456, seen: 65_864_037, what: 'bytes' },
   /** Validating takes 0.01 s for each MB. */
   codeBytes: { limit: 134_217_728, seen: 55_708_022, what: 'bytes of code' },
@@ -37,12 +37,12 @@ export const MODULE_LIMITS = {
   memories: { limit: 8, seen: 1, what: 'memories' },
   tags: { limit: 100, seen: 2, what: 'exception tags' },
   globals: { limit: 125_000, seen: 31_003, what: 'globals' },
-  /** V8's own limit, until Node.js 22. */
+  /** Also the limit of V8 up to Node.js 22. */
   exports: { limit: 100_000, seen: 75_111, what: 'exports' },
   elementSegments: { limit: 10_000, seen: 3, what: 'element segments' },
-  /** As many as tables may have entries. */
+  /** The limit of the entries of tables. */
   elements: { limit: 1_000_000, seen: 246_781, what: 'elements' },
-  /** V8's own limit. Go cuts its data into many. */
+  /** Also V8's limit. Go splits its data into many segments. */
   dataSegments: { limit: 100_000, seen: 98_450, what: 'data segments' },
   customSections: { limit: 1_000, seen: 12, what: 'custom sections' },
   nameBytes: { limit: 33_554_432, seen: 7_163_589, what: 'bytes in names of imports and exports' },
@@ -58,20 +58,20 @@ export const MODULE_LIMITS = {
     what: 'values handed to and from calls, in all its functions',
   },
 
-  /* Of one thing. */
-  /** Parameters and results, or fields. V8 puts each of those of a call into its place. */
+  /* Per item. */
+  /** Parameters and results, or fields. V8 places each of them at a call. */
   signatureValues: { limit: 256, seen: 91, what: 'parameters, results or fields' },
-  /** An exception holds these, outside of the memory of the guest. */
+  /** An exception stores these outside of the guest's memory. */
   tagValues: { limit: 16, seen: 1, what: 'parameters' },
   expressionBytes: { limit: 4_096, seen: 10, what: 'bytes' },
 
-  /* Of one function. */
+  /* Per function. */
   /** Optimising takes 1.2 s for each MB. */
   functionBytes: { limit: 6_000_000, seen: 4_452_260, what: 'bytes' },
   locals: { limit: 10_000, seen: 2_457, what: 'locals, with its parameters' },
   nesting: { limit: 15_000, seen: 3_290, what: 'blocks in one another' },
   stackValues: { limit: 5_000, seen: 258, what: 'values on the stack at a time' },
-  /** V8's own limit is as large. */
+  /** Equal to V8's limit. */
   branchTargets: { limit: 65_520, seen: 5_490, what: 'targets of one br_table' },
   /** All locals and the stack at each start and end of a block, each branch and each call in a try. First call: 0.5 s; Node.js 24 optimises for 11 s. */
   functionWork: { limit: 20_000_000, seen: 14_820_345, what: 'values where branches begin and end' },
@@ -79,32 +79,32 @@ export const MODULE_LIMITS = {
   walk: { limit: 800_000_000, seen: 215_758_603, what: 'values over all its instructions' },
   /** First call: 0.3 s; Node.js 20 optimises it for 2 s. */
   callValues: { limit: 1_500_000, seen: 1_024_378, what: 'values handed to and from calls' },
-  /** Locals that may differ where branches meet, from each of them. V8 optimises for 2.6 s. */
+  /** Locals that may differ where branches meet, counted per branch. V8 optimises for 2.6 s. */
   joins: { limit: 10_000_000, seen: 2_389_834, what: 'values that branches bring to the ends of blocks' },
   /** The same at the start of a loop. Node.js 20 optimises for 0.6 s. */
   loopJoins: { limit: 200_000, seen: 43_211, what: 'values that branches bring to the starts of loops' },
-  /** V8 reads a loop as often as it is in another. It optimises for 0.2 s. */
+  /** V8 reads an inner loop once per enclosing loop. It optimises for 0.2 s. */
   loopBytes: { limit: 15_000_000, seen: 3_585_752, what: 'bytes of loops in one another' },
 } as const satisfies Record<string, ModuleLimit>
 
 export type LimitName = keyof typeof MODULE_LIMITS
 
-/** Limits other than those of {@link MODULE_LIMITS}, by their names. */
+/** Overrides of {@link MODULE_LIMITS}, by name. */
 export type ModuleLimits = Partial<Readonly<Record<LimitName, number>>>
 
 export const LIMIT_NAMES = Object.keys(MODULE_LIMITS) as LimitName[]
 
 /** Counts the parts of a module and rejects a module that exceeds a limit. */
 export class FigureCounter {
-  /** The largest of each kind so far; for some the sum. */
+  /** The maximum of each kind so far; for some the sum. */
   readonly figures: Record<LimitName, number>
   readonly #limits: ModuleLimits | 'none'
   readonly #plugin: string
 
   /**
-   * @param limits - Where they are not those of {@link MODULE_LIMITS}; `none`: it only counts.
+   * @param limits - Overrides of {@link MODULE_LIMITS}; `none`: it only counts.
    * @param plugin - Its name, for messages.
-   * @param figures - What was counted before.
+   * @param figures - The initial figures.
    */
   constructor(limits: ModuleLimits | 'none', plugin: string, figures = NOTHING_COUNTED) {
     this.#limits = limits

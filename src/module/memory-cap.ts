@@ -7,9 +7,9 @@ import { type SectionContents, withContents } from './module-writer.ts'
 export interface CappedModule {
   /** The view of the original module. */
   readonly view: ModuleView
-  /** The original bytes if there was nothing to cap. */
+  /** The original bytes if nothing had to be capped. */
   readonly bytes: Uint8Array
-  /** The sections that differ from the view's. */
+  /** The sections that differ from the original. */
   readonly contents: SectionContents
   /** Limits of the memories that it defines. */
   readonly memories: readonly SizeLimits[]
@@ -48,12 +48,12 @@ export function capMemory(view: ModuleView, maxPages: number): CappedModule {
   return { view, bytes: withContents(view, contents), contents, memories }
 }
 
-/** What was capped before, as it is. */
+/** Copies caps from before unchanged. */
 export function alreadyCapped(view: ModuleView): CappedModule {
   return { view, bytes: view.bytes, contents: new Map(), memories: view.memories }
 }
 
-/** Gives each a maximum. What is left when each has what it begins with is shared out. */
+/** Gives each item a maximum: its initial size and a share of the rest. */
 function shareOut<Limited extends SizeLimits>(
   limited: readonly Limited[],
   most: bigint,

@@ -19,7 +19,7 @@ export const SECTION = {
   tag: 13,
 } as const
 
-/** The order of sections, which is not that of their ids. Custom ones may be anywhere. */
+/** The order of sections, which differs from that of their ids. Custom sections may be anywhere. */
 export const SECTION_ORDER: readonly number[] = [
   ...[SECTION.type, SECTION.import, SECTION.function, SECTION.table, SECTION.memory, SECTION.tag],
   ...[SECTION.global, SECTION.export, SECTION.start, SECTION.element, SECTION.dataCount],
@@ -71,7 +71,7 @@ export const SIZE_FLAGS = { max: 1, shared: 2, index64: 4 } as const
 export interface DefinedTable extends SizeLimits {
   /** The bytes before its limits. */
   readonly type: Uint8Array
-  /** The constant expression of its entries; empty if they are null. */
+  /** The constant expression of its entries; empty if the entries are null. */
   readonly value: Uint8Array
 }
 
@@ -90,7 +90,7 @@ export interface FunctionBodies {
   readonly locals: Readonly<Uint32Array>
   /** See `BodyFigures`. */
   readonly work: Readonly<Float64Array>
-  /** What its instructions do: bits of `MARK`. */
+  /** Marks of its instructions: bits of `MARK`. */
   readonly marks: Readonly<Uint8Array>
 }
 
@@ -103,32 +103,32 @@ export interface CustomSection {
 export interface ModuleView {
   /** The plug-in's, for messages. */
   readonly name: string
-  /** Those that were read. */
+  /** The sections that were read. */
   readonly bytes: Uint8Array
   readonly limits: ModuleLimits | 'none'
   readonly sections: readonly SectionPlace[]
   readonly types: TypeTable
-  /** Numbers of the types of all functions, those that are imported first. */
+  /** Type indices of all functions, imported ones first. */
   readonly functions: readonly number[]
-  /** Numbers of the types of all tags. */
+  /** Type indices of all tags. */
   readonly tags: readonly number[]
   readonly imports: readonly ImportedItem[]
   /** `index` is its index within its kind; imported items come first. */
   readonly exports: readonly (ExportedItem & { readonly index: number })[]
-  /** Those that it defines: it may import others. */
+  /** The memories that it defines; it may import others. */
   readonly memories: readonly SizeLimits[]
   readonly tables: readonly DefinedTable[]
   readonly globals: readonly DefinedGlobal[]
   /** undefined if its code was not parsed. */
   readonly bodies: FunctionBodies | undefined
-  /** The lowest address at which it is born with data: 0 if that is not known, infinite if there is none. */
+  /** The lowest address with initial data: 0 if unknown, infinite if there is none. */
   readonly lowestData: number
   readonly customSections: readonly CustomSection[]
   /** The largest value of each kind, or the sum. */
   readonly figures: Readonly<Record<LimitName, number>>
-  /** Its data that the engine keeps for the life of the process. */
+  /** Bytes of its data, which the engine keeps for the life of the process. */
   readonly processTypes: ProcessTypes
-  /** The feature for which it has to run in a separate process; undefined if there is none. */
+  /** The feature that requires a separate process; undefined if there is none. */
   readonly needsProcess: string | undefined
 }
 
@@ -149,7 +149,7 @@ export function countImported({ imports }: Pick<ModuleView, 'imports'>, wanted: 
   return imports.filter(({ kind }) => kind === wanted).length
 }
 
-/** The functions that a module exports, with their signatures, which `WebAssembly.Module.exports()` does not tell. */
+/** The exported functions of a module with their signatures, which `WebAssembly.Module.exports()` does not return. */
 export function exportedFunctions({ exports, functions, types }: ModuleView): FunctionExport[] {
   return exports
     .filter(({ kind }) => kind === 'function')

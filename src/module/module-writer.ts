@@ -33,7 +33,7 @@ export function withContents({ bytes, sections }: ModuleView, contents: SectionC
 /**
  * The content of a section that is a list, with more items.
  *
- * @param contents - Where the section may be, in place of that of the module.
+ * @param contents - May have the section; otherwise the module's is used.
  */
 export function appendItems(
   view: ModuleView,
@@ -49,7 +49,7 @@ export function appendItems(
 
 const NO_ITEMS = Uint8Array.of(0)
 
-/** A list of items that are rendered. */
+/** Encodes a list of encoded items. */
 export function renderItems(items: readonly Uint8Array[]): Uint8Array {
   return concat([leb(items.length), ...items])
 }
@@ -60,7 +60,7 @@ export function renderExport(name: string, kind: ItemKind, index: number): Uint8
   return concat([leb(utf8.length), utf8, Uint8Array.of(ITEM_KINDS.indexOf(kind)), leb(index)])
 }
 
-/** Takes out those that come before the section of this id, rendered. */
+/** Removes and encodes the sections that precede this id. */
 function takeBefore(contents: Map<number, Uint8Array>, id: number | undefined): Uint8Array[] {
   const ids = SECTION_ORDER.slice(0, id === undefined ? undefined : SECTION_ORDER.indexOf(id))
   return ids.flatMap((each) => {

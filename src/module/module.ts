@@ -11,15 +11,16 @@ import {
 import { type ReadOptions, SectionReader } from './section-reader.ts'
 
 /**
- * Reads a whole module, before it is compiled: what it asks of the compiler is within the limits, and what it holds
- * outside of its memory is bounded. One pass, whose time grows with the bytes only: about 20 ms for a megabyte. The
- * engine validates; what this accepts the engine reads in the same way, or refuses. It needs no state of the process.
+ * Parses a whole module before it is compiled. It checks that the compilation cost is within the limits, and that
+ * allocations outside of the module's memory are bounded. One pass, with time linear in the bytes: about 20 ms for a
+ * megabyte. Validation is left to the engine, which reads accepted bytes in the same way or rejects them. Needs no
+ * state of the process.
  *
  * @param name - The plug-in's, for messages.
- * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module, or something in it is not
- * understood; the message says what they are.
- * @throws {@link PluginTooComplexError} if it is beyond a limit.
- * @throws {@link PluginUnboundedError} if it uses garbage-collected types, or keeps exceptions, and may not.
+ * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module, or use an unknown feature; the
+ * message says which kind of file it is.
+ * @throws {@link PluginTooComplexError} if it exceeds a limit.
+ * @throws {@link PluginUnboundedError} if it uses garbage-collected types or stores exceptions without permission.
  */
 export function readModule(bytes: Uint8Array, options: ReadOptions, name: string): ModuleView {
   const problem = problemWithFile(bytes)
@@ -34,7 +35,7 @@ export function readModule(bytes: Uint8Array, options: ReadOptions, name: string
     if (id !== SECTION.custom) {
       const place = SECTION_ORDER.indexOf(id)
       if (place < 0) reader.fail(`it has an unknown section (${id})`)
-      if (place <= last) reader.fail(`it has section ${id} twice, or in the wrong place`)
+      if (place <= last) reader.fail(`section ${id} is duplicate or out of order`)
       last = place
     }
     const section = reader.part(end - content)
@@ -67,9 +68,9 @@ function cutOff(name: string, missing: number, bytes: Uint8Array): Error {
 }
 
 /**
- * Says what a file is that is not a WebAssembly core module, from its first bytes.
+ * Describes a file that is not a WebAssembly core module, by its first bytes.
  *
- * @returns undefined if it begins as a module does.
+ * @returns undefined if it begins like a module.
  */
 function problemWithFile(bytes: Uint8Array): string | undefined {
   if (bytes.length === 0) return 'the file is empty'
@@ -80,7 +81,7 @@ function problemWithFile(bytes: Uint8Array): string | undefined {
   if (layer === 1)
     return 'it is a WebAssembly component, not a core module: build it for wasm32-unknown-unknown or wasm32-wasip1'
   if (version !== 1 || layer !== 0)
-    return `it has WebAssembly version ${version}, and only version 1 is known`
+    return `it has WebAssembly version ${version}, and only version 1 is supported`
   return undefined
 }
 
@@ -103,7 +104,7 @@ function fileKind(bytes: Uint8Array): string {
   if (magic) return magic[1]
 
   const start = bytes.subarray(0, 512)
-  // Cutting at 512 bytes may cut a character in two: a little slack keeps that from making text binary.
+  // The cut at 512 bytes may split a character: tolerate that, so that text is not taken for binary.
   if (![0, 1, 2, 3].some((cut) => isUtf8(start.subarray(0, start.length - cut))) || start.includes(0)) {
     return `an unknown kind of file (it starts with ${Buffer.from(bytes.subarray(0, 4)).toString('hex')})`
   }

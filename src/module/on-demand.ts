@@ -6,10 +6,10 @@ import { appendItems, renderExport, renderItems, withContents } from './module-w
 import { I32 } from './types.ts'
 
 /*
- * V8 makes a JavaScript function for each function that a module exports, in each instance: 1 us and 300 bytes each, and
- * more for the garbage collector. An instance of a module with 100,000 exports holds a thread for 0.5 s of CPU. A call
- * needs one of them. So a module with many exports is compiled in a second form: in place of its functions it exports a
- * few that give them, and V8 makes what is asked for.
+ * V8 creates a JavaScript function for each exported function in each instance: 1 us and 300 bytes each, plus work for
+ * the garbage collector. An instance of a module with 100,000 exports blocks a thread for 0.5 s of CPU, although a call
+ * needs only one of them. So a module with many exports is compiled in a second variant: instead of its functions, it
+ * exports a few that return them, and V8 creates only the requested ones.
  */
 
 /** The prefix of generated exports. */
@@ -28,14 +28,14 @@ const PART = 256
 /** A module with fewer exports has no second variant: its instances would not be cheaper. */
 const LEAST_EXPORTS = 33
 
-/** As many as a module may have: each is exported by any number of names. */
-const MOST_MEMORIES = 8
+/** The limit of memories in a module; each may be exported under any number of names. */
+const MAX_MEMORIES = 8
 
 /**
  * Creates the variant of a module whose instances have few exports: its memories, and those for {@link exportsOnDemand}.
  *
- * @param module - One that V8 accepts, with other contents for some sections.
- * @param others - Exports that stay besides, rendered.
+ * @param module - A module that V8 accepts, with changed contents of some sections.
+ * @param others - Additional exports that stay, encoded.
  * @returns undefined if it has few exports.
  */
 export function makeOnDemand(
@@ -73,7 +73,7 @@ function mayStay(): (exported: ModuleView['exports'][number]) => boolean {
   }
 }
 
-/** Takes a function's place in its part. */
+/** Returns a function by its position in its part. */
 const GIVER_TYPE = Uint8Array.of(0x60, 1, I32, 1, FUNCREF)
 
 /** A binary search: blocks are nested at most eight deep. */
@@ -94,26 +94,29 @@ function renderGiver(functions: readonly number[]): Uint8Array {
   return concat([leb(body.length), body])
 }
 
-/** A function that is neither exported nor in a table has to be declared before `ref.func` may name it. No run-time cost. */
+/**
+ * A function that is neither exported nor in a table must be declared before `ref.func` may refer to it. No run-time
+ * cost.
+ */
 function declare(functions: readonly number[]): Uint8Array {
   const [declarative, ofFunctions] = [3, 0]
   return concat([Uint8Array.of(declarative, ofFunctions), renderItems(functions.map(leb))])
 }
 
 /**
- * The exports of an instance of the form that {@link makeOnDemand} makes, as if it were the module that it was made of.
- * What is neither a function nor a memory is not there.
+ * The exports of an instance of the variant that {@link makeOnDemand} creates, with the interface of the original
+ * module. Items other than functions and memories are missing.
  *
- * @param exports - Of the instance.
- * @param items - What the module itself exports.
- * @returns the same if it is another module.
+ * @param exports - Those of the instance.
+ * @param items - The exports of the original module.
+ * @returns the exports unchanged for any other module.
  */
 export function exportsOnDemand(
   exports: WebAssembly.Exports,
   items: readonly ExportedItem[],
 ): WebAssembly.Exports {
   if (!(giverName(0) in exports)) return exports
-  // Not of the exports themselves: what they have cannot be said to be something else.
+  // Not a proxy of the exports themselves: their properties cannot be reported differently.
   return new Proxy<WebAssembly.Exports>(Object.assign(Object.create(null), exports), {
     get(target, name) {
       const place = typeof name === 'string' ? exportIndex(items, name) : undefined
@@ -125,8 +128,8 @@ export function exportsOnDemand(
 }
 
 /**
- * The place of a function among all that a module exports. Of each list few names are asked for, and by each instance: a
- * map of all names would cost more.
+ * The position of a function among all exports of a module. Each instance needs only a few names, so a map of all names
+ * would cost more.
  */
 function exportIndex(items: readonly ExportedItem[], wanted: string): number | undefined {
   const known = places.get(items) ?? new Map<string, number | undefined>()
@@ -147,7 +150,10 @@ function findPlace(items: readonly ExportedItem[], wanted: string): number | und
   return undefined
 }
 
-/** A long list without what nobody calls: enough to open instances of a lone module. A short one stays what it is. */
+/**
+ * A shorter list without functions that are never called: sufficient to open instances of a lone module. Short lists
+ * are unchanged.
+ */
 export function shortened(
   items: readonly ExportedItem[],
   called: readonly string[],
@@ -157,7 +163,7 @@ export function shortened(
   const found: ExportedItem[] = []
   let [next, memories] = [0, 0]
   for (const { name, kind } of items) {
-    if (kind === 'memory' && memories++ < MOST_MEMORIES) found.push({ name, kind })
+    if (kind === 'memory' && memories++ < MAX_MEMORIES) found.push({ name, kind })
     if (kind !== 'function') continue
     if (wanted.has(name)) found.push({ name, kind, place: next })
     next++

@@ -32,15 +32,15 @@ export const RENEWABLE_EXPORT = {
 } as const
 
 /**
- * Makes a module whose instances can be made as new: its memory and its globals are exported, it counts the pages of
- * its memory (see {@link countPages}), and one with a large stack below its data says how far down it wrote.
+ * Makes a module whose instances can be restored to their initial state: its memory and globals are exported, it counts
+ * the pages of its memory (see {@link countPages}), and one with a large stack below its data records its lowest write.
  *
- * @param module - Its code was read.
- * @param tracks - Whether it may be made to say what it wrote, if that is worth it.
+ * @param module - A module with parsed code.
+ * @param tracks - Whether writes may be tracked, if that is worthwhile.
  * @param merge - How the kernel is merged into it; undefined if it is linked.
- * @returns undefined if it has several memories, or one that it imports, or can change what cannot be put back: tables,
- * data that it drops, references, vectors in globals; if it exports something by names of ours; or if the form would be
- * beyond the limits of the module. It may be more than V8 accepts.
+ * @returns undefined if it has several memories or an imported one, if it can change state that cannot be restored
+ * (tables, dropped data, references, vectors in globals), if it exports reserved names, or if the rewritten module
+ * would exceed its limits. V8 may nevertheless reject the result.
  */
 export function makeRenewable(module: CappedModule, tracks = true, merge?: Merge): Renewable | undefined {
   try {
@@ -68,7 +68,7 @@ function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefine
   const [more, lowest] = [pages + 1, pages + 2]
   const mutable = view.globals.flatMap(({ isMutable }, place) => (isMutable ? [firstGlobal + place] : []))
   const changing = [...mutable, pages]
-  if (changing.length > MOST_GLOBALS) return undefined
+  if (changing.length > MAX_GLOBALS) return undefined
   const counter = new FigureCounter(view.limits, view.name, view.figures)
   const added = [memory.initial, 0, ...(isTracked ? [untrackedFrom] : [])].map(mutableNumber)
   const exported = [
@@ -99,11 +99,11 @@ function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefine
   return { bytes, onDemand, globals: changing.length, untrackedFrom: isTracked ? untrackedFrom : 0 }
 }
 
-/** Bytes below the data. Wiping fewer costs less than 10 us. */
+/** Minimum number of bytes below the data. Wiping fewer costs less than 10 us. */
 const LEAST_TRACKED = 262_144
 
 /** Restoring this many costs about as much as a new instance. */
-const MOST_GLOBALS = 200
+const MAX_GLOBALS = 200
 
 interface OnlyMemory {
   readonly exists: boolean
@@ -120,7 +120,7 @@ function onlyMemory({ view, memories }: CappedModule): OnlyMemory | undefined {
   return { exists: true, initial: Number(memory.min), maximum: Number(memory.max) }
 }
 
-/** Whether it handles only what JavaScript can read and put back, and leaves our names to us. */
+/** Whether its globals are readable and writable by JavaScript, and reserved names are free. */
 function isRenewable({ types, globals, exports }: ModuleView): boolean {
   return (
     types.functions.every((type) => type && [...type.params, ...type.results].every(isNumeric)) &&

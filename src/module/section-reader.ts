@@ -18,11 +18,11 @@ import {
 import { TypeReader, type TypeTable, UNBOUNDED } from './types.ts'
 
 export interface ReadOptions {
-  /** Default: those of `MODULE_LIMITS`. `none`: only for what was read with limits before. */
+  /** Default: {@link MODULE_LIMITS}. `none`: only for modules that were checked before. */
   readonly limits?: ModuleLimits | 'none' | undefined
   /** Whether it may allocate memory that no limit covers. Default: no. */
   readonly allowGc?: boolean | undefined
-  /** Whether the instructions of its functions are read, without which it cannot be rewritten. Default: yes. */
+  /** Whether the instructions of its functions are parsed, which rewriting requires. Default: yes. */
   readonly readsCode?: boolean | undefined
 }
 
@@ -55,9 +55,10 @@ export class SectionReader {
     this.#types = this.#typeReader.types
   }
 
-  /** What all sections say. @param reader - Fails where they do not fit together. */
+  /** Checks after the last section. @param reader - Fails if sections contradict each other. */
   contents(reader: ByteReader): Contents {
-    if (!this.#hasCode && this.#defined() > 0) reader.fail('it has not as many functions as it declares')
+    if (!this.#hasCode && this.#defined() > 0)
+      reader.fail('it declares another number of functions than it has')
     return {
       types: this.#types,
       functions: this.#functions,
@@ -76,17 +77,17 @@ export class SectionReader {
     }
   }
 
-  /** Notes how large the module is. */
+  /** Records the size of the module. */
   size(bytes: number): void {
     this.#found('moduleBytes', bytes, 'the module')
   }
 
-  /** How many functions the module defines. */
+  /** Number of functions that the module defines. */
   #defined(): number {
     return this.#functions.length - countImported({ imports: this.#imports }, 'function')
   }
 
-  /** Reads a section. @param reader - Has its content, and no more. */
+  /** Reads a section. @param reader - Covers exactly its content. */
   read(id: number, reader: ByteReader): void {
     switch (id) {
       case SECTION.custom:
@@ -207,7 +208,7 @@ export class SectionReader {
     return { ...limits, type, value: reader.bytes.subarray(behind, reader.at) }
   }
 
-  /** @returns where its limits begin, too. */
+  /** @returns also where its limits begin. */
   #tableType(reader: ByteReader): SizeLimits & { readonly end: number } {
     this.#typeReader.kept(reader)
     const end = reader.at
@@ -233,7 +234,7 @@ export class SectionReader {
     const where = `tag ${this.#tags.length}`
     this.#tags.push(index)
     this.#found('tagValues', this.#types.params(index), where)
-    // An exception that holds exceptions is a list without an end.
+    // An exception that may hold exceptions is an unbounded list.
     const params = this.#types.functions[index]?.params ?? []
     if (params.some(({ kind }) => kind === 'exception')) this.#typeReader.unbounded(UNBOUNDED.exceptions)
   }
@@ -277,7 +278,7 @@ export class SectionReader {
     reader.skip(reader.u32())
   }
 
-  /** A constant one, up to its end. @returns its value if it is a lone `i32.const`. */
+  /** Reads a constant expression to its end. @returns its value if it is a lone `i32.const`. */
   #expression(reader: ByteReader): number | undefined {
     const start = reader.at
     let value: number | undefined
@@ -288,7 +289,7 @@ export class SectionReader {
       if (code === CODE.constant) value = reader.s33() >>> 0
       else if (ACTION[code] === DO.heapType) this.#typeReader.heap(reader)
       else if (IN_CONSTANTS.has(ACTION[code] ?? DO.unknown)) skipImmediates(reader, code)
-      else reader.fail(`it has a constant that is not understood (0x${code.toString(16)})`)
+      else reader.fail(`it has an unknown constant instruction (0x${code.toString(16)})`)
     }
     this.#found('expressionBytes', reader.at - start, 'a constant expression')
     return instructions === 1 ? value : undefined
@@ -296,7 +297,7 @@ export class SectionReader {
 
   #code(reader: ByteReader): void {
     const count = reader.u32()
-    if (count !== this.#defined()) reader.fail('it has not as many functions as it declares')
+    if (count !== this.#defined()) reader.fail('it declares another number of functions than it has')
     this.#hasCode = true
     this.#found('codeBytes', reader.end - reader.at, 'the code')
     if (!this.#readsCode) {
@@ -319,7 +320,7 @@ export class SectionReader {
     }
   }
 
-  /** @returns how many locals it has, with its parameters. */
+  /** @returns the number of its locals, including parameters. */
   #body(reader: ByteReader, index: number, bodyReader: BodyReader): number {
     const where = `function ${index}`
     const type = this.#functions[index] ?? -1

@@ -6,10 +6,10 @@ import type { FigureCounter, ProcessTypes } from './limits.ts'
 export type ReferenceKind = 'plain' | 'exception' | 'collected'
 
 export interface ValueType {
-  /** As JavaScript would name it; `ref` for references that it has no name for. */
+  /** The type name in JavaScript; `ref` for references without a name there. */
   readonly name: string
   readonly kind: ReferenceKind
-  /** Whether it names another type by its index. */
+  /** Whether a type index follows. */
   readonly isIndexed: boolean
 }
 
@@ -45,7 +45,7 @@ const REFERENCES: Readonly<Record<ReferenceKind, ValueType>> = {
 }
 const INDEXED: ValueType = { name: 'ref', kind: 'plain', isIndexed: true }
 
-/** Reads the type of a value. One that is not known is refused. */
+/** Reads a value type. Unknown types are rejected. */
 export function readValueType(reader: ByteReader): ValueType {
   const code = reader.byte()
   if (code === 0x63 || code === 0x64) return readHeapType(reader)
@@ -54,7 +54,7 @@ export function readValueType(reader: ByteReader): ValueType {
   return heapType(reader, code)
 }
 
-/** Reads the type of what a reference points to. */
+/** Reads the target type of a reference. */
 export function readHeapType(reader: ByteReader): ValueType {
   const code = reader.s33()
   return code >= 0 ? INDEXED : heapType(reader, code + 0x80)
@@ -64,16 +64,16 @@ function heapType(reader: ByteReader, code: number): ValueType {
   if (PLAIN_HEAP.has(code)) return REFERENCES.plain
   if (EXCEPTION_HEAP.has(code)) return REFERENCES.exception
   if (COLLECTED_HEAP.has(code)) return REFERENCES.collected
-  reader.fail(`it has a type that is not known (0x${code.toString(16)})`)
+  reader.fail(`it has an unknown type (0x${code.toString(16)})`)
 }
 
-/** A function's. */
+/** A function type. */
 export interface FunctionType {
   readonly params: readonly ValueType[]
   readonly results: readonly ValueType[]
 }
 
-/** The types of a module, by their numbers. */
+/** The types of a module, by index. */
 export class TypeTable {
   /** undefined if it is not a function type. */
   readonly functions: (FunctionType | undefined)[] = []
@@ -105,7 +105,7 @@ export class TypeTable {
     return this.#results[index] ?? 0
   }
 
-  /** How many fields a structure has. */
+  /** Number of fields of a structure. */
   fields(index: number): number {
     return this.#fields[index] ?? 0
   }
@@ -117,10 +117,10 @@ export const UNBOUNDED = {
   exceptions: 'exceptions that are kept in tables, globals or other exceptions',
 } as const
 
-/** Reads the types of a module, and those of its values, and refuses what nothing bounds, unless that is allowed. */
+/** Reads the types of a module and the types of its values. Rejects unbounded types unless they are allowed. */
 export class TypeReader {
   readonly types = new TypeTable()
-  /** Why the module has to run in a process of its own; undefined if it need not. */
+  /** The reason why the module requires a separate process; undefined if there is none. */
   needsProcess: string | undefined
   readonly #counter: FigureCounter
   readonly #allowGc: boolean
@@ -139,32 +139,32 @@ export class TypeReader {
     return { shared: [...this.#shared], own: this.#own }
   }
 
-  /** Notes that the module uses what nothing bounds. @throws {@link PluginUnboundedError} if it may not. */
+  /** Records that the module uses an unbounded feature. @throws {@link PluginUnboundedError} if that is not allowed. */
   unbounded(what: string): void {
     if (!this.#allowGc) throw new PluginUnboundedError(this.#plugin, what)
     this.needsProcess ??= what
   }
 
-  /** Reads the type of a value. */
+  /** Reads a value type. */
   value(reader: ByteReader): ValueType {
     const type = readValueType(reader)
     if (type.kind === 'collected') this.unbounded(UNBOUNDED.collected)
     return type
   }
 
-  /** Reads the type of a value that is kept: an exception in it may hold others, without an end. */
+  /** Reads the type of a stored value: an exception in it may hold other exceptions, without a bound. */
   kept(reader: ByteReader): ValueType {
     const type = this.value(reader)
     if (type.kind === 'exception') this.unbounded(UNBOUNDED.exceptions)
     return type
   }
 
-  /** Reads the type of what a reference points to. */
+  /** Reads the target type of a reference. */
   heap(reader: ByteReader): void {
     if (readHeapType(reader).kind === 'collected') this.unbounded(UNBOUNDED.collected)
   }
 
-  /** Reads the section of types. */
+  /** Reads the type section. */
   section(reader: ByteReader): void {
     for (let left = reader.u32(); left > 0; left--) {
       if (reader.peek() !== FORM.group) {
@@ -207,7 +207,7 @@ export class TypeReader {
       this.#counter.count('typeValues', fields, where)
       for (let left = fields; left > 0; left--) this.#field(reader)
       this.types.add(undefined, fields)
-    } else reader.fail(`it has a type that is not known (0x${form.toString(16)})`)
+    } else reader.fail(`it has an unknown type (0x${form.toString(16)})`)
   }
 
   #values(reader: ByteReader, where: string): ValueType[] {
@@ -226,7 +226,7 @@ export class TypeReader {
   }
 }
 
-/** The first bytes of types: of a function, and those that are garbage-collected. */
+/** The first bytes of types: of a function, and of garbage-collected types. */
 const FORM = {
   function: 0x60,
   structure: 0x5f,
@@ -236,5 +236,5 @@ const FORM = {
   group: 0x4e,
 } as const
 
-/** Types of fields that no value has: `i8` and `i16`. */
+/** Field types that are not value types: `i8` and `i16`. */
 const PACKED: ReadonlySet<number> = new Set([0x78, 0x77])

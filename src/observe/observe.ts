@@ -3,7 +3,7 @@ import type { Log } from './log/guest-log.ts'
 
 /** Everything that an engine needs from the caller of a guest. It is not a Fastify request. */
 export interface Caller {
-  /** Takes what the guest logs during the call. */
+  /** Receives the log lines of the guest during the call. */
   readonly log: Log
   /**
    * Whether the client has disconnected. It is read while the call waits for an instance: an `AbortSignal` would cost
@@ -16,17 +16,17 @@ export interface Caller {
   readonly host?: unknown
 }
 
-/** Listens to one call: the engine reports its way to the guest, the route how it ended. */
+/** Observes one call: the engine reports its progress, the route its outcome. */
 export interface CallObserver {
   /** The engine has the call: it waits for an instance. */
   queued(): void
-  /** The guest begins. */
+  /** The guest starts. */
   started(): void
   /** The guest has ended. @param guestMs - How long it ran in milliseconds, where `started` was not reported. */
   ended(guestMs?: number): void
-  /** The guest's output is there. The contract has not made an answer of it yet. */
+  /** The guest's output is available. The contract has not converted it yet. */
   returned(): void
-  /** The call is over: it was answered, or failed. @param code - Of the error that it failed with. */
+  /** The call is over: it was answered, or failed. @param code - The code of its error. */
   settled(outcome: Outcome, code?: string): void
   /** Headers for the guest's HTTP requests, unless the guest sets them: the context of a trace. */
   outboundHeaders?(): Readonly<Record<string, string>> | undefined
@@ -53,25 +53,25 @@ const OUTCOME_OF = {
   WASM_SERVE_BODY_TOO_LARGE: 'body_too_large',
 } as const
 
-/** `ok`: it was answered. `error`: none of the others, such as the failure of a contract of the user, or a bug. */
+/** `ok`: it was answered. `error`: any other failure, such as an error in a contract of the user, or a bug. */
 export type Outcome = 'ok' | 'error' | (typeof OUTCOME_OF)[keyof typeof OUTCOME_OF]
 
 export const OUTCOMES: readonly Outcome[] = ['ok', ...new Set(Object.values(OUTCOME_OF)), 'error']
 
-/** @param code - Of the error that the call ended with. */
+/** @param code - The code of the error that ended the call. */
 export function outcomeOf(code: string): Outcome {
   return Object.hasOwn(OUTCOME_OF, code) ? OUTCOME_OF[code as keyof typeof OUTCOME_OF] : 'error'
 }
 
 /** How long a call waited and ran, in milliseconds. */
 export interface CallTimes {
-  /** Until the guest began; of a call in a thread with the way there and back. Undefined if it is not known. */
+  /** Until the guest started; for a call in a thread, including the transfer there and back. undefined if unknown. */
   readonly queueMs: number | undefined
-  /** Undefined if the guest never began, or its time is not known. */
+  /** undefined if the guest never started, or its time is unknown. */
   readonly guestMs: number | undefined
 }
 
-/** The listeners of a route. Each is optional; what is common to all calls is prepared when the route is opened. */
+/** The observers of a route. Each is optional; state that all calls share is created when the route is opened. */
 export interface CallListeners {
   /** Whether answers have the header `Server-Timing`: see {@link addServerTiming}. */
   readonly timing?: boolean
@@ -79,7 +79,7 @@ export interface CallListeners {
   readonly meter?: { count(times: CallTimes, outcome: Outcome): void } | undefined
   /** Traces. */
   readonly traces?: { begin(request: FastifyRequest): CallSpan } | undefined
-  /** Where calls are split between two versions: the counts of this one. */
+  /** The counts of this version, if calls are split between two. */
   readonly version?: VersionCounts | undefined
 }
 
@@ -87,24 +87,24 @@ export interface CallListeners {
 export interface CallSpan {
   /** See {@link CallObserver.outboundHeaders}. */
   outboundHeaders(): Readonly<Record<string, string>>
-  /** @param code - Of the error that the engine failed with. */
+  /** @param code - The code of the engine's error. */
   end(times: CallTimes, outcome: Outcome, code: string | undefined): void
 }
 
 /** Counters of one version while calls are split between two. */
 export interface VersionCounts {
   calls: number
-  /** Calls that the engine failed, but for those to which the guest said no. */
+  /** Calls that failed in the engine, except errors returned by the guest. */
   failures: number
 }
 
-/** Makes the observer of a call, just before the engine gets it. */
+/** Creates the observer of a call, just before the call enters the engine. */
 export type ObserveCall = (request: FastifyRequest) => ObservedCall
 
 /**
  * Decides for a route whether its calls are observed.
  *
- * @returns undefined if nothing listens: then nothing is done for observers when a call is made.
+ * @returns undefined without observers: then a call has no overhead for them.
  */
 export function observeCalls(listeners: CallListeners): ObserveCall | undefined {
   const { timing = false, meter, traces, version } = listeners
@@ -116,7 +116,7 @@ export function observeCalls(listeners: CallListeners): ObserveCall | undefined 
   }
 }
 
-/** One clock for all listeners of a call, which hear of its end. */
+/** One clock for all observers of a call, which are notified of its end. */
 export class ObservedCall implements CallObserver, CallTimes {
   readonly #listeners: CallListeners
   readonly #span: CallSpan | undefined
@@ -125,7 +125,7 @@ export class ObservedCall implements CallObserver, CallTimes {
   #endedAt: number | undefined
   #hasReturned = false
 
-  /** Begins with the call. */
+  /** Starts with the call. */
   constructor(listeners: CallListeners, span?: CallSpan) {
     this.#listeners = listeners
     this.#span = span
@@ -160,7 +160,7 @@ export class ObservedCall implements CallObserver, CallTimes {
   }
 
   settled(outcome: Outcome, code?: string): void {
-    if (outcome === 'worker_lost') this.#queuedAt = undefined // how long it waited and ran was lost too
+    if (outcome === 'worker_lost') this.#queuedAt = undefined // the durations were lost too
     const { meter, version } = this.#listeners
     meter?.count(this, outcome)
     if (this.#hasReturned) return
@@ -175,7 +175,7 @@ export class ObservedCall implements CallObserver, CallTimes {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** There when a call was made on a route with the option `timing`. */
+    /** Present if a call was made on a route with the option `timing`. */
     observedCall?: ObservedCall
   }
 }
@@ -191,7 +191,7 @@ export const addServerTiming: onSendHookHandler = ({ observedCall }, reply, _pay
   done()
 }
 
-/** A call that never began, because the queue was full, only waited. */
+/** A call that never started, because the queue was full, only waited. */
 export function renderServerTiming({ queueMs, guestMs }: CallTimes): string {
   return [renderDuration('queue', queueMs), renderDuration('guest', guestMs)].filter(Boolean).join(', ')
 }

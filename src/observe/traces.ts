@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fast
 import { loadPackage } from '../platform/packages.ts'
 import type { CallSpan, CallTimes, Outcome } from './observe.ts'
 
-/** Which calls have the same span name and attributes. */
+/** The calls with the same span name and attributes. */
 export interface TracedFunction {
   /** URL of the route. */
   readonly route: string
@@ -17,20 +17,20 @@ export interface TracedFunction {
   readonly engine: string
 }
 
-/** Makes spans by OpenTelemetry's API: they go where the process' SDK sends them, or nowhere if there is none. */
+/** Creates spans with OpenTelemetry's API: the SDK of the process exports them; without an SDK they are discarded. */
 export interface Tracing {
-  /** Adds a span for each request of an app, by Fastify's own instrumentation. To be called before routes are added. */
+  /** Adds a span for each request of an app, by Fastify's own instrumentation. Call it before routes are added. */
   addTo(app: FastifyInstance): Promise<void>
-  /** Makes spans for the calls of a function, below those of their requests. */
+  /** Creates spans for the calls of a function, as children of their requests' spans. */
   of(traced: TracedFunction): FunctionTraces
 }
 
 export interface FunctionTraces {
-  /** Begins the span of a call. */
+  /** Starts the span of a call. */
   begin(request: TracedRequest): CallSpan
 }
 
-/** A request has a context if its app makes spans. */
+/** A request has a context if its app creates spans. */
 type TracedRequest = Partial<Pick<FastifyRequest, 'opentelemetry'>>
 
 type Api = typeof import('@opentelemetry/api')
@@ -41,7 +41,10 @@ export async function openTracing(): Promise<Tracing> {
   const { FastifyOtelInstrumentation } = await loadOtelPackage('@fastify/otel', () => import('@fastify/otel'))
   const tracer = api.trace.getTracer('wasm-serve')
 
-  /** The guest finds the context in the request's headers, as if its client had sent it: its requests are part of that. */
+  /**
+   * The guest gets the context in the request's headers, as if its client had sent it: its own requests belong to that
+   * trace.
+   */
   const setGuestContext: onRequestHookHandler = (request, _reply, done) => {
     const { context } = request.opentelemetry()
     const carrier: Record<string, string> = {}
@@ -54,7 +57,7 @@ export async function openTracing(): Promise<Tracing> {
     async addTo(app) {
       const instrumentation = new FastifyOtelInstrumentation({
         instrumentHooks: false,
-        instrumentHandler: false, // the call has a span of its own, with more attributes
+        instrumentHandler: false, // the call has its own span, with more attributes
         requestHook(span, { id, method, routeOptions: { url = '', config } }) {
           span.updateName(url === '' ? method : `${method} ${url}`)
           span.setAttribute('wasm_serve.request_id', id)
@@ -84,7 +87,7 @@ export async function openTracing(): Promise<Tracing> {
   }
 }
 
-/** Sets one header, in both forms in which Node has them. @param name - In lower case. */
+/** Sets one header, in both of Node's representations. @param name - In lower case. */
 function setHeader(
   { headers, rawHeaders }: { headers: NodeJS.Dict<string | string[]>; rawHeaders: string[] },
   name: string,
@@ -102,7 +105,7 @@ class OtelSpan implements CallSpan {
   readonly #span: Span
   readonly #context: Context
 
-  /** @param context - With the span in it. */
+  /** @param context - Contains the span. */
   constructor(api: Api, span: Span, context: Context) {
     this.#api = api
     this.#span = span
@@ -117,7 +120,7 @@ class OtelSpan implements CallSpan {
 
   end({ queueMs }: CallTimes, outcome: Outcome, code = ''): void {
     const span = this.#span
-    // A guest that says no is no failure of the server.
+    // An error returned by the guest is not a failure of the server.
     if (outcome !== 'ok' && outcome !== 'guest_error')
       span.setStatus({ code: this.#api.SpanStatusCode.ERROR, message: code })
     span.setAttribute('wasm_serve.outcome', outcome)
@@ -126,10 +129,10 @@ class OtelSpan implements CallSpan {
   }
 }
 
-/** How long the last spans may take on their way. */
+/** Time limit for exporting the last spans, in milliseconds. */
 const FLUSH_MS = 1_000
 
-/** Where the spans of the process go. */
+/** The exporter of the process's spans. */
 export interface TracingSdk {
   /** Sends the remaining spans. Spans that cannot be sent in time are lost. */
   close(): Promise<void>
@@ -150,19 +153,19 @@ export async function startTracingSdk(
   const isNamed = OTEL_SERVICE_NAME !== undefined || /(?:^|,)\s*service\.name=/.test(OTEL_RESOURCE_ATTRIBUTES)
   const sdk = new NodeSDK({
     ...(!isNamed && { serviceName: 'wasm-serve' }),
-    metricReaders: [], // /metrics has them
+    metricReaders: [], // /metrics provides them
     logRecordProcessors: [],
   })
   sdk.start()
   return {
     async close() {
-      const sent = sdk.shutdown().catch(() => undefined) // an unreachable collector does not delay the end
+      const sent = sdk.shutdown().catch(() => undefined) // an unreachable collector must not delay the shutdown
       await Promise.race([sent, sleep(FLUSH_MS, undefined, { ref: false })])
     },
   }
 }
 
-/** In one line: one after the other, npm takes the newest API, which the SDK may not be ready for (ERESOLVE). */
+/** One command: installed one by one, npm would take the newest API, which the SDK may not support yet (ERESOLVE). */
 const ALL_PACKAGES = '@opentelemetry/api @opentelemetry/sdk-node @fastify/otel'
 
 /** @throws {@link PackageMissingError} with the line that installs all of them. */

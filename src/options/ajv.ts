@@ -2,7 +2,7 @@ import { _, Ajv, type KeywordCxt, str, stringify } from 'ajv'
 import { hostProblem } from '../plugin/source/allowed-hosts.ts'
 
 /**
- * Makes what turns schemas into checks, with the keywords that are ours.
+ * Creates a compiler of schemas that knows our own keywords.
  *
  * @param useDefaults - Whether a check fills in defaults.
  */
@@ -10,7 +10,7 @@ export function openAjv(useDefaults: boolean): Ajv {
   const ajv = new Ajv({
     allErrors: true,
     useDefaults,
-    verbose: true, // a finding carries the schema that it breaks: suggestions come from there
+    verbose: true, // an error carries its schema: suggestions are read from there
     code: { source: true, esm: true },
   })
   ajv.addKeyword({
@@ -45,7 +45,7 @@ export function openAjv(useDefaults: boolean): Ajv {
     error: { message: ({ schema }) => str`must be one of ${schema.join(', ')}, or a contract` },
     code: isNameOrContract,
   })
-  ajv.addKeyword('hint') // what is said of a text that its `pattern` refuses
+  ajv.addKeyword('hint') // the message for a text that its `pattern` rejects
   ajv.addKeyword('holds')
   ajv.addKeyword('unit')
   ajv.addKeyword('secret')
@@ -58,7 +58,7 @@ function isThreadCount(cxt: KeywordCxt): void {
 }
 
 function isAllowedHost(cxt: KeywordCxt): void {
-  // The build imports the function by this name.
+  // The build imports this function by its name.
   const check = cxt.gen.scopeValue('func', { ref: hostProblem, code: _`hostProblem` })
   const problem = cxt.gen.const('problem', _`${check}(${cxt.data})`)
   cxt.setParams({ problem })
@@ -73,7 +73,7 @@ function isNameOrContract(cxt: KeywordCxt): void {
   cxt.fail(_`!(${isName} || ${isContract})`)
 }
 
-/** Of what an object holds, those who use it know more. */
+/** The contents of such an object are checked by their users. */
 function isTextOrObject(cxt: KeywordCxt): void {
   const { data } = cxt
   cxt.fail(_`!(typeof ${data} == "string" ? ${data} !== "" : typeof ${data} == "object" && ${data} !== null)`)

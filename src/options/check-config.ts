@@ -18,7 +18,7 @@ import {
   problemsOf,
 } from './options.ts'
 
-/** The server's options and the routes', as one map. */
+/** The options of the server and of the routes, as one map. */
 export function wholeOf(server: ConfigMap, routes: readonly ConfigMap[]): ConfigMap {
   const list = { kind: 'list', origin: server.origin, items: routes } as const
   return mapOf(
@@ -28,10 +28,10 @@ export function wholeOf(server: ConfigMap, routes: readonly ConfigMap[]): Config
 }
 
 /**
- * Checks options that were given in several places, and fills in defaults. Routes that passed with the options of a
- * server are not checked with them again.
+ * Checks options from several origins, and fills in defaults. Routes that were checked with the options of a server are
+ * not checked again.
  *
- * @throws {@link OptionsError} listing every problem with the flag, variable or line that it comes from.
+ * @throws {@link OptionsError} listing every problem with its flag, variable or line.
  */
 export function checkGiven(server: ConfigMap, routes: readonly ConfigMap[]): CheckedServerOptions {
   const known = checkedServers.get(server)
@@ -50,7 +50,7 @@ export function checkGiven(server: ConfigMap, routes: readonly ConfigMap[]): Che
   return checked
 }
 
-/** The options of a route whose place among others does not matter, such as to load its plug-in. */
+/** Checks the options of a single route, without its relation to other routes, such as to load its plug-in. */
 export function checkRoute(route: ConfigMap): CheckedRouteOptions | undefined {
   return checkedRoutes.get(route)?.options ?? checkGiven(NO_SERVER, [route]).routes[0]
 }
@@ -71,36 +71,36 @@ export function locate<Checked>(given: ConfigMap, check: () => Checked): Checked
       const what = namesOption(origin) ? '' : `${option.replace(/^routes\[\d+\]\./, '')}: `
       return `  ${renderOrigin(origin)}: ${what}${message}`
     })
-    // A wrong value in the defaults is wrong in each route.
+    // A wrong value in the defaults appears in each route.
     throw new OptionsError([...new Set(lines)].join('\n'), { cause: error })
   }
 }
 
-/** As a flag and a variable do; a line of a file, a word and the admin API have several. */
+/** True for flags and variables; a line of a file, a word and the admin API have several. */
 function namesOption(origin: Origin): boolean {
   return origin.kind !== 'file' && /^(?:--|[A-Z])/.test(origin.name)
 }
 
 /**
- * Adds the line of the config file to an error that an option of a route caused. For options from flags and variables
- * the error stays as it is: its message names them, or the plug-in.
+ * Adds the line of the config file to an error caused by a route's option. Errors of options from flags and variables
+ * stay unchanged: their message names the flag, the variable or the plug-in.
  *
- * @param options - Options of the route; the first of them that was set is the cause.
+ * @param options - Options of the route; the first one that is set is the cause.
  */
 export function placed(error: unknown, route: ConfigMap, ...options: readonly string[]): unknown {
   const option = options.find((each) => route.entries.has(each))
   const origin = option === undefined ? undefined : originAt(route, [option])
   if (origin?.kind !== 'file' || !(error instanceof Error && 'code' in error)) return error
-  // Another one: routes of the same plug-in have the same failure.
+  // A new error object: routes of the same plug-in share the same failure.
   return restoreError(String(error.code), `${renderOrigin(origin)}: ${error.message}`, error) ?? error
 }
 
 /**
- * A config file without its wrong parts, so that further problems can be found:
- * a wrong option goes, a route or plug-in without what it needs goes as a whole, and so do the options of the server
- * if one of them is wrong, for some depend on others.
+ * A config file without its wrong parts, so that further problems can be found: a wrong option is removed, a route or
+ * plug-in without required options is removed, and so are all options of the server if one of them is wrong, because
+ * some depend on others.
  *
- * @param wrong - Where the problems are.
+ * @param wrong - The positions of the problems.
  */
 export function prune(file: ConfigMap, wrong: readonly Origin[]): ConfigMap {
   const places = new Set(wrong.map(renderOrigin))

@@ -3,8 +3,8 @@ import { openAjv } from './ajv.ts'
 import { configFileSchema } from './config-file-schema.ts'
 
 /*
- * The shape of a config file as a function. Unlike the check of options it fills in no defaults: they are the last of
- * several layers. The build replaces this module too.
+ * The check of the structure of a config file. Unlike the check of options it fills in no defaults: they are the last
+ * of several layers. The build replaces this module too.
  */
 
 export const configFileAjv: Ajv = openAjv(false)

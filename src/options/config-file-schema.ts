@@ -1,11 +1,11 @@
 import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
 
 /*
- * The shape of a config file: the options of the server, of loading and of routes, and where routes may have them from.
- * An option that is added to their schemas is one of the file.
+ * The schema of a config file: the options of the server, of loading and of routes, and their inheritance. An option
+ * that is added to those schemas is also one of the file.
  */
 
-/** A JSON schema, as far as we look into it. */
+/** A JSON schema, with the keywords that are read here. */
 export interface Schema {
   readonly type?: string
   readonly description?: string
@@ -26,13 +26,13 @@ export interface Schema {
   readonly allowedHost?: true
   readonly nameOrContract?: readonly string[]
   readonly anyOf?: readonly Schema[]
-  /** The message for a text that its pattern refuses. */
+  /** The message for a text that its pattern rejects. */
   readonly hint?: string
   /** The unit of the number. */
   readonly unit?: 'bytes' | 'pages' | 'ms'
-  /** Whether no part of it is shown, wherever it comes from. */
+  /** Whether its value is masked entirely, from any origin. */
   readonly secret?: true
-  /** The kind of paths in it: they are relative to the file. */
+  /** The kind of paths in its value: they are relative to the file. */
   readonly holds?: 'path' | 'source' | 'folders' | 'store' | 'address'
 }
 
@@ -69,12 +69,12 @@ export const configFileSchema: Schema = closedObject({
   },
 })
 
-/** The options of a schema, as far as we look into theirs. */
+/** The options of a schema, with the keywords that are read here. */
 export function schemasOf({ properties }: { readonly properties: object }): Record<string, Schema> {
   return Object.fromEntries(Object.entries<Schema>({ ...properties }))
 }
 
-/** Options as the file has them: a plug-in may be a name, and nothing is a function. */
+/** Options in the form of the file: a plug-in may be a name, and functions are excluded. */
 function inFile(options: Readonly<Record<string, Schema>>): Record<string, Schema> {
   const inJson = Object.entries(options).filter(([, { callHook }]) => !callHook)
   return Object.fromEntries(

@@ -40,39 +40,39 @@ import { type RoutePlace, routeConflicts } from './served-route.ts'
 /** Names of config files that are found without a flag. */
 const DEFAULT_FILES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml']
 
-/** Looked for if there is none of the others: to say that it is not read. */
+/** A name that is looked for last, only to report that it is not supported. */
 const TOML_NAME = 'wasm-serve.toml'
 
-/** Larger ones are taken for a mistake: YAML takes time to the square of some lengths. */
+/** Larger files are rejected: YAML takes quadratic time for some inputs. */
 const MAX_CONFIG_BYTES = 262_144
 
-/** A screen of problems. */
+/** Maximum number of reported problems: one screen. */
 const MAX_PROBLEMS = 30
 
-/** By the end of a file's name. */
+/** Formats by file extension. */
 const FORMATS: Readonly<Record<string, ConfigFormat>> = { '.json': 'json', '.yaml': 'yaml', '.yml': 'yaml' }
 
 /**
- * The config file of a folder.
+ * Finds the config file of a folder.
  *
- * @returns undefined if there is none. A file of TOML only if there is no other: {@link readConfigFile} refuses it.
+ * @returns undefined if there is none. A TOML file only if there is no other: {@link readConfigFile} refuses it.
  * @throws {@link ConfigUnreadableError} if there are several.
  */
 export function findConfigFile(folder: string): string | undefined {
   const [found, other] = DEFAULT_FILES.filter((name) => existsSync(join(folder, name)))
   if (found !== undefined && other !== undefined)
-    throw new ConfigUnreadableError(found, `there is ${other} too; name one of them with --config-file`)
+    throw new ConfigUnreadableError(found, `${other} exists too; select one of them with --config-file`)
   return found ?? (existsSync(join(folder, TOML_NAME)) ? TOML_NAME : undefined)
 }
 
 /**
- * Reads and checks a config file; variables are put in, paths are absolute, defaults are not filled in.
+ * Reads and checks a config file. Variables are substituted, paths are absolute, defaults are not filled in.
  *
- * @param secrets - Gets the values of variables.
- * @param failed - Told of a {@link ConfigInvalidError} that lists every problem with its line and column; when it
+ * @param secrets - Receives the values of variables.
+ * @param failed - Receives a {@link ConfigInvalidError} that lists every problem with its line and column; when it
  * returns, the valid part of the file is returned. Default: it throws.
  * @param isServing - Whether the event loop serves requests meanwhile: then a large file is parsed in a thread.
- * @throws {@link ConfigUnreadableError} if it cannot be read, {@link ConfigInvalidError} if nothing in it can.
+ * @throws {@link ConfigUnreadableError} if it cannot be read, {@link ConfigInvalidError} if none of it is valid.
  */
 export async function readConfigFile(
   path: string,
@@ -88,14 +88,14 @@ export async function readConfigFile(
   return checkConfig(read, { path, environment, secrets }, failed)
 }
 
-/** Characters of a file that takes more than some milliseconds to parse. */
+/** Characters of a file that takes more than a few milliseconds to parse. */
 const LONG_TEXT = 4_096
 
 async function readInThread(text: string, format: ConfigFormat, path: string): Promise<ConfigText> {
   const worker = new Worker(workerFile('config-thread'), {
     name: 'wasm-serve config',
     workerData: [text, format, path],
-    execArgv: [], // nothing of what the process was told to load first
+    execArgv: [], // without the preloads of the process
   })
   try {
     const [read]: ConfigText[] = await Promise.race([
@@ -117,9 +117,9 @@ function formatOf(path: string): ConfigFormat {
   throw new ConfigUnreadableError(path, `its name must end in ${Object.keys(FORMATS).join(', ')}`)
 }
 
-/** Why a file of TOML is refused, and what to do. */
+/** The message for a TOML file, with the remedy. */
 const NO_TOML =
-  'config files are YAML (.yaml, .yml) or JSON (.json), and TOML is not read: rewrite it as YAML'
+  'config files are YAML (.yaml, .yml) or JSON (.json); TOML is not supported: rewrite it as YAML'
 
 function raise(error: unknown): never {
   throw error
@@ -131,7 +131,7 @@ interface ConfigContext {
   readonly secrets: Secrets
 }
 
-/** {@link readConfigFile} of a text that was read. */
+/** {@link readConfigFile} of a text. */
 export function parseConfig(
   text: string,
   format: ConfigFormat,
@@ -166,12 +166,12 @@ function checkConfig(
     }
   } else if (problems.length === 0) {
     const place: FilePlace = { kind: 'file', file: path, line: 1, column: 1 }
-    problems.push({ place, message: 'a config file holds options by name, and this one holds none' })
+    problems.push({ place, message: 'a config file must be a map of options' })
   }
   throw new ConfigInvalidError(path, renderProblem(problems))
 }
 
-/** The problems that the schema finds, where none was found yet. */
+/** The problems that the schema finds, except where a problem was found before. */
 function shapeProblems(values: ConfigNode, known: readonly FileProblem[]): FileProblem[] {
   if (isConfigFile(toData(values))) return []
   const places = new Set(known.map(({ place }) => placeKey(place)))
@@ -190,7 +190,7 @@ function whereElse(option: string): string {
     : ''
 }
 
-/** Routes that answer the same requests. */
+/** Routes that match the same requests. */
 function routeConflictProblems(values: ConfigMap): FileProblem[] {
   const routes = configRoutes(values) ?? []
   const places = routes.map(
@@ -198,12 +198,12 @@ function routeConflictProblems(values: ConfigMap): FileProblem[] {
   )
   return routeConflicts(routes.map(routePlaceOf)).flatMap(({ first, later }) => {
     const place = places[later]
-    const message = `this URL is that of line ${places[first]?.line} too: give one of them another "url"`
+    const message = `this URL is also that of line ${places[first]?.line}: change one "url"`
     return place ? [{ place, message }] : []
   })
 }
 
-/** Its values may be anything: they are checked besides. */
+/** Its values may be anything: other checks cover them. */
 function routePlaceOf(route: ConfigMap): RoutePlace {
   const { url = '/', host, method, contract } = toData(route) as Record<string, unknown>
   return {
@@ -242,35 +242,35 @@ async function readConfigBytes(path: string): Promise<Uint8Array> {
     if (error instanceof ConfigUnreadableError) throw error
     throw new ConfigUnreadableError(path, fileProblem(error), { cause: error })
   }
-  // To read a pipe or a device may never end.
+  // Reading a pipe or a device may never end.
   throw new ConfigUnreadableError(path, 'it is not a regular file')
 }
 
 function decodeUtf8(bytes: Uint8Array, path: string): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes) // takes a byte order mark off
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes) // removes a byte order mark
   } catch (error) {
     throw new ConfigUnreadableError(path, 'it is not UTF-8 text', { cause: error })
   }
 }
 
-/** The context in which values of a config file are read. */
+/** The context for reading values of a config file. */
 interface ValueContext {
-  /** Relative paths are relative to it. */
+  /** The folder of relative paths. */
   readonly folder: string
   readonly environment: Environment
-  /** Names that a route's `plugin` may have instead of a path. */
+  /** Names that are valid as a route's `plugin`. */
   readonly plugins: ReadonlySet<string>
-  /** Told of each value that must not be shown, and what to show. */
+  /** Receives each secret value and its replacement for output. */
   secret(value: string, shown: string): void
   refuse(origin: Origin, message: string): void
 }
 
 /**
- * Reads the values of a config file as its schema wants them: variables of the environment are put in, sizes such as
- * `64KiB` become numbers, paths absolute. What does not fit the schema is left for the check.
+ * Converts the values of a config file as its schema requires: variables of the environment are substituted, sizes such
+ * as `64KiB` become numbers, paths absolute. Values that do not fit the schema are left for the check.
  *
- * @param name - The option that is read.
+ * @param name - The name of the option.
  */
 function readValues(
   given: ConfigNode,
@@ -291,7 +291,7 @@ function readValues(
 function readMap(given: ConfigMap, schema: Schema | undefined, context: ValueContext): ConfigMap {
   const entries = new Map<string, ConfigEntry>()
   for (const [key, entry] of given.entries) {
-    if (hasVariables(key)) context.refuse(entry.origin, 'a variable can stand in a value only, not in a key')
+    if (hasVariables(key)) context.refuse(entry.origin, 'a variable is allowed in a value only, not in a key')
     const name = schema?.holds === 'folders' ? absoluteFolder(key, context.folder) : key
     entries.set(name, { ...entry, given: readValues(entry.given, schemaAt(key, schema), context, key) })
   }
@@ -338,14 +338,14 @@ function readFileText(
   return absolutePath(filled, text, schema, context)
 }
 
-/** A word that is no file is a name of `plugins`, and one that is not there. */
+/** Reports a word that is neither a file nor a name of `plugins`. */
 function refuseUnknownKeys(given: ConfigScalar, text: string, context: ValueContext): void {
   if (context.plugins.size === 0 || /[.:/\\]/.test(text) || existsSync(resolve(context.folder, text))) return
   const shown = given.shown ?? text
   context.refuse(given.origin, `there is no plug-in "${shown}"${didYouMean(shown, context.plugins)}`)
 }
 
-/** Numbers, switches and predefined names are no secrets, and every client knows addresses and URLs. */
+/** Numbers, switches and predefined names are not secret, and every client knows addresses and URLs. */
 function isPublic(name: string, schema: Schema): boolean {
   const isName = schema.enum !== undefined || schema.anyOf !== undefined
   return isNumber(schema) || isName || PUBLIC.includes(name)
@@ -357,7 +357,7 @@ function isNumber({ type, threadCount }: Schema): boolean {
   return type === 'integer' || type === 'boolean' || threadCount === true
 }
 
-/** Text in the place of a number or a switch: a size, or what a variable holds. Other text is left to the check. */
+/** Text for a number or a switch: a size, or the value of a variable. Other text is left to the check. */
 function readNumber(given: ConfigScalar, schema: Schema, context: ValueContext, name: string): ConfigScalar {
   const kind = kindOf(name, schema)
   if (
@@ -392,7 +392,7 @@ function absolutePath(
   return { ...given, value }
 }
 
-/** Begins the name of the only store that has a folder. */
+/** The URL scheme of the only store that has a folder. */
 const LMDB = 'lmdb:'
 
 function absoluteFolder(path: string, folder: string): string {

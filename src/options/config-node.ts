@@ -1,13 +1,13 @@
-/** Where a value was given. */
+/** The origin of a value. */
 export type Origin =
   | { readonly kind: 'flag'; readonly name: string }
   | { readonly kind: 'variable'; readonly name: string }
   | FilePlace
 
-/** A place in a config file. */
+/** A position in a config file. */
 export interface FilePlace {
   readonly kind: 'file'
-  /** As it is shown to people. */
+  /** The path as shown to people. */
   readonly file: string
   /** From 1. */
   readonly line: number
@@ -15,7 +15,7 @@ export interface FilePlace {
   readonly column: number
 }
 
-/** A value of the configuration that remembers where each part of it was given. */
+/** A value of the configuration that records the origin of each of its parts. */
 export type ConfigNode = ConfigMap | ConfigList | ConfigScalar
 
 export interface ConfigMap {
@@ -25,7 +25,7 @@ export interface ConfigMap {
 }
 
 export interface ConfigEntry {
-  /** Of the key. */
+  /** The origin of the key. */
   readonly origin: Origin
   readonly given: ConfigNode
 }
@@ -40,11 +40,11 @@ export interface ConfigScalar {
   readonly kind: 'scalar'
   readonly origin: Origin
   readonly value: string | number | boolean | null
-  /** What people are shown in its place; there if the value comes from the environment and may be a secret. */
+  /** The replacement in output; present if the value comes from the environment and may be a secret. */
   readonly shown?: string
 }
 
-/** Keys of a map, or indices of a list, from the outside to the inside. */
+/** Keys of a map or indices of a list, outermost first. */
 export type ConfigPath = readonly (string | number)[]
 
 /** What {@link toData} makes values from: data of a command line or of a variable. */
@@ -61,7 +61,7 @@ export function fromData(data: unknown, origin: Origin, shown?: string): ConfigN
   return shown === undefined ? { kind: 'scalar', origin, value } : { kind: 'scalar', origin, value, shown }
 }
 
-/** A map of values; a key is where its value is. */
+/** A map of values; the origin of a key is that of its value. */
 export function mapOf(
   entries: Iterable<readonly [key: string, given: ConfigNode]>,
   origin: Origin,
@@ -70,15 +70,15 @@ export function mapOf(
   return { kind: 'map', origin, entries: new Map(placed) }
 }
 
-/** What was given on the command line, but by no flag. */
+/** A value from the command line that no flag set. */
 export const COMMAND_LINE: Origin = { kind: 'flag', name: 'command line' }
 
-/** An option that a word of the command line sets. */
+/** An option set by a word of the command line. */
 export function fromWord(option: string, value: string): ConfigMap {
   return mapOf([[option, { kind: 'scalar', origin: COMMAND_LINE, value }]], COMMAND_LINE)
 }
 
-/** The values alone. */
+/** The values without their origins. */
 export function toData(given: ConfigNode): unknown {
   switch (given.kind) {
     case 'scalar':
@@ -90,7 +90,7 @@ export function toData(given: ConfigNode): unknown {
   }
 }
 
-/** Puts layers on top of each other: the last wins; of maps, each key on its own. */
+/** Merges layers: the last one wins; maps are merged key by key. */
 export function mergeMaps(first: ConfigMap, ...upper: readonly ConfigMap[]): ConfigMap {
   const entries = new Map(first.entries)
   for (const layer of upper) {
@@ -107,7 +107,7 @@ export function mergeMaps(first: ConfigMap, ...upper: readonly ConfigMap[]): Con
   return { kind: 'map', origin: upper.at(-1)?.origin ?? first.origin, entries }
 }
 
-/** What is at a path; undefined if nothing was given there. */
+/** The node at a path; undefined if there is none. */
 export function givenAt(given: ConfigNode, path: ConfigPath): ConfigNode | undefined {
   const [step, ...rest] = path
   if (step === undefined) return given
@@ -116,9 +116,9 @@ export function givenAt(given: ConfigNode, path: ConfigPath): ConfigNode | undef
 }
 
 /**
- * Where what is wrong at a path was given, or the nearest thing around it.
+ * The origin of a problem at a path, or of the nearest parent.
  *
- * @param ofKey - Whether the key is what is wrong, and not its value.
+ * @param ofKey - Whether the problem is the key instead of its value.
  */
 export function originAt(given: ConfigNode, path: ConfigPath, ofKey = false): Origin {
   const [step, ...rest] = path
@@ -134,7 +134,7 @@ function childOf(given: ConfigNode, step: string | number): ConfigEntry | undefi
   return item && { origin: item.origin, given: item }
 }
 
-/** For people: `--port`, `WASM_SERVE_PORT` or `wasm-serve.yaml:3:7`. */
+/** The text for messages: `--port`, `WASM_SERVE_PORT` or `wasm-serve.yaml:3:7`. */
 export function renderOrigin(origin: Origin): string {
   return origin.kind === 'file' ? `${origin.file}:${origin.line}:${origin.column}` : origin.name
 }

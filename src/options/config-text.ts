@@ -18,7 +18,7 @@ import type { ConfigEntry, ConfigMap, ConfigNode, ConfigScalar, FilePlace } from
 /** The languages of config files. */
 export type ConfigFormat = 'json' | 'yaml'
 
-/** One thing that is wrong with a config file. */
+/** A problem with a config file. */
 export interface FileProblem {
   readonly place: FilePlace
   readonly message: string
@@ -26,7 +26,7 @@ export interface FileProblem {
 
 /** The parsed text of a config file. */
 export interface ConfigText {
-  /** Undefined if the text is not of its format; then there are problems. */
+  /** undefined if the text has a syntax error; then there are problems. */
   readonly given: ConfigNode | undefined
   readonly problems: readonly FileProblem[]
 }
@@ -37,20 +37,23 @@ interface TextPlace {
   readonly column: number
 }
 
-/** Deeper is no configuration: ours has four levels. Recursion stays short, and a YAML alias cannot contain itself. */
+/**
+ * Maximum nesting: a valid configuration has four levels. It bounds the recursion, and a YAML alias cannot contain
+ * itself.
+ */
 const MAX_CONFIG_NESTING = 32
 
-/** Values that a file may hold, with those that YAML's aliases repeat. */
+/** Maximum number of values in a file, including those repeated by YAML aliases. */
 const MAX_VALUES = 20_000
 
 /**
- * Reads JSON (RFC 8259), or YAML 1.2 (its core schema), as values with their places. One parser finds the places in
- * both; before it sees JSON, `JSON.parse` has accepted the text, so that nothing of YAML is JSON here.
+ * Parses JSON (RFC 8259) or YAML 1.2 (its core schema) into values with their positions. One parser finds the positions
+ * in both; JSON must pass `JSON.parse` first, so that YAML syntax is not accepted there.
  *
- * Neither may hold a key twice, a key of every object, more values or levels than any configuration has, or numbers
- * that JavaScript cannot hold.
+ * Rejected in both: duplicate keys, keys of every object, more values or levels than any configuration has, and numbers
+ * that JavaScript cannot represent.
  *
- * @param file - As people are shown it.
+ * @param file - Its path as shown to people.
  */
 export function readConfigText(text: string, format: ConfigFormat, file: string): ConfigText {
   const reader = new ConfigTextReader(text, format, file)
@@ -62,7 +65,7 @@ export function readConfigText(text: string, format: ConfigFormat, file: string)
   }
 }
 
-/** Thrown within a {@link ConfigTextReader} when there is no use in going on; its problem is in the list. */
+/** Thrown within a {@link ConfigTextReader} to stop; the problem is already in the list. */
 class ReaderEnd extends Error {}
 
 class ConfigTextReader {
@@ -83,25 +86,28 @@ class ConfigTextReader {
   read(): ConfigNode | undefined {
     const isJson = this.#format === 'json'
     if (isJson) this.#refuseOtherThanJson()
-    // A line of JSON may end with a carriage return alone; one of YAML does not, and strings of JSON have none.
+    // In JSON, a lone carriage return may end a line; in YAML it does not, and JSON strings contain none.
     const text = isJson ? this.#text.replaceAll('\r', ' ') : this.#text
     const tokens = [...new Parser(this.#lines.addNewLine).parse(text)]
-    // The library composes with recursion, and when the stack ends inside a regular expression V8 ends the process.
+    // The library composes recursively, and V8 ends the process if the stack is exhausted inside a regular expression.
     const tooDeep = tokenAtDepth(tokens, isJson ? MAX_CONFIG_NESTING + 2 : 2 * MAX_CONFIG_NESTING + 3)
     if (tooDeep) this.#end(this.#place(tooDeep.offset), TOO_DEEP)
 
-    // Its search for equal keys takes time to the square of their number; `#map` finds them too.
+    // The library checks for duplicate keys in quadratic time; `#map` finds them too.
     const schema = isJson ? { schema: 'json' } : {}
     const composer = new Composer({ ...schema, uniqueKeys: false, keepSourceTokens: false })
     const [document, second] = [...composer.compose(tokens, true, text.length)]
     if (!document) return undefined
-    // Once a token is where it cannot be, those behind it are, too: the first says where to look.
+    // After a misplaced token the following ones are also wrong: only the first is reported.
     const lost = document.errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN')
     const errors = lost < 0 ? document.errors : document.errors.slice(0, lost + 1)
     for (const { pos, message } of [...errors, ...document.warnings])
       this.#refuse(this.#place(pos[0]), message + hintFor(text, pos[0]))
     if (second)
-      this.#refuse(this.#place(second.range[0]), 'a second document begins here; a config file is one')
+      this.#refuse(
+        this.#place(second.range[0]),
+        'a second document begins here; a config file must have only one',
+      )
     return this.problems.length > 0 ? undefined : this.#value(document.contents, document, 0)
   }
 
@@ -116,7 +122,7 @@ class ConfigTextReader {
     if (isAlias(node)) {
       const target = node.resolve(document)
       if (target) return this.#value(target, document, depth + 1)
-      this.#refuse(at, `nothing before this is named "&${node.source}"`)
+      this.#refuse(at, `no earlier node has the anchor "&${node.source}"`)
     }
     if (++this.#values > MAX_VALUES)
       this.#end(at, `more than ${MAX_VALUES} values, aliases counted each time`)
@@ -137,9 +143,8 @@ class ConfigTextReader {
       }
       const name = String(node.value)
       const given = this.#value(value, document, depth + 1)
-      if (KEYS_OF_OBJECTS.has(name))
-        this.#refuse(at, `the key "${name}" has a meaning of its own and is refused`)
-      else if (entries.has(name)) this.#refuse(at, `the key "${name}" is there twice`)
+      if (KEYS_OF_OBJECTS.has(name)) this.#refuse(at, `the key "${name}" is reserved`)
+      else if (entries.has(name)) this.#refuse(at, `the key "${name}" is duplicate`)
       else entries.set(name, { origin: this.#origin(at), given })
     }
     return { kind: 'map', origin, entries }
@@ -186,7 +191,7 @@ function isPlain(value: unknown): value is ConfigScalar['value'] {
   return value === null || ['string', 'number', 'boolean'].includes(typeof value)
 }
 
-/** The first token that is this deep inside others. Each level of values takes one in JSON, and at most two in YAML. */
+/** The first token at this depth. Each level of values takes one token in JSON, and at most two in YAML. */
 function tokenAtDepth(tokens: readonly CST.Token[], depth: number): CST.Token | undefined {
   let level: readonly CST.Token[] = tokens
   for (let above = 0; above < depth && level.length > 0; above++) level = level.flatMap(insides)
@@ -199,23 +204,23 @@ function insides(token: CST.Token): CST.Token[] {
   return token.items.flatMap(({ key, value }) => [key, value].filter((inside) => inside != null))
 }
 
-/** The braces of a variable are those of a map, where YAML is inside of one. */
+/** Within a YAML map, the braces of a variable would begin a map. */
 function hintFor(text: string, offset: number): string {
   const [line = ''] = text.slice(text.lastIndexOf('\n', offset - 1) + 1).split('\n', 1)
   return /[{[,].*[^"']\$\{/.test(line) ? ` (within { } or [ ], put quotes around "\${NAME}")` : ''
 }
 
-/** A text with the values of its variables in it. */
+/** A text after the substitution of its variables. */
 interface Interpolation {
   readonly text: string
-  /** The variables whose values are in it: with those that are not empty, the text is a secret. */
+  /** The substituted variables. If one of them is not empty, the text is a secret. */
   readonly variables: readonly string[]
-  /** Why it cannot be used; none of these has a value in it. */
+  /** Reasons why it cannot be used; they contain no values. */
   readonly problems: readonly string[]
 }
 
 /**
- * Puts variables into a text: `${NAME}`, or `${NAME:-default}` where the default counts if the variable is not set or
+ * Substitutes variables in a text: `${NAME}`, or `${NAME:-default}` whose default is used if the variable is unset or
  * empty. `$${` is the text `${`.
  */
 export function interpolate(text: string, environment: Environment): Interpolation {
@@ -232,16 +237,16 @@ export function interpolate(text: string, environment: Environment): Interpolati
       variables.push(name)
       return value
     }
-    if (fallback === undefined) problems.push(`the environment has no ${name}`)
+    if (fallback === undefined) problems.push(`the environment variable ${name} is not set`)
     return fallback ?? ''
   })
   return { text: replaced, variables, problems }
 }
 
-/** Whether there is something to put into a text. */
+/** Whether a text contains a variable or an escape. */
 export function hasVariables(text: string): boolean {
   return text.includes('${')
 }
 
-/** `$${`; or `${` with what makes it a variable, or without, which is a mistake. */
+/** `$${`; or `${` followed by a valid variable, or by anything else, which is an error. */
 const VARIABLE = /(\$\$\{)|\$\{(?:([A-Za-z_]\w*)(?::-([^}]*))?\})?/g

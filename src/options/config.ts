@@ -29,15 +29,15 @@ import {
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The command line and the environment, before they are checked as options. */
+/** The command line and the environment before the check of options. */
 export interface Config {
   readonly help: boolean
   readonly version: boolean
-  /** Whether the effective configuration is to be printed, and nothing served. */
+  /** Whether to print the effective configuration instead of serving. */
   readonly printConfig: boolean
-  /** Path of the config file, if one is named. */
+  /** Path of the config file, if one is given. */
   readonly configFile: string | undefined
-  /** The plug-ins and, after a single one, perhaps a function: only its exports can tell. */
+  /** The plug-ins and, after a single one, possibly a function: only the plug-in's exports can decide. */
   readonly words: readonly string[]
   /** Options from flags and words. */
   readonly flags: ConfigLayer
@@ -45,16 +45,16 @@ export interface Config {
   readonly variables: ConfigLayer
 }
 
-/** Options of one origin, by what they are options of. */
+/** Options of one origin, by scope. */
 export type ConfigLayer = Readonly<Record<Flag['scope'], ConfigMap>>
 
 type Options = Record<string, unknown>
 type Scopes = Record<Flag['scope'], Options>
 
 /**
- * Reads the command line and the environment. Which wins is decided where they meet the config file.
+ * Reads the command line and the environment. Precedence is applied when they are merged with the config file.
  *
- * @throws {@link UsageError} naming the flag or variable that cannot be understood, and the one that was meant.
+ * @throws {@link UsageError} naming the invalid flag or variable, with a suggestion.
  */
 export function readConfig(argv: readonly string[], environment: Environment): Config {
   const flagged: Scopes = { route: {}, load: {}, server: {} }
@@ -69,7 +69,7 @@ export function readConfig(argv: readonly string[], environment: Environment): C
   }
 }
 
-/** The plug-in is the first word, or what `--manifest` names; the variable counts if there is neither. */
+/** The plug-in is the first word, or the value of `--manifest`; the variable is used if there is neither. */
 function withManifest(
   words: readonly string[],
   manifest: string | undefined,
@@ -94,12 +94,12 @@ function fromFlags(options: Options): ConfigMap {
   return mergeMaps(mapOf([], COMMAND_LINE), ...maps)
 }
 
-/** A value, nested in maps by the dots of its option's name. */
+/** A value, nested in maps according to the dots in its option's name. */
 function mapAt([key = '', ...rest]: readonly string[], given: ConfigNode, origin: Origin): ConfigMap {
   return mapOf([[key, rest.length === 0 ? given : mapAt(rest, given, origin)]], origin)
 }
 
-/** Values of variables may be secret: messages show the variables' names. */
+/** Values of variables may be secret: messages show their names instead. */
 function readVariables(scope: Flag['scope'], environment: Environment): ConfigMap {
   const given = (flag: Flag, variable: string) => {
     const text = environment[variable]
@@ -162,7 +162,7 @@ function readFlags(argv: readonly string[], options: Scopes) {
       } else readFlag(token, options, lists)
     }
   }
-  // All of a list's flags together win over its variable: what one says is allowed, the other may not.
+  // All uses of a list's flag together replace its variable: the variable must not add values that the flags omit.
   for (const [{ scope, option }, texts] of lists) options[scope][option] = texts
   return { words, manifest, configFile, ...asked }
 }
@@ -196,7 +196,7 @@ function readFlag(
   else options[flag.option] = parseValue(flag.kind, text, rawName)
 }
 
-/** @throws {@link UsageError} if there is none; what begins like a flag has to be joined by `=`. */
+/** @throws {@link UsageError} if it is missing; a value that begins like a flag must be joined by `=`. */
 function flagValue({ rawName, value, inlineValue }: FlagToken): string {
   if (value === undefined || (!inlineValue && value.startsWith('--'))) {
     throw new UsageError(`${rawName}: needs a value`)
@@ -218,7 +218,7 @@ function unknownFlag(rawName: string): string {
   if (option !== undefined) {
     const variable = variables.find((each) => each.option === option)?.variable
     const besides = variable === undefined ? '' : `, or for the variable ${variable}`
-    return `${rawName} is no flag: ${option} is for a config file${besides}`
+    return `${rawName} is not a flag: set ${option} in a config file${besides}`
   }
   const names = Object.entries(PARSED_FLAGS).flatMap(([name, { type }]) =>
     type === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`],
@@ -226,7 +226,7 @@ function unknownFlag(rawName: string): string {
   return `unknown flag ${rawName}${didYouMean(rawName, names)}`
 }
 
-/** Digits at the end are the port; a file of such a name is `./8080`. */
+/** A last word of digits is the port; a file of that name is `./8080`. */
 function readPort(words: readonly string[], argv: readonly string[], server: Options): readonly string[] {
   const last = words.at(-1)
   if (last === undefined || !/^\d+$/.test(last)) return words
@@ -245,13 +245,13 @@ function refuseTwice(name: string, argv: readonly string[]): void {
 interface EffectiveConfig {
   readonly file: string | undefined
   readonly given: ConfigNode
-  /** After the check: defaults are filled in. */
+  /** Checked options: defaults are filled in. */
   readonly options: object
 }
 
 /**
- * Renders the effective configuration as JSON: the options, and for each where it comes from: a flag, a variable, a
- * line of the file, or `default`. Values from the environment are shown as `${NAME}`.
+ * Renders the effective configuration as JSON: the options, and the origin of each: a flag, a variable, a line of the
+ * file, or `default`. Values from the environment are shown as `${NAME}`.
  */
 export function renderConfig({ file, given, options }: EffectiveConfig): string {
   const from: Record<string, string> = {}
@@ -289,7 +289,7 @@ function isContainer(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-/** `routes[0].config["a key"]`. */
+/** Renders a path, such as `routes[0].config["a key"]`. */
 function renderPath(path: ConfigPath): string {
   return path
     .map((step, index) => {

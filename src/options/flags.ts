@@ -3,26 +3,26 @@ import { PAGE_BYTES } from '../platform/guest-limits.ts'
 import { parseLink } from '../plugin/source/url.ts'
 import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
 
-/** One flag of the command line; each is an option, and takes name, kind and description from the options schema. */
+/** A flag of the command line. Its name, kind and description come from the option's schema. */
 export interface Flag {
   /** As written after `--`. */
   readonly name: string
-  /** The environment variable that sets it too. */
+  /** The environment variable for the same option. */
   readonly variable: string
-  /** With a dot if it is a part of one: `tls.cert`. */
+  /** The option's name; a part of an option has a dot: `tls.cert`. */
   readonly option: string
   readonly scope: 'route' | 'server' | 'load'
   readonly kind: FlagKind | EntryKind | 'hosts'
   readonly description: string
-  /** Those that there are; none: any. */
+  /** The allowed values; undefined: any. */
   readonly values: readonly string[]
   readonly default: unknown
 }
 
-/** Flags that are given once; `hosts` again and again, each use adding one. */
+/** Flags that are given once; `hosts` may be repeated, each use adds one. */
 export type FlagKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
 
-/** Flags that are given again and again, each adding to what the option holds: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`. */
+/** Repeatable flags, each of which adds an entry: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`. */
 type EntryKind = 'pairs' | 'paths' | 'links' | 'numbers'
 
 interface OptionSchema {
@@ -37,7 +37,7 @@ interface OptionSchema {
   readonly anyOf?: readonly object[]
 }
 
-/** Where Extism's command has a name for it. */
+/** Flags that are named as in Extism's command. */
 const NAMES: Readonly<Record<string, string>> = {
   allowedHosts: 'allow-host',
   allowedPaths: 'allow-path',
@@ -53,12 +53,12 @@ const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = {
   moduleLimits: 'numbers',
 }
 
-/** Functions, which no command line can give. */
+/** Options with functions, which a command line cannot express. */
 const HOOKS = ['onCall', 'onResult', 'onError']
 
 /**
- * Options that are no flags: what the command line says in another way, what one route has no need to say, lists of
- * a Fastify plugin, and keys, which every user of the machine could read there.
+ * Options without a flag: those that the command line expresses differently, those that a single route does not need,
+ * lists of a Fastify plugin, and keys, which every user of the machine could read there.
  */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   route: ['plugin', 'host', 'description', 'smoke', ...HOOKS],
@@ -80,14 +80,14 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   ],
 }
 
-/** Options that only a config file can set, by the names that their flags would have. */
+/** Options that only a config file can set, keyed by their would-be flag names. */
 export const fileOptions: ReadonlyMap<string, string> = new Map(
   [...NO_FLAGS.route, ...NO_FLAGS.server]
     .filter((option) => option !== 'trial' && !HOOKS.includes(option))
     .map((option) => [flagName(option), option]),
 )
 
-/** Options that are no flags, for the same reason, but variables: there is one of them, and it is no list. */
+/** Options with a variable but, for the same reason, without a flag: a single value, not a list. */
 const VARIABLES_ONLY = ['adminToken']
 
 export const flags: readonly Flag[] = [
@@ -106,7 +106,7 @@ export const variables: readonly Flag[] = [
 
 function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
   return Object.entries<OptionSchema>(schema.properties as Record<string, OptionSchema>)
-    .filter(([option]) => !NO_FLAGS[scope].includes(option)) // before: cors has parts too
+    .filter(([option]) => !NO_FLAGS[scope].includes(option)) // filtered first, because cors has parts too
     .flatMap(([option, schema]) => withParts(option, schema))
     .filter(([part]) => !NO_FLAGS[scope].includes(part))
     .map(([option, schema]) => flagOf(scope, option, schema))
@@ -119,7 +119,7 @@ function flagOf(scope: Flag['scope'], option: string, schema: OptionSchema): Fla
   return { name, variable, option, scope, kind: kindOf(option, schema), description, values, default: value }
 }
 
-/** An option with parts has a flag for each of them. */
+/** An option with parts has one flag per part. */
 function withParts(option: string, schema: OptionSchema): [option: string, schema: OptionSchema][] {
   if (!schema.properties || ENTRY_KINDS[option]) return [[option, schema]]
   return Object.entries(schema.properties).map(([part, schema]) => [`${option}.${part}`, schema])
@@ -132,7 +132,7 @@ export function flagName(option: string): string {
   )
 }
 
-/** How the text of an option is read, where it stands as text: in a flag, a variable, a config file's `${NAME}`. */
+/** The kind of an option's text: in a flag, a variable, or a config file's `${NAME}`. */
 export function kindOf(
   option: string,
   { type, anyOf, threadCount, unit }: Pick<OptionSchema, 'type' | 'anyOf' | 'threadCount' | 'unit'>,
@@ -148,7 +148,7 @@ export function kindOf(
 }
 
 /**
- * Reads the text of a flag or its variable as the option's value; its range is checked with the other options.
+ * Parses the text of a flag or its variable as the option's value; its range is checked with the other options.
  *
  * @param where - For the message: `--port`, or `WASM_SERVE_PORT`.
  * @param shown - The text for messages; it replaces a possible secret.
@@ -188,15 +188,15 @@ export function parseValue(kind: FlagKind, text: string, where: string, shown = 
 }
 
 /**
- * Reads a list from a variable: a JSON array of texts, or texts with commas between them.
+ * Parses a list from a variable: a JSON array of strings, or comma-separated strings.
  *
- * @throws {@link UsageError} if it begins like JSON and is none.
+ * @throws {@link UsageError} if it begins like JSON but is not valid.
  */
 export function parseHosts(text: string, where: string): string[] {
   if (!/^\s*\[\s*["\]]/.test(text)) return text.split(',').map((item) => item.trim())
   const value = parseJsonFlag(text)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
-  throw new UsageError(`${where}: must be a JSON array of strings, or a list with commas`)
+  throw new UsageError(`${where}: must be a JSON array of strings, or a comma-separated list`)
 }
 
 export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
@@ -204,7 +204,7 @@ export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
 }
 
 /**
- * Reads what one use of a flag adds to its option.
+ * Parses one use of a repeatable flag.
  *
  * @throws {@link UsageError} if it is not of the flag's kind.
  */
@@ -231,7 +231,7 @@ function parsePair(text: string, where: string): [key: string, value: string] {
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** `[ro:]HOST[:GUEST]`; without a guest's path it is the host's. */
+/** `[ro:]HOST[:GUEST]`; the guest's path defaults to the host's. */
 function parsePath(text: string, where: string): [host: string, guest: string] {
   const [, mode = '', host = '', guest = host] = /^(ro:)?([^:]*)(?::(.*))?$/s.exec(text) ?? []
   if (!host || !guest) throw new UsageError(`${where}: must be HOST or HOST:GUEST, not "${text}"`)
@@ -239,7 +239,7 @@ function parsePath(text: string, where: string): [host: string, guest: string] {
 }
 
 /**
- * Reads entries from a variable: a JSON object, or a JSON array of what the flag takes.
+ * Parses entries from a variable: a JSON object, or a JSON array of the flag's values.
  *
  * @throws {@link UsageError} if it is neither.
  */
@@ -261,7 +261,7 @@ function parseJsonFlag(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return undefined // the caller names what was expected
+    return undefined // the caller reports the expected form
   }
 }
 
@@ -276,7 +276,7 @@ const UNITS: Readonly<Record<string, number>> = {
 }
 
 /**
- * Reads a size such as `512`, `64KiB` or `10MB`.
+ * Parses a size such as `512`, `64KiB` or `10MB`.
  *
  * @returns bytes, or undefined if it is not a size.
  */

@@ -2,24 +2,24 @@ import type { Config } from './config.ts'
 import { COMMAND_LINE, type ConfigMap, mapOf, mergeMaps } from './config-node.ts'
 import { loadSchema, serverSchema } from './options-schema.ts'
 
-/** The configuration when all that was given has been put together; defaults are filled in by the check of options. */
+/** The merged configuration of all origins, without defaults. */
 export interface Merged {
   /** Options of the server, without routes. */
   readonly server: ConfigMap
   readonly load: ConfigMap
-  /** Options of a route that the file does not have: one of a plug-in that a word names. */
+  /** Options of a route that the file does not define: its plug-in is given as a word. */
   readonly route: ConfigMap
-  /** The file's plug-ins by name, each with all options of its routes. */
+  /** The plug-ins of the file by name, each with all options of its routes. */
   readonly plugins: ReadonlyMap<string, ConfigMap>
   /** The file's routes; undefined if it lists none. */
   readonly routes: readonly ConfigMap[] | undefined
-  /** Of each of them, the name of its plug-in; undefined if it names a path or URL. */
+  /** The plug-in name of each route; undefined if the route gives a path or URL. */
   readonly routePlugins: readonly (string | undefined)[]
 }
 
 /**
- * Puts flags over the environment over the config file. In the file a route wins over its plug-in, and that over
- * `defaults`; flags and variables count for every route. Of maps, such as `config`, each key on its own.
+ * Merges flags over the environment over the config file. Within the file a route wins over its plug-in, and the
+ * plug-in over `defaults`; flags and variables apply to every route. Maps such as `config` are merged key by key.
  */
 export function mergeConfig({ flags, variables }: Config, file: ConfigMap = EMPTY_CONFIG): Merged {
   const defaults = mapIn(file, 'defaults')
@@ -38,7 +38,7 @@ export function mergeConfig({ flags, variables }: Config, file: ConfigMap = EMPT
   }
 }
 
-/** The routes that a config file lists, with what they have from their plug-ins and from `defaults`. */
+/** The routes of a config file, with the options of their plug-ins and of `defaults`. */
 export function configRoutes(file: ConfigMap): ConfigMap[] | undefined {
   const plugins = mapIn(file, 'plugins')
   return listIn(file, 'routes')?.map((route) => {
@@ -49,7 +49,7 @@ export function configRoutes(file: ConfigMap): ConfigMap[] | undefined {
 
 const EMPTY_CONFIG = mapOf([], COMMAND_LINE)
 
-/** A route's options are those of its plug-in, whose `source` is the route's `plugin`. */
+/** The options of a route are those of its plug-in, whose `source` is the route's `plugin`. */
 function withPluginOptions(plugin: ConfigMap, route: ConfigMap = plugin): ConfigMap {
   const source = plugin.entries.get('source')
   return source ? { ...route, entries: new Map([...route.entries, ['plugin', source]]) } : route
@@ -59,7 +59,7 @@ function withoutSource(map: ConfigMap): ConfigMap {
   return { ...map, entries: new Map([...map.entries].filter(([key]) => key !== 'source')) }
 }
 
-/** The options of a schema, but routes: they are merged on their own. */
+/** The options of a schema except routes, which are merged separately. */
 function pickKnown(file: ConfigMap, { properties }: { readonly properties: object }): ConfigMap {
   const entries = [...file.entries].filter(([key]) => key !== 'routes' && Object.hasOwn(properties, key))
   return { ...file, entries: new Map(entries) }

@@ -3,9 +3,9 @@ import { openAjv } from './ajv.ts'
 import { loadSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
 
 /*
- * The options schemas as functions: each returns whether the options are right, fills in defaults and leaves its
- * findings in `.errors`. The build replaces this module by the code that Ajv makes here, so that neither Ajv nor
- * TypeBox is loaded to serve.
+ * The options schemas as functions: each returns whether the options are valid, fills in defaults and leaves its errors
+ * in `.errors`. The build replaces this module by the code that Ajv generates here, so that serving loads neither Ajv
+ * nor TypeBox.
  */
 
 export const optionsAjv: Ajv = openAjv(true)

@@ -17,7 +17,7 @@ import { LIMIT_NAMES, type ModuleLimits } from '../module/limits.ts'
 
 declare const defaulted: unique symbol
 
-/** Marks an option that may be left out and then has its schema's `default`. */
+/** Marks an optional option with a `default` in its schema. */
 interface WithDefault {
   readonly [defaulted]: true
 }
@@ -28,26 +28,26 @@ const withDefault = <Schema extends TSchema>(schema: Schema) =>
 const only = <Properties extends TProperties>(properties: Properties) =>
   Type.Object(properties, { additionalProperties: false })
 
-/** A path or URL in JSON; `pluginSource` is a keyword of our options check, for what only a library user can pass. */
+/** A path or URL in JSON; `pluginSource` is a keyword of our options check, for values that only a library user can pass. */
 const pluginSource = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ pluginSource: true, description })
 
 /*
- * `holds` marks what has paths in it: `path`, `source` (path or URL) or `folders` (the keys are paths), `store` (`lmdb:` and a path),
- * `address` (or a path with a slash in it). In a config file they are relative to the file.
+ * `holds` marks options with paths: `path`, `source` (path or URL) or `folders` (the keys are paths), `store` (`lmdb:`
+ * and a path), `address` (or a path with a slash in it). In a config file they are relative to the file.
  *
- * `unit` is what a number counts: `bytes`, `pages` of 64 KiB, `ms`. It decides how its text is read.
+ * `unit` is the unit of a number: `bytes`, `pages` of 64 KiB, `ms`. It decides how its text is parsed.
  */
 
 /** A path in JSON; `hostFunctions` is a keyword of our options check, like `pluginSource`. */
 const hostFunctionsPath = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ hostFunctions: true, description })
 
-/** No JSON: `callHook` is a keyword of our options check, for functions of a library user. */
+/** Not in JSON: `callHook` is a keyword of our options check, for functions of a library user. */
 const callHook = (description: string): TUnsafe<object> =>
   Type.Unsafe<object>({ callHook: true, description })
 
-/** Of the Fastify plugin for all routes, and of a route; `CallHooks` has their types. */
+/** Hooks of the Fastify plugin for all routes, and of a route; `CallHooks` has their types. */
 const callHooks = {
   onCall: Type.Optional(
     callHook('Function that runs before the guest. It may replace the input or refuse the call.'),
@@ -83,7 +83,7 @@ const oneOrSeveral = <const Names extends readonly string[]>(names: Names, descr
 const texts = (description: string, values = Type.String()) =>
   withDefault(Type.Record(Type.String(), values, { default: {}, description }))
 
-/** Hosts; `allowedHost` is a keyword of our options check, which says what is wrong with one. */
+/** Hosts; `allowedHost` is a keyword of our options check, which explains invalid ones. */
 const hosts = (description: string) =>
   Type.Optional(Type.Array(Type.Unsafe<string>({ type: 'string', allowedHost: true }), { description }))
 
@@ -91,7 +91,7 @@ const words = (description: string) => Type.Array(Type.String({ minLength: 1 }),
 
 const pemFile = (description: string) => Type.String({ minLength: 1, holds: 'path', description })
 
-/** What only those who may use the server know; `secret` marks what nothing shows. */
+/** Credentials of clients; `secret` marks values that are never shown. */
 const key = (description?: string) =>
   Type.String({
     pattern: '^[!-~]{16,}$',
@@ -105,7 +105,7 @@ const keys = (description: string) => Type.Array(key(), { minItems: 1, descripti
 const ms = (description: string, value: number, minimum = 1) =>
   withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, unit: 'ms', description }))
 
-/** Bytes; as text also a size such as `64KiB`. */
+/** A number of bytes; as text also a size such as `64KiB`. */
 const bytes = (description: string, value: number) =>
   withDefault(Type.Integer({ minimum: 1, default: value, unit: 'bytes', description }))
 
@@ -388,7 +388,7 @@ export const loadSchema = only({
   ),
 })
 
-/** A host and port, a port of the loopback interface, or what has a slash in it. */
+/** A host and port, a port of the loopback interface, or a path with a slash in it. */
 const TCP_PORT = '(?:[0-5]?\\d{1,4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])'
 const ADMIN_ADDRESS = `^(?:(?:\\[[A-Fa-f0-9:.]+\\]|[A-Za-z0-9_.-]+):)?${TCP_PORT}$|/`
 
@@ -412,7 +412,7 @@ export const wasmServeSchema = only({
         'Start each plug-in in a temporary thread first, to protect a process that already serves.',
     }),
   ),
-  stallMs: stallMs(0), // whose process it is must ask for it
+  stallMs: stallMs(0), // off by default: the process belongs to the user
   store: withDefault(
     Type.String({
       pattern: '^(?:memory:$|lmdb:.|rediss?://.)',
@@ -449,7 +449,7 @@ export const wasmServeSchema = only({
   ...callHooks,
 })
 
-/** Options of the server: those of the Fastify plugin, and those that only a process of its own can have. */
+/** Options of the server: those of the Fastify plugin, and those that need a separate process. */
 export const serverSchema = only({
   ...wasmServeSchema.properties,
   stallMs: stallMs(10_000),
@@ -718,7 +718,7 @@ export const serverSchema = only({
   maxConnections: countOption('Maximum number of connections. Further ones are closed at once.', 10_000),
 })
 
-/** Options after the check: what has a default is there. */
+/** Options after the check, with defaults filled in. */
 type Checked<Schema extends TObject> = Static<Schema> & {
   [Key in keyof Schema['properties'] as Schema['properties'][Key] extends WithDefault
     ? Key

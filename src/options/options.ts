@@ -27,10 +27,10 @@ export type WasmServeOptions = WithRoutes<WasmServeData, RouteOptions>
 /** Options of the server. */
 export type ServerOptions = WithRoutes<ServerData, RouteOptions>
 
-/** Options of {@link createServer}: with `admin`, `adminToken` has to be given. */
+/** Options of {@link createServer}: with `admin`, `adminToken` is required. */
 export type CreateServerOptions = ServerOptions
 
-/** JSON Schema knows no functions. */
+/** JSON Schema cannot describe functions. */
 type WithCode<Route> = {
   [Key in keyof Route]: Key extends 'functions'
     ? string | HostFunctions
@@ -48,18 +48,18 @@ export type CheckedWasmServeOptions = WithRoutes<CheckedWasmServeData, CheckedRo
 export type CheckedServerOptions = WithRoutes<CheckedServerData, CheckedRouteOptions>
 export type CheckedLoadOptions = CheckedLoadData
 
-/** One thing that is wrong with the options. */
+/** A problem with the options. */
 export interface Problem {
-  /** Where: the option's name, or the path to it, such as `routes[0].url`. */
+  /** The option's name, or the path to it, such as `routes[0].url`. */
   readonly option: string
-  /** The same, key by key. */
+  /** The path as a list of keys. */
   readonly path: readonly string[]
-  /** Whether the key should not be there; else its value is wrong. */
+  /** Whether the key is the problem; otherwise its value is. */
   readonly ofKey: boolean
   readonly message: string
 }
 
-/** A value that is wrong, at a path such as `routes`, `0`, `url`. */
+/** A problem with the value at a path such as `routes`, `0`, `url`. */
 export function problemAt(path: readonly string[], message: string): Problem {
   return { option: path.reduce(join, ''), path, ofKey: false, message }
 }
@@ -85,7 +85,7 @@ export function checkServerOptions(options: unknown): CheckedServerOptions {
 /**
  * Checks the options of {@link createServer}; the caller's object is not changed.
  *
- * @throws {@link OptionsError} listing every problem, also options that would be without effect.
+ * @throws {@link OptionsError} listing every problem, including options without effect.
  */
 export function checkCreateServerOptions(options: unknown): CheckedServerOptions {
   const { admin, adminToken } = { ...(options as Partial<ServerOptions> | undefined) }
@@ -97,7 +97,7 @@ export function checkCreateServerOptions(options: unknown): CheckedServerOptions
   )
   if (admin !== undefined && adminToken === undefined)
     found.push({
-      ...problemAt(['adminToken'], 'is missing: nobody would see one that is made'),
+      ...problemAt(['adminToken'], 'is required: a generated token would not be shown'),
       ofKey: false,
     })
   if (found.length === 0) return checkServerOptions(options)
@@ -113,7 +113,7 @@ export function checkCreateServerOptions(options: unknown): CheckedServerOptions
 const OF_ADMIN: ReadonlySet<string> = new Set(['adminToken', 'adminHosts', 'uploadLimit'])
 
 /**
- * Checks how plug-ins are to be loaded.
+ * Checks the options for loading plug-ins.
  *
  * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
  */
@@ -141,21 +141,20 @@ function checkWith<Options>(isValid: ValidateFunction, options: unknown): Option
   throw optionsError(found)
 }
 
-/** The error for problems that only show when a plug-in is known. */
+/** The error for problems that depend on the plug-in. */
 export function optionsError(found: readonly Problem[]): InstanceType<typeof OptionsError> {
   const error = new OptionsError(found.map(({ option, message }) => `  ${option}: ${message}`).join('\n'))
   problems.set(error, found)
   return error
 }
 
-/** What a check found when it was last run. */
+/** The errors of the last check. */
 export function problemsFound(check: ValidateFunction): Problem[] {
   return (check.errors ?? []).flatMap(toProblems)
 }
 
 /**
- * The check fills in defaults, so it gets a copy, as deep as options go. A plug-in stays what it is: bytes, a URL, one
- * that was loaded.
+ * The check fills in defaults, so it gets a deep copy. A plug-in is not copied: bytes, a URL, or a loaded plug-in.
  */
 function copyPlain(value: unknown, depth = 4): unknown {
   if (typeof value !== 'object' || value === null || depth === 0) return value
@@ -165,24 +164,24 @@ function copyPlain(value: unknown, depth = 4): unknown {
   )
 }
 
-/** Options that hold what is nobody's to copy. */
+/** Options whose values must not be copied. */
 const OBJECTS: ReadonlySet<string> = new Set(['plugin', 'functions', 'contract'])
 
-/** What the schema cannot say: which headers an answer may have. */
+/** Checks beyond the schema: the headers of an answer. */
 function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
   return routes.flatMap(({ headers }, index) =>
     Object.entries(headers).flatMap(([name, value]) => {
       const isType = name.toLowerCase() === 'content-type'
-      const message = isType ? 'is what the option contentType is for' : headerProblem(name, value)
+      const message = isType ? 'must be set by the option contentType' : headerProblem(name, value)
       return message === undefined ? [] : [problemAt(['routes', String(index), 'headers', name], message)]
     }),
   )
 }
 
-/** What would be without effect. */
+/** Reports options without effect. */
 function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
   const message =
-    'means nothing with isolation fresh, where each call has an instance of its own: leave out one of them'
+    'has no effect with isolation fresh, where each call has its own instance: remove one of them'
   return routes.flatMap(({ isolation, recycle }, index) =>
     isolation === 'fresh' && recycle !== undefined
       ? [problemAt(['routes', String(index), 'recycle'], message)]
@@ -190,7 +189,7 @@ function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): P
   )
 }
 
-/** Over a Unix socket nobody can listen in. Browsers speak HTTP/2 with TLS only, and so do we. */
+/** A Unix socket needs no TLS. Browsers support HTTP/2 with TLS only, and so does this server. */
 function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
   const { socket, tls, http2, jwt, cors, reusePort, trustProxy = [] } = options
   return [
@@ -200,9 +199,11 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
     ...trustProxy.flatMap((proxy, index) =>
       isNetwork(proxy) ? [] : [problemAt(['trustProxy', String(index)], `must be an address, ${NETWORKS}`)],
     ),
-    ...(socket !== undefined && tls ? [problemAt(['tls'], 'is not for a Unix socket')] : []),
-    ...(socket !== undefined && reusePort ? [problemAt(['reusePort'], 'is not for a Unix socket')] : []),
-    ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not served')] : []),
+    ...(socket !== undefined && tls ? [problemAt(['tls'], 'has no effect with a Unix socket')] : []),
+    ...(socket !== undefined && reusePort
+      ? [problemAt(['reusePort'], 'has no effect with a Unix socket')]
+      : []),
+    ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not supported')] : []),
   ]
 }
 
@@ -211,45 +212,45 @@ function jwtProblems(jwt: NonNullable<CheckedServerOptions['jwt']>): Problem[] {
   const given = [secret, publicKey, jwks, jwksUrl].filter((key) => key !== undefined)
   if (given.length !== 1) return [problemAt(['jwt'], 'must have one of secret, publicKey, jwks and jwksUrl')]
   if (jwksCa !== undefined && jwksUrl === undefined)
-    return [problemAt(['jwt', 'jwksCa'], 'means nothing without jwksUrl')]
+    return [problemAt(['jwt', 'jwksCa'], 'has no effect without jwksUrl')]
   const problem = jwksUrl === undefined ? undefined : problemWithJwksUrl(jwksUrl)
   if (problem !== undefined) return [problemAt(['jwt', 'jwksUrl'], problem)]
   const misfit = algorithms.findIndex((name) => name.startsWith('HS') !== (secret !== undefined))
   if (misfit < 0) return []
   const message =
-    secret === undefined ? 'is for a secret, not for a public key' : 'is for a public key, not for a secret'
+    secret === undefined ? 'needs a secret, not a public key' : 'needs a public key, not a secret'
   return [problemAt(['jwt', 'algorithms', String(misfit)], message)]
 }
 
-/** Who can change the keys on their way can sign tokens: there is no http, on this machine neither. */
+/** An attacker who changes the keys in transit can sign tokens: http is rejected, even on this machine. */
 function problemWithJwksUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return 'must be a URL'
   const { protocol, username, password, hash, port } = new URL(text)
   if (protocol !== 'https:')
-    return 'must be a URL of https: who can change the keys on their way can sign tokens'
+    return 'must be an https URL: an attacker who changes the keys in transit can sign tokens'
   if (username !== '' || password !== '')
-    return 'must have no credentials in it: a set of public keys needs none'
-  if (port === '0') return 'must have another port: there is no port 0'
-  return hash === '' ? undefined : 'must have nothing behind "#"'
+    return 'must not contain credentials: a set of public keys needs none'
+  if (port === '0') return 'must have another port: port 0 is not valid'
+  return hash === '' ? undefined : 'must have no fragment ("#")'
 }
 
-/** Whoever may read answers to requests with cookies reads them as the user: that is for origins that are named. */
+/** An origin that may read answers to requests with cookies acts as the user: only named origins may do so. */
 function corsProblems({ origin }: NonNullable<CheckedServerOptions['cors']>): Problem[] {
   return origin.flatMap((text, index) => {
-    // Any page can make itself one of origin `null`, by a frame with the attribute `sandbox`.
+    // Any page can get the origin `null`, by a frame with the attribute `sandbox`.
     const isAny = text.includes('*') || text.trim().toLowerCase() === 'null'
-    const message = `${text} cannot be had together with credentials: name each origin, or leave out credentials`
+    const message = `${text} cannot be combined with credentials: name each origin, or remove credentials`
     return isAny ? [problemAt(['cors', 'origin', String(index)], message)] : []
   })
 }
 
-/** Both would have the same URL; elsewhere routes win. */
+/** Both would have the same URL; elsewhere routes take precedence. */
 function staticProblems({ static: folders = {}, routes = [] }: Partial<CheckedServerOptions>): Problem[] {
   const methodsOf = methodsOfAll(routes, METHODS)
   return Object.keys(folders).flatMap((prefix) => {
     const url = `${prefix.replace(/\/$/, '')}/*`
     const route = routes.find((each) => each.url === url && methodsOf(each).includes('GET'))
-    const message = `the route ${url} answers GET there too: give one of them another URL`
+    const message = `the route ${url} also answers GET there: change one URL`
     return route ? [problemAt(['static', prefix], message)] : []
   })
 }
@@ -263,7 +264,7 @@ function isNetwork(text: string): boolean {
   return family !== 0 && (bits === undefined || Number(bits) <= (family === 4 ? 32 : 128))
 }
 
-/** What is wrong within one of several choices is said of the choice as a whole. */
+/** A problem within one of several alternatives is reported for the value as a whole. */
 function toProblems(error: ErrorObject): Problem[] {
   return error.schemaPath.includes('/anyOf/') ? [] : [toProblem(error)]
 }
@@ -296,7 +297,7 @@ function toProblem({ instancePath, keyword, message, params, parentSchema }: Err
     case 'minItems':
       return problemAt(path, 'must not be empty')
     case 'pattern':
-      return problemAt(path, parentSchema?.hint ?? 'has characters that cannot stand there, or is empty')
+      return problemAt(path, parentSchema?.hint ?? 'has invalid characters, or is empty')
     default: {
       const problem = problemAt(path, message ?? 'is wrong')
       return { ...problem, option: problem.option || 'options' }
@@ -309,7 +310,7 @@ function renderRange(minimum: number | undefined, maximum: number | undefined): 
   return minimum === undefined ? `must be ${maximum} or less` : `must be from ${minimum} to ${maximum}`
 }
 
-/** `routes`, then `0`, is `routes[0]`. */
+/** Joins a path: `routes`, then `0`, is `routes[0]`. */
 function join(parent: string, child: string): string {
   if (/^\d+$/.test(child)) return `${parent}[${child}]`
   return parent ? `${parent}.${child}` : child

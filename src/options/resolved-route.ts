@@ -6,7 +6,7 @@ import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts
 import type { CheckedRouteOptions } from './options.ts'
 
 /**
- * A route in which every field has its final value: what its options say, else the manifest of its plug-in, else the
+ * A route in which every field has its final value: from its options, else from the manifest of its plug-in, else the
  * default.
  */
 export interface ResolvedRoute
@@ -17,13 +17,13 @@ export interface ResolvedRoute
   readonly config: Record<string, string>
   readonly errorStatus: number
   readonly allowedPaths: readonly AllowedPath[]
-  /** Where its guests may send HTTP requests. None: they may send none. */
+  /** Hosts that its guests may send HTTP requests to. undefined: none. */
   readonly outbound: OutboundOptions | undefined
   /** Pages of 64 KiB of the guest's own memory. */
   readonly memoryMax: number
   /** Bytes of the blocks that guest and host exchange in a call. */
   readonly blockLimit: number
-  /** The manifest's limit for them in pages, where no option has one in bytes. */
+  /** The manifest's limit for them in pages, if no option sets one in bytes. */
   readonly blockPages: number | undefined
   /** Bytes of variables of an instance. */
   readonly varMax: number
@@ -34,13 +34,13 @@ export interface ResolvedRoute
 
 /** How long a guest of a route may run. */
 export interface Deadline {
-  /** Undefined: for ever. */
+  /** undefined: no limit. */
   readonly ms: number | undefined
-  /** Who asks for it. Nobody: it is for routes that have threads for another reason. */
+  /** The origin of the limit. undefined: no option, only the default of routes with threads. */
   readonly from: 'option' | 'manifest' | 'default'
 }
 
-/** How long a guest may run in a thread, unless told. */
+/** Default time limit of a guest in a thread. */
 const TIMEOUT_MS = 1_000
 
 /** Bytes of variables that Extism allows. */
@@ -53,8 +53,8 @@ const HTTP_RESPONSE_MAX = 52_428_800
 const BLOCK_LIMIT = 67_108_864
 
 /**
- * Gives a route its final values. Options come from flags, variables and files, which {@link mergeConfig} has put over
- * each other; they win over the manifest, and that over the defaults.
+ * Gives a route its final values. Options come from flags, variables and files, merged by {@link mergeConfig}; they win
+ * over the manifest, and the manifest over the defaults.
  */
 export function resolveRoute(
   options: CheckedRouteOptions,
@@ -88,23 +88,23 @@ export function largestMemory({ blockLimit, memoryMax }: ResolvedRoute): number 
   return Math.max(memoryMax, Math.ceil((blockLimit * 1.25) / PAGE_BYTES) + 2)
 }
 
-/** Options of a route that count when its plug-in is loaded. */
+/** Options of a route that apply when its plug-in is loaded. */
 export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine' | 'runtime'>
 
-/** Pages of a memory that 32 bits address. */
+/** Number of pages in a 32-bit address space. */
 const MAX_PAGES = 65_536
 
-/** For a plug-in that no route has: how much memory it may have is up to the routes that come. */
+/** For a plug-in without a route: the memory limit depends on later routes. */
 export const ANY_ROUTE: LoadedBy = { memoryMax: MAX_PAGES, isolation: 'reuse', runtime: 'kernel' }
 
-/** How a route has its plug-in loaded. Routes for which this is equal share it. */
+/** How the plug-in of a route is loaded. Routes with equal values share a loaded plug-in. */
 export function loadedFor({ memoryMax, isolation, engine, runtime }: LoadedBy) {
   return { memoryMax, isolation, runtime, compiles: engine !== 'subprocess' } satisfies LoadOptions
 }
 
 /**
- * The option replaces the manifest's list, so that an operator can take away what a plug-in asks for: `[]` allows
- * nothing. A manifest of the network opens public addresses only: its names could lead into this machine's network.
+ * The option replaces the manifest's list, so that an operator can remove hosts that a plug-in requests: `[]` allows
+ * none. A manifest from the network opens public addresses only: its names could lead into this machine's network.
  */
 function resolveOutbound(
   options: CheckedRouteOptions,
@@ -120,8 +120,8 @@ function resolveOutbound(
 }
 
 /**
- * Without `recycleMemory` an instance is replaced when it has three quarters of the memory that the guest may have; a
- * quarter of it is growth, so that a guest which begins with nearly all is not replaced each time.
+ * Without `recycleMemory` an instance is replaced when it reaches three quarters of the allowed memory. A quarter of
+ * the limit must be growth, so that a guest with a large initial memory is not replaced each time.
  */
 function resolveIsolation(
   { isolation, recycle, recycleMemory }: CheckedRouteOptions,
@@ -133,7 +133,7 @@ function resolveIsolation(
     : { isolation, recycle, recycleMemory, recycleGrowth: 0 }
 }
 
-/** The manifest's deadline 0 is none. */
+/** A deadline of 0 in the manifest means no deadline. */
 function resolveDeadline(option: number | undefined, manifest: number | undefined): Deadline {
   if (option !== undefined) return { ms: option, from: 'option' }
   if (manifest) return { ms: manifest, from: 'manifest' }

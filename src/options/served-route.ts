@@ -3,17 +3,17 @@ import type { FastifyRequest } from 'fastify'
 import { RouteConflictError } from '../errors/errors.ts'
 import type { VersionCounts } from '../observe/observe.ts'
 
-/** A route and the plug-in behind it; an `onRoute` hook finds it in the route's `config.wasmServe`. */
+/** A route and the plug-in behind it; an `onRoute` hook gets it as the route's `config.wasmServe`. */
 export interface ServedRoute {
-  /** `*` alone: all that the app knows. */
+  /** `*` alone: all methods that the app knows. */
   readonly methods: readonly string[]
   readonly url: string
-  /** The only host that it answers to, if it has one. */
+  /** The only host that it answers to, if any. */
   readonly host: string | undefined
-  /** `raw`, `http`, `simplism`, or what a contract of the user's own calls itself. */
+  /** `raw`, `http`, `simplism`, or the name of the user's own contract. */
   readonly contract: string
   readonly description: string | undefined
-  /** Status of the answer when the guest says no. */
+  /** Status of the answer when the guest reports an error. */
   readonly errorStatus: number
   readonly plugin: string
   /** SHA-256 of the plug-in's main module, in hex. */
@@ -22,9 +22,9 @@ export interface ServedRoute {
   readonly engine: string
   /** Threads that run its calls; 0: the event loop. */
   readonly workers: number
-  /** Why it has threads; undefined if it has none. */
+  /** Reason for its threads; undefined if it has none. */
   readonly engineReason: string | undefined
-  /** Its present problem, in words; undefined if it has none. */
+  /** Its current problem as text; undefined if there is none. */
   readonly trouble: string | undefined
   readonly runtime: string
   /** The second version of the plug-in, if calls are split between two. */
@@ -33,79 +33,82 @@ export interface ServedRoute {
 
 /** How the calls of a route are split between two versions of its plug-in. */
 export interface RouteSplit {
-  /** SHA-256 of the second one's main module, in hex. */
+  /** SHA-256 of the second version's main module, in hex. */
   readonly digest: string
-  /** The engine of the second one, which may differ from that of the first. */
+  /** The engine of the second version, which may differ from that of the first. */
   readonly engine: string
-  /** Threads that run the calls of the second one; 0: the event loop. */
+  /** Threads that run the calls of the second version; 0: the event loop. */
   readonly workers: number
-  /** How many calls of 100 it gets. */
+  /** Percentage of the calls for the second version. */
   readonly percent: number
-  /** Of the first and the second, since they were opened. */
+  /** Calls of the first and the second version since they were opened. */
   readonly counts: readonly [VersionCounts, VersionCounts]
 }
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** There on the routes of wasm-serve. */
+    /** Present on the routes of wasm-serve. */
     wasmServe?: ServedRoute
   }
 }
 
 /**
  * Functions of the user around the calls of guests: as options of the Fastify plugin or of {@link createServer} for all
- * routes, as options of a route for that one. Those for all come first.
+ * routes, or as options of one route. Those for all routes run first.
  *
- * A request becomes a call when its body was read: no hook sees earlier refusals (404, 405, 413). Each call ends with one
- * call of `onResult` or `onError`, unless `onCall` never settles.
+ * A request becomes a call once its body has been read: hooks do not see earlier refusals (404, 405, 413). Each call
+ * ends with one call of `onResult` or `onError`, unless `onCall` never settles.
  */
 export interface CallHooks {
   /**
-   * Called before the guest. The request waits for what it returns.
+   * Called before the guest. The request waits for its result.
    *
-   * @returns Bytes that the guest gets in place of its input, or nothing. A promise for either will do.
-   * @throws anything, to refuse the call: the guest is not run, and the error is answered as any is. In the words of
-   * wasm-serve that is a {@link CallRefusedError}; another goes to the error handler of the app, which in Fastify
-   * answers with its `statusCode`.
+   * @returns bytes that replace the guest's input, or nothing; or a promise of either.
+   * @throws anything, to refuse the call: the guest is not run, and the error is handled like any other. wasm-serve
+   * answers a {@link CallRefusedError} with its message; other errors go to the error handler of the app, where Fastify
+   * uses the error's `statusCode`.
    */
-  // biome-ignore lint/suspicious/noConfusingVoidType: a hook that returns nothing need not say so
+  // biome-ignore lint/suspicious/noConfusingVoidType: a hook without a result may have the type void
   onCall?: ((call: GuestCall) => Uint8Array | void | Promise<Uint8Array | void>) | undefined
 
-  /** Called once the answer is being sent. Errors that it throws are logged, and change nothing. */
+  /** Called when the answer begins to be sent. Errors that it throws are logged and have no other effect. */
   onResult?: ((result: GuestResult) => unknown) | undefined
 
-  /** Called once an error is being sent in place of an answer. Errors that it throws are logged, and change nothing. */
+  /**
+   * Called when an error begins to be sent instead of an answer. Errors that it throws are logged and have no other
+   * effect.
+   */
   onError?: ((failure: FailedCall) => unknown) | undefined
 }
 
-/** A guest is about to be called. */
+/** Data of a call before the guest runs. */
 export interface GuestCall {
   readonly route: ServedRoute
   readonly request: FastifyRequest
   /**
-   * The input that the contract made of the request, or its replacement by an earlier hook. The engine owns it when the
-   * hook has ended: copy it to keep it.
+   * The input that the contract created from the request, or its replacement by an earlier hook. The engine owns it
+   * after the hook: copy it to keep it.
    */
   readonly input: Uint8Array
 }
 
-/** A guest was called, and its output was answered. */
+/** Data of a completed call. */
 export interface GuestResult {
   readonly route: ServedRoute
   readonly request: FastifyRequest
-  /** The guest's output, before the contract made an answer of it. It may still be in transit: do not change it. */
+  /** The guest's output, before the contract converts it to an answer. It may still be in transit: do not change it. */
   readonly output: Uint8Array
-  /** Time of the call, waiting for its turn included; not that of `onCall`. */
+  /** Duration of the call in ms, including the wait for an instance but not `onCall`. */
   readonly ms: number
 }
 
-/** There was no answer: a hook refused the call, the guest or its engine failed, or the output was none. */
+/** Data of a failed call: a hook refused it, the guest or its engine failed, or the output was invalid. */
 export interface FailedCall {
   readonly route: ServedRoute
   readonly request: FastifyRequest
-  /** Told apart by `code`: `WASM_SERVE_GUEST_ERROR` if the guest said no, in its own words. */
+  /** Distinguished by `code`: `WASM_SERVE_GUEST_ERROR` if the guest reported an error, with its own message. */
   readonly error: Error
-  /** Time of the call, waiting for its turn included; 0 if it was not made. */
+  /** Duration of the call in ms, including the wait for an instance; 0 if the guest was not called. */
   readonly ms: number
 }
 
@@ -118,8 +121,7 @@ export interface RoutePlace {
 }
 
 /**
- * The methods that each of some routes answers. HEAD comes with GET, unless another route has it; a Simplism plug-in
- * answers all.
+ * The methods of each route. GET includes HEAD, unless another route has it; a Simplism plug-in answers all.
  *
  * @param supported - The methods that the app supports.
  */
@@ -139,16 +141,16 @@ function askedFor({ method, contract }: RoutePlace): string[] {
   return [method ?? (contract === 'simplism' ? '*' : 'POST')].flat()
 }
 
-/** Two routes that answer the same requests. */
+/** Two routes that match the same requests. */
 interface RouteConflict {
-  /** Index of the first of them. */
+  /** Index of the first one. */
   readonly first: number
   readonly later: number
-  /** One that both answer. */
+  /** A method that both answer. */
   readonly method: string
 }
 
-/** Finds the routes that answer a method, URL and host that one before them answers too. */
+/** Finds routes whose method, URL and host an earlier route also matches. */
 export function routeConflicts(
   routes: readonly RoutePlace[],
   supported: readonly string[] = METHODS,
@@ -177,7 +179,7 @@ function servedAt({ url, host = '' }: RoutePlace): string {
   return `${host.toLowerCase()} ${url}`
 }
 
-/** Makes Fastify match a host name whatever its case and port: as a text it would have to be the very `Host` header. */
+/** Makes Fastify ignore case and port of a host name: a text would have to equal the `Host` header exactly. */
 export function constraintsOf(host: string | undefined): { host?: RegExp } {
   if (host === undefined) return {}
   return { host: new RegExp(`^${host.replaceAll(/[.[\]]/g, '\\$&')}(?::\\d*)?$`, 'i') }

@@ -93,10 +93,9 @@ export async function pacedMap<Item, Result>(
 const TICKS = 20
 
 /**
- * Calls back when `limitMs` are over, in which the event loop turned: while it is held nothing can be noticed to have
- * started.
+ * Calls back after `limitMs` in which the event loop turned: while the loop is blocked, a start cannot be noticed.
  *
- * @returns stops it.
+ * @returns a function that stops it.
  */
 export function startClock(limitMs: number, onOver: () => void): () => void {
   const tickMs = Math.max(1, limitMs / TICKS)

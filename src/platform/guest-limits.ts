@@ -10,9 +10,9 @@ export const GUEST_LIMITS = {
   jsonDepth: 1_000,
   /** Number of all non-empty arrays and objects: each takes as long as ten other bytes. */
   jsonParts: 500_000,
-  /** Fields of such an answer. `http` knows four, `simplism` ignores those that it does not know. */
+  /** Fields of such an answer. `http` knows four; `simplism` ignores unknown ones. */
   jsonFields: 64,
-  /** Bytes of a field's name, as it is written: no contract knows a longer one, even if all of it are escapes. */
+  /** Bytes of a field's name as written: no contract knows a longer one, even if it consists of escapes. */
   jsonFieldName: 128,
   /** Header lines of such an answer: names, or values where a name has several. */
   headerLines: 256,
@@ -28,7 +28,7 @@ export const GUEST_LIMITS = {
   logLine: 8_192,
   /** Lines that a call may log; the others are counted, and the count is logged. */
   logLines: 100,
-  /** Bytes of the JSON of a request to another server: URL and headers, which servers take in smaller sizes only. */
+  /** Bytes of the JSON of a request to another server: URL and headers, for which servers have lower limits. */
   httpJsonBytes: 65_536,
   /** Headers of such a request. */
   httpHeaders: 256,

@@ -7,7 +7,7 @@ export interface JsonMistake {
   readonly reason: string
 }
 
-/** Parses JSON; a mistake is data, with its place, which not all of V8's messages tell. */
+/** Parses JSON. A syntax error is returned as data with its position, which some of V8's messages lack. */
 export function parseJson(text: string): { readonly value: unknown } | { readonly mistake: JsonMistake } {
   try {
     return { value: JSON.parse(text) }
@@ -146,7 +146,7 @@ class JsonTextScanner {
     return this.#skip('0123456789')
   }
 
-  /** Moves over characters of a set; returns how many. */
+  /** Moves over characters of a set; returns their number. */
   #skip(set: string, most = Number.POSITIVE_INFINITY): number {
     const start = this.#at
     while (this.#at < this.#text.length && this.#at - start < most) {

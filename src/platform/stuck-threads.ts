@@ -1,10 +1,13 @@
 import { ProcessStuckError, ThreadsStuckError } from '../errors/errors.ts'
 import { startClock } from './async-work.ts'
 
-/** Stuck threads with which a route, or the trial of a plug-in, starts no others: each takes memory, and may take a core. */
+/**
+ * Number of stuck threads at which a route, or the trial of a plug-in, starts no more: each takes memory, and may take
+ * a core.
+ */
 export const MAX_STUCK_THREADS_OF_OWNER = 2
 
-/** Stuck threads with which the process is to end and be started again: that alone ends them. */
+/** Number of stuck threads at which the process should end: only a restart removes them. */
 export const MAX_STUCK_THREADS = 4
 
 /** How long a thread may take to end before it counts as stuck. Those that can be ended take some milliseconds. */
@@ -106,7 +109,7 @@ export class ThreadRegister {
     return hasEnded
   }
 
-  /** Ends all threads. */
+  /** Terminates all threads. */
   async terminateAll(log: StuckThreadLog, limitMs: number): Promise<void> {
     await Promise.all([...this.#threads.keys()].map((worker) => this.terminate(worker, log, limitMs)))
   }
@@ -214,7 +217,7 @@ function belongs(label: ThreadLabel | undefined, owner: ThreadLabel): boolean {
   )
 }
 
-/** Of the process, which has to end without the threads that are stuck. */
+/** The threads of the process, which must be able to end without the stuck ones. */
 export const processThreads = new ThreadRegister()
 
 /** Must be called with each thread that runs foreign code. @param label - The owner of its work. */
@@ -253,10 +256,10 @@ export function stuckThreads(): number {
 }
 
 /**
- * Waits until an owner may start a thread, which it has to wait for only while others of its threads end.
+ * Waits until an owner may start a thread. It waits only while others of its threads are ending.
  *
  * @param owner - Its values select the threads that count, as in {@link ThreadRegister.gate}.
- * @throws {@link ThreadsStuckError} if as many of its threads as may be are stuck.
+ * @throws {@link ThreadsStuckError} if it has reached the maximum of stuck threads.
  */
 export async function mayStart(owner: ThreadLabel, register = processThreads): Promise<void> {
   let gate: StartGate | undefined

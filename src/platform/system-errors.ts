@@ -44,7 +44,7 @@ function explainOne(error: object): string | undefined {
   const { code, message, reason, syscall = '' } = error as Readonly<Record<string, string | undefined>>
   const text = message ?? reason ?? ''
   if (code === 'ERR_WORKER_INIT_FAILED') return explainCode(LIMIT_CODES.exec(text)?.[1] ?? 'EAGAIN', 'thread')
-  // Node.js reports a file that it cannot open as missing.
+  // Node.js reports a module that it cannot open as missing.
   if (code === 'ERR_MODULE_NOT_FOUND')
     return (openFiles() ?? MIN_OPEN_FILES) < MIN_OPEN_FILES ? tooManyFiles() : undefined
   // An error from another thread has lost its code.

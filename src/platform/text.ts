@@ -51,7 +51,10 @@ export function isHeaderValue(value: string): boolean {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: matches control characters
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
-/** Escapes what could move a terminal's cursor, turn the text around or forge a line: guests choose names and write into the log. */
+/**
+ * Escapes characters that could move a terminal's cursor, reverse the text or forge a line: guests choose names and
+ * write into the log.
+ */
 export function printable(text: string): string {
   return text.replace(CONTROLS, escapeAll)
 }
@@ -62,7 +65,7 @@ function escapeAll(controls: string): string {
   return escaped
 }
 
-/** Made once for each character: a guest can log many. */
+/** Cached per character: a guest can log many. */
 function escapeOf(code: number): string {
   let escaped = ESCAPES.get(code)
   if (escaped === undefined) {

@@ -74,7 +74,7 @@ function trustedStat(path: string): Stats | 'missing' | 'hidden' {
 }
 
 function problemWithOwner(path: string, owner: number, user: number): string {
-  return `${path} belongs to another user (uid ${owner}), who could change it: give it to this one (chown ${user} ${path}), or name another place`
+  return `${path} belongs to another user (uid ${owner}), who could change it: give it to this one (chown ${user} ${path}), or use another path`
 }
 
 function problemWithMode(path: string, stat: Stats, isAround: boolean): string {

@@ -175,13 +175,13 @@ export function factsOf({ view, memories }: CappedModule): ModuleFacts {
     })),
     customSections: view.customSections.map(({ name, content }) => ({
       name,
-      ...(name === 'producers' && content.length <= MOST_PRODUCERS_BYTES && { content: content.slice() }),
+      ...(name === 'producers' && content.length <= MAX_PRODUCERS_BYTES && { content: content.slice() }),
     })),
   }
 }
 
 /** Compilers write some hundred bytes. */
-const MOST_PRODUCERS_BYTES = 65_536
+const MAX_PRODUCERS_BYTES = 65_536
 
 /** @throws {@link PluginInvalidError} if V8 rejects it. */
 export async function compileModule({ bytes, view }: CappedModule): Promise<WebAssembly.Module> {

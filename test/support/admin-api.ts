@@ -6,7 +6,7 @@ import { start } from './cli.ts'
 
 export const TOKEN = 'a-token-of-32-characters-or-so-12'
 
-/** A folder of its own; removed when the test ends. */
+/** A temporary folder; removed when the test ends. */
 export function temporaryFolder(): string {
   const path = mkdtempSync(join(tmpdir(), 'wasm-serve-api-'))
   onTestFinished(() => rmSync(path, { recursive: true, force: true }))
@@ -17,7 +17,7 @@ export function temporaryFolder(): string {
 export interface ApiAnswer {
   readonly status: number
   readonly headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into what they know
+  // biome-ignore lint/suspicious/noExplicitAny: tests read fields that they know
   readonly body: any
 }
 
@@ -39,13 +39,13 @@ export async function startWithAdmin(
   return startApi(start, args, cwd, env)
 }
 
-/** What both the command in this process and the command in one of its own have. */
+/** The common interface of a command in this process and one in its own process. */
 interface Started {
   stderr(): string
   listening(): Promise<string>
 }
 
-/** @param start - In this process, or in one of its own. */
+/** @param start - Starts it in this process, or in a new one. */
 export async function startApi<S extends Started>(
   start: (args: readonly string[], env: NodeJS.ProcessEnv, surroundings: { cwd: string }) => S,
   args: readonly string[],

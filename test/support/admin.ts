@@ -13,7 +13,7 @@ export const TOKEN = 'a-token-for-tests-0123456789'
 /** With it a request is let in. */
 export const AUTHORIZED = { authorization: `Bearer ${TOKEN}` }
 
-/** An admin listener on a free port of the loopback interface, which tells of nothing real; closed when the test ends. */
+/** An admin listener on a free port of the loopback interface, without a real server; closed when the test ends. */
 export async function listenAdmin(
   served: Partial<ServerView> = {},
   server: Partial<ServerOptions> = {},

@@ -7,16 +7,16 @@ const CHROMIUM = '/usr/bin/chromium'
 let browser: Promise<Browser> | undefined
 afterAll(async () => (await browser)?.close())
 
-/** A page, and what it did that a good one does not. */
+/** A page, and its errors and foreign requests. */
 export interface OpenPage {
   readonly page: Page
-  /** Errors of its scripts, what its console was told, and requests to others. */
+  /** Errors of its scripts, messages on its console, and requests to other hosts. */
   readonly mishaps: readonly string[]
 }
 
-/** A page of its own, in a browser that all tests of a file share; closed when the test ends. */
+/** A new page, in a browser that all tests of a file share; closed when the test ends. */
 export async function openPage(origin: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
-  // In a container nobody may make the name spaces of Chromium's own sandbox.
+  // In a container, Chromium's own sandbox cannot create its namespaces.
   browser ??= chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] })
   const context = await (await browser).newContext(options)
   onTestFinished(() => context.close())
@@ -25,7 +25,7 @@ export async function openPage(origin: string, options: BrowserContextOptions = 
   const mishaps: string[] = []
   page.on('pageerror', (error) => mishaps.push(String(error)))
   page.on('console', (message) => {
-    // Chromium tells of each answer that is an error; a refusal is one.
+    // Chromium logs each error response; a refusal is one.
     const isAnswer = message.text().startsWith('Failed to load resource: the server responded')
     if (message.type() !== 'log' && !isAnswer) mishaps.push(message.text())
   })

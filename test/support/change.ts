@@ -11,7 +11,7 @@ function optionsOf(routes: RouteOptions[], server: Partial<ServerOptions>) {
   return checkServerOptions({ ...quick, ...server, routes })
 }
 
-/** Deployments whose configuration is what a test says. */
+/** Deployments with a configuration from the test. */
 export async function deploying(routes: RouteOptions[], server: Partial<ServerOptions> = {}) {
   const log = openLog('silent')
   let options = optionsOf(routes, server)
@@ -30,7 +30,7 @@ export async function deploying(routes: RouteOptions[], server: Partial<ServerOp
         return reread()
       }
     },
-    /** Attempts a change. @returns what came of it. */
+    /** Attempts a change. @returns its result. */
     async attempt(make: MakeDesired, options?: ChangeOptions) {
       const { record } = await deployments.attempt(make, 'test', options)
       return record

@@ -10,7 +10,7 @@ import { type LoadAnswer, startLoad } from './load.ts'
 /** No request may take so long: all limits of the server together are far less. */
 export const HANG_MS = 60_000
 
-/** What a request asks of zoo.wat, how many of 1,000 do so on the event loop and in threads, and how they may end. */
+/** A request for zoo.wat, its frequency per 1,000 on the event loop and in threads, and its permitted outcomes. */
 const MOODS = [
   { begin: 'x', inline: 950, threads: 930, ends: ['200'] },
   { begin: `x${'x'.repeat(40_000)}`, inline: 10, threads: 10, ends: ['200'] },
@@ -23,10 +23,10 @@ const MOODS = [
   { begin: 'H eat ', inline: 0, threads: 1, ends: ['500 WORKER_LOST', '504 DEADLINE_EXCEEDED'] },
 ] as const
 
-/** How every call in a thread may end. */
+/** Permitted outcomes of every call in a thread. */
 const BUSY = ['503 QUEUE_FULL', '503 QUEUE_SLOW']
 
-/** The path of a module of host functions for zoo.wat: an input that begins with `H die` ends the thread. */
+/** The path of a module of host functions for zoo.wat: an input with the prefix `H die` ends the thread. */
 export const CHAOS_FUNCTIONS = fileURLToPath(new URL('chaos-functions.mjs', import.meta.url))
 
 /** @param plugin - Path of zoo.wat, assembled. @param withProcesses - Whether one of them has processes. */
@@ -42,7 +42,7 @@ export function chaosRoutes(plugin: string, withProcesses = false): RouteOptions
   ]
 }
 
-/** Of processes that read what belongs to who runs this. */
+/** Options of processes that read files of the current user. */
 export const SAME_USER = `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`
 
 /** Answers that each route gives in a round. */
@@ -53,8 +53,8 @@ const ANSWERS = 30
  * more answers.
  *
  * @param server - Serves `routes`.
- * @param random - Decides what the clients send.
- * @returns what should not be, in words: wrong answers, broken connections, failures that are not those of the requests.
+ * @param random - Generates the requests of the clients.
+ * @returns descriptions of violations: wrong answers, broken connections, failures that the requests did not cause.
  * @throws if a request hangs.
  */
 export async function rage(

@@ -5,9 +5,9 @@ import { CLI, type Surroundings as ConfigNode, Output, type Run, type Running as
 
 export { CLI } from './cli.ts'
 
-/** What a process is given besides words and variables. */
+/** Inputs of a process besides words and variables. */
 export interface Surroundings extends ConfigNode {
-  /** What runs the command, and words for it. Default: this Node.js. */
+  /** The program that runs the command, with its arguments. Default: this Node.js. */
   readonly program?: readonly [string, ...string[]]
 }
 
@@ -17,7 +17,7 @@ export interface Running extends Omit<RunningHere, 'kill'> {
   kill(signal: NodeJS.Signals): void
 }
 
-/** Runs the built command in a process of its own until it ends. */
+/** Runs the built command in a new process until it ends. */
 export async function run(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
@@ -26,7 +26,7 @@ export async function run(
   return start(args, env, surroundings).ended
 }
 
-/** Starts the built command in a process of its own; killed when the test ends. */
+/** Starts the built command in a new process; killed when the test ends. */
 export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},

@@ -16,7 +16,7 @@ import type { RunningServer } from '../../src/server/server.ts'
 /** The built command. */
 export const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 
-/** What a run of the command came to. */
+/** The result of a run of the command. */
 export interface Run {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -26,10 +26,10 @@ export interface Run {
   readonly bytes: Buffer
 }
 
-/** What a run is given besides words and variables. */
+/** Inputs of a run besides words and variables. */
 export interface Surroundings {
   readonly cwd?: string
-  /** What comes on standard input; default: nothing. */
+  /** Standard input; default: empty. */
   readonly input?: string | Uint8Array
 }
 
@@ -132,7 +132,7 @@ function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = 
   }
 }
 
-/** What was printed. */
+/** The printed text. */
 export class Output extends EventEmitter<{ added: [] }> {
   readonly #chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
 

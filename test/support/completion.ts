@@ -20,7 +20,7 @@ export function completionFolder(): { readonly cwd: string; readonly env: NodeJS
   return { cwd, env: { ...inherited, HOME: cwd, PATH: `${join(cwd, 'bin')}${delimiter}${inherited.PATH}` } }
 }
 
-/** What each shell has to complete: the words, of which the last is begun, and what it becomes. */
+/** Cases for each shell: the words, of which the last is incomplete, and its completion. */
 export const COMPLETIONS: readonly (readonly [words: readonly string[], completed: readonly string[]])[] = [
   [['insp'], ['inspect']],
   [['sev'], ['several.wasm']],

@@ -14,7 +14,7 @@ export function configOf(
   return toData(parseConfig(text, format, { path: `/etc/wasm-serve/c.${format}`, environment, secrets }))
 }
 
-/** What is wrong with a config file: `line:column: message` for each problem. */
+/** The problems of a config file: `line:column: message` for each one. */
 export function problemsIn(
   format: ConfigFormat,
   text: string,

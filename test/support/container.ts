@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/** Arguments of `unshare` that make what follows process 1, as in a container. */
+/** Arguments of `unshare` that make the following command process 1, as in a container. */
 export const IN_A_CONTAINER = ['-r', '--pid', '--fork', '--kill-child', '--mount-proc']
 
 /** Whether this machine lets us. */

@@ -5,12 +5,12 @@ import { guest } from './guest.ts'
 
 const raw = openRaw({})
 
-/** A route whose answer is what its guest got from a contract as its input. */
+/** A route that answers with the input that its guest got from a contract. */
 export function inputOf({ name, input }: Contract): RouteOptions {
   return { plugin: guest('echo'), contract: { name, input, answer: raw.answer } }
 }
 
-/** A route whose answer is what a contract makes of the body that is sent, as if a guest had produced it. */
+/** A route that answers with the contract's conversion of the request body, as if a guest had produced it. */
 export function answerOf({ name, answer }: Contract): RouteOptions {
   return { plugin: guest('echo'), contract: { name, input: raw.input, answer } }
 }

@@ -38,7 +38,7 @@ export async function faintTexts(page: Page): Promise<string[]> {
   })
 }
 
-/** Elements that somebody works with and that have no name for who does not see them, and ids that are there twice. */
+/** Interactive elements without an accessible name, and duplicate ids. */
 export async function namelessElements(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const controls = [...document.querySelectorAll<HTMLElement>('a, button, input, select, textarea')]

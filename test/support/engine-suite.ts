@@ -6,7 +6,7 @@ import { runs } from './runs.ts'
 /** No memory is too much. */
 const FAR = Number.POSITIVE_INFINITY
 
-/** What every engine does, with every runtime. */
+/** The shared suite of all engines, with every runtime. */
 export const describeEngine = (kind: EngineKind) =>
   describe(`the ${kind.name} engine with the ${kind.runtime.name} runtime`, () => {
     test('gives each of 1,000 calls its own answer, made while it is still opening', async () => {

@@ -27,10 +27,10 @@ const TYPES = {
 }
 
 /**
- * A module that imports those of Extism's functions that it calls, and has some of its own: `$answer` makes a block the
+ * A module that imports the functions of Extism that it calls, and has helpers: `$answer` makes a block the
  * output, `$copy` makes one of the input, and `$text` one of a string in its memory.
  *
- * @param text - Fields of the module, as WebAssembly text. `$n` of Extism's functions are there if they are called.
+ * @param text - Fields of the module, as WebAssembly text. `$n` of Extism's functions are declared if they are called.
  */
 export function extismGuest(text: string): Uint8Array<ArrayBuffer> {
   const helpers = `

@@ -5,10 +5,10 @@ import { guest } from './guest.ts'
 /** Far beyond every limit of the server: a request that takes so long hangs. */
 const HANG_MS = 25_000
 
-/** What became of a request. */
+/** The outcome of a request. */
 export interface Outcome {
   readonly status: number
-  /** Of a failure that the server causes; none if the guest has answered, or said no. */
+  /** The code of a failure caused by the server; undefined if the guest answered or returned an error. */
   readonly code: string | undefined
   readonly body: string
 }
@@ -31,7 +31,7 @@ export function bystanderRoutes(): RouteOptions[] {
   ]
 }
 
-/** Calls that must be answered, each with a body of its own: on the route that has just failed, and on the others. */
+/** Calls that must be answered, each with its own body: on the route that has just failed, and on the others. */
 export async function expectWell(origin: string, path: string): Promise<void> {
   for (const each of [path, ...BYSTANDERS]) {
     const body = `well ${serial++}` // zoo.wat and moody.wat echo it

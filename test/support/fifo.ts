@@ -29,7 +29,7 @@ export function openFifo(): Fifo {
   return { path, close }
 }
 
-/** How many threads of a process read one of the pipes. */
+/** Number of threads of a process that read one of the pipes. */
 export function readersOf(pid: number | undefined, ...fifos: readonly Fifo[]): number {
   const folder = `/proc/${pid}/fd`
   const paths = fifos.map(({ path }) => path)
@@ -42,7 +42,7 @@ export function readersOf(pid: number | undefined, ...fifos: readonly Fifo[]): n
   }).length
 }
 
-/** Host functions for `relay.wat`: reads the file that the input names, if it begins with a slash; else echoes. */
+/** Host functions for `relay.wat`: reads the file named by the input, if it starts with a slash; otherwise echoes. */
 export function readingFunctions(): string {
   return file(
     'reading.mjs',

@@ -7,7 +7,7 @@ import type { ServerOptions } from '../../src/options/options.ts'
  * For tests and for the bench: this file imports nothing of Vitest.
  */
 
-/** A server in a process of its own. */
+/** A server in its own process. */
 export interface ServerProcess {
   readonly url: string
   readonly child: ChildProcess
@@ -17,16 +17,16 @@ export interface ServerProcess {
   replace(options: ServerOptions): Promise<string | undefined>
   /** Serves other routes, as a reload does. */
   change(options: Pick<ServerOptions, 'routes'>): Promise<ChangeRecord>
-  /** What it holds when there is nothing to do. */
+  /** Its resources when it is idle. */
   measure(): Promise<Held>
 }
 
-/** What a process holds. */
+/** The resources of a process. */
 export interface Held {
   readonly memory: NodeJS.MemoryUsage
-  /** What keeps its event loop alive, by kind. */
+  /** Resources that keep its event loop alive, by kind. */
   readonly handles: Readonly<Record<string, number>>
-  /** What Node has warned of. */
+  /** Warnings of Node. */
   readonly warnings: readonly string[]
 }
 

@@ -32,7 +32,7 @@ export async function serveFetch(route: Partial<RouteOptions>) {
   }
 }
 
-/** What a guest is promised that sends HTTP requests, whatever its engine. */
+/** The shared suite of outbound HTTP requests, for all engines. */
 export function describeGuestHttp(engine: NonNullable<RouteOptions['engine']>): void {
   describe(`a guest with an allowed host, with engine ${engine}`, () => {
     const allowed = { allowedHosts: ['127.0.0.1'], engine }

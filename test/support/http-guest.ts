@@ -8,7 +8,7 @@ const BODIES: readonly (readonly [what: string, body: Buffer])[] = [
   ['all bytes, many times', Buffer.from(Array.from({ length: 100_000 }, (_, i) => i % 256))],
 ]
 
-/** What every example of the `http` contract does, whatever it was written in. */
+/** The shared suite of the examples of the `http` contract, in all languages. */
 export function describeHttpGuest(name: string, plugin: string | Uint8Array): void {
   const serveAll = () => serve({ plugin, function: 'handle', contract: 'http', method: '*', url: '/*' })
 

@@ -35,7 +35,7 @@ export function begin(
 
 /** Waits for the whole answer. */
 export async function answerTo(stream: ClientHttp2Stream): Promise<Http2Answer> {
-  // Both at once: what nobody takes is dropped.
+  // Both directions: unread data are discarded.
   const [[headers], body] = await Promise.all([once(stream, 'response'), buffer(stream)])
   return { status: headers[':status'], headers, body: String(body) }
 }
@@ -63,7 +63,7 @@ export function goawayCode(bytes: Buffer): number | undefined {
   return at >= 0 && bytes.length >= at + 17 ? bytes.readUInt32BE(at + 13) : undefined
 }
 
-/** A client that says what it wants to open a connection, begins `POST /`, sends half a body and cancels. (RFC 9113) */
+/** A client that announces a connection, begins `POST /`, sends half a body and cancels. (RFC 9113) */
 export const BROKEN_OFF = Buffer.concat([
   preface(),
   beginPost(1),
@@ -72,7 +72,7 @@ export const BROKEN_OFF = Buffer.concat([
   PING,
 ])
 
-/** A client that begins `POST /` so many times, and cancels each at once: "rapid reset". (CVE-2023-44487) */
+/** A client that begins `POST /` many times and cancels each immediately: "rapid reset". (CVE-2023-44487) */
 export function rapidResets(count: number): Buffer {
   const streams = Array.from({ length: count }, (_, i) => 2 * i + 1)
   return Buffer.concat([preface(), ...streams.flatMap((id) => [beginPost(id), reset(id)]), PING])

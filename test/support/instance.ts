@@ -24,7 +24,7 @@ export function keepLog(): KeptLog {
   }
 }
 
-/** What a route with these options gives its instances. */
+/** The settings of instances on a route with these options. */
 export function settingsOf(route: Partial<RouteOptions> = {}, log: Log = keepLog()): InstanceSettings {
   const { routes } = checkWasmServeOptions({ routes: [{ plugin: 'any.wasm', ...route }] })
   const [checked] = routes

@@ -5,7 +5,7 @@ import { createServer } from 'node:https'
 import { onTestFinished } from 'vitest'
 import { type Certificate, selfSigned } from './certificate.ts'
 
-/** Who signs tokens, and serves the keys to verify them with, as https on this machine. */
+/** A token issuer: signs tokens, and serves the keys to verify them over https on this machine. */
 export interface Issuer {
   readonly url: string
   readonly certificate: Certificate
@@ -13,7 +13,7 @@ export interface Issuer {
   keys: readonly (object | null)[]
   /** Answers in place of the keys. */
   answer: ((request: IncomingMessage, response: ServerResponse) => void) | undefined
-  /** Paths that were asked for. */
+  /** The requested paths. */
   readonly asked: readonly string[]
   /** Ends its listening; all connections are cut. */
   down(): Promise<void>

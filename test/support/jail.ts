@@ -16,13 +16,13 @@ export const canJail =
   spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0
 
 /**
- * What runs a command as `nobody` in a root of its own that is read-only: `jail.sh` says how.
+ * A command line that runs a command as the user `nobody` in a separate read-only root; see `jail.sh`.
  *
- * @param binds - Files and folders of the host, and where they are inside; `:rw` behind: to be written. `node` is there too.
+ * @param binds - Files and folders of the host with their path inside; the suffix `:rw` makes them writable. `node` is included.
  */
 export function jail(binds: Readonly<Record<string, string>>): [string, ...string[]] {
   const root = mkdtempSync(join(tmpdir(), 'wasm-serve-jail-'))
-  onTestFinished(() => rmdirSync(root)) // what was mounted there is gone
+  onTestFinished(() => rmdirSync(root)) // the mounts are gone by now
   const all = { ...binds, [process.execPath]: `${NODE_FOLDER}/node` }
   const words = Object.entries(all).map(([host, inside]) => `${host}=${inside}`)
   return ['unshare', '--mount', 'sh', SCRIPT, root, ...words, '--']

@@ -13,8 +13,8 @@ interface Block {
 }
 
 /**
- * What the kernel should do, in plain words: bytes are 0 until they are stored, blocks do not overlap, and what lies in
- * no block traps or holds what this call put there. It does not foretell where a block is put.
+ * A model of the kernel: bytes are 0 until they are stored, blocks do not overlap, and accesses outside of blocks trap
+ * or return data of this call. It does not predict the positions of blocks.
  */
 export class KernelModel {
   readonly #memory: KernelMemory
@@ -48,7 +48,7 @@ export class KernelModel {
     else this.#nextCall(size)
   }
 
-  /** What the host sees now. */
+  /** The present view of the host. */
   check(): void {
     equal(this.#memory.errorLength(), Number(this.#error.length))
     equal(this.#call('error_get'), this.#error.at)

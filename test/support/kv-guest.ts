@@ -1,9 +1,9 @@
 import { guestBytes } from './guest.ts'
 
-/** How long the key is that begins the input of `set` and `write`. */
+/** Length of the key at the start of the input of `set` and `write`. */
 export const KEY_LENGTH = 8
 
-/** Functions of the store, and what a guest exports that calls them. */
+/** Functions of the store, and the guest's exports that call them. */
 const IMPORTS = {
   get: '(import "wasm-serve:kv" "get" (func $get (param i64) (result i64)))',
   set: '(import "wasm-serve:kv" "set" (func $set (param i64 i64 i64) (result i64)))',

@@ -1,6 +1,6 @@
 import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 
-/* Fills a store until the disk takes no more, and tells what happened; run where files cannot become large. */
+/* Fills a store until the disk is full, and prints the result; run it with a limit on file sizes. */
 
 const store = await openLmdbStore({ folder: process.argv[2] ?? '' }).catch((error) => {
   console.log(error.code)

@@ -6,13 +6,13 @@ import { connect, type NetConnectOpts, type Socket } from 'node:net'
  */
 
 export interface LoadOptions {
-  /** Where the requests go, path included. */
+  /** The URL of the requests, with its path. */
   readonly url: string
-  /** The Unix socket behind the URL, if it is there and not on a port. */
+  /** The Unix socket of the server, if it does not use a port. */
   readonly socketPath?: string
   /** Keep-alive connections, each with one request at a time. Default: 100. */
   readonly connections?: number
-  /** What a request sends for an id. Default: the id. */
+  /** Creates the body for an id. Default: the id. */
   readonly body?: (id: string) => string
   /** Whether an answer belongs to the request that sent `body`. Default: it is the same. */
   readonly isAnswer?: (answer: string, body: string) => boolean
@@ -20,7 +20,7 @@ export interface LoadOptions {
   readonly onAnswer?: (answer: LoadAnswer, sent: string, ms: number) => void
 }
 
-/** What has come back so far. */
+/** The results so far. */
 export interface LoadCounts {
   answers: number
   /** Answers that said `Connection: close`. */
@@ -39,13 +39,16 @@ export interface Load {
   readonly counts: Readonly<LoadCounts>
   /** Waits for so many more answers; rejects if the load ends before. */
   answered(more: number): Promise<void>
-  /** Lets each client end what it has begun, and waits for all. */
+  /** Lets each client complete its requests, and waits for all. */
   stop(): Promise<LoadCounts>
   /** Resolves when every client has been refused, or was stopped. */
   readonly ended: Promise<LoadCounts>
 }
 
-/** Starts clients in a closed loop. Each reconnects when it is told to close or was cut off, until it is refused. */
+/**
+ * Starts clients in a closed loop. Each reconnects when the server closes or breaks its connection, until it is
+ * refused.
+ */
 export function startLoad({
   url,
   socketPath,
@@ -121,7 +124,7 @@ export interface LoadAnswer {
   readonly body: string
 }
 
-/** One keep-alive connection. It never gives up by itself: what happens to it is what the server did. */
+/** One keep-alive connection. It never gives up by itself: every failure was caused by the server. */
 class Connection {
   readonly #socket: Socket
   readonly #closed: Promise<void>

@@ -7,7 +7,9 @@ import { fileURLToPath } from 'node:url'
 
 const CONFIG = fileURLToPath(new URL('../../deploy/nginx/wasm-serve.conf', import.meta.url))
 
-/** Addresses of our configuration, and what they are in a folder of the test's own. Nothing else is changed. */
+/**
+ * Addresses of the documented configuration, and their replacements in the folder of the test. The rest is unchanged.
+ */
 const PLACES = [
   ['listen 80;', 'nginx.sock', (path: string) => `listen unix:${path};`],
   ['unix:/run/wasm-serve-blue/http.sock', 'blue.sock', (path: string) => `unix:${path}`],
@@ -16,9 +18,9 @@ const PLACES = [
 
 /** An nginx with the configuration of `deploy/nginx`. */
 export interface Nginx {
-  /** Where it listens. */
+  /** Its address. */
   readonly socketPath: string
-  /** What it has logged. */
+  /** Its log. */
   log(): string
   stop(): Promise<void>
 }
@@ -49,7 +51,7 @@ export async function startNginx(folder: string): Promise<Nginx> {
   }
 }
 
-/** What a distribution has around it. */
+/** The surrounding configuration of a distribution. */
 function around(folder: string): string {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (name) => `${name}_temp_path ${join(folder, name)};`,

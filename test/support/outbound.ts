@@ -33,7 +33,7 @@ export function serveHttps(certificate: Certificate, listener: RequestListener):
   return listen(createSecureServer(certificate, listener), 'https')
 }
 
-/** Serves whatever a test writes to the socket. */
+/** Serves bytes that a test writes to the socket. */
 export function serveRaw(onConnection: (socket: Socket) => void): Promise<Origin> {
   return listen(createRawServer(onConnection), 'http')
 }
@@ -76,7 +76,9 @@ async function listen(
   }
 }
 
-/** Opens the door to `*.test` names, which all stand for the loopback address; closed when the test ends. */
+/**
+ * Opens an outbound client for `*.test` names, which all resolve to the loopback address; closed when the test ends.
+ */
 export function open(options: Partial<OutboundOptions> = {}): Outbound {
   const outbound = openOutbound({
     allowedHosts: ['origin.test', 'other.test'],

@@ -8,7 +8,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 export interface Block {
   /** Path of its page from the package's root. */
   readonly page: string
-  /** The word behind the fence: `sh`, `ts`, `yaml`. Empty if there is none. */
+  /** The language of a code block: `sh`, `ts`, `yaml`. Empty if there is none. */
   readonly language: string
   readonly code: string
 }
@@ -49,13 +49,13 @@ export function markedYaml(page: string, name: string): string {
 /** A link of a page to a file or a heading of this repository. */
 export interface PageLink {
   readonly href: string
-  /** What it leads to, from the package's root; the page itself if the link has only an anchor. */
+  /** The target, relative to the package's root; the page itself if the link has only an anchor. */
   readonly path: string
   /** Without `#`; empty if there is none. */
   readonly anchor: string
 }
 
-/** The relative links of a page, images too; those in code are none. */
+/** The relative links of a page, including images; code is skipped. */
 export function linksOf(page: string): PageLink[] {
   const links = textOf(page).matchAll(/\]\(([^()\s]+)\)|^\[[^\]]+\]:\s*(\S+)/gm)
   return [...links].flatMap(([, inline, reference]) => {

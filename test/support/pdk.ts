@@ -15,7 +15,7 @@ export function pluginFile(folder: string, file: string): string {
 /** A plug-in: its path or its bytes. */
 type Wasm = string | Uint8Array
 
-/** What every hello does, whatever it was written in. */
+/** The shared suite of hello, in all languages. */
 export function describeHello(name: string, wasm: Wasm): void {
   describe(name, () => {
     offersOnly(wasm, 'hello')
@@ -39,7 +39,7 @@ export function describeHello(name: string, wasm: Wasm): void {
   })
 }
 
-/** What every count-vowels does, whatever it was written in. */
+/** The shared suite of count-vowels, in all languages. */
 export function describeCountVowels(name: string, wasm: Wasm): void {
   const count = (instance: Instance, text: string) => askJson(instance, 'count_vowels', text)
 
@@ -94,7 +94,7 @@ export function describeCountVowels(name: string, wasm: Wasm): void {
   })
 }
 
-/** That an instance of a hello can be used for ever. */
+/** Tests that an instance of hello can be used any number of times. */
 export function describeSteadyHello(name: string, wasm: Wasm): void {
   test(`${name} answers ${CALLS} calls on one instance of the kernel in memory that stays as it is`, async () => {
     const callerOf = (i: number) => `${i} ${'😄'.repeat(i % 50)}`
@@ -102,7 +102,7 @@ export function describeSteadyHello(name: string, wasm: Wasm): void {
   })
 }
 
-/** That an instance of a count-vowels can be used for ever, and never loses count. */
+/** Tests that an instance of count-vowels can be used any number of times, and never loses count. */
 export function describeSteadyCountVowels(name: string, wasm: Wasm): void {
   test(`${name} counts over ${CALLS} calls on one instance of the kernel in memory that stays as it is`, async () => {
     let total = 0
@@ -132,7 +132,7 @@ const TEXTS: readonly Named<string>[] = [
   ['64 KiB that have to be escaped', '"\\\n\u0001'.repeat(16_384)],
 ]
 
-/** Some PDKs refuse these, some replace what is wrong in them, some hand it on. */
+/** Some PDKs reject these, some replace invalid bytes, some pass them on. */
 const NOT_UTF8: readonly Named<Uint8Array>[] = [
   ['a stray byte', Uint8Array.of(0x42, 0xff, 0x6f)],
   ['a letter that was cut off', Uint8Array.of(0x42, 0xf0, 0x9f, 0x98)],
@@ -140,7 +140,7 @@ const NOT_UTF8: readonly Named<Uint8Array>[] = [
   ['an overlong zero', Uint8Array.of(0xc0, 0x80)],
 ]
 
-/** The bytes of an output, each as a character, or what went wrong. */
+/** The bytes of an output, one character each, or the error. */
 type Outcome = { readonly output: string } | { readonly code: unknown; readonly message: string }
 
 const caller = { log: keepLog() }
@@ -182,7 +182,7 @@ const CALLS = 200_000
 /** Go's heap has its final size after 26,000 calls, and then still after two million; others' much sooner. */
 const WARM_UP = 50_000
 
-/** Of JavaScript's own: garbage that is not collected yet, code that is compiled. */
+/** The memory of JavaScript itself: uncollected garbage, compiled code. */
 const RSS_GROWTH = 24 * 1_048_576
 
 /** @param exchange - The input of the i-th call, and the output that is right. */

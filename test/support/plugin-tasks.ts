@@ -12,13 +12,13 @@ import { serve } from './serve.ts'
 type Wasm = string | Uint8Array
 
 /**
- * What a plug-in of `plugins` does, whatever it was written in.
+ * The shared suite of a task of `plugins`, in all languages.
  *
- * @throws Error if nothing says what plug-ins of its task do.
+ * @throws Error if the task has no suite.
  */
 export function describePlugin(plugin: ExamplePlugin, wasm: Wasm): void {
   const describeTask = TASKS[taskOf(plugin)]
-  if (!describeTask) throw new Error(`nothing says what ${plugin.folder} does`)
+  if (!describeTask) throw new Error(`there is no suite for ${plugin.folder}`)
   describeTask(plugin.folder, wasm)
 }
 

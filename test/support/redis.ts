@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 export interface RedisServer {
   readonly port: number
   readonly process: ChildProcess
-  /** Ends it; what it held is gone. */
+  /** Ends it; its data are lost. */
   stop(): Promise<void>
 }
 

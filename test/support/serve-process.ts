@@ -4,7 +4,7 @@ import { forkServer, type ServerProcess } from './fork-server.ts'
 
 export type { Held, ServerProcess } from './fork-server.ts'
 
-/** Starts a server in a process of its own; killed when the test ends. */
+/** Starts a server in a new process; killed when the test ends. */
 export function startServerProcess(options: ServerOptions): Promise<ServerProcess> {
   const { child, started } = forkServer(options)
   onTestFinished(() => void child.kill('SIGKILL'))

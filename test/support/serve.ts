@@ -27,7 +27,7 @@ export async function listen(
   return running
 }
 
-/** A server with these routes; who starts it drains it. */
+/** A server with these routes; the caller drains it. */
 export async function listenAll(
   routes: RouteOptions[],
   server: Partial<ServerOptions> = {},

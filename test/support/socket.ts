@@ -13,7 +13,7 @@ export interface Answer {
 /** A client that sends bytes as they are and reads one answer after another. */
 export interface Client {
   readonly socket: Socket
-  /** Sends, whether or not somebody is there to read. */
+  /** Sends, even if the peer does not read. */
   send(bytes: string | Uint8Array): void
   /** Waits for the next answer, interim ones (1xx) included; undefined once the server has closed. */
   answer(): Promise<Answer | undefined>
@@ -67,7 +67,7 @@ export async function open(port: number): Promise<Client> {
   return { socket, send: (bytes) => void socket.write(bytes), answer, answers }
 }
 
-/** Sends bytes on a connection of their own; all that is answered until the server closes it. */
+/** Sends bytes on a new connection. Returns the whole answer, until the server closes it. */
 export async function exchange(port: number, bytes: string | Uint8Array): Promise<Answer[]> {
   const client = await open(port)
   client.send(bytes)
@@ -79,7 +79,7 @@ export function post(body: string, headers = '', url = '/'): string {
   return `POST ${url} HTTP/1.1\r\nHost: a\r\n${headers}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
 
-/** The first answer in these bytes, if all of it is there; the server always says how long it is. */
+/** The first answer in these bytes, if it is complete; the server always sends its length. */
 function readAnswer(bytes: Buffer): { answer: Answer; length: number } | undefined {
   const end = bytes.indexOf('\r\n\r\n')
   if (end < 0) return undefined

@@ -13,7 +13,7 @@ const ALL = ['get', 'set', 'list', 'kv_read', 'kv_write'] as const
 /** A plug-in that calls all functions of the store, as a file. */
 export const kvPlugin = (name = 'kv.wasm') => file(name, kvGuest(...ALL))
 
-/** A route for each of these exports of a plug-in, at its name. */
+/** A route for each of these exports of a plug-in, with its name as URL. */
 export function routesOf(plugin: string, exports: readonly string[], options: Partial<RouteOptions> = {}) {
   return exports.map((name) => ({ plugin, function: name, url: `/${name}`, ...options }))
 }
@@ -30,10 +30,10 @@ export async function mount(routes: RouteOptions[], server: Partial<ServerOption
   return { app, post, engines: served.map(({ engine, engineReason }) => engineReason ?? engine) }
 }
 
-/** What the guest returned. */
+/** The result of the guest. */
 export const code = (number: number) => ({ status: 409, body: expect.stringMatching(`returned ${number}$`) })
 
-/** What guests find, whatever the store and wherever they run. @param open - Makes a store; returns its place. */
+/** The shared suite of guests' state, for all stores and engines. @param open - Opens a store; returns its URL. */
 export const describeState = (name: string, open: () => Promise<string>, options: Partial<RouteOptions>) =>
   describe(`state in ${name}`, () => {
     test('is what the routes of a plug-in share', async () => {

@@ -1,6 +1,6 @@
 import { openStore } from '../../src/guest/store/open-store.ts'
 
-/* Writes to the store that `WASM_SERVE_STORE` names, reads it again and tells what it found. */
+/* Writes to the store that `WASM_SERVE_STORE` names, reads it again and prints the result. */
 
 try {
   const store = await openStore(process.env.WASM_SERVE_STORE ?? '', { maxBytes: 1, timeoutMs: 2_000 })

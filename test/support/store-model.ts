@@ -1,4 +1,4 @@
-/** What a store of one namespace is to do, without any of how. */
+/** A model of a store with one namespace. */
 export class StoreModel {
   readonly #entries = new Map<string, { value: Uint8Array; expiresAt: number }>()
   readonly #now: () => number

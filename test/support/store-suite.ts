@@ -18,7 +18,7 @@ const TOO_LARGE = { code: 'WASM_SERVE_KV_VALUE_TOO_LARGE' }
 const bytes = (text: string) => new Uint8Array(Buffer.from(text))
 const text = (value: Uint8Array | undefined) => value && Buffer.from(value).toString()
 
-/** Runs it so that what it throws at once, or later, is a rejection. */
+/** Converts a synchronous exception into a rejection. */
 const later = async <T>(run: () => T | Promise<T>): Promise<T> => run()
 
 /** All keys, page by page. */
@@ -52,12 +52,12 @@ async function entriesOf(store: Store): Promise<StoreEntry[]> {
   return entries.sort((a, b) => (place(a) < place(b) ? -1 : 1))
 }
 
-/** Waits for what cannot be awaited, such as a clock of another process. */
+/** Polls for a condition without an event, such as the clock of another process. */
 async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 2))
 }
 
-/** What every store does. */
+/** The shared suite of all stores. */
 export const describeStore = ({ kind, open }: StoreKind) =>
   describe(`the ${kind} store`, () => {
     let number = 0

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** A value that tells what it is, and whether it is whole: of another length each time, in several pages. */
+/** A value that contains its number and a checksum of its completeness: its length varies, over several pages. */
 export function stormValue(id: string, number: number): Uint8Array {
   const text = `${id} ${number} `.repeat(1 + ((number * 7_919) % 2_000))
   return Buffer.concat([createHash('sha256').update(text).digest(), Buffer.from(text)])

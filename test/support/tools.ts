@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { canContain } from './container.ts'
 import { canJail } from './jail.ts'
 
-/** What system tests need besides Node.js: how it is found, and how to get it. */
+/** Tools of system tests besides Node.js: how they are found, and how to get them. */
 const TOOLS = {
   chromium: { isHere: () => isInstalled('chromium'), get: 'apt-get install chromium' },
   fish: { isHere: () => isInstalled('fish'), get: 'apt-get install fish' },
@@ -13,7 +13,7 @@ const TOOLS = {
   strace: { isHere: () => isInstalled('strace'), get: 'apt-get install strace' },
   'systemd-analyze': { isHere: () => isInstalled('systemd-analyze'), get: 'apt-get install systemd' },
   zsh: { isHere: () => isInstalled('zsh'), get: 'apt-get install zsh' },
-  /** A process as another user, on a root of its own. */
+  /** A process as another user, with its own root. */
   mounts: { isHere: () => canJail, get: 'run the tests as root, where mounts are allowed' },
   /** A network of a process' own. */
   'network namespaces': {
@@ -24,7 +24,7 @@ const TOOLS = {
   'process namespaces': { isHere: () => canContain, get: 'allow unshare --pid' },
 } as const
 
-/** Set where all tools are installed: what is missing fails there. */
+/** Set where all tools are installed: there, a missing tool is a failure. */
 const { WASM_SERVE_ALL_TOOLS } = process.env
 
 /** Tests that need tools. Where one is missing they are skipped, and the name of the group says why. */

@@ -15,7 +15,7 @@ import { afterAll } from 'vitest'
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Where the plug-ins that the pages name come from. */
+/** Sources of the plug-ins that the pages name. */
 const PLUGINS = {
   'hello.wasm': 'plugins/hello/hello.wasm',
   'count.wasm': 'plugins/count-vowels-rust/count-vowels.wasm',
@@ -23,11 +23,11 @@ const PLUGINS = {
   'prices.wasm': 'examples/shop.wasm',
 }
 
-/** What users have only if they ask for it: folders of `node_modules`. */
+/** Optional packages, as folders of `node_modules`. */
 const OPTIONAL: ReadonlySet<string> = new Set(['lmdb', '@redis'])
 
 /**
- * The folder of a user's package: wasm-serve as npm would install it, what it depends on, and the plug-ins of the pages.
+ * The folder of a user's package: wasm-serve as npm would install it, its dependencies, and the plug-ins of the pages.
  * Removed when the tests of the file have ended.
  */
 export function userPackage(): string {
@@ -45,7 +45,7 @@ export function userPackage(): string {
   return folder
 }
 
-/** Without its scripts: they would build `dist` anew, which other tests are using. */
+/** Without its scripts: they would rebuild `dist`, which other tests are using. */
 function install(modules: string): void {
   const pack = ['pack', '--ignore-scripts', '--silent', '--pack-destination', modules]
   const tarball = execFileSync('npm', pack, { cwd: ROOT, encoding: 'utf8' }).trim()

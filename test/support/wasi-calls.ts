@@ -3,7 +3,7 @@ import type { Wasi } from '../../src/runtime/wasi/wasi.ts'
 
 /* This file imports nothing of Vitest: fuzz targets use it too. */
 
-/** Where the harness puts what a function reads and writes. */
+/** Addresses at which the harness puts arguments and results of a function. */
 const AT = { result: 0, list: 128, path: 4_096, otherPath: 12_288, data: 20_480 }
 
 /** The bits of `rights` that say how a file is opened. */
@@ -19,7 +19,7 @@ interface Opening {
   follow?: boolean
 }
 
-/** The functions of WASI as a guest without code would call them, by an own name each. Folders are 3, if none is named. */
+/** The functions of WASI as a guest without code would call them, each under its own name. Folders default to 3. */
 export function wasiCalls(imports: Wasi['imports'], memory: WebAssembly.Memory) {
   const bytes = () => Buffer.from(memory.buffer)
   const result = () => bytes().readUInt32LE(AT.result)

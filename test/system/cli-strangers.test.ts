@@ -101,7 +101,7 @@ test.each([
   [[guest('echo'), '--recycle', '0'], /--recycle: must be 1 or more/],
   [
     [guest('echo'), '--isolation', 'fresh', '--recycle', '5'],
-    /--recycle: means nothing with isolation fresh/,
+    /--recycle: has no effect with isolation fresh/,
   ],
 ])('%j is told what is meant', async (args, said) => {
   const { code, stderr } = await run(args)

@@ -42,10 +42,10 @@ const IDLE_CONNECTION_MS = 4_000
 const MAX_HEADER_BYTES = 16_384
 
 /**
- * Opens a client on Node's own `http`: connections that the environment cannot send through a proxy, with Node's strict
+ * Opens a client on Node's own `http`: connections that ignore proxy variables of the environment, with Node's strict
  * parser.
  *
- * @param maxBytes - Of a response's body.
+ * @param maxBytes - Maximum size of a response body.
  * @param ca - Certificates to trust instead of Node's.
  */
 export function openClient(maxBytes: number, ca?: string): OutboundClient {
@@ -101,8 +101,8 @@ class NodeClient implements OutboundClient {
       insecureHTTPParser: false,
     })
     outgoing.on('socket', (socket) => {
-      if (!socket.connecting) return // a kept one, which was looked at
-      // Before the listeners by which the socket sends what waits for the connection.
+      if (!socket.connecting) return // a kept connection, which was checked before
+      // Before the socket's own listeners, which send the pending data.
       socket.prependOnceListener('connect', () => {
         const problem = target.problemWithPeer(socket.localAddress, socket.remoteAddress)
         if (problem) outgoing.destroy(problem)
@@ -140,7 +140,7 @@ async function readResponse(
     throw error
   } finally {
     ended.removeEventListener('abort', stop)
-    if (!outgoing.writableFinished) outgoing.destroy() // answered before the server has read all: it may never
+    if (!outgoing.writableFinished) outgoing.destroy() // the server answered before it read the whole request: it may never do so
   }
 }
 
@@ -169,7 +169,7 @@ async function readResponseBody(
     if (length > maxBytes) throw new OutboundTooLargeError(name, maxBytes) // leaving the loop ends the response
     chunks.push(chunk)
   }
-  const body = new Uint8Array(length) // a Buffer may be a window on memory that others use
+  const body = new Uint8Array(length) // a Buffer may be a view of memory that others use
   let at = 0
   for (const chunk of chunks) {
     body.set(chunk, at)
@@ -179,8 +179,8 @@ async function readResponseBody(
 }
 
 /**
- * Whether a server closed a kept connection at the moment in which it was used. What may be sent twice is sent again
- * then, on another one (RFC 9110, 9.2.2).
+ * Whether a server closed a kept connection just as it was used. An idempotent request is then sent again on another
+ * connection (RFC 9110, 9.2.2).
  */
 function wasStale(outgoing: http.ClientRequest, error: unknown, ended: AbortSignal): boolean {
   const { code } = error as NodeJS.ErrnoException
@@ -193,7 +193,7 @@ const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT'
 /**
  * The headers of a response by name in lower case; several values of one name are joined by a comma.
  *
- * @param raw - Names and values in turn, as Node.js has them.
+ * @param raw - Alternating names and values, as Node.js provides them.
  */
 export function joinHeaders(raw: readonly string[]): Record<string, string> {
   const headers = new Map<string, string>()
@@ -206,7 +206,7 @@ export function joinHeaders(raw: readonly string[]): Record<string, string> {
   return Object.fromEntries(headers) // makes `__proto__` a key like any other
 }
 
-/** Encodes headers as a guest reads them with Extism's `http_headers`: a JSON object of texts. */
+/** Encodes headers as Extism's `http_headers` returns them to a guest: a JSON object of strings. */
 export function encodeHeaders(headers: Readonly<Record<string, string>>): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(headers))
 }

@@ -12,15 +12,15 @@ export interface GuestRequest {
 const { httpJsonBytes: MAX_JSON, httpHeaders: MAX_HEADERS, httpUrl: MAX_URL } = GUEST_LIMITS
 
 /**
- * Reads the JSON that a guest gives to Extism's `http_request`: `{ "url", "method"?, "headers"? }`. Extism knows `header`
- * for `headers` too, and `null` counts as left out. Whether it can be sent is for {@link checkRequest} to say.
+ * Parses the JSON argument of Extism's `http_request`: `{ "url", "method"?, "headers"? }`. Like Extism, it accepts
+ * `header` for `headers`, and treats `null` as absent. {@link checkRequest} decides whether the request can be sent.
  *
- * @throws {@link OutboundRequestInvalidError} if it is something else.
+ * @throws {@link OutboundRequestInvalidError} if it has another form.
  */
 export function parseGuestRequest(json: Uint8Array): GuestRequest {
   if (json.length > MAX_JSON) throw new OutboundRequestInvalidError(`it is larger than ${MAX_JSON} bytes`)
   const request = parseRequestJson(json)
-  if (!isPlainObject(request)) throw new OutboundRequestInvalidError('it is no JSON object')
+  if (!isPlainObject(request)) throw new OutboundRequestInvalidError('it is not a JSON object')
 
   const { url, method, headers, header } = request
   if (typeof url !== 'string') throw new OutboundRequestInvalidError('"url" must be text')
@@ -34,7 +34,7 @@ function parseRequestJson(json: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json))
   } catch (error) {
-    throw new OutboundRequestInvalidError('it is no JSON in UTF-8', { cause: error })
+    throw new OutboundRequestInvalidError('it is not JSON in UTF-8', { cause: error })
   }
 }
 
@@ -42,7 +42,7 @@ function readRequestHeaders(headers: unknown): Record<string, string> {
   if (!isPlainObject(headers)) throw new OutboundRequestInvalidError('"headers" must be an object')
   const given = Object.entries(headers)
   if (given.length > MAX_HEADERS)
-    throw new OutboundRequestInvalidError(`"headers" are more than ${MAX_HEADERS}`)
+    throw new OutboundRequestInvalidError(`"headers" has more than ${MAX_HEADERS} entries`)
   const entries = given.map(([name, value]): [string, string] => {
     if (typeof value === 'string') return [name, value]
     throw new OutboundRequestInvalidError(`header ${quoteGuestText(name)} must be text`)
@@ -54,7 +54,7 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A request in the form in which it is sent. */
+/** A validated request, ready to send. */
 export interface SendableRequest {
   readonly url: URL
   /** In upper case. */
@@ -74,12 +74,12 @@ export interface SendableRequest {
 export function checkRequest(request: GuestRequest, body: Uint8Array | undefined): SendableRequest {
   const method = request.method.toUpperCase()
   if (!/^[A-Z-]{1,32}$/.test(method) || UNSENDABLE_METHODS.has(method))
-    throw new OutboundRequestInvalidError(`the method ${quoteGuestText(request.method)} cannot be sent`)
+    throw new OutboundRequestInvalidError(`the method ${quoteGuestText(request.method)} is not allowed`)
   if (!URL.canParse(request.url))
     throw new OutboundRequestInvalidError('"url" must be a whole URL, such as https://example.com/')
   const hasBody = body !== undefined && body.length > 0
   if (hasBody && (method === 'GET' || method === 'HEAD'))
-    throw new OutboundRequestInvalidError(`a ${method} request has no body`)
+    throw new OutboundRequestInvalidError(`a ${method} request must not have a body`)
   return {
     url: new URL(request.url),
     method,
@@ -108,9 +108,7 @@ function checkHeaders(headers: Readonly<Record<string, string>>): Map<string, st
   const all = new Map<string, string>()
   for (const [name, value] of Object.entries(headers)) {
     if (!isHeader(name, value))
-      throw new OutboundRequestInvalidError(
-        `header ${quoteGuestText(name)} has characters that cannot be sent`,
-      )
+      throw new OutboundRequestInvalidError(`header ${quoteGuestText(name)} has invalid characters`)
     all.set(name.toLowerCase(), value)
   }
   const connection = all.get('connection') ?? ''

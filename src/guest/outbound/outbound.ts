@@ -14,13 +14,13 @@ import {
 } from './target.ts'
 
 export interface OutboundOptions {
-  /** As `allowHosts` takes them. Empty: nothing can be reached. */
+  /** Patterns as for `allowHosts`. Empty: no host can be reached. */
   readonly allowedHosts: readonly string[]
   /** Whether a host that is named, without `*`, may be in a private network or this machine. Default: true. */
   readonly opensPrivate?: boolean | undefined
-  /** Bytes of the body of a response. */
+  /** Maximum size of a response body, in bytes. */
   readonly responseMax: number
-  /** Default: that of this machine. */
+  /** Default: the network of this machine. */
   readonly network?: Network | undefined
 }
 
@@ -34,24 +34,24 @@ export interface Network {
 }
 
 export interface OutboundLimits {
-  /** Of all: names, redirects, headers, body. */
+  /** Time limit in ms for everything: names, redirects, headers, body. */
   readonly timeoutMs: number
   /** Ends the request early, for example when its call has ended. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** How the guests of a route reach other servers. On the main thread only. */
+/** The outbound HTTP client of a route. On the main thread only. */
 export interface Outbound {
   /**
-   * Sends what a guest asked for, and follows at most five redirects, each to a place that could have been asked for.
-   * A response is an answer whatever its status.
+   * Sends a request of a guest and follows at most five redirects; each target is checked like the first. A response of
+   * any status is a result.
    *
    * @param body - Do not change it until the promise settles.
    * @throws `OutboundRequestInvalidError` if it cannot be sent as it is.
    * @throws `OutboundRefusedError` if host or address are not allowed.
    * @throws {@link OutboundTimeoutError} after `timeoutMs` milliseconds.
    * @throws `OutboundTooLargeError` at `responseMax`.
-   * @throws {@link OutboundFailedError} if there is no whole answer.
+   * @throws {@link OutboundFailedError} if there is no complete response.
    * @throws {@link EngineClosedError} when the route is closed.
    * @throws the signal's reason, when it ends the request.
    */
@@ -71,7 +71,7 @@ export function openOutbound(options: OutboundOptions): Outbound {
 
 const MAX_REDIRECTS = 5
 
-/** Of Node's timers, in ms; a longer one would fire at once. */
+/** Maximum of Node's timers, in ms; a longer one would fire at once. */
 const MAX_TIMER_MS = 2_147_483_647
 
 class HttpOutbound implements Outbound {
@@ -142,7 +142,7 @@ class HttpOutbound implements Outbound {
       if (redirects === MAX_REDIRECTS)
         throw new OutboundFailedError(
           showTarget(first.url),
-          `it is redirected more than ${MAX_REDIRECTS} times`,
+          `it was redirected more than ${MAX_REDIRECTS} times`,
         )
       request = next
     }
@@ -184,20 +184,19 @@ function whyFailed(code: string, { protocol, host, hostname }: URL): string {
       return `the headers of ${host} are larger than 16 KiB`
   }
   if (code.startsWith('HPE_')) return `${host} did not answer in HTTP (${code})`
-  // What can be wrong with a certificate has dozens of codes, unlike the system's all with an underscore.
+  // Certificate errors have dozens of codes; unlike those of the system, all contain an underscore.
   if (protocol === 'https:' && (code.includes('_') || code === 'EPROTO'))
     return `no trusted TLS connection to ${host} (${code})`
   return `${host} cannot be reached (${code})`
 }
 
 /**
- * The request that a redirect asks for, as `fetch` makes it: 303, and 301 and 302 after a POST, become a GET without
- * body; with 307 and 308 the body goes along, to another origin too. Of the headers only those that can be no
- * credentials reach another origin: any name may be one that some server takes a key by. Where it goes is not checked
- * here.
+ * The request that a redirect leads to, as `fetch` makes it: 303, and 301 and 302 after a POST, become a GET without
+ * body; 307 and 308 keep the body, to another origin too. Another origin receives only headers that hold no
+ * credentials: a header of any other name may hold a key. The target is not checked here.
  *
- * @returns undefined if the response is no redirect.
- * @throws {@link OutboundFailedError} if it leads to no URL.
+ * @returns undefined if the response is not a redirect.
+ * @throws {@link OutboundFailedError} if its target is not a valid URL.
  */
 export function redirectedRequest(
   request: SendableRequest,
@@ -206,7 +205,7 @@ export function redirectedRequest(
   const { location } = headers
   if (!REDIRECT_STATUSES.has(status) || location === undefined) return undefined
   if (!URL.canParse(location, request.url))
-    throw new OutboundFailedError(showTarget(request.url), 'it is redirected to an invalid URL')
+    throw new OutboundFailedError(showTarget(request.url), 'it was redirected to an invalid URL')
 
   const url = new URL(location, request.url)
   const isSame = url.origin === request.url.origin // scheme, host and port
@@ -226,7 +225,7 @@ const BODY_HEADERS: ReadonlySet<string> = new Set([
   'content-type',
 ])
 
-/** Headers that are sent to another origin: they describe the wanted answer, the body or the trace, and hold no credentials. */
+/** Headers that are sent to another origin: they describe the requested response, the body or the trace, and hold no credentials. */
 const HARMLESS_HEADERS: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',

@@ -4,10 +4,10 @@ import { networkInterfaces } from 'node:os'
 import { OutboundRefusedError } from '../../errors/errors.ts'
 import type { Reach } from '../../plugin/source/allowed-hosts.ts'
 
-/** Finds the addresses of a name. */
+/** Resolves a name to its addresses. */
 export type Resolve = (name: string) => Promise<readonly string[]>
 
-/** Uses the resolver of the system, `/etc/hosts` included. */
+/** Uses the resolver of the system, including `/etc/hosts`. */
 export const resolveBySystem: Resolve = async (name) =>
   (await resolve(name, { all: true })).map(({ address }) => address)
 
@@ -18,24 +18,24 @@ export interface NetworkView {
   readonly own: () => BlockList
 }
 
-/** Where one request goes: a URL that has been checked, and the check of the addresses behind its name. */
+/** The checked target of one request: a URL, and the check of the addresses behind its name. */
 export interface Target {
   readonly url: URL
   /** For messages. */
   readonly name: string
   /** Name or address, without brackets. */
   readonly host: string
-  /** Gives Node.js the addresses that were checked, so that it connects to one of those and to no other. */
+  /** Resolves to the checked addresses, so that Node.js connects to one of them and to no other. */
   readonly lookup: LookupFunction
   /** Checks a connection before anything is sent. @returns the reason why its peer is refused, or undefined. */
   problemWithPeer(local: string | undefined, remote: string | undefined): Error | undefined
 }
 
 /**
- * Checks where a request goes, the first or one that a server redirects to.
+ * Checks the target of a request or of a redirect.
  *
- * Node.js asks `lookup` whenever it opens a connection to a name. It never does for an address, which is checked here:
- * a URL has those in one form, whether they were written in decimal, octal or hex.
+ * Node.js calls `lookup` whenever it opens a connection to a name. It never does for an address, which is checked here:
+ * a parsed URL has one form for an address, whether it was written in decimal, octal or hex.
  *
  * @param name - For messages.
  * @throws {@link OutboundRefusedError}
@@ -51,8 +51,8 @@ export function checkTarget(
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     throw refuse(`only http and https can be requested, not ${url.protocol.slice(0, 32)}`)
   if (url.username !== '' || url.password !== '')
-    throw refuse('credentials belong into the header Authorization, not into the URL')
-  if (url.port === '0') throw refuse('there is no port 0')
+    throw refuse('send credentials in the header Authorization, not in the URL')
+  if (url.port === '0') throw refuse('port 0 is not valid')
   const reach = reachOf(url)
   if (reach === 'nowhere') throw refuse(`this host is not allowed: --allow-host ${url.host.slice(0, 253)}`)
 
@@ -71,8 +71,8 @@ export function checkTarget(
     host,
     lookup: checkedLookup(resolve, refusalOf),
     problemWithPeer(local, remote) {
-      // A route may make addresses this machine's that no interface has, as load balancers do. Linux then connects from
-      // that address; with IPv6, where no interface has a global one, from ::1.
+      // A route can make an address this machine's that no interface has, as load balancers do. Linux then connects
+      // from that address, or from ::1 where no interface has a global IPv6 address.
       if (reach !== 'public' || local === undefined || remote === undefined) return undefined
       if (local !== remote && problemWithAddress(local) !== LOOPBACK) return undefined
       return refuse(
@@ -83,8 +83,8 @@ export function checkTarget(
 }
 
 /**
- * One address that is refused refuses the name. A name with public and private addresses is what an attack looks like,
- * and which of them is used must not depend on their order.
+ * One refused address refuses the name. A name with public and private addresses looks like an attack, and the result
+ * must not depend on their order.
  */
 function checkedLookup(resolve: Resolve, refusalOf: (address: string) => Error | undefined): LookupFunction {
   return (name, _options, callback) => {
@@ -103,7 +103,9 @@ function checkedLookup(resolve: Resolve, refusalOf: (address: string) => Error |
   }
 }
 
-/** Removes the dot at the end of a name: it means the same, but servers and certificates do not match it. */
+/**
+ * Removes the dot at the end of a name: it does not change the meaning, but servers and certificates do not match it.
+ */
 function plainUrl(from: URL): URL {
   const url = new URL(from)
   url.hash = ''
@@ -111,15 +113,15 @@ function plainUrl(from: URL): URL {
   return url
 }
 
-/** A URL for messages: without credentials and query, which may be secret, and not too long. */
+/** A URL for messages: without credentials and query, which may be secret, and truncated. */
 export function showTarget({ protocol, host, pathname }: URL): string {
   return `${protocol}//${host}${pathname}`.slice(0, 256)
 }
 
 /**
- * Why an address is no public one.
+ * Why an address is not public.
  *
- * @param address - As a resolver gives it or a URL has it, without brackets; a zone (`%eth0`) may follow.
+ * @param address - As from a resolver or a URL, without brackets; a zone (`%eth0`) may follow.
  * @param own - Addresses of this machine, as {@link addressList} makes them. Default: none.
  * @returns the kind of address, such as "a private address"; undefined if it is public.
  * @see {@link https://www.iana.org/assignments/iana-ipv4-special-registry}
@@ -135,7 +137,9 @@ export function problemWithAddress(address: string, own?: BlockList): string | u
   return own?.check(plain, family) ? 'an address of this machine' : undefined
 }
 
-/** Single addresses; those of IPv4 also as IPv6 has them, mapped and behind NAT64. Invalid addresses are left out. */
+/**
+ * Single addresses; each IPv4 address also in its IPv6 forms, mapped and behind NAT64. Invalid addresses are left out.
+ */
 export function addressList(addresses: readonly string[]): BlockList {
   const plain = addresses.map((address) => address.split('%')[0] ?? '')
   return blockList(
@@ -144,10 +148,10 @@ export function addressList(addresses: readonly string[]): BlockList {
   )
 }
 
-/** By what `isIP` says. */
+/** Keyed by the result of `isIP`. */
 const FAMILIES: Readonly<Record<number, 'ipv4' | 'ipv6'>> = { 4: 'ipv4', 6: 'ipv6' }
 
-/** What {@link problemWithAddress} says of this machine's own interface. */
+/** The result of {@link problemWithAddress} for the loopback interface. */
 const LOOPBACK = 'a loopback address'
 
 const SPECIAL_RANGES = [
@@ -169,7 +173,7 @@ const SPECIAL_RANGES = [
     ['192.0.2.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
     ['2001:db8::/32', '3fff::/20'],
   ),
-  // What a relay makes of a 6to4 or Teredo address is an IPv4 address of the asker's choice. Nobody needs them now.
+  // A 6to4 or Teredo relay turns the address into an IPv4 address that the sender chose. Neither is in use today.
   specialRange(
     'an address that is reserved, or leads through a relay',
     ['192.0.0.0/24', '192.88.99.0/24', '240.0.0.0/4'],
@@ -177,7 +181,7 @@ const SPECIAL_RANGES = [
   ),
 ]
 
-/** Global unicast; IPv4 written as IPv6; IPv4 behind NAT64, which is how some networks reach all of it. */
+/** Global unicast; IPv4 written as IPv6; IPv4 behind NAT64, through which some networks reach all IPv4 hosts. */
 const PUBLIC_IPV6 = blockList([], ['2000::/3', '::ffff:0:0/96', '64:ff9b::/96'])
 
 function specialRange(kind: string, ipv4: readonly string[], ipv6: readonly string[]) {
@@ -199,16 +203,16 @@ function blockList(ipv4: readonly string[], ipv6: readonly string[]): BlockList 
   return list
 }
 
-/** How long the addresses of the interfaces are remembered, in ms: to list them takes tens of microseconds. */
+/** How long the interface addresses are cached, in ms: listing them takes tens of microseconds. */
 const INTERFACES_CACHE_MS = 1_000
 
 /**
- * The addresses of this machine, public ones too: what listens on all interfaces is reached by each of them.
+ * The addresses of this machine, including public ones: a service that listens on all interfaces is reachable at each.
  *
- * @param list - Default: those of all network interfaces. An address that a router or a cloud translates to one of these
- * (NAT) is not among them.
- * @param now - In ms.
- * @returns a function that gives those of the present, or of a second ago.
+ * @param list - Default: those of all network interfaces. Addresses that a router or a cloud translates to one of these
+ * (NAT) are not included.
+ * @param now - The current time in ms.
+ * @returns a function that returns the addresses, at most a second old.
  */
 export function ownAddresses(
   list: () => readonly string[] = interfaceAddresses,

@@ -13,7 +13,7 @@ import { KEY_MAX, type KeyPage, keySpace, type MaybePromise, type Store, type St
 
 /** The access of a plug-in to a store. */
 export interface KvPermission {
-  /** Its keys are those of this namespace. */
+  /** The namespace of its keys. */
   readonly namespace: string
   readonly access: 'read' | 'readwrite'
 }
@@ -21,12 +21,12 @@ export interface KvPermission {
 /** The operations of a guest on its store, with keys as raw bytes. Arguments and results can be cloned between threads. */
 export interface KvOperations {
   get(key: Uint8Array): Uint8Array | undefined
-  /** @param ttlMs - 0: it stays. */
+  /** @param ttlMs - 0: no expiry. */
   set(key: Uint8Array, value: Uint8Array, ttlMs: number): undefined
   /** @returns whether there was a value. */
   delete(key: Uint8Array): boolean
   list(prefix: Uint8Array, cursor: Uint8Array | undefined, limit: number): KeyPage
-  /** @returns whether it was as expected. */
+  /** @returns whether the value was the expected one. */
   compareAndSwap(key: Uint8Array, expected: Uint8Array | undefined, value: Uint8Array, ttlMs: number): boolean
 }
 
@@ -56,15 +56,15 @@ export interface KvClient {
 }
 
 /**
- * Restricts a store to the permission of one plug-in. Failures that a guest or the store causes are part of the reply, and
- * are not thrown.
+ * Restricts a store to the permission of one plug-in. Failures caused by the guest or the store are part of the reply;
+ * they are not thrown.
  *
  * @throws {@link KvArgumentInvalidError} if the namespace is empty or too long.
  */
 export function serveKv(store: Store, permission: KvPermission): KvClient {
   keySpace(permission.namespace)
   const operations = operationsOf(store, permission)
-  const readsOnly = permission.access === 'read' // writes are refused without a promise
+  const readsOnly = permission.access === 'read' // writes are rejected synchronously
   return {
     sync: readsOnly && store.sync === 'reads' ? 'all' : store.sync,
     call(operation, ...args) {
@@ -113,7 +113,10 @@ function ttl(ttlMs: number): { ttlMs?: number } {
   return ttlMs === 0 ? {} : { ttlMs }
 }
 
-/** Exact, so that no two keys are the same: not lossy, and a byte order mark is part of it. */
+/**
+ * Strict decoding, so that different bytes are different keys: no replacement characters, and a byte order mark is
+ * kept.
+ */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 function decodeKey(bytes: Uint8Array): string {
@@ -125,7 +128,7 @@ function decodeKey(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes)
   } catch (error) {
-    throw new KvArgumentInvalidError('the key, prefix or cursor is no UTF-8', { cause: error })
+    throw new KvArgumentInvalidError('the key, prefix or cursor is not UTF-8', { cause: error })
   }
 }
 
@@ -162,7 +165,7 @@ export function kvImports(plugin: Pick<Plugin, 'imports' | 'linked'>, users: Hos
     .filter(({ namespace, name }) => isKvName(namespace, name) && !findHostFunction(users, namespace, name))
 }
 
-/** In the namespace of Extism's example there may be others of the user. */
+/** The namespace of Extism's example may also have functions of the user. */
 function isKvName(namespace: string, name: string): boolean {
   return namespace === KV || (namespace === EXTISM_USER && (name === 'kv_read' || name === 'kv_write'))
 }
@@ -187,10 +190,10 @@ export function waitsForKv(functions: HostFunctions, imports: readonly KvImport[
   return imports.some(({ namespace, name }) => findHostFunction(functions, namespace, name)?.isAsync)
 }
 
-/** Where the functions of Extism's own example are. */
+/** The namespace of the functions in Extism's own example. */
 const EXTISM_USER = 'extism:host/user'
 
-/** Where all that a store can do is. */
+/** The namespace of all store functions. */
 const KV = 'wasm-serve:kv'
 
 /** Return values of failed functions of {@link KV}; see the README beside this file. */
@@ -205,15 +208,15 @@ export const KV_CODES = {
 } as const satisfies Record<KvProblem | 'notFound' | 'conflict', bigint>
 
 /**
- * The functions by which a guest reaches its store, for whatever runtime. One that has to wait is `async`; the others
- * answer at once.
+ * The functions by which a guest reaches its store, in any runtime. Those that must wait are `async`; the others are
+ * synchronous.
  */
 export function kvFunctions(client: KvClient): HostFunctions {
   const { define } = new Definer(client)
   return {
     [EXTISM_USER]: {
       kv_read: define('get', readKeyArgument, (context, reply) =>
-        // Four zero bytes for no value: what the plug-in of Extism's example counts on, which reads a number.
+        // Four zero bytes for no value: the plug-in of Extism's example reads a number.
         store(context, orThrow(reply) ?? new Uint8Array(4)),
       ),
       kv_write: define('set', readKeyAndValue, (_context, reply) => orThrow(reply)),
@@ -314,9 +317,9 @@ function readKeyAndValue(
 }
 
 /**
- * A copy of a block. 0 is no bytes.
+ * A copy of a block. 0 means no bytes.
  *
- * @throws Error if no block begins there: the call ends, as for Extism's own functions.
+ * @throws Error if no block begins there: the call ends, as with Extism's own functions.
  */
 function readBlock(context: CallContext, at: bigint): Uint8Array {
   if (at === 0n) return new Uint8Array()
@@ -326,12 +329,12 @@ function readBlock(context: CallContext, at: bigint): Uint8Array {
   return new Uint8Array(block.buffer, block.byteOffset, block.byteLength).slice()
 }
 
-/** Extism's SDK would make a block of no bytes, too; a guest is to find 0 whatever runs it. */
+/** Extism's SDK would create a block even for no bytes; a guest must get 0 in every runtime. */
 function store(context: CallContext, value: Uint8Array): bigint {
   return value.length === 0 ? 0n : context.store(value)
 }
 
-/** For functions without a code to return. @throws Error the call ends: with 503 if it is not the guest's mistake. */
+/** For functions that cannot return a code. @throws Error the call ends: with 503 unless the guest caused the error. */
 function orThrow<Answer>(reply: KvReply<Answer>): Answer {
   if (!('problem' in reply)) return reply.answer
   const { problem, message } = reply

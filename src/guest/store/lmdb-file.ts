@@ -2,16 +2,16 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { arch, endianness } from 'node:os'
 
 /**
- * Says why LMDB must not map a file. LMDB has no checksums and trusts what it maps: a file that is damaged, or is none
- * of its own, ends the process with SIGSEGV or SIGBUS. So its header is read first, and then its trees: each page must
- * be in the file, must know its own number and must keep its entries within its bounds.
+ * Returns why LMDB must not map a file. LMDB has no checksums and trusts the mapped file: a damaged or foreign file
+ * ends the process with SIGSEGV or SIGBUS. So the header is read first, and then the trees: each page must be in the
+ * file, must have its own number, and must keep its entries within its bounds.
  *
  * Layout: `MDB_meta`, `MDB_page_header`, `MDB_node`, `MDB_db` and `MDB_ovpage` of `mdb.c`, data version 2, 64 bits.
  *
- * @param mostPages - Pages that are read, from the roots of the trees down. Not a limit if the file is shorter
- * than its header says, which is right if only free pages are missing.
- * @param databases - Names that the file may have; another one belongs to another program.
- * @returns undefined if nothing is wrong, or the file is empty: LMDB begins a new one then.
+ * @param mostPages - Number of pages to read, from the roots of the trees down. Not a limit if the file is shorter than
+ * its header says, which is valid if only free pages are missing.
+ * @param databases - Names that the file may have; any other name belongs to another program.
+ * @returns undefined if nothing is wrong, or the file is empty: LMDB then initializes it.
  * @throws the error of the system if the file cannot be read.
  */
 export function problemWithLmdbFile(
@@ -22,7 +22,7 @@ export function problemWithLmdbFile(
   const file = openSync(path, 'r')
   try {
     const { size } = fstatSync(file)
-    // On 32 bits all offsets are others. LMDB has no more than this there.
+    // On 32 bits all offsets differ. LMDB has no more databases than this there.
     if (size === 0 || ARCHITECTURES_32_BIT.has(arch())) return undefined
     return problemWithHeader(file) ?? problemWithTrees(file, mostPages, databases)
   } finally {
@@ -64,14 +64,14 @@ const NO_PAGE = 0xffff_ffff_ffff_ffffn
 /** LMDB's own limit. */
 const MAX_TREE_DEPTH = 32
 
-/** How often trees are looked at again that another process has changed meanwhile. */
+/** How often trees are read again after another process has changed them meanwhile. */
 const MAX_TRIES = 10
 
 interface Meta {
   readonly transaction: bigint
   readonly pageSize: number
   readonly pages: number
-  /** Bytes that the file was mapped with when this was written: for all of its pages at least. */
+  /** Size of the mapping when this was written: at least all of its pages. */
   readonly mapSize: bigint
   readonly free: PageTree
   readonly main: PageTree
@@ -128,14 +128,14 @@ function readMeta(file: number): Meta {
   }
 }
 
-/** Pages are used again only after another transaction: a problem counts if there was none meanwhile. */
+/** Pages are reused only after another transaction: a problem is real if there was none meanwhile. */
 function problemWithTrees(file: number, mostPages: number, databases: readonly string[]): string | undefined {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const meta = readMeta(file)
     const problem = new TreeWalk(file, meta, databases).problem(mostPages)
     if (!problem || readMeta(file).transaction === meta.transaction) return problem
   }
-  // Its writers have it mapped, and it did not end them.
+  // Its writers have it mapped, and it did not crash them.
   return undefined
 }
 
@@ -145,17 +145,17 @@ interface PageReference {
   readonly tree: PageTree
 }
 
-/** Looks at the trees from their roots down, all of one depth before the next. */
+/** Reads the trees breadth-first from their roots. */
 class TreeWalk {
   readonly #file: number
   readonly #meta: Meta
   readonly #databases: readonly string[]
   readonly #size: number
   readonly #pagesInFile: number
-  /** A bit for each page: it is at one place only. */
+  /** A bit for each page: a page may be used only once. */
   readonly #seen: Uint8Array
   #reads = 0
-  /** Entries found, for trees that were seen wholly. */
+  /** Entries found, for trees that were read completely. */
   readonly #found = new Map<PageTree, bigint>()
   readonly #due: PageReference[] = []
 
@@ -183,7 +183,7 @@ class TreeWalk {
     return problem ?? this.#problemWithCounts()
   }
 
-  /** Entries that a tree says it has are all there. */
+  /** Checks that each tree has as many entries as it declares. */
   #problemWithCounts(): string | undefined {
     for (const [{ name, entries }, found] of this.#found) {
       if (entries !== found) return `it is damaged: the tree ${name} has ${found} of its ${entries} entries`
@@ -201,7 +201,7 @@ class TreeWalk {
     return problem
   }
 
-  /** Some pages in a row, which nothing else may have. */
+  /** Consecutive pages, which no other value may use. */
   #claim(page: bigint, count: bigint, { name }: PageTree): string | undefined {
     const end = page + count
     if (page < 2n || count < 1n || end > BigInt(this.#meta.pages)) {
@@ -223,12 +223,12 @@ class TreeWalk {
     const { pageSize } = this.#meta
     const page = this.#read(number, pageSize)
     const damaged = `it is damaged: page ${number} of the tree ${tree.name}`
-    if (!page || u64(page, 0) !== number) return `${damaged} is another one`
+    if (!page || u64(page, 0) !== number) return `${damaged} has another number`
     const kind = u16(page, 18) & (IS_BRANCH | IS_LEAF | IS_OVERFLOW | IS_META)
-    if (kind !== IS_BRANCH && kind !== IS_LEAF) return `${damaged} is of no kind that could be there`
+    if (kind !== IS_BRANCH && kind !== IS_LEAF) return `${damaged} has an unexpected kind`
     const [lower, upper] = [u16(page, 20), u16(page, 22)]
     if (lower % 2 !== 0 || lower > upper || upper > pageSize - PAGE_HEADER_BYTES)
-      return `${damaged} has no bounds`
+      return `${damaged} has invalid bounds`
     for (let slot = 0; slot < lower; slot += 2) {
       const offset = u16(page, PAGE_HEADER_BYTES + slot)
       const at = PAGE_HEADER_BYTES + offset
@@ -251,7 +251,7 @@ class TreeWalk {
     const sizeHere = (flags & IS_BIG_DATA) !== 0 ? OVERFLOW_REFERENCE_BYTES : size
     if (value + sizeHere > page.length) return `${damaged} has a value beyond its end`
     if (tree !== this.#meta.main) {
-      if ((flags & ~IS_BIG_DATA) !== 0) return `${damaged} has an entry of no kind that could be there`
+      if ((flags & ~IS_BIG_DATA) !== 0) return `${damaged} has an entry of an unexpected kind`
       return flags === IS_BIG_DATA ? this.#problemElsewhere(page, value, size, tree) : undefined
     }
     const name = page.toString('utf8', at + 8, value).replace(/\0$/, '')
@@ -265,7 +265,7 @@ class TreeWalk {
     )
   }
 
-  /** A value that has pages of its own. */
+  /** A value stored in overflow pages. */
   #problemElsewhere(page: Buffer, at: number, size: number, tree: PageTree): string | undefined {
     const { pageSize } = this.#meta
     const [number, count] = [u64(page, at), u64(page, at + 16)]
@@ -278,7 +278,7 @@ class TreeWalk {
       (u16(header, 18) & IS_OVERFLOW) !== 0 &&
       BigInt(u32(header, 20)) === count &&
       PAGE_HEADER_BYTES + size <= Number(count) * pageSize
-    return isRight ? undefined : `it is damaged: page ${number} of the tree ${tree.name} is another one`
+    return isRight ? undefined : `it is damaged: page ${number} of the tree ${tree.name} has another number`
   }
 
   #read(page: bigint, length: number): Buffer | undefined {

@@ -36,19 +36,19 @@ import {
 } from './store.ts'
 
 export interface LmdbStoreSettings {
-  /** A folder; made if it is not there. On a disk of this machine: LMDB locks do not work across a network. */
+  /** A folder; created if missing. It must be on a local disk: LMDB locks do not work across a network. */
   readonly folder: string
-  /** Whether the store has to be there; otherwise it is made. */
+  /** Whether the store must exist; otherwise it is created. */
   readonly mustExist?: boolean | undefined
-  /** Whether all of the file is read before it is mapped, and not only its top. */
+  /** Whether the whole file is read before it is mapped, not only its top. */
   readonly isReadWholly?: boolean | undefined
   /** Milliseconds since 1970. Default: the wall clock, because expiries outlive the process. */
   readonly now?: () => number
 }
 
 /**
- * A store in a folder, for all processes of a machine at once. What was acknowledged is on the disk: it survives
- * `kill -9` and, if the disk keeps its word, a power cut. Writes of a moment are one transaction, and so one flush.
+ * A store in a folder, shared by all processes of a machine. Acknowledged writes are on the disk: they survive `kill
+ * -9` and, if the disk flushes as it reports, a power cut. Concurrent writes are one transaction, and so one flush.
  *
  * @throws {@link PackageMissingError}
  * @throws {@link StoreInvalidError} if the folder cannot be used, or its files are damaged or belong to another program.
@@ -63,16 +63,17 @@ export async function openLmdbStore({
   const name = `lmdb:${folder}`
   const { open } = await loadPackage(name, 'lmdb', () => import('lmdb'))
   try {
-    if (mustExist && !statOf(join(folder, DATA))?.size) throw new Error(`there is no ${join(folder, DATA)}`)
+    if (mustExist && !statOf(join(folder, DATA))?.size)
+      throw new Error(`there is no file ${join(folder, DATA)}`)
     makeFolder(resolve(folder))
-    // The package ends the process with a signal if LMDB does not open, whatever the reason.
+    // The package ends the process with a signal if LMDB fails to open for any reason.
     await checkLmdbFolder(folder, isReadWholly ? Number.POSITIVE_INFINITY : PAGES_AT_START)
     reserve(folder)
     const environment = open<Buffer, Buffer>({
       path: folder,
       noSubdir: false, // or a folder with a dot in its name would be a file
       overlappingSync: false, // or a write would be acknowledged before it is flushed
-      eventTurnBatching: false, // it makes promises that are not handled when a transaction fails
+      eventTurnBatching: false, // it creates promises that reject unhandled when a transaction fails
     })
     return new LmdbStore(name, environment, now)
   } catch (error) {
@@ -84,17 +85,17 @@ export async function openLmdbStore({
   }
 }
 
-/** What LMDB calls its files. */
+/** The file names of LMDB. */
 const [DATA, LOCK] = ['data.mdb', 'lock.mdb']
 
 /** Pages that are read before LMDB maps a file: all of a small store, in a few milliseconds, and the top of a large one. */
 const PAGES_AT_START = 1_000
 
-/** After this, a file that another process was just making is whole. */
+/** After this time, a file that another process is creating is complete. */
 const RECHECK_MS = 100
 
 /**
- * Looks at the files of a folder, as LMDB does not.
+ * Checks the files of a folder, which LMDB does not do.
  *
  * @param mostPages - See {@link problemWithLmdbFile}.
  * @throws Error with the reason.
@@ -104,8 +105,8 @@ async function checkLmdbFolder(folder: string, mostPages: number): Promise<void>
   const find = () => {
     for (const path of [data, lock]) {
       const found = statOf(path)
-      if (found && !found.isFile()) return `${path} is no file`
-      // The lock file is never opened here: to close it would take away the locks of this process.
+      if (found && !found.isFile()) return `${path} is not a file`
+      // The lock file is never opened here: closing it would release the locks of this process.
       if (found) accessSync(path, constants.R_OK | constants.W_OK)
     }
     const problem = statOf(data) && problemWithLmdbFile(data, mostPages, [VALUES, EXPIRIES])
@@ -117,15 +118,15 @@ async function checkLmdbFolder(folder: string, mostPages: number): Promise<void>
   if (problem !== undefined) throw new Error(problem)
 }
 
-/** Bytes for LMDB's first pages and its locks, and more than both need. */
+/** More bytes than LMDB's first pages and its locks need. */
 const RESERVED = 65_536
 
-/** Bytes of LMDB's lock file, with 126 readers. If a build of it needs more, it adds them. */
+/** Bytes of LMDB's lock file, with 126 readers. A build of LMDB that needs more extends it. */
 const LOCK_BYTES = 8_272
 
 /**
- * Sees to it that the disk has room for a new store, and for its locks, which LMDB writes into memory: where a disk is
- * full that ends the process. So their file is made here, with its bytes on the disk.
+ * Makes sure that the disk has room for a new store and for its locks. LMDB writes the locks through mapped memory,
+ * where a full disk ends the process. So the lock file is created here, with its bytes on the disk.
  *
  * @throws the error of the system.
  */
@@ -145,7 +146,7 @@ function reserve(folder: string): void {
   }
 }
 
-/** Makes a file of zeros. It is not closed before they are on the disk: only then it is sure that they have a place. */
+/** Creates a file of zeros. It is flushed before it is closed: only then its space is allocated. */
 function writeToDisk(path: string, length: number): void {
   const { O_WRONLY, O_CREAT, O_EXCL, O_DSYNC = 0 } = constants
   // Not `fsync`, which Node's permission model does not allow. Windows has no such flag.
@@ -157,15 +158,15 @@ function writeToDisk(path: string, length: number): void {
   }
 }
 
-/** Bytes of what `stat` counts as a block. */
+/** The block size that `stat` counts in. */
 const BLOCK = 512
 
-/** Another process may have been faster; and where there are no links, the disk has at least been seen to have room. */
+/** Another process may have been faster. Without hard links, at least the disk has been seen to have room. */
 function linkIfAbsent(path: string, name: string): void {
   try {
     linkSync(path, name)
   } catch {
-    // LMDB makes it.
+    // LMDB creates it.
   }
 }
 
@@ -176,15 +177,15 @@ function statOf(path: string): Stats | undefined {
 /** Names of databases in the file. */
 const [VALUES, EXPIRIES] = ['values', 'expiries']
 
-/** Of the system, for a disk, a quota or a limit of files' sizes. */
+/** Error codes of the system for a full disk, a quota or a file size limit. */
 const NO_ROOM: ReadonlySet<number> = new Set(
   [systemConstants.errno.ENOSPC, systemConstants.errno.EDQUOT, systemConstants.errno.EFBIG].map(Number),
 )
 
-/** Expiries that each write looks at: more than it can add. */
+/** Expiries that each write checks: more than it can add. */
 const SWEPT_PER_WRITE = 4
 
-/** Bytes of an expiry, in front of a value and of a key of `#expiries`: milliseconds; 0: never. */
+/** Bytes of an expiry, before a value and before a key of `#expiries`: milliseconds; 0: never. */
 const TIME_BYTES = 8
 
 type ConditionalPut = (key: Buffer, value: Buffer, options: PutOptions) => Promise<boolean>
@@ -196,9 +197,9 @@ interface LmdbEntry {
 }
 
 /**
- * Each write gives its entry another version, and writes that depend on what was read are made on the condition that
- * the version is still the same; LMDB checks it within the transaction. (Callbacks in a transaction would hold the
- * lock of all processes while they wait for this event loop.)
+ * Each write gives its entry a new version, and a write that depends on a read has the condition that the version is
+ * unchanged; LMDB checks it within the transaction. (Callbacks in a transaction would hold the lock of all processes
+ * while they wait for this event loop.)
  */
 class LmdbStore implements Store {
   readonly kind = 'lmdb'
@@ -208,7 +209,7 @@ class LmdbStore implements Store {
   readonly #values: Database<Buffer, Buffer>
   /** Keys: the time, then the key of an entry that expired then, unless it was written again. */
   readonly #expiries: Database<Buffer, Buffer>
-  /** `put` with a condition, which the package's types know of `putSync` only. */
+  /** `put` with a condition, which the package's types declare only for `putSync`. */
   readonly #putIf: ConditionalPut
   readonly #now: () => number
   #isClosed = false
@@ -291,7 +292,7 @@ class LmdbStore implements Store {
           if (!this.#isLive(stored)) continue
           const expiry = Buffer.concat([stored.subarray(0, TIME_BYTES), at])
           if (entry.expiresAt !== undefined && !this.#expiries.get(expiry, { transaction })) {
-            yield { fault: `${shownKey(at)} is not among what expires, and would stay on the disk` }
+            yield { fault: `${shownKey(at)} has no expiry record and would never be removed` }
           }
         }
         yield entry
@@ -304,11 +305,11 @@ class LmdbStore implements Store {
   async restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined> {
     this.#checkOpen()
     try {
-      // If anything throws, LMDB forgets all of it.
+      // If anything throws, LMDB discards the transaction.
       return this.#environment.transactionSync(() => this.#replaceAll(entries, isReplacing))
     } catch (error) {
       if (!FULL.has((error as { code?: unknown }).code)) throw error
-      throw new StoreFullError(this.#name, `the disk takes no more (${(error as Error).message})`, {
+      throw new StoreFullError(this.#name, `the disk is full (${(error as Error).message})`, {
         cause: error,
       })
     }
@@ -362,7 +363,7 @@ class LmdbStore implements Store {
     return stored
   }
 
-  /** Writes an entry and what belongs to it. Its expiry comes first: whatever happens, no entry is without it. */
+  /** Writes an entry and its expiry. The expiry is written first, so that no entry lacks one after a crash. */
   #write(at: Buffer, stored: Buffer, put: () => Promise<boolean>): Promise<boolean> {
     this.#checkOpen()
     const time = stored.subarray(0, TIME_BYTES)
@@ -382,20 +383,20 @@ class LmdbStore implements Store {
     })
   }
 
-  /** @returns whether the last was made. */
+  /** @returns whether the last write was made. */
   async #commit(writes: readonly Promise<boolean>[]): Promise<boolean> {
     const last = (await Promise.allSettled(writes)).at(-1)
     if (last?.status === 'fulfilled') return last.value
     throw await this.#explain(last?.reason)
   }
 
-  /** lmdb says only in a second promise why a transaction failed. */
+  /** lmdb gives the reason of a failed transaction only in a second promise. */
   async #explain(error: Error & { commitError?: Promise<never> }): Promise<Error> {
     const cause: Error & { code?: unknown } = await (error.commitError ?? Promise.reject(error)).catch(
       (reason) => reason,
     )
     if (!FULL.has(cause.code)) return new StoreUnavailableError(this.#name, cause.message, { cause })
-    return new StoreFullError(this.#name, `the disk takes no more (${cause.message})`, { cause })
+    return new StoreFullError(this.#name, `the disk is full (${cause.message})`, { cause })
   }
 
   /** A write to a closed environment would end the process. */
@@ -406,7 +407,7 @@ class LmdbStore implements Store {
 
 const NO_BYTES = Buffer.alloc(0)
 
-/** ENOSPC, EFBIG, EDQUOT, LMDB's MDB_MAP_FULL; and EIO, which LMDB makes of a write that the disk took half of. */
+/** ENOSPC, EFBIG, EDQUOT, LMDB's MDB_MAP_FULL; and EIO, which LMDB reports for a write that the disk took half of. */
 const FULL: ReadonlySet<unknown> = new Set([28, 27, 122, -30_792, 5])
 
 function lmdbKey(namespace: string, key: string): Buffer {
@@ -424,24 +425,24 @@ function readLmdbEntry(at: Buffer, stored: Buffer): StoreEntry | StoreFault {
   if (stored.length < TIME_BYTES) return { fault: `${shownKey(at)} has no time` }
   const expiresAt = stored.readDoubleBE()
   if (!Number.isSafeInteger(expiresAt) || expiresAt < 0)
-    return { fault: `${shownKey(at)} expires at no time` }
+    return { fault: `${shownKey(at)} has an invalid expiry` }
   const value = new Uint8Array(stored.subarray(TIME_BYTES))
   if (value.length > VALUE_MAX) return { fault: `${shownKey(at)} has more than ${VALUE_MAX} bytes` }
   return { namespace, key: key.toString(), value, ...(expiresAt > 0 && { expiresAt }) }
 }
 
-/** Whatever the bytes are. */
+/** Accepts any bytes. */
 function shownKey(at: Buffer): string {
   return JSON.stringify(at.toString())
 }
 
 function timeBytes(time: number): Buffer {
   const bytes = Buffer.alloc(TIME_BYTES)
-  bytes.writeDoubleBE(time) // of positive numbers the bytes compare as the numbers do
+  bytes.writeDoubleBE(time) // the bytes of positive numbers sort like the numbers
   return bytes
 }
 
-/** Another than any that the entry had, in whatever process; 0 is none. */
+/** A new version, different from all former ones of the entry in any process; 0 means none. */
 function newVersion(): number {
   return 1 + Math.floor(Math.random() * (Number.MAX_SAFE_INTEGER - 1))
 }

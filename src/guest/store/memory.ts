@@ -15,7 +15,7 @@ import {
 export interface MemoryStoreSettings {
   /** Maximum bytes of keys and values, plus 400 bytes an entry for V8. */
   readonly maxBytes: number
-  /** Milliseconds since some beginning. Default: the wall clock. */
+  /** Clock in milliseconds. Default: the wall clock. */
   readonly now?: () => number
 }
 
@@ -43,10 +43,10 @@ class MemoryStore implements Store {
   readonly #now: () => number
   #bytes = 0
 
-  /** By key with namespace, its UTF-8 as characters: these compare as the bytes do. */
+  /** By namespace and key. Each UTF-8 byte is one character, so that keys sort by their bytes. */
   readonly #entries = new Map<string, MemoryEntry>()
   readonly #order = new SortedKeys()
-  /** Of those that expire: the time, then the key. */
+  /** Entries that expire: the time, then the key. */
   readonly #expiries = new SortedKeys()
 
   constructor({ maxBytes, now = Date.now }: MemoryStoreSettings) {
@@ -143,7 +143,7 @@ class MemoryStore implements Store {
   #put(at: string, value: Uint8Array, { ttlMs }: SetOptions): void {
     const old = this.#entries.get(at)
     const more = entryBytes(at, value) - (old ? entryBytes(at, old.value) : 0)
-    // All that has expired goes before anything is refused: each entry is removed once, whenever that is.
+    // All expired entries are removed before a write is refused; each entry is removed once in any case.
     if (this.#bytes + more > this.#maxBytes) this.#sweep(Number.POSITIVE_INFINITY, at)
     if (this.#bytes + more > this.#maxBytes) {
       throw new StoreFullError('memory:', `it may hold ${this.#maxBytes} bytes (--store-max)`)
@@ -165,7 +165,7 @@ class MemoryStore implements Store {
     if (entry.expiresAt !== Number.POSITIVE_INFINITY) this.#expiries.delete(expiry(entry.expiresAt, at))
   }
 
-  /** @param kept - Not removed: it is about to be replaced, and counted. */
+  /** @param kept - Not removed: it is about to be replaced and is already counted. */
   #sweep(most: number, kept?: string): void {
     const now = this.#now()
     const due: string[] = []
@@ -182,7 +182,7 @@ function memoryKey(namespace: string, key: string): string {
   return characters(keySpace(namespace) + key)
 }
 
-/** A character for each byte of its UTF-8. */
+/** One character per UTF-8 byte. */
 function characters(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
@@ -199,12 +199,12 @@ function expiry(at: number, key: string): string {
   return String(at).padStart(TIME_DIGITS, '0') + key
 }
 
-/** Maximum keys of a chunk: to put one in moves half of them on average. */
+/** Maximum keys of a chunk: an insertion moves half of them on average. */
 const MAX_CHUNK_KEYS = 512
 
-/** A set of texts in the order of their code units. To add, delete or find one takes no longer in a large set. */
+/** A sorted set of strings, by code units. Adding, deleting and finding stay fast in a large set. */
 export class SortedKeys {
-  /** In order; none is empty. */
+  /** In order; no chunk is empty. */
   readonly #chunks: string[][] = []
 
   add(key: string): void {
@@ -233,7 +233,7 @@ export class SortedKeys {
     return this.#chunks[0]?.[0]
   }
 
-  /** The keys that are not less than `start`, in order. The set must not change meanwhile. */
+  /** The keys from `start` on, in order. The set must not change meanwhile. */
   *from(start: string): Generator<string> {
     const at = this.#chunkOf(start)
     for (const chunk of this.#chunks.slice(at)) {
@@ -253,7 +253,7 @@ export class SortedKeys {
   }
 }
 
-/** Index of the first that is not less. */
+/** Index of the first key that is not less. */
 function lowerBound(key: string, sorted: readonly string[]): number {
   let [low, high] = [0, sorted.length]
   while (low < high) {

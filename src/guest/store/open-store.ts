@@ -8,19 +8,19 @@ import type { Store } from './store.ts'
 export interface StoreSettings {
   /** Maximum bytes of a store in memory. */
   readonly maxBytes: number
-  /** How long an operation may take that goes over the network. */
+  /** Time limit of an operation over the network. */
   readonly timeoutMs: number
   readonly log?: Log
-  /** Whether the store has to be there: otherwise `lmdb` makes one. */
+  /** Whether the store must exist: otherwise `lmdb` creates one. */
   readonly mustExist?: boolean
-  /** Whether all of the file of `lmdb` is read before it is mapped, and not only its top. */
+  /** Whether the whole `lmdb` file is read before it is mapped, not only its top. */
   readonly isReadWholly?: boolean
 }
 
 /**
  * Opens the store that a URL names: `memory:`, `lmdb:FOLDER`, `redis://HOST` or `rediss://HOST`.
  *
- * @throws {@link StoreInvalidError} if it names none, or it cannot be opened.
+ * @throws {@link StoreInvalidError} if the URL is invalid, or the store cannot be opened.
  * @throws {@link PackageMissingError} {@link StoreUnavailableError}
  */
 export async function openStore(
@@ -38,7 +38,7 @@ export async function openStore(
   )
 }
 
-/** A store's URL without user and password. */
+/** The URL of a store without user and password. */
 export function nameOfStore(url: string): string {
   const [, scheme = ''] = /^([a-z]+):/.exec(url) ?? []
   if (scheme !== 'redis' && scheme !== 'rediss') return url
@@ -46,9 +46,9 @@ export function nameOfStore(url: string): string {
   return `${protocol}//${host}${pathname}`
 }
 
-/** The text is in no message: there may be a password in it. */
+/** The text is not part of any message: it may contain a password. */
 function parseRedisUrl(scheme: string, url: string): URL {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed?.hostname && /^\/?\d*$/.test(parsed.pathname)) return parsed
-  throw new StoreInvalidError(`${scheme}:`, 'it is no URL such as redis://user:password@host:6379/0')
+  throw new StoreInvalidError(`${scheme}:`, 'it is not a URL such as redis://user:password@host:6379/0')
 }

@@ -3,18 +3,18 @@ import { StoreUnavailableError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 
 export interface RedisConnectionSettings {
-  /** With user and password, which are never shown. */
+  /** The URL with user and password, which are never shown. */
   readonly url: string
-  /** The same without them. */
+  /** The URL without them. */
   readonly name: string
-  /** How long a command, and to open the connection, may take. */
+  /** Time limit of a command, and of opening the connection. */
   readonly timeoutMs: number
   readonly log?: Log | undefined
 }
 
 type RedisClient = ReturnType<typeof createClient>
 
-/** How long a connection may take until another is tried. */
+/** Time limit of a connection attempt. */
 const CONNECT_MS = 2_000
 
 /** Maximum number of pending commands; further ones fail immediately. */
@@ -24,8 +24,8 @@ const MAX_PENDING_COMMANDS = 10_000
 const LOGIN_REFUSED = /^(WRONGPASS|NOAUTH|ERR (AUTH|invalid password|RedisClient sent AUTH))/
 
 /**
- * A connection that is there again when the server is. While there is none, commands fail at once; none waits for it
- * to come back, and none is sent twice.
+ * A connection that reconnects when the server is back. While it is down, commands fail immediately; they are neither
+ * queued nor sent twice.
  */
 export class RedisConnection {
   readonly #redis: typeof RedisPackage
@@ -43,7 +43,7 @@ export class RedisConnection {
 
   /**
    * @throws {@link StoreUnavailableError} if there is no connection within {@link CONNECT_MS}; at once if the server
-   * refuses the login, as it would again.
+   * refuses the login, because a retry would fail too.
    */
   async ready(): Promise<void> {
     const client = this.#client
@@ -65,7 +65,7 @@ export class RedisConnection {
     }
   }
 
-  /** Runs a command. @throws {@link StoreUnavailableError}, or what the server answered. */
+  /** Runs a command. @throws {@link StoreUnavailableError}, or the error of the server. */
   async run<Reply>(command: (client: RedisClient) => Promise<Reply>): Promise<Reply> {
     if (this.#isClosed) throw new StoreUnavailableError(this.#settings.name, 'it is closed')
     if (!this.#client.isReady && performance.now() - this.#openedAt > CONNECT_MS) this.#replace()
@@ -73,7 +73,7 @@ export class RedisConnection {
     try {
       return await within(this.#settings.timeoutMs, command(client))
     } catch (error) {
-      // A connection whose other end is gone without a word would stay for a quarter of an hour.
+      // A connection whose other end vanished silently would stay open for a quarter of an hour.
       if (error instanceof CommandTimeout && client === this.#client) this.#replace()
       if (error instanceof this.#redis.ErrorReply) throw error
       throw this.#unavailable(error)
@@ -139,7 +139,7 @@ export class RedisConnection {
 function createClient({ createClient, RESP_TYPES }: typeof RedisPackage, url: string) {
   return createClient({
     url,
-    RESP: 2, // all that is needed, and every version of Redis and Valkey speaks it
+    RESP: 2, // sufficient, and supported by every version of Redis and Valkey
     disableOfflineQueue: true,
     commandsQueueMaxLength: MAX_PENDING_COMMANDS,
     socket: {

@@ -18,20 +18,20 @@ import {
 } from './store.ts'
 
 export interface RedisStoreSettings {
-  /** `redis://` or, for TLS, `rediss://`, with user, password and number of the database if needed. */
+  /** `redis://` or, for TLS, `rediss://`, with user, password and database number if needed. */
   readonly url: URL
-  /** How long an operation may take. */
+  /** Time limit of an operation. */
   readonly timeoutMs: number
-  /** Receives a line when the server is lost, and when it is back. */
+  /** Logs when the server is lost and when it is back. */
   readonly log?: Log | undefined
 }
 
 /**
- * A store in Redis (6.2 or later) or Valkey. A write is acknowledged when the server has answered; whether it survives
- * the server is the server's configuration. Operations fail within their time, and work again when the server does.
+ * A store in Redis (6.2 or later) or Valkey. A write is acknowledged when the server has answered; its durability
+ * depends on the server's configuration. Operations fail within their time limit, and work again when the server does.
  *
  * @throws {@link PackageMissingError}
- * @throws {@link StoreUnavailableError} if the server cannot be reached now, or takes neither user nor password.
+ * @throws {@link StoreUnavailableError} if the server is unreachable or refuses the login.
  */
 export async function openRedisStore({ url, timeoutMs, log }: RedisStoreSettings): Promise<Store> {
   const name = `${url.protocol}//${url.host}${url.pathname}`
@@ -61,7 +61,7 @@ class RedisStore implements Store {
     checkKey(key)
     const { space } = redisKeys(namespace)
     const found = await this.#run(['GET', space + key])
-    // The answer is a window on what came from the socket.
+    // The reply is a view of the socket's buffer.
     return found instanceof Uint8Array ? new Uint8Array(found) : undefined
   }
 
@@ -80,7 +80,7 @@ class RedisStore implements Store {
     const { space, index } = redisKeys(namespace)
     const isAfter = cursor !== undefined && Buffer.compare(Buffer.from(cursor), Buffer.from(prefix)) >= 0
     const from = isAfter ? `(${cursor}` : `[${prefix}`
-    // No UTF-8 has the byte 255: all that begins with the prefix comes before it.
+    // UTF-8 has no byte 255: all keys with the prefix sort before it.
     const to = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(255)])
     const reply = await this.#eval(LIST, [index], [space, from, to, String(limit)])
     const [last, page] = reply as [Buffer, Buffer[]]
@@ -109,10 +109,10 @@ class RedisStore implements Store {
       }
       const type = String(await this.#run(['TYPE', at]))
       const isRight = type === 'none' || type === (key === undefined ? 'zset' : 'string')
-      if (!isRight) yield { fault: `${shownKey(at)} is a ${type}` }
+      if (!isRight) yield { fault: `${shownKey(at)} has the Redis type ${type}` }
       else if (key === undefined) namespaces.add(namespace)
       else if (type === 'string' && (await this.#run(['ZSCORE', redisKeys(namespace).index, key])) === null) {
-        yield { fault: `${shownKey(at)} is in no list: write it again` }
+        yield { fault: `${shownKey(at)} is missing from the index: write it again` }
         const entry = await this.#entry(namespace, key)
         if (entry) yield entry
       }
@@ -150,12 +150,12 @@ class RedisStore implements Store {
     } while (cursor !== undefined)
   }
 
-  /** @returns undefined if it is gone, or no entry: then {@link entries} has said so. */
+  /** @returns undefined if it is missing or invalid: {@link entries} has reported that. */
   async #entry(namespace: string, key: string): Promise<StoreEntry | undefined> {
     const at = redisKeys(namespace).space + key
     if (String(await this.#run(['TYPE', at])) !== 'string') return undefined
     const value = await this.get(namespace, key)
-    const asked = Date.now() // before the answer is on its way: an entry lives no longer for being read
+    const asked = Date.now() // before the reply arrives, so that reading never extends the life of an entry
     const ttlMs = Number(await this.#run(['PTTL', at]))
     if (!value || ttlMs === EXPIRED) return undefined
     return { namespace, key, value, ...(ttlMs >= 0 && { expiresAt: asked + ttlMs }) }
@@ -189,7 +189,7 @@ class RedisStore implements Store {
   }
 }
 
-/** Entries that are read together: each may have a value of a megabyte. */
+/** Entries that are read at once: each may have a value of a megabyte. */
 const ENTRY_BATCH = 50
 
 /** The answer of `PTTL` for a missing key. */
@@ -198,7 +198,7 @@ const EXPIRED = -2
 /** The prefix of all keys. */
 const KEY_PREFIX = 'wasm-serve:{'
 
-/** Of a key of Redis, for a value or, without a key, an index. */
+/** A Redis key: of a value or, without a key, of an index. */
 function parseRedisKey(at: Buffer): { namespace: string | undefined; key?: string } {
   const text = at.toString()
   const [, encoded = '', rest = ''] = /^wasm-serve:\{([^}]*)\}:(.*)$/s.exec(text) ?? []
@@ -208,7 +208,7 @@ function parseRedisKey(at: Buffer): { namespace: string | undefined; key?: strin
   return { namespace: rest === 'index' ? namespace : undefined }
 }
 
-/** Whatever the bytes are. */
+/** Accepts any bytes. */
 function shownKey(at: Buffer): string {
   return JSON.stringify(at.toString())
 }

@@ -1,20 +1,21 @@
 import { KvArgumentInvalidError, KvValueTooLargeError } from '../../errors/errors.ts'
 
 /**
- * Where guests keep state. Namespaces keep plug-ins apart; keys are text, values are bytes. Every store has the
+ * A key-value store for guests. Namespaces separate plug-ins; keys are text, values are bytes. Every store has the
  * bounds below ({@link KEY_MAX} and the others).
  *
- * An operation answers at once or with a promise: {@link Store.sync} says which do. What fails throws, or rejects
- * where it would have promised: {@link KvArgumentInvalidError} or {@link KvValueTooLargeError} for what no store takes,
- * {@link StoreFullError}, {@link StoreUnavailableError}. After the last, a write may have happened all the same.
+ * An operation returns its result or a promise of it: {@link Store.sync} lists the synchronous ones. Errors are thrown
+ * or rejected accordingly: {@link KvArgumentInvalidError} or {@link KvValueTooLargeError} for input that no store
+ * accepts, {@link StoreFullError}, {@link StoreUnavailableError}. After the last, a write may nevertheless have
+ * happened.
  *
- * A write is acknowledged when its operation has answered: what that is worth says each implementation.
+ * A write is acknowledged when its operation has returned. Each implementation documents its durability.
  */
 export interface Store {
   readonly kind: 'memory' | 'lmdb' | 'redis'
   readonly sync: StoreSync
 
-  /** @returns a copy of the value, the caller's own; undefined if there is none. */
+  /** @returns a copy of the value, owned by the caller; undefined if there is none. */
   get(namespace: string, key: string): MaybePromise<Uint8Array | undefined>
 
   /** @param value - Copied. */
@@ -28,15 +29,15 @@ export interface Store {
    * time exactly once.
    *
    * @param limit - Maximum keys of a page, up to 1,000. A page may have fewer, even none, and still a cursor.
-   * @param cursor - Of the page before.
+   * @param cursor - The cursor of the previous page.
    */
   list(namespace: string, prefix: string, limit: number, cursor?: string): MaybePromise<KeyPage>
 
   /**
-   * Sets a value if the key has the expected one; no other write comes in between, of whatever process.
+   * Sets a value if the key has the expected one, atomically across all processes.
    *
    * @param expected - undefined: there must be none.
-   * @returns whether it did.
+   * @returns whether the value was set.
    */
   compareAndSwap(
     namespace: string,
@@ -47,20 +48,21 @@ export interface Store {
   ): MaybePromise<boolean>
 
   /**
-   * All that is live in all namespaces, for a copy or a check; no value is in memory longer than it is looked at. `lmdb`
-   * shows one moment; with `memory` and `redis`, concurrent writes may be included or not.
+   * All live entries of all namespaces, for a copy or a check; each value is in memory only while it is read. `lmdb`
+   * returns a snapshot; with `memory` and `redis`, concurrent writes may be included or not.
    *
    * @returns entries and, between them, faults. A faulty entry that can be read is returned as an entry too.
    */
   entries(): AsyncIterable<StoreEntry | StoreFault>
 
   /**
-   * Fills an empty store, or one that is emptied for it. `lmdb` does all of it or nothing, in one transaction that holds up
-   * other writers; the others may have a part of it when it fails.
+   * Fills a store that is empty or is emptied first. `lmdb` does this in one transaction, all or nothing, which blocks
+   * other writers; the others may contain a part of the entries when it fails.
    *
    * @param entries - Within the bounds of this file. Expired entries are left out.
    * @param isReplacing - Whether all present entries of all namespaces are removed first.
-   * @returns how many were written; undefined, and nothing is done, if the store is not empty and may not be emptied.
+   * @returns the number of written entries; undefined, without any change, if the store is not empty and must not be
+   * emptied.
    */
   restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined>
 
@@ -71,44 +73,44 @@ export interface Store {
 /** The operations that are synchronous and never return a promise: all, `get` and `list`, or none. */
 export type StoreSync = 'all' | 'reads' | 'none'
 
-/** That of the store that a URL names. */
+/** The scheme of the store's URL. */
 export function syncOf(url: string): StoreSync {
   if (url.startsWith('memory:')) return 'all'
   return url.startsWith('lmdb:') ? 'reads' : 'none'
 }
 
 export interface SetOptions {
-  /** Milliseconds after which the value is gone. Default: it stays. */
+  /** Milliseconds until the value expires. Default: never. */
   readonly ttlMs?: number | undefined
 }
 
-/** A key and its value, wherever they are kept. */
+/** A key and its value, in any store. */
 export interface StoreEntry {
   readonly namespace: string
   readonly key: string
   readonly value: Uint8Array
-  /** When it is gone, in milliseconds since 1970; undefined: it stays. */
+  /** Expiry in milliseconds since 1970; undefined: never. */
   readonly expiresAt?: number | undefined
 }
 
-/** Something in a store that is not as the store writes it. */
+/** An invalid record in a store. */
 export interface StoreFault {
-  /** Where, and what; a line for people. */
+  /** The place and the problem, as a line for people. */
   readonly fault: string
 }
 
 export interface KeyPage {
   readonly keys: readonly string[]
-  /** Where the next page begins; undefined if this was the last. */
+  /** The start of the next page; undefined if this was the last. */
   readonly cursor?: string | undefined
 }
 
 export type MaybePromise<T> = T | Promise<T>
 
-/** Maximum bytes of a key, as UTF-8. lmdb takes keys of up to 1978 bytes, and ours have their namespace in front. */
+/** Maximum bytes of a key, as UTF-8. lmdb takes keys of up to 1978 bytes, including the namespace before the key. */
 export const KEY_MAX = 512
 
-/** Maximum bytes of a namespace, as UTF-8: as a file's name may have. Encoded they may become three times as many. */
+/** Maximum bytes of a namespace, as UTF-8: the limit of file names. Encoded it may be three times as long. */
 export const NAMESPACE_MAX = 255
 
 /** Maximum bytes of a value. */
@@ -121,8 +123,7 @@ export const LIST_MAX = 1_000
 export const TTL_MAX = 3_155_760_000_000
 
 /**
- * A namespace as the beginning of keys: no other namespace's keys can begin with it, because it has one colon, at its
- * end.
+ * A namespace as a key prefix. It has one colon, at its end, so keys of another namespace never begin with it.
  *
  * @throws {@link KvArgumentInvalidError}
  */
@@ -132,16 +133,16 @@ export function keySpace(namespace: string): string {
 }
 
 /**
- * The namespace that a beginning of keys, less its colon, stands for.
+ * The namespace of a key prefix without its colon.
  *
- * @returns undefined if {@link keySpace} makes no such beginning.
+ * @returns undefined if {@link keySpace} never returns this prefix.
  */
 export function decodeNamespace(encoded: string): string | undefined {
   try {
     const namespace = decodeURIComponent(encoded)
     return keySpace(namespace) === `${encoded}:` ? namespace : undefined
   } catch {
-    return undefined // no namespace becomes this
+    return undefined // no namespace is encoded as this
   }
 }
 
@@ -170,8 +171,8 @@ export function checkList(prefix: string, limit: number, cursor: string | undefi
 }
 
 function checkText(what: string, text: string, min: number, max: number): void {
-  // Halves of surrogate pairs all become the same character in UTF-8, and keys with them the same key.
-  if (!text.isWellFormed()) throw new KvArgumentInvalidError(`${what} is no Unicode text`)
+  // Unpaired surrogates all become the same character in UTF-8, so different keys would become equal.
+  if (!text.isWellFormed()) throw new KvArgumentInvalidError(`${what} is not well-formed Unicode`)
   const bytes = Buffer.byteLength(text)
   if (bytes < min) throw new KvArgumentInvalidError(`${what} is empty`)
   if (bytes > max) throw new KvArgumentInvalidError(`${what} has ${bytes} bytes, more than ${max}`)

@@ -32,7 +32,7 @@ export interface SourceOptions {
   readonly maxBytes?: number | undefined
   /** Time limit of one download. Default: 30 s. */
   readonly timeoutMs?: number | undefined
-  /** Told of each file of this machine before it is read. */
+  /** Receives the path of each local file before it is read. */
   readonly onFile?: ((path: string) => void) | undefined
   /** Aborts the reading, which throws its reason. */
   readonly signal?: AbortSignal | undefined

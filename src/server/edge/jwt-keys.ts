@@ -253,7 +253,7 @@ export class RemoteKeys implements JwtKeys {
     return this.#closed.signal.aborted
   }
 
-  /** For one more app. The function that it returns ends that; with the last one, what is being fetched ends too. */
+  /** Registers one more app. The returned function unregisters it; with the last one, a pending fetch is aborted. */
   use(): () => Promise<void> {
     this.#users++
     return async () => {

@@ -21,16 +21,16 @@ function folder(): string {
 const wrong: readonly [name: string, ConfigFormat, text: string, problem: string | RegExp][] = [
   ['JSON that ends too early', 'json', '{\n  "port": 1,', /^2:13: it is not JSON: the text ends too early$/],
   ['JSON with a comma too many', 'json', '{"port": 1,\n}', '2:1: it is not JSON: unexpected "}"'],
-  ['a key that JSON has twice', 'json', '{"port": 1,\n "port": 2}', '2:2: the key "port" is there twice'],
+  ['a key that JSON has twice', 'json', '{"port": 1,\n "port": 2}', '2:2: the key "port" is duplicate'],
   ['a key with a line break', 'yaml', '"a\\nb": 1', '1:1: a\\u000ab: unknown option'],
-  ['a key that YAML has twice', 'yaml', 'port: 1\nport: 2', '2:1: the key "port" is there twice'],
+  ['a key that YAML has twice', 'yaml', 'port: 1\nport: 2', '2:1: the key "port" is duplicate'],
   [
     'a key that JSON has twice, in another spelling',
     'json',
     '{"port": 1, "p\\u006frt": 2}',
     /^1:13: .*"port" is/,
   ],
-  ['a __proto__ in JSON', 'json', '{"__proto__": {"port": 1}}', /^1:2: the key "__proto__" has a meaning/],
+  ['a __proto__ in JSON', 'json', '{"__proto__": {"port": 1}}', /^1:2: the key "__proto__" is reserved/],
   ['a __proto__ in YAML', 'yaml', 'defaults:\n  __proto__: {}', /^2:3: the key "__proto__"/],
   ['a constructor in YAML', 'yaml', 'constructor:\n  a: 1', /^1:1: the key "constructor"/],
   ['an escaped __proto__', 'json', '{"host": "a", "\\u005f_proto__": 1}', /^1:15: the key "__proto__"/],
@@ -49,11 +49,11 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
   ['no number at all', 'yaml', 'port: .nan', '1:7: this number is too large'],
   ['a number of JSON without bounds', 'json', '{"port": 1e999}', '1:10: this number is too large'],
   ['a size that is none', 'yaml', 'defaults: {bodyLimit: 1XB}', /^1:23: bodyLimit: must be a size/],
-  ['a list where options belong', 'yaml', '- port', /^1:1: a config file holds options/],
-  ['nothing', 'yaml', '', /^1:1: a config file holds options/],
+  ['a list where options belong', 'yaml', '- port', /^1:1: a config file must be a map of options/],
+  ['nothing', 'yaml', '', /^1:1: a config file must be a map of options/],
   ['two documents', 'yaml', 'port: 1\n---\nport: 2', /^2:1: a second document/],
   ['a tag', 'yaml', 'port: !secret 1', /^1:7: Unresolved tag/],
-  ['an alias of nothing', 'yaml', 'port: *p', '1:7: nothing before this is named "&p"'],
+  ['an alias of nothing', 'yaml', 'port: *p', '1:7: no earlier node has the anchor "&p"'],
   ['an alias that contains itself', 'yaml', 'defaults: &d {config: *d}', /more than 32 levels/],
   ['lists inside lists', 'yaml', '['.repeat(100_000), /more than 32 levels/],
   [
@@ -89,13 +89,13 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
     'a method that two routes answer at one URL',
     'yaml',
     'routes:\n- {plugin: a.wasm, method: [GET, PUT]}\n- {plugin: b.wasm, method: PUT, url: /}',
-    /^3:38: this URL is that of line 2/,
+    /^3:38: this URL is also that of line 2/,
   ],
   [
     'a URL that two routes have',
     'json',
     '{"routes": [\n{"plugin": "a.wasm"},\n{"plugin": "b.wasm"}]}',
-    /^3:12: .*line 2 too/,
+    /^3:12: .*line 2/,
   ],
   [
     'a plug-in by a wrong name',
@@ -103,13 +103,18 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
     'plugins: {hello: {source: a.wasm}}\nroutes: [{plugin: helo}]',
     '2:19: there is no plug-in "helo"; did you mean "hello"?',
   ],
-  ['a variable that is not set', 'yaml', `host: ${variable('NOBODY')}`, '1:7: the environment has no NOBODY'],
+  [
+    'a variable that is not set',
+    'yaml',
+    `host: ${variable('NOBODY')}`,
+    '1:7: the environment variable NOBODY is not set',
+  ],
   ['a variable that is none', 'json', `{"host": "${variable('1')}"}`, /^1:10: a variable is/],
   [
     'a variable in a key',
     'yaml',
     `defaults: {config: {"${variable('A')}": b}}`,
-    /^1:21: a variable can stand in a value only/,
+    /^1:21: a variable is allowed in a value only/,
   ],
   [
     'a variable that is no number',
@@ -197,8 +202,8 @@ test('all problems are listed at once, in the order of their lines', () => {
   expect(problemsIn('yaml', text).map((problem) => problem.split(': ').slice(0, 2).join(': '))).toEqual([
     '1:7: port',
     '2:1: prot',
-    '3:7: the environment has no A',
-    '3:7: the environment has no B',
+    '3:7: the environment variable A is not set',
+    '3:7: the environment variable B is not set',
     '5:14: routes[0].plugin',
     '5:22: routes[0].url',
   ])
@@ -253,7 +258,9 @@ test.each([
 })
 
 test('what every object has is no variable', () => {
-  expect(interpolate(variable('toString'), {}).problems).toEqual(['the environment has no toString'])
+  expect(interpolate(variable('toString'), {}).problems).toEqual([
+    'the environment variable toString is not set',
+  ])
 })
 
 test('flags win over the environment, over the route, over its plug-in, over defaults, each key on its own', async () => {
