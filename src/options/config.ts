@@ -217,7 +217,7 @@ function unknownFlag(rawName: string): string {
   const option = fileOptions.get(name)
   if (option !== undefined) {
     const variable = variables.find((each) => each.option === option)?.variable
-    const besides = variable === undefined ? '' : `, or for the variable ${variable}`
+    const besides = variable === undefined ? '' : `, or the variable ${variable}`
     return `${rawName} is not a flag: set ${option} in a config file${besides}`
   }
   const names = Object.entries(PARSED_FLAGS).flatMap(([name, { type }]) =>
