@@ -9,7 +9,7 @@ const MIB = 1_048_576
 /** What of each workload has a column. */
 const SHOWN = [1, 100, 10_000]
 
-type Measured = Extract<GuestMeasurement, { bytes: number }>
+type GuestFigures = Extract<GuestMeasurement, { bytes: number }>
 
 /**
  * A table of each workload, what nottinygc gains now, and what was left out.
@@ -30,7 +30,11 @@ export function renderGuests(guests: readonly GuestMeasurement[], withTimes: boo
     .join('\n\n')
 }
 
-function renderWorkload({ name, title }: Workload, guests: readonly Measured[], withTimes: boolean): string {
+function renderWorkload(
+  { name, title }: Workload,
+  guests: readonly GuestFigures[],
+  withTimes: boolean,
+): string {
   const calls = SHOWN.filter((each) =>
     ofWorkload(guests[0], name)?.memory.some(({ calls }) => calls === each),
   )
@@ -62,7 +66,7 @@ function renderWorkload({ name, title }: Workload, guests: readonly Measured[], 
 }
 
 /** How many times as fast as TinyGo's own collectors, and where it is not. */
-function renderNottinygc(guests: readonly Measured[]): string {
+function renderNottinygc(guests: readonly GuestFigures[]): string {
   const nottinygc = guests.find(({ manager }) => manager.startsWith('nottinygc'))
   if (!nottinygc) return ''
   const others = guests.filter((guest) => guest.language === 'TinyGo' && guest !== nottinygc)
@@ -112,11 +116,11 @@ export function plotWorkloads(guests: readonly GuestMeasurement[]): Record<strin
   )
 }
 
-function ofWorkload(guest: Measured | undefined, name: string): WorkloadMeasurement | undefined {
+function ofWorkload(guest: GuestFigures | undefined, name: string): WorkloadMeasurement | undefined {
   return guest?.workloads.find(({ workload }) => workload === name)
 }
 
-function firstOf(guests: readonly Measured[], { language }: Measured): Measured | undefined {
+function firstOf(guests: readonly GuestFigures[], { language }: GuestFigures): GuestFigures | undefined {
   return guests.find((guest) => guest.language === language)
 }
 

@@ -26,7 +26,7 @@ export interface Innocents {
   readonly maxMs: number
 }
 
-interface Sent {
+interface RequestRecord {
   readonly due: number
   ms: number | undefined
   outcome: 'waits' | 'right' | 'wrong' | 'failed'
@@ -35,7 +35,7 @@ interface Sent {
 /** On each route. */
 const CONNECTIONS = 32
 
-let sent: Sent[] = []
+let sent: RequestRecord[] = []
 let beganAt = 0
 let serial = 0
 
@@ -61,7 +61,7 @@ function start(urls: readonly string[], perSecond: number): void {
 
 async function send(url: string, agent: Agent, due: number): Promise<void> {
   const id = `innocent ${serial++}`
-  const one: Sent = { due, ms: undefined, outcome: 'waits' }
+  const one: RequestRecord = { due, ms: undefined, outcome: 'waits' }
   sent.push(one)
   const answered = await post(url, agent, id).catch(() => undefined)
   one.ms = performance.now() - due

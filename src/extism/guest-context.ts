@@ -68,7 +68,7 @@ export class GuestContext {
   /** Makes a block with these bytes. @throws Error if there is no room. */
   store(input: string | Uint8Array): bigint {
     const bytes = typeof input === 'string' ? encoder.encode(input) : input
-    if (!(bytes instanceof Uint8Array)) throw new TypeError('what is stored must be a string or a Uint8Array')
+    if (!(bytes instanceof Uint8Array)) throw new TypeError('stored data must be a string or a Uint8Array')
     const at = this.#blocks.store(bytes)
     if (at !== 0n) return at
     this.#noteFull(bytes.length)

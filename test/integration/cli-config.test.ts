@@ -221,7 +221,7 @@ test.each([
     'c.yaml:6:62: timeoutMs: a guest on the event loop cannot',
     'c.yaml:7:46: bodyLimit: ',
     'c.yaml:8:49: The allowed path',
-    'c.yaml:9:12: this URL is that of line 3 too',
+    'c.yaml:9:12: this URL is also that of line 3: ',
     'c.yaml:9:24: Plug-in start-loop.wasm cannot be started: it had not started after 500 ms',
     'c.yaml:10:5: ',
   ])

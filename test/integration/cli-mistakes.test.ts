@@ -152,9 +152,9 @@ test('an address that this machine does not have is named', async () => {
 const badCalls: readonly [name: string, args: string[], env: Record<string, string>, ...said: string[]][] = [
   ['no plug-in', [], {}, 'name a plug-in', '--help'],
   ['an unknown flag', [echo, '--prot', '80'], {}, '--prot', 'did you mean "--port"'],
-  ['an option of config files', [echo, '--cors'], {}, '--cors is no flag', 'config file'],
+  ['an option of config files', [echo, '--cors'], {}, '--cors is not a flag', 'config file'],
   ['an admin port that is too large', [echo, '--admin', 'abc:99999'], {}, '--admin', '65535'],
-  ['the admin token', [echo, '--admin-token', 'x'], {}, 'no flag', 'WASM_SERVE_ADMIN_TOKEN'],
+  ['the admin token', [echo, '--admin-token', 'x'], {}, 'not a flag', 'WASM_SERVE_ADMIN_TOKEN'],
   ['a certificate without its key', [echo, '--tls-cert', 'a.pem'], {}, 'tls.key: is missing'],
   ['a flag without its value', [echo, '--port'], {}, '--port: needs a value'],
   ['a flag where a value belongs', [echo, '--host', '--port', '1'], {}, '--host: needs a value'],

@@ -90,7 +90,7 @@ test.each([
   ['another scheme', 'ftp://origin.test/', 'only http and https'],
   ['a file', 'file:///etc/passwd', 'only http and https'],
   ['credentials', 'http://user:secret@origin.test/', 'Authorization'],
-  ['port 0', 'http://origin.test:0/', 'no port 0'],
+  ['port 0', 'http://origin.test:0/', 'port 0 is not valid'],
   ['another host', 'http://evil.test:81/a?secret', '--allow-host evil.test:81'],
   ['a host as credentials', 'http://origin.test@evil.test/', 'Authorization'],
   ['a host behind a backslash', 'http://evil.test\\@origin.test/', 'evil.test'],
