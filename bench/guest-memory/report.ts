@@ -6,13 +6,13 @@ import { WORKLOADS, type Workload } from './workloads.ts'
 
 const MIB = 1_048_576
 
-/** What of each workload has a column. */
+/** The columns of each workload. */
 const SHOWN = [1, 100, 10_000]
 
 type GuestFigures = Extract<GuestMeasurement, { bytes: number }>
 
 /**
- * A table of each workload, what nottinygc gains now, and what was left out.
+ * A table of each workload, the present benefit of nottinygc, and the omitted guests.
  *
  * @param withTimes - False where other programs used the machine: sizes and counts do not depend on that, times do.
  */
@@ -65,7 +65,7 @@ function renderWorkload(
   ].join('\n')
 }
 
-/** How many times as fast as TinyGo's own collectors, and where it is not. */
+/** Speed relative to TinyGo's own collectors, and the exceptions. */
 function renderNottinygc(guests: readonly GuestFigures[]): string {
   const nottinygc = guests.find(({ manager }) => manager.startsWith('nottinygc'))
   if (!nottinygc) return ''
@@ -90,7 +90,7 @@ function renderNottinygc(guests: readonly GuestFigures[]): string {
   ].join('\n')
 }
 
-/** Two guests that are the same differ by as much, on a machine that others use too. */
+/** Two equal guests differ by this much on a machine that other programs use. */
 const CLEARLY = 1.2
 
 /** Lines of memory over calls, a picture for each workload. */

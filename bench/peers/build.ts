@@ -11,7 +11,7 @@ interface Peer {
   readonly build: readonly [program: string, ...args: string[]]
   /** What its build writes, below its folder. */
   readonly program: string
-  /** The file that pins what it is made of, and what of it is worth telling. */
+  /** The file that pins its dependencies, and the versions worth reporting. */
   readonly pins: readonly [file: string, pattern: RegExp]
 }
 

@@ -12,9 +12,9 @@ import {
   waitForAnswer,
 } from './thread-messages.ts'
 
-/* What a thread of `runInWorker` runs: the guest. Host functions run in the thread that made the plug-in. */
+/* The entry of a thread of `runInWorker`, which runs the guest. Host functions run in the thread that created the plug-in. */
 
-/** Ends the guest: what the host function threw stays where it was thrown. */
+/** Ends the guest: the host function's error stays in the other thread. */
 class HostThrew extends Error {
   override readonly name = 'HostThrew'
 }

@@ -89,7 +89,7 @@ export interface ExtismPluginOptions extends ManifestOptions {
    * `EXTISM_ENABLE_WASI_OUTPUT` is set.
    */
   enableWasiOutput?: boolean
-  /** Fetches modules and manifests, and what the guest requests. Default: the global `fetch`. */
+  /** Fetches modules and manifests, and sends the guest's requests. Default: the global `fetch`. */
   fetch?: typeof fetch
   /** Has no effect: the threads share the blocks themselves. */
   sharedArrayBufferSize?: number

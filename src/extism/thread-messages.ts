@@ -47,7 +47,7 @@ export const ANSWER_BYTES = 16
 /** The state of an answer. */
 export const ANSWER_STATE = { none: 0, nothing: 1, number: 2, bigint: 3, thrown: 4 } as const
 
-/** Writes what a host function returned, or that it threw, and wakes the thread that waits for it. */
+/** Writes the result of a host function, or that it threw, and wakes the waiting thread. */
 export function writeAnswer(answer: SharedArrayBuffer, returned: unknown, hasThrown = false): void {
   const view = new DataView(answer)
   let state: number = hasThrown ? ANSWER_STATE.thrown : ANSWER_STATE.nothing
@@ -63,7 +63,7 @@ export function writeAnswer(answer: SharedArrayBuffer, returned: unknown, hasThr
   Atomics.notify(states, 0)
 }
 
-/** Waits for what a host function answers. @throws what `thrown` makes, if it threw. */
+/** Waits for the result of a host function. @throws the error from `thrown`, if it threw. */
 export function waitForAnswer(answer: SharedArrayBuffer, thrown: () => Error): number | bigint | undefined {
   const states = new Int32Array(answer, 0, 1)
   Atomics.wait(states, 0, ANSWER_STATE.none)
