@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-/** A server in another language: a program of ours, of which only the source is kept. */
+/** A server in another language: a program of this repository, which has only its source. */
 interface Peer {
   /** Its folder. */
   readonly name: 'fiber' | 'axum'
