@@ -12,7 +12,7 @@ import {
   waitForAnswer,
 } from './thread-messages.ts'
 
-/* The entry of a thread of `runInWorker`, which runs the guest. Host functions run in the thread that created the plug-in. */
+/* A thread of `runInWorker`, which runs the guest. Host functions run in the thread that created the plug-in. */
 
 /** Ends the guest: the host function's error stays in the other thread. */
 class HostThrew extends Error {
