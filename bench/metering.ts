@@ -18,7 +18,7 @@ const { observeCalls } = (await load('observe/observe.js')) as typeof import('..
 const CALLS = 200_000
 
 /**
- * Measures what it adds to a call that it is counted and timed, in this process, without HTTP and without a guest: the
+ * Measures the overhead of counting and timing a call, in this process, without HTTP and without a guest: the
  * clock and the counters. In turns with the same calls uncounted.
  */
 export async function measureMetering(rounds: number): Promise<MeteringMeasurement> {

@@ -79,12 +79,12 @@ function environment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(isOurs))
 }
 
-interface Printed {
+interface ChildOutput {
   text: string
 }
 
 /** Reads on when that is too long: a full pipe would stop the server. */
-function collect(child: Child): Printed {
+function collect(child: Child): ChildOutput {
   const printed = { text: '' }
   const read = (text: string) => {
     if (printed.text.length < MAX_PRINTED) printed.text += text
@@ -96,7 +96,7 @@ function collect(child: Child): Printed {
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
-function printedUrl(child: Child, printed: Printed): Promise<string> {
+function printedUrl(child: Child, printed: ChildOutput): Promise<string> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`it is silent: ${printed.text}`)), START_TIMEOUT_MS)
     const look = () => {

@@ -1,6 +1,6 @@
 /*
- * What is shipped, before it is bundled, for benches that make calls in their own process: not the source, because what
- * runs TypeScript wraps each function.
+ * The built modules before bundling, for benches that make calls in their own process. The source is not used, because
+ * TypeScript runners wrap each function.
  */
 
 type InstanceSettings = import('../src/runtime/runtime.ts').InstanceSettings

@@ -15,7 +15,7 @@ for (let i = 0; i < 6; i++) {
 }
 console.log(await fastestTick())
 
-/** Of many short batches: what else the machine does slows some of them. */
+/** The fastest of many short batches: other programs on the machine slow some of them. */
 async function fastestTick() {
   let fastest = Infinity
   for (let batch = 0; batch < 300; batch++) {

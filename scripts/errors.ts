@@ -2,10 +2,10 @@
  * Where an error appears: as the status of an answer, in a command (exit code 1 or 2), in a guest, in the log, or in a
  * program.
  */
-export type Met = number | 'command' | 'guest' | 'log' | 'extism'
+export type ErrorSite = number | 'command' | 'guest' | 'log' | 'extism'
 
 /** The entries of the error reference: code, where it appears, cause, remedy. */
-export const ERRORS: readonly (readonly [code: string, met: Met, cause: string, remedy: string])[] = [
+export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: string, remedy: string])[] = [
   [
     'WASM_SERVE_ADMIN_REQUEST_INVALID',
     400,

@@ -8,7 +8,7 @@ import { Secrets } from '../src/observe/log/secrets.ts'
 import { type Flag, flags, variables } from '../src/options/flags.ts'
 import { loadSchema, routeSchema, serverSchema } from '../src/options/options-schema.ts'
 import { PROCESS_STATE } from '../src/platform/process-state.ts'
-import { ERRORS, type Met } from './errors.ts'
+import { ERRORS, type ErrorSite } from './errors.ts'
 import { renderRooms } from './rooms.ts'
 
 /* npm run reference: writes docs/reference, and the tables of other pages, from the code that they describe. */
@@ -73,16 +73,16 @@ export async function renderReference(): Promise<Readonly<Record<string, string>
   }
 }
 
-interface Described {
+interface OptionNode {
   readonly description?: string
   readonly default?: unknown
   readonly type?: string
   readonly unit?: string
   readonly enum?: readonly string[]
   readonly threadCount?: boolean
-  readonly anyOf?: readonly Described[]
+  readonly anyOf?: readonly OptionNode[]
   readonly const?: unknown
-  readonly properties?: Readonly<Record<string, Described>>
+  readonly properties?: Readonly<Record<string, OptionNode>>
 }
 
 const SCOPES = [
@@ -105,7 +105,7 @@ function renderOptions(): string {
   const byOption = new Map<string, Flag>()
   for (const flag of variables) byOption.set(`${flag.scope} ${flag.option}`, flag)
   const parts = SCOPES.map(([title, scope, schema, about]) => {
-    const rows = optionsOf('', schema as Described).map(([option, described]) => {
+    const rows = optionsOf('', schema as OptionNode).map(([option, described]) => {
       const flag = byOption.get(`${scope} ${option}`)
       const isFlag = flag !== undefined && flags.includes(flag)
       const value = described.default === undefined ? '' : code(JSON.stringify(described.default))
@@ -137,8 +137,8 @@ ${parts.join('\n\n')}
 }
 
 /** Options of a schema; those of an object such as `tls` by their paths. */
-function optionsOf(prefix: string, { properties = {} }: Described): [string, Described][] {
-  return Object.entries(properties).flatMap(([name, described]): [string, Described][] => {
+function optionsOf(prefix: string, { properties = {} }: OptionNode): [string, OptionNode][] {
+  return Object.entries(properties).flatMap(([name, described]): [string, OptionNode][] => {
     const path = prefix + name
     return described.type === 'object' && described.properties
       ? [[path, described], ...optionsOf(`${path}.`, described)]
@@ -146,7 +146,7 @@ function optionsOf(prefix: string, { properties = {} }: Described): [string, Des
   })
 }
 
-function typeOf({ type, enum: values, threadCount, anyOf, const: only }: Described): string {
+function typeOf({ type, enum: values, threadCount, anyOf, const: only }: OptionNode): string {
   if (threadCount) return 'integer or `auto`'
   if (only !== undefined) return code(JSON.stringify(only))
   if (values) return values.map((value) => code(value)).join(', ')
@@ -163,7 +163,7 @@ function cell(text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 }
 
-const MET: Readonly<Record<Exclude<Met, number>, readonly [title: string, how: string]>> = {
+const MET: Readonly<Record<Exclude<ErrorSite, number>, readonly [title: string, how: string]>> = {
   log: ['Last lines of a log', 'Written to standard error before the process ends.'],
   command: [
     'Commands and loading',

@@ -30,7 +30,7 @@ export async function testPlugin(
   const guest = new GuestApps((exportName) => {
     return createServer({ logLevel, routes: [{ ...options, plugin, function: exportName }] })
   }, defaultsOf(options))
-  const [first = chooseExport(plugin, undefined)] = callableExports(plugin) // without a callable function, this throws an error that lists the exports
+  const [first = chooseExport(plugin, undefined)] = callableExports(plugin) // throws if there is none
   await guest.open(first)
   return guest
 }

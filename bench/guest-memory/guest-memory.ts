@@ -4,14 +4,14 @@ import { measureWorkload, type WorkloadMeasurement } from './measure.ts'
 import { plotWorkloads, renderGuests } from './report.ts'
 import { WORKLOADS } from './workloads.ts'
 
-/** What was measured of a guest, or why nothing was. */
+/** The measurements of a guest, or the reason that there are none. */
 export type GuestMeasurement = Pick<MemoryGuest, 'language' | 'manager'> &
   (
     | { readonly missing: string }
     | { readonly bytes: number; readonly workloads: readonly WorkloadMeasurement[] }
   )
 
-/** What the memory of guests costs, by what manages it. Guests whose toolchain is not here are left out, and named. */
+/** Measures the cost of guests' memory management. Guests without an installed toolchain are left out, and named. */
 export const guestMemory: Bench = {
   name: 'guest-memory',
   minutes: 6,

@@ -5,20 +5,20 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { startServer } from '../server-process.ts'
 
-/** The real command with a guest, in a process of its own, whose memory can be watched. */
+/** The built command with a guest, in its own process, so that its memory can be sampled. */
 export interface GuestServer {
   readonly url: string
   memory(): Promise<GuestMemory>
   stop(): void
 }
 
-/** Linear memory of the guest: what it calls its heap, its stack and its data. */
+/** Linear memory of the guest: heap, stack and data. */
 export interface GuestMemory {
-  /** Of the instance that is in use. */
+  /** The memory of the current instance. */
   readonly bytes: number
   /** The most that one had so far. */
   readonly mostBytes: number
-  /** How many there were so far. */
+  /** Number of instances so far. */
   readonly instances: number
 }
 

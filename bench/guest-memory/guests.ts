@@ -9,7 +9,7 @@ import { c, findToolchain, go, rust, type Toolchain, tinygo } from '../../plugin
 /** A plug-in with the three workloads. */
 export interface MemoryGuest {
   readonly language: string
-  /** What manages its memory. */
+  /** Its memory manager. */
   readonly manager: string
   readonly toolchain: Toolchain
   /** Below `bench/guests/memory`. */
@@ -27,7 +27,7 @@ export const LEAKING_HELLO: MemoryGuest = {
   folder: '../../../plugins/hello-tinygo',
 }
 
-/** The first of a language is what its others are compared with. */
+/** The first guest of a language is the baseline of the others. */
 export const GUESTS: readonly MemoryGuest[] = [
   inTinyGo('precise', '-gc=precise'),
   inTinyGo('conservative', '-gc=conservative'),
@@ -72,12 +72,12 @@ function inRust(manager: string, file: string, flags: string): MemoryGuest {
   return { language: 'Rust', manager, toolchain: rust, folder: 'rust', file, build }
 }
 
-/** A guest's plug-in, or why there is none. */
+/** A guest's plug-in, or the reason that there is none. */
 export type BuiltGuest =
   | { readonly guest: MemoryGuest; readonly path: string; readonly bytes: number }
   | { readonly guest: MemoryGuest; readonly missing: string }
 
-/** Builds those whose toolchains are here, unless what was built before is newer than the sources. */
+/** Builds the guests with installed toolchains, unless an earlier build is newer than the sources. */
 export async function buildGuests(
   guests: readonly MemoryGuest[],
   progress: (line: string) => void,

@@ -5,7 +5,7 @@ import { renderLineChart } from '../plot.ts'
 import { type GuestMemory, startGuestServer } from './guest-server.ts'
 import { buildGuest, LEAKING_HELLO } from './guests.ts'
 
-/** What the server's memory was after so many requests. */
+/** The memory of the server after a number of requests. */
 interface Sample extends GuestMemory {
   readonly requests: number
 }
@@ -31,9 +31,9 @@ export const longLife: Bench = {
   async run({ calls, quick }, progress) {
     const requests = calls ?? (quick ? 50_000 : 1_000_000)
     const built = await buildGuest(LEAKING_HELLO, progress)
-    if ('missing' in built) throw new Error(`there is no guest: ${built.missing}`)
+    if ('missing' in built) throw new Error(`cannot build the guest: ${built.missing}`)
     const kept = await serveMany(built.path, requests, [], progress)
-    // What it would be without: nothing is replaced before the memory is full.
+    // For comparison without recycling: an instance is replaced only when its memory is full.
     const unkept = await serveMany(built.path, requests / 10, ['--recycle-memory', '1GiB'], progress)
     return {
       args: ` --calls ${requests}`,
@@ -80,7 +80,7 @@ export interface LongLifeMeasurements {
   readonly unkept: LongLife
 }
 
-/** Counts and sizes only: none of them depends on how busy the machine is. */
+/** Only counts and sizes, which do not depend on the load of the machine. */
 export function renderLongLife({ kept, unkept }: LongLifeMeasurements): string {
   return [
     '| replaced | requests | failed | instances | most MiB |',
@@ -96,7 +96,7 @@ function renderRow(name: string, { requests, failed, samples }: LongLife): strin
   return `| ${[name, ...numbers].join(' | ')} |`
 }
 
-/** @param asked - How many requests were wanted: some more come before the last sample. */
+/** @param asked - The requested number of requests: a few more are sent before the last sample. */
 function plot({ samples, failed }: LongLife, asked: number): string {
   return renderLineChart({
     title: `Memory of a guest that leaks, over ${renderNumber(asked, 0)} requests`,

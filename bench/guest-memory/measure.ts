@@ -4,17 +4,17 @@ import { percentile } from '../statistics.ts'
 import { type GuestServer, startGuestServer } from './guest-server.ts'
 import type { Workload } from './workloads.ts'
 
-/** What a workload of a guest took. */
+/** The measurements of a workload of a guest. */
 export interface WorkloadMeasurement {
   readonly workload: Workload['name']
   /**
-   * Time that the guest ran in a call, in ms. Hundreds of calls have a mean, so that collections count; of these the
-   * lower quartile, because what else runs on the machine only ever adds.
+   * Time that the guest ran in a call, in ms: the lower quartile of means over hundreds of calls. Means include
+   * collections; the lower quartile is used because other programs on the machine can only add time.
    */
   readonly callMs: number
   /** Linear memory after so many calls. Each is the most that an instance has had by then. */
   readonly memory: readonly MemorySample[]
-  /** How many there were: one that has reached its limit is replaced. */
+  /** Number of instances: one that has reached its limit is replaced. */
   readonly instances: number
 }
 
@@ -31,11 +31,11 @@ const OVERLAP = 10
 /** Calls on which one time is based: enough for a collection to be among them. */
 const BATCH = 100
 
-/** Calls before the first that is timed: V8 compiles the guest again when it has seen what it does. */
+/** Warm-up calls before the first that is timed: V8 optimizes the guest meanwhile. */
 const WARM_UP = 500
 
 /**
- * Calls a workload of a guest, over HTTP, each time with a body of its own.
+ * Calls a workload of a guest over HTTP, each time with a different body.
  *
  * @param calls - How many at the most.
  * @throws at one wrong answer.
@@ -79,7 +79,7 @@ function callTime(times: readonly number[]): number {
   return percentile(means, 25)
 }
 
-/** @returns how long the guest ran, in ms, by what the server says. */
+/** @returns the time that the guest ran, in ms, as reported by the server. */
 export async function callOnce(
   { url }: Pick<GuestServer, 'url'>,
   workload: Workload,

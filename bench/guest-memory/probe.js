@@ -9,7 +9,7 @@ import { isMainThread } from 'node:worker_threads'
 
 const { searchParams } = new URL(import.meta.url)
 const socket = searchParams.get('socket')
-/** The guest is told from the kernel by it. */
+/** Distinguishes the guest from the kernel. */
 const exportName = searchParams.get('export')
 
 let instances = 0

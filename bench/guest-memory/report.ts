@@ -6,13 +6,13 @@ import { WORKLOADS, type Workload } from './workloads.ts'
 
 const MIB = 1_048_576
 
-/** What of each workload has a column. */
+/** The columns of each workload. */
 const SHOWN = [1, 100, 10_000]
 
-type Measured = Extract<GuestMeasurement, { bytes: number }>
+type GuestFigures = Extract<GuestMeasurement, { bytes: number }>
 
 /**
- * A table of each workload, what nottinygc gains now, and what was left out.
+ * A table of each workload, the present benefit of nottinygc, and the omitted guests.
  *
  * @param withTimes - False where other programs used the machine: sizes and counts do not depend on that, times do.
  */
@@ -30,7 +30,11 @@ export function renderGuests(guests: readonly GuestMeasurement[], withTimes: boo
     .join('\n\n')
 }
 
-function renderWorkload({ name, title }: Workload, guests: readonly Measured[], withTimes: boolean): string {
+function renderWorkload(
+  { name, title }: Workload,
+  guests: readonly GuestFigures[],
+  withTimes: boolean,
+): string {
   const calls = SHOWN.filter((each) =>
     ofWorkload(guests[0], name)?.memory.some(({ calls }) => calls === each),
   )
@@ -61,8 +65,8 @@ function renderWorkload({ name, title }: Workload, guests: readonly Measured[], 
   ].join('\n')
 }
 
-/** How many times as fast as TinyGo's own collectors, and where it is not. */
-function renderNottinygc(guests: readonly Measured[]): string {
+/** Speed relative to TinyGo's own collectors, and the exceptions. */
+function renderNottinygc(guests: readonly GuestFigures[]): string {
   const nottinygc = guests.find(({ manager }) => manager.startsWith('nottinygc'))
   if (!nottinygc) return ''
   const others = guests.filter((guest) => guest.language === 'TinyGo' && guest !== nottinygc)
@@ -86,7 +90,7 @@ function renderNottinygc(guests: readonly Measured[]): string {
   ].join('\n')
 }
 
-/** Two guests that are the same differ by as much, on a machine that others use too. */
+/** Two equal guests differ by this much on a machine that other programs use. */
 const CLEARLY = 1.2
 
 /** Lines of memory over calls, a picture for each workload. */
@@ -112,11 +116,11 @@ export function plotWorkloads(guests: readonly GuestMeasurement[]): Record<strin
   )
 }
 
-function ofWorkload(guest: Measured | undefined, name: string): WorkloadMeasurement | undefined {
+function ofWorkload(guest: GuestFigures | undefined, name: string): WorkloadMeasurement | undefined {
   return guest?.workloads.find(({ workload }) => workload === name)
 }
 
-function firstOf(guests: readonly Measured[], { language }: Measured): Measured | undefined {
+function firstOf(guests: readonly GuestFigures[], { language }: GuestFigures): GuestFigures | undefined {
   return guests.find((guest) => guest.language === language)
 }
 

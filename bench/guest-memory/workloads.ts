@@ -1,11 +1,11 @@
-/** What a guest of `bench/guests/memory` does in a call: an export of it, and the only right answer to a number. */
+/** The task of a guest of `bench/guests/memory` in a call: one of its exports, and the right answer for a number. */
 export interface Workload {
   readonly name: 'strings' | 'trees' | 'words'
   readonly title: string
   answer(seed: number): number
 }
 
-/** Each of its answers takes the guest's memory to be sound: what was overwritten would change the sum. */
+/** Each answer is a sum over the guest's memory: an overwritten value would change it. */
 export const WORKLOADS: readonly Workload[] = [
   { name: 'strings', title: 'twenty strings of 100 kB, each dead at once', answer: strings },
   { name: 'trees', title: 'two trees of 2,047 nodes, beside a tree that lives on', answer: trees },
@@ -26,7 +26,7 @@ function trees(seed: number): number {
   return 3 + sumOfTree(10, seed) + sumOfTree(10, seed + 1)
 }
 
-/** Of a node's value v and those below: its children have 2v and 2v + 1. */
+/** The sum of a node's value v and those of its descendants: its children have 2v and 2v + 1. */
 function sumOfTree(depth: number, value: number): number {
   if (depth === 0) return value
   return value + sumOfTree(depth - 1, 2 * value) + sumOfTree(depth - 1, 2 * value + 1)

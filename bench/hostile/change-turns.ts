@@ -1,16 +1,16 @@
 import { exportsOf, harmless, KINDS } from './kinds.ts'
 import { type Measured, startVictim, upload } from './victim.ts'
 
-/** What a change brings to a server that serves, in words of the guard. */
+/** The effect of a change on a running server, as a check of the guard. */
 export const CHANGES = ['100,000 exports, to a watched folder', '27 MB to be rewritten, by upload'] as const
 
-/** Less is what a turn may take on any machine: long work gives the event loop back after 4 ms. */
+/** A turn may take less than this on any machine: long work yields to the event loop after 4 ms. */
 const LEAST_MS = 5
 
 /**
- * The CPU time of the longest turn of the event loop while each of {@link CHANGES} is made, to that while a harmless module
- * of the same size comes in the same way; that counts as 5 ms at least. CPU time, because what else a machine does hardly
- * changes it, and of one turn, because work that is cut into turns may go on for long.
+ * The ratio of CPU times of the longest turn of the event loop: during each of {@link CHANGES}, to the same change with
+ * a harmless module of the same size, which counts as 5 ms at least. CPU time hardly depends on other programs; a
+ * single turn is measured because work that yields between turns may take long.
  */
 export async function measureChangeTurns(): Promise<number[]> {
   const victim = await startVictim()

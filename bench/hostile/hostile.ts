@@ -4,7 +4,7 @@ import { renderNumber } from '../origin.ts'
 import { harmless, KINDS, type Kind, WAYS, type Way } from './kinds.ts'
 import { codeOf, LIMIT_MS, type Measured, startVictim, upload, type Victim } from './victim.ts'
 
-/** What a module did to others, and what a harmless one of its size did. */
+/** The effects of a hostile module on other routes, and of a harmless one of the same size. */
 export interface HostileRow {
   readonly kind: string
   readonly bytes: number
@@ -16,7 +16,7 @@ export interface HostileRow {
 /** Calls of a module, a second. */
 const CALLS_PER_SECOND = 10
 
-/** What a change may hold the event loop for. */
+/** Maximum time that a change may block the event loop. */
 const MAX_HELD_MS = 20
 
 export const hostile: Bench = {
@@ -30,8 +30,8 @@ export const hostile: Bench = {
 }
 
 /**
- * Measures what each kind of module costs those who have nothing to do with it: while it is uploaded and gets a route,
- * while it appears in a watched folder, and while it is called. Each kind has a server of its own.
+ * Measures the cost of each kind of module for unrelated routes: while it is uploaded and gets a route, while it
+ * appears in a watched folder, and while it is called. Each kind has its own server.
  *
  * @param windowMs - How long to look at least; how long to call.
  */
@@ -86,7 +86,7 @@ function measure(
   return victim.during(act[way], windowMs)
 }
 
-/** Calls at a constant rate. @returns what most of the answers were. */
+/** Calls at a constant rate. @returns the most frequent outcome. */
 async function call(url: string, windowMs: number): Promise<string> {
   const outcomes = new Map<string, number>()
   const one = async () => {

@@ -3,19 +3,19 @@ import { text } from 'node:stream/consumers'
 import { percentile } from '../statistics.ts'
 
 /*
- * A client of routes that have nothing to do with a hostile guest, in a process of its own. It sends requests at a
- * constant rate, whatever the server does, so that a server that is held meets those that came meanwhile. The time of an
- * answer counts from when its request was due.
+ * A client of routes that are unrelated to a hostile guest, in its own process. It sends requests at a constant rate,
+ * independent of the answers, so that requests also arrive while the server is blocked. The time of an answer counts
+ * from when its request was due.
  */
 
-/** What the client is told. */
+/** Messages to the client. */
 export type ToClient =
   | { readonly start: readonly string[]; readonly perSecond: number }
   | { readonly begin: true }
-  /** @param limitMs - How long to wait for what has no answer yet. */
+  /** @param limitMs - How long to wait for missing answers. */
   | { readonly end: true; readonly limitMs: number }
 
-/** What came of the requests that were due between `begin` and `end`. */
+/** Results of the requests that were due between `begin` and `end`. */
 export interface Innocents {
   readonly answers: number
   /** Without an answer of 200 with their own body. */
@@ -26,7 +26,7 @@ export interface Innocents {
   readonly maxMs: number
 }
 
-interface Sent {
+interface RequestRecord {
   readonly due: number
   ms: number | undefined
   outcome: 'waits' | 'right' | 'wrong' | 'failed'
@@ -35,7 +35,7 @@ interface Sent {
 /** On each route. */
 const CONNECTIONS = 32
 
-let sent: Sent[] = []
+let sent: RequestRecord[] = []
 let beganAt = 0
 let serial = 0
 
@@ -61,7 +61,7 @@ function start(urls: readonly string[], perSecond: number): void {
 
 async function send(url: string, agent: Agent, due: number): Promise<void> {
   const id = `innocent ${serial++}`
-  const one: Sent = { due, ms: undefined, outcome: 'waits' }
+  const one: RequestRecord = { due, ms: undefined, outcome: 'waits' }
   sent.push(one)
   const answered = await post(url, agent, id).catch(() => undefined)
   one.ms = performance.now() - due

@@ -15,26 +15,26 @@ import {
   vector,
 } from './module-builder.ts'
 
-/** What a guest of nobody's trust may be. */
+/** A kind of hostile module. */
 export interface Kind {
   readonly name: string
-  /** What it is, in a sentence. */
+  /** A description, as a sentence. */
   readonly what: string
   bytes(): Uint8Array
   /** Options of its route; it has a thread and a deadline in any case. */
   readonly route?: object
-  /** Where it is worth trying; default: everywhere. */
+  /** Ways in which it is tested; default: all. */
   readonly ways?: readonly Way[]
-  /** How its bytes are sent to the admin API. */
+  /** The body for the admin API. */
   readonly encoding?: string
 }
 
-/** How a module comes to a server, and what is done with it. */
+/** The way a module reaches a server, and its use. */
 export type Way = 'uploaded' | 'watched' | 'called'
 
 export const WAYS: readonly Way[] = ['uploaded', 'watched', 'called']
 
-/** `() -> i32`, what a plug-in's function is. */
+/** `() -> i32`, the type of a plug-in's function. */
 const PLAIN = functionType([], [I32])
 
 /** No locals. */

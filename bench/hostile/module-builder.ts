@@ -2,7 +2,7 @@
 export const I32 = 0x7f
 export const I64 = 0x7e
 
-/** Bytes, and lists of them. */
+/** Bytes, or nested lists of bytes. */
 export type Bytes = number | Uint8Array | readonly Bytes[]
 
 /** A number as unsigned LEB128. */
@@ -32,7 +32,7 @@ export function name(text: string): Bytes {
   return [leb(bytes.length), bytes]
 }
 
-/** A count, and what is counted. */
+/** A count, followed by the items. */
 export function vector(items: readonly Bytes[]): Bytes {
   return [leb(items.length), items]
 }
@@ -43,7 +43,7 @@ export function times(count: number, ...bytes: Bytes[]): Uint8Array {
   return Buffer.alloc(one.length * count, one)
 }
 
-/** What a module is made of; sections that are left out are not there. */
+/** The sections of a module; omitted ones are left out. */
 export interface Parts {
   readonly types?: readonly Bytes[]
   readonly imports?: readonly Bytes[]

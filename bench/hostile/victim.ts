@@ -13,7 +13,7 @@ import type { Kind } from './kinds.ts'
 /** A server that hostile modules come to, with a folder that it watches, and a client of routes that are not theirs. */
 export interface Victim {
   readonly url: string
-  /** Writes a module into the watched folder, and waits for what the log says of it. @returns `ok` or a code. */
+  /** Writes a module into the watched folder, and waits for its log line. @returns `ok` or a code. */
   watched(name: string, bytes: Uint8Array): Promise<string>
   /** Asks the admin API. */
   api(
@@ -22,7 +22,7 @@ export interface Victim {
     body: Uint8Array | object,
     headers?: Record<string, string>,
   ): Promise<Response>
-  /** Measures what others see while something happens. */
+  /** Measures the other routes while a task runs. */
   during(what: () => Promise<string>, leastMs: number): Promise<Measured>
   /** Settles when the process has ended. */
   readonly ended: Promise<string>
@@ -30,11 +30,11 @@ export interface Victim {
 }
 
 export interface Measured extends Innocents {
-  /** What came of it: `ok`, a code, or how the server ended. */
+  /** Its outcome: `ok`, a code, or how the server ended. */
   readonly outcome: string
-  /** How long that took. */
+  /** Its duration. */
   readonly tookMs: number
-  /** How long the longest turn of the event loop took. The whole time, if the server did not live to report it. */
+  /** The longest turn of the event loop. The whole duration, if the server ended before it could report. */
   readonly turnMs: number
   /** The same of the longest turn without the time in which its thread was ready to run and had no core. */
   readonly heldMs: number
@@ -44,12 +44,12 @@ export interface Measured extends Innocents {
   readonly isOver: boolean
 }
 
-/** What has not come to an end after so long is ended with its server, and shown as such. */
+/** A task that takes longer is ended with its server, and shown as such. */
 export const LIMIT_MS = 30_000
 
 const NO_END = `no end after ${LIMIT_MS / 1_000} s`
 
-/** How long a server that is given up may take to answer what it was asked before. */
+/** How long a server that is given up may take to answer earlier requests. */
 const LAST_WORD_MS = 1_000
 
 /** Requests a second, to the innocent routes in turns. */
@@ -61,7 +61,10 @@ const PROBE = fileURLToPath(new URL('loop-probe.mjs', import.meta.url))
 const CLIENT = fileURLToPath(new URL('innocent-client.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Starts a server whose innocent routes, on the event loop and in a thread, are asked at a constant rate. Who starts it stops it. */
+/**
+ * Starts a server whose other routes, on the event loop and in a thread, get requests at a constant rate. The caller
+ * stops it.
+ */
 export async function startVictim(): Promise<Victim> {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-hostile-'))
   writeFileSync(join(folder, 'echo.wasm'), await assembleGuest('echo', '../test/guests'))
@@ -80,7 +83,7 @@ export async function startVictim(): Promise<Victim> {
   process.once('exit', stop)
   const printed = { text: '' }
   for (const stream of [server.stdout, server.stderr]) {
-    let room = MAX_LINE // a line that names what is wrong with a hostile module may have megabytes
+    let room = MAX_LINE // a line about a hostile module may have megabytes
     stream?.setEncoding('utf8').on('data', (text: string) => {
       for (const [i, part] of text.split('\n').entries()) {
         if (i > 0) {
@@ -189,14 +192,14 @@ export async function upload(victim: Victim, name: string, bytes: Uint8Array, ki
   return added.ok ? 'ok' : (codeOf(text) ?? String(added.status))
 }
 
-/** After what happened the innocent are watched for so long: the event loop may still have to do with it. */
+/** How long the other routes are still measured after the task: the event loop may still be busy with it. */
 const TAIL_MS = 300
 
 const WARM_UP_MS = 1_000
 
 const MAX_LINE = 500
 
-/** @returns the code of a failure that a text names, without what all have in common; undefined if it names none. */
+/** @returns the code of a failure in a text, without the common prefix; undefined if there is none. */
 export function codeOf(text: string): string | undefined {
   return /"code":"(?:WASM_SERVE_)?(\w+)"/.exec(text)?.[1]
 }

@@ -13,20 +13,20 @@ async function fire(load: Load): Promise<LoadResult> {
     [bodyFile, contentType, ...load.paths],
   ])
   const [, json] = /^RESULT (.*)$/m.exec(output) ?? []
-  if (json === undefined) throw new Error(`wrk told no result: ${output}`)
-  const told: Record<'requests' | 'micros' | 'refused' | 'lost' | 'p50' | 'p99' | 'p999', number> =
+  if (json === undefined) throw new Error(`wrk printed no result: ${output}`)
+  const summary: Record<'requests' | 'micros' | 'refused' | 'lost' | 'p50' | 'p99' | 'p999', number> =
     JSON.parse(json)
-  const seconds = told.micros / 1_000_000
+  const seconds = summary.micros / 1_000_000
   return {
     seconds,
-    sent: told.requests + load.connections, // those that were cut off cost as much
-    answered: told.requests,
+    sent: summary.requests + load.connections, // those that were cut off cost as much
+    answered: summary.requests,
     wrong: 0,
-    refused: told.refused,
-    lost: told.lost,
-    p50Ms: told.p50 / 1_000,
-    p99Ms: told.p99 / 1_000,
-    p999Ms: told.p999 / 1_000,
+    refused: summary.refused,
+    lost: summary.lost,
+    p50Ms: summary.p50 / 1_000,
+    p99Ms: summary.p99 / 1_000,
+    p999Ms: summary.p999 / 1_000,
     busyCores: busySeconds / seconds,
   }
 }

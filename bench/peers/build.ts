@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-/** A server in another language: a program of ours, of which only the source is kept. */
+/** A server in another language: a program of this repository, which has only its source. */
 interface Peer {
   /** Its folder. */
   readonly name: 'fiber' | 'axum'
@@ -11,7 +11,7 @@ interface Peer {
   readonly build: readonly [program: string, ...args: string[]]
   /** What its build writes, below its folder. */
   readonly program: string
-  /** The file that pins what it is made of, and what of it is worth telling. */
+  /** The file that pins its dependencies, and the versions worth reporting. */
   readonly pins: readonly [file: string, pattern: RegExp]
 }
 

@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 
-/** What every Fastify server of the bench starts from: no logger, bodies as buffers, whatever their content type. */
+/** The base of every Fastify server of the bench: no logger, bodies as buffers for every content type. */
 export function bufferApp() {
   const app = Fastify()
   app.removeAllContentTypeParsers()

@@ -4,9 +4,9 @@ import { bufferApp } from './buffer-app.js'
 import { listen } from './listen.js'
 
 /*
- * What a newcomer writes who follows the tutorial and has read that overlapping calls must not share an instance: a
- * new plug-in for each request, closed after it. `naive.js FILE` reads the file once and compiles its bytes for each
- * request; `naive.js --from-path FILE` leaves the reading to the SDK too, as the tutorial does.
+ * A typical implementation after the tutorial, which avoids an instance shared by overlapping calls: a new plug-in for
+ * each request, closed after it. `naive.js FILE` reads the file once and compiles its bytes for each request;
+ * `naive.js --from-path FILE` also leaves the reading to the SDK, as the tutorial does.
  */
 
 const fromPath = process.argv[2] === '--from-path'

@@ -64,7 +64,7 @@ export function nativeServers({ fiber, axum }: BuiltPeers['programs']): Scenario
   ]
 }
 
-/** One instance for overlapping calls: what the article's author tried first. */
+/** One instance for overlapping calls: the first attempt of the article's author. */
 export function unlocked(fiber: string): Scenario {
   return peer(UNLOCKED, fiber, 'shared')
 }

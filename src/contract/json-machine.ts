@@ -28,7 +28,7 @@ const NOT_IN_ARRAY = 1
 const NOT_IN_OBJECT = 2
 /** The first item of an array or object: at the maximum depth, it exceeds the limit. */
 const FIRST_ITEM = 8
-/** Bits of the enclosing brackets, 4 bits lower: what they forbid. The upper 2 bits change the depth. */
+/** Bits of the enclosing brackets, 4 bits lower: the steps that they forbid. The upper 2 bits change the depth. */
 const OPENS_ARRAY = (NOT_IN_ARRAY << 4) | (1 << 6)
 const OPENS_OBJECT = (NOT_IN_OBJECT << 4) | (1 << 6)
 const CLOSES = -1 << 6

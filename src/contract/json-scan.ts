@@ -25,7 +25,7 @@ export interface JsonSpan {
   readonly said?: Buffer
 }
 
-export interface Scanned {
+export interface ScanResult {
   /** The name of a member; undefined for elements. */
   readonly names: readonly JsonSpan[]
   readonly values: readonly JsonSpan[]
@@ -38,7 +38,7 @@ export interface Scanned {
  * @param span - The part of the bytes to scan. Default: all.
  * @throws {@link AnswerProblem} if it starts differently, is not JSON, or exceeds a limit.
  */
-export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: JsonSpan): Scanned {
+export function scan(bytes: Buffer, limits: JsonLimits, opening: number, span?: JsonSpan): ScanResult {
   return new AnswerScanner(bytes, limits, span).scan(opening)
 }
 
@@ -65,7 +65,7 @@ class AnswerScanner {
     this.#at = skipSpace(bytes, span?.start ?? 0, this.#end)
   }
 
-  scan(opening: number): Scanned {
+  scan(opening: number): ScanResult {
     const { what, items } = this.#limits
     const isObject = opening === OPENING_BRACE
     if (this.#bytes[this.#at] !== opening)

@@ -1,16 +1,16 @@
-;; Reads JSON by tables, a piece of it at a time. No branch depends on what a byte is, but for escapes such as \u00e9:
+;; Reads JSON by tables, in pieces. No branch depends on the value of a byte, except for escapes such as \u00e9:
 ;; each byte costs the same. `json-machine.ts` is its host and makes the tables.
 ;;
 ;;       0  NEXT: the next state, by state and byte, in words of 2 bytes. A state is its row's offset: 512 times its number. 0 is an error.
-;;   32768  FLAGS: what a step means for what is open: a byte for each word of NEXT, and one that is not used.
+;;   32768  FLAGS: the effect of a step on the open arrays and objects: a byte for each word of NEXT, and an unused one.
 ;;   65536  The arrays and objects that are open: a byte each, whose bits are the flags that break it.
-;;   73728  SAID: in the first two states after the error, what a text says, and how many bytes more that is.
+;;   73728  SAID: in the first two states after the error, the decoded text, and the number of its further bytes.
 ;;   75264  HEX: the values of digits; -1 for other bytes.
 ;;  131072  INPUT: a piece, and what comes after it: at least 12 bytes.
-;;  262144  OUTPUT: what a text says.
+;;  262144  OUTPUT: the decoded text.
 (module
   (memory (export "memory") 6)
-  ;; What is kept from one piece to the next.
+  ;; State between pieces.
   (global $state (export "state") (mut i32) (i32.const 0))
   (global $depth (export "depth") (mut i32) (i32.const 0))
   (global $broken (export "broken") (mut i32) (i32.const 0))
@@ -38,7 +38,7 @@
               (i32.load8_u offset=65536 (local.get $depth))
               ;; 8 beyond the limit: there, nothing may begin
               (i32.and (i32.shr_s (i32.sub (local.get $limit) (local.get $depth)) (i32.const 31)) (i32.const 8))))))
-      ;; Above the top there is nothing: what is written there counts if this was a beginning.
+      ;; The slot above the top is unused: the written value counts if an array or object began here.
       (i32.store8 offset=65537 (local.get $depth) (i32.shr_u (local.get $flags) (i32.const 4)))
       (local.set $parts (i32.add (local.get $parts) (i32.and (local.get $flags) (i32.const 8))))
       (local.set $depth (i32.add (local.get $depth) (i32.shr_s (local.get $flags) (i32.const 6))))

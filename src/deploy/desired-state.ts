@@ -34,7 +34,7 @@ export interface DesiredState {
   readonly configuration: Configuration
   /** Empty without an admin listener and a state folder. */
   readonly edits: Edits
-  /** Deviations from what was asked for, as text. */
+  /** Deviations from the requested state, as text. */
   readonly warnings: readonly string[]
 }
 

@@ -60,10 +60,10 @@ export const NO_EDITS: Edits = { plugins: new Map(), routes: new Map() }
 const KEPT_VERSIONS = 10
 
 /**
- * Options of a route that an edit may set: by the admin API, or by a state folder, which keeps such edits. What is not
- * listed is for the configuration: it leads to code or files of this machine, or lifts what protects the process from
- * guests. So a new option is refused until it was decided that it does neither. `plugin` is the name of one that there
- * is, never a path.
+ * Options of a route that an edit may set: by the admin API, or by a state folder, which stores such edits. All others
+ * are reserved for the configuration: they refer to code or files of this machine, or lift protections of the process
+ * from guests. A new option is refused until it has been reviewed for both. `plugin` is the name of an existing
+ * plug-in, never a path.
  */
 // biome-ignore format: a list that is read, not edited line by line
 export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] = [

@@ -55,7 +55,7 @@ export function watchdogTrouble(): string | undefined {
   return watchdog?.trouble
 }
 
-/** Whether a debugger may block the event loop, which is no stall. A debugger attached later by SIGUSR1 is not detected. */
+/** Whether a debugger may block the event loop, which is not a stall. A debugger attached later by SIGUSR1 is not detected. */
 export async function isDebugged(): Promise<boolean> {
   return process.features.inspector && (await import('node:inspector')).url() !== undefined
 }

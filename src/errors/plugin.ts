@@ -33,7 +33,7 @@ export const PluginUnboundedError = failure<[source: string, feature: string]>(
   'Plug-in %s uses %s, whose memory no limit covers: set --allow-gc (option "allowGc") to run it in a separate process',
 )
 
-/** The plug-in's source cannot be used: its URL is refused, its pin is not a digest, or its link is no module. */
+/** The plug-in's source cannot be used: its URL is refused, its pin is not a digest, or its link is not a module. */
 export const SourceInvalidError = failure<[source: string, reason: string]>(
   'WASM_SERVE_SOURCE_INVALID',
   'Plug-in source %s cannot be used: %s',

@@ -17,7 +17,7 @@ export function openVars(limit: number): OwnVars {
   return new LimitedVars(limit)
 }
 
-/** Bytes that Extism counts per variable in addition to name and value. Without them a guest could keep a million empty ones. */
+/** Bytes that Extism counts per variable besides name and value. They bound the number of empty variables. */
 const OVERHEAD = 48
 
 class LimitedVars implements OwnVars {

@@ -40,7 +40,7 @@ export const MODULE_LIMITS = {
   /** Also the limit of V8 up to Node.js 22. */
   exports: { limit: 100_000, seen: 75_111, what: 'exports' },
   elementSegments: { limit: 10_000, seen: 3, what: 'element segments' },
-  /** The limit of the entries of tables. */
+  /** Equal to the limit on entries of tables. */
   elements: { limit: 1_000_000, seen: 246_781, what: 'elements' },
   /** Also V8's limit. Go splits its data into many segments. */
   dataSegments: { limit: 100_000, seen: 98_450, what: 'data segments' },

@@ -719,17 +719,17 @@ export const serverSchema = only({
 })
 
 /** Options after the check, with defaults filled in. */
-type Checked<Schema extends TObject> = Static<Schema> & {
+type WithDefaults<Schema extends TObject> = Static<Schema> & {
   [Key in keyof Schema['properties'] as Schema['properties'][Key] extends WithDefault
     ? Key
     : never]-?: Schema['properties'][Key] extends TSchema ? Static<Schema['properties'][Key]> : never
 }
 
 export type RouteData = Static<typeof routeSchema>
-export type CheckedRouteData = Checked<typeof routeSchema>
+export type CheckedRouteData = WithDefaults<typeof routeSchema>
 export type WasmServeData = Static<typeof wasmServeSchema>
-export type CheckedWasmServeData = Checked<typeof wasmServeSchema>
+export type CheckedWasmServeData = WithDefaults<typeof wasmServeSchema>
 export type ServerData = Static<typeof serverSchema>
-export type CheckedServerData = Checked<typeof serverSchema>
+export type CheckedServerData = WithDefaults<typeof serverSchema>
 export type LoadData = Static<typeof loadSchema>
-export type CheckedLoadData = Checked<typeof loadSchema>
+export type CheckedLoadData = WithDefaults<typeof loadSchema>

@@ -99,9 +99,9 @@ class SharedWork<Result> {
 const compiled = new WeakValues<WebAssembly.Module>()
 
 /** Cached results: creating the renewable variant takes tenths of a second, and each route needs it. */
-const knownModules = new WeakMap<WebAssembly.Module, Known>()
+const knownModules = new WeakMap<WebAssembly.Module, KnownModule>()
 
-interface Known {
+interface KnownModule {
   readonly onDemand?: WebAssembly.Module | undefined
   readonly facts: ModuleFacts
   readonly needsProcess: string | undefined

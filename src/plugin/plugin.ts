@@ -125,7 +125,7 @@ export function memoryMaxOf(
  * Reads, validates and compiles a plug-in. Equal bytes are compiled once.
  *
  * @param source - Path or URL of a module or of an Extism manifest, the bytes of a module, or a manifest.
- * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module (the message says what they are), or
+ * @throws {@link PluginInvalidError} if the bytes are not a WebAssembly core module (the message says which kind of file it is), or
  * it needs more memory than allowed.
  * @throws {@link PluginLoadFailedError} if it takes too long to compile.
  * @throws the errors of {@link readSource}.

@@ -114,7 +114,7 @@ function makePlan(plugin: CompiledPlugin, { wasi, functions = {}, http, command 
   checkHostFunctions(functions, (namespace, name) =>
     Boolean(modules.get(namespace)?.exports.some((each) => each.name === name)),
   )
-  const ordered = orderModules(modules.get(MAIN) as Described, (module) => linksOf(module, modules))
+  const ordered = orderModules(modules.get(MAIN) as ModuleDescription, (module) => linksOf(module, modules))
   const inOrder = ordered.flatMap(({ linkOrder }) => linkOrder)
 
   const missing: string[] = []
@@ -141,7 +141,7 @@ function makePlan(plugin: CompiledPlugin, { wasi, functions = {}, http, command 
   if (missing.length > 0) throw new PluginImportError(plugin.name, missing.join('\n'))
   if (!wasi) refuseWasi(plugin, planned)
 
-  const planOf = (module: Described) => planned[inOrder.indexOf(module)] as PlannedModule
+  const planOf = (module: ModuleDescription) => planned[inOrder.indexOf(module)] as PlannedModule
   const groups = ordered.map(({ linkOrder, startOrder }) => ({
     linkOrder: linkOrder.map(planOf),
     startOrder: startOrder.map(planOf),
@@ -155,11 +155,11 @@ function makePlan(plugin: CompiledPlugin, { wasi, functions = {}, http, command 
   const suspending = waits ? checkAsync(waits, groups, asyncHttp) : undefined
   const renewable = inOrder.length === 1 && !suspending ? plugin.renewable : undefined
   const onDemand = inOrder.length === 1 ? plugin.onDemand : undefined
-  const { initialisers } = planOf(modules.get(MAIN) as Described)
+  const { initialisers } = planOf(modules.get(MAIN) as ModuleDescription)
   return { groups, hostFunctions, usesHttp, suspending, initialisers, renewable, onDemand }
 }
 
-interface Described {
+interface ModuleDescription {
   readonly name: string
   readonly module: WebAssembly.Module
   readonly imports: readonly ImportedItem[]
@@ -174,7 +174,7 @@ interface Described {
 /** The few functions of interest among thousands. */
 const STARTING: ReadonlySet<string> = new Set(INITIALISERS)
 
-function describeModules(plugin: CompiledPlugin): Map<string, Described> {
+function describeModules(plugin: CompiledPlugin): Map<string, ModuleDescription> {
   const all = [...plugin.linked, { ...plugin, name: MAIN }]
   return new Map(
     all.map(({ name, module, imports, exports, merge, memories }) => {
@@ -193,7 +193,10 @@ function describeModules(plugin: CompiledPlugin): Map<string, Described> {
   )
 }
 
-function linksOf({ imports }: Described, modules: ReadonlyMap<string, Described>): PlannedLink<Described>[] {
+function linksOf(
+  { imports }: ModuleDescription,
+  modules: ReadonlyMap<string, ModuleDescription>,
+): PlannedLink<ModuleDescription>[] {
   return imports.flatMap(({ module, name, kind }) => {
     const from = modules.get(module)
     const isDefined = from?.exports.some((each) => each.name === name)
@@ -202,15 +205,15 @@ function linksOf({ imports }: Described, modules: ReadonlyMap<string, Described>
 }
 
 /** The provider of an import, or the reason that there is none. */
-type Found = Pick<PlannedImport, 'provider'> | { readonly problem: string }
+type LinkResolution = Pick<PlannedImport, 'provider'> | { readonly problem: string }
 
 function linkExport(
-  importer: Described,
-  from: Described,
+  importer: ModuleDescription,
+  from: ModuleDescription,
   { kind }: ImportedItem,
   exported: ExportedItem,
-  earlier: ReadonlySet<Described>,
-): Found {
+  earlier: ReadonlySet<ModuleDescription>,
+): LinkResolution {
   if (exported.kind !== kind) {
     return { problem: `: module "${from.name}" exports a ${exported.kind} of that name` }
   }
@@ -230,8 +233,8 @@ function linkExport(
 function findInHost(
   { module: namespace, name, kind }: ImportedItem,
   functions: HostFunctions,
-  from: Described | undefined,
-): Found {
+  from: ModuleDescription | undefined,
+): LinkResolution {
   const provider = importProviderOf(namespace, name) ?? findHostFunction(functions, namespace, name)
   if (provider && kind === 'function') return { provider }
   return { problem: from ? `: module "${from.name}" has no such export` : '' }
@@ -239,7 +242,7 @@ function findInHost(
 
 /** @param runsProgram - Whether the call is the main module's program, which initializes itself. */
 function planModule(
-  { name, module, exports, functions, isCommand, mergedMemories }: Described,
+  { name, module, exports, functions, isCommand, mergedMemories }: ModuleDescription,
   imports: readonly PlannedImport[],
   runsProgram: boolean,
 ): PlannedModule {

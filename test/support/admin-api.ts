@@ -40,13 +40,13 @@ export async function startWithAdmin(
 }
 
 /** The common interface of a command in this process and one in its own process. */
-interface Started {
+interface CommandProcess {
   stderr(): string
   listening(): Promise<string>
 }
 
 /** @param start - Starts it in this process, or in a new one. */
-export async function startApi<S extends Started>(
+export async function startApi<S extends CommandProcess>(
   start: (args: readonly string[], env: NodeJS.ProcessEnv, surroundings: { cwd: string }) => S,
   args: readonly string[],
   cwd = temporaryFolder(),

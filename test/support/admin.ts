@@ -22,10 +22,10 @@ export async function listenAdmin(
   const options = checkServerOptions({ routes: [{ plugin: 'none.wasm' }], ...server })
   const { admin: address = '127.0.0.1:0' } = options
   const meters = new Meters()
-  const told: ServerView = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
+  const view: ServerView = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
   const admin = await openAdmin(
     { address, token: TOKEN, server: options },
-    { served: told, meters, log, lines: new RecentLines(), options },
+    { served: view, meters, log, lines: new RecentLines(), options },
   )
   onTestFinished(() => admin.close())
   return { ...admin, port: Number(/\d+$/.exec(admin.url)) }

@@ -9,8 +9,8 @@ import { raiseMemoryCeiling } from '../../src/platform/node-workarounds.ts'
 import type { RunningServer } from '../../src/server/server.ts'
 
 /*
- * The command in this process: a tenth of the time of a process of its own. What a process adds, signals, exit codes,
- * closed pipes, has its tests with `cli-process.ts`.
+ * The command in this process, which takes a tenth of the time of a new process. Signals, exit codes and closed pipes
+ * are tested with `cli-process.ts`.
  */
 
 /** The built command. */

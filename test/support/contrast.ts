@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core'
 
 /**
- * Texts of a page that are hard to read: their contrast to what is behind them is below 4.5 (WCAG 2, level AA), with
- * 3 for large ones.
+ * Texts of a page with too little contrast to their background: below 4.5 (WCAG 2, level AA), or below 3 for large
+ * text.
  */
 export async function faintTexts(page: Page): Promise<string[]> {
   return page.evaluate(() => {

@@ -18,11 +18,11 @@ export interface ServerProcess {
   /** Serves other routes, as a reload does. */
   change(options: Pick<ServerOptions, 'routes'>): Promise<ChangeRecord>
   /** Its resources when it is idle. */
-  measure(): Promise<Held>
+  measure(): Promise<ProcessResources>
 }
 
 /** The resources of a process. */
-export interface Held {
+export interface ProcessResources {
   readonly memory: NodeJS.MemoryUsage
   /** Resources that keep its event loop alive, by kind. */
   readonly handles: Readonly<Record<string, number>>
@@ -64,6 +64,6 @@ async function connectTo(child: ChildProcess): Promise<ServerProcess> {
     ended,
     replace: async (next) => (await ask<{ code?: string }>({ replace: { stallMs: 0, ...next } })).code,
     change: (change) => ask<ChangeRecord>({ change }),
-    measure: () => ask<Held>({}),
+    measure: () => ask<ProcessResources>({}),
   }
 }

@@ -1,6 +1,6 @@
 # jail.sh ROOT [HOST=INSIDE[:rw]]... -- COMMAND...
-# Runs a command as nobody, without capabilities and unable to get any, in a root of its own that is read-only.
-# For `unshare --mount`: what is mounted here is gone when the command ends.
+# Runs a command as the user nobody, without capabilities and unable to get any, in a separate read-only root.
+# For `unshare --mount`: the mounts are gone when the command ends.
 set -eu
 root=$1
 shift

@@ -22,7 +22,7 @@ while (Atomics.load(flag, 0) === 0) {
     run()
     report.done++
   } catch (error) {
-    if (!error.code) throw error // a refusal of ours or of the system has one
+    if (!error.code) throw error // refusals have a code
   }
 }
 parentPort.postMessage(report)
@@ -88,7 +88,7 @@ function observer() {
   }
 }
 
-/** Somebody who may do everything, and swaps a folder and a file for links that lead out. */
+/** A process with all rights, which swaps a folder and a file for links that lead out. */
 function swapper() {
   const folder = `${box}/site/swap`
   const file = `${box}/site/swap.txt`

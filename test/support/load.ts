@@ -1,8 +1,8 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
 
 /*
- * A load generator that compares bodies, which wrk, hey and autocannon do not: each request carries an id of its own,
- * and the same id has to come back on the same connection.
+ * A load generator that compares bodies, which wrk, hey and autocannon do not: each request has a unique id,
+ * and its answer must have the same id on the same connection.
  */
 
 export interface LoadOptions {
@@ -16,7 +16,7 @@ export interface LoadOptions {
   readonly body?: (id: string) => string
   /** Whether an answer belongs to the request that sent `body`. Default: it is the same. */
   readonly isAnswer?: (answer: string, body: string) => boolean
-  /** Told of each answer. @param sent - The body of its request. @param ms - How long it took. */
+  /** Receives each answer. @param sent - The body of its request. @param ms - How long it took. */
   readonly onAnswer?: (answer: LoadAnswer, sent: string, ms: number) => void
 }
 

@@ -90,7 +90,7 @@ export function open(options: Partial<OutboundOptions> = {}): Outbound {
   return outbound
 }
 
-interface Asked {
+interface OutboundArguments {
   readonly method?: string
   readonly headers?: Record<string, string>
   readonly body?: string | Uint8Array
@@ -99,7 +99,11 @@ interface Asked {
 }
 
 /** Sends a request: a GET, within 10 s. */
-export function ask(outbound: Outbound, url: string, asked: Asked = {}): Promise<OutboundResponse> {
+export function ask(
+  outbound: Outbound,
+  url: string,
+  asked: OutboundArguments = {},
+): Promise<OutboundResponse> {
   const { method = 'GET', headers = {}, body, timeoutMs = 10_000, signal } = asked
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   return outbound.fetch({ url, method, headers }, bytes, { timeoutMs, signal })

@@ -116,9 +116,9 @@ export function describeSteadyCountVowels(name: string, wasm: Wasm): void {
 
 export const RUNTIMES: readonly Runtime[] = [kernel, sdk]
 
-type Named<Value> = readonly [what: string, value: Value]
+type NamedValue<Value> = readonly [what: string, value: Value]
 
-const TEXTS: readonly Named<string>[] = [
+const TEXTS: readonly NamedValue<string>[] = [
   ['a name', 'Bob Morane'],
   ['nobody', ''],
   ['quotes', 'Bob "the" Builder'],
@@ -133,7 +133,7 @@ const TEXTS: readonly Named<string>[] = [
 ]
 
 /** Some PDKs reject these, some replace invalid bytes, some pass them on. */
-const NOT_UTF8: readonly Named<Uint8Array>[] = [
+const NOT_UTF8: readonly NamedValue<Uint8Array>[] = [
   ['a stray byte', Uint8Array.of(0x42, 0xff, 0x6f)],
   ['a letter that was cut off', Uint8Array.of(0x42, 0xf0, 0x9f, 0x98)],
   ['a surrogate', Uint8Array.of(0xed, 0xa0, 0x80)],
@@ -158,7 +158,7 @@ async function callOnce(instance: Instance, name: string, input: string | Uint8A
 async function callAll(
   instance: Instance,
   name: string,
-  inputs: readonly Named<string | Uint8Array>[],
+  inputs: readonly NamedValue<string | Uint8Array>[],
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = []
   for (const [, input] of inputs) outcomes.push(await callOnce(instance, name, input))

@@ -51,7 +51,7 @@ async function changeTo(options) {
   return record
 }
 
-/** What is held when there is nothing to do: memory, after all garbage is gone, and what keeps the event loop alive. */
+/** Resources while idle: memory after garbage collection, and handles that keep the event loop alive. */
 async function measure() {
   // Threads that start or wait to be started have a timer.
   for (let i = 0; i < 5 || (i < 400 && process.getActiveResourcesInfo().includes('Timeout')); i++) {

@@ -5,7 +5,7 @@ import { ask, bystanderRoutes, expectWell } from '../support/faults.ts'
 import { file, guest } from '../support/guest.ts'
 import { startLoad } from '../support/load.ts'
 import { listenAll } from '../support/serve.ts'
-import { type Held, startServerProcess } from '../support/serve-process.ts'
+import { type ProcessResources, startServerProcess } from '../support/serve-process.ts'
 import { open, post } from '../support/socket.ts'
 
 const functions = () =>
@@ -101,7 +101,7 @@ test.each([
 const REPEAT = Number(process.env.REPEAT ?? 1)
 
 /** Nothing is left of what came and went between. */
-function expectFlat(before: Held, after: Held): void {
+function expectFlat(before: ProcessResources, after: ProcessResources): void {
   expect(after.warnings).toEqual([])
   // How many connections they keep is the clients' choice.
   expect({ ...after.handles, TCPSocketWrap: 0 }).toEqual({ ...before.handles, TCPSocketWrap: 0 })

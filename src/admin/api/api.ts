@@ -22,7 +22,7 @@ import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../
 import type { AdminContext, AdminFeature, ServerView } from '../feature.ts'
 import { changeEndpoints, consoleEndpoints } from './console-endpoints.ts'
 import { type Endpoint, entityTag, matches } from './endpoint.ts'
-import { bodyBytes, type Held, pluginEndpoints, readBytes, Uploads } from './plugin-endpoints.ts'
+import { bodyBytes, pluginEndpoints, readBytes, type UploadReservation, Uploads } from './plugin-endpoints.ts'
 import { routeEndpoints } from './route-endpoints.ts'
 import { ref, SCHEMAS } from './schemas.ts'
 
@@ -81,10 +81,13 @@ export const addApi: AdminFeature = (app, context) => {
  * @returns the reserved memory. The handler releases it, because a change that is about to go live continues after its
  * client has disconnected.
  */
-function holdUploads(app: FastifyInstance, bodyLimit: number): (request: FastifyRequest) => Held {
+function holdUploads(
+  app: FastifyInstance,
+  bodyLimit: number,
+): (request: FastifyRequest) => UploadReservation {
   const uploads = new Uploads(bodyLimit)
-  const all = new WeakMap<FastifyRequest, Held>()
-  const taken = new WeakSet<Held>()
+  const all = new WeakMap<FastifyRequest, UploadReservation>()
+  const taken = new WeakSet<UploadReservation>()
   app.addHook('onRequest', async (request, reply) => {
     const held = uploads.open()
     try {
@@ -109,7 +112,7 @@ function addEndpoint(
   endpoint: Endpoint,
   served: ServerView,
   bodyLimit: number,
-  heldBy: (request: FastifyRequest) => Held,
+  heldBy: (request: FastifyRequest) => UploadReservation,
 ): void {
   const { method, path, run } = endpoint
   app.route({
@@ -137,7 +140,7 @@ function addEndpoint(
   const answer = async (
     request: FastifyRequest,
     reply: FastifyReply,
-    held: Held,
+    held: UploadReservation,
     signal: AbortSignal,
   ): Promise<unknown> => {
     const deployments = deploymentsOf(served)

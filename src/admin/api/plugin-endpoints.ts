@@ -197,7 +197,7 @@ async function readUpload(
 const MAX_BODIES_IN_MEMORY = 4
 
 /** The memory that one request has reserved. */
-export interface Held {
+export interface UploadReservation {
   /** @throws {@link AdminBusyError} if too little is left. */
   add(bytes: number): void
   /** Releases all of it. */
@@ -214,7 +214,7 @@ export class Uploads {
     this.#limit = MAX_BODIES_IN_MEMORY * uploadLimit
   }
 
-  open(): Held {
+  open(): UploadReservation {
     let own = 0
     return {
       add: (bytes) => {

@@ -119,10 +119,10 @@ export class Roster implements RunnerOwner {
 
   /** Totals of all runners. */
   get stats(): RosterStats {
-    const told = this.#ready.map(({ stats }) => stats)
-    const sum = (of: (stats: ThreadStats) => number) => told.reduce((all, each) => all + of(each), 0)
+    const reporting = this.#ready.map(({ stats }) => stats)
+    const sum = (of: (stats: ThreadStats) => number) => reporting.reduce((all, each) => all + of(each), 0)
     return {
-      instances: told.length,
+      instances: reporting.length,
       guestBytes: sum(({ guestBytes }) => guestBytes),
       kernelBytes: sum(({ kernelBytes }) => kernelBytes),
       recycled: this.#past.recycled + sum(({ recycled }) => recycled),

@@ -140,7 +140,7 @@ async function readResponse(
     throw error
   } finally {
     ended.removeEventListener('abort', stop)
-    if (!outgoing.writableFinished) outgoing.destroy() // the server answered before it read the whole request: it may never do so
+    if (!outgoing.writableFinished) outgoing.destroy() // the server may never read the rest
   }
 }
 

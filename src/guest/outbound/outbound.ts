@@ -225,7 +225,7 @@ const BODY_HEADERS: ReadonlySet<string> = new Set([
   'content-type',
 ])
 
-/** Headers that are sent to another origin: they describe the requested response, the body or the trace, and hold no credentials. */
+/** Headers that are also sent to another origin: they describe response, body or trace, and hold no credentials. */
 const HARMLESS_HEADERS: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',

@@ -22,7 +22,7 @@ export function problemWithLmdbFile(
   const file = openSync(path, 'r')
   try {
     const { size } = fstatSync(file)
-    // On 32 bits all offsets differ. LMDB has no more databases than this there.
+    // On 32 bits all offsets differ: the file is not checked there.
     if (size === 0 || ARCHITECTURES_32_BIT.has(arch())) return undefined
     return problemWithHeader(file) ?? problemWithTrees(file, mostPages, databases)
   } finally {

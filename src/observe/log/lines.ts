@@ -8,7 +8,7 @@ import { printable } from '../../platform/text.ts'
 /** Limit of buffered bytes while the reader has stopped. Further lines are dropped. */
 const MAX_WAITING_BYTES = 16_777_216
 
-/** Size of one write: what a pipe's reader, such as Docker's, reads in one step. */
+/** Size of one write: the amount that a pipe's reader, such as Docker's, reads in one step. */
 const CHUNK_BYTES = 16_384
 
 /** Delay after a failed write. It doubles with each further failure in a row, up to the maximum. */

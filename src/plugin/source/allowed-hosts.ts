@@ -58,7 +58,7 @@ function parsePattern(text: string): Pattern | { readonly problem: string } {
   const [, host = '', digits] = /^(\[[^\]]*\]|[^[\]:/?#@\\%\s]+)(?::(\d+))?$/.exec(rest) ?? []
   const name = hostName(host)
   if (name === undefined)
-    return refuse('is no host such as example.com, *.example.com, [::1], a.com:8080 or https://a.com')
+    return refuse('is not a host such as example.com, *.example.com, [::1], a.com:8080 or https://a.com')
   const port = digits === undefined ? (DEFAULT_PORTS[protocol ?? ''] ?? 0) : Number(digits)
   if (digits !== undefined && (port < 1 || port > 65_535)) return refuse('must have a port from 1 to 65535')
   return { protocol, parts: name.split('*'), port }

@@ -358,7 +358,7 @@ class PathWalk {
     this.#entered.pop()?.close()
   }
 
-  /** The components of a link's target, last first; undefined if the entry is no link. */
+  /** The components of a link's target, last first; undefined if the entry is not a link. */
   #link(name: string): string[] | undefined {
     const path = this.#here.at(name)
     if (!lstat(path)?.isSymbolicLink()) return undefined

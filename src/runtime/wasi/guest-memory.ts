@@ -23,7 +23,7 @@ export class GuestMemory {
     this.#refresh()
   }
 
-  /** The whole memory. Access only what {@link locate} allowed, and get it again in each call: it may grow. */
+  /** The whole memory. Access only ranges that {@link locate} allowed, and get it again in each call: it may grow. */
   get bytes(): Buffer {
     return this.#bytes
   }

@@ -264,7 +264,7 @@ export class RemoteKeys implements JwtKeys {
     }
   }
 
-  /** @throws {@link JwtKeysUnavailableError} if there are no keys that still count. */
+  /** @throws {@link JwtKeysUnavailableError} if there are no valid keys. */
   readonly keyFor: JWTVerifyGetKey = async (header, token) => {
     const keys = await this.#current()
     try {
@@ -336,7 +336,7 @@ export class RemoteKeys implements JwtKeys {
     }
   }
 
-  /** A redirect is no answer: keys come from where the operator said, and from nowhere else. */
+  /** A redirect is not followed: keys come only from the operator's URL. */
   async #download(): Promise<string> {
     const { url } = this.#options
     const host = url.hostname.replace(/^\[|\]$/g, '')

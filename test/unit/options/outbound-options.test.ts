@@ -50,7 +50,7 @@ test.each([
     'a variable with an empty host',
     [],
     { WASM_SERVE_ALLOW_HOST: 'a.com,' },
-    'WASM_SERVE_ALLOW_HOST: "" is no host',
+    'WASM_SERVE_ALLOW_HOST: "" is not a host',
   ],
 ])('%s ends the command with a message and exit 2', async (_, args, env, said) => {
   const { code, stderr } = await run([guest('echo'), '0', ...args], env)
@@ -84,7 +84,7 @@ test('each wrong host is listed with what is wrong', () => {
 test('the check that is built says the same of a host', async () => {
   const built = await import(new URL('../../../dist/index.js', import.meta.url).href)
   const options = { routes: [{ plugin, allowedHosts: ['a.com/path'] }] }
-  expect(() => built.checkWasmServeOptions(options)).toThrowError(/"a\.com\/path" is no host/)
+  expect(() => built.checkWasmServeOptions(options)).toThrowError(/"a\.com\/path" is not a host/)
   expect(built.checkWasmServeOptions({ routes: [{ plugin, allowedHosts: ['a.com'] }] })).toMatchObject({
     routes: [{ allowedHosts: ['a.com'] }],
   })
