@@ -1,52 +1,5 @@
 #!/usr/bin/env node
-import './platform/node-workarounds.ts' // before V8 collects
+import { openCompileCache } from './platform/cache-folder.ts'
 
-import { buffer } from 'node:stream/consumers'
-import type { WriteStream } from 'node:tty'
-import { COMMANDS, main } from './cli/cli.ts'
-import type { Host } from './cli/command.ts'
-import type { Terminal } from './observe/log/log.ts'
-import { Secrets } from './observe/log/secrets.ts'
-import { exitProcess } from './platform/node-workarounds.ts'
-import { stuckThreads } from './platform/stuck-threads.ts'
-import { printable } from './platform/text.ts'
-import { openProcessSignals } from './server/shutdown.ts'
-
-const host: Host = {
-  environment: process.env,
-  out: terminal(process.stdout),
-  isOutTerminal: process.stdout.isTTY === true,
-  writeBytes: (bytes) => process.stdout.write(bytes),
-  writeError: (text) => process.stderr.write(text),
-  readInput: () => buffer(process.stdin),
-  program: [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)],
-  logTerminal: process.stderr.isTTY ? terminal(process.stderr) : undefined,
-  logLines: undefined,
-  secrets: new Secrets(),
-  commands: COMMANDS,
-  // npm and npx set it in the environment of their child processes.
-  signals: openProcessSignals(process.env.npm_command === undefined ? undefined : () => process.ppid),
-}
-
-// A reader that closes the pipe (EPIPE) is not an error. A full disk is.
-process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-  if (code === 'EPIPE') return
-  process.stderr.write(
-    `wasm-serve: the output cannot be written: ${printable(message)} (WASM_SERVE_OUTPUT_UNWRITABLE)\n`,
-  )
-  process.exitCode = 1
-})
-process.stderr.on('error', () => undefined)
-
-const code = await main(process.argv.slice(2), host)
-if (code !== 0) {
-  process.exitCode = code
-  if (stuckThreads() > 0) exitProcess(code) // Node would wait for the threads
-}
-
-function terminal(stream: WriteStream): Terminal {
-  return {
-    write: (text) => stream.write(text),
-    colours: stream.isTTY && stream.hasColors() && !process.env.NO_COLOR,
-  }
-}
+openCompileCache(process.env)
+await import('./cli/program.ts') // after it: modules that are loaded before are not cached

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { isAbsolute, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import {
   DigestMismatchError,
   DownloadRefusedError,
@@ -26,13 +25,6 @@ export interface CachedDownload {
   readonly bytes: Uint8Array
   /** Warnings: the cached copy is used because the server is unreachable, or the cache cannot be written. */
   readonly warnings: readonly string[]
-}
-
-/** Where downloads are cached: `$XDG_CACHE_HOME/wasm-serve`, or `~/.cache/wasm-serve`. */
-export function defaultCacheFolder(environment: Readonly<Record<string, string | undefined>>): string {
-  const { XDG_CACHE_HOME: folder = '' } = environment
-  // The XDG specification says to ignore relative paths.
-  return join(isAbsolute(folder) ? folder : join(homedir(), '.cache'), 'wasm-serve')
 }
 
 /**
