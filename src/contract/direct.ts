@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { IncomingMessage } from 'node:http'
+import { giveBack } from '../platform/buffer-pool.ts'
 import { setCommonHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
 import { openHttp } from './http.ts'
@@ -60,7 +61,7 @@ function openDirect(options: ContractOptions): Contract {
         'content-length',
         `${length}`,
       ])
-      if (length > MAX_TEXT) raw.end(output)
+      if (length > MAX_TEXT) raw.end(output, () => giveBack(output))
       else raw.end(latin1(output), 'latin1')
     },
   }

@@ -16,6 +16,9 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'observe/log/lines.ts opened': 'Writers of standard output and standard error.',
   'observe/log/request-log.ts next': 'Request ids are unique in a process.',
   'observe/log/request-log.ts prefix': 'Request ids are unique in a process.',
+  'platform/buffer-pool.ts free':
+    'Free buffers for large outputs: they hold no bytes that a response may still need.',
+  'platform/buffer-pool.ts freeBytes': 'Their size.',
   'platform/node-workarounds.ts ceiling': 'A V8 flag of the process.',
   'platform/node-workarounds.ts keptTicks': 'Objects that keep a shape known to V8.',
   'platform/packages.ts packageRoot': 'The folder of this package.',

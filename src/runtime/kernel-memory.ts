@@ -1,4 +1,5 @@
 import { KERNEL_WASM } from '../module/kernel-wasm.ts'
+import { takeBuffer } from '../platform/buffer-pool.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 
 /** The host's interface to `kernel.wasm`: writes and reads blocks. The guest gets only `functions`. */
@@ -119,7 +120,7 @@ class LinkedKernelMemory implements KernelMemory {
     const at = this.#word(ROOT.outputAt)
     if (at === 0) return NO_BYTES
     // A `Buffer`: small ones use a preallocated pool. A separate allocation would cost an HTTP server 2 us per request.
-    const output = Buffer.allocUnsafe(this.#word(ROOT.output))
+    const output = takeBuffer(this.#word(ROOT.output))
     output.set(this.#bytes.subarray(at, at + output.length))
     return output
   }

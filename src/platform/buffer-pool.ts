@@ -1,0 +1,42 @@
+/*
+ * Large outputs of guests are copied into buffers that are used again. A new buffer of 64 KiB for each response costs more
+ * in garbage collection than its copy.
+ */
+
+/** Smaller buffers come from Node's own pool. */
+const MIN_BYTES = 4_096
+
+/** Larger buffers are rare, and would keep much memory. */
+const MAX_BYTES = 1_048_576
+
+/** Maximum bytes of all free buffers. */
+const MAX_FREE_BYTES = 8_388_608
+
+/** Free buffers by size: powers of two. */
+const free = new Map<number, ArrayBuffer[]>()
+let freeBytes = 0
+
+/** Buffers of the pool, free or not. */
+const pooled = new WeakSet<ArrayBufferLike>()
+
+/** A buffer with any content. It may be given back to the pool. */
+export function takeBuffer(length: number): Buffer<ArrayBuffer> {
+  if (length <= MIN_BYTES || length > MAX_BYTES) return Buffer.allocUnsafe(length)
+  const size = 2 ** Math.ceil(Math.log2(length))
+  const known = free.get(size)?.pop()
+  if (known) freeBytes -= size
+  const bytes = known ?? new ArrayBuffer(size)
+  if (!known) pooled.add(bytes)
+  return Buffer.from(bytes, 0, length)
+}
+
+/** Gives a buffer back that nothing reads any more. Buffers from elsewhere are ignored. */
+export function giveBack({ buffer }: Uint8Array): void {
+  if (!(buffer instanceof ArrayBuffer) || !pooled.has(buffer)) return
+  const size = buffer.byteLength
+  if (freeBytes + size > MAX_FREE_BYTES) return
+  freeBytes += size
+  const others = free.get(size)
+  if (others) others.push(buffer)
+  else free.set(size, [buffer])
+}
