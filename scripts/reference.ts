@@ -218,7 +218,7 @@ Each command as its \`--help\` shows it. [Commands](../guide/commands.md) has ex
 | 1 | It failed: a guest's error, a check, an address in use, a download. |
 | 2 | The command line, a variable, a file or a plug-in is wrong. |
 | 75 | Four threads cannot be ended (\`WASM_SERVE_PROCESS_STUCK\`): start the process again. |
-| 137, 133 | A guest held the event loop (\`WASM_SERVE_GUEST_STALL\`): start the process again. |
+| 137, 133 | A guest blocked the event loop (\`WASM_SERVE_GUEST_STALL\`): start the process again. |
 
 ${pages.join('\n\n')}
 `

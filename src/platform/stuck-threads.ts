@@ -90,7 +90,7 @@ export class ThreadRegister {
       this.#changed(label)
     }
     const hasEnded = await new Promise<boolean>((resolve) => {
-      // A process that was stopped, or whose event loop was held, has noticed no end meanwhile.
+      // A process that was stopped, or whose event loop was held, may not have processed exit events yet.
       const stopClock = startClock(limitMs, () => resolve(false))
       void worker.terminate().then(() => {
         stopClock()

@@ -25,8 +25,7 @@ const FLOOR = 60
 /** How many mutants are tried at the same time. */
 const TREES = 2
 
-const SOURCES =
-  /^src\/((engine|runtime|guest\/outbound|contract)\/.*|plugin\/(module-reader|memory-cap|renewable|code-rewriter|instructions|lowest-store|sections|opcodes|page-count))\.ts$/
+const SOURCES = /^src\/(engine|runtime|guest\/outbound|contract|module)\/.*\.ts$/
 
 interface Result {
   readonly mutant: Mutant

@@ -40,7 +40,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
     path: '/api/plugins',
     id: 'listPlugins',
     summary: 'All plug-ins with their versions',
-    answers: { 200: { description: 'All.', schema: { type: 'array', items: ref('Plugin') } } },
+    answers: { 200: { description: 'All plug-ins.', schema: { type: 'array', items: ref('Plugin') } } },
     run: (_request, deployments) => viewPlugins(deployments),
   },
   {
@@ -48,7 +48,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
     path: '/api/plugins/{name}',
     id: 'showPlugin',
     summary: 'One plug-in',
-    answers: { 200: { description: 'It.', schema: ref('Plugin') } },
+    answers: { 200: { description: 'The plug-in.', schema: ref('Plugin') } },
     run: ({ params: { name = '' } }, deployments) => viewPlugin(deployments, name),
   },
   {

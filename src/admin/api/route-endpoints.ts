@@ -20,7 +20,7 @@ export const routeEndpoints: readonly Endpoint[] = [
     path: '/api/routes',
     id: 'listRoutes',
     summary: 'All routes',
-    answers: { 200: { description: 'All.', schema: { type: 'array', items: ref('Route') } } },
+    answers: { 200: { description: 'All routes.', schema: { type: 'array', items: ref('Route') } } },
     run: (_request, deployments) => viewRoutes(deployments),
   },
   {
@@ -28,7 +28,7 @@ export const routeEndpoints: readonly Endpoint[] = [
     path: '/api/routes/{id}',
     id: 'showRoute',
     summary: 'One route',
-    answers: { 200: { description: 'It.', schema: ref('Route') } },
+    answers: { 200: { description: 'The route.', schema: ref('Route') } },
     run: ({ params: { id = '' } }, deployments) => viewRoute(deployments, id),
   },
   {

@@ -71,7 +71,7 @@ export function checkTarget(
     host,
     lookup: checkedLookup(resolve, refusalOf),
     problemWithPeer(local, remote) {
-      // A route can make an address this machine's that no interface has, as load balancers do. Linux then connects
+      // A routing-table entry can assign this machine an address that no interface has, as load balancers do. Linux then connects
       // from that address, or from ::1 where no interface has a global IPv6 address.
       if (reach !== 'public' || local === undefined || remote === undefined) return undefined
       if (local !== remote && problemWithAddress(local) !== LOOPBACK) return undefined

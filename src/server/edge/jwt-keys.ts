@@ -282,7 +282,7 @@ export class RemoteKeys implements JwtKeys {
     if (!this.#isYounger(known, FRESH_MS)) {
       const hasFailed = this.#failedAt !== undefined
       const fetching = this.#fetch()
-      // Once the issuer is known to be away, no request waits for it that can be answered without.
+      // Once the issuer is known to be away, requests that cached keys can answer do not wait for it.
       if (!hasFailed || !this.#isYounger(known, STALE_MS)) await fetching
     }
     const keys = this.#keys
