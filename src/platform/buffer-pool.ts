@@ -1,6 +1,6 @@
 /*
- * Large outputs of guests are copied into buffers that are used again. A new buffer of 64 KiB for each response costs more
- * in garbage collection than its copy.
+ * Large bodies and outputs are copied into buffers that are used again. A new buffer of 64 KiB costs more in garbage collection
+ * than the copy.
  */
 
 /** Smaller buffers come from Node's own pool. */
@@ -30,13 +30,14 @@ export function takeBuffer(length: number): Buffer<ArrayBuffer> {
   return Buffer.from(bytes, 0, length)
 }
 
-/** Gives a buffer back that nothing reads any more. Buffers from elsewhere are ignored. */
-export function giveBack({ buffer }: Uint8Array): void {
-  if (!(buffer instanceof ArrayBuffer) || !pooled.has(buffer)) return
+/** Gives a buffer back that nothing reads any more. @returns false if it is not one of the pool. */
+export function giveBack({ buffer, length }: Uint8Array): boolean {
+  if (length <= MIN_BYTES || !(buffer instanceof ArrayBuffer) || !pooled.has(buffer)) return false
   const size = buffer.byteLength
-  if (freeBytes + size > MAX_FREE_BYTES) return
+  if (freeBytes + size > MAX_FREE_BYTES) return true
   freeBytes += size
   const others = free.get(size)
   if (others) others.push(buffer)
   else free.set(size, [buffer])
+  return true
 }

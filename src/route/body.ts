@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { BadRequestError, BodyTooLargeError } from '../errors/errors.ts'
+import { takeBuffer } from '../platform/buffer-pool.ts'
 import { endsWithHeaders } from '../platform/missing-types.ts'
 
 /** Whether a request has a body, according to its headers. */
@@ -67,9 +68,20 @@ export function readRequestBody(
     if (isOver) return
     isOver = true // keep the listeners: removing them costs more than ignoring events
     if (error) done(error, NO_BYTES)
-    else done(undefined, chunks ? Buffer.concat(chunks, length) : (first ?? NO_BYTES))
+    else done(undefined, chunks ? join(chunks, length) : (first ?? NO_BYTES))
   }
   request.on('data', onData).on('end', onEnd).on('error', onError)
 }
 
 const NO_BYTES = new Uint8Array()
+
+/** The buffer may be given back after the call. */
+function join(chunks: readonly Buffer[], length: number): Buffer {
+  const body = takeBuffer(length)
+  let at = 0
+  for (const chunk of chunks) {
+    body.set(chunk, at)
+    at += chunk.length
+  }
+  return body
+}

@@ -7,6 +7,7 @@ import { type Engine, PendingCall } from '../engine/engine.ts'
 import { InternalError } from '../errors/errors.ts'
 import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../observe/observe.ts'
 import type { CallHooks, FailedCall, GuestResult, ServedRoute } from '../options/served-route.ts'
+import { giveBack } from '../platform/buffer-pool.ts'
 import { hasBody, isTooLarge, readRequestBody } from './body.ts'
 
 /** The export that a route calls, its contract, and its engine. */
@@ -89,8 +90,11 @@ export function runCalls({ exportName, contract, isDirect, engine, observe }: Ca
       const input = contract.input(request)
       observer = observe?.(request)
       const output = engine.call(exportName, input, new RequestCaller(request, observer))
-      if (output instanceof Uint8Array) answer(output, reply, observer)
-      else answerLater(output, reply, observer)
+      if (output instanceof Uint8Array) {
+        // The guest has its copy, and a direct route has no hook that could read the body.
+        if (isDirect && giveBack(input)) request.body = undefined
+        answer(output, reply, observer)
+      } else answerLater(output, reply, observer)
     } catch (thrown) {
       sendFailure(thrown, reply, observer)
     }
