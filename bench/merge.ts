@@ -1,7 +1,7 @@
 import { assembleGuest } from './guest.ts'
 import { renderNumber } from './origin.ts'
 import { renderRange, summarize, verdictOn } from './report.ts'
-import { CALLER, kernel, loadPlugin, SETTINGS } from './shipped.ts'
+import { CALLER, kernel, load, loadPlugin, SETTINGS } from './shipped.ts'
 import { median } from './statistics.ts'
 
 /** Calls of one export with one input, with the kernel linked to the guest and merged into it. */
@@ -12,6 +12,10 @@ export interface MergeMeasurement {
   /** CPU microseconds per call. */
   readonly rounds: readonly { readonly linked: number; readonly merged: number }[]
 }
+
+const { giveBack } = (await load(
+  'platform/buffer-pool.js',
+)) as typeof import('../src/platform/buffer-pool.ts')
 
 type Instance = import('../src/runtime/runtime.ts').Instance
 
@@ -78,7 +82,10 @@ const ROUND_MICROS = 50_000
 function callMany(instance: Instance, exportName: string, input: Uint8Array, count: number) {
   let output = new Uint8Array()
   const before = process.cpuUsage()
-  for (let i = 0; i < count; i++) output = instance.call(exportName, input, CALLER) as Uint8Array<ArrayBuffer>
+  for (let i = 0; i < count; i++) {
+    giveBack(output) // as a server does
+    output = instance.call(exportName, input, CALLER) as Uint8Array<ArrayBuffer>
+  }
   const { user, system } = process.cpuUsage(before)
   return { micros: (user + system) / count, output }
 }
