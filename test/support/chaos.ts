@@ -81,15 +81,15 @@ export async function rage(
   const served = clients.filter(({ path }) => routes.some(({ url }) => url === path))
   const loads = served.map(({ path, where, connections }) => {
     const body = (id: string) => `${choose(random, where)}${id}`
-    return startLoad({ url: server.url + path, connections, body, onAnswer: note })
+    return { path, load: startLoad({ url: server.url + path, connections, body, onAnswer: note }) }
   })
   for (let round = 0; round < rounds; round++) {
     const failure = await server.replace({ routes, subprocessUser: SAME_USER })
     if (failure !== undefined) problems.push(`the app was not replaced: ${failure}`)
-    await Promise.all(loads.map((load) => inTime(load.answered(ANSWERS))))
+    await Promise.all(loads.map(({ path, load }) => inTime(path, load.answered(ANSWERS))))
   }
-  for (const load of loads) {
-    const { wrong, resets, refused, closing } = await inTime(load.stop())
+  for (const { path, load } of loads) {
+    const { wrong, resets, refused, closing } = await inTime(path, load.stop())
     for (const [name, count] of Object.entries({ wrong, resets, refused, closing })) {
       if (count > 0) problems.push(`${name}: ${count}`)
     }
@@ -107,10 +107,10 @@ function choose(random: () => number, where: 'inline' | 'threads'): string {
 }
 
 /** @throws if it takes so long that a request must hang. */
-async function inTime<Value>(promise: Promise<Value>): Promise<Value> {
+async function inTime<Value>(path: string, promise: Promise<Value>): Promise<Value> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('a request hangs')), HANG_MS)
+    timer = setTimeout(() => reject(new Error(`a request for ${path} hangs`)), HANG_MS)
   })
   try {
     return await Promise.race([promise, late])

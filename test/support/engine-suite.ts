@@ -127,6 +127,34 @@ export const describeEngine = (kind: EngineKind) =>
       await closing
     })
 
+    if (kind.name !== 'inline') {
+      test('terminates each of several calls that do not return', async () => {
+        const engine = await openEngine(kind, 'moody', { timeoutMs: 100 })
+        const fast = Array.from({ length: 200 }, () => callText(engine, 'answer', 'x'))
+        await Promise.all(fast) // from now on calls are assigned in advance
+        const calls = ['L', 'L', 'x', 'L', 'x'].map((text) => callText(engine, 'answer', text))
+        const ends = await Promise.allSettled(calls)
+        expect(ends.map((end) => (end.status === 'fulfilled' ? end.value : end.reason.code))).toEqual([
+          'WASM_SERVE_DEADLINE_EXCEEDED',
+          'WASM_SERVE_DEADLINE_EXCEEDED',
+          'x',
+          'WASM_SERVE_DEADLINE_EXCEEDED',
+          'x',
+        ])
+      })
+
+      test('closes when the calls behind a terminated one are answered', async () => {
+        const engine = await openEngine(kind, 'moody', { timeoutMs: 100 })
+        const fast = Array.from({ length: 200 }, () => callText(engine, 'answer', 'x'))
+        await Promise.all(fast)
+        const [late, ...others] = ['L', 'x', 'x', 'x'].map((text) => callText(engine, 'answer', text))
+        const closing = engine.close()
+        await expect(late).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+        expect(await Promise.all(others)).toEqual(['x', 'x', 'x'])
+        await closing
+      })
+    }
+
     test('carries inputs and outputs of every size', async () => {
       const engine = await openEngine(kind, 'echo')
       const sizes = [0, 1, 7, 8, 16_383, 16_384, 16_385, 100_000, 1_000_000]

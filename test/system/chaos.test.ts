@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFailed, test } from 'vitest'
 import { chaosRoutes, HANG_MS, rage, SAME_USER } from '../support/chaos.ts'
 import { expectWell } from '../support/faults.ts'
 import { guest } from '../support/guest.ts'
@@ -20,6 +20,7 @@ test(
   'in chaos no answer is wrong, no request hangs, every failure has its name, and nothing stays',
   async () => {
     const seed = `CHAOS_SEED=${SEED}`
+    onTestFailed(() => console.error(seed))
     const routes = chaosRoutes(guest('zoo'), true)
     const server = await startServerProcess({ routes, subprocessUser: SAME_USER })
     const random = randomOf(SEED)

@@ -96,6 +96,11 @@ export class Roster implements RunnerOwner {
     return this.#threads
   }
 
+  /** Whether runners are ending, whose calls may come back. */
+  get isEnding(): boolean {
+    return this.#ending.size > 0
+  }
+
   /** Whether calls have to wait until ending threads are gone or known to be stuck. */
   get isHeld(): boolean {
     return this.#gate.isShut

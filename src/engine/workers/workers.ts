@@ -149,8 +149,10 @@ class WorkersEngine implements Engine, Endable {
     this.#untrack()
   }
 
+  /** Whether no call is unanswered: a runner that is being terminated gives its other calls back when it has ended. */
   get #isIdle(): boolean {
-    return this.#waiting.length === 0 && this.#roster.threads.every(({ load }) => load === 0)
+    const { threads, isEnding } = this.#roster
+    return this.#waiting.length === 0 && !isEnding && threads.every(({ load }) => load === 0)
   }
 
   /** The expected waiting time of a new call. */
