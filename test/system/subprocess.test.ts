@@ -15,7 +15,7 @@ import process from 'node:process'
 import Fastify from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
 import { GuestProcesses } from '../../src/engine/subprocess/process-group.ts'
-import { openSandbox } from '../../src/engine/subprocess/sandbox.ts'
+import { openSandbox, type ProcessNeeds } from '../../src/engine/subprocess/sandbox.ts'
 import type { RouteOptions, ServerOptions } from '../../src/options/options.ts'
 import { wasmServe } from '../../src/route/wasm-serve.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
@@ -317,6 +317,28 @@ test('a start that does not return ends with its process', async () => {
   await expect(opening).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
   await until(() => guestProcesses().length === 0)
 })
+
+test.runIf(isLinux)(
+  'calls behind one whose process cannot be terminated are answered by another process',
+  async () => {
+    const processes = new GuestProcesses({}, keepLog(), async () => {
+      const sandbox = await openSandbox(undefined, [])
+      // the sleep keeps the sockets open, so that the process does not seem to end
+      const command = (needs: ProcessNeeds) =>
+        ['sh', '-c', 'sleep 60 & exec "$@"', 'sh', ...sandbox.command(needs)] as const
+      return { ...sandbox, command }
+    })
+    const engine = await openEngine({ name: 'subprocess', runtime: kernel }, 'moody', {
+      processes,
+      timeoutMs: 200,
+    })
+    await Promise.all(Array.from({ length: 200 }, () => callText(engine, 'answer', 'x')))
+    const [late, behind] = ['L', 'well'].map((text) => callText(engine, 'answer', text))
+    await expect(late).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+    expect(await behind).toBe('well')
+  },
+  30_000, // less than the sleep
+)
 
 test('without any tool of the system it works, and a thread of the process watches for the end of the server', async () => {
   const log = keepLog()

@@ -210,7 +210,11 @@ class ProcessRunner implements Runner, Tenant {
   async end(): Promise<boolean> {
     this.#ended.abort()
     if (this.#hasLeft) return this.#process.isEnding ? this.#process.kill() : true
-    if (this.isBusy) return this.#process.kill(this)
+    if (this.isBusy) {
+      const hasEnded = await this.#process.kill(this)
+      if (!hasEnded) this.#leave(new Error('it cannot be terminated'))
+      return hasEnded
+    }
     this.#process.leave(this.#number)
     this.#leave(new Error('it was closed'))
     return this.#process.isEnding ? this.#process.kill() : true

@@ -143,7 +143,10 @@ class WorkersEngine implements Engine, Endable {
 
   async #close(): Promise<void> {
     this.#isClosed = true
-    if (!this.#isIdle) await new Promise<void>((resolve) => (this.#onIdle = resolve))
+    if (!this.#isIdle) {
+      this.#watch() // a runner may be ending that has no calls
+      await new Promise<void>((resolve) => (this.#onIdle = resolve))
+    }
     clearTimeout(this.#timer)
     await this.#roster.close()
     this.#untrack()
