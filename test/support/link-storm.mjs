@@ -8,8 +8,9 @@ import { Folder } from '../../lib/runtime/wasi/folder.js'
  * it, and what it should not have seen. Built code: a thread runs no TypeScript on Node 20.
  */
 
-const { task, box, names, secret, stop } = workerData
-const flag = new Int32Array(stop)
+const { task, box, names, secret, state } = workerData
+const flag = new Int32Array(state)
+const [PREPARING, RUNNING] = [0, 1]
 const pick = (list) => list[Math.floor(Math.random() * list.length)]
 const path = () => Array.from({ length: 1 + Math.floor(Math.random() * 4) }, () => pick(names)).join('/')
 
@@ -17,7 +18,8 @@ const path = () => Array.from({ length: 1 + Math.floor(Math.random() * 4) }, () 
 const report = { done: 0, leaks: [] }
 const run = { guest, observer, swapper }[task]()
 parentPort.postMessage('ready')
-while (Atomics.load(flag, 0) === 0) {
+Atomics.wait(flag, 0, PREPARING)
+while (Atomics.load(flag, 0) === RUNNING) {
   try {
     run()
     report.done++

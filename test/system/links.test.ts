@@ -47,17 +47,19 @@ async function during(
   tasks: readonly string[],
   use: () => Promise<unknown>,
 ): Promise<readonly Report[]> {
-  const stop = new SharedArrayBuffer(4)
+  const state = new SharedArrayBuffer(4) // 0: all prepare, 1: all run, 2: all stop
   const names = [...NAMES, 'up', 'around', 'down']
   const script = new URL('../support/link-storm.mjs', import.meta.url)
   const threads = tasks.map(
-    (task) => new Worker(script, { workerData: { task, box, names, secret: SECRET, stop } }),
+    (task) => new Worker(script, { workerData: { task, box, names, secret: SECRET, state } }),
   )
   for (const thread of threads) onTestFinished(async () => void (await thread.terminate()))
   await Promise.all(threads.map((thread) => once(thread, 'message')))
+  Atomics.store(new Int32Array(state), 0, 1)
+  Atomics.notify(new Int32Array(state), 0)
   const reports = threads.map(async (thread): Promise<Report> => (await once(thread, 'message'))[0])
   await use()
-  Atomics.store(new Int32Array(stop), 0, 1)
+  Atomics.store(new Int32Array(state), 0, 2)
   return await Promise.all(reports)
 }
 
