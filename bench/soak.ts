@@ -27,7 +27,7 @@ type RouteOptions = import('../src/index.ts').RouteOptions
 const { checkWasmServeOptions } = (await load(
   'options/options.js',
 )) as typeof import('../src/options/options.ts')
-const { chooseRoute, openRoute } = (await load(
+const { chooseRoute, loadRoutePlugin, openRoute } = (await load(
   'route/open-route.js',
 )) as typeof import('../src/route/open-route.ts')
 const { openSharedResources } = (await load('route/shared.js')) as typeof import('../src/route/shared.ts')
@@ -73,7 +73,9 @@ async function soak(options: RouteOptions, calls: number): Promise<SoakMeasureme
   if (!checked) throw new Error('no route')
   const log = openLog('silent')
   const shared = openSharedResources(checkedOptions, log)
-  const route = openRoute(await chooseRoute(checked, ['routes', '0'], shared), '/', 0, log)
+  const plugin = await loadRoutePlugin(checked, 1)
+  const chosen = await chooseRoute({ ...checked, plugin }, ['routes', '0'], shared)
+  const route = openRoute(chosen, '/', 0, log)
   await route.instances.ready
 
   const perSample = Math.ceil(calls / SAMPLES / OVERLAP) * OVERLAP

@@ -211,6 +211,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Read the message: it has the reason, such as a trap in the start function or a start that exceeds `--start-timeout-ms`.',
   ],
   [
+    'WASM_SERVE_INSTANCES_FULL',
+    503,
+    'The first call of a [lazy plug-in](../guide/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and none may be closed.',
+    'Retry later. Raise `--max-instances`, or let idle instances be closed (`--sleep`).',
+  ],
+  [
     'WASM_SERVE_JWT_KEYS_UNAVAILABLE',
     503,
     'The keys of the issuer cannot be fetched from `jwksUrl`, and no cached key is valid.',

@@ -20,13 +20,8 @@ export async function testPlugin(
   { logLevel = 'error', ...options }: TestOptions = {},
 ): Promise<TestedPlugin> {
   checkWasmServeOptions({ routes: [{ ...options, plugin: source }] })
-  const plugin = await loadRoutePlugin({
-    links: {},
-    isolation: 'reuse',
-    runtime: 'kernel',
-    ...options,
-    plugin: source,
-  })
+  const defaults = { links: {}, isolation: 'reuse', runtime: 'kernel' } as const
+  const plugin = await loadRoutePlugin({ ...defaults, ...options, load: 'eager', plugin: source }, 1)
   const guest = new GuestApps((exportName) => {
     return createServer({ logLevel, routes: [{ ...options, plugin, function: exportName }] })
   }, defaultsOf(options))

@@ -94,7 +94,7 @@ export function readPluginConfig(
     source,
     route,
     server,
-    load: loadOptions(route, loading, sourceOptions(loading, environment)),
+    load: loadOptions({ ...route, load: 'eager' }, 1, loading, sourceOptions(loading, environment)),
     given,
   }
 }

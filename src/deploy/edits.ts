@@ -67,7 +67,7 @@ const KEPT_VERSIONS = 10
  */
 // biome-ignore format: a list that is read, not edited line by line
 export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] = [
-  'method', 'url', 'host', 'function', 'contract', 'config', 'wasi', 'env', 'allowedHosts',
+  'method', 'url', 'host', 'function', 'contract', 'config', 'load', 'sleep', 'wasi', 'env', 'allowedHosts',
   'bodyLimit', 'outputLimit', 'contentType', 'headers', 'errorStatus', 'description',
   'runtime', 'isolation', 'recycle', 'recycleMemory', 'memoryMax', 'blockLimit', 'varMax',
   'httpResponseMax', 'httpErrors', 'engine', 'workers', 'spareWorkers', 'timeoutMs', 'idempotent',

@@ -38,6 +38,8 @@ export interface FindLimits {
   readonly onFile: ReadingOptions['onFile'] | undefined
   /** The number of functions that are served when none is named. */
   readonly maxFunctions: number
+  /** Called with the number of plug-ins before they are loaded. */
+  readonly onCount: (plugins: number) => void
 }
 
 /**
@@ -92,6 +94,7 @@ class Finding {
   readonly #commands: Iterable<string>
   readonly #onFile: ((path: string) => void) | undefined
   readonly #maxFunctions: number
+  readonly #onCount: FindLimits['onCount']
 
   constructor(
     config: Config,
@@ -99,8 +102,9 @@ class Finding {
     load: Loader,
     failed: (error: unknown) => void,
     commands: Iterable<string>,
-    { onFile, maxFunctions }: FindLimits,
+    { onFile, maxFunctions, onCount }: FindLimits,
   ) {
+    this.#onCount = onCount
     this.#maxFunctions = maxFunctions
     this.#commands = commands
     this.#config = config
@@ -213,6 +217,7 @@ class Finding {
     items: readonly Item[],
     plan: (item: Item) => Promise<DesiredRoute[]>,
   ): Promise<DesiredRoute[]> {
+    this.#onCount(items.length)
     const planned = await pacedMap(items, async (item) => {
       try {
         return { routes: await plan(item) }

@@ -28,27 +28,30 @@ export interface ReadingOptions extends LoadPlace {
 export class PluginTable {
   /** Bytes of their modules, by digest, read since the last {@link PluginTable.only}. */
   readonly modules = new Map<string, Uint8Array>()
+  /** The number of plug-ins of the configuration, which decides whether many are loaded on their first calls. */
+  expected = 1
   readonly #plugins = new Map<string, Plugin>()
 
   get(version: Version, route: LoadedBy): Plugin | undefined {
-    return this.#plugins.get(pluginKey(version, route))
+    return this.#plugins.get(this.#key(version, route))
   }
 
   set(version: Version, route: LoadedBy, plugin: Plugin): void {
-    this.#plugins.set(pluginKey(version, route), plugin)
+    this.#plugins.set(this.#key(version, route), plugin)
   }
 
   /** A table that starts with some of these entries, without bytes. */
   only(digests: ReadonlySet<string>): PluginTable {
     const table = new PluginTable()
+    table.expected = this.expected
     for (const [key, plugin] of this.#plugins)
       if (digests.has(key.slice(0, key.indexOf(' ')))) table.#plugins.set(key, plugin)
     return table
   }
-}
 
-function pluginKey({ digest, name }: Version, route: LoadedBy): string {
-  return `${digest} ${JSON.stringify([name, loadedFor(route)])}`
+  #key({ digest, name }: Version, route: LoadedBy): string {
+    return `${digest} ${JSON.stringify([name, loadedFor(route, this.expected)])}`
+  }
 }
 
 /** Plug-ins are loaded here and not with the routes, because downloads may need credentials. */
@@ -59,7 +62,7 @@ export function openLoader(
 ): Loader {
   const loading = new Map<string, Promise<LoadedVersion>>()
   const load = async (route: CheckedRouteOptions) => {
-    const how = { ...loadOptions(route, options, sources), ...reading }
+    const how = { ...loadOptions(route, plugins.expected, options, sources), ...reading }
     const source = await readSource(route.plugin, how)
     const { version, modules } = toVersion(source, 'file')
     const plugin = plugins.get(version, route) ?? (await compilePlugin(source, how))
@@ -70,22 +73,23 @@ export function openLoader(
   return (route) => {
     const { plugin, links } = route
     if (typeof plugin !== 'string') return load(route)
-    const key = JSON.stringify([plugin, links, loadedFor(route)])
+    const key = JSON.stringify([plugin, links, loadedFor(route, plugins.expected)])
     const loaded = loading.get(key) ?? load(route)
     loading.set(key, loaded)
     return loaded
   }
 }
 
-/** The loading options of a route's plug-in. */
+/** The loading options of a route's plug-in. @param plugins - The number of plug-ins of the configuration. */
 export function loadOptions(
   route: Pick<CheckedRouteOptions, 'links'> & LoadedBy,
+  plugins: number,
   { moduleLimits, allowGc }: Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>,
   sources: SourceOptions,
 ): LoadOptions {
   return {
     links: Object.entries(route.links).map(([name, source]) => ({ name, source })),
-    ...loadedFor(route),
+    ...loadedFor(route, plugins),
     moduleLimits,
     allowGc,
     ...sources,

@@ -22,14 +22,11 @@ export interface Mounted<Item> {
   readonly leftOut: readonly string[]
 }
 
-/** A larger number suggests that the wrong folder was named. */
-const MAX_FOLDER_MOUNTS = 1_000
-
 /**
  * The mounts of plug-in sources: a single file at the root, each of several at its name, each `.wasm` of a folder at its
  * relative path.
  *
- * @throws {@link PluginUnreadableError} if a folder cannot be read, or contains no `.wasm` or too many.
+ * @throws {@link PluginUnreadableError} if a folder cannot be read, or contains no `.wasm`.
  */
 export async function mountsOf(sources: readonly string[]): Promise<Mounted<Mount>> {
   const [only, ...others] = sources
@@ -111,35 +108,24 @@ export function nameOf(source: string): string {
 
 async function mountsIn(folder: string): Promise<Mount[]> {
   const mounts: Mount[] = []
-  await walkFolder(folder, '', new Set(), mounts, folder)
+  await walkFolder(folder, '', new Set(), mounts)
   if (mounts.length === 0) throw new PluginUnreadableError(folder, 'there is no .wasm file in this directory')
   return mounts
 }
 
 /** Skips hidden files and folders and installed packages. A folder with several links to it is mounted once. */
-async function walkFolder(
-  folder: string,
-  path: string,
-  seen: Set<string>,
-  mounts: Mount[],
-  root: string,
-): Promise<void> {
+async function walkFolder(folder: string, path: string, seen: Set<string>, mounts: Mount[]): Promise<void> {
   const real = await realpath(folder)
   if (seen.has(real)) return
   seen.add(real)
   for (const entry of await entriesOf(folder)) {
     const place = join(folder, entry.name)
     if (entry.name.startsWith('.') || entry.name === 'node_modules') continue
-    if (isFolder(place)) await walkFolder(place, `${path}/${routePart(entry.name)}`, seen, mounts, root)
+    if (isFolder(place)) await walkFolder(place, `${path}/${routePart(entry.name)}`, seen, mounts)
     else if (/\.wasm$/i.test(entry.name)) {
       const name = nameOf(entry.name)
       mounts.push({ source: place, path: `${path}/${routePart(name)}`, name })
     }
-    if (mounts.length > MAX_FOLDER_MOUNTS)
-      throw new PluginUnreadableError(
-        root,
-        `there are more than ${MAX_FOLDER_MOUNTS} .wasm files in this directory`,
-      )
   }
 }
 

@@ -148,7 +148,12 @@ async function loadVersion(
     return { name, digest, bytes: plugins.modules.get(digest) ?? (await module(digest)) }
   })
   const source = { name, modules: await Promise.all(read), settings, warnings: [] }
-  const how = { ...loadOptions({ ...route, links: {} }, limits, {}), isServing, signal, log }
+  const how = {
+    ...loadOptions({ ...route, links: {} }, plugins.expected, limits, {}),
+    isServing,
+    signal,
+    log,
+  }
   const plugin = await compilePlugin(source, how)
   plugins.set(version, route, plugin)
   return plugin
@@ -221,7 +226,7 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
 const AT_START = [
   'host', 'port', 'socket', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
   'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
-  'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
+  'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
 ] as const satisfies readonly (keyof CheckedServerOptions)[]
 
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */

@@ -75,6 +75,13 @@ export const QueueSlowError = failure<[maxWaitMs: number]>(
   503,
 )
 
+/** The first call of a plug-in would need one instance too many, and none of the others may be closed. */
+export const InstancesFullError = failure<[maxInstances: number]>(
+  'WASM_SERVE_INSTANCES_FULL',
+  'All %d instances (maxInstances) are in use, and none may be closed: try again later',
+  503,
+)
+
 /** The guest ran longer than the route's `timeoutMs`: its thread or process was terminated. */
 export const DeadlineError = failure<[exportName: string, timeoutMs: number]>(
   'WASM_SERVE_DEADLINE_EXCEEDED',

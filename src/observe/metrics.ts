@@ -256,7 +256,7 @@ export const NO_STATS: EngineStats = {
 }
 
 /** The sum of both. */
-function addStats(one: EngineStats, other: EngineStats): EngineStats {
+export function addStats(one: EngineStats, other: EngineStats): EngineStats {
   return {
     waiting: one.waiting + other.waiting,
     running: one.running + other.running,
@@ -273,7 +273,7 @@ function addStats(one: EngineStats, other: EngineStats): EngineStats {
 }
 
 /** The counters of a closed engine: nothing is open or queued. */
-function withoutPresent(stats: EngineStats): EngineStats {
+export function withoutPresent(stats: EngineStats): EngineStats {
   const { recycled, restarted, timeouts, droppedLines } = stats
   return { ...NO_STATS, recycled, restarted, timeouts, droppedLines }
 }

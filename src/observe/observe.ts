@@ -49,6 +49,7 @@ const OUTCOME_OF = {
   WASM_SERVE_WORKER_LOST: 'worker_lost',
   WASM_SERVE_HOST_UNAVAILABLE: 'host_unavailable',
   WASM_SERVE_INSTANCE_START_FAILED: 'start_failed',
+  WASM_SERVE_INSTANCES_FULL: 'start_failed',
   WASM_SERVE_ENGINE_CLOSED: 'closed',
   WASM_SERVE_BODY_TOO_LARGE: 'body_too_large',
 } as const

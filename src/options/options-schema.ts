@@ -148,6 +148,19 @@ export const routeSchema = only({
   config: texts('Configuration of the guest, which it reads with `config_get`.'),
   functions: Type.Optional(hostFunctionsPath('Path of a JavaScript module that exports host functions.')),
   links: texts('Modules that the plug-in imports: name to path or URL.', Type.String({ holds: 'source' })),
+  load: withDefault(
+    Type.Enum(['auto', 'eager', 'lazy'], {
+      default: 'auto',
+      description:
+        'When a plug-in is compiled: at the start (`eager`) or on its first call (`lazy`). `auto`: lazy with more than 256.',
+    }),
+  ),
+  sleep: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Close instances that have memory of earlier calls, too, when they are idle. (lazy)',
+    }),
+  ),
   wasi: withDefault(Type.Boolean({ default: true, description: 'Provide WASI preview 1 to the guest.' })),
   bodyLimit: bytes('Maximum size of a request body, in bytes. Larger bodies get 413.', 1_048_576),
   outputLimit: bytes("Maximum size of a guest's output, in bytes. Larger output gets 502.", 8_388_608),
@@ -413,6 +426,18 @@ export const wasmServeSchema = only({
     }),
   ),
   stallMs: stallMs(0), // off by default: the process belongs to the user
+  idleMs: ms(
+    'Time without calls after which instances of lazy plug-ins are closed, in ms; 0: never. See `sleep`.',
+    300_000,
+    0,
+  ),
+  maxInstances: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description:
+        'Maximum number of instances of lazy plug-ins. The one unused longest is closed, else 503. Default: no limit.',
+    }),
+  ),
   store: withDefault(
     Type.String({
       pattern: '^(?:memory:$|lmdb:.|rediss?://.)',

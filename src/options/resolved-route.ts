@@ -89,17 +89,31 @@ export function largestMemory({ blockLimit, memoryMax }: ResolvedRoute): number 
 }
 
 /** Options of a route that apply when its plug-in is loaded. */
-export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine' | 'runtime'>
+export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine' | 'runtime' | 'load'>
 
 /** Number of pages in a 32-bit address space. */
 const MAX_PAGES = 65_536
 
 /** For a plug-in without a route: the memory limit depends on later routes. */
-export const ANY_ROUTE: LoadedBy = { memoryMax: MAX_PAGES, isolation: 'reuse', runtime: 'kernel' }
+export const ANY_ROUTE: LoadedBy = {
+  memoryMax: MAX_PAGES,
+  isolation: 'reuse',
+  runtime: 'kernel',
+  load: 'eager',
+}
 
-/** How the plug-in of a route is loaded. Routes with equal values share a loaded plug-in. */
-export function loadedFor({ memoryMax, isolation, engine, runtime }: LoadedBy) {
-  return { memoryMax, isolation, runtime, compiles: engine !== 'subprocess' } satisfies LoadOptions
+/** More plug-ins than this are loaded on their first calls by default. */
+export const MAX_EAGER_PLUGINS = 256
+
+/**
+ * How the plug-in of a route is loaded. Routes with equal values share a loaded plug-in.
+ *
+ * @param plugins - The number of plug-ins that are loaded together.
+ */
+export function loadedFor({ memoryMax, isolation, engine, runtime, load }: LoadedBy, plugins: number) {
+  const isLazy = load === 'lazy' || (load === 'auto' && plugins > MAX_EAGER_PLUGINS)
+  const compiles = engine === 'subprocess' ? false : isLazy ? 'later' : true
+  return { memoryMax, isolation, runtime, compiles } satisfies LoadOptions
 }
 
 /**

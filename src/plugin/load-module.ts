@@ -9,6 +9,7 @@ import {
   exportedFunctions,
   type FunctionExport,
   type ImportedItem,
+  SECTION,
 } from '../module/module-view.ts'
 import { makeOnDemand } from '../module/on-demand.ts'
 import { makeRenewable, type Renewable } from '../module/renewable.ts'
@@ -60,6 +61,8 @@ export interface ModuleFacts {
   /** Its defined memories; it may import others. */
   readonly memories: readonly MemoryFacts[]
   readonly customSections: readonly CustomSectionFacts[]
+  /** Whether it has a start section. */
+  readonly hasStart: boolean
 }
 
 /** In pages of 64 KiB. */
@@ -107,6 +110,18 @@ export async function loadModule(
   const isRenewableKnown = renewable === 'yes' || (renewable === 'program' && isOnlyProgram(facts))
   const forms = await compileForms(capped, { needsModule, isRenewable: isRenewableKnown, merges })
   return { facts, needsProcess, isRenewableKnown, ...forms }
+}
+
+/**
+ * Reads a module without its code.
+ *
+ * @throws {@link PluginInvalidError} if it needs more memory than allowed; the errors of {@link readModule}.
+ */
+export function readFacts(
+  bytes: Uint8Array,
+  { name, memoryMax, limits, allowGc }: Omit<ModuleJob, 'needsModule'>,
+): ModuleFacts {
+  return factsOf(capMemory(readModule(bytes, { limits, allowGc, readsCode: false }, name), memoryMax))
 }
 
 /** The compiled forms of a module. */
@@ -168,6 +183,7 @@ export function factsOf({ view, memories }: CappedModule): ModuleFacts {
     imports: view.imports,
     exports: view.exports.map(({ name, kind }) => ({ name, kind })),
     functions: exportedFunctions(view),
+    hasStart: view.sections.some(({ id }) => id === SECTION.start),
     memories: view.memories.map(({ min, max }, index) => ({
       initial: Number(min),
       max: max === undefined ? undefined : Number(max),

@@ -3,10 +3,11 @@ import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ModuleLimits } from '../module/limits.ts'
 import type { MergeResult } from '../module/merge.ts'
 import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
-import type { ModuleFacts, ModuleJob, RenewableModule } from './load-module.ts'
+import { type ModuleFacts, type ModuleJob, type RenewableModule, readFacts } from './load-module.ts'
 import type { ManifestSettings } from './source/manifest.ts'
 import {
   type PluginSource,
+  readAgain,
   readSource,
   type Source,
   type SourceModule,
@@ -46,6 +47,8 @@ export interface Plugin {
   readonly memories: ModuleFacts['memories']
   /** Of the main module. */
   readonly customSections: ModuleFacts['customSections']
+  /** Of the main module. */
+  readonly hasStart: boolean
   /** Run-time settings of its manifest; undefined if there is none. */
   readonly settings: ManifestSettings | undefined
   /** Warnings. */
@@ -54,6 +57,12 @@ export interface Plugin {
   readonly needsProcess?: string | undefined
   /** All modules, if they are not compiled here. */
   readonly uncompiled?: readonly UncompiledModule[] | undefined
+  /**
+   * Checks and compiles it, if that was left for later.
+   *
+   * @throws the errors of {@link compilePlugin}; `DigestMismatchError` if its file has changed.
+   */
+  readonly compile?: ((place: LoadPlace) => Promise<CompiledPlugin>) | undefined
 }
 
 /** A compiled module, from which instances are opened. */
@@ -76,7 +85,7 @@ export interface UncompiledModule {
 }
 
 export interface LinkedModule
-  extends Pick<ModuleFacts, 'imports' | 'exports' | 'memories' | 'customSections'> {
+  extends Pick<ModuleFacts, 'imports' | 'exports' | 'memories' | 'customSections' | 'hasStart'> {
   readonly name: string
   /** SHA-256 of its bytes, in hex. */
   readonly digest?: string | undefined
@@ -106,8 +115,11 @@ export interface LoadOptions extends SourceOptions, LoadPlace {
    * 22 and later. Extism's SDK cannot open such a module. Default: `kernel`.
    */
   readonly runtime?: 'kernel' | 'sdk' | undefined
-  /** Whether it is compiled here: not if only a separate process may compile it. Default: true. */
-  readonly compiles?: boolean | undefined
+  /**
+   * Whether it is compiled here: not if only a separate process may compile it. `later`: it is only read, and
+   * {@link Plugin.compile} checks and compiles it; not with `allowGc`. Default: true.
+   */
+  readonly compiles?: boolean | 'later' | undefined
 }
 
 /** Default maximum of a guest's pages: 128 MiB. */
@@ -162,6 +174,14 @@ export async function compilePlugin(
     if (options.compiles === false || prepared.some((module) => module.needsProcess))
       return register(name, prepared, { settings, warnings, uncompiled })
   }
+  if (options.compiles === 'later' && !allowGc) {
+    const parts = modules.map((source) => {
+      const facts = readFacts(source.bytes, jobOf(source))
+      return { name: source.name, digest: source.digest, ...facts, needsProcess: undefined }
+    })
+    const compile = compileLater({ name, modules, settings, warnings }, options)
+    return register(name, parts, { settings, warnings, compile })
+  }
   const compiled = await Promise.all(
     modules.map(async (source) => {
       const { facts, ...rest } = await loadOnce(source, jobOf(source), options)
@@ -171,12 +191,25 @@ export async function compilePlugin(
   return register(name, compiled, { settings, warnings })
 }
 
+/** Keeps only the bytes that are in no local file. */
+function compileLater({ modules, ...rest }: Source, options: LoadOptions): Plugin['compile'] {
+  const kept = modules.map(({ bytes, ...module }) =>
+    module.path === undefined ? { ...module, bytes } : module,
+  )
+  const read = async (module: (typeof kept)[number]) =>
+    'bytes' in module ? module : { ...module, bytes: await readAgain(module) }
+  return async (place) => {
+    const source = { ...rest, modules: await Promise.all(kept.map(read)) }
+    return compiledPlugin(await compilePlugin(source, { ...options, ...place, compiles: true }))
+  }
+}
+
 type ModulePart = LinkedModule & ModuleFacts & Pick<Plugin, 'digest' | 'needsProcess'>
 
 function register(
   plugin: string,
   modules: readonly ModulePart[],
-  rest: Pick<Plugin, 'settings' | 'warnings' | 'uncompiled'>,
+  rest: Pick<Plugin, 'settings' | 'warnings' | 'uncompiled' | 'compile'>,
 ): Plugin {
   const main = modules.find((module) => module.name === 'main')
   if (!main) throw new PluginInvalidError(plugin, 'it has no main module')

@@ -1,19 +1,28 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
 import { openInline } from '../engine/inline.ts'
+import { type AwakeEngines, openLazy } from '../engine/lazy.ts'
 import type { GuestProcesses } from '../engine/subprocess/process-group.ts'
 import { openSubprocess } from '../engine/subprocess/subprocess.ts'
 import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
 import { openWorkers, tryInThread } from '../engine/workers/workers.ts'
-import { RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
+import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
-import { chooseExport, START } from '../module/entry-points.ts'
+import { chooseExport, initialisersOf, START } from '../module/entry-points.ts'
 import type { MeterLabels, RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
 import { type LoadedBy, loadedFor, type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
-import { compiledPlugin, compilePlugin, isPlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
+import { WASI } from '../plugin/host-imports.ts'
+import {
+  compiledPlugin,
+  compilePlugin,
+  isPlugin,
+  type LinkedModule,
+  type LoadOptions,
+  type Plugin,
+} from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
 import { kernel } from '../runtime/kernel.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -39,6 +48,7 @@ export interface ChosenRoute {
   readonly parts: HostParts
   /** Resources of the server. */
   readonly processes: GuestProcesses
+  readonly awake: AwakeEngines
   /** Metrics and traces, if enabled. */
   readonly listeners: Pick<CallListeners, 'traces'> & { readonly meter: RouteMeter | undefined }
   /** Releases its resources. */
@@ -46,18 +56,18 @@ export interface ChosenRoute {
 }
 
 /**
- * Loads the plug-in of a route, and selects its function and engine.
+ * Selects the function and engine of a route.
  *
  * @param path - The route's place in the options, for messages: `routes`, `0`.
- * @throws the errors of {@link loadPlugin}, {@link chooseExport}, {@link chooseEngine} and the store, {@link RuntimeUnfitError},
+ * @throws the errors of {@link chooseExport}, {@link chooseEngine} and the store, {@link RuntimeUnfitError},
  * {@link WasiDisabledError}.
  */
 export async function chooseRoute(
-  checked: CheckedRouteOptions,
+  checked: CheckedRouteOptions & { readonly plugin: Plugin },
   path: readonly string[],
   shared: SharedResources,
 ): Promise<ChosenRoute> {
-  const plugin = await loadRoutePlugin(checked)
+  const { plugin } = checked
   const options = resolveRoute(checked, plugin)
   const exportName = chooseExport(plugin, options.function)
   refuseUnfit(options, checked, plugin, exportName)
@@ -82,6 +92,7 @@ export async function chooseRoute(
     engine,
     parts,
     processes: shared.processes,
+    awake: shared.awake,
     listeners: {
       meter,
       traces: tracing?.of({ ...labels, function: exportName, engine: engine.name }),
@@ -100,17 +111,19 @@ function labelsOf({ host = '', url }: ResolvedRoute, { name, digest }: Plugin): 
 /**
  * Loads the plug-in that a route names. A loaded plug-in is used as it is.
  *
+ * @param plugins - The number of plug-ins that are loaded together.
  * @throws the errors of {@link loadPlugin}.
  */
 export async function loadRoutePlugin(
   options: Pick<CheckedRouteOptions, 'plugin' | 'links'> & LoadedBy,
+  plugins: number,
   place: LoadPlace = {},
 ): Promise<Plugin> {
   const { plugin, links } = options
   if (typeof plugin === 'object' && isPlugin(plugin)) return plugin
   const how: LoadOptions = {
     ...place,
-    ...loadedFor(options),
+    ...loadedFor(options, plugins),
     links: Object.entries(links).map(([name, source]) => ({ name, source })),
   }
   return compilePlugin(await readSource(plugin, how), how)
@@ -163,7 +176,8 @@ export async function tryRoute(
   }
   const settings = instanceSettings(options, exportName, undefined, log)
   const bridged = await trialParts(options, parts)
-  const thread = workersOptions(options, compiledPlugin(plugin), exportName, TRIAL, settings, bridged)
+  const compiled = (await plugin.compile?.({ isServing: true, signal, log })) ?? compiledPlugin(plugin)
+  const thread = workersOptions(options, compiled, exportName, TRIAL, settings, bridged)
   const startMs = await tryInThread(thread, options.startTimeoutMs, signal)
   if (startMs < SLOW_TRIAL_MS) return
   const message = `an instance took ${Math.round(startMs)} ms to start in its trial. A start on the event loop blocks all requests for that time: use threads (--workers 1)`
@@ -197,7 +211,8 @@ export function openRoute(
   for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
   const isWatched = stallMs > 0 && route.engine.name === 'inline'
   const watch = isWatched ? openWatch(route, url, stallMs, log) : undefined
-  const instances = openEngine(route, watch, log)
+  const open = route.plugin.compile ? openLazyEngine : openEngine
+  const instances = open(route, watch, log)
   const { meter } = route.listeners
   meter?.opened(instances)
   return {
@@ -213,6 +228,37 @@ export function openRoute(
       }
     },
   }
+}
+
+/** The plug-in is loaded by the first call, and loaded again after its instances were closed. */
+function openLazyEngine(route: ChosenRoute, watch: StallWatch | undefined, log: FastifyBaseLogger): Engine {
+  const { options, plugin, engine, awake } = route
+  return openLazy({
+    name: engine.name,
+    async open() {
+      try {
+        const compiled = await plugin.compile?.({ isServing: true, log })
+        const loaded = { ...route, plugin: compiled ?? plugin }
+        if ([loaded.plugin, ...loaded.plugin.linked].some(runsAtStart)) await tryRoute(loaded, log)
+        return openEngine(loaded, watch, log)
+      } catch (error) {
+        if (error instanceof InstanceStartError) throw error
+        const reason = error instanceof Error ? error.message : String(error)
+        throw new InstanceStartError(plugin.name, reason, { cause: error })
+      }
+    },
+    instances: engine.name === 'inline' ? 1 : engine.workers + options.spareWorkers,
+    maySleep: options.sleep || options.isolation.isolation === 'fresh',
+    maxQueue: options.maxQueue,
+    awake,
+  })
+}
+
+/** Whether code of a module runs when an instance is opened. On the event loop, a start that does not return blocks all. */
+function runsAtStart({ hasStart, exports, imports }: LinkedModule): boolean {
+  const names = exports.filter(({ kind }) => kind === 'function').map(({ name }) => name)
+  const importsWasi = imports.some(({ module }) => module === WASI)
+  return hasStart || initialisersOf(new Set(names), importsWasi).length > 0
 }
 
 function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: FastifyBaseLogger): Engine {

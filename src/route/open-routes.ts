@@ -93,8 +93,10 @@ export async function openRoutes(
 
   const { signal, trial } = options
   const stallMs = (await isDebugged()) ? 0 : options.stallMs
+  const all = options.routes.flatMap(versionsToOpen)
   const find = async ({ options, path, place }: VersionToOpen) => {
-    const plugin = await loadRoutePlugin(options, { isServing: given !== undefined && trial, signal, log })
+    const loading = { isServing: given !== undefined && trial, signal, log }
+    const plugin = await loadRoutePlugin(options, all.length, loading)
     const url = prefix + options.url
     const key = given ? poolKey(options, plugin, url, stallMs) : place
     const lease = pool.take(key)
@@ -106,7 +108,7 @@ export async function openRoutes(
 
   try {
     // Wait for all: an entry taken from the pool after another one failed has to be returned.
-    const found = await pacedMap(options.routes.flatMap(versionsToOpen), find)
+    const found = await pacedMap(all, find)
     const trials = new Map<string, Promise<void>>()
     const tryOnce = (chosen: ChosenRoute) => {
       const key = startKey(chosen.options, chosen.plugin, chosen.exportName)
@@ -121,20 +123,20 @@ export async function openRoutes(
       } else if (chosen && options.trial) await tryOnce(chosen)
     })
     const pace = new Pace()
-    const all: OpenRoute[] = []
+    const opened: OpenRoute[] = []
     for (const { options: route, key, url, lease, chosen } of found) {
       const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log), route))
       if (!taken) throw new Error('a route was neither reused nor resolved')
       if (taken !== lease) leases.push(taken)
       if (chosen) waiting.delete(chosen)
       // Settings that instances do not depend on may have changed.
-      all.push({ ...taken.route, options: resolveRoute(route, taken.route.plugin) })
+      opened.push({ ...taken.route, options: resolveRoute(route, taken.route.plugin) })
       await pace.step()
       signal?.throwIfAborted()
     }
-    await unlessAborted(Promise.all(all.map(({ instances }) => instances.ready)), signal)
+    await unlessAborted(Promise.all(opened.map(({ instances }) => instances.ready)), signal)
     const kept = found.filter(({ lease }) => lease).length
-    return { pool, routes: pair(options.routes, all), kept, close }
+    return { pool, routes: pair(options.routes, opened), kept, close }
   } catch (error) {
     await close()
     throw error

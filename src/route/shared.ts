@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
+import { AwakeEngines } from '../engine/lazy.ts'
 import { GuestProcesses } from '../engine/subprocess/process-group.ts'
 import { StoreUnavailableError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
@@ -18,6 +19,8 @@ export interface SharedResources {
   readonly store: SharedStore
   /** Resources of guests in processes. */
   readonly processes: GuestProcesses
+  /** The plug-ins that were loaded by calls. */
+  readonly awake: AwakeEngines
   /** The call metrics, if enabled. */
   readonly meters: Meters | undefined
   /** Creates spans, if tracing is enabled. */
@@ -29,7 +32,13 @@ export interface SharedResources {
 export interface SharedResourceOptions
   extends Pick<
     CheckedWasmServeOptions,
-    'store' | 'storeMax' | 'storeTimeoutMs' | 'subprocessUser' | 'subprocessCgroup'
+    | 'store'
+    | 'storeMax'
+    | 'storeTimeoutMs'
+    | 'subprocessUser'
+    | 'subprocessCgroup'
+    | 'maxInstances'
+    | 'idleMs'
   > {
   readonly meters?: Meters | undefined
   readonly tracing?: Tracing | undefined
@@ -43,6 +52,8 @@ export function openSharedResources(
     storeTimeoutMs,
     subprocessUser: user,
     subprocessCgroup: cgroup,
+    maxInstances,
+    idleMs,
     meters,
     tracing,
   }: SharedResourceOptions,
@@ -50,7 +61,15 @@ export function openSharedResources(
 ): SharedResources {
   const shared = shareStore(store, { maxBytes: storeMax, timeoutMs: storeTimeoutMs, log })
   const processes = new GuestProcesses({ user, cgroup }, log)
-  return { vars: openSharedVars(), store: shared, processes, meters, tracing, close: () => shared.close() }
+  return {
+    vars: openSharedVars(),
+    store: shared,
+    processes,
+    awake: new AwakeEngines({ maxInstances, idleMs }),
+    meters,
+    tracing,
+    close: () => shared.close(),
+  }
 }
 
 /** Variables shared by all instances and routes of a plug-in. */

@@ -61,7 +61,7 @@ export async function createApp(
     if (config?.wasmServe) routes.push(config.wasmServe)
   })
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
-  const { meters, signal, subprocessUser, subprocessCgroup } = options
+  const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances } = options
   const isUnwatched = !hasEdge(options) && !options.otel && logAccess === undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
   const own = {
@@ -69,6 +69,8 @@ export async function createApp(
     ...{
       subprocessUser,
       ...(subprocessCgroup !== undefined && { subprocessCgroup }),
+      idleMs,
+      ...(maxInstances !== undefined && { maxInstances }),
       meters,
       tracing,
       signal,

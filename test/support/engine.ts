@@ -1,6 +1,7 @@
 import { onTestFinished } from 'vitest'
 import type { Engine } from '../../src/engine/engine.ts'
 import { openInline } from '../../src/engine/inline.ts'
+import { AwakeEngines, openLazy } from '../../src/engine/lazy.ts'
 import { GuestProcesses } from '../../src/engine/subprocess/process-group.ts'
 import { readsOfModule } from '../../src/engine/subprocess/sandbox.ts'
 import { openSubprocess } from '../../src/engine/subprocess/subprocess.ts'
@@ -17,6 +18,8 @@ import { keepLog, settingsOf } from './instance.ts'
 export interface EngineKind {
   readonly name: Engine['name']
   readonly runtime: Runtime
+  /** Whether it is opened by its first call. */
+  readonly isLazy?: boolean
 }
 
 /** Each engine of this process with a runtime. */
@@ -26,7 +29,7 @@ export function enginesOf(runtime: Runtime): readonly EngineKind[] {
 
 /** An engine whose opening is not waited for; closed when the test ends. */
 export async function openEngine(
-  { name, runtime }: EngineKind,
+  { name, runtime, isLazy = false }: EngineKind,
   guestName: string,
   options: Partial<WorkersOptions> & { readonly processes?: GuestProcesses } = {},
 ): Promise<Engine> {
@@ -82,7 +85,11 @@ export async function openEngine(
         },
       }),
   } satisfies Record<Engine['name'], () => Engine>
-  const engine = engines[name]()
+  const awake = new AwakeEngines({ idleMs: 0 })
+  const open = async () => engines[name]()
+  const engine = isLazy
+    ? openLazy({ name, open, instances: 1, maySleep: true, maxQueue: 1_000, awake })
+    : await open()
   onTestFinished(() => engine.close())
   return engine
 }

@@ -55,6 +55,8 @@ export interface SourceModule {
   readonly bytes: Uint8Array
   /** SHA-256 of the bytes, in hex. */
   readonly digest: string
+  /** The local file with the bytes; undefined if they come from elsewhere. */
+  readonly path?: string | undefined
 }
 
 /**
@@ -94,6 +96,8 @@ const MAX_MANIFEST = 67_108_864
 /** Bytes and their origin. */
 interface OpenedSource extends ManifestPlace {
   readonly bytes: Uint8Array
+  /** undefined if it was downloaded. */
+  readonly path?: string
 }
 
 /** One run of `readSource`. */
@@ -122,14 +126,15 @@ class SourceReading {
 
     const opened = await this.#open(String(source))
     if (isManifest(opened)) return this.#manifest(decodeManifest(opened), opened)
-    return { name: opened.name, modules: [await toModule('main', opened.bytes)], settings: undefined }
+    const main = await toModule('main', opened.bytes, opened.path)
+    return { name: opened.name, modules: [main], settings: undefined }
   }
 
   async link({ name, source }: LinkOption): Promise<SourceModule> {
     const opened = await this.#open(source)
     if (isManifest(opened))
       throw new SourceInvalidError(opened.name, 'only a module can be linked, not a manifest')
-    return toModule(name, opened.bytes)
+    return toModule(name, opened.bytes, opened.path)
   }
 
   async #manifest(manifest: string | object, place: ManifestPlace): Promise<Omit<Source, 'warnings'>> {
@@ -144,8 +149,9 @@ class SourceReading {
       const isAuthorized = from.method === 'GET' || !isRemote
       return toModule(name, await this.#download(from.url, { ...from, digest }, isAuthorized))
     }
-    const bytes = from.kind === 'bytes' ? from.bytes : await this.#read(from.path)
-    return toModule(name, await checkDigest(bytes, digest, from.kind === 'bytes' ? name : from.path))
+    if (from.kind === 'bytes') return toModule(name, await checkDigest(from.bytes, digest, name))
+    const bytes = await checkDigest(await this.#read(from.path), digest, from.path)
+    return toModule(name, bytes, from.path)
   }
 
   /** @param source - A path or URL. */
@@ -162,6 +168,7 @@ class SourceReading {
     return {
       name,
       base: dirname(resolve(path)),
+      path,
       bytes: await checkDigest(await this.#read(path), pinned.digest, path),
     }
   }
@@ -193,8 +200,8 @@ class SourceReading {
   }
 }
 
-async function toModule(name: string, bytes: Uint8Array): Promise<SourceModule> {
-  return { name, bytes, digest: await sha256InSlices(bytes) }
+async function toModule(name: string, bytes: Uint8Array, path?: string): Promise<SourceModule> {
+  return { name, bytes, digest: await sha256InSlices(bytes), path: path && resolve(path) }
 }
 
 async function checkDigest(
@@ -206,6 +213,18 @@ async function checkDigest(
   if (digest !== undefined && actual !== undefined && actual !== digest)
     throw new DigestMismatchError(source, digest, actual)
   return bytes
+}
+
+/**
+ * Reads the bytes of a local file again.
+ *
+ * @throws `PluginUnreadableError`; {@link DigestMismatchError} if they have changed.
+ */
+export async function readAgain({
+  path = '',
+  digest,
+}: Pick<SourceModule, 'path' | 'digest'>): Promise<Uint8Array> {
+  return checkDigest(await readSourceFile(path), digest, path)
 }
 
 /** A module is never treated as a manifest. A file named `.json` that is neither gets the manifest's messages. */

@@ -287,6 +287,7 @@ test('what the package exports changes only on purpose', () => {
       "InstanceBusyError",
       "InstanceRemoteError",
       "InstanceStartError",
+      "InstancesFullError",
       "InternalError",
       "JwtKeyInvalidError",
       "JwtKeysUnavailableError",

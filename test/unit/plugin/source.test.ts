@@ -15,7 +15,7 @@ import { pathToFileURL } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { defaultCacheFolder } from '../../../src/platform/cache-folder.ts'
 import { download } from '../../../src/plugin/source/download-cache.ts'
-import { readSource } from '../../../src/plugin/source/source.ts'
+import { readAgain, readSource } from '../../../src/plugin/source/source.ts'
 import { parseLink, parseSourceUrl } from '../../../src/plugin/source/url.ts'
 import { file, guest, guestBytes } from '../../support/guest.ts'
 
@@ -95,11 +95,23 @@ test.each([
     'plugin.json',
   ],
   ['a manifest by its content', () => file('plugin', `{"wasm": [{"path": "${guest('echo')}"}]}`), 'plugin'],
-])('%s leads to the bytes of the module', async (_, source, name) => {
+])('%s leads to the bytes of the module', async (kind, source, name) => {
   const read = await readSource(source())
   expect(read.name).toBe(name)
-  expect(read.modules).toEqual([{ name: 'main', bytes: expect.anything(), digest }])
+  const path = name.startsWith('sha256') || kind.includes('bytes') ? undefined : guest('echo')
+  expect(read.modules).toEqual([{ name: 'main', bytes: expect.anything(), digest, path }])
   expect(read.warnings).toEqual([])
+})
+
+test('the bytes of a local module are read again as long as they stay the same', async () => {
+  const path = file('again.wasm', echo)
+  const [module] = (await readSource(path)).modules
+  if (!module) throw new Error('there is no module')
+  expect(Buffer.compare(await readAgain(module), echo)).toBe(0)
+  writeFileSync(path, guestBytes('upper'))
+  await expect(readAgain(module)).rejects.toMatchObject({ code: 'WASM_SERVE_DIGEST_MISMATCH' })
+  rmSync(path)
+  await expect(readAgain(module)).rejects.toMatchObject({ code: 'WASM_SERVE_PLUGIN_UNREADABLE' })
 })
 
 test('a manifest brings its settings and the modules beside it, under their names', async () => {

@@ -1,0 +1,224 @@
+import { ClientGoneError, EngineClosedError, InstancesFullError, QueueFullError } from '../errors/errors.ts'
+import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe/metrics.ts'
+import type { Caller } from '../observe/observe.ts'
+import type { Engine } from './engine.ts'
+
+/** An engine that is opened by its first call, and may be closed while no call runs. The next call opens it again. */
+export function openLazy(options: LazyOptions): Engine {
+  return new LazyEngine(options)
+}
+
+export interface LazyOptions {
+  readonly name: Engine['name']
+  /** Opens the engine. Called again after it was closed, or has failed. */
+  open(): Promise<Engine>
+  /** The number of instances that it opens. */
+  readonly instances: number
+  /** Whether it may be closed after calls: not if that loses the memory of its instances. */
+  readonly maySleep: boolean
+  /** Maximum number of calls that wait until it is open. */
+  readonly maxQueue: number
+  /** The lazy engines that are open. */
+  readonly awake: AwakeEngines
+}
+
+/** After a failed opening, calls fail for this time with the same error, in ms. It doubles with each failure in a row. */
+const RETRY_MS = 1_000
+const MAX_RETRY_MS = 30_000
+
+class LazyEngine implements Engine, Sleeper {
+  readonly name: Engine['name']
+  readonly ready = Promise.resolve()
+  readonly instances: number
+  lastUse = 0
+  readonly #options: LazyOptions
+  #engine: Engine | undefined
+  #opening: Promise<Engine> | undefined
+  #waiting = 0
+  /** The counters of the engines that were closed. */
+  #past = NO_STATS
+  readonly #closing = new Set<Promise<void>>()
+  #failure: { readonly error: unknown; readonly until: number; readonly row: number } | undefined
+  #isClosed = false
+
+  constructor(options: LazyOptions) {
+    this.name = options.name
+    this.instances = options.instances
+    this.#options = options
+  }
+
+  get trouble(): string | undefined {
+    if (this.#engine) return this.#engine.trouble
+    const { error } = this.#failure ?? {}
+    return error instanceof Error ? error.message : undefined
+  }
+
+  get stats(): EngineStats {
+    const stats = addStats(this.#past, this.#engine?.stats ?? NO_STATS)
+    return { ...stats, waiting: stats.waiting + this.#waiting }
+  }
+
+  call(exportName: string, input: Uint8Array, caller: Caller): ReturnType<Engine['call']> {
+    if (this.#isClosed) throw new EngineClosedError()
+    this.lastUse = this.#options.awake.nextUse()
+    return this.#engine?.call(exportName, input, caller) ?? this.#callLater(exportName, input, caller)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#opening?.catch(() => undefined) // its calls, which waited earlier, continue first
+    this.sleep()
+    await Promise.all(this.#closing)
+  }
+
+  get maySleep(): boolean {
+    if (!this.#engine || !this.#options.maySleep) return false
+    const { waiting, running } = this.#engine.stats
+    return waiting + running + this.#waiting === 0
+  }
+
+  sleep(): void {
+    const engine = this.#engine
+    if (!engine) return
+    this.#engine = undefined
+    this.#options.awake.leave(this)
+    const closing = engine.close().finally(() => {
+      this.#past = addStats(this.#past, withoutPresent(engine.stats))
+      this.#closing.delete(closing)
+    })
+    this.#closing.add(closing)
+  }
+
+  async #callLater(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
+    const { maxQueue } = this.#options
+    if (this.#waiting >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
+    this.#waiting++
+    let engine: Engine
+    try {
+      engine = await this.#wake()
+    } finally {
+      this.#waiting--
+    }
+    if (caller.isGone) throw new ClientGoneError()
+    return engine.call(exportName, input, caller)
+  }
+
+  /** Concurrent calls share one opening. */
+  #wake(): Promise<Engine> {
+    if (this.#failure && performance.now() < this.#failure.until) return Promise.reject(this.#failure.error)
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined
+    })
+    return this.#opening
+  }
+
+  /** @throws {@link InstancesFullError}, and the error of the opening. */
+  async #open(): Promise<Engine> {
+    this.#options.awake.enter(this)
+    try {
+      const engine = await this.#options.open()
+      try {
+        await engine.ready
+      } catch (error) {
+        await engine.close()
+        throw error
+      }
+      this.#engine = engine
+      this.#failure = undefined
+      return engine
+    } catch (error) {
+      this.#options.awake.leave(this)
+      const row = (this.#failure?.row ?? 0) + 1
+      const ms = Math.min(RETRY_MS * 2 ** (row - 1), MAX_RETRY_MS)
+      this.#failure = { error, row, until: performance.now() + ms }
+      throw error
+    }
+  }
+}
+
+/** A lazy engine, for the owner of all. */
+export interface Sleeper {
+  readonly instances: number
+  /** The number of its last use; higher is later. */
+  readonly lastUse: number
+  /** Whether it is open, no call runs, and closing it loses nothing. */
+  readonly maySleep: boolean
+  /** Closes it. */
+  sleep(): void
+}
+
+/** How many times within `idleMs` unused engines are looked for. */
+const LOOKS = 4
+
+/** The lazy engines of an app that are open. Those without calls for some time are closed, and the least recently used ones when there are too many. */
+export class AwakeEngines {
+  readonly #limits: AwakeLimits
+  readonly #engines = new Set<Sleeper>()
+  #instances = 0
+  #uses = 0
+  /** The numbers of the last uses at the last looks, the oldest first. */
+  #looks: number[] = []
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(limits: AwakeLimits) {
+    this.#limits = limits
+  }
+
+  /** Numbers a call: a counter costs less than a clock. */
+  nextUse(): number {
+    return ++this.#uses
+  }
+
+  /**
+   * Makes room for an engine that opens.
+   *
+   * @throws {@link InstancesFullError} if no other may be closed.
+   */
+  enter(engine: Sleeper): void {
+    const { maxInstances = Number.POSITIVE_INFINITY } = this.#limits
+    while (this.#instances > 0 && this.#instances + engine.instances > maxInstances) {
+      const oldest = this.#longestUnused()
+      if (!oldest) throw new InstancesFullError(maxInstances)
+      oldest.sleep()
+    }
+    this.#engines.add(engine)
+    this.#instances += engine.instances
+    this.#watch()
+  }
+
+  leave(engine: Sleeper): void {
+    if (!this.#engines.delete(engine)) return
+    this.#instances -= engine.instances
+    if (this.#engines.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+    this.#looks = []
+  }
+
+  #longestUnused(): Sleeper | undefined {
+    let oldest: Sleeper | undefined
+    for (const engine of this.#engines)
+      if (engine.maySleep && engine.lastUse < (oldest?.lastUse ?? Number.POSITIVE_INFINITY)) oldest = engine
+    return oldest
+  }
+
+  #watch(): void {
+    const { idleMs } = this.#limits
+    if (this.#timer || idleMs === 0) return
+    this.#timer = setInterval(() => this.#look(), Math.ceil(idleMs / LOOKS)).unref()
+  }
+
+  #look(): void {
+    this.#looks.push(this.#uses)
+    if (this.#looks.length <= LOOKS) return
+    const before = this.#looks.shift() ?? 0
+    for (const engine of this.#engines) if (engine.lastUse <= before && engine.maySleep) engine.sleep()
+  }
+}
+
+export interface AwakeLimits {
+  /** Maximum number of open instances. Default: no limit. */
+  readonly maxInstances?: number | undefined
+  /** Time without calls after which an engine is closed, in ms; 0: never. */
+  readonly idleMs: number
+}

@@ -1,0 +1,134 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
+import { start } from '../support/cli.ts'
+import { file, guest, guestBytes } from '../support/guest.ts'
+
+/** A server of lazy routes, closed when the test ends. @returns what posts a text to a route. */
+async function serveLazy(routes: RouteOptions[], options: Partial<CreateServerOptions> = {}) {
+  const lazy = routes.map((route) => ({ load: 'lazy' as const, ...route }))
+  const app = await createServer({ logLevel: 'silent', port: 0, stallMs: 0, ...options, routes: lazy })
+  onTestFinished(() => app.close())
+  return async (url: string, payload: string) => {
+    const { statusCode, body } = await app.inject({ method: 'POST', url, payload })
+    return statusCode === 200 ? body : { status: statusCode, ...JSON.parse(body) }
+  }
+}
+
+test('a lazy route answers its first call and all others, with every engine', async () => {
+  const post = await serveLazy([
+    { url: '/inline', plugin: guest('upper') },
+    { url: '/fresh', plugin: guest('upper'), isolation: 'fresh' },
+    { url: '/workers', plugin: guest('upper'), workers: 1 },
+    { url: '/bytes', plugin: guestBytes('upper') },
+  ])
+  for (const url of ['/inline', '/fresh', '/workers', '/bytes']) {
+    const answers = await Promise.all(['a', 'b', 'c'].map((text) => post(url, text)))
+    expect(answers).toEqual(['A', 'B', 'C'])
+  }
+})
+
+test('linked modules are loaded with the plug-in', async () => {
+  const library = file('library.wasm', guestBytes('(module (func (export "five") (result i32) i32.const 0))'))
+  const main = file(
+    'main.wasm',
+    guestBytes(
+      '(module (import "library" "five" (func $five (result i32))) (func (export "run") (result i32) (call $five)))',
+    ),
+  )
+  const post = await serveLazy([{ plugin: main, links: { library } }])
+  expect(await post('/', '')).toBe('')
+})
+
+test('a mistake in the code is found by the first call, which is told, and so are the next ones', async () => {
+  const broken = file('broken.wasm', brokenCode())
+  const post = await serveLazy([
+    { url: '/broken', plugin: broken },
+    { url: '/upper', plugin: guest('upper') },
+  ])
+  for (let i = 0; i < 2; i++) {
+    expect(await post('/broken', '')).toMatchObject({
+      status: 503,
+      code: 'WASM_SERVE_INSTANCE_START_FAILED',
+      detail: expect.stringContaining('broken.wasm cannot be started'),
+    })
+  }
+  expect(await post('/upper', 'a')).toBe('A')
+})
+
+test('a mistake outside of the code is found at the start', async () => {
+  await expect(serveLazy([{ plugin: guest('upper'), function: 'lower' }])).rejects.toMatchObject({
+    code: 'WASM_SERVE_FUNCTION_UNKNOWN',
+  })
+  const text = file('text.wasm', 'not a module')
+  await expect(serveLazy([{ plugin: text }])).rejects.toMatchObject({ code: 'WASM_SERVE_PLUGIN_INVALID' })
+})
+
+test('a start that does not return ends in its trial, and the others are answered', async () => {
+  const post = await serveLazy([
+    { url: '/loop', plugin: guest('start-loop'), startTimeoutMs: 200 },
+    { url: '/upper', plugin: guest('upper') },
+  ])
+  const loop = post('/loop', '')
+  expect(await post('/upper', 'a')).toBe('A')
+  expect(await loop).toMatchObject({ status: 503, code: 'WASM_SERVE_INSTANCE_START_FAILED' })
+})
+
+test('a file that has changed since the start is not run', async () => {
+  const plugin = file('changing.wasm', guestBytes('upper'))
+  const post = await serveLazy([{ plugin }])
+  writeFileSync(plugin, guestBytes('echo'))
+  expect(await post('/', 'a')).toMatchObject({
+    status: 503,
+    code: 'WASM_SERVE_INSTANCE_START_FAILED',
+    detail: expect.stringContaining('changing.wasm'),
+  })
+})
+
+test('with a limit on instances every plug-in is served, and state is lost only where `sleep` permits it', async () => {
+  const count = { plugin: guest('count'), function: 'count' }
+  const routes = ['/a', '/b', '/c'].map((url) => ({ ...count, url, sleep: true }))
+  const post = await serveLazy([...routes, { ...count, url: '/kept' }], { maxInstances: 2 })
+  expect(await post('/kept', '')).toBe('1')
+  for (const url of ['/a', '/b', '/c', '/a', '/b', '/c']) expect(await post(url, '')).toBe('1')
+  expect(await post('/c', '')).toBe('2')
+  expect(await post('/kept', '')).toBe('2')
+})
+
+test('a new plug-in gets 503 where no instance may be closed', async () => {
+  const count = { plugin: guest('count'), function: 'count' }
+  const routes = ['/a', '/b'].map((url) => ({ ...count, url }))
+  const post = await serveLazy(routes, { maxInstances: 1 })
+  expect(await post('/a', '')).toBe('1')
+  expect(await post('/b', '')).toMatchObject({ status: 503, code: 'WASM_SERVE_INSTANCES_FULL' })
+  expect(await post('/a', '')).toBe('2')
+})
+
+test('a folder of more plug-ins than are loaded eagerly starts, and each of them answers', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-lazy-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  for (let i = 0; i < 300; i++) writeFileSync(join(folder, `p${i}.wasm`), moduleNumber(i))
+  const url = await start([folder, '--port', '0', '--log-level', 'silent']).listening()
+  const answers = await Promise.all(
+    Array.from({ length: 300 }, async (_, i) =>
+      (await fetch(`${url}/p${i}`, { method: 'POST', body: `${i}` })).text(),
+    ),
+  )
+  expect(answers).toEqual(Array.from({ length: 300 }, (_, i) => `${i}`))
+})
+
+/** A module whose header and sections are right, but not its code. */
+function brokenCode(): Uint8Array {
+  const bytes = Buffer.from(guestBytes('(module (func (export "run") (result i32) i32.const 0))'))
+  bytes[bytes.indexOf(Buffer.from([0x41, 0, 0x0b]))] = 0x6a // i32.add, without operands
+  return bytes
+}
+
+/** Distinct modules that echo. */
+function moduleNumber(number: number): Uint8Array {
+  const name = Buffer.from(`n${number}`)
+  const custom = [0, name.length + 1, name.length, ...name]
+  return Buffer.concat([guestBytes('echo'), Uint8Array.from(custom)])
+}
