@@ -435,8 +435,8 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_PLUGIN_LOAD_FAILED',
     'command',
-    'The thread that loads the plug-in has ended, or took more than 60 s; nothing of the plug-in is used.',
-    'Use a smaller module, or a faster machine.',
+    'The thread that loads the plug-in has ended, or took more than 60 s, or the file of a lazy plug-in has changed; nothing of the plug-in is used.',
+    'Use a smaller module, or a faster machine. Reload the configuration after a change of files.',
   ],
   [
     'WASM_SERVE_PLUGIN_TOO_COMPLEX',

@@ -1,4 +1,4 @@
-import { PluginInvalidError } from '../errors/errors.ts'
+import { PluginInvalidError, PluginLoadFailedError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ModuleLimits } from '../module/limits.ts'
 import type { MergeResult } from '../module/merge.ts'
@@ -60,7 +60,7 @@ export interface Plugin {
   /**
    * Checks and compiles it, if that was left for later.
    *
-   * @throws the errors of {@link compilePlugin}; `DigestMismatchError` if its file has changed.
+   * @throws the errors of {@link compilePlugin}; {@link PluginLoadFailedError} if its file has changed.
    */
   readonly compile?: ((place: LoadPlace) => Promise<CompiledPlugin>) | undefined
 }
@@ -196,8 +196,16 @@ function compileLater({ modules, ...rest }: Source, options: LoadOptions): Plugi
   const kept = modules.map(({ bytes, ...module }) =>
     module.path === undefined ? { ...module, bytes } : module,
   )
-  const read = async (module: (typeof kept)[number]) =>
-    'bytes' in module ? module : { ...module, bytes: await readAgain(module) }
+  const read = async (module: (typeof kept)[number]): Promise<SourceModule> => {
+    if ('bytes' in module) return module
+    try {
+      return { ...module, bytes: await readAgain(module) }
+    } catch (error) {
+      // Clients get this message: it has no path.
+      const reason = 'its file has changed since the start, or cannot be read: reload the configuration'
+      throw new PluginLoadFailedError(rest.name, reason, { cause: error })
+    }
+  }
   return async (place) => {
     const source = { ...rest, modules: await Promise.all(kept.map(read)) }
     return compiledPlugin(await compilePlugin(source, { ...options, ...place, compiles: true }))

@@ -242,9 +242,11 @@ function openLazyEngine(route: ChosenRoute, watch: StallWatch | undefined, log: 
         if ([loaded.plugin, ...loaded.plugin.linked].some(runsAtStart)) await tryRoute(loaded, log)
         return openEngine(loaded, watch, log)
       } catch (error) {
+        const { message, cause } = error instanceof Error ? error : new Error(String(error))
+        const details = cause instanceof Error ? { cause: cause.message } : {}
+        log.error({ plugin: plugin.name, reason: message, ...details }, 'a plug-in was not loaded')
         if (error instanceof InstanceStartError) throw error
-        const reason = error instanceof Error ? error.message : String(error)
-        throw new InstanceStartError(plugin.name, reason, { cause: error })
+        throw new InstanceStartError(plugin.name, message, { cause: error })
       }
     },
     instances: engine.name === 'inline' ? 1 : engine.workers + options.spareWorkers,

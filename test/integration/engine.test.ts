@@ -2,7 +2,4 @@ import { kernel } from '../../src/runtime/kernel.ts'
 import { enginesOf } from '../support/engine.ts'
 import { describeEngine } from '../support/engine-suite.ts'
 
-for (const kind of enginesOf(kernel)) {
-  describeEngine(kind)
-  describeEngine({ ...kind, isLazy: true })
-}
+for (const kind of enginesOf(kernel)) describeEngine(kind)

@@ -1,9 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
-import { start } from '../support/cli.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 
 /** A server of lazy routes, closed when the test ends. @returns what posts a text to a route. */
@@ -76,15 +74,17 @@ test('a start that does not return ends in its trial, and the others are answere
   expect(await loop).toMatchObject({ status: 503, code: 'WASM_SERVE_INSTANCE_START_FAILED' })
 })
 
-test('a file that has changed since the start is not run', async () => {
+test('a file that has changed since the start is not run, and the answer does not tell its path', async () => {
   const plugin = file('changing.wasm', guestBytes('upper'))
   const post = await serveLazy([{ plugin }])
   writeFileSync(plugin, guestBytes('echo'))
-  expect(await post('/', 'a')).toMatchObject({
+  const answer = await post('/', 'a')
+  expect(answer).toMatchObject({
     status: 503,
     code: 'WASM_SERVE_INSTANCE_START_FAILED',
-    detail: expect.stringContaining('changing.wasm'),
+    detail: expect.stringContaining('its file has changed since the start'),
   })
+  expect(JSON.stringify(answer)).not.toContain(dirname(plugin))
 })
 
 test('with a limit on instances every plug-in is served, and state is lost only where `sleep` permits it', async () => {
@@ -106,29 +106,9 @@ test('a new plug-in gets 503 where no instance may be closed', async () => {
   expect(await post('/a', '')).toBe('2')
 })
 
-test('a folder of more plug-ins than are loaded eagerly starts, and each of them answers', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-lazy-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  for (let i = 0; i < 300; i++) writeFileSync(join(folder, `p${i}.wasm`), moduleNumber(i))
-  const url = await start([folder, '--port', '0', '--log-level', 'silent']).listening()
-  const answers = await Promise.all(
-    Array.from({ length: 300 }, async (_, i) =>
-      (await fetch(`${url}/p${i}`, { method: 'POST', body: `${i}` })).text(),
-    ),
-  )
-  expect(answers).toEqual(Array.from({ length: 300 }, (_, i) => `${i}`))
-})
-
 /** A module whose header and sections are right, but not its code. */
 function brokenCode(): Uint8Array {
   const bytes = Buffer.from(guestBytes('(module (func (export "run") (result i32) i32.const 0))'))
   bytes[bytes.indexOf(Buffer.from([0x41, 0, 0x0b]))] = 0x6a // i32.add, without operands
   return bytes
-}
-
-/** Distinct modules that echo. */
-function moduleNumber(number: number): Uint8Array {
-  const name = Buffer.from(`n${number}`)
-  const custom = [0, name.length + 1, name.length, ...name]
-  return Buffer.concat([guestBytes('echo'), Uint8Array.from(custom)])
 }
