@@ -1,5 +1,11 @@
-import type { FastifyRequest, onSendHookHandler } from 'fastify'
+import type { FastifyContextConfig, FastifyRequest, onSendHookHandler } from 'fastify'
 import type { Log } from './log/guest-log.ts'
+
+/** The route of a request; undefined if it is not one of wasm-serve, or if its URL is malformed. */
+export function servedRouteOf(request: FastifyRequest): FastifyContextConfig['wasmServe'] {
+  const { wasmServe, wasmServeTable } = request.routeOptions.config ?? {}
+  return wasmServe ?? wasmServeTable?.find(request)
+}
 
 /** Everything that an engine needs from the caller of a guest. It is not a Fastify request. */
 export interface Caller {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attributes, Context, Span } from '@opentelemetry/api'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { loadPackage } from '../platform/packages.ts'
-import type { CallSpan, CallTimes, Outcome } from './observe.ts'
+import { type CallSpan, type CallTimes, type Outcome, servedRouteOf } from './observe.ts'
 
 /** The calls with the same span name and attributes. */
 export interface TracedFunction {
@@ -58,10 +58,13 @@ export async function openTracing(): Promise<Tracing> {
       const instrumentation = new FastifyOtelInstrumentation({
         instrumentHooks: false,
         instrumentHandler: false, // the call has its own span, with more attributes
-        requestHook(span, { id, method, routeOptions: { url = '', config } }) {
-          span.updateName(url === '' ? method : `${method} ${url}`)
+        requestHook(span, request) {
+          const { id, method, routeOptions } = request
+          const route = servedRouteOf(request)
+          const url = route?.url ?? routeOptions.url
+          span.updateName(url ? `${method} ${url}` : method)
           span.setAttribute('wasm_serve.request_id', id)
-          if (config.wasmServe) span.setAttribute('wasm_serve.plugin', config.wasmServe.plugin)
+          if (route) span.setAttribute('wasm_serve.plugin', route.plugin)
         },
       })
       await app.register(instrumentation.plugin())

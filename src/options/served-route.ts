@@ -49,6 +49,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Present on the routes of wasm-serve. */
     wasmServe?: ServedRoute
+    /** Present on a route that serves many of them. */
+    wasmServeTable?: { find(request: FastifyRequest): ServedRoute | undefined }
   }
 }
 

@@ -3,7 +3,6 @@ import { openRouteContract } from '../contract/direct.ts'
 import { MethodNotAllowedError, RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
-import type { ResolvedRoute } from '../options/resolved-route.ts'
 import {
   type CallHooks,
   constraintsOf,
@@ -18,7 +17,7 @@ import type { OpenRoute } from './open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
 import { hooksOf, type RunCall, runCalls, runHookedCalls, serveRoute } from './route.ts'
 import type { RouteHandler, RoutePool } from './route-pool.ts'
-import '../platform/node-workarounds.ts'
+import { addRouteTable, fitTable, type TableRoute } from './route-table.ts'
 import '../platform/node-workarounds.ts'
 
 /**
@@ -26,13 +25,13 @@ import '../platform/node-workarounds.ts'
  *
  * @param given - Resources of the server's other apps: unchanged routes are reused. The pool belongs to its creator.
  * Default: a pool of this app.
- * @returns the number of reused plug-ins.
+ * @returns the routes, and the number of reused plug-ins.
  */
 export async function addRoutes(
   app: FastifyInstance,
   options: VersionedOptions,
   given?: RoutePool,
-): Promise<number> {
+): Promise<{ routes: readonly ServedRoute[]; kept: number }> {
   const { routes } = options
   refuseRouteConflicts(routes, app.supportedMethods)
 
@@ -48,6 +47,7 @@ export async function addRoutes(
   app.addHook('onClose', () => opened.close())
   const pace = new Pace(() => app.after()) // lets Fastify process its queue
   const methods = methodsOfAll(routes, app.supportedMethods)
+  const served: TableRoute[] = []
   for (const [index, versions] of opened.routes.entries()) {
     const { live, next } = versions
     const route = live.options
@@ -56,11 +56,18 @@ export async function addRoutes(
     const handler = opened.pool.handlerOf(routes[index] ?? route, instances, `${app.prefix} ${own}`, () =>
       handlerOf(app, versions, opened.pool, own, options),
     )
-    addRoute(app, route, handler, own, options)
+    served.push({ ...handler, options: route, methods: own })
     await pace.step()
   }
-  await addMethodGuards(app, routes)
-  return opened.kept
+  if (options.isOwnApp && fitTable(routes)) addRouteTable(app, served)
+  else {
+    for (const route of served) {
+      addRoute(app, route, options)
+      await pace.step()
+    }
+    await addMethodGuards(app, routes)
+  }
+  return { routes: served.map(({ config }) => config), kept: opened.kept }
 }
 
 /** The handler of a route with these versions. */
@@ -113,9 +120,7 @@ function handlerOf(
 
 function addRoute(
   app: FastifyInstance,
-  { url, host, bodyLimit, headers, timing }: ResolvedRoute,
-  { config, handler }: RouteHandler,
-  methods: string[],
+  { options: { url, host, bodyLimit, headers, timing }, methods, config, handler }: TableRoute,
   given: Pick<VersionedOptions, 'isOwnApp'>,
 ): void {
   try {

@@ -8,6 +8,7 @@ import {
   InternalError,
   SimplismBrokenError,
 } from '../errors/errors.ts'
+import { servedRouteOf } from '../observe/observe.ts'
 import { tooLarge } from './body.ts'
 
 /** The body of an error answer. (RFC 9457) */
@@ -77,8 +78,7 @@ function sendError(error: KnownError, request: FastifyRequest, reply: FastifyRep
       { code: error.code, ...(error.cause as object | undefined) },
       'the guest returned an error',
     )
-    const { wasmServe } = request.routeOptions.config
-    sendText(error.message, reply.code(wasmServe?.errorStatus ?? error.statusCode))
+    sendText(error.message, reply.code(servedRouteOf(request)?.errorStatus ?? error.statusCode))
     return
   }
   reply.code(error.statusCode)
@@ -126,10 +126,10 @@ export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
 
 function logFailure(error: KnownError, request: FastifyRequest): void {
   const { message, cause } = error
-  const wasmServe = request.routeOptions.config?.wasmServe // a malformed URL has no route
+  const route = servedRouteOf(request)
   const fields = {
     code: error.code,
-    ...(wasmServe && { route: wasmServe.url, plugin: wasmServe.plugin, function: wasmServe.function }),
+    ...(route && { route: route.url, plugin: route.plugin, function: route.function }),
   }
   if (error.statusCode < 500) request.log.debug(fields, message)
   else if (cause instanceof Error) request.log.error({ ...fields, err: cause }, message)

@@ -55,11 +55,7 @@ export async function createApp(
       done()
     })
   }
-  const routes: ServedRoute[] = []
-  let kept = 0
-  app.addHook('onRoute', ({ config }) => {
-    if (config?.wasmServe) routes.push(config.wasmServe)
-  })
+  let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], kept: 0 }
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
   const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances } = options
   const isUnwatched = !hasEdge(options) && !options.otel && logAccess === undefined
@@ -85,14 +81,14 @@ export async function createApp(
     if (pool) await nextTurn() // the previous app may be serving requests
     app.register(answerNotFound)
     app.register(async (scope) => {
-      kept = await addRoutes(scope, { routes: options.routes, ...own, isOwnApp: true, isUnwatched }, pool)
+      added = await addRoutes(scope, { routes: options.routes, ...own, isOwnApp: true, isUnwatched }, pool)
     })
     await app.ready()
   } catch (error) {
     await app.close() // threads and connections would keep the process alive
     throw error
   }
-  return { app, routes, kept }
+  return { app, ...added }
 }
 
 /**

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import type { Bindings, ChildLoggerOptions, Logger } from 'pino'
+import { servedRouteOf } from '../observe.ts'
 import { openLines } from './lines.ts'
 
 /** Creates the loggers of requests. A pino child is created on the first line: most requests write none. */
@@ -132,13 +133,13 @@ function arrivalOf(request: FastifyRequest): Arrival {
 }
 
 function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
-  const { method, url, routeOptions } = request
+  const { method, url } = request
   const { ip, at } = arrivalOf(request)
-  const { plugin, function: name } = routeOptions.config?.wasmServe ?? {}
+  const route = servedRouteOf(request)
   const ms = Math.round((performance.now() - at) * 1_000) / 1_000
   return {
     ...{ method, url, status: statusOf(reply), bytes: bytesSent(reply), ms, ip },
-    ...(plugin !== undefined && { route: routeOptions.url, plugin, function: name }),
+    ...(route && { route: route.url, plugin: route.plugin, function: route.function }),
   }
 }
 
