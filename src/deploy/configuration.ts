@@ -86,13 +86,7 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
         if (path !== undefined) refuseEmpty(path, config, merged)
         await pace.step()
         const load = openLoader(loading, sources(loading), reading)
-        const limits = {
-          onFile: reading.onFile,
-          maxFunctions: loading.maxFunctions,
-          onCount: (plugins: number) => {
-            reading.plugins.expected = plugins
-          },
-        }
+        const limits = { onFile: reading.onFile, maxFunctions: loading.maxFunctions }
         const commands = Object.keys(around.commands)
         const found = await findRoutes(config, merged, load, notTold, commands, limits)
         const openFile = `every user can write to ${path}, and so run any code here: chmod o-w ${path}`
@@ -167,10 +161,10 @@ export function programConfiguration(options: CheckedServerOptions): Configurati
     listsProblems: false,
     sourceOptions: () => ({}),
     async read(reading) {
-      reading.plugins.expected = routes.length
-      const load = openLoader(checkLoadOptions({}), {}, reading)
+      const loader = openLoader(checkLoadOptions({}), {}, reading)
+      await loader.expect(routes)
       const found = await pacedMap(routes, async (route): Promise<DesiredRoute> => {
-        const version = versionOfLoaded(route, reading) ?? (await load(route)).version
+        const version = versionOfLoaded(route, reading) ?? (await loader.load(route)).version
         const name = nameOf(version.name)
         return {
           given: configurationData(route, version),

@@ -87,23 +87,26 @@ export function forbiddenOption(options: object): string | undefined {
   )?.[0]
 }
 
-/** The version for a loaded plug-in, and the bytes of its modules. */
-export function toVersion(
-  { name, modules, settings }: Source,
-  from: Version['from'],
-): { version: Version; modules: ReadonlyMap<string, Uint8Array> } {
-  const main = modules.find((module) => module.name === 'main')
-  const isPlain = modules.length === 1 && settings === undefined
+/** What a version records of a plug-in. */
+interface VersionSource extends Pick<Source, 'name' | 'settings'> {
+  readonly modules: readonly {
+    readonly name: string
+    readonly digest: string
+    readonly bytes: { readonly length: number }
+  }[]
+}
+
+/** The version for a loaded plug-in. */
+export function toVersion({ name, modules, settings }: VersionSource, from: Version['from']): Version {
   const all = modules.map((module) => ({
     name: module.name,
     digest: module.digest,
     bytes: module.bytes.length,
   }))
+  const [main] = all
+  const isPlain = all.length === 1 && settings === undefined
   const digest = isPlain && main ? main.digest : sha256(JSON.stringify([all, settings]))
-  return {
-    version: { digest, name, from, addedAt: new Date().toISOString(), modules: all, settings },
-    modules: new Map(modules.map((module) => [module.digest, module.bytes])),
-  }
+  return { digest, name, from, addedAt: new Date().toISOString(), modules: all, settings }
 }
 
 /** The id of a route: a digest of its method, host and URL. */

@@ -14,7 +14,7 @@ import {
   renderOrigin,
 } from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
-import type { CheckedServerOptions } from '../options/options.ts'
+import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
 import { pacedMap } from '../platform/async-work.ts'
 import { nearest } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
@@ -38,8 +38,6 @@ export interface FindLimits {
   readonly onFile: ReadingOptions['onFile'] | undefined
   /** The number of functions that are served when none is named. */
   readonly maxFunctions: number
-  /** Called with the number of plug-ins before they are loaded. */
-  readonly onCount: (plugins: number) => void
 }
 
 /**
@@ -94,7 +92,6 @@ class Finding {
   readonly #commands: Iterable<string>
   readonly #onFile: ((path: string) => void) | undefined
   readonly #maxFunctions: number
-  readonly #onCount: FindLimits['onCount']
 
   constructor(
     config: Config,
@@ -102,9 +99,8 @@ class Finding {
     load: Loader,
     failed: (error: unknown) => void,
     commands: Iterable<string>,
-    { onFile, maxFunctions, onCount }: FindLimits,
+    { onFile, maxFunctions }: FindLimits,
   ) {
-    this.#onCount = onCount
     this.#maxFunctions = maxFunctions
     this.#commands = commands
     this.#config = config
@@ -134,6 +130,7 @@ class Finding {
     const named = routes.map(
       (given, index) => [routePlugins[index] ?? nameOf(sourceOf(given)), given] as const,
     )
+    await this.#expect(routes)
     return this.#each(named, async ([name, given]) => [
       { given, version: (await this.#loadFor(given)).version, from: renderOrigin(urlOrigin(given)), name },
     ])
@@ -142,6 +139,7 @@ class Finding {
   async #ofPlugins(): Promise<DesiredRoute[]> {
     const { plugins } = this.#merged
     if (plugins.size > 1) this.#refuseSingle()
+    await this.#expect([...plugins.values()])
     return this.#each([...plugins], ([name, given]) => {
       return this.#ofMount(mountAt(name, sourceOf(given)), given, name)
     })
@@ -149,13 +147,18 @@ class Finding {
 
   async #ofWords(words: readonly string[]): Promise<DesiredRoute[]> {
     // Check flags before loading, so that their problems are not attributed to the plug-in.
-    this.#check([this.#routeOf(words[0] ?? '')])
+    const [common] = this.#check([this.#routeOf(words[0] ?? '')]).routes
     const { sources, named } = await this.#splitWords(words)
     for (const source of sources) if (isFolder(source)) this.#onFile?.(source)
     const { items, leftOut } = await this.#mountsOf(sources)
     this.leftOut.push(...leftOut)
     if (items.length > 1) this.#refuseSingle()
-    return this.#each(items, (mount) => this.#ofMount(mount, mergeMaps(this.#routeOf(mount.source), named)))
+    const checked = items.map(({ source }) => common && { ...common, plugin: source })
+    await this.#load.expect(checked.flatMap((route) => route ?? []))
+    return this.#each(items, (mount, index) => {
+      const given = mergeMaps(this.#routeOf(mount.source), named)
+      return this.#ofMount(mount, given, nameOfMount(mount), checked[index])
+    })
   }
 
   async #mountsOf(sources: readonly string[]): ReturnType<typeof mountsOf> {
@@ -187,9 +190,17 @@ class Finding {
     return { sources: words, named: mapOf([], COMMAND_LINE) }
   }
 
-  /** @param given - Options common to its routes. */
-  async #ofMount(mount: Mount, given: ConfigMap, name = nameOfMount(mount)): Promise<DesiredRoute[]> {
-    const { plugin, version } = await this.#loadFor(given)
+  /**
+   * @param given - Options common to its routes.
+   * @param checked - The same, checked.
+   */
+  async #ofMount(
+    mount: Mount,
+    given: ConfigMap,
+    name: string,
+    checked?: CheckedRouteOptions,
+  ): Promise<DesiredRoute[]> {
+    const { plugin, version } = await this.#loadFor(given, checked)
     const has = (option: string) => givenAt(given, [option]) !== undefined
     if (has('url')) return [{ given, version, from: mount.source, name }]
     const { items, leftOut } = has('function')
@@ -215,12 +226,11 @@ class Finding {
 
   async #each<Item>(
     items: readonly Item[],
-    plan: (item: Item) => Promise<DesiredRoute[]>,
+    plan: (item: Item, index: number) => Promise<DesiredRoute[]>,
   ): Promise<DesiredRoute[]> {
-    this.#onCount(items.length)
-    const planned = await pacedMap(items, async (item) => {
+    const planned = await pacedMap(items, async (item, index) => {
       try {
-        return { routes: await plan(item) }
+        return { routes: await plan(item, index) }
       } catch (error) {
         return { error }
       }
@@ -232,6 +242,18 @@ class Finding {
     })
   }
 
+  /** Of wrong options, the error comes when the plug-in is loaded. */
+  async #expect(givens: readonly ConfigMap[]): Promise<void> {
+    const routes = givens.flatMap((given) => {
+      try {
+        return checkRoute(given) ?? []
+      } catch {
+        return []
+      }
+    })
+    await this.#load.expect(routes)
+  }
+
   #routeOf(source: string): ConfigMap {
     return mergeMaps(this.#merged.route, fromWord('plugin', source))
   }
@@ -241,11 +263,10 @@ class Finding {
   }
 
   /** Problems of the server's options are not attributed to a plug-in. */
-  async #loadFor(given: ConfigMap): Promise<LoadedVersion> {
-    const route = checkRoute(given)
+  async #loadFor(given: ConfigMap, route = checkRoute(given)): Promise<LoadedVersion> {
     if (!route) throw new UsageError('name a plug-in')
     try {
-      return await this.#load(route)
+      return await this.#load.load(route)
     } catch (error) {
       throw placed(error, given, 'plugin')
     }

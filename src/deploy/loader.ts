@@ -1,15 +1,22 @@
+import { resolve } from 'node:path'
 import type { Environment } from '../options/config.ts'
 import type { CheckedLoadOptions, CheckedRouteOptions } from '../options/options.ts'
 import { type LoadedBy, loadedFor } from '../options/resolved-route.ts'
 import { defaultCacheFolder } from '../platform/cache-folder.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
-import { compilePlugin, type LoadOptions, type Plugin } from '../plugin/plugin.ts'
-import { readSource, type SourceOptions } from '../plugin/source/source.ts'
-import { AUTHORIZATION_VARIABLE } from '../plugin/source/url.ts'
+import { compilePlugin, type LoadOptions, memoryMaxOf, type Plugin, scannedPlugin } from '../plugin/plugin.ts'
+import type { ScannedFile } from '../plugin/scan-file.ts'
+import { leaveInFile, type ModuleBytes, readSource, type SourceOptions } from '../plugin/source/source.ts'
+import { AUTHORIZATION_VARIABLE, isUrl } from '../plugin/source/url.ts'
 import { toVersion, type Version } from './edits.ts'
 
-/** Loads the plug-in of a route. Routes of the same plug-in share it. */
-export type Loader = (route: CheckedRouteOptions) => Promise<LoadedVersion>
+/** Loads the plug-ins of routes. */
+export interface Loader {
+  /** Announces all plug-ins, so that many are read together. */
+  expect(routes: readonly CheckedRouteOptions[]): Promise<void>
+  /** Loads the plug-in of a route. Routes of the same plug-in share it. */
+  load(route: CheckedRouteOptions): Promise<LoadedVersion>
+}
 
 export interface LoadedVersion {
   readonly plugin: Plugin
@@ -26,8 +33,8 @@ export interface ReadingOptions extends LoadPlace {
 
 /** Loaded plug-ins, by version and by the route options that affect loading. */
 export class PluginTable {
-  /** Bytes of their modules, by digest, read since the last {@link PluginTable.only}. */
-  readonly modules = new Map<string, Uint8Array>()
+  /** Their modules, by digest, read since the last {@link PluginTable.only}. */
+  readonly modules = new Map<string, ModuleBytes>()
   /** The number of plug-ins of the configuration, which decides whether many are loaded on their first calls. */
   expected = 1
   readonly #plugins = new Map<string, Plugin>()
@@ -61,23 +68,71 @@ export function openLoader(
   { plugins, ...reading }: ReadingOptions,
 ): Loader {
   const loading = new Map<string, Promise<LoadedVersion>>()
+  let scanned: ReadonlyMap<string, Promise<ScannedFile | undefined>> = new Map()
+  const howOf = (route: CheckedRouteOptions) => ({
+    ...loadOptions(route, plugins.expected, options, sources),
+    ...reading,
+  })
   const load = async (route: CheckedRouteOptions) => {
-    const how = { ...loadOptions(route, plugins.expected, options, sources), ...reading }
+    const how = howOf(route)
+    const path = fileToScan(route, how)
+    const file = path === undefined ? undefined : await scanned.get(path)
+    if (path !== undefined && file) {
+      const plugin = scannedPlugin(path, file, how)
+      const { name, digest, settings } = plugin
+      const modules = [{ name: 'main', digest, bytes: { length: file.size } }]
+      plugins.modules.set(digest, { path: resolve(path), digest })
+      return { plugin, version: toVersion({ name, settings, modules }, 'file') }
+    }
     const source = await readSource(route.plugin, how)
-    const { version, modules } = toVersion(source, 'file')
+    const version = toVersion(source, 'file')
     const plugin = plugins.get(version, route) ?? (await compilePlugin(source, how))
-    plugins.set(version, route, plugin)
-    for (const [digest, bytes] of modules) plugins.modules.set(digest, bytes)
+    for (const module of source.modules)
+      plugins.modules.set(module.digest, plugin.compile ? leaveInFile(module) : module.bytes)
     return { plugin, version }
   }
-  return (route) => {
-    const { plugin, links } = route
-    if (typeof plugin !== 'string') return load(route)
-    const key = JSON.stringify([plugin, links, loadedFor(route, plugins.expected)])
-    const loaded = loading.get(key) ?? load(route)
-    loading.set(key, loaded)
-    return loaded
+  return {
+    async expect(routes) {
+      plugins.expected = routes.length
+      const [first] = routes
+      if (!first || routes.length < LEAST_SCANNED) return
+      const how = howOf(first)
+      const paths = routes.flatMap((route) => {
+        return route.memoryMax === first.memoryMax ? (fileToScan(route, howOf(route)) ?? []) : []
+      })
+      if (paths.length === 0) return
+      for (const path of paths) how.onFile?.(path)
+      const { scanInThreads } = await import('../plugin/load-threads.ts') // loaded on demand
+      scanned = scanInThreads(
+        paths,
+        { memoryMax: memoryMaxOf(how, undefined), limits: how.moduleLimits },
+        how,
+      )
+    },
+    load(route) {
+      const { plugin, links } = route
+      const loadNew = async () => {
+        const loaded = await load(route)
+        plugins.set(loaded.version, route, loaded.plugin)
+        return loaded
+      }
+      if (typeof plugin !== 'string') return loadNew()
+      const key = JSON.stringify([plugin, links, loadedFor(route, plugins.expected)])
+      const loaded = loading.get(key) ?? loadNew()
+      loading.set(key, loaded)
+      return loaded
+    },
   }
+}
+
+/** Reading fewer takes less time than starting a thread. */
+const LEAST_SCANNED = 256
+
+/** The file of a plug-in that consists of a single module, and is not compiled yet. */
+function fileToScan({ plugin, links }: CheckedRouteOptions, how: LoadOptions): string | undefined {
+  const isFile = typeof plugin === 'string' && /\.wasm$/i.test(plugin) && !isUrl(plugin)
+  const isAlone = Object.keys(links).length === 0
+  return isFile && isAlone && how.compiles === 'later' && !how.allowGc ? plugin : undefined
 }
 
 /** The loading options of a route's plug-in. @param plugins - The number of plug-ins of the configuration. */

@@ -14,6 +14,7 @@ import { routeConflicts } from '../options/served-route.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
+import { bytesOf } from '../plugin/source/source.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { type DesiredState, overlay, type Refuse, type RouteTarget } from './desired-state.ts'
@@ -145,7 +146,7 @@ async function loadVersion(
   if (known) return known
   const { name, settings } = version
   const read = version.modules.map(async ({ name, digest }) => {
-    return { name, digest, bytes: plugins.modules.get(digest) ?? (await module(digest)) }
+    return { name, digest, bytes: await bytesOf(plugins.modules.get(digest) ?? (await module(digest))) }
   })
   const source = { name, modules: await Promise.all(read), settings, warnings: [] }
   const how = {
@@ -218,7 +219,7 @@ export function givenOptions({ configuration }: DesiredState, { routes }: Resolv
 
 /** Pages of the largest memory of any route. */
 export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
-  return Math.max(0, ...routes.map(({ options, plugin }) => largestMemory(resolveRoute(options, plugin))))
+  return Math.max(0, ...routes.map(({ options, plugin }) => largestMemory(options, plugin)))
 }
 
 /** Options of things that stay when routes change: sockets, the store, the admin listener. They need a restart. */

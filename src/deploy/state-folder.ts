@@ -5,6 +5,7 @@ import { StateInvalidError, StateUntrustedError, StateUnwritableError } from '..
 import { makeFolder } from '../platform/node-workarounds.ts'
 import { problemWithPath } from '../platform/trusted-path.ts'
 import { sha256InSlices } from '../plugin/source/digest.ts'
+import { bytesOf, type ModuleBytes } from '../plugin/source/source.ts'
 import { type Edits, NO_EDITS } from './edits.ts'
 import { parseState, renderState } from './state-json.ts'
 
@@ -16,7 +17,7 @@ export interface EditStore {
   /** @throws {@link StateInvalidError}, {@link StateUntrustedError} */
   read(): Promise<Edits>
   /** @throws {@link StateUnwritableError} */
-  write(edits: Edits, modules: ReadonlyMap<string, Uint8Array>): Promise<void>
+  write(edits: Edits, modules: ReadonlyMap<string, ModuleBytes>): Promise<void>
 }
 
 const FILE = 'state.json'
@@ -29,7 +30,7 @@ export function editsInMemory(): EditStore {
     modules,
     read: async () => NO_EDITS,
     async write(edits, added) {
-      for (const [digest, bytes] of added) await modules.put(digest, bytes)
+      for (const [digest, module] of added) await modules.put(digest, module)
       await modules.keep(digestsOf(edits))
     },
   }
@@ -78,7 +79,7 @@ export function editsInFolder(folder: string): EditStore {
       if ((await readText()) !== known)
         throw new StateUnwritableError(folder, 'another process has written to it')
       try {
-        for (const [digest, bytes] of added) await modules.put(digest, bytes)
+        for (const [digest, module] of added) await modules.put(digest, module)
         await writeWhole(folder, FILE, text)
         known = text
       } catch (error) {
@@ -102,21 +103,21 @@ function digestsOf({ plugins }: Edits): Set<string> {
 interface ModuleStore {
   /** @throws {@link StateInvalidError} if the module is missing or its bytes do not match. */
   get(digest: string): Promise<Uint8Array>
-  put(digest: string, bytes: Uint8Array): Promise<void>
+  put(digest: string, module: ModuleBytes): Promise<void>
   /** Removes all others. */
   keep(digests: ReadonlySet<string>): Promise<void>
 }
 
-/** Storage for the lifetime of the process. */
+/** Storage for the lifetime of the process. Modules of plug-ins that are loaded on demand stay in their files. */
 function storeInMemory(): ModuleStore {
-  const modules = new Map<string, Uint8Array>()
+  const modules = new Map<string, ModuleBytes>()
   return {
     async get(digest) {
-      const bytes = modules.get(digest)
-      if (!bytes) throw new StateInvalidError('in memory', `module ${digest} is missing`)
-      return bytes
+      const module = modules.get(digest)
+      if (!module) throw new StateInvalidError('in memory', `module ${digest} is missing`)
+      return bytesOf(module)
     },
-    put: async (digest, bytes) => void modules.set(digest, bytes),
+    put: async (digest, module) => void modules.set(digest, module),
     async keep(digests) {
       for (const digest of modules.keys()) if (!digests.has(digest)) modules.delete(digest)
     },
@@ -135,9 +136,10 @@ function storeInFolder(folder: string): ModuleStore & { readonly place: string }
       if ((await sha256InSlices(bytes)) === digest) return bytes
       throw new StateInvalidError(folder, `the bytes of module ${digest} do not match its digest`)
     },
-    async put(digest, bytes) {
+    async put(digest, module) {
       const known = await readFile(join(place, digest)).catch(() => undefined) // missing: written below
-      if (!known || (await sha256InSlices(known)) !== digest) await writeWhole(place, digest, bytes)
+      if (!known || (await sha256InSlices(known)) !== digest)
+        await writeWhole(place, digest, await bytesOf(module))
     },
     async keep(digests) {
       const names = await readdir(place).catch(() => []) // not created yet

@@ -18,7 +18,7 @@ export interface InlineOptions extends Isolation {
   readonly settings: InstanceSettings
   /** The maximum number of calls that wait for an instance. */
   readonly maxQueue: number
-  /** Detects a guest that blocks the event loop. Default: no detection. */
+  /** Detects a guest that blocks the event loop; closed with the engine. Default: no detection. */
   readonly watch?: StallWatch | undefined
 }
 
@@ -117,7 +117,11 @@ class SingleInstanceEngine implements InlineEngine {
   async #close(): Promise<void> {
     this.#closed = true
     if (this.#busy || this.#waiting.length > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
-    await this.#instance?.close()
+    try {
+      await this.#instance?.close()
+    } finally {
+      this.#watch?.close()
+    }
     this.#instance = undefined
   }
 

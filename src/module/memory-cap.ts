@@ -15,6 +15,44 @@ export interface CappedModule {
   readonly memories: readonly SizeLimits[]
 }
 
+/** Renders its sections when they are read. */
+class LimitedModule implements CappedModule {
+  readonly view: ModuleView
+  readonly memories: readonly SizeLimits[]
+  readonly #tables: readonly LimitedTable[]
+  #contents: SectionContents | undefined
+  #bytes: Uint8Array | undefined
+
+  constructor(view: ModuleView, memories: readonly SizeLimits[], tables: readonly LimitedTable[]) {
+    this.view = view
+    this.memories = memories
+    this.#tables = tables
+  }
+
+  get contents(): SectionContents {
+    this.#contents ??= this.#render()
+    return this.#contents
+  }
+
+  get bytes(): Uint8Array {
+    this.#bytes ??= withContents(this.view, this.contents)
+    return this.#bytes
+  }
+
+  #render(): SectionContents {
+    const contents = new Map<number, Uint8Array>()
+    if (this.#tables !== this.view.tables) {
+      const typeOf = ({ type }: LimitedTable) => type
+      const initialOf = ({ value }: LimitedTable) => value
+      contents.set(SECTION.table, renderList(this.#tables, typeOf, initialOf))
+    }
+    if (this.memories !== this.view.memories) contents.set(SECTION.memory, renderList(this.memories))
+    return contents
+  }
+}
+
+type LimitedTable = ModuleView['tables'][number]
+
 /** Maximum number of entries of all tables of a module. V8 allows ten million for each of a hundred thousand tables. */
 const MAX_TABLE_ENTRIES = 1_000_000n
 
@@ -28,24 +66,14 @@ const MAX_TABLE_ENTRIES = 1_000_000n
  */
 export function capMemory(view: ModuleView, maxPages: number): CappedModule {
   const has = (wanted: number) => view.sections.some(({ id }) => id === wanted)
-  const contents = new Map<number, Uint8Array>()
-  let { memories } = view
-  if (has(SECTION.table)) {
-    const tables = shareOut(view.tables, MAX_TABLE_ENTRIES, 'table entries', view.name)
-    contents.set(
-      SECTION.table,
-      renderList(
-        tables,
-        ({ type }) => type,
-        ({ value }) => value,
-      ),
-    )
-  }
-  if (has(SECTION.memory)) {
-    memories = shareOut(memories, BigInt(maxPages), 'pages of memory (64 KiB each)', view.name)
-    contents.set(SECTION.memory, renderList(memories))
-  }
-  return { view, bytes: withContents(view, contents), contents, memories }
+  const { name, tables, memories } = view
+  return new LimitedModule(
+    view,
+    has(SECTION.memory)
+      ? shareOut(memories, BigInt(maxPages), 'pages of memory (64 KiB each)', name)
+      : memories,
+    has(SECTION.table) ? shareOut(tables, MAX_TABLE_ENTRIES, 'table entries', name) : tables,
+  )
 }
 
 /** Copies caps from before unchanged. */

@@ -60,31 +60,43 @@ export function resolveRoute(
   options: CheckedRouteOptions,
   { name, settings }: Pick<Plugin, 'name' | 'settings'>,
 ): ResolvedRoute {
-  const { blockLimit, kv = {}, contract } = options
-  const memoryMax = memoryMaxOf(options, settings)
-  const ofManifest = settings?.memory.maxPages
+  const { config, errorStatus, allowedPaths, varMax, kv = {}, isolation: _, blockLimit, ...rest } = options
+  const { contract } = rest
+  const memory = resolveMemory(options, settings)
   return {
-    ...options,
-    config: { ...settings?.config, ...options.config },
-    errorStatus: options.errorStatus ?? (contract === 'simplism' ? 500 : 409),
+    config: { ...settings?.config, ...config },
+    errorStatus: errorStatus ?? (contract === 'simplism' ? 500 : 409),
     allowedPaths: [
       ...(settings?.allowedPaths ?? []),
-      ...Object.entries(options.allowedPaths).map(resolveAllowedPath),
+      ...Object.entries(allowedPaths).map(resolveAllowedPath),
     ],
     outbound: resolveOutbound(options, settings),
-    memoryMax,
-    // As in Extism's JavaScript SDK a manifest's `max_pages` limits the blocks too, beside the guest's own memory.
-    blockLimit: blockLimit ?? Math.min(BLOCK_LIMIT, (ofManifest ?? Number.POSITIVE_INFINITY) * PAGE_BYTES),
-    blockPages: blockLimit === undefined ? ofManifest : undefined,
-    varMax: options.varMax ?? settings?.memory.maxVarBytes ?? VAR_MAX,
-    isolation: resolveIsolation(options, memoryMax),
+    blockPages: blockLimit === undefined ? settings?.memory.maxPages : undefined,
+    varMax: varMax ?? settings?.memory.maxVarBytes ?? VAR_MAX,
+    isolation: resolveIsolation(options, memory.memoryMax),
     deadline: resolveDeadline(options.timeoutMs, settings?.timeoutMs),
     kv: { access: kv.access ?? 'readwrite', namespace: kv.namespace ?? name },
+    // Behind the others: in Node.js 20, each property after a spread one costs 4 us.
+    ...rest,
+    ...memory,
+  }
+}
+
+/** As in Extism's JavaScript SDK a manifest's `max_pages` limits the blocks too, beside the guest's own memory. */
+function resolveMemory(
+  options: CheckedRouteOptions,
+  settings: ManifestSettings | undefined,
+): Pick<ResolvedRoute, 'memoryMax' | 'blockLimit'> {
+  const pages = settings?.memory.maxPages ?? Number.POSITIVE_INFINITY
+  return {
+    memoryMax: memoryMaxOf(options, settings),
+    blockLimit: options.blockLimit ?? Math.min(BLOCK_LIMIT, pages * PAGE_BYTES),
   }
 }
 
 /** Pages of the largest memory of a route: the guest's, or the kernel's, which adds a quarter to its blocks. */
-export function largestMemory({ blockLimit, memoryMax }: ResolvedRoute): number {
+export function largestMemory(options: CheckedRouteOptions, { settings }: Pick<Plugin, 'settings'>): number {
+  const { blockLimit, memoryMax } = resolveMemory(options, settings)
   return Math.max(memoryMax, Math.ceil((blockLimit * 1.25) / PAGE_BYTES) + 2)
 }
 

@@ -276,23 +276,28 @@ function packItems(items: readonly unknown[]): string[] {
   )
 }
 
+/** Lists that were unpacked before, by their text: plug-ins of one toolchain have equal ones. */
+export type KnownLists = Map<string, readonly unknown[]>
+
 /** Lets the event loop turn between chunks. */
-export async function unpackFacts({
-  imports,
-  exports,
-  functions,
-  ...rest
-}: PackedFacts): Promise<ModuleFacts> {
+export async function unpackFacts(
+  { imports, exports, functions, ...rest }: PackedFacts,
+  known: KnownLists = new Map(),
+): Promise<ModuleFacts> {
   const pace = new Pace()
-  async function unpack<List extends LongList>(
-    pieces: readonly string[],
-  ): Promise<ModuleFacts[List][number][]> {
-    const items: ModuleFacts[List][number][] = []
-    for (const piece of pieces) {
-      items.push(...(JSON.parse(piece) as ModuleFacts[List][number][]))
+  async function unpack<List extends LongList>(pieces: readonly string[]): Promise<ModuleFacts[List]> {
+    const [only = '[]', ...more] = pieces
+    const first = known.get(only) ?? (JSON.parse(only) as unknown[])
+    if (more.length === 0) {
+      known.set(only, first)
+      return first as ModuleFacts[List]
+    }
+    const items = [...first]
+    for (const piece of more) {
+      items.push(...(JSON.parse(piece) as unknown[]))
       await pace.step()
     }
-    return items
+    return items as ModuleFacts[List]
   }
   return {
     ...rest,

@@ -3,6 +3,7 @@ import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../errors/call-failure.ts'
 import { loadModule, packFacts } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
+import { scanFile } from './scan-file.ts'
 
 /* The file of a thread that loads modules, one after another. */
 
@@ -14,7 +15,9 @@ const postAnswer = (message: FromLoadThread, transfer: ArrayBuffer[] = []) =>
 const COPIED_BYTES = 65_536
 
 port?.on('message', (message: ToLoadThread) => {
-  if (message !== 'admitted') void answerLoad(message)
+  if (message === 'admitted') return
+  if ('paths' in message) postAnswer({ scanned: message.paths.map((path) => scanFile(path, message.job)) })
+  else void answerLoad(message)
 })
 
 async function answerLoad({ bytes, job }: LoadRequest): Promise<void> {

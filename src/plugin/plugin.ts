@@ -1,18 +1,23 @@
+import { resolve } from 'node:path'
 import { PluginInvalidError, PluginLoadFailedError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ModuleLimits } from '../module/limits.ts'
 import type { MergeResult } from '../module/merge.ts'
 import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
 import { type ModuleFacts, type ModuleJob, type RenewableModule, readFacts } from './load-module.ts'
+import type { ScannedFile } from './scan-file.ts'
 import type { ManifestSettings } from './source/manifest.ts'
 import {
+  bytesOf,
+  leaveInFile,
+  type ModuleBytes,
   type PluginSource,
-  readAgain,
   readSource,
   type Source,
   type SourceModule,
   type SourceOptions,
 } from './source/source.ts'
+import { sourceName } from './source/url.ts'
 
 declare global {
   /** Declared here so that users of the types need no DOM in their `lib`; with DOM types, this adds nothing. */
@@ -122,6 +127,9 @@ export interface LoadOptions extends SourceOptions, LoadPlace {
   readonly compiles?: boolean | 'later' | undefined
 }
 
+/** Name of the main module among a plug-in's modules. */
+const MAIN = 'main'
+
 /** Default maximum of a guest's pages: 128 MiB. */
 export const MEMORY_MAX = 2_048
 
@@ -165,7 +173,7 @@ export async function compilePlugin(
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
   const renewable: ModuleJob['renewable'] = modules.length === 1 ? alone : 'no'
   const jobOf = (source: SourceModule) => {
-    const label = source.name === 'main' ? name : `${name} (module "${source.name}")`
+    const label = source.name === MAIN ? name : `${name} (module "${source.name}")`
     return { name: label, memoryMax, limits, allowGc, renewable, merges }
   }
   if (options.compiles === false || allowGc) {
@@ -179,7 +187,12 @@ export async function compilePlugin(
       const facts = readFacts(source.bytes, jobOf(source))
       return { name: source.name, digest: source.digest, ...facts, needsProcess: undefined }
     })
-    const compile = compileLater({ name, modules, settings, warnings }, options)
+    const left = modules.map((module) => ({
+      name: module.name,
+      digest: module.digest,
+      from: leaveInFile(module),
+    }))
+    const compile = compileLater({ name, modules: left, settings, warnings }, options)
     return register(name, parts, { settings, warnings, compile })
   }
   const compiled = await Promise.all(
@@ -191,15 +204,29 @@ export async function compilePlugin(
   return register(name, compiled, { settings, warnings })
 }
 
-/** Keeps only the bytes that are in no local file. */
-function compileLater({ modules, ...rest }: Source, options: LoadOptions): Plugin['compile'] {
-  const kept = modules.map(({ bytes, ...module }) =>
-    module.path === undefined ? { ...module, bytes } : module,
-  )
-  const read = async (module: (typeof kept)[number]): Promise<SourceModule> => {
-    if ('bytes' in module) return module
+/**
+ * A plug-in whose file was read elsewhere, without its code. It is compiled later.
+ *
+ * @param path - Of the file.
+ */
+export function scannedPlugin(path: string, { digest, facts }: ScannedFile, options: LoadOptions): Plugin {
+  const name = sourceName(path)
+  const source = { name, settings: undefined, warnings: [] }
+  const from = { path: resolve(path), digest }
+  const compile = compileLater({ ...source, modules: [{ name: MAIN, digest, from }] }, options)
+  const part = { name: MAIN, digest, ...facts, needsProcess: undefined }
+  return register(name, [part], { settings: undefined, warnings: [], compile })
+}
+
+/** The modules of a plug-in that is compiled later. */
+interface SourceLeft extends Omit<Source, 'modules'> {
+  readonly modules: readonly (Pick<SourceModule, 'name' | 'digest'> & { readonly from: ModuleBytes })[]
+}
+
+function compileLater({ modules, ...rest }: SourceLeft, options: LoadOptions): Plugin['compile'] {
+  const read = async ({ name, digest, from }: SourceLeft['modules'][number]): Promise<SourceModule> => {
     try {
-      return { ...module, bytes: await readAgain(module) }
+      return { name, digest, bytes: await bytesOf(from) }
     } catch (error) {
       // Clients get this message: it has no path.
       const reason = 'its file has changed since the start, or cannot be read: reload the configuration'
@@ -207,7 +234,7 @@ function compileLater({ modules, ...rest }: Source, options: LoadOptions): Plugi
     }
   }
   return async (place) => {
-    const source = { ...rest, modules: await Promise.all(kept.map(read)) }
+    const source = { ...rest, modules: await Promise.all(modules.map(read)) }
     return compiledPlugin(await compilePlugin(source, { ...options, ...place, compiles: true }))
   }
 }
@@ -219,7 +246,7 @@ function register(
   modules: readonly ModulePart[],
   rest: Pick<Plugin, 'settings' | 'warnings' | 'uncompiled' | 'compile'>,
 ): Plugin {
-  const main = modules.find((module) => module.name === 'main')
+  const main = modules.find((module) => module.name === MAIN)
   if (!main) throw new PluginInvalidError(plugin, 'it has no main module')
   const linked = modules.filter((module) => module !== main)
   const needsProcess = modules.find((module) => module.needsProcess)?.needsProcess

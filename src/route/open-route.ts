@@ -209,10 +209,8 @@ export function openRoute(
   log: FastifyBaseLogger,
 ): OpenRoute {
   for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
-  const isWatched = stallMs > 0 && route.engine.name === 'inline'
-  const watch = isWatched ? openWatch(route, url, stallMs, log) : undefined
   const open = route.plugin.compile ? openLazyEngine : openEngine
-  const instances = open(route, watch, log)
+  const instances = open(route, () => (stallMs > 0 ? openWatch(route, url, stallMs, log) : undefined), log)
   const { meter } = route.listeners
   meter?.opened(instances)
   return {
@@ -223,15 +221,17 @@ export function openRoute(
         await instances.close()
       } finally {
         meter?.closed(instances)
-        watch?.close()
         await route.parts.close()
       }
     },
   }
 }
 
+/** Starts to watch a guest on the event loop, if that is wanted. */
+type OpenWatch = () => StallWatch | undefined
+
 /** The plug-in is loaded by the first call, and loaded again after its instances were closed. */
-function openLazyEngine(route: ChosenRoute, watch: StallWatch | undefined, log: FastifyBaseLogger): Engine {
+function openLazyEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
   const { options, plugin, engine, awake } = route
   return openLazy({
     name: engine.name,
@@ -263,7 +263,7 @@ function runsAtStart({ hasStart, exports, imports }: LinkedModule): boolean {
   return hasStart || initialisersOf(new Set(names), importsWasi).length > 0
 }
 
-function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: FastifyBaseLogger): Engine {
+function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
   const { options, plugin, exportName, functions, engine, parts } = route
   const settings = instanceSettings(options, exportName, functions, log)
   if (engine.name === 'workers') {
@@ -278,7 +278,7 @@ function openEngine(route: ChosenRoute, watch: StallWatch | undefined, log: Fast
     runtime: route.runtime,
     settings: { ...settings, ...parts.direct },
     maxQueue,
-    watch,
+    watch: watch(),
     ...options.isolation,
   })
 }

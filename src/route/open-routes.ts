@@ -14,7 +14,7 @@ import {
   openRoute,
   tryRoute,
 } from './open-route.ts'
-import { type Lease, poolKey, RoutePool, startKey } from './route-pool.ts'
+import { type Lease, RoutePool, type RouteUse, startKey } from './route-pool.ts'
 
 /** A route whose calls may be split between two versions of its plug-in. */
 export interface VersionedRoute extends CheckedRouteOptions {
@@ -94,16 +94,16 @@ export async function openRoutes(
   const { signal, trial } = options
   const stallMs = (await isDebugged()) ? 0 : options.stallMs
   const all = options.routes.flatMap(versionsToOpen)
-  const find = async ({ options, path, place }: VersionToOpen) => {
+  const find = async ({ given: route, options: asked, path }: VersionToOpen) => {
     const loading = { isServing: given !== undefined && trial, signal, log }
-    const plugin = await loadRoutePlugin(options, all.length, loading)
-    const url = prefix + options.url
-    const key = given ? poolKey(options, plugin, url, stallMs) : place
-    const lease = pool.take(key)
+    const plugin = await loadRoutePlugin(asked, all.length, loading)
+    const options = { ...asked, plugin }
+    const use: RouteUse = { given: route, options, plugin, url: prefix + options.url, stallMs }
+    const lease = given && pool.take(use)
     if (lease) leases.push(lease)
-    const chosen = lease ? undefined : await chooseRoute({ ...options, plugin }, path, shared)
+    const chosen = lease ? undefined : await chooseRoute(options, path, shared)
     if (chosen) waiting.add(chosen)
-    return { options: { ...options, plugin }, key, url, lease, chosen }
+    return { use, lease, chosen }
   }
 
   try {
@@ -116,7 +116,7 @@ export async function openRoutes(
       trials.set(key, trial)
       return trial
     }
-    await pacedMap(found, async ({ options: route, lease, chosen }) => {
+    await pacedMap(found, async ({ use: { options: route }, lease, chosen }) => {
       if (route.smoke && !lease?.wasSmoked(route)) {
         await unlessAborted(tryOut(route), signal)
         lease?.smoked(route)
@@ -124,13 +124,15 @@ export async function openRoutes(
     })
     const pace = new Pace()
     const opened: OpenRoute[] = []
-    for (const { options: route, key, url, lease, chosen } of found) {
-      const taken = lease ?? (chosen && pool.add(key, openRoute(chosen, url, stallMs, log), route))
+    for (const { use, lease, chosen } of found) {
+      const taken = lease ?? (chosen && pool.add(use, openRoute(chosen, use.url, stallMs, log)))
       if (!taken) throw new Error('a route was neither reused nor resolved')
       if (taken !== lease) leases.push(taken)
       if (chosen) waiting.delete(chosen)
       // Settings that instances do not depend on may have changed.
-      opened.push({ ...taken.route, options: resolveRoute(route, taken.route.plugin) })
+      opened.push(
+        lease ? { ...taken.route, options: resolveRoute(use.options, taken.route.plugin) } : taken.route,
+      )
       await pace.step()
       signal?.throwIfAborted()
     }
@@ -145,18 +147,17 @@ export async function openRoutes(
 
 /** One plug-in of one route. */
 interface VersionToOpen {
+  readonly given: VersionedRoute
   readonly options: CheckedRouteOptions
   /** The route's place in the options, for messages. */
   readonly path: readonly string[]
-  readonly place: string
 }
 
-function versionsToOpen({ next, ...options }: VersionedRoute, index: number): VersionToOpen[] {
+function versionsToOpen(given: VersionedRoute, index: number): VersionToOpen[] {
+  const { next, ...options } = given
   const path = ['routes', String(index)]
-  return [
-    { options, path, place: `${index}` },
-    ...(next ? [{ options: { ...options, plugin: next.plugin }, path, place: `${index} next` }] : []),
-  ]
+  const live = { given, options, path }
+  return next ? [live, { given, options: { ...options, plugin: next.plugin }, path }] : [live]
 }
 
 /** Groups the plug-ins by route again. */

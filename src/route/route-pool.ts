@@ -14,7 +14,8 @@ import { openSharedResources, type SharedResources } from './shared.ts'
  */
 export class RoutePool {
   readonly shared: SharedResources
-  readonly #entries = new Map<string, PoolEntry>()
+  /** By URL. */
+  readonly #entries = new Map<string, PoolEntry[]>()
   readonly #counts = new WeakMap<OpenRoute['instances'], VersionCounts>()
   readonly #handlers = new WeakMap<object, KnownHandler>()
 
@@ -22,17 +23,17 @@ export class RoutePool {
     this.shared = openSharedResources(...of)
   }
 
-  /** The open entry of this key, if any. It stays open until the taker returns it. */
-  take(key: string): Lease | undefined {
-    const entry = this.#entries.get(key)
-    return entry && this.#lease(key, entry)
+  /** The open entry for this use, if any. It stays open until the taker returns it. */
+  take(use: RouteUse): Lease | undefined {
+    const entry = this.#entries.get(use.url)?.find((entry) => isSameUse(entry.use, use))
+    return entry && this.#lease(entry)
   }
 
-  /** Adds the resources opened for this key with these options. */
-  add(key: string, route: OpenRoute, options: CheckedRouteOptions): Lease {
-    const entry = { route, leases: 0, smoked: options }
-    this.#entries.set(key, entry)
-    return this.#lease(key, entry)
+  /** Adds the resources opened for this use. */
+  add(use: RouteUse, route: OpenRoute): Lease {
+    const entry = { use, route, leases: 0, smoked: use.options }
+    this.#entries.set(use.url, [...(this.#entries.get(use.url) ?? []), entry])
+    return this.#lease(entry)
   }
 
   /** The metrics of a route's instances. */
@@ -66,10 +67,10 @@ export class RoutePool {
     return this.shared.close()
   }
 
-  #lease(key: string, entry: PoolEntry): Lease {
+  #lease(entry: PoolEntry): Lease {
     entry.leases++
     let isBack = false
-    const entries = this.#entries
+    const remove = () => this.#remove(entry)
     return {
       route: entry.route,
       wasSmoked: (options) => smokeKey(entry.smoked) === smokeKey(options),
@@ -80,10 +81,17 @@ export class RoutePool {
         if (isBack) return
         isBack = true
         if (--entry.leases > 0) return
-        if (entries.get(key) === entry) entries.delete(key)
+        remove()
         await entry.route.close()
       },
     }
+  }
+
+  #remove(entry: PoolEntry): void {
+    const { url } = entry.use
+    const others = this.#entries.get(url)?.filter((other) => other !== entry) ?? []
+    if (others.length > 0) this.#entries.set(url, others)
+    else this.#entries.delete(url)
   }
 }
 
@@ -99,7 +107,19 @@ interface KnownHandler {
   readonly instances: readonly OpenRoute['instances'][]
 }
 
+/** What instances are opened for. */
+export interface RouteUse {
+  /** As given to the app: the same object as long as nothing about the route changes. */
+  readonly given: object
+  readonly options: CheckedRouteOptions
+  readonly plugin: Plugin
+  /** With the prefix of the app. */
+  readonly url: string
+  readonly stallMs: number
+}
+
 interface PoolEntry {
+  readonly use: RouteUse
   readonly route: OpenRoute
   leases: number
   /** The options of its last successful smoke request, if it has one. */
@@ -121,14 +141,17 @@ const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The key under which two routes can share instances: their place, their plug-in's bytes and manifest, their
- * options.
- *
- * @param options - As data: no functions.
+ * Whether two uses of a URL can share instances: their plug-ins' bytes and manifests are equal, and their options as
+ * data.
  */
-export function poolKey(options: CheckedRouteOptions, plugin: Plugin, url: string, stallMs: number): string {
+function isSameUse(one: RouteUse, other: RouteUse): boolean {
+  if (one.stallMs !== other.stallMs) return false
+  return (one.given === other.given && one.plugin === other.plugin) || keyOf(one) === keyOf(other)
+}
+
+function keyOf({ options, plugin }: RouteUse): string {
   const entries = Object.entries(options).filter(([name]) => !NOT_OF_INSTANCES.has(name))
-  return JSON.stringify([url, stallMs, ...identityOf(plugin), entries.sort()])
+  return JSON.stringify([...identityOf(plugin), entries.sort()])
 }
 
 /** The plug-in's bytes and manifest, as data. */

@@ -84,7 +84,9 @@ test('a PUT leaves the instances of other routes as they are', async () => {
 
 /** The state with a plug-in more, and a route of it. */
 async function withAdded(now: DesiredState, bytes: Uint8Array) {
-  const { version, modules } = toVersion(await readSource(bytes), 'upload')
+  const source = await readSource(bytes)
+  const version = toVersion(source, 'upload')
+  const modules = new Map(source.modules.map(({ digest, bytes }) => [digest, bytes]))
   const plugin = withVersion({ added: true, versions: [], traffic: [] }, version)
   const traffic = [{ digest: version.digest, percent: 100 }]
   const edits = withRoute(editPlugin(now.edits, 'more', { ...plugin, traffic }), 'more', {

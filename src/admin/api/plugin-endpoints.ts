@@ -71,7 +71,8 @@ export const pluginEndpoints: readonly Endpoint[] = [
           'A plug-in name has at most 64 letters, digits, dots, dashes and underscores, and starts with a letter or digit',
         )
       const { source, from } = await readUpload(request, deployments)
-      const { version, modules } = toVersion({ ...source, name: known?.versions[0]?.name ?? name }, from)
+      const version = toVersion({ ...source, name: known?.versions[0]?.name ?? name }, from)
+      const modules = new Map(source.modules.map(({ digest, bytes }) => [digest, bytes]))
       const reason = `put plug-in ${name}`
       const put: MakeDesired = (now) => {
         const before = now.edits.plugins.get(name)

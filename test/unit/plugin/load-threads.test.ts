@@ -1,12 +1,15 @@
+import { execFileSync } from 'node:child_process'
 import { EventEmitter } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { PluginLoadFailedError } from '../../../src/errors/errors.ts'
 import { terminateOrWriteOff, trackThread } from '../../../src/platform/stuck-threads.ts'
-import { loadModule, type ModuleJob } from '../../../src/plugin/load-module.ts'
-import { loadInThread } from '../../../src/plugin/load-threads.ts'
+import { loadModule, type ModuleJob, readFacts } from '../../../src/plugin/load-module.ts'
+import { loadInThread, scanInThreads } from '../../../src/plugin/load-threads.ts'
 import { compilePlugin, loadPlugin } from '../../../src/plugin/plugin.ts'
-import { guestBytes } from '../../support/guest.ts'
+import { sha256 } from '../../../src/plugin/source/digest.ts'
+import { file, guest, guestBytes } from '../../support/guest.ts'
 import { keepLog } from '../../support/instance.ts'
 
 const JOB: ModuleJob = { name: 'test', memoryMax: 100, needsModule: true, renewable: 'yes' }
@@ -186,4 +189,43 @@ test('of equal plug-ins that cannot be used each is told by its own name', async
   const errors = await Promise.all(['one', 'two'].map((name) => load(name).catch((error) => error)))
   expect(errors.map(({ code }) => code)).toEqual(['WASM_SERVE_PLUGIN_INVALID', 'WASM_SERVE_PLUGIN_INVALID'])
   expect(errors.map(({ message }) => / (one|two) /.exec(message)?.[1])).toEqual(['one', 'two'])
+})
+
+test('files that a thread has scanned are what they are when read here', async () => {
+  const paths = names.map((name) => guest(name.replace(/\.wat$/, '')))
+  const scanned = scanInThreads(paths, { memoryMax: 100 })
+  for (const [path, file] of scanned) {
+    const bytes = readFileSync(path)
+    expect(await file).toEqual({
+      digest: sha256(bytes),
+      size: bytes.length,
+      facts: readFacts(bytes, { ...JOB, name: path }),
+    })
+  }
+})
+
+test('a file that is not a module, or cannot be read, is left to others', async () => {
+  const text = file('text.wasm', Buffer.from('no module'))
+  const pipe = join(dirname(text), 'pipe.wasm')
+  execFileSync('mkfifo', [pipe])
+  const large = file('large.wasm', guestBytes('(module (memory 101))'))
+  const good = guest('echo')
+  const paths = [text, pipe, large, dirname(text), '/missing.wasm', good]
+  const scanned = scanInThreads(paths, { memoryMax: 100 })
+  const found = await Promise.all(paths.map((path) => scanned.get(path)))
+  expect(found.map((one) => one !== undefined)).toEqual([false, false, false, false, false, true])
+})
+
+test('equal lists of scanned files are one list', async () => {
+  const paths = ['a', 'b'].map((name) => file(`${name}.wasm`, guestBytes('echo')))
+  const found = await Promise.all(scanInThreads(paths, { memoryMax: 100 }).values())
+  expect(found[0]?.facts.imports.length).toBeGreaterThan(0)
+  expect(found[0]?.facts.imports).toBe(found[1]?.facts.imports)
+})
+
+test('files whose scan is aborted are left to others', async () => {
+  const abort = new AbortController()
+  abort.abort()
+  const scanned = scanInThreads([guest('echo')], { memoryMax: 100 }, { signal: abort.signal })
+  expect(await Promise.all(scanned.values())).toEqual([undefined])
 })

@@ -15,7 +15,7 @@ import { pathToFileURL } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { defaultCacheFolder } from '../../../src/platform/cache-folder.ts'
 import { download } from '../../../src/plugin/source/download-cache.ts'
-import { readAgain, readSource } from '../../../src/plugin/source/source.ts'
+import { bytesOf, leaveInFile, readSource } from '../../../src/plugin/source/source.ts'
 import { parseLink, parseSourceUrl } from '../../../src/plugin/source/url.ts'
 import { file, guest, guestBytes } from '../../support/guest.ts'
 
@@ -107,11 +107,13 @@ test('the bytes of a local module are read again as long as they stay the same',
   const path = file('again.wasm', echo)
   const [module] = (await readSource(path)).modules
   if (!module) throw new Error('there is no module')
-  expect(Buffer.compare(await readAgain(module), echo)).toBe(0)
+  const left = leaveInFile(module)
+  expect(left).toEqual({ path, digest })
+  expect(Buffer.compare(await bytesOf(left), echo)).toBe(0)
   writeFileSync(path, guestBytes('upper'))
-  await expect(readAgain(module)).rejects.toMatchObject({ code: 'WASM_SERVE_DIGEST_MISMATCH' })
+  await expect(bytesOf(left)).rejects.toMatchObject({ code: 'WASM_SERVE_DIGEST_MISMATCH' })
   rmSync(path)
-  await expect(readAgain(module)).rejects.toMatchObject({ code: 'WASM_SERVE_PLUGIN_UNREADABLE' })
+  await expect(bytesOf(left)).rejects.toMatchObject({ code: 'WASM_SERVE_PLUGIN_UNREADABLE' })
 })
 
 test('a manifest brings its settings and the modules beside it, under their names', async () => {
