@@ -9,6 +9,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Engines whose calls are ended when the process ends. Closing one server does not touch them.',
   'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
   'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
+  'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',
   'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
   'extism/deferred-input.ts deferredModule': 'A form of the kernel, compiled once.',
   'extism/kernel-blocks.ts importingKernel': 'A form of the kernel, compiled once.',

@@ -71,7 +71,7 @@ const MOST = 2
 const LIMIT_MS = 60_000
 
 /** How long an idle thread waits for more modules. One thread loads a folder of plug-ins. */
-const IDLE_MS = 2_000
+const IDLE_MS = 10_000
 
 /** Bytes per copy step: some 0.5 ms. */
 const SLICE_BYTES = 1_048_576

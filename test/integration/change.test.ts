@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import { expect, test, vi } from 'vitest'
-import { WorkerThread } from '../../src/engine/workers/thread.ts'
+import { TrialThread } from '../../src/engine/workers/trial.ts'
 import { ChangeRefusedError } from '../../src/errors/errors.ts'
 import { openLog } from '../../src/observe/log/log.ts'
 import { Meters } from '../../src/observe/metrics.ts'
@@ -225,7 +225,7 @@ test('a server that ends does not wait for a plug-in that is tried', async () =>
 
 test('a plug-in of many functions is tried once, and once for each way in which it starts', async () => {
   const { attempt, to } = await changing([ECHO])
-  const threads = vi.spyOn(WorkerThread.prototype, 'end')
+  const trials = vi.spyOn(TrialThread.prototype, 'run')
   try {
     const plugin = guest('several')
     const routes = ['alpha', 'b:ta', 'several'].flatMap((name, index) => [
@@ -233,9 +233,9 @@ test('a plug-in of many functions is tried once, and once for each way in which 
       { plugin, function: name, url: `/${index}/configured`, config: { a: 'b' } },
     ])
     expect(await attempt(to(routes))).toMatchObject({ ok: true, routes: 6 })
-    expect(threads).toHaveBeenCalledTimes(2)
+    expect(trials).toHaveBeenCalledTimes(2)
   } finally {
-    threads.mockRestore()
+    trials.mockRestore()
   }
 })
 

@@ -6,22 +6,20 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
-import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
-import type { ThreadOptions } from '../../src/engine/workers/thread.ts'
-import { tryInThread } from '../../src/engine/workers/workers.ts'
+import { tryInThread } from '../../src/engine/workers/trial.ts'
 import {
   stuckThreads,
   terminateOrWriteOff,
   terminateThreads,
   trackThread,
 } from '../../src/platform/stuck-threads.ts'
-import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { listenAdmin } from '../support/admin.ts'
 import { containedBy, IN_A_CONTAINER } from '../support/container.ts'
 import { openFifo } from '../support/fifo.ts'
-import { file, guest } from '../support/guest.ts'
-import { keepLog, settingsOf } from '../support/instance.ts'
+import { file } from '../support/guest.ts'
+import { keepLog } from '../support/instance.ts'
 import { describeWith } from '../support/tools.ts'
+import { threadOptions } from '../support/trial.ts'
 
 /** A thread that waits in one native call until a pipe is closed. */
 const STUCK = `require('node:fs').readFileSync(require('node:worker_threads').workerData, 'utf8')`
@@ -249,24 +247,6 @@ test('the process is healthy as long as it need not be started again: up to thre
   expect(await health()).toBe(200)
   for (const thread of threads) thread.emit('exit', 1)
 })
-
-/** How a trial of a guest is started. */
-async function threadOptions(guestName: string): Promise<ThreadOptions> {
-  const { log: _, ...settings } = settingsOf()
-  const { name, digest, module, merge, imports, exports, memories, linked } = await loadPlugin(
-    guest(guestName),
-  )
-  return {
-    plugin: { name, digest, module, merge, imports, exports, memories, linked },
-    runtime: 'kernel',
-    settings,
-    functions: undefined,
-    isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
-    hostParts: [],
-    bridge: new HostBridge({}, true),
-    log: keepLog(),
-  }
-}
 
 describeWith(['process namespaces'], () => {
   test('a server with a stuck thread ends as process 1 of a container, which no signal from inside can kill', async () => {

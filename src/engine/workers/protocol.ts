@@ -34,6 +34,18 @@ export interface WorkerStart {
   readonly host: MessagePort
 }
 
+/** The start data of a thread that tries the start of plug-ins, one after another. */
+export const FOR_TRIALS = 'for trials'
+
+/** A plug-in to try. */
+export type TrialStart = Omit<WorkerStart, 'calls' | 'answers' | 'inputs'>
+
+/** Messages of a thread that tries plug-ins: a log line of the guest; the time that opening an instance took, in ms; or why it failed. */
+export type FromTrial =
+  | { readonly line: LogLine }
+  | { readonly startMs: number }
+  | { readonly startFailure: CallFailure }
+
 /** The data for opening instances. */
 export type InstantiablePlugin = Pick<
   CompiledPlugin,
@@ -79,8 +91,8 @@ export type LogLine = readonly [level: GuestLogLevel, fields: object, message: s
 export type FromWorker =
   /** The ring has new records. */
   | 'answers'
-  /** The first instance is open; the time that it took. */
-  | { readonly startMs: number }
+  /** The first instance is open. */
+  | { readonly isReady: true }
   /** The start failed and the worker ends. */
   | { readonly startFailure: CallFailure }
   /** A record that did not fit into the ring. */

@@ -35,7 +35,7 @@ export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'i
  * Limits the JavaScript heap of a thread, which host functions use: many small allocations end only the thread. A single
  * allocation far beyond the limit, such as a growing array of ten million elements, still makes V8 end the process.
  */
-const HEAP_MIB = 256
+export const HEAP_MIB = 256
 
 /** An assigned call. */
 interface GivenCall {
@@ -77,7 +77,6 @@ export class WorkerThread implements Runner {
   #excused = { call: 0, ms: 0 }
   #hasLeft = false
   #hasRun = false
-  #startMs = 0
 
   constructor(options: ThreadOptions, owner: RunnerOwner) {
     const { runtime, route, bridge, log: _log, ...start } = options
@@ -112,11 +111,6 @@ export class WorkerThread implements Runner {
   /** The latest stats of its engine. */
   get stats(): ThreadStats {
     return this.#stamp.readStats()
-  }
-
-  /** The time that opening its first instance took, in ms. */
-  get startMs(): number {
-    return this.#startMs
   }
 
   /** Whether it has answered a call. */
@@ -262,7 +256,7 @@ export class WorkerThread implements Runner {
   #onMessage(message: FromWorker): void {
     this.rest() // written earlier
     if (message === 'answers' || !isOurs(message)) return
-    if ('startMs' in message) this.#becomeReady(message.startMs)
+    if ('isReady' in message) this.#becomeReady()
     else if ('startFailure' in message) {
       this.fail(fromFailure(message.startFailure))
       void this.end()
@@ -270,8 +264,7 @@ export class WorkerThread implements Runner {
   }
 
   /** Unless the start timed out and the thread is being terminated. */
-  #becomeReady(startMs: number): void {
-    this.#startMs = startMs
+  #becomeReady(): void {
     if (!this.#ended.signal.aborted) this.#owner.ready(this)
   }
 

@@ -5,10 +5,20 @@ import { kvImports, withKv } from '../../guest/store/kv.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
-import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
 import { bridgedHttp, bridgedKv, bridgedVars, HostClient } from './host-bridge.ts'
-import { ANSWER, CALL, type FromWorker, type LogLine, RING_PAYLOAD, type WorkerStart } from './protocol.ts'
+import {
+  ANSWER,
+  CALL,
+  FOR_TRIALS,
+  type FromTrial,
+  type FromWorker,
+  type LogLine,
+  RING_PAYLOAD,
+  type TrialStart,
+  type WorkerStart,
+} from './protocol.ts'
 import { Ring, type RingRecord } from './ring.ts'
 import { monotonicMs, Stamp } from './stamp.ts'
 
@@ -131,17 +141,21 @@ class CallLoop {
 
 type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
 
+/** A log that passes on each line. */
+function logTo(send: (line: LogLine) => void): Log {
+  return {
+    trace: (fields, message) => send(['trace', fields, message]),
+    debug: (fields, message) => send(['debug', fields, message]),
+    info: (fields, message) => send(['info', fields, message]),
+    warn: (fields, message) => send(['warn', fields, message]),
+    error: (fields, message) => send(['error', fields, message]),
+  } satisfies Record<GuestLogLevel, Log[GuestLogLevel]>
+}
+
 /** Reports answers and log lines to the main thread. A report arrives even if the thread is killed right after it. */
 class Reporter {
   /** Sends log lines immediately, with the number of the running call. */
-  readonly log: Log = {
-    trace: (fields, message) => this.#line(['trace', fields, message]),
-    debug: (fields, message) => this.#line(['debug', fields, message]),
-    info: (fields, message) => this.#line(['info', fields, message]),
-    warn: (fields, message) => this.#line(['warn', fields, message]),
-    error: (fields, message) => this.#line(['error', fields, message]),
-  } satisfies Record<GuestLogLevel, Log[GuestLogLevel]>
-
+  readonly log = logTo((line) => this.#report(ANSWER.log, 0, Buffer.from(JSON.stringify(line))))
   readonly #answers: Ring
   readonly #stamp: Stamp
   readonly #post: Post
@@ -171,10 +185,6 @@ class Reporter {
     this.#call = 0
   }
 
-  #line(line: LogLine): void {
-    this.#report(ANSWER.log, 0, Buffer.from(JSON.stringify(line)))
-  }
-
   #report(kind: number, ms: number, payload: Uint8Array): void {
     const isSmall = payload.length <= RING_PAYLOAD && !this.#isPosting
     if (isSmall && this.#answers.write(kind, this.#call, 0, ms, payload)) {
@@ -194,51 +204,70 @@ function ownBuffer(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return isWhole ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes)
 }
 
-const threadStart = workerData as WorkerStart
-const stamp = new Stamp(threadStart.stamp)
-const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => parentPort?.postMessage(message, transfer)
-const reporter = new Reporter(threadStart.answers, stamp, post)
-
 /**
  * The main function of a worker thread: an inline engine whose calls come from the main thread and whose answers go back
- * there.
+ * there; or trials of plug-ins.
  */
 export function runThread(runtime: Runtime): void {
-  openThreadEngine(runtime).catch((error) => post({ startFailure: toFailure(error) }))
+  const start = workerData as WorkerStart | typeof FOR_TRIALS
+  if (start === FOR_TRIALS) parentPort?.on('message', (trial: TrialStart) => void tryPlugin(trial, runtime))
+  else void serveCalls(start, runtime)
 }
 
-async function openThreadEngine(runtime: Runtime): Promise<void> {
+async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
+  const post: Post = (message, transfer = []) => parentPort?.postMessage(message, transfer)
+  try {
+    const stamp = new Stamp(start.stamp)
+    const reporter = new Reporter(start.answers, stamp, post)
+    const { engine } = await openEngine(start, runtime, stamp, reporter.log)
+    const loop = new CallLoop(start, engine, stamp, reporter)
+    parentPort?.on('message', () => loop.run())
+    post({ isReady: true })
+  } catch (error) {
+    post({ startFailure: toFailure(error) })
+  }
+}
+
+async function tryPlugin(trial: TrialStart, runtime: Runtime): Promise<void> {
+  const post = (message: FromTrial) => parentPort?.postMessage(message)
+  try {
+    const log = logTo((line) => post({ line }))
+    const { engine, startMs } = await openEngine(trial, runtime, new Stamp(trial.stamp), log)
+    await engine.close()
+    trial.host.close()
+    post({ startMs })
+  } catch (error) {
+    post({ startFailure: toFailure(error) })
+  }
+}
+
+async function openEngine(
+  start: TrialStart,
+  runtime: Runtime,
+  stamp: Stamp,
+  log: Log,
+): Promise<{ engine: InlineEngine; startMs: number }> {
+  const { plugin, settings, functions, isolation, host, hostParts } = start
+  const client = new HostClient(host, stamp)
+  const users = await loadFunctions(functions)
   const options = {
-    plugin: threadStart.plugin as CompiledPlugin,
+    plugin: plugin as CompiledPlugin,
     runtime,
-    settings: await settingsOf(threadStart),
+    settings: {
+      ...settings,
+      functions: hostParts.includes('kv')
+        ? withKv(users, kvImports(plugin, users), bridgedKv(client))
+        : users,
+      log,
+      logsAtOnce: true,
+      ...(hostParts.includes('http') && { http: bridgedHttp(client) }),
+      ...(hostParts.includes('vars') && { vars: bridgedVars(client) }),
+    },
     maxQueue: 1,
-    ...threadStart.isolation,
+    ...isolation,
   }
   const begun = performance.now()
   const engine = openInline(options)
   await engine.ready
-  const startMs = performance.now() - begun
-  const loop = new CallLoop(threadStart, engine, stamp, reporter)
-  parentPort?.on('message', () => loop.run())
-  post({ startMs })
-}
-
-async function settingsOf({
-  plugin,
-  settings,
-  functions,
-  host,
-  hostParts,
-}: WorkerStart): Promise<InstanceSettings> {
-  const client = new HostClient(host, stamp)
-  const users = await loadFunctions(functions)
-  return {
-    ...settings,
-    functions: hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(client)) : users,
-    log: reporter.log,
-    logsAtOnce: true,
-    ...(hostParts.includes('http') && { http: bridgedHttp(client) }),
-    ...(hostParts.includes('vars') && { vars: bridgedVars(client) }),
-  }
+  return { engine, startMs: performance.now() - begun }
 }

@@ -2,16 +2,13 @@ import {
   ClientGoneError,
   DeadlineError,
   EngineClosedError,
-  InstanceStartError,
   ShuttingDownError,
   WorkerLostError,
 } from '../../errors/errors.ts'
 import type { EngineStats } from '../../observe/metrics.ts'
 import type { Caller } from '../../observe/observe.ts'
-import { startClock, unlessAborted } from '../../platform/async-work.ts'
-import { mayStart } from '../../platform/stuck-threads.ts'
 import { type Endable, type Engine, PendingCall, trackEndable } from '../engine.ts'
-import { processStarts, Roster, type RosterOptions, startedLate, toStartFailure } from './roster.ts'
+import { Roster, type RosterOptions } from './roster.ts'
 import {
   HeldWatch,
   isGone,
@@ -22,7 +19,7 @@ import {
   WaitingCalls,
 } from './runner.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall } from './stamp.ts'
-import { type ThreadOptions, threadKind, WorkerThread } from './thread.ts'
+import { type ThreadOptions, threadKind } from './thread.ts'
 
 export interface RunnersOptions extends QueueLimits, RosterOptions {
   /** Maximum guest time of a call. */
@@ -294,67 +291,5 @@ class WorkersEngine implements Engine, Endable {
     this.#waiting.unshift([...again, ...unbegun])
     this.#feed()
     this.#notifyIfIdle()
-  }
-}
-
-/**
- * Opens an instance in a throwaway thread: on the event loop, a start that does not return could not be ended.
- *
- * @param startTimeoutMs - Time limit, counted from its turn.
- * @param signal - Aborts it.
- * @returns the time that opening the instance took, in ms: it would have blocked the event loop as long.
- * @throws the error of the start, {@link InstanceStartError} if it takes longer, and {@link ThreadsStuckError} if threads
- * of this plug-in are stuck; the reason of the signal.
- */
-export async function tryInThread(
-  options: ThreadOptions,
-  startTimeoutMs: number,
-  signal?: AbortSignal,
-): Promise<number> {
-  let leave: () => void = () => undefined
-  try {
-    const turn = new Promise<void>((resolve) => {
-      leave = processStarts.enter({ isUrgent: () => true, begin: () => resolve() })
-    })
-    await unlessAborted(turn, signal)
-    await unlessAborted(mayStart({ digest: options.plugin.digest }), signal)
-    return await tryNow(options, startTimeoutMs, signal)
-  } finally {
-    leave()
-  }
-}
-
-async function tryNow(
-  options: ThreadOptions,
-  startTimeoutMs: number,
-  signal: AbortSignal | undefined,
-): Promise<number> {
-  let stopClock: () => void = () => undefined
-  let thread: WorkerThread | undefined
-  try {
-    const started = new Promise<number>((resolve, reject) => {
-      const own = new WorkerThread(options, {
-        ready() {
-          resolve(own.startMs)
-          void own.end()
-        },
-        free: () => undefined,
-        asking: () => undefined,
-        answered: () => undefined,
-        broken: () => undefined,
-        ended: (_thread, _unanswered, reason) => reject(toStartFailure(reason, options.plugin.name)),
-      })
-      thread = own
-      stopClock = startClock(startTimeoutMs, () => {
-        own.fail(new InstanceStartError(options.plugin.name, startedLate(startTimeoutMs)))
-        void own.end()
-      })
-    })
-    return await unlessAborted(started, signal)
-  } catch (error) {
-    void thread?.end() // the caller may have gone
-    throw error
-  } finally {
-    stopClock()
   }
 }

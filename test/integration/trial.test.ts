@@ -1,0 +1,52 @@
+import { Worker } from 'node:worker_threads'
+import { expect, test, vi } from 'vitest'
+import { tryInThread } from '../../src/engine/workers/trial.ts'
+import { file } from '../support/guest.ts'
+import { threadOptions } from '../support/trial.ts'
+
+/** The threads that were started while something ran. */
+async function startedBy(run: () => Promise<unknown>): Promise<number> {
+  const posts = vi.spyOn(Worker.prototype, 'postMessage')
+  try {
+    await run()
+    return new Set(posts.mock.contexts).size
+  } finally {
+    posts.mockRestore()
+  }
+}
+
+test('plug-ins are tried one after another in one thread', async () => {
+  const plugins = await Promise.all(['echo', 'upper', 'count', 'trap'].map((name) => threadOptions(name)))
+  const run = async () => {
+    for (const plugin of plugins) expect(await tryInThread(plugin, 10_000)).toBeGreaterThan(0)
+  }
+  expect(await startedBy(run)).toBe(1)
+})
+
+test('after a plug-in whose start fails or does not return, the next one is tried in a new thread', async () => {
+  const [good, bad, stuck] = await Promise.all(
+    ['echo', 'bad-start', 'start-loop'].map((name) => threadOptions(name)),
+  )
+  if (!good || !bad || !stuck) throw new Error('a plug-in is missing')
+  const run = async () => {
+    await tryInThread(good, 10_000)
+    await expect(tryInThread(bad, 10_000)).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
+    await tryInThread(good, 10_000)
+    await expect(tryInThread(stuck, 100)).rejects.toMatchObject({
+      code: 'WASM_SERVE_INSTANCE_START_FAILED',
+      message: expect.stringContaining('100 ms'),
+    })
+    await tryInThread(good, 10_000)
+  }
+  expect(await startedBy(run)).toBe(3)
+})
+
+test('a thread that ran functions of the user tries no other plug-in', async () => {
+  const functions = file('functions.mjs', 'export default { own: { answer: () => 42n } }')
+  const own = await threadOptions('echo', { functions })
+  const run = async () => {
+    await tryInThread(own, 10_000)
+    await tryInThread(own, 10_000)
+  }
+  expect(await startedBy(run)).toBe(2)
+})

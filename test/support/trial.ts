@@ -1,0 +1,27 @@
+import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
+import type { ThreadOptions } from '../../src/engine/workers/thread.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
+import { guest } from './guest.ts'
+import { keepLog, settingsOf } from './instance.ts'
+
+/** How a trial of a guest is started. */
+export async function threadOptions(
+  guestName: string,
+  more: Partial<ThreadOptions> = {},
+): Promise<ThreadOptions> {
+  const { log: _, ...settings } = settingsOf()
+  const { name, digest, module, merge, imports, exports, memories, linked } = await loadPlugin(
+    guest(guestName),
+  )
+  return {
+    plugin: { name, digest, module, merge, imports, exports, memories, linked },
+    runtime: 'kernel',
+    settings,
+    functions: undefined,
+    isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
+    hostParts: [],
+    bridge: new HostBridge({}, true),
+    log: keepLog(),
+    ...more,
+  }
+}
