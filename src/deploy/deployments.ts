@@ -5,7 +5,7 @@ import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { nextTurn, unlessAborted } from '../platform/async-work.ts'
+import { nextTurn, Pace, unlessAborted } from '../platform/async-work.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { readSource, type Source } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
@@ -190,7 +190,7 @@ class LiveDeployments implements Deployments {
     this.#current = first
     this.#first = first.options
     this.#files = files
-    this.#plugins = plugins.only(usedBy(first))
+    this.#plugins = plugins.settled()
     this.#pool = pool
     this.#keptKeys = keptKeys
     this.#store = store
@@ -373,7 +373,7 @@ class LiveDeployments implements Deployments {
   ): Promise<Resolved & { desired: DesiredState; plugins: PluginTable; notes: readonly string[] }> {
     const place = { isServing: true, signal, log: this.#surroundings.log }
     const now = this.#current
-    let plugins = this.#plugins.only(usedBy(now))
+    let plugins = new PluginTable(this.#plugins)
     const reread = () =>
       readSettled((files) => {
         this.#files = files
@@ -423,7 +423,7 @@ class LiveDeployments implements Deployments {
     const desired = { ...plan.desired, revision }
     const live = { options, routes, edits, warnings: plan.warnings, desired, app, served, revision }
     this.#current = live
-    this.#plugins = plan.plugins.only(usedBy(live))
+    this.#plugins = plan.plugins.settled()
     const record = { ...this.#record(reason, begun), kept, warnings }
     this.#current = { ...live, record }
     const { log } = this.#surroundings
@@ -433,7 +433,14 @@ class LiveDeployments implements Deployments {
       ?.replace(app)
       .catch((error) => log.error({ err: error }, 'the replaced deployment failed to close'))
     this.report({ record })
+    void this.#forgetUnused(this.#current)
     return this.#current
+  }
+
+  /** Until the next deployment is live: then its plug-ins count. */
+  async #forgetUnused(live: Deployment): Promise<void> {
+    const used = await usedBy(live)
+    await this.#plugins.removeUnless((digest) => used.has(digest) || this.#current !== live)
   }
 
   #record(reason: string, begun: number): ChangeRecord {
@@ -460,12 +467,19 @@ export function resolvedBy(store: EditStore | undefined, isEdit: boolean) {
 }
 
 /** Digests of the versions that routes use, and of the configuration's versions. */
-function usedBy({ routes, desired }: Pick<Deployment, 'routes' | 'desired'>): ReadonlySet<string> {
-  const used = routes.flatMap(({ target: { live, next } }) => [
-    live.digest,
-    next?.version.digest ?? live.digest,
-  ])
-  return new Set([...used, ...desired.configuration.routes.map(({ version }) => version.digest)])
+async function usedBy({ routes, desired }: Pick<Deployment, 'routes' | 'desired'>): Promise<Set<string>> {
+  const pace = new Pace()
+  const used = new Set<string>()
+  for (const { target } of routes) {
+    used.add(target.live.digest)
+    if (target.next) used.add(target.next.version.digest)
+    await pace.step()
+  }
+  for (const { version } of desired.configuration.routes) {
+    used.add(version.digest)
+    await pace.step()
+  }
+  return used
 }
 
 function originOf(text: string): string | undefined {

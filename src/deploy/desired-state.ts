@@ -10,15 +10,16 @@ import {
 } from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
+import { Pace } from '../platform/async-work.ts'
 import {
   type Edits,
-  editPlugin,
+  editPlugins,
   type PluginVersions,
   routeId,
   trafficOf,
   type Version,
   versionOf,
-  withoutPlugin,
+  withoutPlugins,
   withRoute,
   withVersion,
 } from './edits.ts'
@@ -90,18 +91,20 @@ const ADMIN = { kind: 'flag', name: 'admin API' } as const satisfies Origin
 export function desiredState(configuration: Configuration, edits: Edits, revision: number): DesiredState {
   const warnings: string[] = []
   const found = firstVersions(configuration)
-  let result = edits
-  for (const [name, version] of found) result = withConfigured(result, name, version, warnings)
-  for (const [name, plugin] of result.plugins) {
+  const changed = new Map<string, PluginVersions>()
+  for (const [name, version] of found) {
+    const plugin = withConfigured(edits.plugins.get(name), name, version, warnings)
+    if (plugin) changed.set(name, plugin)
+  }
+  const gone: string[] = []
+  for (const [name, plugin] of edits.plugins) {
     if (plugin.added || found.has(name)) continue
     if (plugin.traffic.length > 0) warnings.push(`plug-in ${name} is no longer in the configuration`)
-    result = editPlugin(result, name, { ...plugin, over: undefined })
+    else gone.push(name)
+    changed.set(name, { ...plugin, over: undefined })
   }
-  const gone = [...result.plugins].filter(
-    ([name, { added, traffic }]) => !added && traffic.length === 0 && !found.has(name),
-  )
-  for (const [name] of gone.slice(0, -KEPT_GONE)) result = withoutPlugin(result, name)
-  return { revision, configuration, edits: result, warnings }
+  const all = withoutPlugins(editPlugins(edits, changed), gone.slice(0, -KEPT_GONE))
+  return { revision, configuration, edits: all, warnings }
 }
 
 /** By plug-in. Routes of one plug-in may list it with different links: the first counts. */
@@ -109,15 +112,19 @@ function firstVersions({ routes }: Configuration): Map<string, Version> {
   return new Map([...routes].reverse().map(({ name, version }) => [name, version]))
 }
 
-function withConfigured(edits: Edits, name: string, version: Version, warnings: string[]): Edits {
-  const before: PluginVersions = edits.plugins.get(name) ?? { added: false, versions: [], traffic: [] }
+/** @returns undefined if nothing has changed. */
+function withConfigured(
+  before: PluginVersions = { added: false, versions: [], traffic: [] },
+  name: string,
+  version: Version,
+  warnings: string[],
+): PluginVersions | undefined {
   const isNew = before.over !== version.digest
   if (isNew && before.traffic.length > 0 && before.over !== undefined)
     warnings.push(`plug-in ${name} has changed in the configuration, which overrides the admin API`)
-  if (before.versions.some(({ digest }) => digest === version.digest) && !isNew) return edits
+  if (before.versions.some(({ digest }) => digest === version.digest) && !isNew) return undefined
   const traffic = isNew ? [] : before.traffic
-  const plugin = withVersion({ ...before, added: false, traffic, over: version.digest }, version)
-  return editPlugin(edits, name, plugin)
+  return withVersion({ ...before, added: false, traffic, over: version.digest }, version)
 }
 
 /** Creates the error for options that only the configuration may set. */
@@ -144,7 +151,8 @@ export interface Overlay {
  *
  * @throws the error of `refuse`, and `AdminUnknownError` for a missing version.
  */
-export function overlay({ configuration, edits }: DesiredState, refuse: Refuse): Overlay {
+export async function overlay({ configuration, edits }: DesiredState, refuse: Refuse): Promise<Overlay> {
+  const pace = new Pace()
   const warnings: string[] = []
   const folders = firstVersions(configuration)
   const versionsOf = (name: string, plugin: PluginVersions): Pick<RouteTarget, 'live' | 'next'> => {
@@ -171,16 +179,21 @@ export function overlay({ configuration, edits }: DesiredState, refuse: Refuse):
     const given = givenOf(options, configuration)
     return [{ given, name: String(name), from: ADMIN.name, ...versionsOf(String(name), plugin) }]
   }
-  const ids = new Set<string>()
-  const kept = configuration.routes.flatMap(({ version, ...route }): RouteTarget[] => {
-    const id = idOf(route.given)
-    ids.add(id)
+  const keep = ({ version, ...route }: DesiredRoute, id: string): RouteTarget[] => {
     const edit = edits.routes.get(id)
     if (edit) return edit.options ? put(id, edit.options) : []
     const plugin = edits.plugins.get(route.name)
     if (!plugin || plugin.traffic.length === 0) return [{ ...route, live: version }]
     return [{ ...route, ...versionsOf(route.name, plugin) }]
-  })
+  }
+  const ids = new Set<string>()
+  const kept: RouteTarget[] = []
+  for (const route of configuration.routes) {
+    const id = idOf(route.given)
+    ids.add(id)
+    kept.push(...keep(route, id))
+    await pace.step()
+  }
   const more = [...edits.routes].filter(([id]) => !ids.has(id))
   const added = more.flatMap(([id, { options }]) => (options ? put(id, options) : []))
   // Drop the removal of a route that no longer exists.

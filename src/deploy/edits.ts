@@ -129,16 +129,30 @@ export function versionOf({ versions }: PluginVersions, digest: string): Version
   return version
 }
 
-/** Sending all calls to the configuration's version equals having no split. */
 export function editPlugin(edits: Edits, name: string, plugin: PluginVersions): Edits {
-  const [live, second] = plugin.traffic
-  const isDecided = second !== undefined || live?.digest !== plugin.over
-  const decided = isDecided ? plugin : { ...plugin, traffic: [] }
-  return { ...edits, plugins: new Map([...edits.plugins, [name, decided]]) }
+  return editPlugins(edits, [[name, plugin]])
 }
 
-export function withoutPlugin(edits: Edits, name: string): Edits {
-  return { ...edits, plugins: new Map([...edits.plugins].filter(([known]) => known !== name)) }
+export function editPlugins(
+  edits: Edits,
+  changed: Iterable<readonly [name: string, plugin: PluginVersions]>,
+): Edits {
+  const plugins = new Map(edits.plugins)
+  for (const [name, plugin] of changed) plugins.set(name, decided(plugin))
+  return { ...edits, plugins }
+}
+
+/** Sending all calls to the configuration's version equals having no split. */
+function decided(plugin: PluginVersions): PluginVersions {
+  const [live, second] = plugin.traffic
+  const isDecided = second !== undefined || live?.digest !== plugin.over
+  return isDecided ? plugin : { ...plugin, traffic: [] }
+}
+
+export function withoutPlugins(edits: Edits, names: readonly string[]): Edits {
+  const plugins = new Map(edits.plugins)
+  for (const name of names) plugins.delete(name)
+  return { ...edits, plugins }
 }
 
 export function withRoute(edits: Edits, id: string, route: RouteEdit | undefined): Edits {

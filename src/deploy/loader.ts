@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Environment } from '../options/config.ts'
 import type { CheckedLoadOptions, CheckedRouteOptions } from '../options/options.ts'
 import { type LoadedBy, loadedFor } from '../options/resolved-route.ts'
+import { Pace } from '../platform/async-work.ts'
 import { defaultCacheFolder } from '../platform/cache-folder.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type LoadOptions, memoryMaxOf, type Plugin, scannedPlugin } from '../plugin/plugin.ts'
@@ -33,27 +34,44 @@ export interface ReadingOptions extends LoadPlace {
 
 /** Loaded plug-ins, by version and by the route options that affect loading. */
 export class PluginTable {
-  /** Their modules, by digest, read since the last {@link PluginTable.only}. */
+  /** Their modules, by digest, read since the last {@link PluginTable.settled}. */
   readonly modules = new Map<string, ModuleBytes>()
   /** The number of plug-ins of the configuration, which decides whether many are loaded on their first calls. */
-  expected = 1
+  expected: number
   readonly #plugins = new Map<string, Plugin>()
+  readonly #base: PluginTable | undefined
+
+  /** @param base - Has further plug-ins. */
+  constructor(base?: PluginTable) {
+    this.#base = base
+    this.expected = base?.expected ?? 1
+  }
 
   get(version: Version, route: LoadedBy): Plugin | undefined {
-    return this.#plugins.get(this.#key(version, route))
+    return this.#plugins.get(this.#key(version, route)) ?? this.#base?.get(version, route)
   }
 
   set(version: Version, route: LoadedBy, plugin: Plugin): void {
     this.#plugins.set(this.#key(version, route), plugin)
   }
 
-  /** A table that starts with some of these entries, without bytes. */
-  only(digests: ReadonlySet<string>): PluginTable {
-    const table = new PluginTable()
-    table.expected = this.expected
-    for (const [key, plugin] of this.#plugins)
-      if (digests.has(key.slice(0, key.indexOf(' ')))) table.#plugins.set(key, plugin)
-    return table
+  /** The table with all plug-ins, without their modules. */
+  settled(): PluginTable {
+    this.modules.clear()
+    const base = this.#base
+    if (!base) return this
+    base.expected = this.expected
+    for (const [key, plugin] of this.#plugins) base.#plugins.set(key, plugin)
+    return base
+  }
+
+  /** Removes plug-ins without blocking the event loop. */
+  async removeUnless(isKept: (digest: string) => boolean): Promise<void> {
+    const pace = new Pace()
+    for (const key of this.#plugins.keys()) {
+      if (!isKept(key.slice(0, key.indexOf(' ')))) this.#plugins.delete(key)
+      await pace.step()
+    }
   }
 
   #key({ digest, name }: Version, route: LoadedBy): string {

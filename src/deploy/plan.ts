@@ -4,6 +4,7 @@ import { openLog } from '../observe/log/log.ts'
 import { placed } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
 import { type ConfigMap, givenAt } from '../options/config-node.ts'
+import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { createApp } from '../server/app.ts'
 import { type CommandSurroundings, type ConfigurationSource, commandConfiguration } from './configuration.ts'
@@ -95,31 +96,43 @@ export async function planAll(source: ConfigurationSource, planning?: Planning):
 
 /**
  * Opens each route of a plan in a separate app, so that one failure does not hide another. Each is first started in a
- * throwaway thread, which can be terminated if it does not return.
+ * thread, which can be terminated if it does not return. If many plug-ins are loaded by their first calls, these are not
+ * started, and opened together; separately only if that fails.
  *
  * @param failed - Called with the reason that a route cannot be served and its line in the config file.
  */
 export async function openEach(
-  { options, given }: Pick<Plan, 'options' | 'given'>,
+  { options, routes, given }: Pick<Plan, 'options' | 'routes' | 'given'>,
   failed: (error: unknown) => void,
 ): Promise<readonly ServedRoute[]> {
-  const opened: ServedRoute[] = []
-  for (const [index, route] of options.routes.entries()) {
-    const own = givenAt(given, ['routes', index])
+  const opened = new Map<number, ServedRoute>()
+  const open = async (some: readonly number[], trial: boolean): Promise<void> => {
+    const [first = 0] = some
     try {
-      const { app, routes } = await createApp({ ...options, routes: [route], trial: true }, openLog('silent'))
-      opened.push(...routes)
+      const own = some.flatMap((index) => options.routes[index] ?? [])
+      const { app, routes } = await createApp({ ...options, routes: own, trial }, openLog('silent'))
+      for (const [at, route] of routes.entries()) opened.set(some[at] ?? first, route)
       await app.close()
     } catch (error) {
+      if (some.length > 1) {
+        await open(some.slice(0, some.length / 2), trial)
+        await open(some.slice(some.length / 2), trial)
+        return
+      }
+      const own = givenAt(given, ['routes', first])
       failed(own?.kind === 'map' ? blame(error, given, own) : error)
     }
   }
-  return opened
+  const lazy = routes.flatMap(({ plugin }, index) => (plugin.compile ? [index] : []))
+  const untried = new Set(lazy.length > MAX_EAGER_PLUGINS ? lazy : [])
+  for (const index of routes.keys()) if (!untried.has(index)) await open([index], true)
+  if (untried.size > 0) await open([...untried], false)
+  return routes.flatMap((_, index) => opened.get(index) ?? [])
 }
 
 /** The reason that a server does not start: each route is checked alone. If none fails, it is the start's own error. */
 export async function explainFailure(
-  plan: Pick<Plan, 'options' | 'given'>,
+  plan: Pick<Plan, 'options' | 'routes' | 'given'>,
   error: unknown,
 ): Promise<unknown> {
   const { given, options } = plan

@@ -65,14 +65,18 @@ const NO_OPTIONS = mapOf([], COMMAND_LINE)
 export async function resolve(desired: DesiredState, resolving: Resolving): Promise<Resolved> {
   const { configuration } = desired
   const { before, refuse, failed } = resolving
-  const { targets, edits, warnings } = overlay(desired, refuse)
+  const { targets, edits, warnings } = await overlay(desired, refuse)
   const load =
     before?.options ?? locate(configuration.load, () => checkLoadOptions(toData(configuration.load)))
+  const pace = new Pace()
   const same = new Map(before?.routes.map((route) => [route.target.given, route]))
-  const kept = targets.map((target) => {
+  await pace.step()
+  const kept: (ResolvedTarget | undefined)[] = []
+  for (const target of targets) {
     const route = same.get(target.given)
-    return route && isSame(route.target, target) ? route : undefined
-  })
+    kept.push(route && isSame(route.target, target) ? route : undefined)
+    await pace.step()
+  }
   const fresh = targets.filter((_, index) => !kept[index])
   const { checked, server } = checkRoutes(fresh, desired, before)
   const loaded = await pacedMap(fresh, async (target, index) => {
@@ -80,7 +84,6 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
     if (!options) throw new Error('a route was not validated')
     return { target, options, ...(await loadVersions(target, options, load, resolving)) }
   })
-  const pace = new Pace()
   const done = new Map<RouteTarget, ResolvedTarget>()
   for (const { target, plugin, next, options } of loaded) {
     if (target.checked || canServe(target.given, options, plugin, failed)) {
@@ -90,8 +93,11 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
     await pace.step()
   }
   const routes = targets.flatMap((target, index) => kept[index] ?? done.get(target) ?? [])
+  await pace.step()
   if (before) await tryUnused(edits, before, routes, load, resolving)
+  await pace.step()
   if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else already reported
+  await pace.step()
   const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
   return { options, routes, edits, warnings }
 }
@@ -168,11 +174,15 @@ async function tryUnused(
   limits: LoadLimits,
   resolving: Resolving,
 ): Promise<void> {
-  const used = new Set(routes.flatMap(({ target }) => [target.live.digest, target.next?.version.digest]))
+  const pace = new Pace()
   for (const [name, { versions }] of plugins) {
+    await pace.step()
     const known = before.desired.edits.plugins.get(name)?.versions
-    for (const version of versions === known ? [] : versions) {
-      if (used.has(version.digest) || known?.some(({ digest }) => digest === version.digest)) continue
+    if (versions === known) continue
+    const isUsed = ({ digest }: Version) =>
+      routes.some(({ target }) => target.live.digest === digest || target.next?.version.digest === digest)
+    for (const version of versions) {
+      if (known?.some(({ digest }) => digest === version.digest) || isUsed(version)) continue
       await loadVersion({ ...version, name }, ANY_ROUTE, limits, resolving)
     }
   }

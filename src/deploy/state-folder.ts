@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StateInvalidError, StateUntrustedError, StateUnwritableError } from '../errors/errors.ts'
+import { Pace } from '../platform/async-work.ts'
 import { makeFolder } from '../platform/node-workarounds.ts'
 import { problemWithPath } from '../platform/trusted-path.ts'
 import { sha256InSlices } from '../plugin/source/digest.ts'
@@ -31,7 +32,7 @@ export function editsInMemory(): EditStore {
     read: async () => NO_EDITS,
     async write(edits, added) {
       for (const [digest, module] of added) await modules.put(digest, module)
-      await modules.keep(digestsOf(edits))
+      await modules.keep(await digestsOf(edits))
     },
   }
 }
@@ -65,7 +66,7 @@ export function editsInFolder(folder: string): EditStore {
       if (known === undefined) return NO_EDITS
       const edits = parseState(known)
       if ('problem' in edits) throw new StateInvalidError(folder, `${FILE}: ${edits.problem}`)
-      const digests = [...digestsOf(edits)]
+      const digests = [...(await digestsOf(edits))]
       const problemWithModule = problemWith(digests.map((digest) => join(modules.place, digest)))
       if (problemWithModule !== undefined) throw new StateUntrustedError(folder, problemWithModule)
       for (const digest of digests) await modules.get(digest)
@@ -86,17 +87,19 @@ export function editsInFolder(folder: string): EditStore {
         throw new StateUnwritableError(folder, (error as Error).message, { cause: error })
       }
       // The edits are saved. Modules that cannot be removed now can be removed later.
-      await modules.keep(digestsOf(edits)).catch(() => undefined)
+      await modules.keep(await digestsOf(edits)).catch(() => undefined)
     },
   }
 }
 
-function digestsOf({ plugins }: Edits): Set<string> {
-  return new Set(
-    [...plugins.values()].flatMap(({ versions }) =>
-      versions.flatMap(({ modules }) => modules.map(({ digest }) => digest)),
-    ),
-  )
+async function digestsOf({ plugins }: Edits): Promise<Set<string>> {
+  const pace = new Pace()
+  const digests = new Set<string>()
+  for (const { versions } of plugins.values()) {
+    for (const { modules } of versions) for (const { digest } of modules) digests.add(digest)
+    await pace.step()
+  }
+  return digests
 }
 
 /** Bytes of modules, by digest. */
@@ -119,7 +122,11 @@ function storeInMemory(): ModuleStore {
     },
     put: async (digest, module) => void modules.set(digest, module),
     async keep(digests) {
-      for (const digest of modules.keys()) if (!digests.has(digest)) modules.delete(digest)
+      const pace = new Pace()
+      for (const digest of modules.keys()) {
+        if (!digests.has(digest)) modules.delete(digest)
+        await pace.step()
+      }
     },
   }
 }

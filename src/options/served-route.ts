@@ -130,17 +130,21 @@ export interface RoutePlace {
 export function methodsOfAll(
   routes: readonly RoutePlace[],
   supported: readonly string[],
-): (route: RoutePlace) => string[] {
+): (route: RoutePlace) => readonly string[] {
   const headTaken = new Set(routes.filter((route) => askedFor(route).includes('HEAD')).map(servedAt))
   return (route) => {
     const methods = askedFor(route)
-    if (methods.includes('*')) return [...supported]
+    if (methods.includes('*')) return supported
     return methods.includes('GET') && !headTaken.has(servedAt(route)) ? [...methods, 'HEAD'] : methods
   }
 }
 
-function askedFor({ method, contract }: RoutePlace): string[] {
-  return [method ?? (contract === 'simplism' ? '*' : 'POST')].flat()
+const POST: readonly string[] = ['POST']
+const ALL: readonly string[] = ['*']
+
+function askedFor({ method, contract }: RoutePlace): readonly string[] {
+  if (typeof method === 'object') return method
+  return method === undefined ? (contract === 'simplism' ? ALL : POST) : [method]
 }
 
 /** Two routes that match the same requests. */
@@ -157,18 +161,28 @@ export function routeConflicts(
   routes: readonly RoutePlace[],
   supported: readonly string[] = METHODS,
 ): RouteConflict[] {
-  const taken = new Map<string, number>()
   const methodsOf = methodsOfAll(routes, supported)
-  return routes.flatMap((route, later) => {
-    const conflicts: RouteConflict[] = []
-    for (const method of methodsOf(route)) {
-      const place = `${method} ${servedAt(route)}`
-      const first = taken.get(place)
-      if (first === undefined) taken.set(place, later)
-      else if (conflicts.length === 0) conflicts.push({ first, later, method })
+  /** Indices of routes, by place. */
+  const places = new Map<string, number[]>()
+  const conflicts: RouteConflict[] = []
+  for (const [later, route] of routes.entries()) {
+    const place = servedAt(route)
+    const others = places.get(place)
+    if (!others) {
+      places.set(place, [later])
+      continue
     }
-    return conflicts
-  })
+    const methods = methodsOf(route)
+    const methodOfBoth = (first: number) => {
+      const its = methodsOf(routes[first] ?? route)
+      return methods.find((method) => its.includes(method))
+    }
+    const first = others.find((other) => methodOfBoth(other) !== undefined)
+    const method = first === undefined ? undefined : methodOfBoth(first)
+    if (first !== undefined && method !== undefined) conflicts.push({ first, later, method })
+    others.push(later)
+  }
+  return conflicts
 }
 
 /** @throws {@link RouteConflictError} if two routes answer the same method, URL and host. */

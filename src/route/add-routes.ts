@@ -59,7 +59,7 @@ export async function addRoutes(
     served.push({ ...handler, options: route, methods: own })
     await pace.step()
   }
-  if (options.isOwnApp && fitTable(routes)) addRouteTable(app, served)
+  if (options.isAlone && fitTable(app, served)) await addRouteTable(app, served)
   else {
     for (const route of served) {
       addRoute(app, route, options)
@@ -75,7 +75,7 @@ function handlerOf(
   app: FastifyInstance,
   versions: OpenVersions,
   pool: RoutePool,
-  methods: string[],
+  methods: readonly string[],
   given: CallHooks & Pick<VersionedOptions, 'isUnwatched'>,
 ): RouteHandler {
   const { live, next } = versions

@@ -33,6 +33,8 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly signal?: AbortSignal | undefined
   /** Whether this is a standalone app, where Fastify reads no bodies. */
   readonly isOwnApp?: boolean
+  /** Whether this app has no other routes, except those of CORS. */
+  readonly isAlone?: boolean
   /** Whether no hook of the app and no access log sees answers. */
   readonly isUnwatched?: boolean
 }
@@ -75,15 +77,13 @@ export async function openRoutes(
   const close = async () => {
     const pace = new Pace()
     const ends: Promise<void>[] = []
-    for (const end of [
-      ...leases.map((lease) => () => lease.giveBack()),
-      ...[...waiting].map((chosen) => () => chosen.close()),
-    ]) {
-      const ended = end()
+    const end = async (ended: Promise<void>) => {
       ended.catch(() => undefined) // reported below
       ends.push(ended)
       await pace.step()
     }
+    for (const lease of leases) await end(lease.giveBack())
+    for (const chosen of waiting) await end(chosen.close())
     try {
       await Promise.all(ends)
     } finally {
@@ -94,14 +94,15 @@ export async function openRoutes(
   const { signal, trial } = options
   const stallMs = (await isDebugged()) ? 0 : options.stallMs
   const all = options.routes.flatMap(versionsToOpen)
-  const find = async ({ given: route, options: asked, path }: VersionToOpen) => {
-    const loading = { isServing: given !== undefined && trial, signal, log }
-    const plugin = await loadRoutePlugin(asked, all.length, loading)
+  const loading = { isServing: given !== undefined && trial, signal, log }
+  const find = async ({ given: route, version, index }: VersionToOpen) => {
+    const { next: _, ...asked } = route
+    const plugin = await loadRoutePlugin({ ...asked, plugin: version }, all.length, loading)
     const options = { ...asked, plugin }
     const use: RouteUse = { given: route, options, plugin, url: prefix + options.url, stallMs }
     const lease = given && pool.take(use)
     if (lease) leases.push(lease)
-    const chosen = lease ? undefined : await chooseRoute(options, path, shared)
+    const chosen = lease ? undefined : await chooseRoute(options, ['routes', String(index)], shared)
     if (chosen) waiting.add(chosen)
     return { use, lease, chosen }
   }
@@ -148,16 +149,15 @@ export async function openRoutes(
 /** One plug-in of one route. */
 interface VersionToOpen {
   readonly given: VersionedRoute
-  readonly options: CheckedRouteOptions
-  /** The route's place in the options, for messages. */
-  readonly path: readonly string[]
+  readonly version: VersionedRoute['plugin']
+  /** Of the route. */
+  readonly index: number
 }
 
 function versionsToOpen(given: VersionedRoute, index: number): VersionToOpen[] {
-  const { next, ...options } = given
-  const path = ['routes', String(index)]
-  const live = { given, options, path }
-  return next ? [live, { given, options: { ...options, plugin: next.plugin }, path }] : [live]
+  const { plugin, next } = given
+  const live = { given, version: plugin, index }
+  return next ? [live, { given, version: next.plugin, index }] : [live]
 }
 
 /** Groups the plug-ins by route again. */

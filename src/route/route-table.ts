@@ -3,6 +3,7 @@ import { MethodNotAllowedError, RouteNotFoundError } from '../errors/errors.ts'
 import { addServerTiming } from '../observe/observe.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
+import { Pace } from '../platform/async-work.ts'
 import type { RouteHandler } from './route-pool.ts'
 
 /** A route of a table. */
@@ -15,31 +16,40 @@ export interface TableRoute extends RouteHandler {
 const LEAST_ROUTES = 256
 
 /**
- * Whether routes can be in a table: many, without parameters, wildcards and hosts. Then no URL matches two of them.
- * Fastify needs 0.2 to 0.8 ms and 13 KiB for each of its own routes, and a table a thousandth of that.
+ * Whether the routes of an app can be in a table: many, without parameters, wildcards and hosts, so that each request matches
+ * one of them at most. Fastify needs 0.2 to 0.8 ms and 13 KiB for each of its own routes, and a table some microseconds.
  */
-export function fitTable(
-  routes: readonly { readonly url: string; readonly host?: string | undefined }[],
-): boolean {
-  return (
-    routes.length >= LEAST_ROUTES &&
-    routes.every(
-      ({ url, host }) => host === undefined && !/[*%]/.test(url) && !url.replaceAll('::', '').includes(':'),
-    )
-  )
+export function fitTable(app: FastifyInstance, routes: readonly TableRoute[]): boolean {
+  if (routes.length < LEAST_ROUTES) return false
+  const optionsTaken = hasOptions(app)
+  return routes.every(({ options: { url, host }, methods }) => {
+    const isStatic = !/[*%]/.test(url) && !url.replaceAll('::', '').includes(':')
+    return isStatic && host === undefined && !(optionsTaken && methods.includes('OPTIONS'))
+  })
 }
 
-/** Serves routes as one route of Fastify, which answers all URLs that no other route of the app matches. */
-export function addRouteTable(app: FastifyInstance, routes: readonly TableRoute[]): void {
-  const table = new RouteTable(routes)
-  // Of CORS, the app has its own route for OPTIONS.
-  const isFree = (method: string) => !app.hasRoute({ method, url: '/*' })
+/** For CORS, the app has a route that answers OPTIONS at all URLs. */
+function hasOptions(app: FastifyInstance): boolean {
+  return app.hasRoute({ method: 'OPTIONS', url: '/*' })
+}
+
+/** Serves routes as one route of Fastify, which answers all URLs that no other route of the app matches. See {@link fitTable}. */
+export async function addRouteTable(app: FastifyInstance, routes: readonly TableRoute[]): Promise<void> {
+  const table = new RouteTable()
+  const pace = new Pace()
+  let isTimed = false
+  for (const route of routes) {
+    table.add(route)
+    isTimed ||= route.options.timing
+    await pace.step()
+  }
+  const optionsTaken = hasOptions(app)
   app.route({
-    method: app.supportedMethods.filter(isFree),
+    method: app.supportedMethods.filter((method) => method !== 'OPTIONS' || !optionsTaken),
     url: '/*',
     config: { wasmServeTable: table },
     exposeHeadRoute: false, // HEAD is one of the methods
-    ...(routes.some(({ options }) => options.timing) && { onSend: addServerTiming }),
+    ...(isTimed && { onSend: addServerTiming }),
     handler(request, reply) {
       const { method, url } = request
       const place = table.placeOf(request)
@@ -62,13 +72,11 @@ type TablePlace = ReadonlyMap<string, TableRoute>
 class RouteTable {
   readonly #places = new Map<string, Map<string, TableRoute>>()
 
-  constructor(routes: readonly TableRoute[]) {
-    for (const route of routes) {
-      const path = route.options.url.slice(1).replaceAll('::', ':')
-      const place = this.#places.get(path) ?? new Map()
-      this.#places.set(path, place)
-      for (const method of route.methods) place.set(method, route)
-    }
+  add(route: TableRoute): void {
+    const path = route.options.url.slice(1).replaceAll('::', ':')
+    const place = this.#places.get(path) ?? new Map()
+    this.#places.set(path, place)
+    for (const method of route.methods) place.set(method, route)
   }
 
   find(request: FastifyRequest): ServedRoute | undefined {

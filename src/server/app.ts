@@ -81,7 +81,9 @@ export async function createApp(
     if (pool) await nextTurn() // the previous app may be serving requests
     app.register(answerNotFound)
     app.register(async (scope) => {
-      added = await addRoutes(scope, { routes: options.routes, ...own, isOwnApp: true, isUnwatched }, pool)
+      const isAlone = options.static === undefined
+      const routes = { routes: options.routes, ...own, isOwnApp: true, isAlone, isUnwatched }
+      added = await addRoutes(scope, routes, pool)
     })
     await app.ready()
   } catch (error) {

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
 import { guest } from '../support/guest.ts'
@@ -75,10 +76,29 @@ async function answersOf(app: Awaited<ReturnType<typeof serve>>, hasCors: boolea
   return answers
 }
 
+test('a route that answers OPTIONS beside CORS does so among many', async () => {
+  const routes = Array.from(
+    { length: LEAST_ROUTES },
+    (_, i): RouteOptions => ({
+      url: `/p${i}`,
+      plugin: guest('echo'),
+      load: 'lazy',
+      method: i === 0 ? 'OPTIONS' : 'POST',
+    }),
+  )
+  const app = await createServer({
+    ...{ logLevel: 'silent', port: 0, stallMs: 0, cors: { origin: ['https://example.com'] } },
+    routes,
+  })
+  onTestFinished(() => app.close())
+  expect((await app.inject({ method: 'OPTIONS', url: '/p0', payload: 'abc' })).body).toBe('abc')
+})
+
 test.each<[string, Partial<CreateServerOptions>]>([
   ['no options', {}],
   ['CORS', { cors: { origin: ['https://example.com'] } }],
   ['API keys', { apiKeys: ['0123456789abcdef0123456789abcdef'] }],
+  ['a folder of files', { static: { '/deep': dirname(guest('upper')) } }],
   ['a rate limit', { rateLimit: { max: 10, timeWindowMs: 3_600_000 } }],
 ])('many routes answer as few do, with %s', async (_what, options) => {
   const hasCors = options.cors !== undefined

@@ -2,16 +2,23 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { start } from '../support/cli-process.ts'
+import { createServer } from '../../src/index.ts'
+import { AUTHORIZED, TOKEN } from '../support/admin.ts'
+import { run, start } from '../support/cli-process.ts'
 import { guestBytes } from '../support/guest.ts'
 
 /** More than are loaded eagerly. */
 const COUNT = 1_100
 
-test('a folder of many plug-ins is served, each with its own answer', async () => {
+function folderOfMany(): string {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-lazy-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   for (let i = 0; i < COUNT; i++) writeFileSync(join(folder, `p${i}.wasm`), moduleNumber(i))
+  return folder
+}
+
+test('a folder of many plug-ins is served, each with its own answer', async () => {
+  const folder = folderOfMany()
   const url = await start([folder, '--port', '0', '--log-level', 'silent']).listening()
   const answers = await Promise.all(
     Array.from({ length: COUNT }, async (_, i) =>
@@ -19,6 +26,44 @@ test('a folder of many plug-ins is served, each with its own answer', async () =
     ),
   )
   expect(answers).toEqual(Array.from({ length: COUNT }, (_, i) => `${i}`))
+})
+
+test('each file that is no plug-in keeps many from being served, and is named', async () => {
+  const folder = folderOfMany()
+  writeFileSync(join(folder, 'text.wasm'), 'no module')
+  writeFileSync(join(folder, 'large.wasm'), guestBytes('(module (memory 60000) (func (export "run")))'))
+  for (const command of [['check'], []]) {
+    const { code, stderr } = await run([...command, folder, '--port', '0', '--log-level', 'silent'])
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/large\.wasm.*pages.*\n.*text\.wasm.*text/)])
+  }
+})
+
+test('check accepts many plug-ins and lists them', async () => {
+  const { code, stdout } = await run(['check', folderOfMany()])
+  expect([code, stdout.split('\n').filter((line) => line.includes('.wasm')).length]).toEqual([0, COUNT])
+})
+
+test('a change among many plug-ins keeps all of them and is served', async () => {
+  const routes = Array.from({ length: COUNT }, (_, i) => ({ url: `/p${i}`, plugin: moduleNumber(i) }))
+  const app = await createServer({
+    ...{ logLevel: 'silent', port: 0, stallMs: 0, routes },
+    ...{ admin: '127.0.0.1:0', adminToken: TOKEN },
+  })
+  onTestFinished(() => app.close())
+  await app.listen()
+  const api = async (method: string, path: string, body?: Uint8Array | string) => {
+    const type = typeof body === 'string' ? 'application/json' : 'application/wasm'
+    const headers = { ...AUTHORIZED, ...(body && { 'content-type': type }) }
+    const answer = await fetch(`${app.adminUrl}${path}`, { method, headers, body: body as BodyInit })
+    return { status: answer.status, body: await answer.json() }
+  }
+  const put = await api('PUT', '/api/plugins/new', guestBytes('upper'))
+  expect(put).toMatchObject({ status: 201, body: { change: { kept: COUNT } } })
+  const route = await api('POST', '/api/routes', JSON.stringify({ plugin: 'new', url: '/new' }))
+  expect(route).toMatchObject({ status: 201, body: { change: { kept: COUNT, routes: COUNT + 1 } } })
+  const post = async (url: string) => (await app.inject({ method: 'POST', url, payload: 'abc' })).body
+  expect([await post('/new'), await post('/p7')]).toEqual(['ABC', 'abc'])
+  expect((await api('GET', '/api/plugins')).body).toHaveLength(COUNT + 1)
 })
 
 /** Distinct modules that echo. */

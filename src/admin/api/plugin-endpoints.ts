@@ -9,7 +9,7 @@ import {
   toVersion,
   trafficOf,
   versionOf,
-  withoutPlugin,
+  withoutPlugins,
   withoutVersion,
   withRoute,
   withVersion,
@@ -24,7 +24,7 @@ import { readSource, type Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { isTooLarge, tooLarge } from '../../route/body.ts'
 import { type ApiRequest, applyEdit, type Endpoint } from './endpoint.ts'
-import { pluginRoutes, refuseLast, viewPlugin, viewPlugins } from './route-endpoints.ts'
+import { refuseLast, routeIndex, viewPlugin, viewPlugins } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 
 /** Valid names of added plug-ins: they appear in URLs, logs and metrics. */
@@ -99,14 +99,15 @@ export const pluginEndpoints: readonly Endpoint[] = [
       const { name = '' } = params
       const remove: MakeDesired = (now) => {
         const { added } = pluginOf(now.edits, name)
-        const routes = pluginRoutes(deployments).filter((route) => route.name === name)
+        const { byId, byName } = routeIndex(deployments)
+        const routes = byName.get(name) ?? []
         if (routes.length > 0 && query.routes !== 'true')
           throw new AdminConflictError(
             `The plug-in has routes (${routes.map(({ served }) => served.url).join(', ')}): remove them first, or set routes=true`,
           )
-        refuseLast(pluginRoutes(deployments).length - routes.length)
+        refuseLast(byId.size - routes.length)
         const without = routes.reduce((all, { id }) => withRoute(all, id, { options: undefined }), now.edits)
-        return { ...now, edits: added ? withoutPlugin(without, name) : without }
+        return { ...now, edits: added ? withoutPlugins(without, [name]) : without }
       }
       return { change: await applyEdit(deployments, request, `delete plug-in ${name}`, remove) }
     },

@@ -1,4 +1,4 @@
-import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
+import type { Deployment, Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import { idOf, idOfOptions, withPlace } from '../../deploy/desired-state.ts'
 import { type Edits, forbiddenOption, type PluginVersions, trafficOf, withRoute } from '../../deploy/edits.ts'
 import {
@@ -9,6 +9,7 @@ import {
 } from '../../errors/errors.ts'
 import { callableExports } from '../../module/entry-points.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
+import type { Plugin } from '../../plugin/plugin.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
 
@@ -44,7 +45,7 @@ export const routeEndpoints: readonly Endpoint[] = [
       const add: MakeDesired = (now) => {
         const options = withPlace(given, now.configuration)
         id = idOfOptions(options)
-        if (pluginRoutes(deployments).some((route) => route.id === id))
+        if (routeIndex(deployments).byId.has(id))
           throw new AdminConflictError(
             `A route already exists at this method, host and URL, with the id ${id}`,
           )
@@ -89,9 +90,9 @@ export const routeEndpoints: readonly Endpoint[] = [
     async run(request, deployments) {
       const { id = '' } = request.params
       const remove: MakeDesired = (now) => {
-        const routes = pluginRoutes(deployments)
-        if (!routes.some((route) => route.id === id)) throw new AdminUnknownError('route', id)
-        refuseLast(routes.length - 1)
+        const { byId } = routeIndex(deployments)
+        if (!byId.has(id)) throw new AdminUnknownError('route', id)
+        refuseLast(byId.size - 1)
         return { ...now, edits: withRoute(now.edits, id, { options: undefined }) }
       }
       return { change: await applyEdit(deployments, request, `delete route ${id}`, remove) }
@@ -134,28 +135,53 @@ function checkRouteBody(options: RouteBody): RouteBody {
 /** A served route. */
 interface RouteInfo {
   readonly id: string
-  /** The digest of its plug-in. */
+  /** The name of its plug-in. */
   readonly name: string
+  readonly plugin: Plugin
   readonly served: ServedRoute
 }
 
-/** The served routes by id. */
-export function pluginRoutes({ current: { routes, served } }: Deployments): RouteInfo[] {
-  return routes.flatMap(({ target: { given, name } }, index) => {
-    const info = served[index]
-    return info ? [{ id: idOf(given), name, served: info }] : []
-  })
+/** The served routes of a deployment. */
+interface RouteIndex {
+  readonly byId: ReadonlyMap<string, RouteInfo>
+  /** By the name of the plug-in. */
+  readonly byName: ReadonlyMap<string, readonly RouteInfo[]>
+}
+
+const indices = new WeakMap<Deployment, RouteIndex>()
+
+/** Of the current deployment. */
+export function routeIndex({ current }: Deployments): RouteIndex {
+  const index = indices.get(current) ?? indexRoutes(current)
+  indices.set(current, index)
+  return index
+}
+
+function indexRoutes({ routes, served }: Deployment): RouteIndex {
+  const byId = new Map<string, RouteInfo>()
+  const byName = new Map<string, RouteInfo[]>()
+  for (const [place, { target, plugin }] of routes.entries()) {
+    const info = served[place]
+    if (!info) continue
+    const { given, name } = target
+    const route = { id: idOf(given), name, plugin, served: info }
+    byId.set(route.id, route)
+    const others = byName.get(name)
+    if (others) others.push(route)
+    else byName.set(name, [route])
+  }
+  return { byId, byName }
 }
 
 /** @throws {@link AdminUnknownError} */
 function viewRoute(deployments: Deployments, id: string): object {
-  const found = pluginRoutes(deployments).find((route) => route.id === id)
+  const found = routeIndex(deployments).byId.get(id)
   if (!found) throw new AdminUnknownError('route', id)
   return view(deployments, found)
 }
 
 function viewRoutes(deployments: Deployments): object[] {
-  return pluginRoutes(deployments).map((found) => view(deployments, found))
+  return [...routeIndex(deployments).byId.values()].map((found) => view(deployments, found))
 }
 
 function view({ current }: Deployments, { id, name, served }: RouteInfo): object {
@@ -181,8 +207,8 @@ function view({ current }: Deployments, { id, name, served }: RouteInfo): object
 export function viewPlugin(deployments: Deployments, name: string): object {
   const plugin = deployments.current.edits.plugins.get(name)
   if (!plugin) throw new AdminUnknownError('plug-in', name)
-  const routes = pluginRoutes(deployments).filter((route) => route.name === name)
-  const loaded = deployments.current.routes.find(({ target }) => target.name === name)?.plugin
+  const routes = routeIndex(deployments).byName.get(name) ?? []
+  const loaded = routes[0]?.plugin
   return {
     name,
     added: plugin.added,
