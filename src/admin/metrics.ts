@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client'
 import { PackageMissingError } from '../errors/errors.ts'
-import type { EngineStats, Histogram, Meters, RouteMeter } from '../observe/metrics.ts'
+import type { EngineStats, Histogram, Meters, MeterView } from '../observe/metrics.ts'
 import { loadPackage, packageVersion } from '../platform/packages.ts'
 import type { AdminFeature, ServerView } from './feature.ts'
 import { whyNotReady } from './health.ts'
@@ -108,7 +108,7 @@ export type Metric =
   | (MetricBase & {
       readonly type: 'histogram'
       /** Converts milliseconds to the seconds of the output. */
-      read(sources: MetricSources): (readonly [labels: RouteMeter['labels'], values: Histogram])[]
+      read(sources: MetricSources): (readonly [labels: MeterView['labels'], values: Histogram])[]
     })
 
 /** The labels of a version of a route. */

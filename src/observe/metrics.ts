@@ -1,10 +1,13 @@
 import { type CallTimes, OUTCOMES, type Outcome } from './observe.ts'
 
-/** Number of old versions with labels of their own. */
+/** Number of versions with labels of their own: those that were called first. */
+const MAX_OWN = 1_000
+
+/** Number of them that may be old. */
 const MAX_PAST = 100
 
-/** The label for older versions, which bounds the number of labels over years of reloads. */
-const OTHER_VERSIONS: MeterLabels = { route: 'other', plugin: 'other', digest: 'other' }
+/** The labels of the others together, which bound the size of an answer with thousands of routes or after years of reloads. */
+const OTHERS: MeterLabels = { route: 'other', plugin: 'other', digest: 'other' }
 
 const RELOAD_RESULTS = ['ok', 'refused'] as const
 
@@ -23,37 +26,84 @@ export interface StatsSource {
   readonly stats: EngineStats
 }
 
+/** The metrics of a version, or of several together. */
+export interface MeterView extends Omit<Figures, 'add'> {
+  readonly labels: MeterLabels
+  /** Of open engines, plus the counters of closed ones. */
+  readonly stats: EngineStats
+  readonly isOpen: boolean
+}
+
 /** Per-route call metrics, kept across reloads. Only active with `--admin`. */
 export class Meters {
   /** Reloads of files or configuration and changes by the API, by result. */
   readonly reloads = new Counts<(typeof RELOAD_RESULTS)[number]>(RELOAD_RESULTS)
   readonly #meters = new Map<string, RouteMeter>()
+  /** Those without an engine, in the order in which they left. */
+  readonly #past = new Map<string, RouteMeter>()
+  readonly #figuresOfOthers = new Figures()
+  #pastOfOthers = NO_STATS
+  #own = 0
+  #hasOthers = false
 
-  /** In order of creation. */
-  get all(): readonly RouteMeter[] {
-    return [...this.#meters.values()]
+  /** In order of creation; those without labels of their own together at the end. */
+  get all(): readonly MeterView[] {
+    const all = [...this.#meters.values()]
+    if (!this.#hasOthers && all.length <= MAX_OWN) return all
+    const isMany = all.length > MAX_OWN
+    const others = all.filter((meter) => (isMany ? !meter.isOwn : meter.isShared))
+    const own = all.filter((meter) => (isMany ? meter.isOwn : !meter.isShared))
+    const { outcomes, queueMs, guestMs, outbound, kv } = this.#figuresOfOthers
+    const stats = others.map(({ stats }) => stats).reduce(addStats, this.#pastOfOthers)
+    return [
+      ...own,
+      { labels: OTHERS, outcomes, queueMs, guestMs, outbound, kv, stats, isOpen: others.length > 0 },
+    ]
   }
 
   /** The meter of one version on one route; an existing one is continued. */
   of(labels: MeterLabels): RouteMeter {
     const key = labelKey(labels)
-    const meter = this.#meters.get(key) ?? new RouteMeter(labels, (meter) => this.#left(meter))
+    const meter = this.#meters.get(key) ?? new RouteMeter(labels, this)
     this.#meters.set(key, meter)
+    this.#past.delete(key)
     return meter
   }
 
-  /** Called when its last engine has closed. */
-  #left(meter: RouteMeter): void {
-    if (meter.labels === OTHER_VERSIONS) return
+  /** Called by a meter's first count. @returns its own figures, or those of the others. */
+  figuresOf(): { readonly figures: Figures; readonly isShared: boolean } {
+    if (this.#own < MAX_OWN) {
+      this.#own++
+      return { figures: new Figures(), isShared: false }
+    }
+    this.#hasOthers = true
+    return { figures: this.#figuresOfOthers, isShared: true }
+  }
+
+  /** Called by a meter when its last engine has closed. */
+  left(meter: RouteMeter): void {
     const key = labelKey(meter.labels)
     this.#meters.delete(key)
     if (!meter.hasOpened) return
-    this.#meters.set(key, meter) // ordered by the time of leaving
-    const past = this.all.filter(({ isOpen, labels }) => !isOpen && labels !== OTHER_VERSIONS)
-    for (const oldest of past.slice(0, -MAX_PAST)) {
-      this.#meters.delete(labelKey(oldest.labels))
-      this.of(OTHER_VERSIONS).add(oldest)
+    if (meter.isShared) {
+      this.#pastOfOthers = addStats(this.#pastOfOthers, meter.stats)
+      return
     }
+    this.#meters.set(key, meter)
+    this.#past.set(key, meter)
+    for (const [oldestKey, oldest] of this.#past) {
+      if (this.#past.size <= MAX_PAST) break
+      this.#past.delete(oldestKey)
+      this.#meters.delete(oldestKey)
+      this.#addToOthers(oldest)
+    }
+  }
+
+  #addToOthers(meter: RouteMeter): void {
+    this.#hasOthers = true
+    if (meter.isOwn) this.#own--
+    this.#figuresOfOthers.add(meter)
+    this.#pastOfOthers = addStats(this.#pastOfOthers, meter.stats)
   }
 }
 
@@ -62,32 +112,58 @@ function labelKey({ route, plugin, digest }: MeterLabels): string {
 }
 
 /** The metrics of one version of a plug-in on one route. They continue if the same version comes back. */
-export class RouteMeter {
+export class RouteMeter implements MeterView {
   readonly labels: MeterLabels
-  readonly outcomes = new Counts<Outcome>(OUTCOMES)
-  /** Histograms of calls whose guests ran, in milliseconds. */
-  readonly queueMs = new Histogram(DURATION_BOUNDS_MS)
-  readonly guestMs = new Histogram(DURATION_BOUNDS_MS)
-  readonly outbound = new Counts<OutboundResult>(OUTBOUND_RESULTS)
-  readonly kv = new Counts<KvResult>(KV_RESULTS)
   readonly #engines = new Set<StatsSource>()
-  readonly #onLeft: (meter: RouteMeter) => void
+  readonly #meters: Meters
+  /** undefined before its first count: most of thousands of routes are rarely called. */
+  #figures: Figures | undefined
+  #isShared = false
   #past = NO_STATS
   #hasOpened = false
 
-  /** @param onLeft - Called when its last engine has closed. */
-  constructor(labels: MeterLabels, onLeft: (meter: RouteMeter) => void) {
+  /** @param meters - Has the figures of versions without labels of their own. */
+  constructor(labels: MeterLabels, meters: Meters) {
     this.labels = labels
-    this.#onLeft = onLeft
+    this.#meters = meters
   }
 
-  /** Stats of open engines plus the counters of closed ones. */
+  get outcomes(): Figures['outcomes'] {
+    return (this.#figures ?? NOTHING).outcomes
+  }
+
+  get queueMs(): Histogram {
+    return (this.#figures ?? NOTHING).queueMs
+  }
+
+  get guestMs(): Histogram {
+    return (this.#figures ?? NOTHING).guestMs
+  }
+
+  get outbound(): Figures['outbound'] {
+    return (this.#figures ?? NOTHING).outbound
+  }
+
+  get kv(): Figures['kv'] {
+    return (this.#figures ?? NOTHING).kv
+  }
+
   get stats(): EngineStats {
     return [...this.#engines].map(({ stats }) => stats).reduce(addStats, this.#past)
   }
 
   get isOpen(): boolean {
     return this.#engines.size > 0
+  }
+
+  /** Whether it has counted something under its own labels. */
+  get isOwn(): boolean {
+    return this.#figures !== undefined && !this.#isShared
+  }
+
+  /** Whether it has counted something under the labels of the others. */
+  get isShared(): boolean {
+    return this.#isShared
   }
 
   /** Whether it ever had an engine. */
@@ -97,21 +173,22 @@ export class RouteMeter {
 
   /** Counts a completed call. */
   count(times: CallTimes, outcome: Outcome): void {
-    this.outcomes.count(outcome)
+    const figures = this.#counted()
+    figures.outcomes.count(outcome)
     const { guestMs } = times
     if (guestMs === undefined) return
-    this.guestMs.observe(guestMs)
-    this.queueMs.observe(times.queueMs ?? 0)
+    figures.guestMs.observe(guestMs)
+    figures.queueMs.observe(times.queueMs ?? 0)
   }
 
-  /** Adds the counts of another meter, which will be removed. */
-  add(other: RouteMeter): void {
-    this.outcomes.add(other.outcomes)
-    this.queueMs.add(other.queueMs)
-    this.guestMs.add(other.guestMs)
-    this.outbound.add(other.outbound)
-    this.kv.add(other.kv)
-    this.#past = addStats(this.#past, other.stats)
+  /** Counts an HTTP request of a guest. */
+  countOutbound(result: OutboundResult): void {
+    this.#counted().outbound.count(result)
+  }
+
+  /** Counts an operation of a guest on the store. */
+  countKv(result: KvResult): void {
+    this.#counted().kv.count(result)
   }
 
   /** Attaches an engine. */
@@ -124,12 +201,20 @@ export class RouteMeter {
   closed(engine: StatsSource): void {
     if (!this.#engines.delete(engine)) return
     this.#past = addStats(this.#past, withoutPresent(engine.stats))
-    if (!this.isOpen) this.#onLeft(this)
+    if (!this.isOpen) this.#meters.left(this)
   }
 
   /** Removes it if it never had an engine: there may be any number of versions that were never served. */
   release(): void {
-    if (!this.#hasOpened) this.#onLeft(this)
+    if (!this.#hasOpened) this.#meters.left(this)
+  }
+
+  #counted(): Figures {
+    if (this.#figures) return this.#figures
+    const { figures, isShared } = this.#meters.figuresOf()
+    this.#figures = figures
+    this.#isShared = isShared
+    return figures
   }
 }
 
@@ -214,6 +299,27 @@ export class Histogram {
 export const DURATION_BOUNDS_MS: readonly number[] = [
   0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
 ]
+
+/** What is counted of calls. */
+export class Figures {
+  readonly outcomes = new Counts<Outcome>(OUTCOMES)
+  /** Histograms of calls whose guests ran, in milliseconds. */
+  readonly queueMs = new Histogram(DURATION_BOUNDS_MS)
+  readonly guestMs = new Histogram(DURATION_BOUNDS_MS)
+  readonly outbound = new Counts<OutboundResult>(OUTBOUND_RESULTS)
+  readonly kv = new Counts<KvResult>(KV_RESULTS)
+
+  add(other: Omit<Figures, 'add'>): void {
+    this.outcomes.add(other.outcomes)
+    this.queueMs.add(other.queueMs)
+    this.guestMs.add(other.guestMs)
+    this.outbound.add(other.outbound)
+    this.kv.add(other.kv)
+  }
+}
+
+/** The figures of a version that was not called. */
+const NOTHING = new Figures()
 
 /** An engine's current state and its counters since it was opened. Computed on each read. */
 export interface EngineStats {

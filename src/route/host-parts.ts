@@ -7,7 +7,7 @@ import type { Outbound } from '../guest/outbound/outbound.ts'
 import { type KvClient, serveKv } from '../guest/store/kv.ts'
 import { START } from '../module/entry-points.ts'
 import type { Log } from '../observe/log/guest-log.ts'
-import type { Counts, OutboundResult, RouteMeter } from '../observe/metrics.ts'
+import type { OutboundResult, RouteMeter } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
@@ -84,7 +84,7 @@ async function openRouteOutbound({ outbound: where }: ResolvedRoute, meter: Rout
     import('./guest-http.ts'),
   ])
   const opened = openOutbound(where)
-  const outbound = meter ? meterOutbound(opened, meter.outbound) : opened
+  const outbound = meter ? meterOutbound(opened, meter) : opened
   const limits = { timeoutMs: HTTP_TIMEOUT_MS }
   return {
     direct: {
@@ -107,16 +107,16 @@ const RESULT_OF: Readonly<Record<string, OutboundResult>> = {
 }
 
 /** Counts the results of the guests' HTTP requests. */
-function meterOutbound(outbound: Outbound, counts: Counts<OutboundResult>): Outbound {
+function meterOutbound(outbound: Outbound, meter: RouteMeter): Outbound {
   return {
     async fetch(...request) {
       try {
         const response = await outbound.fetch(...request)
-        counts.count(`${Math.floor(response.status / 100)}xx` as OutboundResult)
+        meter.countOutbound(`${Math.floor(response.status / 100)}xx` as OutboundResult)
         return response
       } catch (error) {
         const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-        counts.count(RESULT_OF[code] ?? 'failed')
+        meter.countOutbound(RESULT_OF[code] ?? 'failed')
         throw error
       }
     },

@@ -7,7 +7,7 @@ import { type KvClient, type KvReply, kvImports, serveKv, waitsForKv, withKv } f
 import type { StoreSettings } from '../guest/store/open-store.ts'
 import { type MaybePromise, type Store, syncOf } from '../guest/store/store.ts'
 import { openVars, type Vars } from '../guest/vars.ts'
-import type { Counts, KvResult, Meters, RouteMeter } from '../observe/metrics.ts'
+import type { Meters, RouteMeter } from '../observe/metrics.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { CheckedWasmServeOptions } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
@@ -175,7 +175,7 @@ export async function openRouteState(
   const imports = kvImports(plugin, users)
   if (imports.length === 0) return undefined
   const served = serveKv(await store.open(), { namespace, access })
-  const client = meter ? meterKv(served, meter.kv) : served
+  const client = meter ? meterKv(served, meter) : served
   const functions = withKv(users, imports, client)
   return { client, functions, waits: waitsForKv(functions, imports) }
 }
@@ -197,13 +197,13 @@ export function waitsForStore(
 }
 
 /** Counts the results of the guests' operations on the store. */
-function meterKv(client: KvClient, counts: Counts<KvResult>): KvClient {
+function meterKv(client: KvClient, meter: RouteMeter): KvClient {
   return {
     sync: client.sync,
     call(operation, ...args) {
       const reply = client.call(operation, ...args)
       const count = (reply: KvReply<unknown>) => {
-        counts.count(`${operation} ${'problem' in reply ? reply.problem : 'ok'}`)
+        meter.countKv(`${operation} ${'problem' in reply ? reply.problem : 'ok'}`)
       }
       return withCount(reply, count)
     },

@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest'
 import { METRICS, type Metric, renderMetrics } from '../../src/admin/metrics.ts'
-import { type EngineStats, Histogram, Meters, NO_STATS, type StatsSource } from '../../src/observe/metrics.ts'
+import {
+  type EngineStats,
+  Histogram,
+  Meters,
+  type MeterView,
+  NO_STATS,
+  type StatsSource,
+} from '../../src/observe/metrics.ts'
 import { listenBoth } from '../support/admin.ts'
 import { file, guest } from '../support/guest.ts'
 import { kvGuest } from '../support/kv-guest.ts'
@@ -239,6 +246,32 @@ test('a server that is reloaded for ever does not tell more and more', () => {
   expect(meters.all.length).toBeLessThanOrEqual(101)
   expect(meters.all.reduce((sum, { outcomes }) => sum + outcomes.of('ok'), 0)).toBe(500)
   expect(meters.all.find(({ labels }) => labels.digest === 'other')?.outcomes.of('ok')).toBe(400)
+})
+
+test('of thousands of routes, the thousand that were called first have labels, and the others count together', () => {
+  const meters = new Meters()
+  const route = (n: number) => meters.of({ route: `/${n}`, plugin: 'p', digest: 'a' })
+  const engines = Array.from({ length: 3_000 }, () => fakeEngine({ restarted: 1, waiting: 1 }))
+  for (const [n, engine] of engines.entries()) route(n).opened(engine)
+  expect(meters.all).toMatchObject([{ labels: { route: 'other' }, stats: { restarted: 3_000 } }])
+
+  for (let n = 2_999; n >= 0; n--) route(n).count({ queueMs: 1, guestMs: 1 }, 'ok')
+  const all = meters.all
+  expect(all).toHaveLength(1_001)
+  expect(all.find(({ labels }) => labels.route === '/2500')?.outcomes.of('ok')).toBe(1)
+  expect(all.find(({ labels }) => labels.route === '/5')).toBeUndefined()
+  expect(all.at(-1)).toMatchObject({
+    labels: { route: 'other' },
+    stats: { restarted: 2_000, waiting: 2_000 },
+  })
+  const sum = (of: (view: MeterView) => number) => meters.all.reduce((all, view) => all + of(view), 0)
+  const calls = () => sum(({ outcomes }) => outcomes.of('ok'))
+  const restarts = () => sum(({ stats }) => stats.restarted)
+  expect([calls(), restarts()]).toEqual([3_000, 3_000])
+
+  for (const [n, engine] of engines.entries()) route(n).closed(engine)
+  expect([calls(), restarts()]).toEqual([3_000, 3_000])
+  expect(meters.all).toHaveLength(101)
 })
 
 test('a version that comes back counts on, and what a closed one did is kept', () => {

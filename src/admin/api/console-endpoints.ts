@@ -5,7 +5,7 @@ import type { Deployment } from '../../deploy/deployments.ts'
 import { desiredState } from '../../deploy/desired-state.ts'
 import { NO_EDITS, pluginOf } from '../../deploy/edits.ts'
 import { AdminRequestError } from '../../errors/errors.ts'
-import { DURATION_BOUNDS_MS, type RouteMeter } from '../../observe/metrics.ts'
+import { DURATION_BOUNDS_MS, type MeterView } from '../../observe/metrics.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { AdminContext } from '../feature.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
@@ -88,7 +88,7 @@ export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpo
   ]
 }
 
-function viewMeter({ labels, outcomes, guestMs, queueMs, stats }: RouteMeter): object {
+function viewMeter({ labels, outcomes, guestMs, queueMs, stats }: MeterView): object {
   const { waiting, instances, guestBytes, kernelBytes } = stats
   return {
     ...labels,
