@@ -38,6 +38,8 @@ export interface MeterView extends Omit<Figures, 'add'> {
 export class Meters {
   /** Reloads of files or configuration and changes by the API, by result. */
   readonly reloads = new Counts<(typeof RELOAD_RESULTS)[number]>(RELOAD_RESULTS)
+  /** The figures of a version that was not called. */
+  readonly nothing = new Figures()
   readonly #meters = new Map<string, RouteMeter>()
   /** Those without an engine, in the order in which they left. */
   readonly #past = new Map<string, RouteMeter>()
@@ -129,23 +131,23 @@ export class RouteMeter implements MeterView {
   }
 
   get outcomes(): Figures['outcomes'] {
-    return (this.#figures ?? NOTHING).outcomes
+    return (this.#figures ?? this.#meters.nothing).outcomes
   }
 
   get queueMs(): Histogram {
-    return (this.#figures ?? NOTHING).queueMs
+    return (this.#figures ?? this.#meters.nothing).queueMs
   }
 
   get guestMs(): Histogram {
-    return (this.#figures ?? NOTHING).guestMs
+    return (this.#figures ?? this.#meters.nothing).guestMs
   }
 
   get outbound(): Figures['outbound'] {
-    return (this.#figures ?? NOTHING).outbound
+    return (this.#figures ?? this.#meters.nothing).outbound
   }
 
   get kv(): Figures['kv'] {
-    return (this.#figures ?? NOTHING).kv
+    return (this.#figures ?? this.#meters.nothing).kv
   }
 
   get stats(): EngineStats {
@@ -317,9 +319,6 @@ export class Figures {
     this.kv.add(other.kv)
   }
 }
-
-/** The figures of a version that was not called. */
-const NOTHING = new Figures()
 
 /** An engine's current state and its counters since it was opened. Computed on each read. */
 export interface EngineStats {

@@ -191,7 +191,7 @@ function view({ current }: Deployments, { id, name, served }: RouteInfo): object
     id,
     ...route,
     plugin: name,
-    trouble: served.trouble, // a getter: a spread would evaluate it once more
+    trouble: served.trouble, // a getter, which is not in the spread
     split: split && {
       digest: split.digest,
       percent: split.percent,
