@@ -114,11 +114,12 @@ function firstVersions({ routes }: Configuration): Map<string, Version> {
 
 /** @returns undefined if nothing has changed. */
 function withConfigured(
-  before: PluginVersions = { added: false, versions: [], traffic: [] },
+  known: PluginVersions | undefined,
   name: string,
   version: Version,
   warnings: string[],
 ): PluginVersions | undefined {
+  const before = known ?? { added: false, versions: [], traffic: [] }
   const isNew = before.over !== version.digest
   if (isNew && before.traffic.length > 0 && before.over !== undefined)
     warnings.push(`plug-in ${name} has changed in the configuration, which overrides the admin API`)

@@ -87,13 +87,14 @@ export function openLoader(
 ): Loader {
   const loading = new Map<string, Promise<LoadedVersion>>()
   let scanned: ReadonlyMap<string, Promise<ScannedFile | undefined>> = new Map()
+  let scannedFor: CheckedRouteOptions['memoryMax'] // the limit that was applied
   const howOf = (route: CheckedRouteOptions) => ({
     ...loadOptions(route, plugins.expected, options, sources),
     ...reading,
   })
   const load = async (route: CheckedRouteOptions) => {
     const how = howOf(route)
-    const path = fileToScan(route, how)
+    const path = route.memoryMax === scannedFor ? fileToScan(route, how) : undefined
     const file = path === undefined ? undefined : await scanned.get(path)
     if (path !== undefined && file) {
       const plugin = scannedPlugin(path, file, how)
@@ -113,12 +114,14 @@ export function openLoader(
     async expect(routes) {
       plugins.expected = routes.length
       const [first] = routes
-      if (!first || routes.length < LEAST_SCANNED) return
+      if (!first) return
       const how = howOf(first)
-      const paths = routes.flatMap((route) => {
-        return route.memoryMax === first.memoryMax ? (fileToScan(route, howOf(route)) ?? []) : []
+      scannedFor = first.memoryMax
+      const files = routes.flatMap((route) => {
+        return route.memoryMax === scannedFor ? (fileToScan(route, howOf(route)) ?? []) : []
       })
-      if (paths.length === 0) return
+      const paths = [...new Set(files)]
+      if (paths.length < LEAST_SCANNED) return
       for (const path of paths) how.onFile?.(path)
       const { scanInThreads } = await import('../plugin/load-threads.ts') // loaded on demand
       scanned = scanInThreads(
