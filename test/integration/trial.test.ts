@@ -50,3 +50,14 @@ test('a thread that ran functions of the user tries no other plug-in', async () 
   }
   expect(await startedBy(run)).toBe(2)
 })
+
+test('messages that a library posts from the thread are ignored', async () => {
+  const functions = file(
+    'posts.mjs',
+    `import { parentPort } from 'node:worker_threads'
+parentPort.postMessage('text')
+parentPort.postMessage({ other: 1 })
+export default { own: { answer: () => 42n } }`,
+  )
+  expect(await tryInThread(await threadOptions('echo', { functions }), 10_000)).toBeGreaterThan(0)
+})

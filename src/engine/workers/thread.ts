@@ -334,7 +334,7 @@ export class WorkerThread implements Runner {
 }
 
 /** A library used by a host function may post messages to the parent of its thread. */
-function isOurs(message: unknown): boolean {
+export function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null
 }
 

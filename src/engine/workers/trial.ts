@@ -7,7 +7,7 @@ import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../../p
 import { FOR_TRIALS, type FromTrial, type TrialStart } from './protocol.ts'
 import { processStarts, startedLate, toStartFailure } from './roster.ts'
 import { Stamp } from './stamp.ts'
-import { HEAP_MIB, type ThreadOptions } from './thread.ts'
+import { HEAP_MIB, isOurs, type ThreadOptions } from './thread.ts'
 
 /**
  * Opens an instance in a thread: on the event loop, a start that does not return could not be ended.
@@ -112,11 +112,13 @@ export class TrialThread {
       return await new Promise<number>((resolve, reject) => {
         this.#fail = (reason) => reject(toStartFailure(reason, name))
         take = (message) => {
-          if ('line' in message) {
+          if (!isOurs(message)) return
+          if ('startMs' in message) resolve(message.startMs)
+          else if ('startFailure' in message) this.fail(fromFailure(message.startFailure))
+          else if ('line' in message) {
             const [level, fields, line] = message.line
             log[level](fields, line)
-          } else if ('startMs' in message) resolve(message.startMs)
-          else this.fail(fromFailure(message.startFailure))
+          }
         }
         this.#worker.on('message', take)
         const trial = { ...start, stamp: stamp.buffer, host: host.port2 } satisfies TrialStart
