@@ -1,15 +1,25 @@
 import { isUtf8 } from 'node:buffer'
 import { IncomingMessage } from 'node:http'
+import type { FastifyRequest } from 'fastify'
 import { giveBack } from '../platform/buffer-pool.ts'
+import type { CopiedBytes } from '../platform/pieces.ts'
 import { setCommonHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
 import { openHttp } from './http.ts'
 import { openSimplism } from './simplism.ts'
 
-/** The contract of a route, and how it sets headers. */
+/** A contract whose input may be in pieces, because only the guest reads it. */
+interface GuestContract extends Omit<Contract, 'input'> {
+  input(request: FastifyRequest): CopiedBytes
+}
+
+/** The contract of a route, and how it reads bodies and sets headers. */
 export interface RouteContract {
-  readonly contract: Contract
-  /** Whether its answers include the headers of {@link setCommonHeaders}. If not, the route sets them before the call. */
+  readonly contract: GuestContract
+  /**
+   * Whether a body may stay in pieces, and its answers include the headers of {@link setCommonHeaders}. If not, the route joins
+   * the pieces, and sets the headers before the call.
+   */
   readonly isDirect: boolean
 }
 
@@ -39,10 +49,13 @@ export function openRouteContract(options: RouteContractOptions, isUnwatched: bo
  * The contract `raw`, answered through Node's HTTP/1 response: Fastify's reply does much work per payload whose result is
  * known here. It also sets the headers of {@link setCommonHeaders}.
  */
-function openDirect(options: ContractOptions): Contract {
+function openDirect(options: ContractOptions): GuestContract {
   const viaFastify = openRaw(options)
   return {
     ...viaFastify,
+
+    input: (request) => (request.body as CopiedBytes | undefined) ?? NO_BYTES,
+
     answer(output, reply) {
       const { raw, request } = reply
       if (!(request.raw instanceof IncomingMessage)) {

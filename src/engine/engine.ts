@@ -1,5 +1,6 @@
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
+import type { CopiedBytes } from '../platform/pieces.ts'
 
 /** Runs a plug-in's instances: it schedules their calls and replaces failed instances. */
 export interface Engine {
@@ -25,7 +26,7 @@ export interface Engine {
    * can be opened. With threads and processes also {@link DeadlineError}, {@link WorkerLostError}, {@link QueueSlowError},
    * {@link BreakerOpenError}, {@link ThreadsStuckError} and {@link ClientGoneError}.
    */
-  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> | PendingCall
+  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> | PendingCall
 
   /** Accepts no more calls, completes queued and running ones, and closes the instances. */
   close(): Promise<void>
@@ -52,7 +53,7 @@ type OnError = (error: unknown) => void
  */
 export class PendingCall implements PromiseLike<Uint8Array> {
   readonly exportName: string
-  readonly input: Uint8Array
+  readonly input: CopiedBytes
   readonly caller: Caller
   /** Creation time on the main thread's `performance.now()`. */
   readonly madeAt = performance.now()
@@ -64,7 +65,7 @@ export class PendingCall implements PromiseLike<Uint8Array> {
   #settled: (() => void) | undefined
   #promise: Promise<Uint8Array> | undefined
 
-  constructor(exportName: string, input: Uint8Array, caller: Caller) {
+  constructor(exportName: string, input: CopiedBytes, caller: Caller) {
     this.exportName = exportName
     this.input = input
     this.caller = caller

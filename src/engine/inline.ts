@@ -2,6 +2,7 @@ import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from
 import { LineRate } from '../observe/log/guest-log.ts'
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
+import type { CopiedBytes } from '../platform/pieces.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Engine, Isolation } from './engine.ts'
@@ -24,14 +25,14 @@ export interface InlineOptions extends Isolation {
 
 export interface InlineEngine extends Engine {
   readonly name: 'inline'
-  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
+  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array>
   /** Incremented when stats change other than those of queued and running calls. */
   readonly changes: number
 }
 
 interface WaitingCall {
   readonly exportName: string
-  readonly input: Uint8Array
+  readonly input: CopiedBytes
   readonly caller: Caller
   readonly resolve: (output: Uint8Array | Promise<Uint8Array>) => void
   readonly reject: (error: unknown) => void
@@ -95,7 +96,7 @@ class SingleInstanceEngine implements InlineEngine {
     }
   }
 
-  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
+  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
     if (this.#closed) throw new EngineClosedError()
     caller.observer?.queued()
     if (!this.#busy) {
@@ -128,7 +129,7 @@ class SingleInstanceEngine implements InlineEngine {
   #run(
     instance: Instance,
     exportName: string,
-    input: Uint8Array,
+    input: CopiedBytes,
     caller: Caller,
   ): Uint8Array | Promise<Uint8Array> {
     this.#busy = true

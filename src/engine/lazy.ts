@@ -1,6 +1,7 @@
 import { ClientGoneError, EngineClosedError, InstancesFullError, QueueFullError } from '../errors/errors.ts'
 import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
+import type { CopiedBytes } from '../platform/pieces.ts'
 import type { Engine } from './engine.ts'
 
 /** An engine that is opened by its first call, and may be closed while no call runs. The next call opens it again. */
@@ -58,7 +59,7 @@ class LazyEngine implements Engine, Sleeper {
     return { ...stats, waiting: stats.waiting + this.#waiting }
   }
 
-  call(exportName: string, input: Uint8Array, caller: Caller): ReturnType<Engine['call']> {
+  call(exportName: string, input: CopiedBytes, caller: Caller): ReturnType<Engine['call']> {
     if (this.#isClosed) throw new EngineClosedError()
     this.lastUse = this.#options.awake.nextUse()
     return this.#engine?.call(exportName, input, caller) ?? this.#callLater(exportName, input, caller)
@@ -89,7 +90,7 @@ class LazyEngine implements Engine, Sleeper {
     this.#closing.add(closing)
   }
 
-  async #callLater(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
+  async #callLater(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
     const { maxQueue } = this.#options
     if (this.#waiting >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
     this.#waiting++

@@ -1,5 +1,5 @@
 /*
- * Large bodies and outputs are copied into buffers that are used again. A new buffer of 64 KiB costs more in garbage collection
+ * Large outputs are copied into buffers that are used again. A new buffer of 64 KiB costs more in garbage collection
  * than the copy.
  */
 

@@ -115,7 +115,7 @@ function handlerOf(
   const countedRunOf = (version: OpenRoute) => runOf(version, pool.countsOf(version))
   // Without a split, nothing is added between a route and its instances.
   const run = next ? splitCalls(countedRunOf(live), countedRunOf(next.route), next.percent) : runOf(live)
-  return { config, handler: serveRoute(run, bodyLimit) }
+  return { config, handler: serveRoute(run, bodyLimit, isDirect) }
 }
 
 /** A class, because V8 gives each object literal with a getter a hidden class of its own: 1.5 KiB for each route. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { BadRequestError, BodyTooLargeError } from '../errors/errors.ts'
-import { takeBuffer } from '../platform/buffer-pool.ts'
 import { endsWithHeaders } from '../platform/missing-types.ts'
+import { type CopiedBytes, Pieces } from '../platform/pieces.ts'
 
 /** Whether a request has a body, according to its headers. */
 export function hasBody(request: IncomingMessage): boolean {
@@ -34,7 +34,7 @@ export function tooLarge(limit: number): InstanceType<typeof BodyTooLargeError> 
 export function readRequestBody(
   request: IncomingMessage,
   limit: number,
-  done: (error: Error | undefined, body: Uint8Array) => void,
+  done: (error: Error | undefined, body: CopiedBytes) => void,
 ): void {
   if (isTooLarge(request, limit)) {
     done(tooLarge(limit), NO_BYTES)
@@ -68,20 +68,9 @@ export function readRequestBody(
     if (isOver) return
     isOver = true // keep the listeners: removing them costs more than ignoring events
     if (error) done(error, NO_BYTES)
-    else done(undefined, chunks ? join(chunks, length) : (first ?? NO_BYTES))
+    else done(undefined, chunks ? new Pieces(chunks) : (first ?? NO_BYTES))
   }
   request.on('data', onData).on('end', onEnd).on('error', onError)
 }
 
 const NO_BYTES = new Uint8Array()
-
-/** The buffer may be given back after the call. */
-function join(chunks: readonly Buffer[], length: number): Buffer {
-  const body = takeBuffer(length)
-  let at = 0
-  for (const chunk of chunks) {
-    body.set(chunk, at)
-    at += chunk.length
-  }
-  return body
-}

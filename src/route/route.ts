@@ -7,7 +7,7 @@ import { type Engine, PendingCall } from '../engine/engine.ts'
 import { InternalError } from '../errors/errors.ts'
 import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../observe/observe.ts'
 import type { CallHooks, FailedCall, GuestResult, ServedRoute } from '../options/served-route.ts'
-import { giveBack } from '../platform/buffer-pool.ts'
+import { joinBytes } from '../platform/pieces.ts'
 import { hasBody, isTooLarge, readRequestBody } from './body.ts'
 
 /** The export that a route calls, its contract, and its engine. */
@@ -25,8 +25,9 @@ export type RunCall = (request: FastifyRequest, reply: FastifyReply) => void
  * Creates the handler of a route. It reads the body if Fastify does not.
  *
  * @param bodyLimit - In bytes.
+ * @param isDirect - Whether a body may stay in pieces.
  */
-export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod {
+export function serveRoute(run: RunCall, bodyLimit: number, isDirect: boolean): RouteHandlerMethod {
   return (request, reply) => {
     if (request.body !== undefined || !hasBody(request.raw)) {
       run(request, reply)
@@ -39,7 +40,7 @@ export function serveRoute(run: RunCall, bodyLimit: number): RouteHandlerMethod 
         reply.send(error)
         return
       }
-      request.body = body
+      request.body = isDirect ? body : joinBytes(body)
       run(request, reply)
     })
   }
@@ -91,8 +92,6 @@ export function runCalls({ exportName, contract, isDirect, engine, observe }: Ca
       observer = observe?.(request)
       const output = engine.call(exportName, input, new RequestCaller(request, observer))
       if (output instanceof Uint8Array) {
-        // The guest has its copy, and a direct route has no hook that could read the body.
-        if (isDirect && giveBack(input)) request.body = undefined
         answer(output, reply, observer)
       } else answerLater(output, reply, observer)
     } catch (thrown) {
@@ -142,7 +141,7 @@ export function runHookedCalls(
   route: ServedRoute,
 ): RunCall {
   const prepare = async (request: FastifyRequest): Promise<Uint8Array> => {
-    let input = contract.input(request)
+    let input = joinBytes(contract.input(request))
     for (const hook of onCall) input = replaced(await hook({ route, request, input })) ?? input
     return input
   }

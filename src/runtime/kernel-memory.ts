@@ -1,6 +1,7 @@
 import { KERNEL_WASM } from '../module/kernel-wasm.ts'
 import { takeBuffer } from '../platform/buffer-pool.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
+import { type CopiedBytes, copyBytes } from '../platform/pieces.ts'
 
 /** The host's interface to `kernel.wasm`: writes and reads blocks. The guest gets only `functions`. */
 export interface KernelMemory {
@@ -15,7 +16,7 @@ export interface KernelMemory {
   readonly isUsed: boolean
 
   /** Copies the input of a call. @returns false if it exceeds the limit of a call's blocks. */
-  input(bytes: Uint8Array): boolean
+  input(bytes: CopiedBytes): boolean
 
   /** Size of the output that the guest set; 0 if none. */
   outputLength(): number
@@ -104,11 +105,11 @@ class LinkedKernelMemory implements KernelMemory {
     return this.#word(ROOT.span) > 0
   }
 
-  input(bytes: Uint8Array): boolean {
+  input(bytes: CopiedBytes): boolean {
     if (bytes.length === 0) return true
     const at = this.#new(bytes.length, this.#kernel.input_new)
     if (at === 0) return false
-    this.#view().set(bytes, at)
+    copyBytes(bytes, this.#view(), at)
     return true
   }
 

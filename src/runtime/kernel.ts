@@ -13,6 +13,7 @@ import { START } from '../module/entry-points.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { Suspending } from '../platform/missing-types.ts'
+import { type CopiedBytes, joinBytes } from '../platform/pieces.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { HttpCalls, refuseHttp } from './kernel-host.ts'
 import { type Linked, linkModules } from './kernel-link.ts'
@@ -209,7 +210,7 @@ class LinkedInstance implements Instance {
     return this.#memory.size
   }
 
-  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
+  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
     const run = this.#parts.functions.get(exportName) ?? this.#find(exportName)
     if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)
     if (!this.#memory.input(input))
@@ -217,7 +218,7 @@ class LinkedInstance implements Instance {
     this.#isRunning = true
     this.#contexts?.begin(caller)
     this.#http?.begin(caller)
-    this.#streams?.begin(input)
+    this.#streams?.begin(joinBytes(input))
     this.#log.begin(caller.log, exportName)
     if (this.#isAsync) return this.#answerLater(exportName, run)
     try {

@@ -3,6 +3,7 @@ import type { Vars } from '../guest/vars.ts'
 import type { Initialiser } from '../module/entry-points.ts'
 import type { Log, LogLimits } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
+import type { CopiedBytes } from '../platform/pieces.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { GuestHttp, HttpErrors } from './kernel-host.ts'
 import { ProcExit, type WasiOptions } from './wasi/wasi.ts'
@@ -81,7 +82,7 @@ export interface Instance {
    * they have no `cause`, the instance can continue. After any other error it must be closed, because a trap interrupts
    * the guest.
    */
-  call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array>
+  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array>
 
   close(): Promise<void>
 }

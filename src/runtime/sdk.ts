@@ -14,6 +14,7 @@ import type { Caller } from '../observe/observe.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { suspending } from '../platform/missing-types.ts'
 import { loadQuietly } from '../platform/node-workarounds.ts'
+import { type CopiedBytes, joinBytes } from '../platform/pieces.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-host.ts'
@@ -196,7 +197,7 @@ class SdkInstance implements Instance {
 
   readonly kernelBytes = 0
 
-  async call(exportName: string, input: Uint8Array, caller: Caller): Promise<Uint8Array> {
+  async call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
     if (this.#isRunning) throw new InstanceBusyError(this.#name)
     this.#isRunning = true
     this.#log.begin(caller.log, exportName)
@@ -204,7 +205,7 @@ class SdkInstance implements Instance {
     this.#hostErrors.last = undefined
     try {
       // A copy, because the SDK lets the guest write into an array that spans its whole buffer.
-      await this.#guest.call(exportName, new Uint8Array(input), caller.host ?? caller)
+      await this.#guest.call(exportName, new Uint8Array(joinBytes(input)), caller.host ?? caller)
     } catch (thrown) {
       throw toCallError(thrown, exportName, this.#hostErrors.last)
     } finally {

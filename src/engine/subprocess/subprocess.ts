@@ -2,6 +2,7 @@ import { type CallFailure, fromFailure } from '../../errors/call-failure.ts'
 import { InstanceStartError } from '../../errors/errors.ts'
 import { LineRate, type Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
+import { Pieces } from '../../platform/pieces.ts'
 import type { Engine, PendingCall } from '../engine.ts'
 import type { HostBridge } from '../workers/host-bridge.ts'
 import type { HostRequest } from '../workers/protocol.ts'
@@ -140,7 +141,10 @@ class ProcessRunner implements Runner, Tenant {
     if (this.#given.length === 0) this.#beginCall()
     this.#given.push({ number: this.#lastCall, call })
     const name = Buffer.from(exportName)
-    this.#process.send(this.#head(TO_CHILD.call, this.#lastCall, name.length), [name, input])
+    this.#process.send(this.#head(TO_CHILD.call, this.#lastCall, name.length), [
+      name,
+      ...(input instanceof Pieces ? input.list : [input]),
+    ])
     return true
   }
 

@@ -11,10 +11,10 @@ import type { Isolation } from '../engine.ts'
  */
 
 /** Size of each ring in bytes. */
-export const RING_BYTES = 262_144
+export const RING_BYTES = 1_048_576
 
 /** Payloads up to this size pass through a ring: copying twice is cheaper than posting. */
-export const RING_PAYLOAD = 16_384
+export const RING_PAYLOAD = 262_144
 
 /** The start data of a worker. */
 export interface WorkerStart {

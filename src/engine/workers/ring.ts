@@ -1,3 +1,5 @@
+import { type CopiedBytes, copyBytes } from '../../platform/pieces.ts'
+
 /** A record of a ring. */
 export interface RingRecord {
   /** 1 or more. */
@@ -38,7 +40,7 @@ export class Ring {
   }
 
   /** @returns false if there is no space now. */
-  write(kind: number, call: number, detail: number, ms: number, payload: Uint8Array): boolean {
+  write(kind: number, call: number, detail: number, ms: number, payload: CopiedBytes): boolean {
     const size = recordBytes(payload.length)
     const written = Atomics.load(this.#positions, WRITE_POSITION)
     const start = this.#offset(written)
@@ -53,7 +55,7 @@ export class Ring {
     this.#view.setUint32(at + CALL_OFFSET, call, true)
     this.#view.setInt32(at + DETAIL_OFFSET, detail, true)
     this.#view.setFloat64(at + MS_OFFSET, ms, true)
-    this.#bytes.set(payload, at + RECORD_HEADER_BYTES)
+    copyBytes(payload, this.#bytes, at + RECORD_HEADER_BYTES)
     Atomics.store(this.#positions, WRITE_POSITION, (written + skipped + size) | 0)
     return true
   }

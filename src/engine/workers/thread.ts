@@ -2,7 +2,9 @@ import { MessageChannel, Worker } from 'node:worker_threads'
 import { fromFailure } from '../../errors/call-failure.ts'
 import { ClientGoneError, InstanceStartError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
+import { takeBuffer } from '../../platform/buffer-pool.ts'
 import { workerFile } from '../../platform/packages.ts'
+import { copyBytes } from '../../platform/pieces.ts'
 import { terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type { PendingCall } from '../engine.ts'
@@ -171,7 +173,8 @@ export class WorkerThread implements Runner {
     this.#load++
     this.#stamp.offer(number)
     if (isPosted) {
-      const own = new Uint8Array(input) // if the thread ends before the start, another one needs the input
+      const own = new Uint8Array(input.length) // if the thread ends before the start, another one needs the input
+      copyBytes(input, own)
       this.#inputs.port1.postMessage(own, [own.buffer])
       this.#calls.write(CALL.posted, number, detail, 0, NO_INPUT)
     } else {
@@ -240,7 +243,8 @@ export class WorkerThread implements Runner {
   collect(): boolean {
     if (this.#answers.isEmpty) return false
     for (let record = this.#answers.peek(); record; record = this.#answers.peek()) {
-      const payload = Buffer.from(record.payload)
+      const payload = takeBuffer(record.payload.length)
+      payload.set(record.payload)
       this.#answers.release(record) // first: the subscriber may re-enter this function
       this.#take(record, payload)
     }

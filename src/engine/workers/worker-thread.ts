@@ -4,6 +4,7 @@ import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
+import { giveBack } from '../../platform/buffer-pool.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
@@ -188,6 +189,7 @@ class Reporter {
   #report(kind: number, ms: number, payload: Uint8Array): void {
     const isSmall = payload.length <= RING_PAYLOAD && !this.#isPosting
     if (isSmall && this.#answers.write(kind, this.#call, 0, ms, payload)) {
+      giveBack(payload)
       if (this.#stamp.ring()) this.#post('answers')
       return
     }

@@ -7,6 +7,7 @@ import {
 } from '../../errors/errors.ts'
 import type { EngineStats } from '../../observe/metrics.ts'
 import type { Caller } from '../../observe/observe.ts'
+import type { CopiedBytes } from '../../platform/pieces.ts'
 import { type Endable, type Engine, PendingCall, trackEndable } from '../engine.ts'
 import { Roster, type RosterOptions } from './roster.ts'
 import {
@@ -121,7 +122,7 @@ class WorkersEngine implements Engine, Endable {
     return { ...this.#roster.stats, waiting: this.#waiting.length, running, timeouts: this.#timeouts }
   }
 
-  call(exportName: string, input: Uint8Array, caller: Caller): PendingCall {
+  call(exportName: string, input: CopiedBytes, caller: Caller): PendingCall {
     if (this.#isClosed) throw new EngineClosedError()
     const { refusal } = this.#roster
     caller.observer?.queued()
