@@ -13,6 +13,8 @@ export interface WatchedGuest {
   readonly route: string
   /** How long it may block the event loop. */
   readonly stallMs: number
+  /** Whether code of the plug-in runs when it starts. */
+  readonly runsAtStart: boolean
 }
 
 /** Notified when a guest runs. Between a `begin` and its `end` other guests may begin and end. */
@@ -43,7 +45,10 @@ export interface WatchdogOptions {
 /**
  * Watches guests from one thread per process. If a guest blocks the event loop for `stallMs`, the thread writes one line
  * to standard error and kills the process with SIGKILL. Time during which the whole process was stopped does not count.
- * A thread that ends or cannot be started is restarted.
+ * The thread is started when code of a guest runs for the first time: it takes as much CPU as a third of the server's start. One
+ * that ends or cannot be started is restarted.
+ *
+ * @throws Error with the code `ERR_ACCESS_DENIED` if Node.js was started with `--permission` and without permission for threads.
  */
 export function watchGuest(guest: WatchedGuest, report: Report, options: WatchdogOptions = {}): StallWatch {
   watchdog ??= new Watchdog(options)
@@ -62,13 +67,17 @@ export async function isDebugged(): Promise<boolean> {
 
 let watchdog: Watchdog | undefined
 
-/** Node.js was started with `--permission` and without permission for threads. */
-function isPermissionDenied(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_ACCESS_DENIED'
-}
-
 const RESTART_BACKOFF_MS = 1_000
 const MAX_BACKOFF_FACTOR = 30
+
+/** @throws Error with the code that starting a thread would throw. */
+function requireThreads(): void {
+  // With types, it is always there; without `--permission`, it is not.
+  const { permission = undefined } = process
+  if (!permission || permission.has('worker')) return
+  const message = 'the watchdog needs a thread; allow it (--allow-worker), or use --stall-ms 0'
+  throw Object.assign(new Error(message), { code: 'ERR_ACCESS_DENIED', permission: 'WorkerThreads' })
+}
 
 class Watchdog {
   readonly state = new Int32Array(new SharedArrayBuffer(SLOTS * Int32Array.BYTES_PER_ELEMENT))
@@ -82,6 +91,7 @@ class Watchdog {
   #last = 0
 
   constructor({ start = startThread, backoffMs = RESTART_BACKOFF_MS }: WatchdogOptions) {
+    requireThreads()
     this.#start = start
     this.#backoffMs = backoffMs
   }
@@ -96,9 +106,13 @@ class Watchdog {
     const number = ++this.#last
     const watched = { ...run, number }
     this.#watched.set(number, { run: watched, report })
-    if (this.#worker || this.#retry) this.#post({ watch: watched })
-    else this.#begin()
+    this.#post({ watch: watched })
     return number
+  }
+
+  /** Code of a guest is about to run. It may not return: the thread starts without another turn of the event loop. */
+  beforeGuest(): void {
+    if (!this.#worker && !this.#retry) this.#begin()
   }
 
   /** The thread ends when the last guest is removed. */
@@ -125,7 +139,6 @@ class Watchdog {
       this.#worker = worker
       for (const { run } of this.#watched.values()) this.#post({ watch: run })
     } catch (error) {
-      if (isPermissionDenied(error)) throw error // permanent for this process
       this.#failed(error instanceof Error ? error : new Error(String(error)))
     }
   }
@@ -179,25 +192,29 @@ class GuestWatch implements StallWatch {
   readonly #state: Int32Array
   readonly #start: number
   readonly #call: number
+  readonly #runsAtStart: boolean
   /** The enclosing run: a host function may call another guest. */
   #outer = 0
 
-  constructor(watchdog: Watchdog, { stallMs, ...names }: WatchedGuest, report: Report) {
+  constructor(watchdog: Watchdog, { stallMs, runsAtStart, ...names }: WatchedGuest, report: Report) {
     const run = (what: string) => {
       const { message, code } = new GuestStallError(what, stallMs)
       return watchdog.watch({ stallMs, line: { code, ...names, stallMs, msg: message } }, report)
     }
     this.#watchdog = watchdog
     this.#state = watchdog.state
+    this.#runsAtStart = runsAtStart
     this.#start = run(`The start of plug-in ${names.plugin}`)
     this.#call = run(`The guest function "${names.function}"`)
   }
 
   beginStart(): void {
+    if (this.#runsAtStart) this.#watchdog.beforeGuest()
     this.#begin(this.#start)
   }
 
   beginCall(): void {
+    this.#watchdog.beforeGuest()
     this.#begin(this.#call)
   }
 

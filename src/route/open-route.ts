@@ -240,7 +240,7 @@ function openLazyEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLo
       try {
         const compiled = await plugin.compile?.({ isServing: true, log })
         const loaded = { ...route, plugin: compiled ?? plugin }
-        if ([loaded.plugin, ...loaded.plugin.linked].some(runsAtStart)) await tryRoute(loaded, log)
+        if (runsCodeAtStart(loaded.plugin)) await tryRoute(loaded, log)
         return openEngine(loaded, watch, log)
       } catch (error) {
         const { message, cause } = error instanceof Error ? error : new Error(String(error))
@@ -257,7 +257,11 @@ function openLazyEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLo
   })
 }
 
-/** Whether code of a module runs when an instance is opened. On the event loop, a start that does not return blocks all. */
+/** Whether code of a plug-in runs when an instance is opened. On the event loop, a start that does not return blocks all. */
+function runsCodeAtStart(plugin: Plugin): boolean {
+  return [plugin, ...plugin.linked].some(runsAtStart)
+}
+
 function runsAtStart({ hasStart, exports, imports }: LinkedModule): boolean {
   const names = exports.filter(({ kind }) => kind === 'function').map(({ name }) => name)
   const importsWasi = imports.some(({ module }) => module === WASI)
@@ -290,7 +294,14 @@ function openWatch(
   stallMs: number,
   log: FastifyBaseLogger,
 ): StallWatch {
-  return watchGuest({ plugin: plugin.name, function: exportName, route: url, stallMs }, (failure) => {
+  const guest = {
+    plugin: plugin.name,
+    function: exportName,
+    route: url,
+    stallMs,
+    runsAtStart: runsCodeAtStart(plugin),
+  }
+  return watchGuest(guest, (failure) => {
     if (failure)
       log.error(
         { err: failure },

@@ -10,7 +10,7 @@ async function ask(url: string): Promise<[status: number, body: unknown]> {
 
 test("it is not ready while the watchdog's thread is missing, which is started again until it runs", async () => {
   const { url } = await listenAdmin()
-  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000 }
+  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000, runsAtStart: false }
   const reports: boolean[] = []
   const told: unknown[] = []
   let [starts, mayStart] = [0, false]
@@ -34,7 +34,10 @@ test("it is not ready while the watchdog's thread is missing, which is started a
     onTestFinished(async () => void (await worker.terminate()))
     return worker
   }
-  const watches = [watchGuest(guest, report, { start, backoffMs: 1 }), watchGuest(guest, report)]
+  const first = watchGuest(guest, report, { start, backoffMs: 1 })
+  const watches = [first, watchGuest(guest, report)]
+  first.beginCall()
+  first.end()
   expect(await ask(`${url}/readyz`)).toEqual([
     503,
     { ready: false, reasons: [expect.stringMatching(/watchdog.* \(ulimit -n/)] },
@@ -52,13 +55,43 @@ test("it is not ready while the watchdog's thread is missing, which is started a
 
 test('one that ended by itself is missed as well, and none that is not needed any more', async () => {
   const { url } = await listenAdmin()
-  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000 }
+  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000, runsAtStart: false }
   const failed = new Promise<Error | undefined>((resolve) => {
     const start = () => new Worker('process.exit(3)', { eval: true })
     const watch = watchGuest(guest, resolve, { start, backoffMs: 1_000_000 })
+    watch.beginCall()
+    watch.end()
     onTestFinished(() => watch.close())
   })
   expect((await failed)?.message).toContain('3')
   await new Promise(setImmediate)
   expect(await ask(`${url}/readyz`)).toMatchObject([503, { ready: false }])
+})
+
+test.each([
+  ['at its start, if it runs code then', true, ['start', 'no']],
+  ['with its first call, if its start runs no code', false, ['no', 'start']],
+])('the thread starts with the first code of a guest: %s', (_when, runsAtStart, expected) => {
+  let starts = 0
+  const start = () => {
+    starts++
+    const worker = new Worker('require("node:worker_threads").parentPort.on("message", () => {})', {
+      eval: true,
+    })
+    onTestFinished(async () => void (await worker.terminate()))
+    return worker
+  }
+  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000, runsAtStart }
+  const watch = watchGuest(guest, () => undefined, { start })
+  onTestFinished(() => watch.close())
+  const startedBy = (run: () => void) => {
+    const before = starts
+    run()
+    watch.end()
+    return starts > before ? 'start' : 'no'
+  }
+  expect([startedBy(() => watch.beginStart()), startedBy(() => watch.beginCall())]).toEqual(expected)
+  watch.beginCall()
+  watch.end()
+  expect(starts).toBe(1)
 })

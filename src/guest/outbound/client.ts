@@ -1,5 +1,5 @@
-import * as http from 'node:http'
-import * as https from 'node:https'
+import http from 'node:http'
+import https from 'node:https'
 import { OutboundTooLargeError } from '../../errors/errors.ts'
 import type { SendableRequest } from './guest-request.ts'
 import type { Target } from './target.ts'
