@@ -1,5 +1,5 @@
 import type { Ajv } from 'ajv'
-import { openAjv } from './ajv.ts'
+import { compileCheck, openAjv } from './ajv.ts'
 import { configFileSchema } from './config-file-schema.ts'
 
 /*
@@ -9,4 +9,4 @@ import { configFileSchema } from './config-file-schema.ts'
 
 export const configFileAjv: Ajv = openAjv(false)
 
-export const isConfigFile = configFileAjv.compile({ ...configFileSchema, $id: 'isConfigFile' })
+export const isConfigFile = compileCheck(configFileAjv, 'isConfigFile', configFileSchema)

@@ -1,5 +1,5 @@
 import type { Ajv } from 'ajv'
-import { openAjv } from './ajv.ts'
+import { compileCheck, openAjv } from './ajv.ts'
 import { loadSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
 
 /*
@@ -10,6 +10,6 @@ import { loadSchema, serverSchema, wasmServeSchema } from './options-schema.ts'
 
 export const optionsAjv: Ajv = openAjv(true)
 
-export const isLoadOptions = optionsAjv.compile({ ...loadSchema, $id: 'isLoadOptions' })
-export const isServerOptions = optionsAjv.compile({ ...serverSchema, $id: 'isServerOptions' })
-export const isWasmServeOptions = optionsAjv.compile({ ...wasmServeSchema, $id: 'isWasmServeOptions' })
+export const isLoadOptions = compileCheck(optionsAjv, 'isLoadOptions', loadSchema)
+export const isServerOptions = compileCheck(optionsAjv, 'isServerOptions', serverSchema)
+export const isWasmServeOptions = compileCheck(optionsAjv, 'isWasmServeOptions', wasmServeSchema)

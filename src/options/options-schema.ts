@@ -375,7 +375,8 @@ export const loadSchema = only({
     Type.String({
       minLength: 1,
       holds: 'path',
-      description: 'Folder of the download cache. Default: ~/.cache/wasm-serve.',
+      description:
+        'Folder of the caches: downloads, and modules that were checked. Default: ~/.cache/wasm-serve.',
     }),
   ),
   downloadLimit: bytes('Maximum size of a download, in bytes.', 268_435_456),

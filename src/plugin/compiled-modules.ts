@@ -4,15 +4,10 @@ import { TypeBudget } from '../module/limits.ts'
 import type { MergeResult } from '../module/merge.ts'
 import type { Log } from '../observe/log/guest-log.ts'
 import { unlessAborted } from '../platform/async-work.ts'
-import {
-  type Admit,
-  type LoadedModule,
-  loadModule,
-  type ModuleFacts,
-  type ModuleJob,
-  type RenewableModule,
-} from './load-module.ts'
+import { keepModule, keptFile, loadKept } from './kept-modules.ts'
+import type { Admit, LoadedModule, ModuleJob, RenewableModule } from './load-module.ts'
 import type { LoadSurroundings } from './load-threads.ts'
+import type { ModuleFacts } from './module-facts.ts'
 import type { SourceModule } from './source/source.ts'
 
 /** A module that was loaded. */
@@ -40,6 +35,8 @@ export interface LoadPlace {
   readonly signal?: AbortSignal | undefined
   /** Logs a thread that cannot be terminated. Default: no log. */
   readonly log?: Log | undefined
+  /** Folder of the caches, where checked modules are kept for the next start. Default: they are not kept. */
+  readonly cacheFolder?: string | undefined
 }
 
 /** Loading this many bytes takes some 20 ms on the event loop, less than starting a thread. */
@@ -178,14 +175,19 @@ function begin(
   key: string,
   { bytes, digest }: SourceModule,
   wanted: Omit<ModuleJob, 'needsModule'>,
-  { isServing = false, log }: LoadPlace,
+  { isServing = false, log, cacheFolder }: LoadPlace,
 ): Loading {
+  const keptIn = cacheFolder === undefined ? undefined : keptFile(cacheFolder, digest, bytes.length, wanted)
   const admit: Admit = (types) => typeBudget.take(types, digest, wanted.name)
   const work = new SharedWork(async (signal) => {
     try {
       const before = compiled.get(key)
-      const job = { ...wanted, needsModule: !before }
-      const { module = before, ...rest } = await loadNow(bytes, job, isServing, {
+      const job = { ...wanted, needsModule: !before, keptIn }
+      const {
+        module = before,
+        checked: _checked,
+        ...rest
+      } = await loadNow(bytes, job, isServing, {
         admit,
         digest,
         signal,
@@ -231,15 +233,26 @@ export interface CheckedModule {
   readonly needsProcess: string | undefined
 }
 
-/** Small modules are loaded here while no requests are served. */
+/** What was kept, and small modules while no requests are served, are loaded here. */
 async function loadNow(
   bytes: Uint8Array,
   job: ModuleJob,
   isServing: boolean,
   surroundings: LoadSurroundings,
 ): Promise<LoadedModule> {
+  const kept =
+    job.keptIn && job.needsModule ? await loadKept(job.keptIn, isServing, surroundings.admit) : undefined
+  if (kept) return kept
   const isHere = !isServing && bytes.length <= LARGE_BYTES
-  return isHere ? loadModule(bytes, job, surroundings.admit) : loadElsewhere(bytes, job, surroundings)
+  return isHere ? loadHere(bytes, job, surroundings.admit) : loadElsewhere(bytes, job, surroundings)
+}
+
+/** Its code is loaded on demand: a start with modules that were kept does not need it. */
+async function loadHere(bytes: Uint8Array, job: ModuleJob, admit: Admit | undefined): Promise<LoadedModule> {
+  const { loadModule } = await import('./load-module.ts')
+  const loaded = await loadModule(bytes, job, admit)
+  if (job.keptIn !== undefined) void keepModule(job.keptIn, loaded)
+  return loaded
 }
 
 /** Loaded on demand. If threads are not permitted, the module is loaded here. */
@@ -253,7 +266,7 @@ async function loadElsewhere(
     return await loadInThread(bytes, job, surroundings)
   } catch (error) {
     if (!isDenied(error)) throw error
-    return loadModule(bytes, job, surroundings.admit)
+    return loadHere(bytes, job, surroundings.admit)
   }
 }
 

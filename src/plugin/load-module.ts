@@ -4,17 +4,11 @@ import type { ProcessTypes } from '../module/limits.ts'
 import { type CappedModule, capMemory } from '../module/memory-cap.ts'
 import { type Merge, type MergeResult, mergeKernel, planMerge } from '../module/merge.ts'
 import { readModule } from '../module/module.ts'
-import {
-  type ExportedItem,
-  exportedFunctions,
-  type FunctionExport,
-  type ImportedItem,
-  SECTION,
-} from '../module/module-view.ts'
+import { exportedFunctions, SECTION } from '../module/module-view.ts'
 import { makeOnDemand } from '../module/on-demand.ts'
 import { makeRenewable, type Renewable } from '../module/renewable.ts'
 import type { ReadOptions } from '../module/section-reader.ts'
-import { Pace } from '../platform/async-work.ts'
+import type { ModuleFacts } from './module-facts.ts'
 
 /** What to produce from a module's bytes. */
 export interface ModuleJob extends Pick<ReadOptions, 'limits' | 'allowGc'> {
@@ -30,6 +24,8 @@ export interface ModuleJob extends Pick<ReadOptions, 'limits' | 'allowGc'> {
   readonly renewable: 'yes' | 'no' | 'program'
   /** Whether the kernel is merged into it, if possible. */
   readonly merges?: boolean
+  /** The file in which the result is kept for the next start. Default: it is not kept. */
+  readonly keptIn?: string | undefined
 }
 
 /** Decides whether a module with these types may be compiled in this process. */
@@ -51,33 +47,26 @@ export interface LoadedModule {
   /** Whether the renewable variant was requested; there may be none. */
   readonly isRenewableKnown: boolean
   readonly renewable: RenewableModule | undefined
+  /** What another start can compile without another check; undefined if the module itself was not compiled. */
+  readonly checked?: CheckedForms | undefined
 }
 
-/** The facts about a loaded module, as plain data. */
-export interface ModuleFacts {
-  readonly imports: readonly ImportedItem[]
-  readonly exports: readonly ExportedItem[]
-  readonly functions: readonly FunctionExport[]
-  /** Its defined memories; it may import others. */
-  readonly memories: readonly MemoryFacts[]
-  readonly customSections: readonly CustomSectionFacts[]
-  /** Whether it has a start section. */
-  readonly hasStart: boolean
+export interface CheckedForms {
+  readonly forms: ModuleForms
+  /** What the process must admit before it compiles them. */
+  readonly types: ProcessTypes
 }
 
-/** In pages of 64 KiB. */
-export interface MemoryFacts {
-  readonly initial: number
-  /** The module's own maximum; undefined: unlimited. */
-  readonly max: number | undefined
-  /** The maximum that it gets. */
-  readonly cap: number
+/** The forms of a module that V8 has accepted, as bytes. */
+export interface ModuleForms {
+  readonly module: Uint8Array
+  readonly onDemand: Uint8Array | undefined
+  readonly renewable: RenewableForm | undefined
 }
 
-export interface CustomSectionFacts {
-  readonly name: string
-  /** The `producers` section, unless it is large. */
-  readonly content?: Uint8Array
+/** The bytes of a {@link RenewableModule}. */
+export interface RenewableForm extends Omit<RenewableModule, 'module'> {
+  readonly bytes: Uint8Array
 }
 
 /** The same module with other exports, with which the host can restore the initial state of an instance. */
@@ -94,7 +83,7 @@ export interface RenewableModule extends Omit<Renewable, 'bytes' | 'onDemand'> {
  */
 export async function loadModule(
   bytes: Uint8Array,
-  { name, memoryMax, needsModule, staysBytes, renewable, merges, ...options }: ModuleJob,
+  { name, memoryMax, needsModule, staysBytes, renewable, merges, keptIn: _file, ...options }: ModuleJob,
   admit: Admit = () => undefined,
 ): Promise<LoadedModule> {
   const view = readModule(bytes, options, name)
@@ -108,8 +97,10 @@ export async function loadModule(
     }
   await admit(view.processTypes)
   const isRenewableKnown = renewable === 'yes' || (renewable === 'program' && isOnlyProgram(facts))
-  const forms = await compileForms(capped, { needsModule, isRenewable: isRenewableKnown, merges })
-  return { facts, needsProcess, isRenewableKnown, ...forms }
+  const wanted = { needsModule, isRenewable: isRenewableKnown, merges }
+  const { forms, ...compiled } = await compileForms(capped, wanted)
+  const checked = forms && { forms, types: view.processTypes }
+  return { facts, needsProcess, isRenewableKnown, ...compiled, ...(checked && { checked }) }
 }
 
 /**
@@ -124,8 +115,11 @@ export function readFacts(
   return factsOf(capMemory(readModule(bytes, { limits, allowGc, readsCode: false }, name), memoryMax))
 }
 
-/** The compiled forms of a module. */
-type CompiledForms = Pick<LoadedModule, 'module' | 'onDemand' | 'renewable' | 'merge'>
+/** The compiled forms of a module, and their bytes. */
+interface CompiledForms extends Pick<LoadedModule, 'module' | 'onDemand' | 'renewable' | 'merge'> {
+  /** undefined if the module itself was not compiled. */
+  readonly forms?: ModuleForms
+}
 
 /** Which forms of a module are compiled. */
 interface WantedForms {
@@ -144,36 +138,29 @@ export async function compileForms(
   { needsModule, isRenewable, merges = false }: WantedForms,
 ): Promise<CompiledForms> {
   const planned = merges ? planMerge(capped) : undefined
-  if (typeof planned === 'object') {
-    const merged = mergeKernel(capped, planned)
-    const forms = typeof merged === 'object' ? await compileMerged(merged) : undefined
-    if (forms) return forms
-    return compileLinked(typeof merged === 'string' ? merged : 'V8 rejects the merged module')
-  }
-  return compileLinked(planned)
-
-  /** @returns undefined if V8 rejects it: a rewritten module may exceed its limits. */
-  async function compileMerged(merged: CappedModule): Promise<CompiledForms | undefined> {
-    const merge = planned as Merge
-    try {
-      return {
-        module: needsModule ? await compileModule(merged) : undefined,
-        onDemand: needsModule ? await compileOnDemand(merged) : undefined,
-        renewable: isRenewable ? await compileRenewable(capped, merge) : undefined,
-        merge: { isMerged: true },
-      }
-    } catch (error) {
-      if (error instanceof PluginInvalidError) return undefined
-      throw error
-    }
+  if (typeof planned !== 'object') return compileAll(capped, undefined, planned)
+  const merged = mergeKernel(capped, planned)
+  if (typeof merged === 'string') return compileAll(capped, undefined, merged)
+  try {
+    return await compileAll(merged, planned)
+  } catch (error) {
+    // A rewritten module may exceed the limits of V8.
+    if (!(error instanceof PluginInvalidError)) throw error
+    return compileAll(capped, undefined, 'V8 rejects the merged module')
   }
 
-  async function compileLinked(reason: string | undefined): Promise<CompiledForms> {
+  /** @param reason - Why the kernel is not merged into it; undefined if it is, or if that was not requested. */
+  async function compileAll(main: CappedModule, merge?: Merge, reason?: string): Promise<CompiledForms> {
+    const module = needsModule ? await compileModule(main) : undefined
+    const onDemand = needsModule ? await compileOnDemand(main) : undefined
+    const renewable = isRenewable ? await compileRenewable(capped, merge) : undefined
     return {
-      module: needsModule ? await compileModule(capped) : undefined,
-      onDemand: needsModule ? await compileOnDemand(capped) : undefined,
-      renewable: isRenewable ? await compileRenewable(capped) : undefined,
+      module,
+      onDemand: onDemand?.module,
+      renewable: renewable?.compiled,
+      ...(merge && { merge: { isMerged: true } }),
       ...(reason !== undefined && { merge: { isMerged: false, reason } }),
+      ...(module && { forms: { module: main.bytes, onDemand: onDemand?.bytes, renewable: renewable?.form } }),
     }
   }
 }
@@ -220,9 +207,12 @@ export async function compileModule({ bytes, view }: CappedModule): Promise<WebA
  * @param capped - Already accepted by V8.
  * @returns undefined if there is no such variant, because the module itself has few.
  */
-async function compileOnDemand(capped: CappedModule): Promise<WebAssembly.Module | undefined> {
-  const form = makeOnDemand(capped)
-  return form && WebAssembly.compile(form as Uint8Array<ArrayBuffer>).catch(() => undefined)
+async function compileOnDemand(
+  capped: CappedModule,
+): Promise<{ readonly module: WebAssembly.Module; readonly bytes: Uint8Array } | undefined> {
+  const bytes = makeOnDemand(capped)
+  const module = bytes && (await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>).catch(() => undefined))
+  return module && { module, bytes }
 }
 
 /** The smallest module with a table that has an initial value. */
@@ -239,70 +229,13 @@ const TABLE_WITH_VALUE = Uint8Array.of(
 export async function compileRenewable(
   capped: CappedModule,
   merge?: Merge,
-): Promise<RenewableModule | undefined> {
+): Promise<{ readonly compiled: RenewableModule; readonly form: RenewableForm } | undefined> {
   for (const tracks of [true, false]) {
-    const form = makeRenewable(capped, tracks, merge)
-    if (!form) continue
-    const { bytes, onDemand = bytes, ...rest } = form
-    const module = await WebAssembly.compile(onDemand as Uint8Array<ArrayBuffer>).catch(() => undefined)
-    if (module) return { module, ...rest }
+    const made = makeRenewable(capped, tracks, merge)
+    if (!made) continue
+    const { bytes: whole, onDemand: bytes = whole, ...rest } = made
+    const module = await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>).catch(() => undefined)
+    if (module) return { compiled: { module, ...rest }, form: { bytes, ...rest } }
   }
   return undefined
-}
-
-/**
- * Imports and exports of a module for another thread: JSON lists in chunks. A module may have 100,000 exports; receiving
- * them as objects would block a thread for 0.5 s. Text is received quickly and parsed chunk by chunk.
- */
-export type PackedFacts = { readonly [List in LongList]: readonly string[] } & Omit<ModuleFacts, LongList>
-
-type LongList = 'imports' | 'exports' | 'functions'
-
-/** Items per chunk: some 0.2 ms. */
-const ITEMS_PER_TURN = 256
-
-export function packFacts({ imports, exports, functions, ...rest }: ModuleFacts): PackedFacts {
-  return {
-    ...rest,
-    imports: packItems(imports),
-    exports: packItems(exports),
-    functions: packItems(functions),
-  }
-}
-
-function packItems(items: readonly unknown[]): string[] {
-  return Array.from({ length: Math.ceil(items.length / ITEMS_PER_TURN) }, (_, index) =>
-    JSON.stringify(items.slice(index * ITEMS_PER_TURN, (index + 1) * ITEMS_PER_TURN)),
-  )
-}
-
-/** Lists that were unpacked before, by their text: plug-ins of one toolchain have equal ones. */
-export type KnownLists = Map<string, readonly unknown[]>
-
-/** Lets the event loop turn between chunks. */
-export async function unpackFacts(
-  { imports, exports, functions, ...rest }: PackedFacts,
-  known: KnownLists = new Map(),
-): Promise<ModuleFacts> {
-  const pace = new Pace()
-  async function unpack<List extends LongList>(pieces: readonly string[]): Promise<ModuleFacts[List]> {
-    const [only = '[]', ...more] = pieces
-    const first = known.get(only) ?? (JSON.parse(only) as unknown[])
-    if (more.length === 0) {
-      known.set(only, first)
-      return first as ModuleFacts[List]
-    }
-    const items = [...first]
-    for (const piece of more) {
-      items.push(...(JSON.parse(piece) as unknown[]))
-      await pace.step()
-    }
-    return items as ModuleFacts[List]
-  }
-  return {
-    ...rest,
-    imports: await unpack<'imports'>(imports),
-    exports: await unpack<'exports'>(exports),
-    functions: await unpack<'functions'>(functions),
-  }
 }

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
 import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../errors/call-failure.ts'
-import { loadModule, packFacts } from './load-module.ts'
+import { keepModule } from './kept-modules.ts'
+import { loadModule } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
+import { packFacts } from './module-facts.ts'
 import { scanFile } from './scan-file.ts'
 
 /* The file of a thread that loads modules, one after another. */
@@ -26,11 +28,13 @@ async function answerLoad({ bytes, job }: LoadRequest): Promise<void> {
       postAnswer({ types })
       if (port) await once(port, 'message') // without admission, this thread is terminated
     })
+    const { checked: _checked, ...result } = loaded
     const { buffer, byteLength = 0 } = loaded.bytes ?? {}
     postAnswer(
-      { loaded: { ...loaded, facts: packFacts(loaded.facts) } },
+      { loaded: { ...result, facts: packFacts(loaded.facts) } },
       buffer instanceof ArrayBuffer && byteLength > COPIED_BYTES ? [buffer] : [],
     )
+    if (job.keptIn !== undefined) await keepModule(job.keptIn, loaded)
   } catch (error) {
     postAnswer({ failure: toFailure(error) })
   }

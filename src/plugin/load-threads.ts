@@ -13,14 +13,8 @@ import {
   terminateOrWriteOff,
   trackThread,
 } from '../platform/stuck-threads.ts'
-import {
-  type Admit,
-  type KnownLists,
-  type LoadedModule,
-  type ModuleJob,
-  type PackedFacts,
-  unpackFacts,
-} from './load-module.ts'
+import type { Admit, LoadedModule, ModuleJob } from './load-module.ts'
+import { type KnownLists, type PackedFacts, unpackFacts } from './module-facts.ts'
 import type { ScanJob, ScannedFile } from './scan-file.ts'
 
 /** A request to a thread. */

@@ -4,7 +4,8 @@ import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ModuleLimits } from '../module/limits.ts'
 import type { MergeResult } from '../module/merge.ts'
 import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
-import { type ModuleFacts, type ModuleJob, type RenewableModule, readFacts } from './load-module.ts'
+import type { ModuleJob, RenewableModule } from './load-module.ts'
+import type { ModuleFacts } from './module-facts.ts'
 import type { ScannedFile } from './scan-file.ts'
 import type { ManifestSettings } from './source/manifest.ts'
 import {
@@ -183,6 +184,7 @@ export async function compilePlugin(
       return register(name, prepared, { settings, warnings, uncompiled })
   }
   if (options.compiles === 'later' && !allowGc) {
+    const { readFacts } = await import('./load-module.ts')
     const parts = modules.map((source) => {
       const facts = readFacts(source.bytes, jobOf(source))
       return { name: source.name, digest: source.digest, ...facts, needsProcess: undefined }

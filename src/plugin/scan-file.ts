@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
-import { type ModuleFacts, type ModuleJob, type PackedFacts, packFacts, readFacts } from './load-module.ts'
+import { type ModuleJob, readFacts } from './load-module.ts'
+import { type ModuleFacts, type PackedFacts, packFacts } from './module-facts.ts'
 import { sha256 } from './source/digest.ts'
 
 /** A file of a module that was read without its code, and not kept. */

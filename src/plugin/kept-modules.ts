@@ -1,0 +1,172 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
+import { readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { deserialize, serialize } from 'node:v8'
+import { makeFolder } from '../platform/node-workarounds.ts'
+import { problemWithPath } from '../platform/trusted-path.ts'
+import type {
+  Admit,
+  CheckedForms,
+  LoadedModule,
+  ModuleForms,
+  ModuleJob,
+  RenewableForm,
+} from './load-module.ts'
+import { type PackedFacts, packFacts, unpackFacts } from './module-facts.ts'
+import { sha256, sha256InSlices } from './source/digest.ts'
+
+/*
+ * Modules that were checked and rewritten are kept on disk, so that the next start need not read their code. What V8 compiles
+ * cannot be kept: Node.js has no interface for that.
+ */
+
+/** Reading smaller ones again takes about as long as reading what was kept. */
+const LEAST_BYTES = 16_384
+
+/** Of what is kept of one module. */
+const MAX_BYTES = 16_777_216
+
+/** What is kept is in as many folders. Each has its share of the limit. */
+const FOLDERS = 16
+
+/** Of all files in one of the folders; 512 MiB in all of them. Beyond that the least recently used ones are removed. */
+const MAX_FOLDER_BYTES = 33_554_432
+
+/** A file that is used is marked as such, at most so often. */
+const MARK_AGAIN_MS = 86_400_000
+
+/** What is kept of a module. */
+interface KeptModule extends Pick<LoadedModule, 'merge' | 'needsProcess' | 'isRenewableKnown'> {
+  readonly facts: PackedFacts
+  readonly checked: CheckedForms
+}
+
+/**
+ * The file in which a module is kept.
+ *
+ * @param folder - Of the caches.
+ * @param digest - SHA-256 of the module's bytes, in hex.
+ * @returns undefined if it is not worthwhile.
+ */
+export function keptFile(
+  folder: string,
+  digest: string,
+  bytes: number,
+  { name: _name, ...job }: Omit<ModuleJob, 'needsModule' | 'keptIn'>,
+): string | undefined {
+  if (bytes < LEAST_BYTES || BUILD === undefined) return undefined
+  const key = sha256(JSON.stringify([BUILD, process.version, process.arch, digest, job]))
+  return join(folder, 'modules', `${Number.parseInt(key.slice(0, 8), 16) % FOLDERS}`, key)
+}
+
+/** Tells builds of this package apart; undefined while it runs from its sources. */
+const BUILD = buildOf(fileURLToPath(import.meta.url))
+
+function buildOf(file: string): string | undefined {
+  if (file.endsWith('.ts')) return undefined
+  const { size, mtimeMs } = statSync(file)
+  return `${file} ${size} ${mtimeMs}`
+}
+
+/**
+ * Compiles a module from what was kept of it.
+ *
+ * @param isServing - Whether requests are served meanwhile.
+ * @param admit - See `loadModule`.
+ * @returns undefined if nothing usable was kept. Nothing is read from a folder to which other users can write: it would not be
+ * checked.
+ * @throws the errors of `admit`.
+ */
+export async function loadKept(
+  file: string,
+  isServing: boolean,
+  admit: Admit = () => undefined,
+): Promise<LoadedModule | undefined> {
+  const kept = await readKept(file, isServing).catch(() => undefined)
+  if (!kept) return undefined
+  const { facts, checked, ...rest } = kept
+  const { forms, types } = checked
+  await admit(types)
+  try {
+    return {
+      ...rest,
+      facts: await unpackFacts(facts),
+      module: await compile(forms.module),
+      onDemand: forms.onDemand && (await compile(forms.onDemand)),
+      renewable: forms.renewable && (await compileRenewable(forms.renewable)),
+    }
+  } catch {
+    return undefined
+  }
+}
+
+async function readKept(file: string, isServing: boolean): Promise<KeptModule | undefined> {
+  if (problemWithPath(file) !== undefined) return undefined
+  const content = isServing ? await readFile(file) : readFileSync(file)
+  const [digest, body] = [content.subarray(0, DIGEST_BYTES), content.subarray(DIGEST_BYTES)]
+  if (digest.toString('hex') !== (await sha256InSlices(body))) return undefined // damaged
+  markUsed(file).catch(() => undefined) // it may have been removed meanwhile
+  return deserialize(body)
+}
+
+const DIGEST_BYTES = 32
+
+function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
+  return WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
+}
+
+async function compileRenewable({ bytes, ...rest }: RenewableForm): Promise<LoadedModule['renewable']> {
+  return { module: await compile(bytes), ...rest }
+}
+
+async function markUsed(file: string): Promise<void> {
+  const now = new Date()
+  const { mtimeMs } = await stat(file)
+  if (now.getTime() - mtimeMs > MARK_AGAIN_MS) await utimes(file, now, now)
+}
+
+/**
+ * Keeps a module that was compiled. Does nothing if that is not possible: the next start then takes longer.
+ *
+ * @param file - See {@link keptFile}.
+ */
+export async function keepModule(
+  file: string,
+  { facts, checked, merge, needsProcess, isRenewableKnown }: LoadedModule,
+): Promise<void> {
+  if (!checked || sizeOf(checked.forms) > MAX_BYTES || problemWithPath(file) !== undefined) return
+  const kept: KeptModule = { facts: packFacts(facts), checked, merge, needsProcess, isRenewableKnown }
+  const body = serialize(kept)
+  const temporary = `${file}.${randomUUID()}.tmp`
+  try {
+    makeFolder(dirname(file), 0o700)
+    const digest = Buffer.from(await sha256InSlices(body), 'hex')
+    await writeFile(temporary, [digest, body], { flag: 'wx', mode: 0o600 })
+    await rename(temporary, file) // atomic: readers see all of it or nothing
+    await removeOldest(dirname(file))
+  } catch {
+    await rm(temporary, { force: true }).catch(() => undefined)
+  }
+}
+
+function sizeOf({ module, onDemand, renewable }: ModuleForms): number {
+  return module.length + (onDemand?.length ?? 0) + (renewable?.bytes.length ?? 0)
+}
+
+/** Removes the files of a folder that were not used for the longest time, as far as there are too many bytes. */
+async function removeOldest(folder: string): Promise<void> {
+  const files = await Promise.all(
+    (await readdir(folder)).map(async (name) => {
+      const path = join(folder, name)
+      const { size, mtimeMs } = await stat(path)
+      return { path, size, mtimeMs }
+    }),
+  )
+  let bytes = 0
+  for (const { path, size } of files.sort((a, b) => b.mtimeMs - a.mtimeMs)) {
+    bytes += size
+    if (bytes > MAX_FOLDER_BYTES) await rm(path, { force: true })
+  }
+}
