@@ -9,6 +9,7 @@ import { configFileSchema, type Schema } from '../src/options/config-file-schema
 import * as options from '../src/options/options-check.ts'
 import * as schemas from '../src/options/options-schema.ts'
 import { bundle, bundleConsole, bundleThreads, file, type Replacements } from './bundle.ts'
+import { startChunks } from './chunks.ts'
 import { optionTypes } from './option-types.ts'
 
 /*
@@ -45,7 +46,7 @@ for (const folder of ['lib', 'dist']) rmSync(file(folder), { recursive: true, fo
 await Promise.all([
   writeTypes(),
   bundleThreads(),
-  bundle('dist', DOORS, {}, FROZEN),
+  bundle('dist', DOORS, { codeSplitting: startChunks() }, FROZEN),
   bundleConsole(),
   bundle('lib', allSources(), { preserveModules: true, preserveModulesRoot: 'src' }, FROZEN),
 ])

@@ -119,6 +119,7 @@ export async function bundle(
     input,
     cwd: file('.'),
     platform: 'node',
+    preserveEntrySignatures: 'allow-extension', // `codeSplitting` needs it
     external: (id, _importer, isResolved) =>
       isWhole ? id.startsWith('node:') : !isResolved && isPackage(id),
     plugins: [
