@@ -1,5 +1,7 @@
-import { openKernelMemory } from '../../../src/runtime/kernel-memory.ts'
+import { equal } from 'node:assert/strict'
+import { type KernelMemory, openKernelMemory } from '../../../src/runtime/kernel-memory.ts'
 import { type Abi, KernelModel, type Place } from '../../support/kernel-model.ts'
+import { mergedAbi } from '../../support/merged-abi.ts'
 import type { FuzzTarget } from '../target.ts'
 
 /** Most bytes of blocks that a call may use. */
@@ -55,28 +57,41 @@ export const target: FuzzTarget = {
   },
 
   run(input) {
-    const memory = openKernelMemory(LIMIT)
-    let last = 'nothing'
-    const functions = memory.functions as unknown as Abi
-    const noticed = Object.entries(functions).map(([name, run]): [string, Abi[string]] => [
-      name,
-      (...args) => {
-        last = `${name} traps`
-        const result = run(...args)
-        last = `${name} ${result === undefined ? 'returns' : Number(result) === 0 ? 'is 0' : 'is not 0'}`
-        return result
-      },
-    ])
-    const model = new KernelModel(memory, Object.fromEntries(noticed), LIMIT)
-    const steps = Math.min(Math.ceil(input.length / STEP_BYTES), MAX_STEPS)
-    for (let i = 0; i < steps; i++) {
-      const [step = 0, place = 0, delta = 0, high = 0, low = 0] = input.subarray(i * STEP_BYTES)
-      model.step(STEPS[step % STEPS.length] ?? 'alloc', placeOf(place, delta), sizeOf(high, low))
-    }
-    const ended = last
-    model.check()
-    return `${ended}, ${memory.size / 65_536} pages`
+    const outcome = runSteps(input, (memory) => memory.functions as unknown as Abi)
+    if (isMergedHere)
+      equal(
+        runSteps(input, (memory) => mergedAbi(memory) ?? {}),
+        outcome,
+        'merged and linked differ',
+      )
+    return outcome
   },
+}
+
+const isMergedHere = mergedAbi(openKernelMemory(LIMIT)) !== undefined
+
+function runSteps(input: Uint8Array, functionsOf: (memory: KernelMemory) => Abi): string {
+  const memory = openKernelMemory(LIMIT)
+  let last = 'nothing'
+  const functions = functionsOf(memory)
+  const noticed = Object.entries(functions).map(([name, run]): [string, Abi[string]] => [
+    name,
+    (...args) => {
+      last = `${name} traps`
+      const result = run(...args)
+      last = `${name} ${result === undefined ? 'returns' : Number(result) === 0 ? 'is 0' : 'is not 0'}`
+      return result
+    },
+  ])
+  const model = new KernelModel(memory, Object.fromEntries(noticed), LIMIT)
+  const steps = Math.min(Math.ceil(input.length / STEP_BYTES), MAX_STEPS)
+  for (let i = 0; i < steps; i++) {
+    const [step = 0, place = 0, delta = 0, high = 0, low = 0] = input.subarray(i * STEP_BYTES)
+    model.step(STEPS[step % STEPS.length] ?? 'alloc', placeOf(place, delta), sizeOf(high, low))
+  }
+  const ended = last
+  model.check()
+  return `${ended}, ${memory.size / 65_536} pages`
 }
 
 function placeOf(place: number, delta: number): Place {

@@ -3,12 +3,19 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type KernelMemory, openKernelMemory } from '../../../src/runtime/kernel-memory.ts'
 import { type Abi, KernelModel } from '../../support/kernel-model.ts'
+import { mergedAbi } from '../../support/merged-abi.ts'
 import { runs } from '../../support/runs.ts'
 
 const LIMIT = 300_000
 
 function abiOf(memory: KernelMemory): Abi {
   return memory.functions as unknown as Abi
+}
+
+function mergedAbiOf(memory: KernelMemory): Abi {
+  const functions = mergedAbi(memory)
+  if (!functions) throw new Error('this engine cannot merge')
+  return functions
 }
 
 /** Numbers that wrap, that are off by one, or that name what is the kernel's own. */
@@ -48,11 +55,16 @@ const step = fc.record({
   size,
 })
 
-test('whatever a guest passes, the kernel does what a plain model of it does', () => {
+const WAYS: [how: string, functionsOf: (memory: KernelMemory) => Abi][] = [['linked to a guest', abiOf]]
+if (mergedAbi(openKernelMemory(LIMIT))) WAYS.push(['merged into a guest', mergedAbiOf])
+
+test.each(
+  WAYS,
+)('whatever a guest passes, the kernel does what a plain model of it does: %s', (_how, functionsOf) => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 150, size: 'max' }), (steps) => {
       const memory = openKernelMemory(LIMIT)
-      const model = new KernelModel(memory, abiOf(memory), LIMIT)
+      const model = new KernelModel(memory, functionsOf(memory), LIMIT)
       for (const { name, place, size } of steps) model.step(name, place, size)
       model.check()
     }),
