@@ -1,4 +1,10 @@
-import { BodyTooLargeError, EngineClosedError, GuestError, QueueFullError } from '../errors/errors.ts'
+import {
+  BodyTooLargeError,
+  ClientGoneError,
+  EngineClosedError,
+  GuestError,
+  QueueFullError,
+} from '../errors/errors.ts'
 import { LineRate } from '../observe/log/guest-log.ts'
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
@@ -6,6 +12,7 @@ import type { CopiedBytes } from '../platform/pieces.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Engine, Isolation } from './engine.ts'
+import { type FairTurns, SLOW_MS } from './fair-turns.ts'
 import type { StallWatch } from './watchdog.ts'
 
 /** One instance on the event loop, one call at a time. A guest that does not return cannot be stopped. */
@@ -21,6 +28,8 @@ export interface InlineOptions extends Isolation {
   readonly maxQueue: number
   /** Detects a guest that blocks the event loop; closed with the engine. Default: no detection. */
   readonly watch?: StallWatch | undefined
+  /** Where calls wait while the guest is slow. Default: they wait for its previous calls only. */
+  readonly turns?: FairTurns | undefined
 }
 
 export interface InlineEngine extends Engine {
@@ -45,6 +54,7 @@ class SingleInstanceEngine implements InlineEngine {
   changes = 0
   readonly #options: InlineOptions
   readonly #watch: StallWatch | undefined
+  readonly #turns: FairTurns | undefined
   readonly #waiting: WaitingCall[] = []
   /** undefined until a call needs one: at the start, and after recycling or failure. */
   #instance: Instance | undefined
@@ -57,6 +67,10 @@ class SingleInstanceEngine implements InlineEngine {
   #droppedLines = 0
   /** Whether a call is running or an instance is being opened. */
   #busy = false
+  /** Whether calls wait for turns: the last one was slow. */
+  #takesTurns = false
+  /** Whether it waits for a turn. */
+  #waitsForTurn = false
   #opening: Promise<void> | undefined
   #closed = false
   #closing: Promise<void> | undefined
@@ -75,6 +89,7 @@ class SingleInstanceEngine implements InlineEngine {
     const settings = { ...options.settings, onDroppedLines, lineRate, onResume }
     this.#options = { ...options, isolation, settings }
     this.#watch = watch
+    this.#turns = options.turns
     this.ready = this.#open()
     this.ready.catch(() => undefined) // the rejection also reaches `ready` and the callers
   }
@@ -99,7 +114,7 @@ class SingleInstanceEngine implements InlineEngine {
   call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
     if (this.#closed) throw new EngineClosedError()
     caller.observer?.queued()
-    if (!this.#busy) {
+    if (!this.#busy && !this.#takesTurns) {
       const instance = this.#instance ?? this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
     }
@@ -107,6 +122,7 @@ class SingleInstanceEngine implements InlineEngine {
       throw new QueueFullError(`${this.#options.maxQueue} calls`)
     return new Promise((resolve, reject) => {
       this.#waiting.push({ exportName, input, caller, resolve, reject })
+      if (!this.#busy) this.#waitForTurn()
     })
   }
 
@@ -137,16 +153,19 @@ class SingleInstanceEngine implements InlineEngine {
     caller.observer?.started()
     const watch = this.#watch
     watch?.beginCall()
+    const since = this.#turns ? performance.now() : 0
     let output: Uint8Array | Promise<Uint8Array>
     try {
       output = instance.call(exportName, input, caller)
     } catch (error) {
       watch?.end()
+      this.#noteTime(since)
       caller.observer?.ended()
       this.#failed(instance, error)
       throw error
     }
     watch?.end()
+    this.#noteTime(since)
     if (!(output instanceof Promise)) {
       caller.observer?.ended()
       this.#ended(instance)
@@ -165,6 +184,11 @@ class SingleInstanceEngine implements InlineEngine {
         throw error
       },
     )
+  }
+
+  /** @param since - When the call began. */
+  #noteTime(since: number): void {
+    if (this.#turns) this.#takesTurns = performance.now() - since > SLOW_MS
   }
 
   #ended(instance: Instance): void {
@@ -212,16 +236,40 @@ class SingleInstanceEngine implements InlineEngine {
         this.#onIdle?.()
         return
       }
-      try {
-        const instance = this.#instance ?? this.#openNow()
-        if (!instance) return
-        this.#waiting.shift()
-        call.resolve(this.#run(instance, call.exportName, call.input, call.caller))
-      } catch (error) {
-        if (this.#waiting[0] === call) this.#waiting.shift()
-        call.reject(error)
+      if (this.#takesTurns) {
+        this.#waitForTurn()
+        return
       }
+      this.#runWaiting(call)
     }
+  }
+
+  /** @param call - The first that waits. */
+  #runWaiting(call: WaitingCall): void {
+    try {
+      const instance = this.#instance ?? this.#openNow()
+      if (!instance) return
+      this.#waiting.shift()
+      call.resolve(this.#run(instance, call.exportName, call.input, call.caller))
+    } catch (error) {
+      if (this.#waiting[0] === call) this.#waiting.shift()
+      call.reject(error)
+    }
+  }
+
+  #waitForTurn(): void {
+    if (this.#waitsForTurn) return
+    this.#waitsForTurn = true
+    this.#turns?.wait(() => this.#takeTurn())
+  }
+
+  /** Runs the first call whose client is still there. */
+  #takeTurn(): void {
+    this.#waitsForTurn = false
+    while (this.#waiting[0]?.caller.isGone) this.#waiting.shift()?.reject(new ClientGoneError())
+    const [call] = this.#waiting
+    if (call && !this.#busy) this.#runWaiting(call)
+    this.#next()
   }
 
   /**

@@ -7,6 +7,8 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'contract/json-machine.ts machine': 'The JSON scanner, compiled once. It keeps nothing between two calls.',
   'engine/engine.ts openEndables':
     'Engines whose calls are ended when the process ends. Closing one server does not touch them.',
+  'engine/fair-turns.ts processFairTurns':
+    'The slow guests of all servers take turns: a process has one loop.',
   'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
   'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
   'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
+import { processFairTurns } from '../engine/fair-turns.ts'
 import { openInline } from '../engine/inline.ts'
 import { type AwakeEngines, openLazy } from '../engine/lazy.ts'
 import type { GuestProcesses } from '../engine/subprocess/process-group.ts'
@@ -284,6 +285,7 @@ function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger
     settings: { ...settings, ...parts.direct },
     maxQueue,
     watch: watch(),
+    turns: processFairTurns,
     ...options.isolation,
   })
 }

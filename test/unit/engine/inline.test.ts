@@ -1,11 +1,12 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Engine } from '../../../src/engine/engine.ts'
+import { FairTurns } from '../../../src/engine/fair-turns.ts'
 import { type InlineOptions, openInline } from '../../../src/engine/inline.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import { kernel } from '../../../src/runtime/kernel.ts'
 import type { Instance, Runtime } from '../../../src/runtime/runtime.ts'
 import { sdk } from '../../../src/runtime/sdk.ts'
-import { guest } from '../../support/guest.ts'
+import { guest, guestBytes } from '../../support/guest.ts'
 import { keepLog, settingsOf } from '../../support/instance.ts'
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text))
@@ -117,3 +118,81 @@ function openGate(): [gate: Promise<void>, release: () => void] {
 function behind(gate: Promise<void>, runtime: Runtime): Runtime {
   return { name: runtime.name, open: (plugin, settings) => gate.then(() => runtime.open(plugin, settings)) }
 }
+
+describe('the calls of a slow guest', () => {
+  /** A guest that computes for some milliseconds, and an engine of it that has been called once. */
+  async function openSlow(options: Partial<InlineOptions> = {}): Promise<Engine> {
+    const plugin = await loadPlugin(
+      guestBytes(`(module (func (export "work") (result i32) (local $i i32)
+        (loop $next (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5_000_000))))
+        (i32.const 0)))`),
+    )
+    const engine = openInline({
+      plugin,
+      runtime: kernel,
+      settings: settingsOf(),
+      maxQueue: 10,
+      isolation: 'reuse',
+      recycleMemory: Number.POSITIVE_INFINITY,
+      turns: new FairTurns(),
+      ...options,
+    })
+    onTestFinished(() => engine.close())
+    await call(engine, 'work', '')
+    return engine
+  }
+
+  /** Counts the turns of the event loop until the test ends. */
+  function countTurns(): { turns: number } {
+    const counted = { turns: 0 }
+    let isOver = false
+    onTestFinished(() => {
+      isOver = true
+    })
+    const next = () => {
+      counted.turns++
+      if (!isOver) setImmediate(next)
+    }
+    setImmediate(next)
+    return counted
+  }
+
+  test('run in turns of the event loop, in their order, and others run between them', async () => {
+    const engine = await openSlow()
+    const counted = countTurns()
+    const ends: [index: number, turn: number][] = []
+    const calls = Array.from({ length: 5 }, async (_, index) => {
+      await call(engine, 'work', '')
+      ends.push([index, counted.turns])
+    })
+    expect(engine.stats).toMatchObject({ waiting: 5, running: 0 })
+    await Promise.all(calls)
+    expect(ends.map(([index]) => index)).toEqual([0, 1, 2, 3, 4])
+    expect(new Set(ends.map(([, turn]) => turn)).size).toBe(5)
+  })
+
+  test('are refused when as many wait as may, and not run when their clients are gone', async () => {
+    const engine = await openSlow({ maxQueue: 2 })
+    const leaving = { ...caller, isGone: false }
+    const gone = Promise.resolve(engine.call('work', bytes(''), leaving))
+    const refusal = expect(gone).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
+    const last = call(engine, 'work', '')
+    await expect(call(engine, 'work', '')).rejects.toMatchObject({ code: 'WASM_SERVE_QUEUE_FULL' })
+    leaving.isGone = true
+    await refusal
+    expect(await last).toBe('')
+  })
+
+  test('end before the engine closes', async () => {
+    const engine = await openSlow()
+    const calls = [call(engine, 'work', ''), call(engine, 'work', '')]
+    await engine.close()
+    expect(await Promise.all(calls)).toEqual(['', ''])
+  })
+
+  test('run one after the other without turns', async () => {
+    const engine = await openSlow({ turns: undefined })
+    const [first, second] = [engine.call('work', bytes(''), caller), engine.call('work', bytes(''), caller)]
+    expect([first, second]).toEqual([expect.any(Uint8Array), expect.any(Uint8Array)])
+  })
+})
