@@ -55,7 +55,7 @@ class LazyEngine implements Engine, Sleeper {
 
   get stats(): EngineStats {
     const stats = addStats(this.#past, this.#engine?.stats ?? NO_STATS)
-    return { ...stats, waiting: stats.waiting + this.#waiting }
+    return this.#waiting === 0 ? stats : { ...stats, waiting: stats.waiting + this.#waiting }
   }
 
   call(exportName: string, input: Uint8Array, caller: Caller): ReturnType<Engine['call']> {
