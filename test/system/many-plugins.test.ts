@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../../src/index.ts'
 import { AUTHORIZED, TOKEN } from '../support/admin.ts'
 import { run, start } from '../support/cli-process.ts'
-import { guestBytes } from '../support/guest.ts'
+import { guestBytes, moduleNumber } from '../support/guest.ts'
 
 /** More than are loaded eagerly. */
 const COUNT = 1_100
@@ -70,10 +70,3 @@ test('a change among many plug-ins keeps all of them and is served', async () =>
   expect((await api('GET', next)).body).toHaveLength(COUNT + 1 - 1_000)
   expect(found?.body).toMatchObject([{ name: 'new', routes: [route.body.route.id] }])
 })
-
-/** Distinct modules that echo. */
-function moduleNumber(number: number): Uint8Array {
-  const name = Buffer.from(`n${number}`)
-  const custom = [0, name.length + 1, name.length, ...name]
-  return Buffer.concat([guestBytes('echo'), Uint8Array.from(custom)])
-}

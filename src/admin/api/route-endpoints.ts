@@ -238,6 +238,7 @@ export function viewPlugin(shown: ShownDeployment, name: string): object {
     added: plugin.added,
     versions: viewVersions(plugin, routes),
     routes: routes.map(({ id }) => id),
+    urls: routes.map(({ served: { host = '', url } }) => host + url),
     exports: loaded ? callableExports(loaded) : [],
     imports: loaded?.imports.map(({ module, name }) => ({ module, name })) ?? [],
     ...viewTotals(routes.flatMap(({ served }) => metersOf(served, shown.meters))),

@@ -178,6 +178,7 @@ export const SCHEMAS = {
     added: { type: 'boolean', description: 'Whether the admin API added it.' },
     versions: listSchema({ $ref: '#/components/schemas/Version' }, 'The versions, the newest first.'),
     routes: listSchema({ type: 'string' }, 'The ids of its routes.'),
+    urls: listSchema({ type: 'string' }, 'The URLs of its routes, after their hosts if they have one.'),
     exports: listSchema({ type: 'string' }, 'The callable functions of the live version.'),
     imports: listSchema(
       objectSchema({ module: textSchema('Module of the import.'), name: textSchema('Name of the import.') }),
