@@ -49,7 +49,7 @@ class LazyEngine implements Engine, Sleeper {
 
   get trouble(): string | undefined {
     if (this.#engine) return this.#engine.trouble
-    const { error } = this.#failure ?? {}
+    const error = this.#failure?.error
     return error instanceof Error ? error.message : undefined
   }
 
