@@ -291,9 +291,7 @@ export class Counts<Name extends string> {
 
   /** @param other - With the same names in the same order. */
   add(other: Counts<Name>): void {
-    for (const [place, times] of other.#counts.entries()) {
-      this.#counts[place] = (this.#counts[place] as number) + times
-    }
+    addNumbers(this.#counts, other.#counts)
   }
 }
 
@@ -318,11 +316,15 @@ export class Histogram {
   }
 
   add(other: Histogram): void {
-    for (const [place, count] of other.counts.entries()) {
-      this.counts[place] = (this.counts[place] as number) + count
-    }
+    addNumbers(this.counts, other.counts)
     this.sum += other.sum
   }
+}
+
+/** An iterator would make the sum of a thousand histograms hold the event loop for milliseconds. */
+function addNumbers(to: Float64Array, more: Float64Array): void {
+  for (let place = 0; place < more.length; place++)
+    to[place] = (to[place] as number) + (more[place] as number)
 }
 
 /** Bucket bounds in milliseconds: half of them for computing guests, half for waiting guests. */
