@@ -23,15 +23,21 @@ export const addHealth: AdminFeature = (app, { served }) => {
   })
 }
 
+/** The maximum number of reasons in an answer. */
+const MAX_REASONS = 100
+
 /** The reasons that the server should get no requests now, as text. Empty: it is ready. */
 export function whyNotReady({ state, routes }: ServerView): string[] {
   if (state === 'starting') return ['the routes are being loaded']
   if (state === 'draining') return ['the server is shutting down']
   const watchdog = watchdogTrouble()
-  return [
-    ...(watchdog === undefined ? [] : [watchdog]),
-    ...routes.flatMap(({ url, host = '', trouble }) =>
-      trouble === undefined ? [] : [`route ${host}${url}: ${trouble}`],
-    ),
-  ]
+  const reasons = watchdog === undefined ? [] : [watchdog]
+  let more = 0
+  for (const route of routes) {
+    const { trouble } = route
+    if (trouble === undefined) continue
+    if (reasons.length >= MAX_REASONS) more++
+    else reasons.push(`route ${route.host ?? ''}${route.url}: ${trouble}`)
+  }
+  return more > 0 ? [...reasons, `${more} more routes`] : reasons
 }

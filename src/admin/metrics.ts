@@ -42,7 +42,9 @@ function unlessMissing(error: unknown): InstanceType<typeof PackageMissingError>
  * (https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format)
  */
 export function renderMetrics(metrics: readonly Metric[], sources: MetricSources): string {
-  return metrics.map((metric) => `${renderMetric(metric, sources).join('\n')}\n`).join('\n')
+  const { all, reloads } = sources.meters // to add up the meters of thousands of routes for each metric would take long
+  const now = { ...sources, meters: { all, reloads } }
+  return metrics.map((metric) => `${renderMetric(metric, now).join('\n')}\n`).join('\n')
 }
 
 function renderMetric(metric: Metric, sources: MetricSources): string[] {
@@ -87,7 +89,7 @@ function escapeLabel(text: string): string {
 
 /** The sources of the metrics. */
 interface MetricSources {
-  readonly meters: Meters
+  readonly meters: Pick<Meters, 'all' | 'reloads'>
   readonly served: ServerView
   readonly version: string
 }

@@ -51,6 +51,8 @@ export interface Deployments {
   readonly current: Deployment
   /** The results of recent changes. */
   readonly log: ChangeLog
+  /** The call metrics, if they are enabled. */
+  readonly meters: Meters | undefined
   /** The files of the configuration, or those of the last reload attempt. */
   readonly files: FileLog
 
@@ -204,6 +206,10 @@ class LiveDeployments implements Deployments {
 
   get files(): FileLog {
     return this.#files
+  }
+
+  get meters(): Meters | undefined {
+    return this.#surroundings.meters
   }
 
   follow(server: Pick<RunningServer, 'replace'>): void {

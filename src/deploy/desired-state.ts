@@ -107,9 +107,11 @@ export function desiredState(configuration: Configuration, edits: Edits, revisio
   return { revision, configuration, edits: all, warnings }
 }
 
-/** By plug-in. Routes of one plug-in may list it with different links: the first counts. */
+/** By plug-in, in their order. Routes of one plug-in may list it with different links: the first counts. */
 function firstVersions({ routes }: Configuration): Map<string, Version> {
-  return new Map([...routes].reverse().map(({ name, version }) => [name, version]))
+  const found = new Map<string, Version>()
+  for (const { name, version } of routes) if (!found.has(name)) found.set(name, version)
+  return found
 }
 
 /** @returns undefined if nothing has changed. */

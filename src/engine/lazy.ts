@@ -50,13 +50,13 @@ class LazyEngine implements Engine, Sleeper {
 
   get trouble(): string | undefined {
     if (this.#engine) return this.#engine.trouble
-    const { error } = this.#failure ?? {}
+    const error = this.#failure?.error
     return error instanceof Error ? error.message : undefined
   }
 
   get stats(): EngineStats {
     const stats = addStats(this.#past, this.#engine?.stats ?? NO_STATS)
-    return { ...stats, waiting: stats.waiting + this.#waiting }
+    return this.#waiting === 0 ? stats : { ...stats, waiting: stats.waiting + this.#waiting }
   }
 
   call(exportName: string, input: CopiedBytes, caller: Caller): ReturnType<Engine['call']> {

@@ -70,6 +70,11 @@ export function outcomeOf(code: string): Outcome {
   return Object.hasOwn(OUTCOME_OF, code) ? OUTCOME_OF[code as keyof typeof OUTCOME_OF] : 'error'
 }
 
+/** Whether a call failed. An error returned by the guest, and a client that disconnected, are no failures. */
+export function isFailure(outcome: Outcome): boolean {
+  return outcome !== 'ok' && outcome !== 'guest_error' && outcome !== 'client_gone'
+}
+
 /** How long a call waited and ran, in milliseconds. */
 export interface CallTimes {
   /** Until the guest started; for a call in a thread, including the transfer there and back. undefined if unknown. */

@@ -11,7 +11,7 @@ import { openWorkers } from '../engine/workers/workers.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
 import { chooseExport, initialisersOf, START } from '../module/entry-points.ts'
-import type { MeterLabels, RouteMeter } from '../observe/metrics.ts'
+import { type MeterLabels, meterLabels, type RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
 import { type LoadedBy, loadedFor, type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
@@ -107,7 +107,7 @@ export async function chooseRoute(
 }
 
 function labelsOf({ host = '', url }: ResolvedRoute, { name, digest }: Plugin): MeterLabels {
-  return { route: host + url, plugin: name, digest: digest.slice(0, 12) }
+  return meterLabels(host + url, name, digest)
 }
 
 /**

@@ -24,6 +24,17 @@ test('a server is not ready before its routes are loaded, while one of them is i
   }
 })
 
+test('of thousands of routes in trouble, the first ones are named and the others are counted', async () => {
+  const routes = Array.from(
+    { length: 3_000 },
+    (_, place) => ({ url: `/p${place}`, ...(place > 0 && { trouble: 'it failed' }) }) as ServedRoute,
+  )
+  const { url } = await listenAdmin({ routes })
+  const [status, body] = await ask(`${url}/readyz`)
+  const named = Array.from({ length: 100 }, (_, place) => `route /p${place + 1}: it failed`)
+  expect([status, body]).toEqual([503, { ready: false, reasons: [...named, '2899 more routes'] }])
+})
+
 test('it is not ready from the moment that it is told to end, while clients are still answered', async () => {
   const server = await listenBoth([{ plugin: guest('echo') }], { drainMs: 300 })
   const drained = server.drain()

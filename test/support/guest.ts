@@ -27,3 +27,10 @@ export function file(name: string, bytes: Uint8Array | string): string {
   writeFileSync(path, bytes)
   return path
 }
+
+/** Distinct modules that echo. */
+export function moduleNumber(number: number): Uint8Array {
+  const name = Buffer.from(`n${number}`)
+  const custom = [0, name.length + 1, name.length, ...name]
+  return Buffer.concat([guestBytes('echo'), Uint8Array.from(custom)])
+}

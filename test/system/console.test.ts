@@ -1,10 +1,12 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Locator } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { startApi, TOKEN } from '../support/admin-api.ts'
+import { startApi, TOKEN, temporaryFolder } from '../support/admin-api.ts'
 import { openPage } from '../support/browser.ts'
 import { start } from '../support/cli-process.ts'
 import { faintTexts, namelessElements } from '../support/contrast.ts'
-import { file, guest, guestBytes } from '../support/guest.ts'
+import { file, guest, guestBytes, moduleNumber } from '../support/guest.ts'
 import { describeWith } from '../support/tools.ts'
 
 /** A server and its console, entered. */
@@ -64,6 +66,8 @@ describeWith(['chromium'], () => {
     const rowOf = (path: string) =>
       page.getByRole('row').filter({ has: page.getByText(path, { exact: true }) })
     const cell = (path: string, label: string) => rowOf(path).locator(`[data-label="${label}"]`)
+    for (const path of ['/echo', '/moody'])
+      await expect.poll(() => cell(path, 'Memory').textContent()).toMatch(/KiB|MiB/)
     expect(await cell('/echo', 'p99').textContent()).toBe('–')
     for (let call = 0; call < 30; call++) await post('/echo', 'abc')
     await post('/moody', 'T')
@@ -71,7 +75,7 @@ describeWith(['chromium'], () => {
     expect(Number(await cell('/echo', 'Requests/s').textContent())).toBeGreaterThan(1)
     await expect.poll(async () => Number(await cell('/moody', 'Failed/s').textContent())).toBeGreaterThan(0)
     expect(await cell('/echo', 'Failed/s').textContent()).toBe('0')
-    expect(await cell('/echo', 'Memory').textContent()).toMatch(/KiB|MiB/)
+    expect(await cell('/echo', 'Calls').textContent()).toBe('30')
     await expect.poll(() => paintedColumns(rowOf('/echo').locator('canvas'))).toBeGreaterThan(0)
     child.kill('SIGKILL')
     await page.getByText('The server does not answer.').waitFor()
@@ -206,7 +210,7 @@ describeWith(['chromium'], () => {
     await page.getByRole('link', { name: 'Call POST /shout' }).waitFor()
     await tabTo('Call POST /shout')
     await page.keyboard.press('Enter')
-    await page.getByRole('heading', { level: 1, name: 'Call a function' }).waitFor()
+    await page.getByRole('button', { name: 'Send' }).waitFor()
     for (const key of ['Tab', 'Tab', 'Tab', 'Tab', 'Tab']) await page.keyboard.press(key)
     await page.keyboard.type('abc')
     await tabTo('Send')
@@ -244,6 +248,73 @@ describeWith(['chromium'], () => {
     await drawnIn([111, 219, 160])
     await page.setViewportSize({ width: 390, height: 800 })
     await drawnIn([111, 219, 160])
+  })
+
+  test('thousands of plug-ins are shown page by page, searched and sorted, and only the page is polled', async () => {
+    const folder = temporaryFolder()
+    for (let number = 0; number < 2_000; number++)
+      writeFileSync(join(folder, `p${number}.wasm`), moduleNumber(number))
+    const { page, post, mishaps, adminUrl } = await enter([folder, '--load', 'lazy'])
+    const lengths: number[] = []
+    page.on('response', (response) => {
+      if (response.url().includes('/api/')) lengths.push(Number(response.headers()['content-length']))
+    })
+    const links = page.getByRole('link', { name: /^Call POST/ })
+    const search = page.getByLabel('Search the routes')
+    const state = page.getByRole('status').filter({ hasText: 'routes' })
+    await page.getByText('1–50 of 2,000 routes').waitFor()
+    expect(await links.count()).toBe(50)
+
+    const next = page.getByRole('button', { name: 'Next page' })
+    await next.focus()
+    await page.keyboard.press('Enter')
+    await page.getByText('51–100 of 2,000 routes').waitFor()
+    expect(await next.evaluate((node) => node === document.activeElement)).toBe(true)
+    await page.getByRole('button', { name: 'Previous page' }).click()
+    await page.getByText('1–50 of 2,000 routes').waitFor()
+
+    for (const path of ['/p1234', '/p77', '/p1234', '/p1234', '/p77']) await post(path, 'abc')
+    await page.getByLabel('Sort by').selectOption('Most calls')
+    await expect.poll(() => links.first().textContent()).toContain('/p1234')
+    expect(await links.nth(1).textContent()).toContain('/p77')
+    expect(await page.locator('[data-label="Calls"]').first().textContent()).toBe('3')
+    const row = page.getByRole('row').filter({ has: page.getByText('/p1234', { exact: true }) })
+    await expect.poll(() => row.locator('[data-label="Memory"]').textContent()).toMatch(/KiB|MiB/)
+    for (let call = 0; call < 20; call++) await post('/p1234', 'abc')
+    await expect.poll(() => row.locator('[data-label="p99"]').textContent()).toMatch(/µs|ms/)
+
+    await search.fill('P199')
+    await expect.poll(() => state.textContent()).toBe('11 routes')
+    expect(await search.evaluate((node) => node === document.activeElement)).toBe(true)
+    await search.fill('p19999')
+    await page.getByText('Nothing matches.').waitFor()
+    await search.fill('p1999')
+    await expect.poll(() => links.allTextContents()).toEqual(['POST /p1999'])
+
+    await page.getByRole('link', { name: 'p1999', exact: true }).click()
+    await page.getByRole('heading', { level: 1, name: 'p1999' }).waitFor()
+    await page.getByRole('link', { name: 'Call /p1999' }).waitFor()
+    await page.goBack()
+    await expect.poll(() => search.inputValue()).toBe('p1999')
+    await expect.poll(() => links.allTextContents()).toEqual(['POST /p1999'])
+
+    await page.goto(`${adminUrl}/#/call`)
+    await page.getByLabel('Search the routes').fill('nowhere')
+    await page.getByText('0 routes', { exact: true }).waitFor()
+    await page.getByLabel('Search the routes').fill('p1500')
+    const routes = page.getByLabel('Route', { exact: true })
+    await routes.selectOption({ label: 'POST /p1500 – p1500, echo' })
+    await page.getByRole('textbox', { name: 'Body' }).fill('abc')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await expect.poll(() => page.getByLabel('Body of the answer').textContent()).toBe('abc')
+
+    await page.goto(`${adminUrl}/#/plugins`)
+    await page.getByText('1–50 of 2,000 plug-ins').waitFor()
+    expect(await page.locator('.plugins li').count()).toBe(50)
+    expect(await faintTexts(page)).toEqual([])
+    expect(await namelessElements(page)).toEqual([])
+    expect(Math.max(...lengths)).toBeLessThan(100_000)
+    expect(mishaps).toEqual([])
   })
 
   test.each([

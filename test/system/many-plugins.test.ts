@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../../src/index.ts'
 import { AUTHORIZED, TOKEN } from '../support/admin.ts'
 import { run, start } from '../support/cli-process.ts'
-import { guestBytes } from '../support/guest.ts'
+import { guestBytes, moduleNumber } from '../support/guest.ts'
 
 /** More than are loaded eagerly. */
 const COUNT = 1_100
@@ -55,7 +55,7 @@ test('a change among many plug-ins keeps all of them and is served', async () =>
     const type = typeof body === 'string' ? 'application/json' : 'application/wasm'
     const headers = { ...AUTHORIZED, ...(body && { 'content-type': type }) }
     const answer = await fetch(`${app.adminUrl}${path}`, { method, headers, body: body as BodyInit })
-    return { status: answer.status, body: await answer.json() }
+    return { status: answer.status, headers: answer.headers, body: await answer.json() }
   }
   const put = await api('PUT', '/api/plugins/new', guestBytes('upper'))
   expect(put).toMatchObject({ status: 201, body: { change: { kept: COUNT } } })
@@ -63,12 +63,10 @@ test('a change among many plug-ins keeps all of them and is served', async () =>
   expect(route).toMatchObject({ status: 201, body: { change: { kept: COUNT, routes: COUNT + 1 } } })
   const post = async (url: string) => (await app.inject({ method: 'POST', url, payload: 'abc' })).body
   expect([await post('/new'), await post('/p7')]).toEqual(['ABC', 'abc'])
-  expect((await api('GET', '/api/plugins')).body).toHaveLength(COUNT + 1)
+  const pages = ['/api/plugins', '/api/plugins?search=NEW'].map((path) => api('GET', path))
+  const [first, found] = await Promise.all(pages)
+  expect([first?.body.length, first?.headers.get('x-total-count')]).toEqual([1_000, `${COUNT + 1}`])
+  const [, next = ''] = /^<(.+)>; rel="next"$/.exec(first?.headers.get('link') ?? '') ?? []
+  expect((await api('GET', next)).body).toHaveLength(COUNT + 1 - 1_000)
+  expect(found?.body).toMatchObject([{ name: 'new', routes: [route.body.route.id] }])
 })
-
-/** Distinct modules that echo. */
-function moduleNumber(number: number): Uint8Array {
-  const name = Buffer.from(`n${number}`)
-  const custom = [0, name.length + 1, name.length, ...name]
-  return Buffer.concat([guestBytes('echo'), Uint8Array.from(custom)])
-}

@@ -22,6 +22,7 @@ import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../
 import type { AdminContext, AdminFeature, ServerView } from '../feature.ts'
 import { changeEndpoints, consoleEndpoints } from './console-endpoints.ts'
 import { type Endpoint, entityTag, matches } from './endpoint.ts'
+import { listEndpoints } from './list-endpoints.ts'
 import { bodyBytes, pluginEndpoints, readBytes, type UploadReservation, Uploads } from './plugin-endpoints.ts'
 import { routeEndpoints } from './route-endpoints.ts'
 import { ref, SCHEMAS } from './schemas.ts'
@@ -50,7 +51,10 @@ const overview: Endpoint = {
 
 /** All endpoints of the API. */
 export function endpointsOf(context: AdminContext): readonly Endpoint[] {
-  return [overview, ...changeEndpoints, ...pluginEndpoints, ...routeEndpoints, ...consoleEndpoints(context)]
+  return [
+    ...[overview, ...changeEndpoints, ...listEndpoints(context), ...pluginEndpoints, ...routeEndpoints],
+    ...consoleEndpoints(context),
+  ]
 }
 
 /** The admin API, which reads and changes the served plug-ins and routes, and `/openapi.json`, which describes it. */
@@ -155,8 +159,10 @@ function addEndpoint(
       held.add(bodyLimit)
     }
     const asked = { params, query, body: request.body, expectRevision, expectDownload, signal }
+    const shown = entityTag(deployments)
     const payload = await run(asked, deployments, reply)
-    reply.header('etag', entityTag(deployments))
+    // Another change may have gone live while the answer was made.
+    reply.header('etag', method === 'GET' ? shown : entityTag(deployments))
     return path === '/api' ? { ...(payload as object), url: served.url, state: served.state } : payload
   }
 }
@@ -269,9 +275,9 @@ function endpointOperation({ id, summary, description, method, answers, ...endpo
     parameters: [...pathParameters(endpoint.path), ...queryParameters(endpoint), ...ifMatch(method)],
     ...(endpoint.body && { requestBody: requestBody(endpoint) }),
     responses: Object.fromEntries([
-      ...Object.entries(answers).map(([status, { description, schema }]) => [
+      ...Object.entries(answers).map(([status, { description, headers, schema }]) => [
         status,
-        { description, headers: HEADERS, content: { 'application/json': { schema } } },
+        { description, headers: { ...HEADERS, ...headers }, content: { 'application/json': { schema } } },
       ]),
       ...failures.map((status) => [
         status,

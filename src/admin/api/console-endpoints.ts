@@ -5,10 +5,19 @@ import type { Deployment } from '../../deploy/deployments.ts'
 import { desiredState } from '../../deploy/desired-state.ts'
 import { NO_EDITS, pluginOf } from '../../deploy/edits.ts'
 import { AdminRequestError } from '../../errors/errors.ts'
-import { DURATION_BOUNDS_MS, type MeterView } from '../../observe/metrics.ts'
+import {
+  addStats,
+  DURATION_BOUNDS_MS,
+  type EngineStats,
+  Figures,
+  type MeterView,
+  NO_STATS,
+  type RouteMeter,
+} from '../../observe/metrics.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { AdminContext } from '../feature.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
+import { metersOf, type ShownDeployment, showDeployment } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 
 /** A request for a route, as described by its schema. */
@@ -22,6 +31,9 @@ interface CallBody {
 /** The maximum number of log lines in an answer. */
 const SHOWN_LINES = 200
 
+/** The maximum number of routes whose counts a request can ask for. */
+const MAX_LIVE_ROUTES = 200
+
 const lineList = { type: 'array', items: ref('LogLine') } as const
 
 /** The endpoints that only the console uses: current counts, log lines, and a call of a route. */
@@ -34,17 +46,37 @@ export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpo
       summary: 'Current counts',
       description:
         'The counts of `/metrics` as JSON, for polling once a second. Compute rates and percentiles from two answers.',
-      answers: { 200: { description: 'The counts of all routes.', schema: ref('Live') } },
-      run: (_request, { current }) => ({
-        revision: current.revision,
-        state: served.state,
-        url: served.url,
-        version: packageVersion(),
-        ms: Math.round(performance.now()),
-        memoryBytes: memoryUsage.rss(),
-        boundsMs: DURATION_BOUNDS_MS,
-        meters: meters.all.filter(({ isOpen }) => isOpen).map(viewMeter),
-      }),
+      query: {
+        routes: {
+          type: 'string',
+          pattern: `^([0-9a-f]{12}(,[0-9a-f]{12}){0,${MAX_LIVE_ROUTES - 1}})?$`,
+          description: `Only the meters of these routes: at most ${MAX_LIVE_ROUTES} ids, with commas between them. Default: the meters of \`/metrics\`.`,
+        },
+      },
+      answers: {
+        200: { description: 'The counts of all routes together, and of each route.', schema: ref('Live') },
+      },
+      async run({ query }, deployments) {
+        const shown = await showDeployment(deployments)
+        const { current } = shown
+        const all = meters.all
+        return {
+          revision: current.revision,
+          state: served.state,
+          url: served.url,
+          version: packageVersion(),
+          ms: Math.round(performance.now()),
+          memoryBytes: memoryUsage.rss(),
+          boundsMs: DURATION_BOUNDS_MS,
+          routes: current.served.length,
+          plugins: current.edits.plugins.size,
+          total: viewFigures(sumOf(all)),
+          meters:
+            query.routes === undefined
+              ? all.filter(({ isOpen }) => isOpen).map(viewMeter)
+              : liveMeters(shown, query.routes.split(',')).map(viewRouteMeter),
+        }
+      },
     },
     {
       method: 'GET',
@@ -88,18 +120,48 @@ export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpo
   ]
 }
 
-function viewMeter({ labels, outcomes, guestMs, queueMs, stats }: MeterView): object {
-  const { waiting, instances, guestBytes, kernelBytes } = stats
+/** The counts of a server or of a version on a route. */
+type ShownFigures = Pick<MeterView, 'outcomes' | 'guestMs' | 'queueMs' | 'stats'>
+
+function viewMeter(meter: MeterView): object {
+  return { ...meter.labels, ...viewFigures(meter) }
+}
+
+function viewFigures({ outcomes, guestMs, queueMs, stats }: ShownFigures): object {
   return {
-    ...labels,
     outcomes: Object.fromEntries(outcomes.counted),
     guest: [...guestMs.counts],
     queue: [...queueMs.counts],
-    waiting,
-    instances,
-    guestBytes,
-    kernelBytes,
+    ...viewStats(stats),
   }
+}
+
+function viewStats({ waiting, instances, guestBytes, kernelBytes }: EngineStats): object {
+  return { waiting, instances, guestBytes, kernelBytes }
+}
+
+/** All meters together, including those of versions that are no longer served: so the counts never decrease. */
+function sumOf(meters: readonly MeterView[]): ShownFigures {
+  const { outcomes, guestMs, queueMs } = new Figures()
+  for (const meter of meters) {
+    outcomes.add(meter.outcomes)
+    guestMs.add(meter.guestMs)
+    queueMs.add(meter.queueMs)
+  }
+  return { outcomes, guestMs, queueMs, stats: meters.map(({ stats }) => stats).reduce(addStats, NO_STATS) }
+}
+
+function liveMeters({ routes, meters }: ShownDeployment, ids: readonly string[]): RouteMeter[] {
+  const asked = ids.flatMap((id) => routes.byId.get(id) ?? [])
+  return [...new Set(asked.flatMap(({ served }) => metersOf(served, meters)))]
+}
+
+/** The histograms and outcomes of a meter may be those of other routes too: then only its own counters are shown. */
+function viewRouteMeter(meter: RouteMeter): object {
+  if (!meter.isShared) return viewMeter(meter)
+  const { calls, failures } = meter.totals
+  const outcomes = { ok: calls - failures, error: failures }
+  return { ...meter.labels, outcomes, guest: [], queue: [], ...viewStats(meter.stats) }
 }
 
 function readLine(line: string): Readonly<Record<string, unknown>> {

@@ -17,9 +17,17 @@ export interface Endpoint {
   readonly body?: JsonSchema
   /** Whether the body may also be the bytes of a module. */
   readonly takesBytes?: true
-  readonly answers: Readonly<Record<number, { readonly description: string; readonly schema: JsonSchema }>>
+  readonly answers: Readonly<Record<number, EndpointAnswer>>
   /** @returns the JSON answer; its status is 200 unless the reply has another. */
   run(request: ApiRequest, deployments: Deployments, reply: FastifyReply): unknown
+}
+
+/** The description of an answer. */
+interface EndpointAnswer {
+  readonly description: string
+  /** Headers besides the `ETag`. */
+  readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: JsonSchema }>>
+  readonly schema: JsonSchema
 }
 
 /** A validated request. */

@@ -24,7 +24,7 @@ import { readSource, type Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { isTooLarge, tooLarge } from '../../route/body.ts'
 import { type ApiRequest, applyEdit, type Endpoint } from './endpoint.ts'
-import { refuseLast, routeIndex, viewPlugin, viewPlugins } from './route-endpoints.ts'
+import { refuseLast, routeIndex, showDeployment, viewPlugin } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 
 /** Valid names of added plug-ins: they appear in URLs, logs and metrics. */
@@ -37,19 +37,12 @@ const changed = {
 export const pluginEndpoints: readonly Endpoint[] = [
   {
     method: 'GET',
-    path: '/api/plugins',
-    id: 'listPlugins',
-    summary: 'All plug-ins with their versions',
-    answers: { 200: { description: 'All plug-ins.', schema: { type: 'array', items: ref('Plugin') } } },
-    run: (_request, deployments) => viewPlugins(deployments),
-  },
-  {
-    method: 'GET',
     path: '/api/plugins/{name}',
     id: 'showPlugin',
     summary: 'One plug-in',
     answers: { 200: { description: 'The plug-in.', schema: ref('Plugin') } },
-    run: ({ params: { name = '' } }, deployments) => viewPlugin(deployments, name),
+    run: async ({ params: { name = '' } }, deployments) =>
+      viewPlugin(await showDeployment(deployments), name),
   },
   {
     method: 'PUT',
@@ -82,7 +75,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
       }
       const change = await applyEdit(deployments, request, reason, put, modules)
       if (!known) reply.code(201)
-      return { change, plugin: viewPlugin(deployments, name) }
+      return { change, plugin: viewPlugin(await showDeployment(deployments), name) }
     },
   },
   {
@@ -97,13 +90,13 @@ export const pluginEndpoints: readonly Endpoint[] = [
     async run(request, deployments) {
       const { params, query } = request
       const { name = '' } = params
-      const remove: MakeDesired = (now) => {
+      const remove: MakeDesired = async (now) => {
         const { added } = pluginOf(now.edits, name)
-        const { byId, byName } = routeIndex(deployments)
+        const { byId, byName } = await routeIndex(deployments.current)
         const routes = byName.get(name) ?? []
         if (routes.length > 0 && query.routes !== 'true')
           throw new AdminConflictError(
-            `The plug-in has routes (${routes.map(({ served }) => served.url).join(', ')}): remove them first, or set routes=true`,
+            `The plug-in has routes (${renderUrls(routes)}): remove them first, or set routes=true`,
           )
         refuseLast(byId.size - routes.length)
         const without = routes.reduce((all, { id }) => withRoute(all, id, { options: undefined }), now.edits)
@@ -133,7 +126,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic }) }
       }
       const change = await applyEdit(deployments, request, `split plug-in ${name}`, split)
-      return { change, plugin: viewPlugin(deployments, name) }
+      return { change, plugin: viewPlugin(await showDeployment(deployments), name) }
     },
   },
   {
@@ -155,7 +148,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic: toShares(to.digest) }) }
       }
       const change = await applyEdit(deployments, request, `roll back plug-in ${name}`, back)
-      return { change, plugin: viewPlugin(deployments, name) }
+      return { change, plugin: viewPlugin(await showDeployment(deployments), name) }
     },
   },
   {
@@ -171,10 +164,19 @@ export const pluginEndpoints: readonly Endpoint[] = [
         return { ...now, edits: editPlugin(now.edits, name, plugin) }
       }
       const change = await applyEdit(deployments, request, `delete version of plug-in ${name}`, forget)
-      return { change, plugin: viewPlugin(deployments, name) }
+      return { change, plugin: viewPlugin(await showDeployment(deployments), name) }
     },
   },
 ]
+
+/** The number of URLs in a message. */
+const SHOWN_URLS = 10
+
+function renderUrls(routes: readonly { readonly served: { readonly url: string } }[]): string {
+  const shown = routes.slice(0, SHOWN_URLS).map(({ served }) => served.url)
+  const more = routes.length - shown.length
+  return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join(', ')
+}
 
 function toShares(digest: string): Share[] {
   return [{ digest, percent: 100 }]

@@ -8,7 +8,9 @@ import {
   AdminUnknownError,
 } from '../../errors/errors.ts'
 import { callableExports } from '../../module/entry-points.ts'
+import { type CallTotals, type Meters, meterLabels, type RouteMeter } from '../../observe/metrics.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
+import { Pace } from '../../platform/async-work.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
@@ -18,19 +20,11 @@ type RouteBody = Readonly<Record<string, unknown>> & { readonly plugin: string }
 export const routeEndpoints: readonly Endpoint[] = [
   {
     method: 'GET',
-    path: '/api/routes',
-    id: 'listRoutes',
-    summary: 'All routes',
-    answers: { 200: { description: 'All routes.', schema: { type: 'array', items: ref('Route') } } },
-    run: (_request, deployments) => viewRoutes(deployments),
-  },
-  {
-    method: 'GET',
     path: '/api/routes/{id}',
     id: 'showRoute',
     summary: 'One route',
     answers: { 200: { description: 'The route.', schema: ref('Route') } },
-    run: ({ params: { id = '' } }, deployments) => viewRoute(deployments, id),
+    run: async ({ params: { id = '' } }, deployments) => viewRouteById(await showDeployment(deployments), id),
   },
   {
     method: 'POST',
@@ -42,10 +36,11 @@ export const routeEndpoints: readonly Endpoint[] = [
     async run(request, deployments, reply) {
       const given = checkRouteBody(request.body as RouteBody)
       let id = ''
-      const add: MakeDesired = (now) => {
+      const add: MakeDesired = async (now) => {
         const options = withPlace(given, now.configuration)
         id = idOfOptions(options)
-        if (routeIndex(deployments).byId.has(id))
+        const { byId } = await routeIndex(deployments.current)
+        if (byId.has(id))
           throw new AdminConflictError(
             `A route already exists at this method, host and URL, with the id ${id}`,
           )
@@ -54,7 +49,7 @@ export const routeEndpoints: readonly Endpoint[] = [
       }
       const change = await applyEdit(deployments, request, `add route ${String(given.url ?? '/')}`, add)
       reply.code(201)
-      return { change, route: viewRoute(deployments, id) }
+      return { change, route: viewRouteById(await showDeployment(deployments), id) }
     },
   },
   {
@@ -77,7 +72,7 @@ export const routeEndpoints: readonly Endpoint[] = [
         return { ...now, edits: withRoute(now.edits, id, { options }) }
       }
       const change = await applyEdit(deployments, request, `put route ${id}`, put)
-      return { change, route: viewRoute(deployments, id) }
+      return { change, route: viewRouteById(await showDeployment(deployments), id) }
     },
   },
   {
@@ -89,8 +84,8 @@ export const routeEndpoints: readonly Endpoint[] = [
     answers: { 200: { description: 'The route was removed.', schema: ref('Changed') } },
     async run(request, deployments) {
       const { id = '' } = request.params
-      const remove: MakeDesired = (now) => {
-        const { byId } = routeIndex(deployments)
+      const remove: MakeDesired = async (now) => {
+        const { byId } = await routeIndex(deployments.current)
         if (!byId.has(id)) throw new AdminUnknownError('route', id)
         refuseLast(byId.size - 1)
         return { ...now, edits: withRoute(now.edits, id, { options: undefined }) }
@@ -133,7 +128,7 @@ function checkRouteBody(options: RouteBody): RouteBody {
 }
 
 /** A served route. */
-interface RouteInfo {
+export interface RouteInfo {
   readonly id: string
   /** The name of its plug-in. */
   readonly name: string
@@ -148,16 +143,17 @@ interface RouteIndex {
   readonly byName: ReadonlyMap<string, readonly RouteInfo[]>
 }
 
-const indices = new WeakMap<Deployment, RouteIndex>()
+const indices = new WeakMap<Deployment, Promise<RouteIndex>>()
 
-/** Of the current deployment. */
-export function routeIndex({ current }: Deployments): RouteIndex {
-  const index = indices.get(current) ?? indexRoutes(current)
-  indices.set(current, index)
+/** Made once for a deployment. */
+export function routeIndex(deployment: Deployment): Promise<RouteIndex> {
+  const index = indices.get(deployment) ?? indexRoutes(deployment)
+  indices.set(deployment, index)
   return index
 }
 
-function indexRoutes({ routes, served }: Deployment): RouteIndex {
+async function indexRoutes({ routes, served }: Deployment): Promise<RouteIndex> {
+  const pace = new Pace()
   const byId = new Map<string, RouteInfo>()
   const byName = new Map<string, RouteInfo[]>()
   for (const [place, { target, plugin }] of routes.entries()) {
@@ -169,22 +165,30 @@ function indexRoutes({ routes, served }: Deployment): RouteIndex {
     const others = byName.get(name)
     if (others) others.push(route)
     else byName.set(name, [route])
+    await pace.step()
   }
   return { byId, byName }
 }
 
+/** The deployment that an answer shows. Another one may go live while the answer is made. */
+export interface ShownDeployment extends Pick<Deployments, 'current' | 'meters'> {
+  readonly routes: RouteIndex
+}
+
+/** The current deployment. */
+export async function showDeployment({ current, meters }: Deployments): Promise<ShownDeployment> {
+  return { current, meters, routes: await routeIndex(current) }
+}
+
 /** @throws {@link AdminUnknownError} */
-function viewRoute(deployments: Deployments, id: string): object {
-  const found = routeIndex(deployments).byId.get(id)
+function viewRouteById(shown: ShownDeployment, id: string): object {
+  const found = shown.routes.byId.get(id)
   if (!found) throw new AdminUnknownError('route', id)
-  return view(deployments, found)
+  return viewRoute(shown, found)
 }
 
-function viewRoutes(deployments: Deployments): object[] {
-  return [...routeIndex(deployments).byId.values()].map((found) => view(deployments, found))
-}
-
-function view({ current }: Deployments, { id, name, served }: RouteInfo): object {
+/** A route as JSON. */
+export function viewRoute({ current, meters }: ShownDeployment, { id, name, served }: RouteInfo): object {
   const { plugin: _file, engineReason: _reason, runtime: _runtime, split, ...route } = served
   const options = current.edits.routes.get(id)?.options
   return {
@@ -198,29 +202,47 @@ function view({ current }: Deployments, { id, name, served }: RouteInfo): object
       engine: split.engine,
       workers: split.workers,
     },
+    ...viewTotals(metersOf(served, meters)),
     from: options ? 'api' : 'configuration',
     options,
   }
 }
 
+/** The meters of the versions of a route. */
+export function metersOf(
+  { host = '', url, plugin, digest, split }: ServedRoute,
+  meters: Meters | undefined,
+): RouteMeter[] {
+  const digests = split ? [digest, split.digest] : [digest]
+  return digests.flatMap((each) => meters?.find(meterLabels(host + url, plugin, each)) ?? [])
+}
+
+function viewTotals(meters: readonly RouteMeter[]): CallTotals {
+  const guestMs = Math.round(totalOf(meters, 'guestMs') * 1_000) / 1_000
+  return { calls: totalOf(meters, 'calls'), failures: totalOf(meters, 'failures'), guestMs }
+}
+
+/** One counter of several meters together. */
+export function totalOf(meters: readonly RouteMeter[], counter: keyof CallTotals): number {
+  return meters.reduce((sum, { totals }) => sum + totals[counter], 0)
+}
+
 /** @throws {@link AdminUnknownError} */
-export function viewPlugin(deployments: Deployments, name: string): object {
-  const plugin = deployments.current.edits.plugins.get(name)
+export function viewPlugin(shown: ShownDeployment, name: string): object {
+  const plugin = shown.current.edits.plugins.get(name)
   if (!plugin) throw new AdminUnknownError('plug-in', name)
-  const routes = routeIndex(deployments).byName.get(name) ?? []
+  const routes = shown.routes.byName.get(name) ?? []
   const loaded = routes[0]?.plugin
   return {
     name,
     added: plugin.added,
     versions: viewVersions(plugin, routes),
     routes: routes.map(({ id }) => id),
+    urls: routes.map(({ served: { host = '', url } }) => host + url),
     exports: loaded ? callableExports(loaded) : [],
     imports: loaded?.imports.map(({ module, name }) => ({ module, name })) ?? [],
+    ...viewTotals(routes.flatMap(({ served }) => metersOf(served, shown.meters))),
   }
-}
-
-export function viewPlugins(deployments: Deployments): object[] {
-  return [...deployments.current.edits.plugins.keys()].map((name) => viewPlugin(deployments, name))
 }
 
 function viewVersions(plugin: PluginVersions, routes: readonly RouteInfo[]): object[] {

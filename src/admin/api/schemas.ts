@@ -87,6 +87,28 @@ export const bodies = {
   },
 } as const satisfies Record<string, JsonSchema>
 
+const totals = {
+  calls: countSchema('Calls of its present versions on its present routes since they were opened.'),
+  failures: countSchema(
+    'Calls of these that failed. An error returned by the guest, or a client that disconnected, is not a failure.',
+  ),
+  guestMs: { type: 'number', description: 'Time of these in the guest, in milliseconds.' },
+} as const
+
+const figures = {
+  outcomes: {
+    type: 'object',
+    additionalProperties: { type: 'integer' },
+    description: 'Number of calls by outcome, without zeros.',
+  },
+  guest: listSchema({ type: 'integer' }, 'Histogram of guest time: one count per bucket.'),
+  queue: listSchema({ type: 'integer' }, 'Histogram of queue time: one count per bucket.'),
+  waiting: countSchema('Queued calls.'),
+  instances: countSchema('Open instances.'),
+  guestBytes: countSchema('Memory of the guests, in bytes.'),
+  kernelBytes: countSchema('Memory for the exchange between guests and host, in bytes.'),
+} as const satisfies Record<string, JsonSchema>
+
 export const SCHEMAS = {
   Problem: {
     ...objectSchema(
@@ -156,10 +178,12 @@ export const SCHEMAS = {
     added: { type: 'boolean', description: 'Whether the admin API added it.' },
     versions: listSchema({ $ref: '#/components/schemas/Version' }, 'The versions, the newest first.'),
     routes: listSchema({ type: 'string' }, 'The ids of its routes.'),
+    urls: listSchema({ type: 'string' }, 'The URLs of its routes, after their hosts if they have one.'),
     exports: listSchema({ type: 'string' }, 'The callable functions of the live version.'),
     imports: listSchema(
       objectSchema({ module: textSchema('Module of the import.'), name: textSchema('Name of the import.') }),
     ),
+    ...totals,
   }),
   Route: objectSchema(
     {
@@ -182,6 +206,7 @@ export const SCHEMAS = {
         engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
         workers: countSchema('Number of threads for the second version.'),
       }),
+      ...totals,
       from: { type: 'string', enum: ['configuration', 'api'] },
       options: {
         type: 'object',
@@ -200,6 +225,9 @@ export const SCHEMAS = {
       'engine',
       'workers',
       'errorStatus',
+      'calls',
+      'failures',
+      'guestMs',
       'from',
     ],
   ),
@@ -218,26 +246,26 @@ export const SCHEMAS = {
         { type: 'number' },
         'Upper bounds of the buckets. One more bucket is above the last bound.',
       ),
+      routes: countSchema('Number of routes.'),
+      plugins: countSchema('Number of plug-ins.'),
+      total: {
+        ...objectSchema(figures),
+        description: 'All routes together since the start, including those that are no longer served.',
+      },
       meters: listSchema(
         objectSchema({
           route: textSchema('The URL of the route, after its host if it has one.'),
           plugin: textSchema('The name of the plug-in in the log.'),
           digest: textSchema('The first 12 digits of the digest.'),
-          outcomes: {
-            type: 'object',
-            additionalProperties: { type: 'integer' },
-            description: 'Number of calls by outcome, without zeros.',
-          },
-          guest: listSchema({ type: 'integer' }, 'Histogram of guest time: one count per bucket.'),
-          queue: listSchema({ type: 'integer' }, 'Histogram of queue time: one count per bucket.'),
-          waiting: countSchema('Queued calls.'),
-          instances: countSchema('Open instances.'),
-          guestBytes: countSchema('Memory of the guests, in bytes.'),
-          kernelBytes: countSchema('Memory for the exchange between guests and host, in bytes.'),
+          ...figures,
         }),
+        'Versions on routes. Of those that share their labels in `/metrics`, only the outcomes `ok` and `error` are counted separately, and the histograms are empty.',
       ),
     },
-    ['revision', 'state', 'version', 'ms', 'memoryBytes', 'boundsMs', 'meters'],
+    [
+      ...['revision', 'state', 'version', 'ms', 'memoryBytes', 'boundsMs'],
+      ...['routes', 'plugins', 'total', 'meters'],
+    ],
   ),
   LogLine: {
     type: 'object',

@@ -11,14 +11,22 @@ export interface LiveCounts {
   readonly ms: number
   readonly memoryBytes: number
   readonly boundsMs: readonly number[]
+  /** Number of routes. */
+  readonly routes: number
+  readonly total: FigureCounts
+  /** Those of the routes that were asked for. */
   readonly meters: readonly MeterCounts[]
 }
 
 /** The counts of one version of a plug-in on one route. */
-export interface MeterCounts {
+export interface MeterCounts extends FigureCounts {
   readonly route: string
   readonly plugin: string
   readonly digest: string
+}
+
+/** The counts of some calls. */
+export interface FigureCounts {
   readonly outcomes: Readonly<Record<string, number>>
   readonly guest: readonly number[]
   readonly waiting: number
@@ -38,6 +46,8 @@ export interface ShownRoute {
   readonly description?: string
   readonly trouble?: string
   readonly split?: { readonly digest: string; readonly percent: number; readonly engine: string }
+  readonly calls: number
+  readonly failures: number
 }
 
 export interface VersionInfo {
@@ -55,6 +65,10 @@ export interface PluginInfo {
   readonly name: string
   readonly versions: readonly VersionInfo[]
   readonly routes: readonly string[]
+  /** The hosts and URLs of the routes, in Fastify's route syntax. */
+  readonly urls: readonly string[]
+  readonly calls: number
+  readonly failures: number
   readonly exports: readonly string[]
   readonly imports: readonly { readonly module: string; readonly name: string }[]
 }
@@ -99,7 +113,19 @@ export class AdminApiError extends Error {
   }
 }
 
+/** A page of a list. */
+export interface ListPage<Item> {
+  readonly items: readonly Item[]
+  /** Number of items on all pages. */
+  readonly total: number
+  /** The path of the next page; undefined if this is the last one. */
+  readonly next: string | undefined
+}
+
 const PLUGINS_PATH = '/api/plugins'
+
+/** Answers that show versions of plug-ins. */
+const PLUGINS_SHOWN = /^\/api\/plugins(\/[^/]+)?$/
 
 /** Sends requests to the admin API. */
 export class AdminApi {
@@ -112,8 +138,15 @@ export class AdminApi {
   }
 
   /** @throws {@link AdminApiError} */
-  get<Body>(path: string): Promise<Body> {
-    return this.#request(path, { method: 'GET' })
+  async get<Body>(path: string): Promise<Body> {
+    return (await this.#request<Body>(path, { method: 'GET' })).body
+  }
+
+  /** @throws {@link AdminApiError} */
+  async getPage<Item>(path: string): Promise<ListPage<Item>> {
+    const { body, headers } = await this.#request<Item[]>(path, { method: 'GET' })
+    const [, next] = /^<([^>]*)>; rel="next"$/.exec(headers.get('link') ?? '') ?? []
+    return { items: body, total: Number(headers.get('x-total-count')), next }
   }
 
   /**
@@ -121,18 +154,11 @@ export class AdminApi {
    *
    * @throws {@link AdminApiError}
    */
-  send<Body>(method: 'PUT' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<Body> {
-    if (body === undefined) return this.#request(path, { method })
-    const isModule = body instanceof Blob
-    const type = isModule ? 'application/wasm' : 'application/json'
-    return this.#request(path, {
-      method,
-      headers: { 'content-type': type },
-      body: isModule ? body : JSON.stringify(body),
-    })
+  async send<Body>(method: 'PUT' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<Body> {
+    return (await this.#request<Body>(path, { method, ...contentOf(body) })).body
   }
 
-  async #request<Body>(path: string, init: RequestInit): Promise<Body> {
+  async #request<Body>(path: string, init: RequestInit): Promise<{ body: Body; headers: Headers }> {
     const isChange = init.method !== 'GET' && path.startsWith(PLUGINS_PATH)
     const headers = {
       ...init.headers,
@@ -143,9 +169,18 @@ export class AdminApi {
       throw new AdminApiError(0, '', 'The server does not answer.')
     })
     const body = await response.json().catch(() => undefined)
-    if (path === PLUGINS_PATH) this.#etag = response.headers.get('etag') ?? '*'
-    if (response.ok) return body
+    const [resource = ''] = path.split('?')
+    if (init.method === 'GET' && PLUGINS_SHOWN.test(resource))
+      this.#etag = response.headers.get('etag') ?? '*'
+    if (response.ok) return { body, headers: response.headers }
     const { code = '', detail = `The server answered ${response.status}.` } = body ?? {}
     throw new AdminApiError(response.status, String(code), String(detail))
   }
+}
+
+function contentOf(body: unknown): RequestInit {
+  if (body === undefined) return {}
+  const isModule = body instanceof Blob
+  const type = isModule ? 'application/wasm' : 'application/json'
+  return { headers: { 'content-type': type }, body: isModule ? body : JSON.stringify(body) }
 }

@@ -1,28 +1,43 @@
 import { useRef, useState } from 'preact/hooks'
 import type { RouteAnswer, ShownRoute } from './admin-api.ts'
 import { LabelledControl, LabelledInput, useAttempt } from './form.tsx'
-import { formatBytes, formatMs, fromBase64, toBase64, toHex, toText } from './format.ts'
+import { formatBytes, formatCount, formatMs, fromBase64, toBase64, toHex, toText } from './format.ts'
 import { addressOf, type ViewProps } from './live-server.ts'
+import { usePage, useResource, useSettled } from './resources.ts'
 
 const ALL_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
 
+/** The number of routes to choose from; a search finds others. */
+const LISTED_ROUTES = 50
+
 /** A form that calls a route. The rest of the address is the id of the preselected route. */
 export function CallView({ server, rest }: ViewProps) {
-  const first = server.routes.find(({ id }) => id === rest) ?? server.routes[0]
-  const [kept, setKept] = useState<Draft | undefined>(first && draftFor(first))
+  const [kept, setKept] = useState<Draft>()
   const [problem, setProblem] = useState<string>()
   const attempt = useAttempt()
+  const [search, setSearch] = useState('')
+  const query = new URLSearchParams({ limit: `${LISTED_ROUTES}`, search: useSettled(search.trim()) })
+  const found = usePage<ShownRoute>(server, `/api/routes?${query}`)
   // Routes may appear and disappear while the user types.
-  const route = server.routes.find(({ id }) => id === kept?.routeId) ?? server.routes[0]
+  const wanted = kept?.routeId ?? rest
+  const known = useResource<ShownRoute>(
+    server,
+    wanted === '' ? undefined : `/api/routes/${encodeURIComponent(wanted)}`,
+  )
+  const listed = found?.items.find(({ id }) => id === wanted)
+  const isNone = wanted === '' || known === null
+  const route = known ?? listed ?? (isNone ? found?.items[0] : undefined)
   const draft = route && (kept?.routeId === route.id ? kept : draftFor(route, kept))
   if (!route || !draft) {
     return (
       <div>
         <h1>Call a function</h1>
-        <p class="empty">There is no route to call.</p>
+        {found && isNone && <p class="empty">There is no route to call.</p>}
       </div>
     )
   }
+  const others = found?.items ?? []
+  const routes = others.some(({ id }) => id === route.id) ? others : [route, ...others]
   const set = (change: Partial<Draft>) => {
     setProblem(undefined)
     setKept({ ...draft, ...change })
@@ -52,16 +67,35 @@ export function CallView({ server, rest }: ViewProps) {
       <div class="columns call">
         <form class="card form" onSubmit={(event) => void send(event)}>
           <h2>Request</h2>
+          {found && (search !== '' || found.next !== undefined) && (
+            <div class="tools">
+              <LabelledInput
+                id="call-search"
+                label="Search the routes"
+                type="search"
+                maxLength={200}
+                placeholder="URL or name"
+                value={search}
+                onInput={(event) => {
+                  setKept(draft) // a search does not choose another route
+                  setSearch(event.currentTarget.value)
+                }}
+              />
+              <output class="note" for="call-search">
+                {formatCount(found.total)} {found.total === 1 ? 'route' : 'routes'}
+              </output>
+            </div>
+          )}
           <LabelledControl id="call-route" label="Route">
             <select
               id="call-route"
               value={route.id}
               onChange={({ currentTarget: { value } }) => {
-                const chosen = server.routes.find(({ id }) => id === value)
+                const chosen = routes.find(({ id }) => id === value)
                 if (chosen) set(draftFor(chosen, draft))
               }}
             >
-              {server.routes.map((one) => (
+              {routes.map((one) => (
                 <option key={one.id} value={one.id}>
                   {one.methods.join(', ')} {addressOf(one)} – {one.plugin}, {one.function}
                 </option>

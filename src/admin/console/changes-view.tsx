@@ -1,7 +1,8 @@
 import type { ChangeInfo } from './admin-api.ts'
 import { useAttempt } from './form.tsx'
 import { formatDate, formatTime } from './format.ts'
-import { usePolled, type ViewProps } from './live-server.ts'
+import type { ViewProps } from './live-server.ts'
+import { usePolled } from './resources.ts'
 
 /** Recent changes with their results, and a button that reloads the configuration. */
 export function ChangesView({ server }: ViewProps) {

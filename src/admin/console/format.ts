@@ -8,6 +8,11 @@ export function formatRate(perSecond: number): string {
   return threeDigits(perSecond)
 }
 
+/** 12,345. */
+export function formatCount(count: number): string {
+  return count.toLocaleString('en')
+}
+
 /** Microseconds, milliseconds or seconds. */
 export function formatMs(ms: number | undefined): string {
   if (ms === undefined) return NO_NUMBER

@@ -2,7 +2,8 @@ import { useState } from 'preact/hooks'
 import type { LogEntry } from './admin-api.ts'
 import { LabelledInput } from './form.tsx'
 import { formatTime } from './format.ts'
-import { type LiveServer, usePolled, type ViewProps } from './live-server.ts'
+import type { LiveServer, ViewProps } from './live-server.ts'
+import { usePolled } from './resources.ts'
 
 /** The last lines of the whole log. The rest of the address is the search text. */
 export function LogView({ server, rest }: ViewProps) {

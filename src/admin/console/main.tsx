@@ -31,12 +31,15 @@ const TOKEN_KEY = 'wasm-serve-token'
 const rootElement = document.getElementById('console')
 /** Set after the server accepted the token. */
 let server: LiveServer | undefined
+/** Number of views shown so far: each visit of a view begins anew. */
+let visits = 0
 /** The error of the last sign-in. */
 let refusal: AdminApiError | undefined
 
 addEventListener('hashchange', () => {
   if (location.hash.startsWith('#token=')) return void signInAgain() // the console's address with a token, opened in this tab
   if (!server) return
+  visits++
   draw()
   scrollTo(0, 0)
   focusMain()
@@ -87,7 +90,7 @@ function signOut(error: AdminApiError): void {
 
 function draw(): void {
   if (!rootElement) return
-  const [, name = '', rest = ''] = /^#?\/?([^/]*)\/?(.*)$/.exec(location.hash) ?? []
+  const [, name = '', rest = ''] = /^#?\/?([^/]*)\/?(.*)$/.exec(location.hash.split('?')[0] ?? '') ?? []
   const view =
     name === 'plugins' && rest !== '' ? { title: decodeFragment(rest), View: PluginView } : VIEWS.get(name)
   const { title, View } = view ?? { title: 'Routes', View: RoutesView }
@@ -110,7 +113,7 @@ function draw(): void {
       </p>
       <main id="main" tabIndex={-1}>
         {server ? (
-          <View key={location.hash} server={server} rest={decodeFragment(rest)} />
+          <View key={visits} server={server} rest={decodeFragment(rest)} />
         ) : (
           <SignIn key={refusal} />
         )}

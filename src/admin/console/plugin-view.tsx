@@ -1,9 +1,10 @@
-import type { AdminApi, ChangeInfo, PluginInfo, VersionInfo } from './admin-api.ts'
+import type { AdminApi, ChangeInfo, PluginInfo, ShownRoute, VersionInfo } from './admin-api.ts'
 import { Figures } from './chart.tsx'
 import { LabelledInput, TableHead, useAttempt } from './form.tsx'
-import { formatBytes, formatDate, formatDigest } from './format.ts'
-import { addressOf, type LiveServer, metersOfRoutes, type ViewProps } from './live-server.ts'
+import { formatBytes, formatCount, formatDate, formatDigest } from './format.ts'
+import { addressOf, type LiveServer, MAX_WATCHED, metersOfRoutes, type ViewProps } from './live-server.ts'
 import { LogTable } from './log-view.tsx'
+import { usePage, useResource, useWatched } from './resources.ts'
 
 interface PartProps {
   readonly server: LiveServer
@@ -12,32 +13,44 @@ interface PartProps {
 
 /** One plug-in by name: its figures, versions, functions, imports and log. */
 export function PluginView({ server, rest: name }: ViewProps) {
-  const plugin = server.plugins.find((one) => one.name === name)
+  const path = `/api/plugins/${encodeURIComponent(name)}`
+  const plugin = useResource<PluginInfo>(server, path)
   return (
     <div>
       <p class="back">
         <a href="#/plugins">Plug-ins</a>
       </p>
       <h1>{name}</h1>
-      {plugin ? (
-        <div>
-          <Figures
-            label="Current figures"
-            history={server.history}
-            filter={metersOfRoutes(server.routes.filter((route) => route.plugin === name))}
-            memory="bytes"
-            notes={({ waiting }) => [`${waiting} waiting`, '', 'guests']}
-          />
-          <Versions plugin={plugin} server={server} />
-          <div class="columns">
-            <Exports plugin={plugin} server={server} />
-            <Imports plugin={plugin} />
-          </div>
-          <LogTable server={server} path={`/api/plugins/${encodeURIComponent(name)}/logs`} />
-        </div>
-      ) : (
-        <p class="empty">No plug-in has this name.</p>
+      {plugin && <PluginParts plugin={plugin} server={server} path={path} />}
+      {plugin === null && <p class="empty">No plug-in has this name.</p>}
+    </div>
+  )
+}
+
+function PluginParts({ plugin, server, path }: PartProps & { readonly path: string }) {
+  const query = new URLSearchParams({ plugin: plugin.name, limit: String(MAX_WATCHED) })
+  const { items: routes = [], total = 0 } = usePage<ShownRoute>(server, `/api/routes?${query}`) ?? {}
+  useWatched(server, routes)
+  return (
+    <div>
+      <Figures
+        label="Current figures"
+        history={server.history}
+        filter={metersOfRoutes(routes)}
+        memory="bytes"
+        notes={({ waiting }) => [`${waiting} waiting`, '', 'guests']}
+      />
+      {total > routes.length && (
+        <p class="hint">
+          Figures and links are those of {routes.length} of {formatCount(total)} routes.
+        </p>
       )}
+      <Versions plugin={plugin} server={server} />
+      <div class="columns">
+        <Exports plugin={plugin} routes={routes} />
+        <Imports plugin={plugin} />
+      </div>
+      <LogTable server={server} path={`${path}/logs`} />
     </div>
   )
 }
@@ -188,8 +201,7 @@ function actionsFor({ digest, percent }: VersionInfo, versions: readonly Version
   return percent > 0 ? [all] : [all, some, none]
 }
 
-function Exports({ plugin, server }: PartProps) {
-  const routes = server.routes.filter(({ id }) => plugin.routes.includes(id))
+function Exports({ plugin, routes }: Pick<PartProps, 'plugin'> & { readonly routes: readonly ShownRoute[] }) {
   return (
     <section class="card">
       <h2>Exports</h2>

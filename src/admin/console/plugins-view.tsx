@@ -1,35 +1,56 @@
 import type { PluginInfo } from './admin-api.ts'
 import { LabelledInput, useAttempt } from './form.tsx'
-import { formatDigest } from './format.ts'
-import { addressOf, type LiveServer, type ViewProps } from './live-server.ts'
+import { formatCount, formatDigest } from './format.ts'
+import { Listing } from './listing.tsx'
+import { readableUrl, type ViewProps } from './live-server.ts'
 
-/** All plug-ins, and a form that adds one. */
+const BY_NAME = ['name', 'Name'] as const
+
+/** The number of URLs on a card. */
+const SHOWN_URLS = 5
+
+/** The plug-ins, page by page, and a form that adds one. */
 export function PluginsView({ server }: ViewProps) {
   return (
     <div>
       <h1>Plug-ins</h1>
-      {server.plugins.length === 0 && <p class="empty">There is no plug-in yet.</p>}
-      <ul class="plugins">
-        {server.plugins.map((plugin) => (
-          <PluginCard key={plugin.name} plugin={plugin} server={server} />
-        ))}
-      </ul>
+      <Listing<PluginInfo>
+        server={server}
+        path="/api/plugins"
+        name="plug-ins"
+        textOrder={BY_NAME}
+        empty={<p class="empty">There is no plug-in yet.</p>}
+      >
+        {(plugins) => (
+          <ul class="plugins">
+            {plugins.map((plugin) => (
+              <PluginCard key={plugin.name} plugin={plugin} />
+            ))}
+          </ul>
+        )}
+      </Listing>
       <AddForm server={server} />
     </div>
   )
 }
 
-function PluginCard({ plugin, server }: { readonly plugin: PluginInfo; readonly server: LiveServer }) {
-  const { name, versions, routes } = plugin
+function PluginCard({ plugin }: { readonly plugin: PluginInfo }) {
+  const { name, versions, urls, calls, failures } = plugin
   const live = versions.find(({ percent }) => percent > 0)
-  const addresses = server.routes.filter(({ id }) => routes.includes(id)).map(addressOf)
+  const more = urls.length - SHOWN_URLS
+  const shown = urls.slice(0, SHOWN_URLS).map(readableUrl)
+  if (more > 0) shown.push(`and ${formatCount(more)} more`)
   return (
     <li class="card">
       <a class="title" href={`#/plugins/${encodeURIComponent(name)}`}>
         {name}
       </a>
       <code class="note">{live ? formatDigest(live.digest) : 'no calls'}</code>
-      <p>{addresses.length > 0 ? addresses.join('  ') : 'It has no route.'}</p>
+      <p>{shown.length > 0 ? shown.join('  ') : 'It has no route.'}</p>
+      <p class="note">
+        {formatCount(calls)} {calls === 1 ? 'call' : 'calls'}
+        {failures > 0 && `, ${formatCount(failures)} failed`}
+      </p>
     </li>
   )
 }

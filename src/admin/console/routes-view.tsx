@@ -1,15 +1,23 @@
 import type { ShownRoute } from './admin-api.ts'
 import { Chart, Figures } from './chart.tsx'
 import { TableHead } from './form.tsx'
-import { formatBytes, formatDigest, formatMs, formatRate } from './format.ts'
+import { formatBytes, formatCount, formatDigest, formatMs, formatRate } from './format.ts'
+import { Listing } from './listing.tsx'
 import { addressOf, type LiveServer, metersOfRoutes, type ViewProps } from './live-server.ts'
+import { useWatched } from './resources.ts'
 
-const ROUTE_COLUMNS = ['Route', 'Plug-in', 'Requests/s', 'p50', 'p95', 'p99', 'Failed/s', 'Waiting', 'Memory']
+const ROUTE_COLUMNS = [
+  ...['Route', 'Plug-in', 'Requests/s', 'p50', 'p95', 'p99'],
+  ...['Calls', 'Failed/s', 'Waiting', 'Memory'],
+]
 
-/** All routes with their current figures. */
+const BY_URL = ['url', 'URL'] as const
+
+/** The routes with their current figures, page by page. */
 export function RoutesView({ server }: ViewProps) {
-  const { routes, history } = server
-  const count = `${routes.length} ${routes.length === 1 ? 'route' : 'routes'}`
+  const { history } = server
+  const routes = history.last?.routes ?? 0
+  const count = `${formatCount(routes)} ${routes === 1 ? 'route' : 'routes'}`
   return (
     <div>
       <h1>Routes</h1>
@@ -19,23 +27,19 @@ export function RoutesView({ server }: ViewProps) {
         memory="processBytes"
         notes={({ waiting, bytes }) => [count, `${waiting} waiting`, `guests ${formatBytes(bytes)}`]}
       />
-      {routes.length > 0 ? (
-        <div class="card scroll">
-          <table class="routes">
-            <caption class="unseen">Routes with their current figures</caption>
-            <TableHead names={ROUTE_COLUMNS} />
-            <tbody>
-              {routes.map((route) => (
-                <RouteRow key={route.id} route={route} server={server} />
-              ))}
-            </tbody>
-          </table>
-        </div>
-      ) : (
-        <p class="empty">
-          No route is served. <a href="#/plugins">Add a plug-in</a>, or name one in the configuration.
-        </p>
-      )}
+      <Listing<ShownRoute>
+        server={server}
+        path="/api/routes"
+        name="routes"
+        textOrder={BY_URL}
+        empty={
+          <p class="empty">
+            No route is served. <a href="#/plugins">Add a plug-in</a>, or name one in the configuration.
+          </p>
+        }
+      >
+        {(routes) => <RouteTable routes={routes} server={server} />}
+      </Listing>
       <p class="hint">
         Rates and percentiles cover the last 10 seconds, charts the last minute. Times are guest times,
         without the wait in the queue.
@@ -44,16 +48,40 @@ export function RoutesView({ server }: ViewProps) {
   )
 }
 
+function RouteTable({
+  routes,
+  server,
+}: {
+  readonly routes: readonly ShownRoute[]
+  readonly server: LiveServer
+}) {
+  useWatched(server, routes)
+  return (
+    <div class="card scroll">
+      <table class="routes">
+        <caption class="unseen">Routes with their current figures</caption>
+        <TableHead names={ROUTE_COLUMNS} />
+        <tbody>
+          {routes.map((route) => (
+            <RouteRow key={route.id} route={route} server={server} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
 function RouteRow({ route, server }: { readonly route: ShownRoute; readonly server: LiveServer }) {
   const { id, plugin, digest, description, trouble, engine, split } = route
   const methods = route.methods.join(', ')
   const meters = metersOfRoutes([route])
-  const { rate, p50, p95, p99, failureRate, waiting, bytes } = server.history.now(meters)
+  const { rate, p50, p95, p99, calls, failureRate, waiting, bytes } = server.history.now(meters)
   const points = server.history.points(meters)
   const cells = [
     ['p50', formatMs(p50)],
     ['p95', formatMs(p95)],
     ['p99', formatMs(p99)],
+    ['Calls', formatCount(Math.max(calls, route.calls))],
     ['Failed/s', formatRate(failureRate)],
     ['Waiting', waiting],
     ['Memory', formatBytes(bytes)],

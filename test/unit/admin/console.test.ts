@@ -36,20 +36,30 @@ function liveAt(ms: number, calls: number): LiveCounts {
     { ...counted, route: '/a' },
     { ...counted, route: '/b' },
   ]
-  return { revision: 1, state: 'serving', ms, memoryBytes: 1, boundsMs: [0.5, 1], meters }
+  const total = {
+    outcomes: { ok: 2 * calls, trap: 2, guest_error: 2 },
+    guest: [0, 2 * calls, 0],
+    ...{ waiting: 2, guestBytes: 200, kernelBytes: 40 },
+  }
+  return { ...LIVE, ms, total, meters }
 }
+
+const LIVE = { revision: 1, state: 'serving', memoryBytes: 1, boundsMs: [0.5, 1], routes: 2 }
+
+/** The ids of both routes. */
+const BOTH = ['1', '2']
 
 test('rates and percentiles are those of the last seconds', () => {
   const history = new LiveHistory()
   expect(history.now()).toMatchObject({ rate: 0, p50: undefined })
-  history.add(liveAt(1_000, 1_000))
+  history.add(liveAt(1_000, 1_000), BOTH)
   expect(history.now()).toMatchObject({ rate: 0, failureRate: 0, p50: undefined, bytes: 240, waiting: 2 })
-  for (let second = 2; second <= 20; second++) history.add(liveAt(second * 1_000, 1_000 + second * 10))
+  for (let second = 2; second <= 20; second++) history.add(liveAt(second * 1_000, 1_000 + second * 10), BOTH)
   const all = history.now()
   expect(all).toMatchObject({ rate: 20, failureRate: 0 })
   expect(all.p50).toBeCloseTo(0.75)
-  const one = { routes: ['/a'], digests: ['abcdef'] }
-  expect(history.now(one)).toMatchObject({ rate: 10, bytes: 120 })
+  const one = { ids: ['1'], routes: ['/a'], digests: ['abcdef'] }
+  expect(history.now(one)).toMatchObject({ rate: 10, bytes: 120, calls: 1_202 })
   expect(history.now({ ...one, digests: ['fff'] })).toMatchObject({ rate: 0, bytes: 0 })
   expect(
     history
@@ -61,13 +71,27 @@ test('rates and percentiles are those of the last seconds', () => {
 
 test('a meter that is new counts from 0, and a server that was started again has no past', () => {
   const history = new LiveHistory()
-  const { meters, ...first } = liveAt(1_000, 0)
-  history.add({ ...first, meters: [] })
-  history.add(liveAt(2_000, 5))
-  expect(history.now()).toMatchObject({ rate: 14, failureRate: 2 })
-  history.add(liveAt(10, 1))
+  const both = { ids: BOTH, routes: ['/a', '/b'], digests: ['abcdef'] }
+  const { total, ...first } = liveAt(1_000, 0)
+  history.add({ ...first, meters: [], total: { ...total, outcomes: {}, guest: [0, 0, 0] } }, BOTH)
+  history.add(liveAt(2_000, 5), BOTH)
+  for (const filter of [undefined, both])
+    expect(history.now(filter)).toMatchObject({ rate: 14, failureRate: 2 })
+  history.add(liveAt(10, 1), BOTH)
   expect(history.now()).toMatchObject({ rate: 0 })
   expect(history.points()).toEqual([])
+})
+
+test('rates of a route that was not asked for begin when it is', () => {
+  const history = new LiveHistory()
+  const one = { ids: ['1'], routes: ['/a'], digests: ['abcdef'] }
+  history.add({ ...liveAt(1_000, 100), meters: [] }, [])
+  history.add({ ...liveAt(2_000, 200), meters: [] }, ['2'])
+  history.add(liveAt(3_000, 300), BOTH)
+  expect(history.now(one)).toMatchObject({ rate: 0, calls: 302 })
+  history.add(liveAt(4_000, 330), BOTH)
+  expect(history.now(one)).toMatchObject({ rate: 30 })
+  expect(history.points(one).map(({ rate }) => rate)).toEqual([0, 0, 30])
 })
 
 test('percentiles lie within their bucket', () => {
