@@ -199,7 +199,7 @@ export class AwakeEngines {
   #longestUnused(): Sleeper | undefined {
     let oldest: Sleeper | undefined
     for (const engine of this.#engines)
-      if (engine.maySleep && engine.lastUse < (oldest?.lastUse ?? Number.POSITIVE_INFINITY)) oldest = engine
+      if (engine.lastUse < (oldest?.lastUse ?? Number.POSITIVE_INFINITY) && engine.maySleep) oldest = engine
     return oldest
   }
 
@@ -219,7 +219,7 @@ export class AwakeEngines {
 
 export interface AwakeLimits {
   /** Maximum number of open instances. Default: no limit. */
-  readonly maxInstances?: number | undefined
+  readonly maxInstances?: number
   /** Time without calls after which an engine is closed, in ms; 0: never. */
   readonly idleMs: number
 }

@@ -17,15 +17,33 @@ export const Slot = {
 
 export const SLOTS = 4
 
-/** A run of a guest that may not return. */
-export interface WatchedRun {
-  /** Above 0. */
-  readonly number: number
+/** A guest on the event loop, as the log names it. */
+export interface NamedGuest {
+  /** The plug-in's name. */
+  readonly plugin: string
+  readonly function: string
+  /** URL of the route. */
+  readonly route: string
   /** How long it may block the event loop. */
   readonly stallMs: number
-  /** The log line for a stall, without level and time. */
-  readonly line: Readonly<Record<string, string | number>> & { readonly msg: string }
+}
+
+/** A guest that may not return. */
+export interface NumberedGuest extends NamedGuest {
+  /** Above 0. Its start and its calls have numbers of their own: see {@link startOf} and {@link callOf}. */
+  readonly number: number
+}
+
+/** The number of a guest's start. */
+export const startOf = (guest: number) => 2 * guest
+
+/** The number of a guest's calls. */
+export const callOf = (guest: number) => 2 * guest + 1
+
+/** The guest of a number, and whether it is that of its start. */
+export function whatRuns(number: number): { readonly guest: number; readonly isStart: boolean } {
+  return { guest: number >> 1, isStart: number % 2 === 0 }
 }
 
 /** To the thread: start or stop watching a guest. */
-export type WatchdogMessage = { readonly watch: WatchedRun } | { readonly forget: number }
+export type WatchdogMessage = { readonly watch: NumberedGuest } | { readonly forget: number }

@@ -1,18 +1,18 @@
 import { Worker } from 'node:worker_threads'
-import { GuestStallError } from '../errors/errors.ts'
 import { workerFile } from '../platform/packages.ts'
 import { explainLimit } from '../platform/system-errors.ts'
-import { SLOTS, Slot, type WatchdogMessage, type WatchedRun } from './watchdog-state.ts'
+import {
+  callOf,
+  type NamedGuest,
+  type NumberedGuest,
+  SLOTS,
+  Slot,
+  startOf,
+  type WatchdogMessage,
+} from './watchdog-state.ts'
 
-/** A guest on the event loop, as the log names it. */
-export interface WatchedGuest {
-  /** The plug-in's name. */
-  readonly plugin: string
-  readonly function: string
-  /** URL of the route. */
-  readonly route: string
-  /** How long it may block the event loop. */
-  readonly stallMs: number
+/** A guest on the event loop. */
+export interface WatchedGuest extends NamedGuest {
   /** Whether code of the plug-in runs when it starts. */
   readonly runsAtStart: boolean
 }
@@ -83,7 +83,7 @@ class Watchdog {
   readonly state = new Int32Array(new SharedArrayBuffer(SLOTS * Int32Array.BYTES_PER_ELEMENT))
   readonly #start: (state: Int32Array) => Worker
   readonly #backoffMs: number
-  readonly #watched = new Map<number, { readonly run: WatchedRun; readonly report: Report }>()
+  readonly #watched = new Map<number, { readonly guest: NumberedGuest; readonly report: Report }>()
   #worker: Worker | undefined
   #failure: Error | undefined
   #failures = 0
@@ -102,11 +102,11 @@ class Watchdog {
   }
 
   /** @returns its number. */
-  watch(run: Omit<WatchedRun, 'number'>, report: Report): number {
+  watch(named: NamedGuest, report: Report): number {
     const number = ++this.#last
-    const watched = { ...run, number }
-    this.#watched.set(number, { run: watched, report })
-    this.#post({ watch: watched })
+    const guest = { ...named, number }
+    this.#watched.set(number, { guest, report })
+    this.#post({ watch: guest })
     return number
   }
 
@@ -137,7 +137,7 @@ class Watchdog {
       worker.once('online', () => this.#isThere())
       worker.once('exit', (code) => this.#failed(failure ?? new Error(`it ended with exit code ${code}`)))
       this.#worker = worker
-      for (const { run } of this.#watched.values()) this.#post({ watch: run })
+      for (const { guest } of this.#watched.values()) this.#post({ watch: guest })
     } catch (error) {
       this.#failed(error instanceof Error ? error : new Error(String(error)))
     }
@@ -183,39 +183,34 @@ function startThread(state: Int32Array): Worker {
     // Without the modules that the process preloads (--import, --require).
     execArgv: [],
     env: {},
-    resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1, stackSizeMb: 1 },
+    resourceLimits: { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 1, stackSizeMb: 1 },
   })
 }
 
 class GuestWatch implements StallWatch {
   readonly #watchdog: Watchdog
   readonly #state: Int32Array
-  readonly #start: number
-  readonly #call: number
+  /** Its number. */
+  readonly #guest: number
   readonly #runsAtStart: boolean
   /** The enclosing run: a host function may call another guest. */
   #outer = 0
 
-  constructor(watchdog: Watchdog, { stallMs, runsAtStart, ...names }: WatchedGuest, report: Report) {
-    const run = (what: string) => {
-      const { message, code } = new GuestStallError(what, stallMs)
-      return watchdog.watch({ stallMs, line: { code, ...names, stallMs, msg: message } }, report)
-    }
+  constructor(watchdog: Watchdog, { runsAtStart, ...guest }: WatchedGuest, report: Report) {
     this.#watchdog = watchdog
     this.#state = watchdog.state
     this.#runsAtStart = runsAtStart
-    this.#start = run(`The start of plug-in ${names.plugin}`)
-    this.#call = run(`The guest function "${names.function}"`)
+    this.#guest = watchdog.watch(guest, report)
   }
 
   beginStart(): void {
     if (this.#runsAtStart) this.#watchdog.beforeGuest()
-    this.#begin(this.#start)
+    this.#begin(startOf(this.#guest))
   }
 
   beginCall(): void {
     this.#watchdog.beforeGuest()
-    this.#begin(this.#call)
+    this.#begin(callOf(this.#guest))
   }
 
   end(): void {
@@ -224,13 +219,12 @@ class GuestWatch implements StallWatch {
 
   watchTurn(): void {
     Atomics.add(this.#state, Slot.sequence, 1)
-    Atomics.store(this.#state, Slot.turn, this.#call)
+    Atomics.store(this.#state, Slot.turn, callOf(this.#guest))
     setImmediate(() => Atomics.store(this.#state, Slot.turn, 0))
   }
 
   close(): void {
-    this.#watchdog.forget(this.#start)
-    this.#watchdog.forget(this.#call)
+    this.#watchdog.forget(this.#guest)
   }
 
   #begin(number: number): void {

@@ -432,11 +432,13 @@ export const wasmServeSchema = only({
     300_000,
     0,
   ),
-  maxInstances: Type.Optional(
+  // An instance on the event loop has 19 to 27 GiB of address space, of 128 TiB: V8 reserves it for each memory.
+  maxInstances: withDefault(
     Type.Integer({
       minimum: 1,
+      default: 4_000,
       description:
-        'Maximum number of instances of lazy plug-ins. The one unused longest is closed, else 503. Default: no limit.',
+        'Maximum number of instances of lazy plug-ins. The one unused longest is closed, else 503.',
     }),
   ),
   store: withDefault(

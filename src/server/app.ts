@@ -66,7 +66,7 @@ export async function createApp(
       subprocessUser,
       ...(subprocessCgroup !== undefined && { subprocessCgroup }),
       idleMs,
-      ...(maxInstances !== undefined && { maxInstances }),
+      maxInstances,
       meters,
       tracing,
       signal,

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
 import { watchGuest } from '../../src/engine/watchdog.ts'
@@ -48,7 +50,7 @@ test("it is not ready while the watchdog's thread is missing, which is started a
   mayStart = true
   await back
   expect(reports).toEqual([false, true])
-  expect(told).toHaveLength(4) // the start and the call of both
+  expect(told).toHaveLength(2)
   expect(await ask(`${url}/readyz`)).toMatchObject([200, { ready: true }])
   for (const watch of watches) watch.close()
 })
@@ -94,4 +96,25 @@ test.each([
   watch.beginCall()
   watch.end()
   expect(starts).toBe(1)
+})
+
+test('one of twenty thousand guests is named as well', async () => {
+  const watchdog = new URL('../../lib/engine/watchdog.js', import.meta.url).href
+  const code = `
+    import { watchGuest } from ${JSON.stringify(watchdog)}
+    const names = (number) => ({ plugin: \`plug-in-\${number}.wasm\`, function: 'go', route: \`/route/\${number}\` })
+    const guests = Array.from({ length: 20_000 }, (_, number) => ({ ...names(number), stallMs: 300, runsAtStart: false }))
+    guests.map((guest) => watchGuest(guest, () => undefined)).at(-1).beginCall()
+    for (;;);`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', code], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const [line] = await once(child.stderr.setEncoding('utf8'), 'data')
+  expect(JSON.parse(line)).toMatchObject({
+    plugin: 'plug-in-19999.wasm',
+    function: 'go',
+    route: '/route/19999',
+  })
+  expect(await once(child, 'exit')).toEqual([null, 'SIGKILL'])
 })
