@@ -11,6 +11,7 @@ import { batching } from './sets/batching.ts'
 import { http } from './sets/http.ts'
 import { operations } from './sets/operations.ts'
 import { startup } from './startup.ts'
+import { tails } from './tails.ts'
 
 const calls: Bench = {
   name: 'calls',
@@ -87,6 +88,7 @@ export const BENCHES: readonly Bench[] = [
   setBench(batching, 'together', 6),
   metering,
   peers,
+  tails,
   payload,
   engines,
   scale,

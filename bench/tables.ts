@@ -22,6 +22,7 @@ import { operations } from './sets/operations.ts'
 import { OURS } from './sets/peers.ts'
 import type { SoakMeasurement } from './soak.ts'
 import { ratioOfStarts, renderStartup, type StartupMeasurements } from './startup.ts'
+import { renderTails, type TailsMeasurements } from './tails.ts'
 
 /*
  * The blocks of bench/README.md are rendered from bench/results only, so that a new layout needs no new run. Times of a run on a
@@ -216,6 +217,8 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       return renderTable(readResults<SetResults>(bench, major).measurements, batching)
     case 'peers':
       return renderPeers(readResults<PeersMeasurements>(bench, major))
+    case 'tails':
+      return renderTails(readResults<TailsMeasurements>(bench, major))
     case 'payload':
       return renderPayload(readResults<{ measurements: PayloadMeasurement[] }>(bench, major).measurements)
     case 'engines':
