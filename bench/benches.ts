@@ -3,6 +3,7 @@ import { scale } from './growth.ts'
 import { guestMemory } from './guest-memory/guest-memory.ts'
 import { longLife } from './guest-memory/long-life.ts'
 import { hostile } from './hostile/hostile.ts'
+import { many } from './many/many.ts'
 import { payload } from './payload.ts'
 import { peers } from './peers.ts'
 import { setBench } from './set-bench.ts'
@@ -92,6 +93,7 @@ export const BENCHES: readonly Bench[] = [
   payload,
   engines,
   scale,
+  many,
   startup,
   calls,
   merge,

@@ -6,6 +6,8 @@ import type { GuestMeasurement } from './guest-memory/guest-memory.ts'
 import { type LongLifeMeasurements, renderLongLife } from './guest-memory/long-life.ts'
 import { renderGuests } from './guest-memory/report.ts'
 import { type HostileRow, renderHostile } from './hostile/hostile.ts'
+import type { ManyMeasurements } from './many/many.ts'
+import { renderMany } from './many/report.ts'
 import type { Measurement } from './measure.ts'
 import type { MergeMeasurement } from './merge.ts'
 import type { MeteringMeasurement } from './metering.ts'
@@ -225,6 +227,8 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       return renderEngines(readResults<EnginesMeasurements>(bench, major))
     case 'scale':
       return renderScale(readResults<ScaleMeasurements>(bench, major))
+    case 'many':
+      return renderMany(readResults<ManyMeasurements>(bench, major))
     case 'startup':
       return renderStartup(readResults<StartupMeasurements>(bench, major))
     case 'profile':

@@ -36,6 +36,8 @@ export interface SocketAnswers {
   readonly wrong: number
   /** Other statuses, lost connections, and requests that have no answer yet. */
   readonly failed: number
+  /** The first failure. */
+  readonly problem: string | undefined
   /** From `begin` to `end`. */
   readonly seconds: number
 }
@@ -73,9 +75,11 @@ export async function fireSockets(
 
 /** @throws if an answer was wrong or failed. */
 export function refuseFailures(answers: SocketAnswers): SocketAnswers {
-  const { times, wrong, failed } = answers
+  const { times, wrong, failed, problem } = answers
   if (wrong + failed === 0 && times.length > 0) return answers
-  throw new Error(`of ${times.length} requests ${wrong} were answered wrongly and ${failed} failed`)
+  throw new Error(
+    `of ${times.length} requests ${wrong} were answered wrongly and ${failed} failed, such as: ${problem}`,
+  )
 }
 
 const RAMP_MS = 200
@@ -134,6 +138,7 @@ class Sockets implements RunningLoad {
       times: [...window.times, ...missing],
       wrong: window.wrong,
       failed: window.failed + missing.length,
+      problem: window.problem ?? (missing.length > 0 ? 'no answer' : undefined),
       seconds: (endedAt - window.from) / 1_000,
     }
   }
@@ -224,7 +229,8 @@ class Sockets implements RunningLoad {
     const { pending } = connection
     connection.pending = undefined
     const isWrong = answer.status === 200 && !this.#load.isRight(pending.body, answer.body)
-    this.#count(pending, answer.status !== 200 ? 'failed' : isWrong ? 'wrong' : 'right')
+    const outcome = answer.status !== 200 ? 'failed' : isWrong ? 'wrong' : 'right'
+    this.#count(pending, outcome, answer)
     if (this.#isStopped) return
     if (this.#load.perSecond === undefined) this.#next(connection)
     else this.#goOn(connection)
@@ -235,22 +241,26 @@ class Sockets implements RunningLoad {
     const place = this.#free.indexOf(connection)
     if (place >= 0) this.#free.splice(place, 1)
     if (this.#isStopped) return
-    if (connection.pending) this.#count(connection.pending, 'failed')
+    if (connection.pending) this.#count(connection.pending, 'failed', LOST)
     void this.#connect().then(() => {
       const free = this.#load.perSecond === undefined ? this.#free.shift() : undefined
       if (free) this.#next(free)
     })
   }
 
-  #count(pending: Pending, outcome: 'right' | 'wrong' | 'failed'): void {
+  #count(pending: Pending, outcome: 'right' | 'wrong' | 'failed', answer: Answer): void {
     const window = this.#window
     if (!window.missing.delete(pending)) return
     window.times.push(performance.now() - pending.due)
-    if (outcome !== 'right') window[outcome]++
+    if (outcome === 'right') return
+    window[outcome]++
+    window.problem ??= `${pending.path}: ${answer.status} ${answer.body.slice(0, MAX_SHOWN)}`
   }
 }
 
 const POLL_MS = 5
+
+const MAX_SHOWN = 200
 
 const NOTHING = Buffer.alloc(0)
 
@@ -268,15 +278,23 @@ interface Window {
   readonly missing: Set<Pending>
   wrong: number
   failed: number
+  problem: string | undefined
 }
 
 /** Counts nothing, unless it begins. */
 function newWindow(from = Infinity): Window {
-  return { from, to: Infinity, times: [], missing: new Set(), wrong: 0, failed: 0 }
+  return { from, to: Infinity, times: [], missing: new Set(), wrong: 0, failed: 0, problem: undefined }
 }
 
+interface Answer {
+  readonly status: number
+  readonly body: string
+}
+
+const LOST: Answer = { status: 0, body: 'the connection was lost' }
+
 /** @returns nothing until the answer is complete. */
-function readAnswer(bytes: Buffer): { readonly status: number; readonly body: string } | undefined {
+function readAnswer(bytes: Buffer): Answer | undefined {
   const headEnd = bytes.indexOf('\r\n\r\n')
   if (headEnd < 0) return undefined
   const head = bytes.toString('latin1', 0, headEnd)
