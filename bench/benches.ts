@@ -1,4 +1,4 @@
-import { type Bench, effortOf } from './bench.ts'
+import { type Bench, effortOf, missingMultiMemory } from './bench.ts'
 import { scale } from './growth.ts'
 import { guestMemory } from './guest-memory/guest-memory.ts'
 import { longLife } from './guest-memory/long-life.ts'
@@ -39,8 +39,7 @@ const engines: Bench = {
 const merge: Bench = {
   name: 'merge',
   minutes: 1,
-  missing: () =>
-    Number(process.versions.node.split('.')[0]) < 22 ? 'multi-memory (Node.js 22 and later)' : undefined,
+  missing: missingMultiMemory,
   async run({ runs, quick }, progress) {
     const { measureMerge, renderMerge } = await import('./merge.ts')
     const rounds = runs ?? (quick ? 5 : 21)
