@@ -15,8 +15,12 @@ export interface ZipfRun {
 }
 
 export const ONE = 'one plug-in'
-export const ALL = 'all plug-ins'
-export const FEW = `${ALL}, \`--max-instances 500 --sleep\``
+
+/** Instances that may be open: without a limit the address space of the process is full at about 9,000. */
+const OPEN = [8_000, 500] as const
+
+/** All plug-ins, by the number of instances that may be open. */
+export const ALL: readonly string[] = OPEN.map((count) => `all, \`--max-instances ${count} --sleep\``)
 
 const CONNECTIONS = 100
 
@@ -27,21 +31,26 @@ export async function measureZipf(
   seconds: number,
   progress: (line: string) => void,
 ): Promise<ZipfRun[]> {
-  const paths = zipfPaths(plugins)
+  const ranked = rank(plugins)
+  const paths = zipfPaths(ranked)
   const only = `${plugins.folder}/${plugins.small[0]}.wasm`
   const wanted = [
-    { name: ONE, args: [only], paths: () => '/' },
-    { name: ALL, args: [plugins.folder], paths },
-    { name: FEW, args: [plugins.folder, '--max-instances', '500', '--sleep'], paths },
+    { name: ONE, args: [only], paths: () => '/', called: [] },
+    ...OPEN.map((count, i) => ({
+      name: ALL[i] ?? '',
+      args: [plugins.folder, '--max-instances', `${count}`, '--sleep'],
+      paths,
+      called: ranked.slice(0, count),
+    })),
   ]
   const servers: { name: string; server: ServerProcess; paths: () => string }[] = []
   const runs: ZipfRun[] = []
   try {
-    for (const { name, args, paths } of wanted) {
+    for (const { name, args, paths, called } of wanted) {
       const scenario: Scenario = { ...ours(name), command: [process.execPath, ...COMMAND, ...args] }
       const server = await startServer(scenario)
       servers.push({ name, server, paths })
-      if (name === ALL) await callAll(server, plugins)
+      await callAll(server, called)
       await runOnce(server, paths, WARM_UP * seconds)
       progress(`${name}: warm`)
     }
@@ -60,9 +69,9 @@ export async function measureZipf(
   }
 }
 
-/** Calls each plug-in: the load reaches the last of them only after minutes. */
-async function callAll({ url }: ServerProcess, { small, large }: ManyPlugins): Promise<void> {
-  const names = [...small, ...large]
+/** Calls plug-ins, each once at least: the load reaches the last of them only after minutes. */
+async function callAll({ url }: ServerProcess, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return
   let next = 0
   const load: SocketLoad = {
     ...{ url, connections: CONNECTIONS },
@@ -106,13 +115,17 @@ async function runOnce(server: ServerProcess, paths: () => string, seconds: numb
   }
 }
 
-/** Draws paths of plug-ins: of the k-th with a probability of 1/k, as far as all together allow. */
-function zipfPaths({ small, large }: ManyPlugins): () => string {
+/** The plug-ins in the order of their shares: the large ones evenly among the others. */
+function rank({ small, large }: ManyPlugins): string[] {
   const apart = Math.ceil(small.length / large.length)
-  const names = small.flatMap((name, i) => [
-    ...(i % apart === apart - 1 ? [large[(i + 1) / apart - 1] ?? name] : []),
-    name,
-  ])
+  return small.flatMap((name, i) => {
+    const between = i % apart === apart - 1 ? large[(i + 1) / apart - 1] : undefined
+    return between === undefined ? [name] : [between, name]
+  })
+}
+
+/** Draws paths of plug-ins: of the k-th with a probability of 1/k, as far as all together allow. */
+function zipfPaths(names: readonly string[]): () => string {
   let total = 0
   const sums = names.map((_, i) => {
     total += 1 / (i + 1)
