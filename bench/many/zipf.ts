@@ -16,8 +16,8 @@ export interface ZipfRun {
 
 export const ONE = 'one plug-in'
 
-/** Instances that may be open: without a limit the address space of the process is full at about 9,000. */
-const OPEN = [8_000, 500] as const
+/** Instances that may be open. The memories of closed ones count until they are collected: with 8,000 the address space of the process is full. */
+const OPEN = [4_000, 500] as const
 
 /** All plug-ins, by the number of instances that may be open. */
 export const ALL: readonly string[] = OPEN.map((count) => `all, \`--max-instances ${count} --sleep\``)
