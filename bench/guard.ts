@@ -58,7 +58,7 @@ const GUARDS: readonly Guard[] = [
   {
     checks: [
       { name: 'CPU per request: --admin to off', limit: 1.6 },
-      { name: 'CPU per request: --access-log to off', limit: 3 },
+      { name: 'CPU per request: --access-log to off', limit: 2.5 },
       { name: 'CPU per request: --otel to off', limit: 2.5 },
     ],
     measure: measureOperations,
@@ -109,7 +109,7 @@ const GUARDS: readonly Guard[] = [
     measure: measureStartTimes,
   },
   {
-    checks: [{ name: 'start to first answer: 1,000 lazy plug-ins to one', limit: 8 }],
+    checks: [{ name: 'start to first answer: 1,000 lazy plug-ins to one', limit: 6 }],
     measure: measureLazyStarts,
   },
   {

@@ -156,7 +156,7 @@ class Sockets implements RunningLoad {
       if (this.#isStopped) return
       for (const now = performance.now(); due <= now; due += gap()) this.#send(this.#newRequest(due))
       if (perSecond >= POLLED_PER_SECOND) setImmediate(tick)
-      else setTimeout(tick, due - performance.now())
+      else setTimeout(tick, Math.max(1, due - performance.now()))
     }
     tick()
   }
