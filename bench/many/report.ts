@@ -2,7 +2,7 @@ import { renderMib, renderNumber } from '../origin.ts'
 import { type Ratio, renderRatio, summarize, verdict, verdictOn } from '../report.ts'
 import { median, percentile } from '../statistics.ts'
 import type { ManyMeasurements } from './many.ts'
-import { ALL, ONE, type ZipfRun } from './zipf.ts'
+import { ALL, FIRST, ONE, type ZipfRun } from './zipf.ts'
 
 const [MAX_LISTENING_MS, MAX_MIB, MAX_SMALL_MS, MAX_LARGE_MS] = [2_000, 250, 5, 150]
 const [MAX_BESIDE, MIN_RATE, MAX_PUT_MS, MAX_CHECK_MS] = [2, 0.9, 20, 10_000]
@@ -60,7 +60,7 @@ function renderZipf(runs: readonly ZipfRun[]): string[] {
     median(of(server).map((run) => run[key]))
   const ratio = (server: string, key: 'requestsPerSecond' | 'cpuMicrosPerRequest'): Ratio =>
     summarize(of(server).map((run, i) => run[key] / (of(ONE)[i]?.[key] ?? Number.NaN)))
-  const rows = [ONE, ...ALL].map((server) => {
+  const rows = [ONE, FIRST, ...ALL].map((server) => {
     const rate = ratio(server, 'requestsPerSecond')
     const cells = [
       server,
