@@ -12,7 +12,7 @@ import { measureSlowRoute, renderSlowRoute, type SlowRouteMeasurement } from './
 import { latencies, median, medianInterval } from './statistics.ts'
 
 /** Measures the slowest answers: with more and more connections, and at fixed rates. */
-export const tails: Bench = { name: 'tails', minutes: 12, run }
+export const tails: Bench = { name: 'tails', minutes: 9, run }
 
 /** 64 calls may wait for the end of a turn: 65 are one more. */
 const CONNECTIONS = [1, 16, 64, 65, 100, 128, 256, 1_000]
