@@ -37,3 +37,8 @@ export function effortOf(
     args: ` --runs ${runs} --seconds ${seconds} --warm-up ${warmUpSeconds}${toolArgs}`,
   }
 }
+
+/** What this Node.js lacks to merge the kernel; undefined if it can. */
+export function missingMultiMemory(): string | undefined {
+  return Number(process.versions.node.split('.')[0]) < 22 ? 'multi-memory (Node.js 22 and later)' : undefined
+}

@@ -1,8 +1,9 @@
-import { type Bench, effortOf } from './bench.ts'
+import { type Bench, effortOf, missingMultiMemory } from './bench.ts'
 import { scale } from './growth.ts'
 import { guestMemory } from './guest-memory/guest-memory.ts'
 import { longLife } from './guest-memory/long-life.ts'
 import { hostile } from './hostile/hostile.ts'
+import { many } from './many/many.ts'
 import { payload } from './payload.ts'
 import { peers } from './peers.ts'
 import { setBench } from './set-bench.ts'
@@ -11,6 +12,7 @@ import { batching } from './sets/batching.ts'
 import { http } from './sets/http.ts'
 import { operations } from './sets/operations.ts'
 import { startup } from './startup.ts'
+import { tails } from './tails.ts'
 
 const calls: Bench = {
   name: 'calls',
@@ -37,8 +39,7 @@ const engines: Bench = {
 const merge: Bench = {
   name: 'merge',
   minutes: 1,
-  missing: () =>
-    Number(process.versions.node.split('.')[0]) < 22 ? 'multi-memory (Node.js 22 and later)' : undefined,
+  missing: missingMultiMemory,
   async run({ runs, quick }, progress) {
     const { measureMerge, renderMerge } = await import('./merge.ts')
     const rounds = runs ?? (quick ? 5 : 21)
@@ -87,9 +88,11 @@ export const BENCHES: readonly Bench[] = [
   setBench(batching, 'together', 6),
   metering,
   peers,
+  tails,
   payload,
   engines,
   scale,
+  many,
   startup,
   calls,
   merge,

@@ -4,17 +4,23 @@ import { promisify } from 'node:util'
 import { chaosRoutes, rage } from '../test/support/chaos.ts'
 import { forkServer } from '../test/support/fork-server.ts'
 import { randomOf } from '../test/support/random.ts'
+import { missingMultiMemory } from './bench.ts'
 import { measureRuntimes } from './calls.ts'
 import { assembleGuestFile } from './guest.ts'
 import { CHANGES, measureChangeTurns } from './hostile/change-turns.ts'
 import { measureWorstAnswer, searchWorstAnswer } from './hostile-answers.ts'
 import { autocannon } from './load/autocannon.ts'
+import { writePlugins } from './many/modules.ts'
+import { measureMerge } from './merge.ts'
 import { measureNeighbours, NEIGHBOURS } from './neighbours.ts'
 import { renderNumber } from './origin.ts'
 import { runUnderLoad } from './run.ts'
-import { HELLO_BODY, noPlugin, ours, type Scenario } from './scenario.ts'
+import { COMMAND, HELLO_BODY, noPlugin, ours, oursInC, type Scenario } from './scenario.ts'
 import { type ServerProcess, startServer } from './server-process.ts'
+import { operations } from './sets/operations.ts'
 import { measureStarts } from './startup.ts'
+import { median } from './statistics.ts'
+import { measureTails, tailRatios } from './tails.ts'
 
 /** A ratio of two figures of one try. */
 interface Check {
@@ -51,11 +57,31 @@ const GUARDS: readonly Guard[] = [
   },
   {
     checks: [
+      { name: 'CPU per request: --admin to off', limit: 1.6 },
+      { name: 'CPU per request: --access-log to off', limit: 2.5 },
+      { name: 'CPU per request: --otel to off', limit: 2.5 },
+    ],
+    measure: measureOperations,
+  },
+  {
+    checks: [{ name: 'p99 with 100 connections: inline to an echo of Fastify', limit: 1.8 }],
+    measure: measureTailRatio,
+  },
+  {
+    checks: [
       { name: 'time of a call: kernel to sdk, hello with 8 B', limit: 0.2 },
       { name: 'time of a call: kernel to sdk, copy of 64 KiB', limit: 0.1 },
     ],
     measure: measureCallTimes,
   },
+  ...(missingMultiMemory()
+    ? []
+    : [
+        {
+          checks: [{ name: 'CPU of a call: merged to linked, copy of 64 KiB', limit: 0.5 }],
+          measure: measureMergedCalls,
+        },
+      ]),
   {
     checks: CONTRACTS.map((contract) => ({
       name: `CPU of the event loop: the worst answer for the contract ${contract} to a loop over its bytes`,
@@ -81,6 +107,10 @@ const GUARDS: readonly Guard[] = [
   {
     checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 1.8 }],
     measure: measureStartTimes,
+  },
+  {
+    checks: [{ name: 'start to first answer: 1,000 lazy plug-ins to one', limit: 6 }],
+    measure: measureLazyStarts,
   },
   {
     checks: [
@@ -138,6 +168,23 @@ async function measureRequests(): Promise<number[]> {
   return [inline / echo, workers / inline, fresh / inline]
 }
 
+async function measureOperations(): Promise<number[]> {
+  const measured: number[] = []
+  for (const scenario of OPERATIONS) measured.push(await cpuPerRequest(scenario))
+  const [off = Number.NaN, ...others] = measured
+  return others.map((micros) => micros / off)
+}
+
+const OPERATIONS = ['off', '--admin', '--access-log', '--otel'].flatMap((wanted) =>
+  operations.scenarios.filter(({ name }) => name === wanted),
+)
+
+async function measureTailRatio(): Promise<number[]> {
+  const effort = { runs: 3, seconds: 1, warmUpSeconds: 1.5, connections: [100] }
+  const measured = await measureTails([noPlugin(HELLO_BODY), ours('inline')], effort, quiet, [])
+  return measured.map((tail) => median(tailRatios(tail)))
+}
+
 async function cpuPerRequest(scenario: Scenario): Promise<number> {
   const server = await startServer(scenario)
   try {
@@ -169,12 +216,30 @@ async function measureCallTimes(): Promise<number[]> {
 
 const ROUNDS = 3
 
+async function measureMergedCalls(): Promise<number[]> {
+  const measured = await measureMerge(2 * ROUNDS, quiet, ['copy, 64 KiB'])
+  return measured.map(({ rounds }) => median(rounds.map(({ merged, linked }) => merged / linked)))
+}
+
 async function measureStartTimes(): Promise<number[]> {
   const measured = await measureStarts([noPlugin(HELLO_BODY), ours('inline')], STARTS, quiet)
   return measured.slice(1).map(({ ratio }) => ratio)
 }
 
 const STARTS = 5
+
+async function measureLazyStarts(): Promise<number[]> {
+  const { folder, small } = writePlugins(LAZY_PLUGINS, 0)
+  const all = {
+    ...oursInC('1,000 plug-ins'),
+    command: [process.execPath, ...COMMAND, folder] as const,
+    path: `/${small[0]}`,
+  }
+  const measured = await measureStarts([oursInC('one plug-in'), all], 3, quiet)
+  return measured.slice(1).map(({ ratio }) => ratio)
+}
+
+const LAZY_PLUGINS = 1_000
 
 /**
  * When a Node.js version no longer needs `keptTicks` of `src/platform/node-workarounds.ts`, the ratio is 1, and it can

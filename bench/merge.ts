@@ -22,11 +22,13 @@ type Instance = import('../src/runtime/runtime.ts').Instance
 /**
  * Measures calls in this process, without HTTP, linked and merged in turns.
  *
+ * @param names - Of cases. Default: all.
  * @throws Error if this Node.js has no multi-memory, or the outputs differ.
  */
 export async function measureMerge(
   rounds: number,
   progress: (line: string) => void,
+  names?: readonly string[],
 ): Promise<MergeMeasurement[]> {
   const copy = await assembleGuest('copy')
   const hello = 'plugins/hello/hello.wasm'
@@ -41,6 +43,7 @@ export async function measureMerge(
   ] as const
   const measured: MergeMeasurement[] = []
   for (const [name, plugin, exportName, size, limit] of cases) {
+    if (names && !names.includes(name)) continue
     const input = Uint8Array.from({ length: size }, (_, i) => 97 + (i % 26))
     const linked = await openBoth(plugin)
     try {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
+import { disturbances, type Quietness } from './machine.ts'
 
 /** Where and how results were measured. */
 export interface Origin {
@@ -10,20 +11,22 @@ export interface Origin {
   readonly fastify: string
   readonly cpu: string
   readonly cores: number
-  /** The load of the machine by other programs, before or after: 0 is idle, 1 is all cores. */
-  readonly busy: number
+  /** The worst before, during and after the bench. */
+  readonly quietness: Quietness
 }
 
-/** Beyond this, times say nothing. */
-const BUSY = 0.1
+/** Whether the machine was too disturbed for its times to be shown. */
+export function isBusy({ quietness }: Pick<Origin, 'quietness'>): boolean {
+  return disturbances(quietness).length > 0
+}
 
-/** Whether other programs used the machine too much for its times to be shown. */
-export function isBusy({ busy }: Pick<Origin, 'busy'>): boolean {
-  return busy > BUSY
+/** The major version of Node.js. */
+export function majorOf({ node }: Pick<Origin, 'node'>): number {
+  return Number(/^v(\d+)\./.exec(node)?.[1])
 }
 
 /** @param args - What followed `npm run bench --`, with the defaults that were used. */
-export function describeOrigin(bench: string, args: string, busy: number): Origin {
+export function describeOrigin(bench: string, args: string, quietness: Quietness): Origin {
   const cores = cpus()
   const fastify = readFileSync(new URL('../node_modules/fastify/package.json', import.meta.url), 'utf8')
   return {
@@ -34,15 +37,29 @@ export function describeOrigin(bench: string, args: string, busy: number): Origi
     fastify: JSON.parse(fastify).version,
     cpu: cores[0]?.model ?? 'unknown CPU',
     cores: cores.length,
-    busy,
+    quietness,
   }
 }
 
 export function renderOrigin(origin: Origin): string {
-  const line = `${describeMachine(origin)}: \`${origin.command}\``
+  const line = renderOriginLine(origin)
   if (!isBusy(origin)) return line
-  const share = renderNumber(origin.busy * 100, 0)
-  return `${line}\n\n**The machine was busy**: other programs used ${share} % of its cores. These times are not kept.`
+  const problems = disturbances(origin.quietness).join('; ')
+  return `${line}\n\n**The machine was not quiet**: ${problems}. These times are not kept.`
+}
+
+/** The line above each table. */
+export function renderOriginLine(origin: Origin): string {
+  return `${describeMachine(origin)}; ${describeQuietness(origin.quietness)}: \`${origin.command}\``
+}
+
+function describeQuietness({ load, steal, spread }: Quietness): string {
+  const share = (value: number) => `${renderNumber(value * 100, 1)} %`
+  return [
+    `other programs ${share(load)}`,
+    ...(steal === undefined ? [] : [`steal ${share(steal)}`]),
+    ...(spread === undefined ? [] : [`spread ${renderNumber(spread, 2)}`]),
+  ].join(', ')
 }
 
 export function describeMachine({ date, node, fastify, cpu, cores }: Origin): string {

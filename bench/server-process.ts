@@ -17,6 +17,8 @@ export interface ServerProcess {
   /** Ends it as its user would, and waits for that. */
   end(): Promise<void>
   stop(): void
+  /** The first that it has printed. */
+  printed(): string
   /** Settles when the process has ended, however that came. */
   readonly ended: Promise<Ending>
 }
@@ -62,6 +64,7 @@ export async function startServer({ name, command, path }: Scenario): Promise<Se
         await ended
       },
       stop,
+      printed: () => printed.text,
       ended,
     }
   } catch (error) {

@@ -24,6 +24,8 @@ export interface CommandLine {
   /** Output file for JSON. */
   readonly json: string | undefined
   readonly update: boolean
+  /** How long `--update` waits for a quiet machine. */
+  readonly maxWaitSeconds: number
 }
 
 /** @throws if a setting is invalid. */
@@ -41,6 +43,7 @@ export function readCommandLine(): CommandLine {
       quick: { type: 'boolean', default: false },
       json: { type: 'string' },
       update: { type: 'boolean', default: false },
+      'max-wait': { type: 'string', default: '600' },
     },
   })
   const { runs, seconds, connections, calls } = values
@@ -63,6 +66,7 @@ export function readCommandLine(): CommandLine {
     },
     json: values.json,
     update: values.update,
+    maxWaitSeconds: positive('max-wait', values['max-wait']),
   }
 }
 

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { CallsMeasurements } from './calls.ts'
 import { type EnginesMeasurements, renderEngines } from './engines.ts'
 import { renderScale, type ScaleMeasurements } from './growth.ts'
@@ -6,10 +6,12 @@ import type { GuestMeasurement } from './guest-memory/guest-memory.ts'
 import { type LongLifeMeasurements, renderLongLife } from './guest-memory/long-life.ts'
 import { renderGuests } from './guest-memory/report.ts'
 import { type HostileRow, renderHostile } from './hostile/hostile.ts'
+import type { ManyMeasurements } from './many/many.ts'
+import { renderMany } from './many/report.ts'
 import type { Measurement } from './measure.ts'
 import type { MergeMeasurement } from './merge.ts'
 import type { MeteringMeasurement } from './metering.ts'
-import { describeMachine, isBusy, type Origin, renderNumber } from './origin.ts'
+import { isBusy, type Origin, renderNumber, renderOriginLine } from './origin.ts'
 import { type PayloadMeasurement, renderPayload } from './payload.ts'
 import { type PeersMeasurements, renderPeers, renderSummary } from './peers.ts'
 import { type ProfileLine, renderProfile } from './profile.ts'
@@ -22,12 +24,14 @@ import { operations } from './sets/operations.ts'
 import { OURS } from './sets/peers.ts'
 import type { SoakMeasurement } from './soak.ts'
 import { ratioOfStarts, renderStartup, type StartupMeasurements } from './startup.ts'
+import { renderTails, type TailsMeasurements } from './tails.ts'
 
 /*
  * The blocks of bench/README.md are rendered from bench/results only, so that a new layout needs no new run. Times of a run on a
  * busy machine are never shown.
  */
 
+/** A folder for each major version of Node.js. */
 const RESULTS = new URL('results/', import.meta.url)
 
 const PAGE = new URL('README.md', import.meta.url)
@@ -38,13 +42,31 @@ const PROJECT_README = new URL('../README.md', import.meta.url)
 const COUNTED: ReadonlySet<string> = new Set(['guest-memory', 'long-life'])
 
 /** Whether any of a bench's figures can be shown after a run. */
-export function isWorthKeeping(origin: { readonly bench: string; readonly busy: number }): boolean {
+export function isWorthKeeping(origin: Pick<Origin, 'bench' | 'quietness'>): boolean {
   return !isBusy(origin) || COUNTED.has(origin.bench)
+}
+
+/** The folder with the results of a major version of Node.js. */
+export function folderOf(major: number): URL {
+  return new URL(`node${major}/`, RESULTS)
+}
+
+/** Major versions of Node.js with which a bench has results, ascending. */
+function versionsOf(bench: string): number[] {
+  return measuredVersions().filter((major) => existsSync(new URL(`${bench}.json`, folderOf(major))))
+}
+
+function measuredVersions(): number[] {
+  return readdirSync(RESULTS)
+    .flatMap((folder) => /^node(\d+)$/.exec(folder)?.[1] ?? [])
+    .map(Number)
+    .toSorted((a, b) => a - b)
 }
 
 /** Benches that have results. */
 export function measuredBenches(): string[] {
-  return readdirSync(RESULTS).flatMap((file) => (file.endsWith('.json') ? [file.replace('.json', '')] : []))
+  const files = measuredVersions().flatMap((major) => readdirSync(folderOf(major)))
+  return [...new Set(files.flatMap((file) => (file.endsWith('.json') ? [file.replace('.json', '')] : [])))]
 }
 
 /**
@@ -60,11 +82,13 @@ export async function updateTables(benches: readonly string[]): Promise<void> {
   if (hasMarkers(PROJECT_README, 'peers')) updateReadme(PROJECT_README, 'peers', renderPeersSummary())
 }
 
+/** With the oldest version of Node.js that has results. */
 function renderPeersSummary(): string {
-  const results = readResults<PeersMeasurements>('peers')
+  const [major = 0] = versionsOf('peers')
+  const results = readResults<PeersMeasurements>('peers', major)
   return [
-    '![peers](bench/results/peers.svg)',
-    `${describeMachine(results)}: \`${results.command}\``,
+    `![peers](bench/results/node${major}/peers.svg)`,
+    renderOriginLine(results),
     renderSummary(results.measurements),
   ].join('\n\n')
 }
@@ -80,26 +104,26 @@ export function renderHeadlines(page = ''): string {
       bench: 'peers',
       what: 'CPU per request of the Extism SDK by hand in a Fastify app, divided by that of wasm-serve',
       anchor: 'other-servers',
-      ratio: () => cpuRatio('peers', 'Fastify + Extism SDK, by hand', OURS, 100),
+      ratio: (major) => cpuRatio('peers', major, 'Fastify + Extism SDK, by hand', OURS, 100),
     },
     {
       bench: 'peers',
       what: 'CPU per request of wasm-serve, divided by that of a Fastify app without a plug-in',
       anchor: 'other-servers',
-      ratio: () => cpuRatio('peers', OURS, 'Fastify, echo', 100),
+      ratio: (major) => cpuRatio('peers', major, OURS, 'Fastify, echo', 100),
     },
     {
       bench: 'batching',
       what: 'CPU per request with the calls of a turn together, divided by that of calls one by one',
       anchor: 'batching',
-      ratio: () => cpuRatio('batching', 'together', 'one by one', 128),
+      ratio: (major) => cpuRatio('batching', major, 'together', 'one by one', 128),
     },
     {
       bench: 'calls',
       what: 'Time of a call with 8 bytes on the Extism SDK, divided by that on the kernel',
       anchor: 'calls-without-http',
-      ratio: () => {
-        const [hello] = readResults<CallsMeasurements>('calls').calls
+      ratio: (major) => {
+        const [hello] = readResults<CallsMeasurements>('calls', major).calls
         return summarize(hello?.rounds.map(({ sdk, kernel }) => sdk / kernel) ?? [])
       },
     },
@@ -107,22 +131,26 @@ export function renderHeadlines(page = ''): string {
       bench: 'startup',
       what: 'Time from the command to the first answer, divided by that of a Fastify app without a plug-in',
       anchor: 'start-up-and-memory',
-      ratio: () => {
-        const [echo, ours] = readResults<StartupMeasurements>('startup').starts
+      ratio: (major) => {
+        const [echo, ours] = readResults<StartupMeasurements>('startup', major).starts
         return ours ? ratioOfStarts(ours, echo) : summarize([])
       },
     },
   ]
-  const rows = headlines
-    .filter(({ bench }) => !isBusy(readResults(bench)))
-    .map(({ bench, what, anchor, ratio }) => {
-      const found = ratio()
-      const cells = [what, renderNumber(found.median, 2), renderRange(found), `[${bench}](${page}#${anchor})`]
-      return `| ${cells.join(' | ')} |`
-    })
-  return ['| ratio | median | least to most | measured by |', '| --- | ---: | ---: | --- |', ...rows].join(
-    '\n',
+  const rows = headlines.flatMap(({ bench, what, anchor, ratio }) =>
+    versionsOf(bench)
+      .filter((major) => !isBusy(readResults(bench, major)))
+      .map((major) => {
+        const found = ratio(major)
+        const link = `[${bench}](${page}#${anchor})`
+        return `| ${[what, major, renderNumber(found.median, 2), renderRange(found), link].join(' | ')} |`
+      }),
   )
+  return [
+    '| ratio | Node.js | median | least to most | measured by |',
+    '| --- | ---: | ---: | ---: | --- |',
+    ...rows,
+  ].join('\n')
 }
 
 interface Headline {
@@ -130,11 +158,12 @@ interface Headline {
   readonly what: string
   /** Of its section. */
   readonly anchor: string
-  ratio(): Ratio
+  /** @param major - The version of Node.js. */
+  ratio(major: number): Ratio
 }
 
-function cpuRatio(bench: string, name: string, to: string, connections: number): Ratio {
-  const { measurements } = readResults<SetResults>(bench)
+function cpuRatio(bench: string, major: number, name: string, to: string, connections: number): Ratio {
+  const { measurements } = readResults<SetResults>(bench, major)
   const [measured, reference] = [find(measurements, name, connections), find(measurements, to, connections)]
   return ratioTo(measured, reference, 'cpuMicrosPerRequest')
 }
@@ -144,78 +173,87 @@ interface SetResults {
   readonly measurements: readonly Measurement[]
 }
 
-/** The results of a bench. */
-function readResults<Data = object>(bench: string): Origin & Data {
-  return JSON.parse(readFileSync(new URL(`${bench}.json`, RESULTS), 'utf8'))
+/** The results of a bench with a major version of Node.js. */
+function readResults<Data = object>(bench: string, major: number): Origin & Data {
+  return JSON.parse(readFileSync(new URL(`${bench}.json`, folderOf(major)), 'utf8'))
 }
 
-/** The text of bench/README.md between the markers of a bench. */
+/** The text of bench/README.md between the markers of a bench: the tables of each version of Node.js. */
 export async function renderBlock(bench: string): Promise<string> {
-  const results = readResults(bench)
-  if (!isWorthKeeping(results)) {
+  const majors = versionsOf(bench)
+  const shown = majors.filter((major) => isWorthKeeping(readResults(bench, major)))
+  if (shown.length === 0) {
     return `No figures: other programs used the machine during the last run. On an idle machine,
 \`npm run bench -- ${bench} --update\` measures them and puts them here.`
   }
-  const pictures = picturesOf(bench).map((name) => `![${name}](results/${name}.svg)`)
-  const origin = `${describeMachine(results)}: \`${results.command}\``
+  return (await Promise.all(shown.map((major) => renderVersion(bench, major)))).join('\n\n')
+}
+
+async function renderVersion(bench: string, major: number): Promise<string> {
+  const results = readResults(bench, major)
+  const pictures = picturesOf(bench, major).map((name) => `![${name}](results/node${major}/${name}.svg)`)
   const leftOut = isBusy(results)
     ? ['Counts and sizes only. Times are left out, because other programs used the machine during this run.']
     : []
-  return [...pictures, origin, ...leftOut, await renderFigures(bench)].join('\n\n')
+  return [...pictures, renderOriginLine(results), ...leftOut, await renderFigures(bench, major)].join('\n\n')
 }
 
-function picturesOf(bench: string): string[] {
+function picturesOf(bench: string, major: number): string[] {
   const prefixes: Readonly<Record<string, readonly string[]>> = { scale: ['connections', 'routes'] }
   const wanted = prefixes[bench] ?? [bench]
-  return readdirSync(RESULTS)
+  return readdirSync(folderOf(major))
     .filter((file) => file.endsWith('.svg'))
     .map((file) => file.replace('.svg', ''))
     .filter((name) => wanted.some((prefix) => name === prefix || name.startsWith(`${prefix}-`)))
 }
 
-async function renderFigures(bench: string): Promise<string> {
+async function renderFigures(bench: string, major: number): Promise<string> {
   switch (bench) {
     case 'article':
-      return renderTable(readResults<SetResults>(bench).measurements, article)
+      return renderTable(readResults<SetResults>(bench, major).measurements, article)
     case 'http':
-      return renderTable(readResults<SetResults>(bench).measurements, http)
+      return renderTable(readResults<SetResults>(bench, major).measurements, http)
     case 'operations':
-      return renderTable(readResults<SetResults>(bench).measurements, operations)
+      return renderTable(readResults<SetResults>(bench, major).measurements, operations)
     case 'batching':
-      return renderTable(readResults<SetResults>(bench).measurements, batching)
+      return renderTable(readResults<SetResults>(bench, major).measurements, batching)
     case 'peers':
-      return renderPeers(readResults<PeersMeasurements>(bench))
+      return renderPeers(readResults<PeersMeasurements>(bench, major))
+    case 'tails':
+      return renderTails(readResults<TailsMeasurements>(bench, major))
     case 'payload':
-      return renderPayload(readResults<{ measurements: PayloadMeasurement[] }>(bench).measurements)
+      return renderPayload(readResults<{ measurements: PayloadMeasurement[] }>(bench, major).measurements)
     case 'engines':
-      return renderEngines(readResults<EnginesMeasurements>(bench))
+      return renderEngines(readResults<EnginesMeasurements>(bench, major))
     case 'scale':
-      return renderScale(readResults<ScaleMeasurements>(bench))
+      return renderScale(readResults<ScaleMeasurements>(bench, major))
+    case 'many':
+      return renderMany(readResults<ManyMeasurements>(bench, major))
     case 'startup':
-      return renderStartup(readResults<StartupMeasurements>(bench))
+      return renderStartup(readResults<StartupMeasurements>(bench, major))
     case 'profile':
-      return renderProfile(readResults<{ lines: ProfileLine[] }>(bench).lines)
+      return renderProfile(readResults<{ lines: ProfileLine[] }>(bench, major).lines)
     case 'guest-memory': {
-      const results = readResults<{ measured: GuestMeasurement[] }>(bench)
+      const results = readResults<{ measured: GuestMeasurement[] }>(bench, major)
       return renderGuests(results.measured, !isBusy(results))
     }
     case 'long-life':
-      return renderLongLife(readResults<LongLifeMeasurements>(bench))
+      return renderLongLife(readResults<LongLifeMeasurements>(bench, major))
     case 'hostile':
-      return renderHostile(readResults<{ rows: HostileRow[] }>(bench).rows)
+      return renderHostile(readResults<{ rows: HostileRow[] }>(bench, major).rows)
     // These load the built files.
     case 'soak':
       return (await import('./soak.ts')).renderSoak(
-        readResults<{ measured: SoakMeasurement[] }>(bench).measured,
+        readResults<{ measured: SoakMeasurement[] }>(bench, major).measured,
       )
     case 'calls':
-      return (await import('./calls.ts')).renderCalls(readResults<CallsMeasurements>(bench))
+      return (await import('./calls.ts')).renderCalls(readResults<CallsMeasurements>(bench, major))
     case 'merge':
       return (await import('./merge.ts')).renderMerge(
-        readResults<{ measured: MergeMeasurement[] }>(bench).measured,
+        readResults<{ measured: MergeMeasurement[] }>(bench, major).measured,
       )
     case 'metering':
-      return (await import('./metering.ts')).renderMetering(readResults<MeteringMeasurement>(bench))
+      return (await import('./metering.ts')).renderMetering(readResults<MeteringMeasurement>(bench, major))
     default:
       throw new Error(`no table for the results of ${bench}`)
   }

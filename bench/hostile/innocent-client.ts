@@ -1,5 +1,4 @@
-import { Agent, type IncomingMessage, request } from 'node:http'
-import { text } from 'node:stream/consumers'
+import { type RunningLoad, startSocketLoad } from '../load/sockets.ts'
 import { percentile } from '../statistics.ts'
 
 /*
@@ -26,71 +25,42 @@ export interface Innocents {
   readonly maxMs: number
 }
 
-interface RequestRecord {
-  readonly due: number
-  ms: number | undefined
-  outcome: 'waits' | 'right' | 'wrong' | 'failed'
-}
-
 /** On each route. */
 const CONNECTIONS = 32
 
-let sent: RequestRecord[] = []
-let beganAt = 0
-let serial = 0
+/** One for each route, so that no route waits for connections of another. */
+let loads: Promise<readonly RunningLoad[]> = Promise.resolve([])
 
-process.on('message', (message: ToClient) => {
-  if ('start' in message) start(message.start, message.perSecond)
-  else if ('begin' in message) {
-    beganAt = performance.now()
-    sent = sent.filter(({ due }) => due >= beganAt)
-  } else void end(message.limitMs)
-})
+process.on('message', (message: ToClient) => void obey(message))
 
-function start(urls: readonly string[], perSecond: number): void {
-  const routes = urls.map((url) => ({ url, agent: new Agent({ keepAlive: true, maxSockets: CONNECTIONS }) }))
-  const intervalMs = 1_000 / perSecond
-  let due = performance.now()
-  setInterval(() => {
-    for (; due <= performance.now(); due += intervalMs) {
-      const route = routes[serial % routes.length]
-      if (route) void send(route.url, route.agent, due)
-    }
-  }, intervalMs)
+async function obey(message: ToClient): Promise<void> {
+  if ('start' in message) loads = start(message.start, message.perSecond / message.start.length)
+  else if ('begin' in message) for (const load of await loads) load.begin()
+  else process.send?.(await end(message.limitMs))
 }
 
-async function send(url: string, agent: Agent, due: number): Promise<void> {
-  const id = `innocent ${serial++}`
-  const one: RequestRecord = { due, ms: undefined, outcome: 'waits' }
-  sent.push(one)
-  const answered = await post(url, agent, id).catch(() => undefined)
-  one.ms = performance.now() - due
-  one.outcome = answered?.status !== 200 ? 'failed' : answered.body === id ? 'right' : 'wrong'
+function start(urls: readonly string[], perSecond: number): Promise<RunningLoad[]> {
+  return Promise.all(
+    urls.map((url) => {
+      const path = new URL(url).pathname
+      return startSocketLoad({
+        ...{ url, perSecond, connections: CONNECTIONS, arrivals: 'even' },
+        request: (id) => ({ path, body: `innocent ${path} ${id}` }),
+        isRight: (body, answer) => answer === body,
+      })
+    }),
+  )
 }
 
-function post(url: string, agent: Agent, body: string): Promise<{ status: number; body: string }> {
-  return new Promise((resolve, reject) => {
-    const outgoing = request(url, { method: 'POST', agent }, (response: IncomingMessage) => {
-      text(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject)
-    })
-    outgoing.on('error', reject)
-    outgoing.end(body)
-  })
-}
-
-async function end(limitMs: number): Promise<void> {
-  const endedAt = performance.now()
-  const counted = sent.filter(({ due }) => due >= beganAt && due < endedAt)
-  while (counted.some(({ outcome }) => outcome === 'waits') && performance.now() - endedAt < limitMs) {
-    await new Promise((resolve) => setTimeout(resolve, 10))
-  }
-  const times = counted.map(({ ms, due }) => ms ?? performance.now() - due)
-  const innocents: Innocents = {
-    answers: counted.length,
-    failed: counted.filter(({ outcome }) => outcome === 'failed' || outcome === 'waits').length,
-    wrong: counted.filter(({ outcome }) => outcome === 'wrong').length,
+async function end(limitMs: number): Promise<Innocents> {
+  const counted = await Promise.all((await loads).map((load) => load.end(limitMs)))
+  const times = counted.flatMap(({ times }) => times)
+  const wrong = counted.reduce((sum, { wrong }) => sum + wrong, 0)
+  return {
+    answers: times.length,
+    failed: counted.reduce((sum, { failed }) => sum + failed, 0),
+    wrong,
     p99Ms: percentile(times, 99),
     maxMs: percentile(times, 100),
   }
-  process.send?.(innocents)
 }
