@@ -235,13 +235,15 @@ type OpenWatch = () => StallWatch | undefined
 /** The plug-in is loaded by the first call, and loaded again after its instances were closed. */
 function openLazyEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
   const { options, plugin, engine, awake } = route
+  let isTried = false
   return openLazy({
     name: engine.name,
     async open() {
       try {
         const compiled = await plugin.compile?.({ isServing: true, log })
         const loaded = { ...route, plugin: compiled ?? plugin }
-        if (runsCodeAtStart(loaded.plugin)) await tryRoute(loaded, log)
+        if (!isTried && runsCodeAtStart(loaded.plugin)) await tryRoute(loaded, log)
+        isTried = true
         return openEngine(loaded, watch, log)
       } catch (error) {
         const { message, cause } = error instanceof Error ? error : new Error(String(error))
