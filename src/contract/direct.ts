@@ -36,20 +36,24 @@ export interface RouteContractOptions extends ContractOptions {
  * Opens the contract of a route. Only this function decides whether a route answers directly: with the contract `raw`, if
  * nothing reads its answers or adds to them.
  *
- * @param isUnwatched - Whether nothing outside the route reads its answers: no hook of the app or of the user, and no
- * access log.
+ * @param isUnwatched - Whether nothing outside the route reads its answers: no hook of the app or of the user.
+ * @param isLogged - Whether an access log reads the length of its answers.
  */
-export function openRouteContract(options: RouteContractOptions, isUnwatched: boolean): RouteContract {
+export function openRouteContract(
+  options: RouteContractOptions,
+  isUnwatched: boolean,
+  isLogged = false,
+): RouteContract {
   const { contract, headers, timing } = options
   const isDirect = isUnwatched && contract === 'raw' && !timing && Object.keys(headers).length === 0
-  return { contract: isDirect ? openDirect(options) : openContract(contract, options), isDirect }
+  return { contract: isDirect ? openDirect(options, isLogged) : openContract(contract, options), isDirect }
 }
 
 /**
  * The contract `raw`, answered through Node's HTTP/1 response: Fastify's reply does much work per payload whose result is
  * known here. It also sets the headers of {@link setCommonHeaders}.
  */
-function openDirect(options: ContractOptions): GuestContract {
+function openDirect(options: ContractOptions, isLogged: boolean): GuestContract {
   const viaFastify = openRaw(options)
   return {
     ...viaFastify,
@@ -64,6 +68,7 @@ function openDirect(options: ContractOptions): GuestContract {
         return
       }
       const { length } = output
+      if (isLogged) reply.header('content-length', length) // it is not sent: the log reads it
       raw.writeHead(200, [
         'x-request-id',
         request.id,

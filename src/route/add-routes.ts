@@ -76,14 +76,14 @@ function handlerOf(
   versions: OpenVersions,
   pool: RoutePool,
   methods: readonly string[],
-  given: CallHooks & Pick<VersionedOptions, 'isUnwatched'>,
+  given: CallHooks & Pick<VersionedOptions, 'isUnwatched' | 'isLogged'>,
 ): RouteHandler {
   const { live, next } = versions
   const { options, plugin, exportName, runtime, engine } = live
   const { url, host, bodyLimit, description, timing } = options
   const allHooks = hooksOf(given, options)
   const isUnwatched = given.isUnwatched === true && !allHooks
-  const { contract, isDirect } = openRouteContract(options, isUnwatched)
+  const { contract, isDirect } = openRouteContract(options, isUnwatched, given.isLogged)
   const config = new LiveRoute(
     {
       methods: methods.length === app.supportedMethods.length ? ['*'] : methods,

@@ -35,8 +35,10 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly isOwnApp?: boolean
   /** Whether this app has no other routes, except those of CORS. */
   readonly isAlone?: boolean
-  /** Whether no hook of the app and no access log sees answers. */
+  /** Whether no hook of the app sees answers. */
   readonly isUnwatched?: boolean
+  /** Whether an access log reads the length of answers. */
+  readonly isLogged?: boolean
 }
 
 /** The engine of a route's guests. */

@@ -1,7 +1,8 @@
 import { METHODS } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { RouteNotFoundError } from '../errors/errors.ts'
-import { noteArrival, openAccessLog, requestId, requestLogs } from '../observe/log/request-log.ts'
+import { openAccessLog } from '../observe/log/access-log.ts'
+import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
@@ -38,7 +39,7 @@ export async function createApp(
     schemaController: NO_SCHEMAS,
     frameworkErrors: (error, request, reply) => {
       // Fastify runs no hooks for a malformed URL.
-      if (logAccess) reply.raw.once('finish', () => logAccess(request, reply))
+      logAccess?.(request, reply)
       sendAnyError(error, request, reply)
     },
     clientErrorHandler: () => undefined, // handled by the HTTP server
@@ -49,16 +50,15 @@ export async function createApp(
   app.setErrorHandler(sendAnyError)
   if (logAccess) {
     app.addHook('onRequest', (request, reply, done) => {
-      noteArrival(request)
-      // onResponse is skipped when a client disconnects, and slow requests are the ones worth logging.
-      reply.raw.once('close', () => logAccess(request, reply))
+      logAccess(request, reply)
       done()
     })
   }
   let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], kept: 0 }
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
   const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances } = options
-  const isUnwatched = !hasEdge(options) && !options.otel && logAccess === undefined
+  const isUnwatched = !hasEdge(options) && !options.otel
+  const isLogged = logAccess !== undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
   const own = {
     ...{ trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError },
@@ -82,7 +82,7 @@ export async function createApp(
     app.register(answerNotFound)
     app.register(async (scope) => {
       const isAlone = options.static === undefined
-      const routes = { routes: options.routes, ...own, isOwnApp: true, isAlone, isUnwatched }
+      const routes = { routes: options.routes, ...own, isOwnApp: true, isAlone, isUnwatched, isLogged }
       added = await addRoutes(scope, routes, pool)
     })
     await app.ready()

@@ -1,8 +1,11 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import type { FastifyBaseLogger } from 'fastify'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer, type RouteOptions, type ServerOptions } from '../../src/index.ts'
+import { openLog } from '../../src/observe/log/log.ts'
+import { Secrets } from '../../src/observe/log/secrets.ts'
 import { run } from '../support/cli.ts'
 import { guest } from '../support/guest.ts'
 import { open, post } from '../support/socket.ts'
@@ -54,6 +57,57 @@ test('a line has what was asked, by whom, who answered, and how long it took; no
     },
   ])
   expect(requests()[0]?.ms).toBeGreaterThan(0)
+})
+
+test('the log of the command has the same lines as any other of pino', async () => {
+  const secrets = new Secrets()
+  secrets.add('sesame', 'KEY')
+  const timestamp = pino.stdTimeFunctions.isoTime
+  const formatters = { level: (label: string) => ({ level: label }) }
+  const options = {
+    ...{ stallMs: 0, accessLog: true, accessLogHeaders: true, trustProxy: ['127.0.0.1'] },
+    routes: [{ plugin: guest('echo'), url: '/a/:id' }],
+  }
+  const linesBy = async (open: (lines: { write(line: string): void }) => FastifyBaseLogger) => {
+    const lines: string[] = []
+    const log = open({ write: (line) => void (line.includes('"msg":"request"') && lines.push(line)) })
+    const app = await createServer(options, log)
+    onTestFinished(() => app.close())
+    const port = Number(new URL(await app.listen({ port: 0 })).port)
+    const forged = 'X-Forwarded-For: "a\r\n__proto__: "\\\u00e9\r\n'
+    await ask(port, post('hi', LEAKY + forged, '/a/7?b="sesame\\'))
+    await ask(port, post('hi', 'X-Request-Id: mine\r\n', '/nowhere'))
+    await ask(port, post('hi', 'X-Request-Id: mine\r\n', '/%ff'))
+    await expect.poll(() => lines.length).toBe(3)
+    return lines.map((line) =>
+      line
+        .replace(/"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"/, '"time":""')
+        .replace(/"ms":[\d.]+,/, '"ms":0,'),
+    )
+  }
+  const own = await linesBy((lines) => openLog('info', { lines, secrets }))
+  const other = await linesBy((lines) =>
+    pino(
+      { base: null, timestamp, formatters },
+      { write: (line: string) => lines.write(secrets.hideInJson(line)) },
+    ),
+  )
+  expect(own).toEqual(other)
+  expect(own[0]).toContain('"url":"/a/7?b=\\"KEY\\\\"')
+})
+
+test('lines follow the level of the log when it changes', async () => {
+  const lines: string[] = []
+  const log = openLog('info', { lines: { write: (line) => void lines.push(line) } })
+  const app = await createServer({ stallMs: 0, routes: [{ plugin: guest('echo') }], accessLog: true }, log)
+  onTestFinished(() => app.close())
+  const { port } = new URL(await app.listen({ port: 0 }))
+  log.level = 'warn'
+  await ask(Number(port), post('unseen', 'X-Request-Id: unseen\r\n'))
+  log.level = 'info'
+  await ask(Number(port), post('seen', 'X-Request-Id: seen\r\n'))
+  await expect.poll(() => lines.map((line) => JSON.parse(line).reqId)).toContain('seen')
+  expect(lines.map((line) => JSON.parse(line).reqId)).not.toContain('unseen')
 })
 
 test('a client that goes away while the guest runs leaves a line too', async () => {

@@ -40,8 +40,20 @@ export function openLog(
     log.error({ dropped, reason }, 'the log could not be written')
   const shown = terminal ? readableLines(terminal) : (lines ?? openLines(2, report))
   const destination = recent ? withCopy(shown, recent) : shown
-  const log = pino(options, secrets ? withoutSecrets(destination, secrets) : destination)
+  const masked = secrets ? withoutSecrets(destination, secrets) : destination
+  const log = pino(options, masked)
+  streams.set(log, masked)
   return log
+}
+
+const streams = new WeakMap<FastifyBaseLogger, LineStream>()
+
+/**
+ * The destination of a log of {@link openLog}, for lines of JSON that are rendered elsewhere. undefined for any other logger:
+ * its format is unknown.
+ */
+export function linesOf(log: FastifyBaseLogger): LineStream | undefined {
+  return streams.get(log)
 }
 
 function withoutSecrets(destination: DestinationStream, secrets: Secrets): DestinationStream {
