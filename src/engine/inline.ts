@@ -97,9 +97,10 @@ class SingleInstanceEngine implements InlineEngine {
 
   call(exportName: string, input: Uint8Array, caller: Caller): Uint8Array | Promise<Uint8Array> {
     if (this.#closed) throw new EngineClosedError()
+    if (!this.#busy && this.#instance) return this.#run(this.#instance, exportName, input, caller)
     caller.observer?.queued()
     if (!this.#busy) {
-      const instance = this.#instance ?? this.#openNow()
+      const instance = this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
     }
     if (this.#waiting.length >= this.#options.maxQueue)
