@@ -113,9 +113,11 @@ class SingleInstanceEngine implements InlineEngine {
 
   call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
     if (this.#closed) throw new EngineClosedError()
+    const mayRun = !this.#busy && !this.#takesTurns
+    if (mayRun && this.#instance) return this.#run(this.#instance, exportName, input, caller)
     caller.observer?.queued()
-    if (!this.#busy && !this.#takesTurns) {
-      const instance = this.#instance ?? this.#openNow()
+    if (mayRun) {
+      const instance = this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
     }
     if (this.#waiting.length >= this.#options.maxQueue)

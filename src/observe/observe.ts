@@ -24,7 +24,7 @@ export interface Caller {
 
 /** Observes one call: the engine reports its progress, the route its outcome. */
 export interface CallObserver {
-  /** The engine has the call: it waits for an instance. */
+  /** The engine has the call: it waits for an instance. Not reported if it need not wait. */
   queued(): void
   /** The guest starts. */
   started(): void
@@ -145,11 +145,14 @@ export class ObservedCall implements CallObserver, CallTimes {
   }
 
   get queueMs(): number | undefined {
-    return this.#queuedAt === undefined ? undefined : (this.#startedAt ?? performance.now()) - this.#queuedAt
+    const queued = this.#queuedAt
+    if (queued === undefined) return this.#startedAt === undefined ? undefined : 0
+    return (this.#startedAt ?? performance.now()) - queued
   }
 
   get guestMs(): number | undefined {
-    const [started, ended] = [this.#startedAt, this.#endedAt]
+    const started = this.#startedAt
+    const ended = this.#endedAt
     return started === undefined || ended === undefined ? undefined : ended - started
   }
 
@@ -172,7 +175,7 @@ export class ObservedCall implements CallObserver, CallTimes {
   }
 
   settled(outcome: Outcome, code?: string): void {
-    if (outcome === 'worker_lost') this.#queuedAt = undefined // the durations were lost too
+    if (outcome === 'worker_lost') this.#queuedAt = this.#startedAt = undefined // the durations were lost too
     const { meter, version } = this.#listeners
     meter?.count(this, outcome)
     if (this.#hasReturned) return

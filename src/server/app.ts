@@ -57,7 +57,7 @@ export async function createApp(
   let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], kept: 0 }
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
   const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances } = options
-  const isUnwatched = !hasEdge(options) && !options.otel
+  const isUnwatched = !hasEdge(options)
   const isLogged = logAccess !== undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
   const own = {
@@ -73,7 +73,7 @@ export async function createApp(
     },
   }
   try {
-    await tracing?.addTo(app)
+    tracing?.addTo(app)
     if (hasEdge(options)) {
       const { addEdge } = await import('./edge/edge.ts') // loaded on demand
       await addEdge(app, options, keptKeys)

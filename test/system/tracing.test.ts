@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { propagation, SpanKind, trace } from '@opentelemetry/api'
 import { core, tracing } from '@opentelemetry/sdk-node'
 import { expect, onTestFinished, test } from 'vitest'
@@ -7,6 +9,7 @@ import { openCollector, type SentSpan } from '../support/collector.ts'
 import { inputOf } from '../support/contract.ts'
 import { file, guest } from '../support/guest.ts'
 import { serve } from '../support/serve.ts'
+import { post } from '../support/socket.ts'
 
 /** What OTLP has for `SpanKind.SERVER`. */
 const SERVER_IN_OTLP = 2
@@ -86,6 +89,24 @@ test('calls that fail say how; what the guest says itself is no error of the cal
     ['trap', true],
     ['timeout', true],
   ])
+})
+
+test('the span of a request has the status and the failure of its answer; without an answer it has no status', async () => {
+  const { url, ended } = await startTraced({
+    routes: [{ plugin: guest('moody') }, { plugin: guest('loop'), url: '/loop', timeoutMs: 1_000 }],
+  })
+  const statuses: number[] = []
+  for (const body of ['a', 'E', 'T']) statuses.push((await fetch(url, { method: 'POST', body })).status)
+  const client = connect(Number(new URL(url).port), '127.0.0.1')
+  client.write(post('a', '', '/loop'), () => client.resetAndDestroy())
+  await once(client, 'close')
+  const spans = await ended()
+  const requests = (name: string) => spans.filter((span) => span.name === name)
+  expect(
+    requests('POST /').map(({ isError, attributes }) => [attributes['http.response.status_code'], isError]),
+  ).toEqual(statuses.map((status) => [status, status !== 200]))
+  expect(requests('POST /loop')).toHaveLength(1)
+  expect(requests('POST /loop')[0]?.attributes).not.toHaveProperty('http.response.status_code')
 })
 
 test('what a guest asks other servers is part of its call', async () => {
