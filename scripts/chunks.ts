@@ -5,6 +5,7 @@ import { file } from './bundle.ts'
 
 /** Where starts begin. Each loads what it imports statically, and what these import. */
 const STARTS: Readonly<Record<string, readonly string[]>> = {
+  first: ['src/cli.ts'], // before the compile cache is open
   program: ['src/cli/program.ts'],
   guest: ['src/extism.ts'],
   tools: ['src/cli/inspect/inspect.ts', 'src/cli/call.ts', 'src/cli/new/new.ts', 'src/cli/store/store.ts'],

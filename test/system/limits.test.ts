@@ -9,7 +9,7 @@ function startWith(files: number, ...args: string[]): Running {
 }
 
 test.each([
-  ['to load the command', 30, []],
+  ['to load the command', 21, []], // with fewer, Node.js cannot load the first file; with more, it starts
   ['for its threads', 60, ['--workers', '20']],
 ])('too few open files %s are said, and are no bug and no mistake', async (_what, files, args) => {
   const { code, stderr } = await startWith(files, ...args).ended
