@@ -10,6 +10,11 @@ export const INITIALISERS = ['_initialize', 'hs_init', '__wasm_call_ctors', STAR
 
 export type Initialiser = (typeof INITIALISERS)[number]
 
+/** Whether a function of this name may initialize its module. */
+export function isInitialiser(name: string): name is Initialiser {
+  return INITIALISERS.some((known) => known === name)
+}
+
 /**
  * The exports of a module that are called when an instance is opened, in order. As in Extism's Rust and Go SDKs, the
  * constructors are called only without an `_initialize`, which calls them itself, and the program of a WASI command is

@@ -39,6 +39,9 @@ export interface LoadPlace {
   readonly cacheFolder?: string | undefined
 }
 
+/** What was kept of this many bytes, with at most some thousand exports, blocks the event loop for some ms at most. */
+const SMALL_BYTES = 65_536
+
 /** Loading this many bytes takes some 20 ms on the event loop, less than starting a thread. */
 const LARGE_BYTES = 262_144
 
@@ -240,8 +243,11 @@ async function loadNow(
   isServing: boolean,
   surroundings: LoadSurroundings,
 ): Promise<LoadedModule> {
+  const isKeptHere = !isServing || bytes.length <= SMALL_BYTES
   const kept =
-    job.keptIn && job.needsModule ? await loadKept(job.keptIn, isServing, surroundings.admit) : undefined
+    isKeptHere && job.keptIn && job.needsModule
+      ? await loadKept(job.keptIn, isServing, surroundings.admit)
+      : undefined
   if (kept) return kept
   const isHere = !isServing && bytes.length <= LARGE_BYTES
   return isHere ? loadHere(bytes, job, surroundings.admit) : loadElsewhere(bytes, job, surroundings)

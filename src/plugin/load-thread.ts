@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../errors/call-failure.ts'
-import { keepModule } from './kept-modules.ts'
-import { loadModule } from './load-module.ts'
+import { keepModule, loadKept } from './kept-modules.ts'
+import { type Admit, loadModule } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
 import { packFacts } from './module-facts.ts'
 import { scanFile } from './scan-file.ts'
@@ -24,17 +24,20 @@ port?.on('message', (message: ToLoadThread) => {
 
 async function answerLoad({ bytes, job }: LoadRequest): Promise<void> {
   try {
-    const loaded = await loadModule(bytes, job, async (types) => {
+    const admit: Admit = async (types) => {
       postAnswer({ types })
       if (port) await once(port, 'message') // without admission, this thread is terminated
-    })
+    }
+    const keptIn = job.needsModule ? job.keptIn : undefined
+    const kept = keptIn === undefined ? undefined : await loadKept(keptIn, false, admit)
+    const loaded = kept ?? (await loadModule(bytes, job, admit))
     const { checked: _checked, ...result } = loaded
     const { buffer, byteLength = 0 } = loaded.bytes ?? {}
     postAnswer(
       { loaded: { ...result, facts: packFacts(loaded.facts) } },
       buffer instanceof ArrayBuffer && byteLength > COPIED_BYTES ? [buffer] : [],
     )
-    if (job.keptIn !== undefined) await keepModule(job.keptIn, loaded)
+    if (keptIn !== undefined && !kept) await keepModule(keptIn, loaded)
   } catch (error) {
     postAnswer({ failure: toFailure(error) })
   }

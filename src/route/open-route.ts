@@ -10,7 +10,7 @@ import { tryInThread } from '../engine/workers/trial.ts'
 import { openWorkers } from '../engine/workers/workers.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
-import { chooseExport, initialisersOf, START } from '../module/entry-points.ts'
+import { chooseExport, initialisersOf, isInitialiser, START } from '../module/entry-points.ts'
 import { type MeterLabels, meterLabels, type RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
@@ -266,9 +266,16 @@ function runsCodeAtStart(plugin: Plugin): boolean {
 }
 
 function runsAtStart({ hasStart, exports, imports }: LinkedModule): boolean {
-  const names = exports.filter(({ kind }) => kind === 'function').map(({ name }) => name)
-  const importsWasi = imports.some(({ module }) => module === WASI)
-  return hasStart || initialisersOf(new Set(names), importsWasi).length > 0
+  if (hasStart) return true
+  // A module may have 100,000 exports: only the few names that matter are collected.
+  const names = new Set<string>()
+  for (const { kind, name } of exports) if (kind === 'function' && isInitialiser(name)) names.add(name)
+  return (
+    initialisersOf(
+      names,
+      imports.some(({ module }) => module === WASI),
+    ).length > 0
+  )
 }
 
 function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
