@@ -14,7 +14,9 @@ export async function checkAnswers(scenario: Scenario, url: string): Promise<num
   const problems = await Promise.all(bodies.map((body) => problemOf(scenario, url, body)))
   const wrong = problems.filter((problem) => problem !== undefined)
   if (wrong.length === 0 || scenario.mayFail) return wrong.length
-  throw new Error(`${scenario.name}: ${wrong.length} of ${REQUESTS} answers are wrong, such as ${wrong[0]}`)
+  throw new Error(
+    `${scenario.name}: ${wrong.length} of ${REQUESTS} answers are wrong, such as ${wrong[0]?.slice(0, 500)}`,
+  )
 }
 
 async function problemOf(scenario: Scenario, url: string, body: string): Promise<string | undefined> {

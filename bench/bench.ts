@@ -38,6 +38,9 @@ export function effortOf(
   }
 }
 
+/** The effort for a set: a median of ten ratios has an interval, and more short runs narrow it more than longer ones do. */
+export const USUAL = { runs: 10, seconds: 1, warmUpSeconds: 2 }
+
 /** What this Node.js lacks to merge the kernel; undefined if it can. */
 export function missingMultiMemory(): string | undefined {
   return Number(process.versions.node.split('.')[0]) < 22 ? 'multi-memory (Node.js 22 and later)' : undefined

@@ -1,4 +1,4 @@
-import { type Bench, effortOf, missingMultiMemory } from './bench.ts'
+import { type Bench, effortOf, missingMultiMemory, USUAL } from './bench.ts'
 import { scale } from './growth.ts'
 import { guestMemory } from './guest-memory/guest-memory.ts'
 import { longLife } from './guest-memory/long-life.ts'
@@ -27,10 +27,10 @@ const calls: Bench = {
 
 const engines: Bench = {
   name: 'engines',
-  minutes: 11,
+  minutes: 10,
   async run(settings, progress) {
     const { measureEngines, plotEngines, renderEngines } = await import('./engines.ts')
-    const { effort, args } = effortOf(settings, { runs: 7, seconds: 5, warmUpSeconds: 3 })
+    const { effort, args } = effortOf(settings, USUAL)
     const data = await measureEngines(effort, progress)
     return { args, markdown: renderEngines(data), data, plots: plotEngines(data) }
   },
@@ -82,10 +82,10 @@ const soak: Bench = {
 
 /** All benches, in the order of `all`. */
 export const BENCHES: readonly Bench[] = [
-  setBench(article, 'one instance', 8),
-  setBench(http, 'kernel', 9),
-  setBench(operations, 'off', 6),
-  setBench(batching, 'together', 6),
+  setBench(article, 'one instance', 6),
+  setBench(http, 'kernel', 6),
+  setBench(operations, 'off', 4),
+  setBench(batching, 'together', 5),
   metering,
   peers,
   tails,

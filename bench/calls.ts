@@ -190,7 +190,7 @@ export function renderCalls({ calls, openings }: CallsMeasurements): string {
       renderNumber(faster.median, 1),
       renderRange(faster, 1),
       floor,
-      verdictOn(faster, floor, faster.least >= floor),
+      verdictOn(faster, floor, faster.median >= floor),
       renderNumber(sdkMicros, 2),
       renderNumber(kernelMicros, 2),
     ]
@@ -201,7 +201,7 @@ export function renderCalls({ calls, openings }: CallsMeasurements): string {
     return `| ${[plugin, ...numbers, OPENING_FLOOR_MS, verdict(p50Ms <= OPENING_FLOOR_MS)].join(' | ')} |`
   })
   return [
-    '| call | times as fast | least to most | limit | | sdk µs | kernel µs |',
+    '| call | times as fast | 95 % interval | limit | | sdk µs | kernel µs |',
     '| --- | ---: | ---: | ---: | --- | ---: | ---: |',
     ...rows,
     '',

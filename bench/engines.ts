@@ -5,7 +5,7 @@ import { type Effort, type Measurement, measure } from './measure.ts'
 import { type MemoryMeasurement, measureMemory, renderMemory } from './memory.ts'
 import { renderTable } from './report.ts'
 import type { ScenarioSet } from './scenario.ts'
-import { longCalls, middleCalls, smallCalls } from './sets/engines.ts'
+import { largeBodies, longCalls, middleCalls, smallCalls } from './sets/engines.ts'
 
 export interface EnginesMeasurements {
   readonly sets: readonly { readonly set: ScenarioSet; readonly measurements: readonly Measurement[] }[]
@@ -19,8 +19,9 @@ export async function measureEngines(
   progress: (line: string) => void,
 ): Promise<EnginesMeasurements> {
   const moods = await assembleGuestFile('moods')
+  const copy = await assembleGuestFile('copy')
   const sets: { set: ScenarioSet; measurements: Measurement[] }[] = []
-  for (const set of [smallCalls, middleCalls(moods), longCalls(moods)]) {
+  for (const set of [smallCalls, largeBodies(copy), middleCalls(moods), longCalls(moods)]) {
     const { scenarios, connections } = set
     sets.push({ set, measurements: await measure(scenarios, { ...effort, connections }, progress) })
   }

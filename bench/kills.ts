@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { post } from './client.ts'
 import { renderNumber } from './origin.ts'
 import { verdict } from './report.ts'
-import { moods } from './scenario.ts'
+import { echoing } from './scenario.ts'
 import { startServer } from './server-process.ts'
 import { median, percentile } from './statistics.ts'
 
@@ -46,7 +46,7 @@ export async function measureKills(
 
 async function measureWith(spares: number, plugin: string): Promise<{ next: number[]; waiting: number[] }> {
   const flags = ['--workers', '1', '--spare-workers', String(spares), '--timeout', String(TIMEOUT_MS)]
-  const server = await startServer(moods(`${spares} spare`, plugin, '', ...flags))
+  const server = await startServer(echoing(`${spares} spare`, plugin, '', ...flags))
   const [next, waiting]: [number[], number[]] = [[], []]
   try {
     for (let kill = -WARM_UP_KILLS; kill < KILLS; kill++) {

@@ -108,7 +108,7 @@ export function renderMerge(measured: readonly MergeMeasurement[]): string {
     return `| ${cells.join(' | ')} |`
   })
   return [
-    '| call | merged to linked | least to most | limit | | linked CPU µs | merged CPU µs |',
+    '| call | merged to linked | 95 % interval | limit | | linked CPU µs | merged CPU µs |',
     '| --- | ---: | ---: | ---: | --- | ---: | ---: |',
     ...rows,
   ].join('\n')

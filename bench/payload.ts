@@ -1,25 +1,25 @@
-import { type Bench, effortOf, type Report } from './bench.ts'
+import { type Bench, effortOf, type Report, USUAL } from './bench.ts'
 import { post } from './client.ts'
 import { assembleGuestFile } from './guest.ts'
-import { medians } from './measure.ts'
+import { type Measurement, medians, type NumberedRun } from './measure.ts'
 import { renderNumber } from './origin.ts'
+import { findPeers } from './peers/build.ts'
 import { renderLineChart } from './plot.ts'
-import { type Run, runUnderLoad, warmUp } from './run.ts'
+import { judgeAtMost, ratioTo, renderRatio } from './report.ts'
+import { runUnderLoad, warmUp } from './run.ts'
 import { COMMAND, noPlugin, type Scenario } from './scenario.ts'
 import { startServer } from './server-process.ts'
 import type { Settings } from './settings.ts'
 
 /** Measures the cost of payloads: bodies from 8 B to 1 MiB through guests, on each runtime and engine. */
-export const payload: Bench = { name: 'payload', minutes: 4, run }
+export const payload: Bench = { name: 'payload', minutes: 10, run }
 
-/** A server at one size of body: the medians of its runs. */
-export interface PayloadMeasurement extends Run {
-  readonly scenario: string
+/** A server at one size of body. */
+export interface PayloadMeasurement extends Measurement {
   readonly bytes: number
-  readonly runs: readonly Run[]
 }
 
-const SIZES = [8, 1_024, 16_384, 65_536, 262_144, 1_048_576]
+const SIZES = [8, 1_024, 65_536, 1_048_576]
 
 /** So few that the largest bodies do not fill the memory. */
 const CONNECTIONS = [10]
@@ -28,11 +28,11 @@ const CONNECTIONS = [10]
 const WARM_UP_REQUESTS = 20
 
 async function run(settings: Settings, progress: (line: string) => void): Promise<Report> {
-  const { effort, args } = effortOf(settings, { runs: 2, seconds: 1, warmUpSeconds: 2 })
+  const { effort, args } = effortOf(settings, USUAL)
   const [connections = 1] = settings.connections ?? CONNECTIONS
   const pressure = { tool: effort.tool, connections, seconds: effort.seconds }
   const scenarios = await openScenarios()
-  const measured = new Map(scenarios.map(({ name }) => [name, SIZES.map((): Run[] => [])]))
+  const measured = new Map(scenarios.map(({ name }) => [name, SIZES.map((): NumberedRun[] => [])]))
   for (let number = 1; number <= effort.runs; number++) {
     for (const scenario of scenarios) {
       const server = await startServer(scenario)
@@ -41,7 +41,7 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
         for (const [i, bytes] of SIZES.entries()) {
           const sized = withBody(scenario, bytes)
           for (let sent = 0; sent < WARM_UP_REQUESTS; sent++) await post(server.url, sized.body)
-          measured.get(scenario.name)?.[i]?.push(await runUnderLoad(sized, server, pressure))
+          measured.get(scenario.name)?.[i]?.push({ number, ...(await runUnderLoad(sized, server, pressure)) })
         }
       } finally {
         server.stop()
@@ -50,7 +50,14 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
     }
   }
   const measurements = [...measured].flatMap(([scenario, bySize]) =>
-    bySize.map((runs, i) => ({ scenario, bytes: SIZES[i] ?? 0, ...medians(runs), runs })),
+    bySize.map((runs, i) => ({
+      scenario,
+      connections,
+      bytes: SIZES[i] ?? 0,
+      ...medians(runs),
+      runs,
+      broken: [],
+    })),
   )
   return {
     args: `${args} --connections ${connections}`,
@@ -64,6 +71,8 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
 }
 
 const ECHO = 'Fastify, echo'
+const COPY = 'copy, kernel'
+const AXUM = 'copy, Rust axum + Extism, pool'
 
 /** All that differs between the guests is the plug-in and its answers. */
 async function openScenarios(): Promise<Scenario[]> {
@@ -80,19 +89,18 @@ async function openScenarios(): Promise<Scenario[]> {
     answer: countOf,
     isRight: (body, answer) => answer.startsWith(countOf(body)),
   })
+  const { axum } = findPeers()
+  const sdk = ['--runtime', 'sdk']
   return [
     reference,
-    ...WAYS.map(([name, flags]) => guest(`copy, ${name}`, copy, flags)),
-    ...WAYS.map(([name, flags]) => counting(guest(`count-vowels, ${name}`, vowels, flags))),
+    guest(COPY, copy, []),
+    guest('copy, kernel, 1 worker', copy, ['--workers', '1']),
+    ...(axum ? [{ ...reference, name: AXUM, command: [axum, 'pool', copy, 'copy'] as const }] : []),
+    guest('copy, sdk', copy, sdk),
+    counting(guest('count-vowels, kernel', vowels, [])),
+    counting(guest('count-vowels, sdk', vowels, sdk)),
   ]
 }
-
-const WAYS: readonly (readonly [name: string, flags: readonly string[]])[] = [
-  ['kernel', []],
-  ['kernel, 1 worker', ['--workers', '1']],
-  ['sdk', ['--runtime', 'sdk']],
-  ['sdk, 1 worker', ['--runtime', 'sdk', '--workers', '1']],
-]
 
 /** The prefix of an answer: the rest is the total size of all bodies so far. */
 function countOf(body: string): string {
@@ -114,14 +122,31 @@ function withBody(scenario: Scenario, bytes: number): Scenario {
 }
 
 export function renderPayload(measurements: readonly PayloadMeasurement[]): string {
-  const spreads = measurements.map(({ runs, cpuMicrosPerRequest }) => {
-    const values = runs.map((run) => run.cpuMicrosPerRequest)
-    return (Math.max(...values) - Math.min(...values)) / cpuMicrosPerRequest
-  })
+  const find = (name: string, bytes: number) =>
+    measurements.find((each) => each.scenario === name && each.bytes === bytes)
+  const compare = (name: string, to: string, bytes: number) => {
+    const [measured, reference] = [find(name, bytes), find(to, bytes)]
+    return measured && reference ? ratioTo(measured, reference, 'cpuMicrosPerRequest') : undefined
+  }
+  const promises = LIMITS.flatMap(([to, limit]) =>
+    LARGE.flatMap((bytes) => {
+      const ratio = compare(COPY, to, bytes)
+      if (!ratio) return []
+      const judged = `${renderRatio(ratio)} of the CPU per request, ${judgeAtMost(ratio, limit)}`
+      return [`- \`${COPY}\` to \`${to}\`, ${renderBytes(bytes)}: ${judged}`]
+    }),
+  )
   return [
     'CPU µs/request:',
     '',
     table(measurements, (run) => renderNumber(run.cpuMicrosPerRequest, 1)),
+    '',
+    `CPU per request, relative to \`${ECHO}\`, with the 95 % interval:`,
+    '',
+    table(measurements, ({ scenario, bytes }) => {
+      const ratio = compare(scenario, ECHO, bytes)
+      return ratio ? renderRatio(ratio) : ''
+    }),
     '',
     'Requests/s:',
     '',
@@ -132,9 +157,17 @@ export function renderPayload(measurements: readonly PayloadMeasurement[]): stri
     '',
     "\\* The load generator was busy for more than 90 % of the time: it is its limit rather than the server's.",
     '',
-    `The largest distance between the runs of a cell is ${renderNumber(Math.max(...spreads) * 100, 0)} % of its CPU.`,
+    ...promises,
   ].join('\n')
 }
+
+/** Maximum CPU per request of {@link COPY}, as a multiple of another's, at the sizes of {@link LARGE}. */
+const LIMITS = [
+  [ECHO, 1.1],
+  [AXUM, 1],
+] as const
+
+const LARGE = [65_536, 1_048_576]
 
 function table(
   measurements: readonly PayloadMeasurement[],

@@ -1,5 +1,5 @@
 import type { Bench, Report } from './bench.ts'
-import { effortOf } from './bench.ts'
+import { effortOf, USUAL } from './bench.ts'
 import { renderCpuPlot } from './cpu-plot.ts'
 import { type Measurement, measure } from './measure.ts'
 import { renderMib, renderNumber } from './origin.ts'
@@ -10,12 +10,12 @@ import type { Settings } from './settings.ts'
 import { measureUnlocked, renderUnlocked, type UnlockedRun } from './unlocked.ts'
 
 /** The same plug-in, body and connections on other servers. */
-export const peers: Bench = { name: 'peers', minutes: 12, run }
+export const peers: Bench = { name: 'peers', minutes: 10, run }
 
 async function run(settings: Settings, progress: (line: string) => void): Promise<Report> {
   const built = await buildPeers(progress)
   const set = peersSet(built)
-  const { effort, args } = effortOf(settings, { runs: set.runs, seconds: 2, warmUpSeconds: 2 })
+  const { effort, args } = effortOf(settings, USUAL)
   const connections = settings.connections ?? set.connections
   const measurements = await measure(set.scenarios, { ...effort, connections }, progress)
 
@@ -80,7 +80,7 @@ export function renderSummary(measurements: readonly Measurement[]): string {
       return `| ${[name, ...cells].join(' | ')} |`
     })
   return [
-    `| server | CPU per request, relative to ${OURS} | least to most | CPU µs/request | requests/s | memory MiB |`,
+    `| server | CPU per request, relative to ${OURS} | 95 % interval | CPU µs/request | requests/s | memory MiB |`,
     '| --- | ---: | ---: | ---: | ---: | ---: |',
     ...rows,
   ].join('\n')

@@ -2,7 +2,7 @@ import type { Measurement } from './measure.ts'
 import { renderMib, renderNumber } from './origin.ts'
 import type { Run } from './run.ts'
 import type { Floor, ScenarioSet } from './scenario.ts'
-import { median } from './statistics.ts'
+import { median, medianInterval } from './statistics.ts'
 
 /** The part of a set that its table needs; it can be read from the results. */
 export type TableOptions = Pick<ScenarioSet, 'compared' | 'floors'> & {
@@ -30,7 +30,7 @@ export function renderTable(
       .map((each) => renderFloor(floor, each, shown)),
   )
   return [
-    '| scenario | connections | relative CPU | least to most | relative requests/s | least to most | CPU µs/request | requests/s | p50 ms | p99 ms | memory MiB |',
+    '| scenario | connections | relative CPU | 95 % interval | relative requests/s | 95 % interval | CPU µs/request | requests/s | p50 ms | p99 ms | memory MiB |',
     '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
     ...rows,
     '',
@@ -66,7 +66,7 @@ function renderRow(measured: Measurement, reference: Measurement): string {
   return `| ${cells.join(' | ')} |`
 }
 
-/** A figure in relation to another's: the median over the runs, and its spread. */
+/** A figure in relation to another's: the median over the runs, and its 95 % interval ({@link medianInterval}). */
 export interface Ratio {
   readonly median: number
   readonly least: number
@@ -83,9 +83,9 @@ export function ratioTo({ runs }: Measurement, reference: Measurement, key: keyo
   )
 }
 
-/** The median of ratios, and their spread. */
+/** The median of ratios, and its interval. */
 export function summarize(ratios: readonly number[]): Ratio {
-  return { median: median(ratios), least: Math.min(...ratios), most: Math.max(...ratios) }
+  return { median: median(ratios), ...medianInterval(ratios) }
 }
 
 /** As in `0.51 to 1.02`. */
@@ -110,19 +110,29 @@ function renderFloor(floor: Floor, measured: Measurement, measurements: readonly
   const pair = `\`${floor.scenario}\` to \`${floor.to}\`, ${renderConnections(measured)}`
   if ('minRate' in floor) {
     const rate = ratioTo(measured, reference, 'requestsPerSecond')
-    return `- ${pair}: ${renderRatio(rate)} times the requests/s, at least ${floor.minRate}: ${verdictOn(rate, floor.minRate, rate.least >= floor.minRate)}`
+    return `- ${pair}: ${renderRatio(rate)} times the requests/s, ${judgeAtLeast(rate, floor.minRate)}`
   }
   const cpu = ratioTo(measured, reference, 'cpuMicrosPerRequest')
-  return `- ${pair}: ${renderRatio(cpu)} of the CPU per request, at most ${floor.maxCpu}: ${verdictOn(cpu, floor.maxCpu, cpu.most <= floor.maxCpu)}`
+  return `- ${pair}: ${renderRatio(cpu)} of the CPU per request, ${judgeAtMost(cpu, floor.maxCpu)}`
 }
 
 function renderConnections({ connections }: Measurement): string {
   return connections === 1 ? '1 connection' : `${connections} connections`
 }
 
-/** A limit that some runs keep and others do not is not decided by their median. */
+/** As in `at most 1.1: kept`. */
+export function judgeAtMost(ratio: Ratio, limit: number): string {
+  return `at most ${limit}: ${verdictOn(ratio, limit, ratio.median <= limit)}`
+}
+
+/** As in `at least 0.9: **not kept**`. */
+export function judgeAtLeast(ratio: Ratio, limit: number): string {
+  return `at least ${limit}: ${verdictOn(ratio, limit, ratio.median >= limit)}`
+}
+
+/** The median decides. If the interval includes the limit, another measurement may decide differently. */
 export function verdictOn({ least, most }: Ratio, limit: number, isKept: boolean): string {
-  return least < limit && limit < most ? 'undecided, the limit is within the spread' : verdict(isKept)
+  return verdict(isKept) + (least < limit && limit < most ? ', within the interval' : '')
 }
 
 export function verdict(isKept: boolean): string {

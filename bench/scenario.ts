@@ -27,8 +27,6 @@ export interface ScenarioSet {
   readonly name: string
   /** Used unless the command line names others. */
   readonly connections: readonly number[]
-  /** Used unless the command line names another number. */
-  readonly runs: number
   /** The first is the baseline of the others. */
   readonly scenarios: readonly Scenario[]
   /** Pairs of names that get a sentence of comparison. */
@@ -94,17 +92,17 @@ export function oursInC(name: string, ...flags: string[]): Scenario {
 }
 
 /**
- * The command with `guests/moods.wat`, which echoes.
+ * The command with a guest that echoes.
  *
  * @param plugin - Its path, assembled.
- * @param mood - The prefix of each body, which selects the guest's first action.
+ * @param body - Its first letter selects the first action of `guests/moods.wat`.
  */
-export function moods(name: string, plugin: string, mood: string, ...flags: string[]): Scenario {
+export function echoing(name: string, plugin: string, body: string, ...flags: string[]): Scenario {
   return {
     name,
     command: [process.execPath, ...COMMAND, ...flags, plugin],
     path: '/',
-    body: mood,
+    body,
     answer: (body) => body,
   }
 }

@@ -1,9 +1,9 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import type { Readable } from 'node:stream'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { MICROS_PER_TICK, treeCpuMicros, treeMemoryBytes } from './processes.ts'
 import type { Scenario } from './scenario.ts'
+import { longestTurns, type PROBE_FLAGS, type Turns } from './turns.ts'
 
 /** A scenario's server, in its own process. */
 export interface ServerProcess {
@@ -19,6 +19,8 @@ export interface ServerProcess {
   stop(): void
   /** The first that it has printed. */
   printed(): string
+  /** The longest turns of its event loop since the last call, or since it started. It has to have {@link PROBE_FLAGS}. */
+  longestTurns(): Promise<Turns>
   /** Settles when the process has ended, however that came. */
   readonly ended: Promise<Ending>
 }
@@ -37,11 +39,20 @@ const START_TIMEOUT_MS = 60_000
 /**
  * Starts the server of a scenario. Who starts it stops it; it does not outlive the bench.
  *
+ * @param isProbed - Whether it has {@link PROBE_FLAGS}.
  * @throws when it ends, or does not say within a minute where it listens.
  */
-export async function startServer({ name, command, path }: Scenario): Promise<ServerProcess> {
+export async function startServer(
+  { name, command, path }: Scenario,
+  isProbed = false,
+): Promise<ServerProcess> {
   const [program, ...args] = command
-  const child = spawn(program, args, { cwd: ROOT, env: environment(), stdio: ['ignore', 'pipe', 'pipe'] })
+  const channel = isProbed ? (['ipc'] as const) : []
+  const child: ChildProcess = spawn(program, args, {
+    cwd: ROOT,
+    env: environment(),
+    stdio: ['ignore', 'pipe', 'pipe', ...channel],
+  })
   const stop = () => child.kill('SIGKILL')
   process.once('exit', stop)
   const printed = collect(child)
@@ -65,6 +76,7 @@ export async function startServer({ name, command, path }: Scenario): Promise<Se
       },
       stop,
       printed: () => printed.text,
+      longestTurns: () => longestTurns(child),
       ended,
     }
   } catch (error) {
@@ -87,31 +99,26 @@ interface ChildOutput {
 }
 
 /** Reads on when that is too long: a full pipe would stop the server. */
-function collect(child: Child): ChildOutput {
+function collect(child: ChildProcess): ChildOutput {
   const printed = { text: '' }
   const read = (text: string) => {
     if (printed.text.length < MAX_PRINTED) printed.text += text
   }
-  child.stdout.setEncoding('utf8').on('data', read)
-  child.stderr.setEncoding('utf8').on('data', read)
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', read)
   return printed
 }
 
-type Child = ChildProcessByStdio<null, Readable, Readable>
-
-function printedUrl(child: Child, printed: ChildOutput): Promise<string> {
+function printedUrl(child: ChildProcess, printed: ChildOutput): Promise<string> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`it is silent: ${printed.text}`)), START_TIMEOUT_MS)
     const look = () => {
       const url = /listens on (\S+)\n/.exec(printed.text)?.[1]
       if (url === undefined) return
       clearTimeout(timer)
-      child.stdout.off('data', look)
-      child.stderr.off('data', look)
+      for (const stream of [child.stdout, child.stderr]) stream?.off('data', look)
       resolve(url)
     }
-    child.stdout.on('data', look)
-    child.stderr.on('data', look)
+    for (const stream of [child.stdout, child.stderr]) stream?.on('data', look)
     child.once('error', reject)
     child.once('close', (code, signal) => {
       clearTimeout(timer)

@@ -1,4 +1,4 @@
-import { type Bench, effortOf } from './bench.ts'
+import { type Bench, effortOf, USUAL } from './bench.ts'
 import { renderCpuPlot } from './cpu-plot.ts'
 import { measure } from './measure.ts'
 import { renderTable } from './report.ts'
@@ -15,7 +15,7 @@ export function setBench(set: ScenarioSet, marked: string, minutes: number): Ben
     name: set.name,
     minutes,
     async run(settings, progress) {
-      const { effort, args } = effortOf(settings, { runs: set.runs, seconds: 5, warmUpSeconds: 3 })
+      const { effort, args } = effortOf(settings, USUAL)
       const connections = settings.connections ?? set.connections
       const measurements = await measure(set.scenarios, { ...effort, connections }, progress)
       return {

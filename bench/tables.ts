@@ -94,7 +94,7 @@ function renderPeersSummary(): string {
 }
 
 /**
- * A ratio from one run, with its spread, for the summary.
+ * A ratio from one run, with its interval, for the summary.
  *
  * @param page - The path of bench/README.md from where they are shown.
  */
@@ -147,7 +147,7 @@ export function renderHeadlines(page = ''): string {
       }),
   )
   return [
-    '| ratio | Node.js | median | least to most | measured by |',
+    '| ratio | Node.js | median | 95 % interval | measured by |',
     '| --- | ---: | ---: | ---: | --- |',
     ...rows,
   ].join('\n')

@@ -3,16 +3,16 @@ import { effortOf } from './bench.ts'
 import { fireSockets, type SocketLoad } from './load/sockets.ts'
 import { renderNumber } from './origin.ts'
 import { findPeers } from './peers/build.ts'
-import { renderRange, verdictOn } from './report.ts'
+import { renderRange, summarize, verdictOn } from './report.ts'
 import { HELLO_BODY, isRight, noPlugin, ours, type Scenario } from './scenario.ts'
 import { type ServerProcess, startServer } from './server-process.ts'
 import { nativeServers } from './sets/peers.ts'
 import type { Settings } from './settings.ts'
 import { measureSlowRoute, renderSlowRoute, type SlowRouteMeasurement } from './slow-route.ts'
-import { latencies, median, medianInterval } from './statistics.ts'
+import { latencies, median } from './statistics.ts'
 
 /** Measures the slowest answers: with more and more connections, and at fixed rates. */
-export const tails: Bench = { name: 'tails', minutes: 9, run }
+export const tails: Bench = { name: 'tails', minutes: 11, run }
 
 /** 64 calls may wait for the end of a turn: 65 are one more. */
 const CONNECTIONS = [1, 16, 64, 65, 100, 128, 256, 1_000]
@@ -171,7 +171,7 @@ export function renderTails({ tails, slowRoute }: TailsMeasurements): string {
     servers.map(({ server, runs }, place) => {
       const of = (key: keyof TailRun) => median(runs.map((run) => run[key]))
       const relative = ratios(runs, servers[0]?.runs ?? [])
-      const ratio = { median: median(relative), ...medianInterval(relative) }
+      const ratio = summarize(relative)
       const compared = [renderNumber(ratio.median, 2), renderRange(ratio)]
       const cells = [
         load,
@@ -181,7 +181,7 @@ export function renderTails({ tails, slowRoute }: TailsMeasurements): string {
         renderNumber(of('p99Ms'), 2),
         renderNumber(of('p999Ms'), 2),
         ...(place > 0 ? compared : ['', '']),
-        server === OURS ? verdictOn(ratio, LIMIT, ratio.most <= LIMIT) : '',
+        server === OURS ? verdictOn(ratio, LIMIT, ratio.median <= LIMIT) : '',
       ]
       return `| ${cells.join(' | ')} |`
     }),

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { assembleGuest } from '../guest.ts'
 import { COMMAND } from '../scenario.ts'
+import { longestTurns, PROBE_FLAGS, type Turns } from '../turns.ts'
 import type { Innocents, ToClient } from './innocent-client.ts'
 import type { Kind } from './kinds.ts'
 
@@ -57,7 +58,6 @@ const RATE = 200
 
 const TOKEN = 'a-token-for-the-bench-0123456789'
 
-const PROBE = fileURLToPath(new URL('loop-probe.mjs', import.meta.url))
 const CLIENT = fileURLToPath(new URL('innocent-client.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -69,7 +69,7 @@ export async function startVictim(): Promise<Victim> {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-hostile-'))
   writeFileSync(join(folder, 'echo.wasm'), await assembleGuest('echo', '../test/guests'))
   const flags = ['--port', '0', '--admin', '127.0.0.1:0', '--watch', '--upload-limit', '134217728']
-  const server = spawn(process.execPath, ['--import', PROBE, ...COMMAND, folder, ...flags], {
+  const server = spawn(process.execPath, [...PROBE_FLAGS, ...COMMAND, folder, ...flags], {
     cwd: ROOT,
     env: { ...environment(), WASM_SERVE_ADMIN_TOKEN: TOKEN },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -208,13 +208,6 @@ function tell(client: ChildProcess, message: ToClient): void {
   client.send(message)
 }
 
-/** The report of `loop-probe.mjs`. */
-interface Turns {
-  readonly turnMs: number
-  readonly heldMs: number
-  readonly cpuMs: number
-}
-
 /** @returns the longest turns of the event loop since the last report; undefined if the server does not answer. */
 async function turnsOf(
   server: ChildProcess,
@@ -222,9 +215,8 @@ async function turnsOf(
   limitMs: number,
 ): Promise<Turns | undefined> {
   if (!server.connected) return undefined
-  const answered = once(server, 'message').then(([message]) => message as Turns)
-  server.send('loop')
-  return Promise.race([answered, ended.then(() => undefined), sleep(limitMs, undefined, { ref: false })])
+  const silent = sleep(limitMs, undefined, { ref: false })
+  return Promise.race([longestTurns(server), ended.then(() => undefined), silent])
 }
 
 /** Ours, less what would change the command's defaults; npm's variable makes it watch for the end of npm. */

@@ -8,6 +8,7 @@ import { type RunningLoad, refuseFailures, startSocketLoad } from '../load/socke
 import { COMMAND, ours } from '../scenario.ts'
 import { type ServerProcess, startServer } from '../server-process.ts'
 import { percentile } from '../statistics.ts'
+import { PROBE_FLAGS } from '../turns.ts'
 import { largeModule, type ManyPlugins, numbered, smallModule, writePlugins } from './modules.ts'
 import { renderMany } from './report.ts'
 import { answerOf, bodyOf, measureZipf, type ZipfRun } from './zipf.ts'
@@ -15,19 +16,31 @@ import { answerOf, bodyOf, measureZipf, type ZipfRun } from './zipf.ts'
 export interface ManyMeasurements {
   readonly small: number
   readonly large: number
-  /** From the command to its line that it listens. */
-  readonly listeningMs: number
-  readonly memoryBytes: number
+  readonly starts: readonly Start[]
   readonly checkMs: number
   /** Times of the first calls of plug-ins, and p99 of the routes beside. */
   readonly firstSmall: FirstCalls
   readonly firstLarge: FirstCalls
   /** p99 of the same routes before. */
   readonly besideBeforeMs: number
-  /** The longest answer of these routes during each upload of a plug-in. */
-  readonly longestSmallPutMs: readonly number[]
-  readonly longestLargePutMs: readonly number[]
+  readonly smallPuts: readonly Put[]
+  readonly largePuts: readonly Put[]
   readonly zipf: readonly ZipfRun[]
+}
+
+export interface Start {
+  /** From the command to its line that it listens. */
+  readonly ms: number
+  /** When it is idle again. */
+  readonly memoryBytes: number
+}
+
+/** An upload of a plug-in, and its route. */
+export interface Put {
+  /** The longest turn of the event loop, without the time in which its thread waited for a core. */
+  readonly heldMs: number
+  /** The longest answer of the routes that were called before. */
+  readonly longestMs: number
 }
 
 export interface FirstCalls {
@@ -38,10 +51,10 @@ export interface FirstCalls {
 /** Measures a process that serves thousands of plug-ins. */
 export const many: Bench = {
   name: 'many',
-  minutes: 4,
+  minutes: 8,
   async run({ runs, seconds, quick }, progress) {
-    const rounds = runs ?? (quick ? 1 : 5)
-    const used = seconds ?? (quick ? 1 : 3)
+    const rounds = runs ?? (quick ? 1 : 10)
+    const used = seconds ?? (quick ? 1 : 2)
     const plugins = quick ? writePlugins(1_500, 15) : writePlugins(10_000, 100)
     const data = await measureMany(plugins, rounds, used, progress)
     return { args: ` --runs ${rounds} --seconds ${used}`, markdown: renderMany(data), data }
@@ -56,19 +69,25 @@ async function measureMany(
 ): Promise<ManyMeasurements> {
   const checkMs = await timeCheck(plugins.folder)
   progress(`check: ${checkMs.toFixed(0)} ms`)
+  const starts: Start[] = []
+  for (let round = 0; round < rounds; round++) {
+    const start = await startOnce(plugins.folder)
+    starts.push(start)
+    progress(`listens after ${start.ms.toFixed(0)} ms, ${(start.memoryBytes / 1_048_576).toFixed(0)} MiB`)
+  }
+  const calls = await measureCallsAndPuts(plugins, seconds)
+  progress(`p99 beside: ${calls.besideBeforeMs.toFixed(1)} ms before`)
+  const zipf = await measureZipf(plugins, rounds, seconds, progress)
+  return { small: plugins.small.length, large: plugins.large.length, starts, checkMs, ...calls, zipf }
+}
+
+async function startOnce(folder: string): Promise<Start> {
   const begun = performance.now()
-  const server = await startServer(withAdmin(plugins.folder))
+  const server = await startServer(withAdmin(folder))
   try {
-    const listeningMs = performance.now() - begun
+    const ms = performance.now() - begun
     await server.idle()
-    const memoryBytes = server.memoryBytes()
-    progress(`listens after ${listeningMs.toFixed(0)} ms, ${(memoryBytes / 1_048_576).toFixed(0)} MiB`)
-    const calls = await measureFirstCalls(plugins, server, seconds)
-    progress(`p99 beside: ${calls.besideBeforeMs.toFixed(1)} ms before`)
-    server.stop()
-    const zipf = await measureZipf(plugins, rounds, seconds, progress)
-    const [small, large] = [plugins.small.length, plugins.large.length]
-    return { small, large, listeningMs, memoryBytes, checkMs, ...calls, zipf }
+    return { ms, memoryBytes: server.memoryBytes() }
   } finally {
     server.stop()
   }
@@ -83,13 +102,13 @@ async function timeCheck(folder: string): Promise<number> {
 
 const TOKEN = 'a-token-for-the-bench-0123456789'
 
-function withAdmin(folder: string) {
-  const args = [...COMMAND, folder, '--admin', '127.0.0.1:0']
+function withAdmin(folder: string, flags: readonly string[] = []) {
+  const args = [...flags, ...COMMAND, folder, '--admin', '127.0.0.1:0']
   const env = ['env', `WASM_SERVE_ADMIN_TOKEN=${TOKEN}`] as const
   return { ...ours('many plug-ins'), command: [...env, process.execPath, ...args] as const }
 }
 
-type Calls = Omit<ManyMeasurements, 'small' | 'large' | 'listeningMs' | 'memoryBytes' | 'checkMs' | 'zipf'>
+type Calls = Omit<ManyMeasurements, 'small' | 'large' | 'starts' | 'checkMs' | 'zipf'>
 
 /** So many routes have been called before, and are called beside. */
 const CALLED = 20
@@ -103,13 +122,10 @@ const LARGE_CALLS = 30
 const SMALL_PAUSE_MS = 10
 const LARGE_PAUSE_MS = 50
 
-const PUTS = 5
+const PUTS = 10
 
-async function measureFirstCalls(
-  { small, large }: ManyPlugins,
-  server: ServerProcess,
-  seconds: number,
-): Promise<Calls> {
+async function measureCallsAndPuts({ folder, small, large }: ManyPlugins, seconds: number): Promise<Calls> {
+  const server = await startServer(withAdmin(folder, PROBE_FLAGS), true)
   const called = small.slice(0, CALLED)
   const beside = await startSocketLoad({
     ...{ url: server.url, connections: 32, perSecond: BESIDE_PER_SECOND, arrivals: 'even' },
@@ -128,11 +144,12 @@ async function measureFirstCalls(
     }
     const firstSmall = await first(small.slice(CALLED, CALLED + SMALL_CALLS), SMALL_PAUSE_MS)
     const firstLarge = await first(large.slice(0, LARGE_CALLS), LARGE_PAUSE_MS)
-    const longestSmallPutMs = await longestDuringPuts(beside, server, 'small', smallModule())
-    const longestLargePutMs = await longestDuringPuts(beside, server, 'large', largeModule())
-    return { besideBeforeMs, firstSmall, firstLarge, longestSmallPutMs, longestLargePutMs }
+    const smallPuts = await measurePuts(beside, server, 'small', smallModule())
+    const largePuts = await measurePuts(beside, server, 'large', largeModule())
+    return { besideBeforeMs, firstSmall, firstLarge, smallPuts, largePuts }
   } finally {
     beside.stop()
+    server.stop()
   }
 }
 
@@ -160,21 +177,23 @@ async function callEach(names: readonly string[], url: string, pauseMs: number):
   return times
 }
 
-async function longestDuringPuts(
+async function measurePuts(
   beside: RunningLoad,
   server: ServerProcess,
   kind: string,
   module: Uint8Array,
-): Promise<number[]> {
-  const longest: number[] = []
+): Promise<Put[]> {
+  const puts: Put[] = []
   for (let i = 0; i < PUTS; i++) {
+    await server.longestTurns()
     const times = await during(beside, async () => {
       await put(server, `new-${kind}-${i}`, numbered(module, 1_000_000 + i))
       await sleep(TAIL_MS)
     })
-    longest.push(Math.max(...times))
+    const { heldMs } = await server.longestTurns()
+    puts.push({ longestMs: Math.max(...times), heldMs })
   }
-  return longest
+  return puts
 }
 
 /** How long the other routes are still measured after the answer. */

@@ -4,7 +4,6 @@ import { HELLO_BODY, hello, noPlugin, ours, type ScenarioSet } from '../scenario
 export const article: ScenarioSet = {
   name: 'article',
   connections: [1, 100],
-  runs: 5,
   scenarios: [
     noPlugin(HELLO_BODY),
     hello('naive', 'bench/servers/naive.js'),

@@ -8,7 +8,6 @@ export const batching: ScenarioSet = {
   name: 'batching',
   // As many, and twice and four times as many, as may wait.
   connections: [64, 128, 256],
-  runs: 7,
   scenarios: [
     hello('one by one', '--import', './bench/servers/one-by-one.js', ...UNBUNDLED),
     hello('together', ...UNBUNDLED),

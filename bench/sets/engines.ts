@@ -1,5 +1,5 @@
 import { cpus } from 'node:os'
-import { moods, ours, type ScenarioSet } from '../scenario.ts'
+import { echoing, ours, type ScenarioSet } from '../scenario.ts'
 
 /** 1, 2, 4 and so on: as many as there are cores, and 2 at least. */
 const THREADS = [1, 2, 4, 8, 16, 32, 64].filter((count) => count <= Math.max(2, cpus().length))
@@ -10,7 +10,6 @@ const named = (count: number) => (count === 1 ? '1 worker' : `${count} workers`)
 export const smallCalls: ScenarioSet = {
   name: 'engines',
   connections: [100],
-  runs: 7,
   scenarios: [
     ours('inline'),
     ...THREADS.map((count) => ours(named(count), '--workers', String(count))),
@@ -21,7 +20,7 @@ export const smallCalls: ScenarioSet = {
   ],
   compared: [],
   floors: [
-    { scenario: '1 worker', to: 'inline', maxCpu: 1.2 },
+    { scenario: '1 worker', to: 'inline', maxCpu: 1.1 },
     { scenario: '1 worker', to: 'inline', minRate: 1 },
     { scenario: '1 process', to: '1 worker', maxCpu: 2 },
   ],
@@ -32,12 +31,32 @@ export function middleCalls(plugin: string): ScenarioSet {
   return {
     name: 'engines',
     connections: [100],
-    runs: 5,
-    scenarios: [moods('inline, 50 us', plugin, 'w'), moods('1 worker, 50 us', plugin, 'w', '--workers', '1')],
+    scenarios: [
+      echoing('inline, 50 us', plugin, 'w'),
+      echoing('1 worker, 50 us', plugin, 'w', '--workers', '1'),
+    ],
     compared: [],
     floors: [
-      { scenario: '1 worker, 50 us', to: 'inline, 50 us', maxCpu: 1.2 },
+      { scenario: '1 worker, 50 us', to: 'inline, 50 us', maxCpu: 1.1 },
       { scenario: '1 worker, 50 us', to: 'inline, 50 us', minRate: 1 },
+    ],
+  }
+}
+
+/** What it costs to hand a body of 64 KiB to a thread and back. @param plugin - Path of `guests/copy.wat`, assembled. */
+export function largeBodies(plugin: string): ScenarioSet {
+  const body = 'Bob Morane and the 7 crosses of lead; '.repeat(1_725).slice(0, 65_536)
+  return {
+    name: 'engines',
+    connections: [100],
+    scenarios: [
+      echoing('inline, 64 KiB', plugin, body),
+      echoing('1 worker, 64 KiB', plugin, body, '--workers', '1'),
+    ],
+    compared: [],
+    floors: [
+      { scenario: '1 worker, 64 KiB', to: 'inline, 64 KiB', maxCpu: 1.1 },
+      { scenario: '1 worker, 64 KiB', to: 'inline, 64 KiB', minRate: 1 },
     ],
   }
 }
@@ -47,10 +66,9 @@ export function longCalls(plugin: string): ScenarioSet {
   return {
     name: 'engines',
     connections: [20],
-    runs: 5,
     scenarios: [
-      moods('1 worker, 2 ms', plugin, 'W', '--workers', '1'),
-      moods('2 workers, 2 ms', plugin, 'W', '--workers', '2'),
+      echoing('1 worker, 2 ms', plugin, 'W', '--workers', '1'),
+      echoing('2 workers, 2 ms', plugin, 'W', '--workers', '2'),
     ],
     compared: [],
     floors: [{ scenario: '2 workers, 2 ms', to: '1 worker, 2 ms', minRate: 1.7 }],

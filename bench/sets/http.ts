@@ -4,7 +4,6 @@ import { HELLO_BODY, noPlugin, ours, oursInC, type ScenarioSet } from '../scenar
 export const http: ScenarioSet = {
   name: 'http',
   connections: [100],
-  runs: 7,
   scenarios: [
     noPlugin(HELLO_BODY),
     {

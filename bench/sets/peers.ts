@@ -23,7 +23,7 @@ export function peersSet({ programs }: Pick<BuiltPeers, 'programs'>): ScenarioSe
     ours('wasm-serve, 1 worker', '--workers', '1'),
     ours('wasm-serve, fresh', '--isolation', 'fresh'),
     foreign(hello('Fastify + Extism SDK, by hand', 'bench/servers/naive.js', '--from-path')),
-    ...(axum ? [peer('Rust axum + Extism, pool', axum, 'pool')] : []),
+    ...(axum ? [peer('Rust axum + Extism, pool', axum, 'pool', 'hello')] : []),
     ...(fiber
       ? [
           peer('Go Fiber + Extism, mutex', fiber, 'mutex'),
@@ -36,7 +36,6 @@ export function peersSet({ programs }: Pick<BuiltPeers, 'programs'>): ScenarioSe
   return {
     name: 'peers',
     connections: [100],
-    runs: 7,
     scenarios,
     compared: scenarios
       .filter((scenario) => scenario.name.includes('Extism'))
@@ -60,7 +59,7 @@ const FLOORS: readonly Floor[] = [
 export function nativeServers({ fiber, axum }: BuiltPeers['programs']): Scenario[] {
   return [
     ...(fiber ? [peer('Go Fiber + Extism, pool', fiber, 'pool')] : []),
-    ...(axum ? [peer('Rust axum + Extism, pool', axum, 'pool')] : []),
+    ...(axum ? [peer('Rust axum + Extism, pool', axum, 'pool', 'hello')] : []),
   ]
 }
 
@@ -71,8 +70,8 @@ export function unlocked(fiber: string): Scenario {
 
 export const UNLOCKED = 'Go Fiber + Extism, shared without a lock'
 
-function peer(name: string, program: string, form: string): Scenario {
-  return foreign({ ...hello(name), command: [program, form, HELLO] })
+function peer(name: string, program: string, form: string, ...args: string[]): Scenario {
+  return foreign({ ...hello(name), command: [program, form, HELLO, ...args] })
 }
 
 function echo(name: string, program: string): Scenario {

@@ -32,7 +32,7 @@ test('times of a busy machine are not kept; counts and sizes are', () => {
   expect(isWorthKeeping({ bench: 'long-life', quietness: { load: 1 } })).toBe(true)
 })
 
-test('each ratio of a scenario has its spread beside it', () => {
+test('each ratio of a scenario has its interval beside it', () => {
   const rows = [...PAGE.matchAll(/^\| ([^|]+) \| \d+ \| ([\d.,]+) \| ([\d.,]+) to ([\d.,]+) \|/gm)]
   expect(rows.length).toBeGreaterThan(20)
   const number = (text = '') => Number(text.replaceAll(',', ''))

@@ -1,5 +1,5 @@
-//! Rust's axum with Extism's own crate, for the bench. `peer-axum echo` answers with the body; `peer-axum pool FILE`
-//! answers with what the plug-in's function `hello` makes of it.
+//! Rust's axum with Extism's own crate, for the bench. `peer-axum echo` answers with the body; `peer-axum pool FILE
+//! FUNCTION` answers with what a function of a plug-in makes of it.
 
 use std::{env, fs, time::Duration};
 
@@ -16,8 +16,8 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let route = match words[..] {
         ["echo"] => post(|body: Bytes| async { body }),
-        ["pool", file] => pooled(file),
-        _ => panic!("usage: peer-axum echo | peer-axum pool FILE"),
+        ["pool", file, function] => pooled(file, function.to_owned()),
+        _ => panic!("usage: peer-axum echo | peer-axum pool FILE FUNCTION"),
     };
     tokio::runtime::Builder::new_multi_thread()
         .enable_io()
@@ -39,7 +39,7 @@ async fn serve(app: Router) {
 
 /// Compiled once; as many instances as cores, which is also how many threads tokio has, so that none waits for one.
 /// Calls are not handed to `spawn_blocking`: they are short, and that would cost more than they do.
-fn pooled(file: &str) -> MethodRouter {
+fn pooled(file: &str, function: String) -> MethodRouter {
     let manifest = Manifest::new([Wasm::data(fs::read(file).expect("a file"))]);
     let compiled =
         CompiledPlugin::new(PluginBuilder::new(manifest).with_wasi(true)).expect("a plug-in");
@@ -49,7 +49,9 @@ fn pooled(file: &str) -> MethodRouter {
             StatusCode::SERVICE_UNAVAILABLE,
             "all instances are busy".to_owned(),
         ))?;
-        plugin.call::<&[u8], String>("hello", &body).map_err(failed)
+        plugin
+            .call::<&[u8], Vec<u8>>(&function, &body)
+            .map_err(failed)
     })
 }
 
