@@ -180,7 +180,7 @@ const WARM_UP_OPENINGS = 500
 const OPENINGS = 5_000
 
 /** Maximum time to open an instance, in ms. */
-const OPENING_FLOOR_MS = 0.1
+const OPENING_FLOOR_MS = 0.15
 
 export function renderCalls({ calls, openings }: CallsMeasurements): string {
   const rows = calls.map(({ name, sdkMicros, kernelMicros, floor, rounds }) => {

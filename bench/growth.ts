@@ -9,7 +9,7 @@ import { COMMAND, HELLO, HELLO_BODY, noPlugin, ours, type Scenario } from './sce
 import type { Settings } from './settings.ts'
 
 /** Measures the cost of a request with many connections and routes. */
-export const scale: Bench = { name: 'scale', minutes: 2, run }
+export const scale: Bench = { name: 'scale', minutes: 3, run }
 
 const CONNECTIONS = [1, 10, 100, 1_000, 5_000]
 
@@ -19,7 +19,7 @@ const ROUTES = [1, 10, 100, 1_000]
 const ROUTES_CONNECTIONS = 100
 
 async function run(settings: Settings, progress: (line: string) => void): Promise<Report> {
-  const { effort, args } = effortOf(settings, { runs: 2, seconds: 2, warmUpSeconds: 1 })
+  const { effort, args } = effortOf(settings, { runs: 5, seconds: 1, warmUpSeconds: 1 })
   const connections = settings.connections ?? CONNECTIONS
   const scenarios = [{ ...noPlugin(HELLO_BODY), name: ECHO }, ours(OURS)]
   const byConnections = await measure(scenarios, { ...effort, connections }, progress)

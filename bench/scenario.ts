@@ -109,3 +109,6 @@ export function echoing(name: string, plugin: string, body: string, ...flags: st
 
 /** The command line of the built command; plug-ins and flags follow. */
 export const COMMAND = ['dist/cli.js', '--port', '0']
+
+/** The same before it is bundled. */
+export const UNBUNDLED = ['lib/cli.js', '--port', '0']

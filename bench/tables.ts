@@ -82,9 +82,9 @@ export async function updateTables(benches: readonly string[]): Promise<void> {
   if (hasMarkers(PROJECT_README, 'peers')) updateReadme(PROJECT_README, 'peers', renderPeersSummary())
 }
 
-/** With the oldest version of Node.js that has results. */
+/** With the newest version of Node.js that has results. */
 function renderPeersSummary(): string {
-  const [major = 0] = versionsOf('peers')
+  const major = versionsOf('peers').at(-1) ?? 0
   const results = readResults<PeersMeasurements>('peers', major)
   return [
     `![peers](bench/results/node${major}/peers.svg)`,

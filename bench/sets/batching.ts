@@ -1,7 +1,4 @@
-import { hello, type ScenarioSet } from '../scenario.ts'
-
-/** The command before it is bundled: only there can a bench take the batching away, and both scenarios run the same code. */
-const UNBUNDLED = ['lib/cli.js', '--port', '0']
+import { hello, type ScenarioSet, UNBUNDLED } from '../scenario.ts'
 
 /** What it is worth to run the calls of a turn together (`src/route/end-of-turn.ts`). */
 export const batching: ScenarioSet = {
@@ -9,6 +6,7 @@ export const batching: ScenarioSet = {
   // As many, and twice and four times as many, as may wait.
   connections: [64, 128, 256],
   scenarios: [
+    // Only in the unbundled code can a bench take the batching away, so both run that.
     hello('one by one', '--import', './bench/servers/one-by-one.js', ...UNBUNDLED),
     hello('together', ...UNBUNDLED),
   ],

@@ -20,8 +20,8 @@ export const smallCalls: ScenarioSet = {
   ],
   compared: [],
   floors: [
-    { scenario: '1 worker', to: 'inline', maxCpu: 1.1 },
-    { scenario: '1 worker', to: 'inline', minRate: 1 },
+    { scenario: '1 worker', to: 'inline', maxCpu: 1.5 },
+    { scenario: '1 worker', to: 'inline', minRate: 0.7 },
     { scenario: '1 process', to: '1 worker', maxCpu: 2 },
   ],
 }
@@ -55,8 +55,8 @@ export function largeBodies(plugin: string): ScenarioSet {
     ],
     compared: [],
     floors: [
-      { scenario: '1 worker, 64 KiB', to: 'inline, 64 KiB', maxCpu: 1.1 },
-      { scenario: '1 worker, 64 KiB', to: 'inline, 64 KiB', minRate: 1 },
+      { scenario: '1 worker, 64 KiB', to: 'inline, 64 KiB', maxCpu: 1.5 },
+      { scenario: '1 worker, 64 KiB', to: 'inline, 64 KiB', minRate: 0.7 },
     ],
   }
 }

@@ -5,27 +5,33 @@ import { printable, renderTable } from '../platform/text.ts'
 export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {
   const bold = (text: string) => (colours ? `\x1b[1m${text}\x1b[0m` : text)
   const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'CONTRACT', 'ENGINE', 'RUNTIME']
-  const rows = routes.map((route) => [
-    route.methods.join(','),
-    (route.host ?? '') + shownPath(route),
-    route.plugin,
-    route.function,
-    route.contract,
-    renderEngine(route),
-    route.runtime,
-  ])
+  const rows = routes
+    .slice(0, MAX_ROWS)
+    .map((route) => [
+      route.methods.join(','),
+      (route.host ?? '') + shownPath(route),
+      route.plugin,
+      route.function,
+      route.contract,
+      renderEngine(route),
+      route.runtime,
+    ])
   const [headLine = '', ...lines] = renderTable([head, ...rows.map((row) => row.map(printable))])
   return [
     `wasm-serve listens on ${bold(url)}`,
     '',
     bold(headLine),
     ...lines,
+    ...(routes.length > MAX_ROWS ? [`  and ${routes.length - MAX_ROWS} more routes`] : []),
     '',
     'Try it:',
     `  ${renderExample(url, routes[0])}`,
     '',
   ].join('\n')
 }
+
+/** Nobody reads more. */
+const MAX_ROWS = 100
 
 /** Where a route's guests run, with the reason for threads unless an option selected them. */
 export function renderEngine({ engine, workers, engineReason, split }: ServedRoute): string {

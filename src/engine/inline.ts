@@ -71,6 +71,8 @@ class SingleInstanceEngine implements InlineEngine {
   #takesTurns = false
   /** Whether it waits for a turn. */
   #waitsForTurn = false
+  /** Whether waiting calls are being run. */
+  #isDraining = false
   #opening: Promise<void> | undefined
   #closed = false
   #closing: Promise<void> | undefined
@@ -120,7 +122,8 @@ class SingleInstanceEngine implements InlineEngine {
       const instance = this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
     }
-    if (this.#waiting.length >= this.#options.maxQueue)
+    // What waits for a turn only is limited by the connections: that guest runs all the time.
+    if (this.#waiting.length >= this.#options.maxQueue && !this.#waitsForTurn)
       throw new QueueFullError(`${this.#options.maxQueue} calls`)
     return new Promise((resolve, reject) => {
       this.#waiting.push({ exportName, input, caller, resolve, reject })
@@ -231,19 +234,23 @@ class SingleInstanceEngine implements InlineEngine {
       .catch((reason) => this.#options.settings.log.warn({ err: reason }, 'an instance did not close'))
   }
 
+  /** Runs waiting calls, until one is not over at once. */
   #next(): void {
+    if (this.#isDraining) return // each call that ends asks for the next
+    this.#isDraining = true
     while (!this.#busy) {
       const call = this.#waiting[0]
       if (!call) {
         this.#onIdle?.()
-        return
+        break
       }
       if (this.#takesTurns) {
         this.#waitForTurn()
-        return
+        break
       }
       this.#runWaiting(call)
     }
+    this.#isDraining = false
   }
 
   /** @param call - The first that waits. */
@@ -269,8 +276,10 @@ class SingleInstanceEngine implements InlineEngine {
   #takeTurn(): void {
     this.#waitsForTurn = false
     while (this.#waiting[0]?.caller.isGone) this.#waiting.shift()?.reject(new ClientGoneError())
+    this.#isDraining = true // it is answered before others run
     const [call] = this.#waiting
     if (call && !this.#busy) this.#runWaiting(call)
+    this.#isDraining = false
     this.#next()
   }
 

@@ -178,7 +178,9 @@ export function factsOf({ view, memories }: CappedModule): ModuleFacts {
     })),
     customSections: view.customSections.map(({ name, content }) => ({
       name,
-      ...(name === 'producers' && content.length <= MAX_PRODUCERS_BYTES && { content: content.slice() }),
+      // A copy: the slice of a Buffer would keep the whole file, and take it to other threads.
+      ...(name === 'producers' &&
+        content.length <= MAX_PRODUCERS_BYTES && { content: new Uint8Array(content) }),
     })),
   }
 }

@@ -5,11 +5,12 @@ import { keepModule, loadKept } from './kept-modules.ts'
 import { type Admit, loadModule } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
 import { packFacts } from './module-facts.ts'
-import { scanFile } from './scan-file.ts'
+import { FileScanner } from './scan-file.ts'
 
 /* The file of a thread that loads modules, one after another. */
 
 const port = parentPort
+const scanner = new FileScanner()
 const postAnswer = (message: FromLoadThread, transfer: ArrayBuffer[] = []) =>
   port?.postMessage(message, transfer)
 
@@ -18,7 +19,8 @@ const COPIED_BYTES = 65_536
 
 port?.on('message', (message: ToLoadThread) => {
   if (message === 'admitted') return
-  if ('paths' in message) postAnswer({ scanned: message.paths.map((path) => scanFile(path, message.job)) })
+  if ('paths' in message)
+    postAnswer({ scanned: message.paths.map((path) => scanner.scan(path, message.job)) })
   else void answerLoad(message)
 })
 

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest'
+import { renderBanner } from '../../../src/cli/banner.ts'
+import type { ServedRoute } from '../../../src/options/served-route.ts'
+
+const route = (url: string): ServedRoute => ({
+  methods: ['POST'],
+  url,
+  host: undefined,
+  contract: 'raw',
+  description: undefined,
+  errorStatus: 409,
+  plugin: 'hello.wasm',
+  digest: 'ab'.repeat(32),
+  function: 'hello',
+  engine: 'inline',
+  workers: 0,
+  engineReason: undefined,
+  trouble: undefined,
+  runtime: 'kernel',
+})
+
+const routes = (count: number) => Array.from({ length: count }, (_, i) => route(`/hello-${i}`))
+
+test('the banner lists the routes, and a command to try', () => {
+  const banner = renderBanner('http://127.0.0.1:3000', routes(2), false)
+  expect(banner).toMatch(/^ {2}POST\s+\/hello-1\s+hello\.wasm/m)
+  expect(banner).toContain("curl http://127.0.0.1:3000/hello-0 -d '")
+})
+
+test('of thousands of routes, it lists the first hundred, and counts the others', () => {
+  const banner = renderBanner('http://127.0.0.1:3000', routes(10_100), false)
+  expect(banner.match(/\/hello-\d+ /g)).toHaveLength(101) // with the command
+  expect(banner).toContain('  and 10000 more routes\n')
+})
