@@ -38,7 +38,9 @@ export function renderTable(
     ...promises,
     ...renderFailures(measurements),
     ...renderGeneratorLimit(shown),
-  ].join('\n')
+  ]
+    .join('\n')
+    .trimEnd()
 }
 
 export function find(measurements: readonly Measurement[], name: string, connections: number): Measurement {
