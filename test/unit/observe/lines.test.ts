@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, constants, openSync, readSync } from 'node:fs'
+import { closeSync, constants, openSync, readSync, write, writeSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -44,6 +44,21 @@ function openPipe() {
     await rm(path)
   })
   return { reader, writer }
+}
+
+/** Writes to a descriptor until the test ends: after that, its number may be that of another file. */
+function writerTo(descriptor: number, maxBytes: number): LineWriter {
+  let isOver = false
+  onTestFinished(() => {
+    isOver = true
+  })
+  return new LineWriter({
+    maxBytes,
+    write(bytes, done) {
+      if (!isOver) write(descriptor, bytes, done)
+    },
+    writeSync: (bytes) => writeSync(descriptor, bytes),
+  })
 }
 
 /** Reads until the writer has no more. */
@@ -106,7 +121,7 @@ test.each(['ENOSPC', 'EPIPE', 'EIO'])('the end waits for no descriptor that answ
 
 test('the end waits for a reader that is slow, and no longer than it may for one that has stopped', async () => {
   const { reader, writer } = openPipe()
-  const lines = new LineWriter({ descriptor: writer, maxBytes: 10_000_000 })
+  const lines = writerTo(writer, 10_000_000)
   const line = `${'x'.repeat(999)}\n`
   for (let i = 0; i < 1_000; i++) lines.write(line) // more than a pipe holds
   expect(await lines.settled(20)).toBe(false)
@@ -121,7 +136,7 @@ test('the end waits for a reader that is slow, and no longer than it may for one
 
 test('at the exit the rest is written in place, and a reader that has stopped is left', async () => {
   const { reader, writer } = openPipe()
-  const lines = new LineWriter({ descriptor: writer, maxBytes: 10_000_000 })
+  const lines = writerTo(writer, 10_000_000)
   const line = `${'x'.repeat(999)}\n`
   for (let i = 0; i < 1_000; i++) lines.write(line)
   await lines.settled(20)
@@ -134,7 +149,7 @@ test('at the exit the rest is written in place, and a reader that has stopped is
 test.runIf(process.platform === 'linux')('a full disk neither throws nor holds the end', async () => {
   const descriptor = openSync('/dev/full', 'w')
   onTestFinished(() => closeSync(descriptor))
-  const lines = new LineWriter({ descriptor, maxBytes: 1_000 })
+  const lines = writerTo(descriptor, 1_000)
   for (let i = 0; i < 1_000; i++) lines.write('a line\n')
   expect(await lines.settled(60_000)).toBe(false)
   lines.writeRest(60_000)
