@@ -21,6 +21,6 @@ export const http: ScenarioSet = {
   floors: [
     { scenario: 'kernel', to: 'no plug-in', maxCpu: 1.15 },
     { scenario: 'kernel', to: 'bare node:http', maxCpu: 1.35 },
-    { scenario: 'kernel', to: 'sdk', maxCpu: 0.9 },
+    { scenario: 'kernel', to: 'sdk', maxCpu: 0.8 },
   ],
 }
