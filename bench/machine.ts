@@ -15,9 +15,9 @@ export interface Quietness {
 
 /**
  * The limits. On a quiet virtual machine with two hyperthreads the spread is 1.01 to 1.1; a program on the other
- * hyperthread makes it 1.4 to 2. A bench that fills all cores of a shared host sees some steal: 0 to 4 % for most hours.
+ * hyperthread makes it 1.4 to 2.
  */
-export const QUIET: Required<Quietness> = { load: 0.1, steal: 0.05, spread: 1.25 }
+export const QUIET: Required<Quietness> = { load: 0.1, steal: 0.02, spread: 1.25 }
 
 /** The measures that exceed their limit, each with its figure; none if the machine was quiet. */
 export function disturbances({ load, steal = 0, spread = 1 }: Quietness): string[] {

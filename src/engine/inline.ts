@@ -122,7 +122,7 @@ class SingleInstanceEngine implements InlineEngine {
       const instance = this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
     }
-    // What waits for a turn only is limited by the connections: that guest runs all the time.
+    // Those that wait for turns are no queue for an instance: one slow call would refuse thousands of fast ones.
     if (this.#waiting.length >= this.#options.maxQueue && !this.#waitsForTurn)
       throw new QueueFullError(`${this.#options.maxQueue} calls`)
     return new Promise((resolve, reject) => {

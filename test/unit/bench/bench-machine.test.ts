@@ -7,7 +7,7 @@ test('a machine at its limits is quiet', () => {
 
 test('each measure beyond its limit is named with its figure', () => {
   expect(disturbances({ ...QUIET, load: 0.234 })).toEqual(['load of other programs 23.4 %, at most 10.0 %'])
-  expect(disturbances({ ...QUIET, steal: 0.08 })).toEqual(['steal time 8.0 %, at most 5.0 %'])
+  expect(disturbances({ ...QUIET, steal: 0.05 })).toEqual(['steal time 5.0 %, at most 2.0 %'])
   expect(disturbances({ ...QUIET, spread: 1.9 })).toEqual(['spread of a fixed loop 1.90, at most 1.25'])
   expect(disturbances({ load: 1, steal: 1, spread: 3 })).toHaveLength(3)
 })

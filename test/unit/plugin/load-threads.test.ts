@@ -219,6 +219,27 @@ test('a file that is not a module, or cannot be read, is left to others', async 
   expect(found.map((one) => one !== undefined)).toEqual([false, false, false, false, false, true])
 })
 
+test('the facts of a module keep what its compilers are, and not its file', () => {
+  const bytes = readFileSync(new URL('../../../plugins/hello-tinygo/hello.wasm', import.meta.url))
+  const { customSections } = readFacts(bytes, JOB)
+  const content = customSections.find(({ name }) => name === 'producers')?.content
+  expect(content?.length).toBeGreaterThan(0)
+  expect(content?.buffer.byteLength).toBe(content?.length)
+})
+
+test('a large file is scanned as small ones before and after it', async () => {
+  const section = Buffer.concat([Buffer.of(0, 0x81, 0x80, 0x80, 0x02, 0), Buffer.alloc(4_194_304)]) // without a name
+  const paths = [
+    guest('echo'),
+    file('padded.wasm', Buffer.concat([guestBytes('upper'), section])),
+    guest('upper'),
+  ]
+  for (const [path, scanned] of scanInThreads(paths, { memoryMax: 100 })) {
+    const bytes = readFileSync(path)
+    expect(await scanned).toMatchObject({ digest: sha256(bytes), size: bytes.length })
+  }
+})
+
 test('equal lists of scanned files are one list', async () => {
   const paths = ['a', 'b'].map((name) => file(`${name}.wasm`, guestBytes('echo')))
   const found = await Promise.all(scanInThreads(paths, { memoryMax: 100 }).values())
