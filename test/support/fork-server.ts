@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 import type { ChangeRecord } from '../../src/deploy/desired-state.ts'
 import type { ServerOptions } from '../../src/options/options.ts'
 
@@ -30,6 +31,9 @@ export interface ProcessResources {
   readonly warnings: readonly string[]
 }
 
+/** The last bytes of what a process that ended wrote to its standard error. */
+const TOLD = 2_000
+
 const SCRIPT = new URL('serve-process.mjs', import.meta.url)
 
 /** Starts a server, of the code in `lib/`. The caller kills the child. */
@@ -39,13 +43,17 @@ export function forkServer(options: ServerOptions): {
 } {
   const child = fork(SCRIPT, [JSON.stringify({ stallMs: 0, port: 0, ...options })], {
     execArgv: ['--expose-gc'],
+    stdio: ['inherit', 'inherit', 'pipe', 'ipc'],
   })
   return { child, started: connectTo(child) }
 }
 
 async function connectTo(child: ChildProcess): Promise<ServerProcess> {
   const ended = once(child, 'exit').then(([code, signal]) => ({ code, signal }))
-  const over = ended.then(({ code, signal }) => Promise.reject(new Error(`it ended with ${signal ?? code}`)))
+  const told = child.stderr === null ? '' : text(child.stderr)
+  const over = ended.then(async ({ code, signal }) => {
+    throw new Error(`it ended with ${signal ?? code}: ${(await told).slice(-TOLD)}`)
+  })
   over.catch(() => undefined) // each question rejects with it
   const [{ url }] = await Promise.race([once(child, 'message'), over])
 

@@ -5,6 +5,7 @@ import { ask, bystanderRoutes, expectWell } from '../support/faults.ts'
 import { file, guest } from '../support/guest.ts'
 import { serveHttp } from '../support/outbound.ts'
 import { listenAll } from '../support/serve.ts'
+import { startServerProcess } from '../support/serve-process.ts'
 
 /** What the host function of zoo.wat does, by the text that it is given. */
 const FUNCTIONS = `const acts = {
@@ -21,6 +22,9 @@ const FUNCTIONS = `const acts = {
   aborts: () => process.abort(),
   // In small pieces: large ones Node.js cannot refuse, and the process ends.
   'takes all memory': () => { for (const all = []; ; ) all.push(new Array(1e4).fill(0.5)) },
+  'collects texts': () => { for (const all = []; ; ) all.push(String(all.length) + 'abcdefgh') },
+  'collects what it parses': () => { for (const all = []; ; ) all.push(JSON.parse('{"a":[1,2,3],"b":{"c":"d"}}')) },
+  'collects functions': () => { for (const all = []; ; ) { const { length } = all; all.push(() => length) } },
   'rejects later': () => void Promise.reject(new Error('later')),
   'throws later': () => void setTimeout(() => { throw new Error('later') }),
   'exits later': () => void setTimeout(() => process.exit(1)),
@@ -70,6 +74,23 @@ test.each([
   for (let i = 0; i < 2; i++) {
     expect(await ask(server.url + path, `H ${act}`)).toMatchObject({ status, code })
     await expectWell(server.url, path)
+  }
+})
+
+test.each([
+  'takes all memory',
+  'collects texts',
+  'collects what it parses',
+  'collects functions',
+])('a host function that %s in two threads at once ends them, and not the process', async (act) => {
+  const functions = file('acts.mjs', FUNCTIONS)
+  const route: RouteOptions = { url: '/host', plugin: guest('zoo'), functions, workers: 2, timeoutMs: 20_000 }
+  const { url } = await startServerProcess({ routes: [route, ...bystanderRoutes()] })
+  for (let i = 0; i < 2; i++) {
+    const lost = { status: LOST[0], code: LOST[1] }
+    const outcomes = await Promise.all([ask(`${url}/host`, `H ${act}`), ask(`${url}/host`, `H ${act}`)])
+    expect(outcomes).toMatchObject([lost, lost])
+    await expectWell(url, '/host')
   }
 })
 

@@ -34,10 +34,12 @@ export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'i
 }
 
 /**
- * Limits the JavaScript heap of a thread, which host functions use: many small allocations end only the thread. A single
- * allocation far beyond the limit, such as a growing array of ten million elements, still makes V8 end the process.
+ * Limits the JavaScript heap of a thread, which host functions use, in MiB: allocations in small pieces end only the thread.
+ * The collection that meets the limit gets 16 MiB more (`kExtraHeapAllowance` in Node's `node_worker.cc`), and V8 ends the
+ * process if it needs more than that. It may need as much as a third of the young generation, whose default in Node.js 24 is
+ * 96 MiB: hence a limit for it too. A single larger allocation, such as the table of a growing `Map`, still ends the process.
  */
-export const HEAP_MIB = 256
+export const HEAP_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 24 }
 
 /** An assigned call. */
 interface GivenCall {
@@ -92,7 +94,7 @@ export class WorkerThread implements Runner {
       name: `wasm-serve ${options.plugin.name}`,
       workerData: { ...start, stamp: this.#stamp.buffer, calls, answers, inputs, host } satisfies WorkerStart,
       transferList: [inputs, host],
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB },
+      resourceLimits: HEAP_LIMITS,
     })
     const { name, digest } = options.plugin
     trackThread(this.#worker, { route, plugin: name, digest })

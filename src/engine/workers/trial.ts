@@ -7,7 +7,7 @@ import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../../p
 import { FOR_TRIALS, type FromTrial, type TrialStart } from './protocol.ts'
 import { processStarts, startedLate, toStartFailure } from './roster.ts'
 import { Stamp } from './stamp.ts'
-import { HEAP_MIB, isOurs, type ThreadOptions } from './thread.ts'
+import { HEAP_LIMITS, isOurs, type ThreadOptions } from './thread.ts'
 
 /**
  * Opens an instance in a thread: on the event loop, a start that does not return could not be ended.
@@ -79,7 +79,7 @@ export class TrialThread {
     this.#worker = new Worker(workerFile(`${runtime}-thread`), {
       name: 'wasm-serve trial',
       workerData: FOR_TRIALS,
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB },
+      resourceLimits: HEAP_LIMITS,
     })
     trackThread(this.#worker)
     this.#worker.on('error', (thrown: unknown) =>
