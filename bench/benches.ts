@@ -41,10 +41,11 @@ const merge: Bench = {
   minutes: 1,
   missing: missingMultiMemory,
   async run({ runs, quick }, progress) {
-    const { measureMerge, renderMerge } = await import('./merge.ts')
+    const { measureMerge, measureMerging, renderMerge } = await import('./merge.ts')
     const rounds = runs ?? (quick ? 5 : 21)
-    const measured = await measureMerge(rounds, progress)
-    return { args: ` --runs ${rounds}`, markdown: renderMerge(measured), data: { measured } }
+    const merging = measureMerging(rounds)
+    const data = { measured: await measureMerge(rounds, progress), merging }
+    return { args: ` --runs ${rounds}`, markdown: renderMerge(data), data }
   },
 }
 

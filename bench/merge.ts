@@ -1,6 +1,7 @@
 import { assembleGuest } from './guest.ts'
+import { FUNCTIONS, largeModule, numbered } from './many/modules.ts'
 import { renderNumber } from './origin.ts'
-import { renderRange, summarize, verdictOn } from './report.ts'
+import { judgeAtMost, renderRange, renderRatio, summarize, verdictOn } from './report.ts'
 import { CALLER, kernel, load, loadPlugin, SETTINGS } from './shipped.ts'
 import { median } from './statistics.ts'
 
@@ -13,9 +14,18 @@ export interface MergeMeasurement {
   readonly rounds: readonly { readonly linked: number; readonly merged: number }[]
 }
 
+/** What the bench leaves. */
+export interface MergeResults {
+  readonly measured: readonly MergeMeasurement[]
+  readonly merging: readonly MergingTimes[]
+}
+
 const { giveBack } = (await load(
   'platform/buffer-pool.js',
 )) as typeof import('../src/platform/buffer-pool.ts')
+const { readModule } = (await load('module/module.js')) as typeof import('../src/module/module.ts')
+const { capMemory } = (await load('module/memory-cap.js')) as typeof import('../src/module/memory-cap.ts')
+const { mergeKernel, planMerge } = (await load('module/merge.js')) as typeof import('../src/module/merge.ts')
 
 type Instance = import('../src/runtime/runtime.ts').Instance
 
@@ -93,7 +103,46 @@ function callMany(instance: Instance, exportName: string, input: Uint8Array, cou
   return { micros: (user + system) / count, output }
 }
 
-export function renderMerge(measured: readonly MergeMeasurement[]): string {
+/** Times of merging the kernel into modules of 2 MiB with other bytes each, in ms. */
+export interface MergingTimes {
+  /** How many of the 2,000 functions call what is replaced: they are read and written anew, and the others are copied. */
+  readonly changed: number
+  readonly limit: number
+  /** The first is that of a process that has merged no such module before. */
+  readonly times: readonly number[]
+}
+
+/** @throws Error if it is linked instead. */
+export function measureMerging(rounds: number): MergingTimes[] {
+  return [
+    { changed: 20, limit: 50 },
+    { changed: FUNCTIONS, limit: 100 },
+  ].map(({ changed, limit }) => {
+    const module = largeModule(changed)
+    const times = Array.from({ length: rounds }, (_, round) => timeOfMerging(numbered(module, round)))
+    return { changed, limit, times }
+  })
+}
+
+const MAX_PAGES = 512
+
+function timeOfMerging(module: Uint8Array): number {
+  const capped = capMemory(readModule(module, {}, 'large'), MAX_PAGES)
+  const start = performance.now()
+  const plan = planMerge(capped)
+  const merged = typeof plan === 'string' ? plan : mergeKernel(capped, plan)
+  const ms = performance.now() - start
+  if (typeof merged === 'string') throw new Error(`the kernel cannot be merged: ${merged}`)
+  return ms
+}
+
+function renderMerging({ changed, limit, times: [first = Number.NaN, ...later] }: MergingTimes): string {
+  const ms = summarize(later)
+  const where = `Merging 2 MiB where ${changed} of ${FUNCTIONS} functions change`
+  return `- ${where}: ${renderRatio(ms, 1)} ms, ${judgeAtMost(ms, limit)}; the first time ${renderNumber(first, 1)} ms.`
+}
+
+export function renderMerge({ measured, merging }: MergeResults): string {
   const rows = measured.map(({ name, limit, rounds }) => {
     const ratio = summarize(rounds.map((round) => round.merged / round.linked))
     const cells = [
@@ -111,5 +160,7 @@ export function renderMerge(measured: readonly MergeMeasurement[]): string {
     '| call | merged to linked | 95 % interval | limit | | linked CPU µs | merged CPU µs |',
     '| --- | ---: | ---: | ---: | --- | ---: | ---: |',
     ...rows,
+    '',
+    ...merging.map(renderMerging),
   ].join('\n')
 }

@@ -9,7 +9,7 @@ import { type HostileRow, renderHostile } from './hostile/hostile.ts'
 import type { ManyMeasurements } from './many/many.ts'
 import { renderMany } from './many/report.ts'
 import type { Measurement } from './measure.ts'
-import type { MergeMeasurement } from './merge.ts'
+import type { MergeResults } from './merge.ts'
 import type { MeteringMeasurement } from './metering.ts'
 import { isBusy, type Origin, renderNumber, renderOriginLine } from './origin.ts'
 import { type PayloadMeasurement, renderPayload } from './payload.ts'
@@ -249,9 +249,7 @@ async function renderFigures(bench: string, major: number): Promise<string> {
     case 'calls':
       return (await import('./calls.ts')).renderCalls(readResults<CallsMeasurements>(bench, major))
     case 'merge':
-      return (await import('./merge.ts')).renderMerge(
-        readResults<{ measured: MergeMeasurement[] }>(bench, major).measured,
-      )
+      return (await import('./merge.ts')).renderMerge(readResults<MergeResults>(bench, major))
     case 'metering':
       return (await import('./metering.ts')).renderMetering(readResults<MeteringMeasurement>(bench, major))
     default:

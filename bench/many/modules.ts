@@ -50,21 +50,24 @@ export function numbered(module: Uint8Array, number: number): Uint8Array {
   return join([module, 0, leb(section.length), section])
 }
 
-const FUNCTIONS = 2_000
+export const FUNCTIONS = 2_000
 
 const STATEMENTS = 75
 
 /**
  * A module of 2 MiB, nearly all of it code: functions of arithmetic, memory accesses, branches and calls, as a compiler
  * writes them. Its export runs some of them, and echoes.
+ *
+ * @param readers - How many of the functions read 8 bytes of a block, with a call that merging the kernel replaces.
  */
-export function largeModule(): Uint8Array {
+export function largeModule(readers = 0): Uint8Array {
   const random = randomOf(1)
   const host = (field: string, type: number): Bytes => [name('extism:host/env'), name(field), 0, leb(type)]
-  const bodies = Array.from({ length: FUNCTIONS }, (_, i) => functionBody(i, random))
+  const first = readers > 0 ? LOAD_U64 + 1 : LOAD_U64
+  const bodies = Array.from({ length: FUNCTIONS }, (_, i) => functionBody(i, first, i < readers, random))
   const answer = [
     [leb(0)],
-    ...Array.from({ length: CALLED }, (_, i) => [I32_CONST, signed(i), CALL, leb(FIRST + i), DROP]),
+    ...Array.from({ length: CALLED }, (_, i) => [I32_CONST, signed(i), CALL, leb(first + i), DROP]),
     [CALL, leb(0), CALL, leb(1), CALL, leb(2), I32_CONST, 0],
   ]
   return buildModule({
@@ -73,31 +76,37 @@ export function largeModule(): Uint8Array {
       functionType([I64, I64], []),
       functionType([I32], [I32]),
       functionType([], [I32]),
+      functionType([I64], [I64]),
     ],
-    imports: [host('input_offset', 0), host('input_length', 0), host('output_set', 1)],
+    imports: [
+      host('input_offset', 0),
+      host('input_length', 0),
+      host('output_set', 1),
+      ...(readers > 0 ? [host('load_u64', 4)] : []),
+    ],
     functions: [...bodies.map(() => 2), 3],
     memories: [[0, 1]],
-    exports: [exported('answer', FIRST + FUNCTIONS)],
+    exports: [exported('answer', first + FUNCTIONS)],
     code: [...bodies, answer],
   })
 }
 
-/** The index of the first function that is not imported. */
-const FIRST = 3
+/** The index of `load_u64`, if it is imported, and otherwise of the first function that is not. */
+const LOAD_U64 = 3
 
 /** How many functions a call of the plug-in runs. */
 const CALLED = 20
 
 const [I32_CONST, CALL, DROP, LOCAL_GET, LOCAL_SET] = [0x41, 0x10, 0x1a, 0x20, 0x21] as const
 const [I32_LOAD, I32_STORE, IF, END, I32_AND, I32_EQ] = [0x28, 0x36, 0x04, 0x0b, 0x71, 0x46] as const
-const NO_RESULT = 0x40
+const [I64_EXTEND_I32_U, NO_RESULT] = [0xad, 0x40] as const
 
 /** i32.add, sub, mul, and, or, xor, shl. */
 const OPERATORS = [0x6a, 0x6b, 0x6c, 0x71, 0x72, 0x73, 0x74] as const
 
 const LOCALS = 8
 
-function functionBody(index: number, random: () => number): Bytes {
+function functionBody(index: number, first: number, isReader: boolean, random: () => number): Bytes {
   const below = (count: number) => Math.floor(random() * count)
   const local = () => below(LOCALS)
   const operator = () => OPERATORS[below(OPERATORS.length)] ?? 0x6a
@@ -114,7 +123,8 @@ function functionBody(index: number, random: () => number): Bytes {
     LOCAL_SET,
     local(),
   ]
-  const next = FIRST + ((index + 1) % FUNCTIONS)
+  const next = first + ((index + 1) % FUNCTIONS)
+  const read = [LOCAL_GET, 0, I64_EXTEND_I32_U, CALL, leb(LOAD_U64), DROP]
   const statement = (): Bytes => {
     switch (below(8)) {
       case 0:
@@ -144,5 +154,10 @@ function functionBody(index: number, random: () => number): Bytes {
         return compute()
     }
   }
-  return [[1, leb(LOCALS - 1), I32], Array.from({ length: STATEMENTS }, statement), [LOCAL_GET, local()]]
+  return [
+    [1, leb(LOCALS - 1), I32],
+    isReader ? read : [],
+    Array.from({ length: STATEMENTS }, statement),
+    [LOCAL_GET, local()],
+  ]
 }
