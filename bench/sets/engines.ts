@@ -37,7 +37,7 @@ export function middleCalls(plugin: string): ScenarioSet {
     ],
     compared: [],
     floors: [
-      { scenario: '1 worker, 50 us', to: 'inline, 50 us', maxCpu: 1.1 },
+      { scenario: '1 worker, 50 us', to: 'inline, 50 us', maxCpu: 1.25 },
       { scenario: '1 worker, 50 us', to: 'inline, 50 us', minRate: 1 },
     ],
   }
