@@ -26,7 +26,7 @@ const RATE_CONNECTIONS = 100
 const RATE_FACTOR = 4
 
 /** Maximum p99 of wasm-serve, as a multiple of that of the echo. */
-const LIMIT = 1.1
+const LIMIT = 1.25
 
 /** One server under one load, in one round. */
 export interface TailRun {
