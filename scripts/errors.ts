@@ -283,6 +283,18 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Name a folder that exists.',
   ],
   [
+    'WASM_SERVE_ARTIFACT_UNSUPPORTED',
+    'command',
+    'The artifact of the registry is not a plug-in, has several modules, or is a component. The message says what was found.',
+    'Push one core module: `wasm-serve push hello.wasm oci://...`, or `oras push ... hello.wasm:application/wasm`.',
+  ],
+  [
+    'WASM_SERVE_ATTESTATION_MISSING',
+    'command',
+    'The policy of `trust` requires an attestation, such as an SBOM, and no trusted signer made one for this plug-in.',
+    'Attach it with `cosign attest`, signed by a key or identity of the policy.',
+  ],
+  [
     'WASM_SERVE_BENCH_ANSWERS_WRONG',
     'command',
     '`bench`: under load, answers were wrong, failed or did not come.',
@@ -311,6 +323,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'command',
     'The config file does not exist, exists several times, is too large, or is not UTF-8.',
     'Name one file with `-c`. It has at most 256 KiB of UTF-8.',
+  ],
+  [
+    'WASM_SERVE_CREDENTIALS_INVALID',
+    'command',
+    'The Docker configuration, or a credential helper that it names, cannot be used.',
+    'Repair the file that the message names, or log in again (`docker login`, `podman login`).',
   ],
   [
     'WASM_SERVE_DIGEST_MISMATCH',
@@ -463,6 +481,24 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Name an empty folder, or one that does not exist, below a folder that you can write.',
   ],
   [
+    'WASM_SERVE_PULL_NEVER',
+    'command',
+    'The pull policy is `Never`, and the cache does not have the plug-in.',
+    'Pull it once with another `--pull-policy`, or share the cache folder.',
+  ],
+  [
+    'WASM_SERVE_REGISTRY_REFUSED',
+    'command',
+    'The registry has no such name or tag, gives no access, or answers something that the OCI specification does not permit.',
+    'Check the reference and the credentials of its registry.',
+  ],
+  [
+    'WASM_SERVE_REGISTRY_UNREACHABLE',
+    'command',
+    'The registry cannot be reached or failed several times.',
+    'Check the network, the name of the registry, and its state.',
+  ],
+  [
     'WASM_SERVE_ROUTE_CONFLICT',
     'command',
     'Two routes have the same method, URL and host.',
@@ -479,6 +515,18 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'command',
     'The route or the manifest needs a feature that the runtime does not have.',
     'Use the kernel runtime (the default), or remove the option that the message names.',
+  ],
+  [
+    'WASM_SERVE_SIGNATURE_INVALID',
+    'command',
+    'The plug-in has signatures, and none fulfils the policy of `trust`. The message has the reason of each.',
+    'Sign this digest with a key or identity of the policy, or correct the policy.',
+  ],
+  [
+    'WASM_SERVE_SIGNATURE_MISSING',
+    'command',
+    'The policy of `trust` requires a signature, and the plug-in has none.',
+    'Sign it: `cosign sign --key cosign.key REGISTRY/NAME@DIGEST`.',
   ],
   [
     'WASM_SERVE_SMOKE_FAILED',
@@ -539,6 +587,18 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'command',
     'A file of `tls` cannot be read, is not PEM, or the key does not belong to the certificate.',
     'Name a PEM file of a certificate chain, and the key that belongs to it.',
+  ],
+  [
+    'WASM_SERVE_TRUST_INVALID',
+    'command',
+    'A key, a trusted root or a policy of `trust` cannot be used.',
+    'Name a PEM file with a public key, or a trusted root of Sigstore.',
+  ],
+  [
+    'WASM_SERVE_TRUST_POLICY_MISSING',
+    'command',
+    '`requireSignatures` is set, and no policy of `trust` applies to the plug-in.',
+    'Add a policy for its prefix to `trust`. For a file or URL, a digest pinned in the configuration is enough.',
   ],
   [
     'WASM_SERVE_USAGE_INVALID',

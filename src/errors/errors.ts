@@ -5,4 +5,5 @@
 
 export * from './call.ts'
 export * from './plugin.ts'
+export * from './registry.ts'
 export * from './server.ts'
