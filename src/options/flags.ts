@@ -62,7 +62,7 @@ const HOOKS = ['onCall', 'onResult', 'onError']
  */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   route: ['plugin', 'host', 'description', 'smoke', ...HOOKS],
-  load: [],
+  load: ['registries', 'trust'],
   server: [
     ...[
       'routes',
@@ -82,7 +82,7 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
 
 /** Options that only a config file can set, keyed by their would-be flag names. */
 export const fileOptions: ReadonlyMap<string, string> = new Map(
-  [...NO_FLAGS.route, ...NO_FLAGS.server]
+  [...NO_FLAGS.route, ...NO_FLAGS.load, ...NO_FLAGS.server]
     .filter((option) => option !== 'trial' && !HOOKS.includes(option))
     .map((option) => [flagName(option), option]),
 )

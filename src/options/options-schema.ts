@@ -381,6 +381,91 @@ export const loadSchema = only({
   ),
   downloadLimit: bytes('Maximum size of a download, in bytes.', 268_435_456),
   downloadTimeoutMs: ms('Time limit of a download, in ms.', 30_000),
+  pullPolicy: Type.Optional(
+    Type.Enum(['IfNotPresent', 'Always', 'Never'], {
+      description:
+        'When plug-ins are pulled from registries. Default: Always for the tag `latest`, else IfNotPresent.',
+    }),
+  ),
+  registryPollMs: Type.Optional(
+    Type.Integer({
+      minimum: 1_000,
+      maximum: 2_147_483_647,
+      unit: 'ms',
+      description:
+        'Interval at which tags of registries are followed, in ms. Default: 60000 with `watch`, else never.',
+    }),
+  ),
+  registries: withDefault(
+    Type.Record(
+      Type.String({ pattern: '^[a-z\\d.:\\[\\]-]+$' }),
+      Type.Object(
+        {
+          insecure: Type.Optional(
+            Type.Boolean({
+              description: 'Use http. Without it, only a registry on this machine may use http.',
+            }),
+          ),
+          ca: Type.Optional(
+            pemFile('Certificate authority (PEM) of the registry. Default: those of Node.js. (undici)'),
+          ),
+        },
+        { additionalProperties: false },
+      ),
+      {
+        additionalProperties: false,
+        default: {},
+        description: 'Registries by `HOST` or `HOST:PORT`: `insecure`, `ca`.',
+      },
+    ),
+  ),
+  trust: withDefault(
+    Type.Record(
+      Type.String({ minLength: 1 }),
+      Type.Object(
+        {
+          keys: Type.Optional(
+            Type.Array(pemFile('Public key (PEM) of a signer.'), {
+              minItems: 1,
+              description: 'Files with public keys (PEM), one of which must have signed.',
+            }),
+          ),
+          issuer: Type.Optional(
+            Type.String({ minLength: 1, description: 'Issuer of the identity of a keyless signature.' }),
+          ),
+          identity: Type.Optional(
+            Type.String({
+              minLength: 1,
+              description: 'Identity of a keyless signature; it may end in `*`. (@sigstore/verify)',
+            }),
+          ),
+          trustedRoot: Type.Optional(
+            Type.String({
+              minLength: 1,
+              holds: 'path',
+              description: 'Trusted root of Sigstore (JSON), for keyless signatures.',
+            }),
+          ),
+          attestations: Type.Optional(
+            words('Predicate types of attestations that a signer must have made too, such as an SBOM.'),
+          ),
+        },
+        { additionalProperties: false },
+      ),
+      {
+        default: {},
+        description:
+          'Who may sign plug-ins, by prefix of repository or URL, `*`: all others. The longest prefix counts.',
+      },
+    ),
+  ),
+  requireSignatures: withDefault(
+    Type.Boolean({
+      default: false,
+      description:
+        'Refuse plug-ins that have neither a trusted signature nor, for files and URLs, a pinned digest.',
+    }),
+  ),
   maxFunctions: countOption(
     'Maximum number of functions of a plug-in that are served when none is named.',
     100,
