@@ -48,3 +48,13 @@ export interface Registry {
     manifest: Omit<FetchedManifest, 'digest'>,
   ): Promise<string>
 }
+
+/** The progress of one blob or manifest. */
+export interface Transfer {
+  /** The reference. */
+  readonly name: string
+  readonly digest: string
+  /** Bytes so far. */
+  readonly done: number
+  readonly total: number
+}
