@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { readTar, type TarEntry } from '../../../../src/plugin/oci/tar.ts'
 import { UnpackBudget, UnpackError, unpack, unpackWhole } from '../../../../src/plugin/oci/unpack.ts'
 import { runs } from '../../../support/runs.ts'
-import { paxOf, tarEntry, tarOf } from '../../../support/tar.ts'
+import { fixSums, paxOf, tarEntry, tarOf } from '../../../support/tar.ts'
 
 const LIMIT = 1_000_000
 
@@ -193,14 +193,3 @@ test('mutants of archives fail with our error only, and never take more than the
     { numRuns: runs(200) },
   )
 })
-
-/** Gives each block of a mutant a checksum, so that other checks are reached. */
-function fixSums(archive: Buffer): void {
-  for (let at = 0; at < archive.length; at += 512) {
-    const block = archive.subarray(at, at + 512)
-    if (!block.toString('latin1', 257, 262).startsWith('ustar')) continue
-    block.fill(' ', 148, 156)
-    const sum = block.reduce((total, byte) => total + byte, 0)
-    block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
-  }
-}
