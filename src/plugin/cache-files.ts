@@ -47,7 +47,7 @@ const PLACES: readonly {
   { kind: 'bytecode', folders: [exactly('v8'), /^v\d+\.\d+\.\d+-[\w.-]+$/], name: /^[\da-f]{8}(?:\.\w+)?$/ },
 ]
 
-const LEFTOVER = new RegExp(`^${HASH}(?:\\.json)?\\.[\\da-f-]{36}\\.tmp$`)
+const LEFTOVER = exactly(`${HASH}(?:\\.json)?\\.[\\da-f-]{36}\\.tmp`)
 
 function exactly(pattern: string): RegExp {
   return new RegExp(`^${pattern}$`)
