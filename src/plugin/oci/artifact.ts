@@ -67,7 +67,7 @@ export interface FindOptions {
   /** Maximum bytes that all layers unpack to. Default: `downloadLimit`. */
   readonly unpackedLimit?: number | undefined
   /**
-   * Decides whether an artifact that refers to the manifest counts, e.g. by its signature. Anybody who can push to the repository can
+   * Decides whether an artifact that refers to the manifest counts, e.g. by its signature. Every user who can push to the repository can
    * add one, and neither digest nor signature of the manifest covers it. Default: none counts, and the registry is not asked for them.
    */
   readonly acceptReferrer?: ((descriptor: Descriptor) => Promise<boolean>) | undefined
