@@ -8,7 +8,13 @@ const STARTS: Readonly<Record<string, readonly string[]>> = {
   first: ['src/cli.ts'], // before the compile cache is open
   program: ['src/cli/program.ts'],
   guest: ['src/extism.ts'],
-  tools: ['src/cli/inspect/inspect.ts', 'src/cli/call.ts', 'src/cli/new/new.ts', 'src/cli/store/store.ts'],
+  tools: [
+    'src/cli/inspect/inspect.ts',
+    'src/cli/call.ts',
+    'src/cli/new/new.ts',
+    'src/cli/store/store.ts',
+    'src/cli/cache.ts',
+  ],
 }
 
 /**

@@ -559,6 +559,18 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Name a folder that the server can read.',
   ],
   [
+    'WASM_SERVE_CACHE_DAMAGED',
+    'command',
+    '`wasm-serve cache verify` found damaged files, and removed them. All are listed.',
+    'Nothing: they are fetched again. If it happens often, check the disk.',
+  ],
+  [
+    'WASM_SERVE_CACHE_UNTRUSTED',
+    'command',
+    '`wasm-serve cache` removes nothing from a folder that other users can change: a link could lead it to other files.',
+    'Correct the owner or the mode of the folder that the message names, or use another `--cache-folder`.',
+  ],
+  [
     'WASM_SERVE_STORE_DAMAGED',
     'command',
     '`wasm-serve store` found entries that no store writes. All are listed.',

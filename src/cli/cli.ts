@@ -109,6 +109,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Check, export or import the data that guests store.',
     load: async () => (await import('./store/store.ts')).storeCommand,
   },
+  cache: {
+    summary: 'List, verify or prune the cache of downloads.',
+    load: async () => (await import('./cache.ts')).cacheCommand,
+  },
   completion: {
     summary: 'Print a completion script for bash, zsh or fish.',
     load: async () => (await import('./completion/completion.ts')).completion,

@@ -19,9 +19,8 @@ export function renderHelp(commands: Host['commands']): string {
   const others = Object.entries(commands).filter(([name]) => name !== 'serve')
   return `wasm-serve <plugin.wasm> [function] [port] [flags]
 Serves Extism plug-ins over HTTP: POST a body, get the function's output.
-  wasm-serve hello.wasm                    the only function, on port 8080
   wasm-serve count.wasm count_vowels 9000  a function by name, on port 9000
-  wasm-serve plugins/ 9000                 each .wasm of the folder, at /<name>
+  wasm-serve plugins/                      each .wasm of the folder, at /<name>
 
 Commands:
 ${renderRows(others.map(([name, { summary }]) => [name, summary])).join('\n')}

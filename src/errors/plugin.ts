@@ -176,6 +176,18 @@ export const StoreDamagedError = failure<[store: string, faults: string]>(
   'Store %s has damaged entries:\n%s',
 )
 
+/** Damaged files that `wasm-serve cache verify` found and removed; the message lists them. */
+export const CacheDamagedError = failure<[folder: string, files: string]>(
+  'WASM_SERVE_CACHE_DAMAGED',
+  'The cache %s had damaged files, which are removed:\n%s',
+)
+
+/** `wasm-serve cache` removes nothing from a folder that other users can change. */
+export const CacheUntrustedError = failure<[reason: string]>(
+  'WASM_SERVE_CACHE_UNTRUSTED',
+  'Nothing is removed from the cache: %s',
+)
+
 /** `wasm-serve store import` needs an empty store. */
 export const StoreNotEmptyError = failure<[store: string]>(
   'WASM_SERVE_STORE_NOT_EMPTY',

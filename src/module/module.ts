@@ -72,7 +72,7 @@ function cutOff(name: string, missing: number, bytes: Uint8Array): Error {
  *
  * @returns undefined if it begins like a module.
  */
-function problemWithFile(bytes: Uint8Array): string | undefined {
+export function problemWithFile(bytes: Uint8Array): string | undefined {
   if (bytes.length === 0) return 'the file is empty'
   if (!startsWith(bytes, '\0asm')) return `it is ${fileKind(bytes)}, not a WebAssembly module`
   if (bytes.length < 8) return `it is cut off: ${bytes.length} bytes, and a module has at least 8`

@@ -280,7 +280,7 @@ const UNITS: Readonly<Record<string, number>> = {
  *
  * @returns bytes, or undefined if it is not a size.
  */
-function parseSize(text: string): number | undefined {
+export function parseSize(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text.trim())
   const unit = UNITS[match?.[2]?.toLowerCase() || 'b']
   const bytes = Number(match?.[1]) * (unit ?? Number.NaN)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
-import { readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { deserialize, serialize } from 'node:v8'
@@ -15,6 +15,7 @@ import type {
   RenewableForm,
 } from './load-module.ts'
 import { type PackedFacts, packFacts, unpackFacts } from './module-facts.ts'
+import { markUsed, sealedBytes } from './source/content-cache.ts'
 import { sha256, sha256InSlices } from './source/digest.ts'
 
 /*
@@ -33,9 +34,6 @@ const FOLDERS = 16
 
 /** Of all files in one of the folders; 512 MiB in all of them. Beyond that the least recently used ones are removed. */
 const MAX_FOLDER_BYTES = 33_554_432
-
-/** A file that is used is marked as such, at most so often. */
-const MARK_AGAIN_MS = 86_400_000
 
 /** What is kept of a module. */
 interface KeptModule extends Pick<LoadedModule, 'merge' | 'needsProcess' | 'isRenewableKnown'> {
@@ -104,14 +102,11 @@ export async function loadKept(
 
 async function readKept(file: string, isServing: boolean): Promise<KeptModule | undefined> {
   if (problemWithPath(file) !== undefined) return undefined
-  const content = isServing ? await readFile(file) : readFileSync(file)
-  const [digest, body] = [content.subarray(0, DIGEST_BYTES), content.subarray(DIGEST_BYTES)]
-  if (digest.toString('hex') !== (await sha256InSlices(body))) return undefined // damaged
-  markUsed(file).catch(() => undefined) // it may have been removed meanwhile
+  const body = await sealedBytes(isServing ? await readFile(file) : readFileSync(file))
+  if (!body) return undefined // damaged
+  void markUsed(file)
   return deserialize(body)
 }
-
-const DIGEST_BYTES = 32
 
 function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
   return WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -119,12 +114,6 @@ function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
 
 async function compileRenewable({ bytes, ...rest }: RenewableForm): Promise<LoadedModule['renewable']> {
   return { module: await compile(bytes), ...rest }
-}
-
-async function markUsed(file: string): Promise<void> {
-  const now = new Date()
-  const { mtimeMs } = await stat(file)
-  if (now.getTime() - mtimeMs > MARK_AGAIN_MS) await utimes(file, now, now)
 }
 
 /**

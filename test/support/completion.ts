@@ -25,6 +25,7 @@ export const COMPLETIONS: readonly (readonly [words: readonly string[], complete
   [['insp'], ['inspect']],
   [['sev'], ['several.wasm']],
   [['store', 'ex'], ['export']],
+  [['cache', 'pr'], ['prune']],
   [['--max-con'], ['--max-connections']],
   [['several.wasm', '--no-w'], ['--no-wasi']],
   [

@@ -12,6 +12,7 @@ const TOOLS = {
   'redis-server': { isHere: () => isInstalled('redis-server'), get: 'apt-get install redis-server' },
   strace: { isHere: () => isInstalled('strace'), get: 'apt-get install strace' },
   'systemd-analyze': { isHere: () => isInstalled('systemd-analyze'), get: 'apt-get install systemd' },
+  tar: { isHere: () => isInstalled('tar'), get: 'apt-get install tar' },
   zsh: { isHere: () => isInstalled('zsh'), get: 'apt-get install zsh' },
   /** A process as another user, with its own root. */
   mounts: { isHere: () => canJail, get: 'run the tests as root, where mounts are allowed' },

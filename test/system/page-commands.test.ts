@@ -133,6 +133,7 @@ test.each([
   'bench',
   'new',
   'store',
+  'cache',
   'completion',
 ])('the examples of the page of %s work', async (name) => {
   const { stdout } = await run(['help', name])

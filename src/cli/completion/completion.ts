@@ -3,6 +3,7 @@ import { PARSED_FLAGS } from '../../options/config.ts'
 import { flags } from '../../options/flags.ts'
 import { didYouMean } from '../../platform/text.ts'
 import { BENCH_FLAGS } from '../bench/bench.ts'
+import { CACHE_ACTIONS, CACHE_FLAGS } from '../cache.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
@@ -41,7 +42,16 @@ export const completion: Command = {
 }
 
 /** Renders the script for bash 4 or later. It needs no other package, not even `bash-completion`. */
-function renderBash({ commands, languages, storeActions, flags, choices, paths, texts }: Words): string {
+function renderBash({
+  commands,
+  languages,
+  storeActions,
+  cacheActions,
+  flags,
+  choices,
+  paths,
+  texts,
+}: Words): string {
   const cases = choices.map(
     ([flag, values]) => `    ${flag}) COMPREPLY=($(compgen -W '${values.join(' ')}' -- "$cur")); return ;;`,
   )
@@ -77,6 +87,7 @@ ${cases.join('\n')}
     completion) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")); return ;;
     new) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${languages.join(' ')}' -- "$cur")); return ;;
     store) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${storeActions.join(' ')}' -- "$cur")); return ;;
+    cache) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${cacheActions.join(' ')}' -- "$cur")); return ;;
     help) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${commands.join(' ')} flags' -- "$cur")); return ;;
   esac
   if ((number == 1)); then
@@ -96,7 +107,16 @@ complete -F _wasm_serve wasm-serve
 }
 
 /** Renders the script for fish. */
-function renderFish({ commands, languages, storeActions, flags, choices, paths, texts }: Words): string {
+function renderFish({
+  commands,
+  languages,
+  storeActions,
+  cacheActions,
+  flags,
+  choices,
+  paths,
+  texts,
+}: Words): string {
   const valued = new Map<string, string>([
     ...choices.map(([flag, values]) => [flag, `-x -a '${values.join(' ')}'`] as const),
     ...paths.map((flag) => [flag, '-r -F'] as const),
@@ -146,6 +166,7 @@ complete -c wasm-serve -n __wasm_serve_first -a '${commands.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after completion' -a 'bash zsh fish'
 complete -c wasm-serve -n '__wasm_serve_after new' -a '${languages.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after store' -a '${storeActions.join(' ')}'
+complete -c wasm-serve -n '__wasm_serve_after store' -a '${cacheActions.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after help' -a '${commands.join(' ')} flags'
 complete -c wasm-serve -n 'not contains -- (commandline -opc)[2] completion new store help' -a '(__wasm_serve_plugins) (__wasm_serve_names)'
 ${lines.join('\n')}
@@ -153,7 +174,16 @@ ${lines.join('\n')}
 }
 
 /** Renders the script for zsh. It needs `compinit`. */
-function renderZsh({ commands, languages, storeActions, flags, choices, paths, texts }: Words): string {
+function renderZsh({
+  commands,
+  languages,
+  storeActions,
+  cacheActions,
+  flags,
+  choices,
+  paths,
+  texts,
+}: Words): string {
   const cases = choices.map(([flag, values]) => `    ${flag}) compadd -- ${values.join(' ')}; return ;;`)
   return `#compdef wasm-serve
 # Completion of wasm-serve for zsh: source <(wasm-serve completion zsh)
@@ -183,6 +213,7 @@ ${cases.join('\n')}
     completion) ((CURRENT == 3)) && compadd -- bash zsh fish; return ;;
     new) ((CURRENT == 3)) && compadd -- ${languages.join(' ')}; return ;;
     store) ((CURRENT == 3)) && compadd -- ${storeActions.join(' ')}; return ;;
+    cache) ((CURRENT == 3)) && compadd -- ${cacheActions.join(' ')}; return ;;
     help) ((CURRENT == 3)) && compadd -- ${commands.join(' ')} flags; return ;;
   esac
   if ((number == 1)); then
@@ -204,6 +235,8 @@ interface Words {
   readonly languages: readonly string[]
   /** Actions of `store`. */
   readonly storeActions: readonly string[]
+  /** Actions of `cache`. */
+  readonly cacheActions: readonly string[]
   /** Flags with their dashes. */
   readonly flags: readonly string[]
   /** Flags with an enumerated value. */
@@ -220,6 +253,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(CALL_FLAGS),
   ...Object.entries(BENCH_FLAGS),
   ...Object.entries(STORE_FLAGS),
+  ...Object.entries(CACHE_FLAGS),
 ]
 
 const PATH_OPTIONS = new Set(['functions', 'links', 'allowedPaths', 'cacheFolder'])
@@ -240,6 +274,7 @@ export function completionWords(commands: readonly string[]): Words {
     commands,
     languages: Object.keys(LANGUAGES),
     storeActions: STORE_ACTIONS,
+    cacheActions: CACHE_ACTIONS,
     flags: [
       ...Object.keys(PARSED_FLAGS).map((name) => `--${name}`),
       ...negations.map(({ name }) => `--no-${name}`),

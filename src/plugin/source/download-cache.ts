@@ -1,6 +1,3 @@
-import { randomUUID } from 'node:crypto'
-import { readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
 import {
   DigestMismatchError,
   DownloadRefusedError,
@@ -8,11 +5,10 @@ import {
   DownloadTooLargeError,
   DownloadUnreachableError,
 } from '../../errors/errors.ts'
-import { makeFolder } from '../../platform/node-workarounds.ts'
 import { isHeaderValue } from '../../platform/text.ts'
-import { problemWithPath } from '../../platform/trusted-path.ts'
-import { sha256, sha256InSlices } from './digest.ts'
-import { AUTHORIZATION_VARIABLE, parseDigest, showUrl, whyRefused } from './url.ts'
+import { type ContentCache, openContentCache } from './content-cache.ts'
+import { sha256InSlices } from './digest.ts'
+import { AUTHORIZATION_VARIABLE, showUrl, whyRefused } from './url.ts'
 
 export interface CachedDownloadOptions extends DownloadOptions {
   /** SHA-256 in lower-case hex: only these bytes are returned, and the cache is tried before a download. */
@@ -39,20 +35,23 @@ export interface CachedDownload {
 export async function downloadCached(url: URL, options: CachedDownloadOptions = {}): Promise<CachedDownload> {
   const { digest, cacheFolder } = options
   const warnings: string[] = []
-  const cache = cacheFolder === undefined ? undefined : new Cache(cacheFolder, warnings)
+  const cache = cacheFolder === undefined ? undefined : openContentCache(cacheFolder, warnings)
+  const request = JSON.stringify([url.href, options.method, options.headers])
   const pinned = digest === undefined ? undefined : await cache?.read(digest)
   if (pinned) return { bytes: pinned, warnings }
 
   const isRepeatable = (options.method ?? 'GET') === 'GET'
-  const known = digest === undefined && isRepeatable ? await cache?.lookUp(url, options) : undefined
+  const known = cache && digest === undefined && isRepeatable ? await lookUp(cache, request) : undefined
   try {
     const answer = await download(url, { ...options, etag: known?.etag })
     if (!answer && known) return { bytes: known.bytes, warnings }
     if (!answer) throw new DownloadUnreachableError(showUrl(url), 'the server sent no bytes')
     const actual = await sha256InSlices(answer.bytes)
     if (digest !== undefined && actual !== digest) throw new DigestMismatchError(showUrl(url), digest, actual)
-    if (isRepeatable || digest !== undefined)
-      await cache?.write(url, options, answer.bytes, { digest: actual, etag: answer.etag })
+    if (isRepeatable || digest !== undefined) {
+      await cache?.write(actual, answer.bytes)
+      await cache?.writeRequest(request, { digest: actual, etag: answer.etag })
+    }
     return { bytes: answer.bytes, warnings }
   } catch (error) {
     if (!known || !isOffline(error)) throw error
@@ -65,112 +64,13 @@ function isOffline(error: unknown): error is Error {
 }
 
 /** The last known content of a URL. */
-interface CacheEntry {
-  readonly digest: string
-  readonly etag: string | undefined
-}
-
-/**
- * Bytes are in `sha256/<digest>`, and the result of a request in `requests/<digest of the request>.json`: no URL or header,
- * which may be secret, is stored.
- */
-class Cache {
-  readonly #folder: string
-  readonly #warnings: string[]
-
-  constructor(folder: string, warnings: string[]) {
-    this.#folder = folder
-    this.#warnings = warnings
-  }
-
-  async read(digest: string): Promise<Uint8Array | undefined> {
-    const file = this.#bytesFile(digest)
-    const bytes = await this.#readFile(file)
-    if (!bytes || (await sha256InSlices(bytes)) === digest) return bytes
-    await rm(file, { force: true }).catch((error) => this.#warn(error))
-    return undefined
-  }
-
-  async lookUp(
-    url: URL,
-    request: DownloadOptions,
-  ): Promise<(CacheEntry & { bytes: Uint8Array }) | undefined> {
-    if (!this.#isTrusted(url, request)) return undefined
-    const text = await this.#readFile(this.#entryFile(url, request))
-    const entry = text && parseEntry(text)
-    const bytes = entry && (await this.read(entry.digest))
-    return bytes && { ...entry, bytes }
-  }
-
-  async write(url: URL, request: DownloadOptions, bytes: Uint8Array, entry: CacheEntry): Promise<void> {
-    if (!this.#isTrusted(url, request)) return
-    try {
-      await replaceFile(this.#folder, 'sha256', this.#bytesFile(entry.digest), bytes)
-      await replaceFile(this.#folder, 'requests', this.#entryFile(url, request), JSON.stringify(entry))
-    } catch (error) {
-      this.#warn(error)
-    }
-  }
-
-  /** An attacker with write access could make the record of a URL point to another module. */
-  #isTrusted(url: URL, request: DownloadOptions): boolean {
-    const problem =
-      problemWithPath(this.#entryFile(url, request)) ?? problemWithPath(join(this.#folder, 'sha256'))
-    const warning = `the download cache is not used: ${problem}`
-    if (problem !== undefined && !this.#warnings.includes(warning)) this.#warnings.push(warning)
-    return problem === undefined
-  }
-
-  #bytesFile(digest: string): string {
-    return join(this.#folder, 'sha256', digest)
-  }
-
-  #entryFile(url: URL, { method, headers }: DownloadOptions): string {
-    return join(this.#folder, 'requests', `${sha256(JSON.stringify([url.href, method, headers]))}.json`)
-  }
-
-  async #readFile(file: string): Promise<Uint8Array | undefined> {
-    try {
-      return await readFile(file)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') this.#warn(error)
-      return undefined
-    }
-  }
-
-  /** A cache that does not work only makes starts slower. */
-  #warn(error: unknown): void {
-    this.#warnings.push(`the download cache does not work: ${(error as Error).message}`)
-  }
-}
-
-/** undefined if another user wrote it. */
-function parseEntry(text: Uint8Array): CacheEntry | undefined {
-  const entry = parseObject(Buffer.from(text).toString())
-  const digest = parseDigest(String(entry?.digest))
-  if (digest === undefined) return undefined
-  return { digest, etag: typeof entry?.etag === 'string' ? entry.etag : undefined }
-}
-
-function parseObject(text: string): Partial<Record<string, unknown>> | undefined {
-  try {
-    return JSON.parse(text) ?? undefined
-  } catch {
-    return undefined // damaged: treat it as missing
-  }
-}
-
-/** Atomic: readers see the old content or the new. */
-async function replaceFile(folder: string, part: string, file: string, content: Uint8Array | string) {
-  makeFolder(resolve(folder, part), 0o700)
-  const temporary = `${file}.${randomUUID()}.tmp`
-  try {
-    await writeFile(temporary, content, { flag: 'wx', mode: 0o600 })
-    await rename(temporary, file)
-  } catch (error) {
-    await rm(temporary, { force: true })
-    throw error
-  }
+async function lookUp(
+  cache: ContentCache,
+  request: string,
+): Promise<{ readonly bytes: Uint8Array; readonly etag: string | undefined } | undefined> {
+  const answer = await cache.request(request)
+  const bytes = answer && (await cache.read(answer.digest))
+  return bytes && { bytes, etag: answer.etag }
 }
 
 interface DownloadOptions {

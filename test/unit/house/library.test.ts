@@ -257,6 +257,8 @@ test('what the package exports changes only on purpose', () => {
       "BenchServerError",
       "BodyTooLargeError",
       "BreakerOpenError",
+      "CacheDamagedError",
+      "CacheUntrustedError",
       "CallRefusedError",
       "ChangeRefusedError",
       "CheckFailedError",

@@ -1,0 +1,113 @@
+import { sourceName } from '../source/url.ts'
+import { readTar, type TarEntry } from './tar.ts'
+import { type UnpackBudget, UnpackError, unpack, unpackWhole } from './unpack.ts'
+
+/** Media types of the layers of container images: OCI's and Docker's. Their content decides how they are packed. */
+export const IMAGE_LAYER_TYPES: readonly string[] = [
+  'application/vnd.oci.image.layer.v1.tar',
+  'application/vnd.oci.image.layer.v1.tar+gzip',
+  'application/vnd.oci.image.layer.v1.tar+zstd',
+  'application/vnd.docker.image.rootfs.diff.tar',
+  'application/vnd.docker.image.rootfs.diff.tar.gzip',
+  'application/vnd.docker.image.rootfs.diff.tar.zstd',
+]
+
+/** Limit of `.wasm` files in an image. */
+const MAX_MODULES = 64
+
+/** A module in an image: its path, and its bytes unless it is a link or another special file. */
+export interface ImageModule {
+  readonly path: string
+  readonly bytes: Uint8Array | undefined
+}
+
+/** The modules in the layers of a container image that were read so far. */
+export class ImageModules {
+  readonly #found = new Map<string, ImageModule>()
+  readonly #budget: UnpackBudget
+
+  /** @param budget - For all layers together. */
+  constructor(budget: UnpackBudget) {
+    this.#budget = budget
+  }
+
+  /**
+   * Adds the layer above those that were added. A layer may also be a module itself, raw or packed: ORAS pushes a file without a
+   * media type as a layer of an image.
+   *
+   * @param title - The file name of the layer, if it has one.
+   * @throws {@link UnpackError}
+   */
+  async add(layer: Uint8Array, title: string | undefined): Promise<void> {
+    if (await isModule(layer, this.#budget)) {
+      const path = title === undefined ? 'plugin.wasm' : sourceName(title)
+      this.#found.set(path, { path, bytes: await unpackWhole(layer, this.#budget) })
+      return
+    }
+    const entries = await readTar(unpack(layer, this.#budget), isModulePath)
+    // Whiteouts of a layer hide the layers below it, wherever they are in the archive.
+    for (const { path } of entries) this.#whiteOut(path)
+    for (const entry of entries) this.#put(entry)
+  }
+
+  /**
+   * Those named `plugin.wasm`; without one, all others.
+   *
+   * @returns in the order of their paths.
+   */
+  candidates(): readonly ImageModule[] {
+    const all = [...this.#found.values()].sort((a, b) => (a.path < b.path ? -1 : 1))
+    const named = all.filter(({ path }) => nameOf(path) === 'plugin.wasm')
+    return named.length > 0 ? named : all
+  }
+
+  /** @see {@link https://github.com/opencontainers/image-spec/blob/main/layer.md#whiteouts} */
+  #whiteOut(path: string): void {
+    const name = nameOf(path)
+    if (!name.startsWith('.wh.')) return
+    const folder = path.slice(0, path.length - name.length)
+    if (name === '.wh..wh..opq') this.#removeBelow(folder)
+    else this.#remove(folder + name.slice('.wh.'.length))
+  }
+
+  #put({ path, kind, bytes }: TarEntry): void {
+    if (kind === 'folder') {
+      this.#found.delete(path)
+      return
+    }
+    this.#remove(path)
+    if (!isModulePath(path)) return
+    if (this.#found.size === MAX_MODULES) throw new UnpackError(`it has more than ${MAX_MODULES} .wasm files`)
+    this.#found.set(path, { path, bytes })
+  }
+
+  #remove(path: string): void {
+    this.#found.delete(path)
+    this.#removeBelow(`${path}/`)
+  }
+
+  /** @param folder - Ends in a slash; empty for the root. */
+  #removeBelow(folder: string): void {
+    for (const path of this.#found.keys()) if (path.startsWith(folder)) this.#found.delete(path)
+  }
+}
+
+/** Whether the content begins as WebAssembly does. */
+async function isModule(layer: Uint8Array, budget: UnpackBudget): Promise<boolean> {
+  for await (const piece of unpack(layer, budget.copy())) return startsAsModule(piece)
+  throw new UnpackError('a layer is empty')
+}
+
+/** Whether bytes begin as WebAssembly does: a module or a component. */
+export function startsAsModule(bytes: Uint8Array): boolean {
+  return Buffer.from(bytes.subarray(0, 4)).toString('latin1') === '\0asm'
+}
+
+function isModulePath(path: string): boolean {
+  const name = nameOf(path)
+  return name.endsWith('.wasm') && !name.startsWith('.wh.')
+}
+
+function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1)
+}
