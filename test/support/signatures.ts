@@ -67,8 +67,12 @@ export function registryWith({ tags, manifests, blobs }: Snapshot): Registry {
     async referrers(_repository, digest) {
       const index = tags[digest.replace(':', '-')]
       if (index === undefined) return []
-      const { manifests: entries }: { manifests: Descriptor[] } = JSON.parse(find(manifests, index).text)
-      return entries.map((entry) => ({ ...entry, annotations: entry.annotations ?? {} }))
+      try {
+        const { manifests: entries }: { manifests: Descriptor[] } = JSON.parse(find(manifests, index).text)
+        return entries.map((entry) => ({ ...entry, annotations: entry.annotations ?? {} }))
+      } catch (error) {
+        throw new RegistryRefusedError(index, 'the index is broken', { cause: error })
+      }
     },
     pushBlob: () => Promise.reject(new Error('read-only')),
     pushManifest: () => Promise.reject(new Error('read-only')),

@@ -1,11 +1,10 @@
 import type { Refusal } from '../source/url.ts'
 import { type Envelope, parseEnvelope } from './dsse.ts'
 import { fromBase64, isObject, type JsonObject, parseJsonBytes, unknownField } from './strict-json.ts'
+import { parseMaterial, type VerificationMaterial } from './verification-material.ts'
 
 /** A Sigstore bundle (https://github.com/sigstore/protobuf-specs, `sigstore_bundle.proto`). Nothing in it is verified. */
-export interface Bundle {
-  /** Whether the signer has a certificate. Otherwise the bundle names a public key by a hint. */
-  readonly hasCertificate: boolean
+export interface Bundle extends VerificationMaterial {
   /** DSSE envelopes sign artifacts of registries. `cosign sign-blob` makes message signatures, for files. */
   readonly content: { readonly envelope: Envelope } | { readonly message: MessageSignature }
   readonly json: JsonObject
@@ -37,24 +36,13 @@ export function parseBundle(bytes: Uint8Array): Bundle | Refusal {
   if (json.mediaType !== BUNDLE_TYPE) return { problem: `its media type is not ${BUNDLE_TYPE}` }
   const unknown = unknownField(json, FIELDS)
   if (unknown !== undefined) return { problem: `it has the unknown field ${unknown}` }
-  const hasCertificate = isSignedByCertificate(json.verificationMaterial)
-  if (hasCertificate === undefined) return { problem: 'it has neither one certificate nor one public key' }
+  const material = parseMaterial(json.verificationMaterial)
+  if ('problem' in material) return material
   const content = parseContent(json)
-  return 'problem' in content ? content : { hasCertificate, content, json }
+  return 'problem' in content ? content : { ...material, content, json }
 }
 
 const FIELDS = ['mediaType', 'verificationMaterial', 'dsseEnvelope', 'messageSignature']
-
-const MATERIAL_FIELDS = ['publicKey', 'certificate', 'tlogEntries', 'timestampVerificationData']
-
-/** @returns undefined if it is not clear. */
-function isSignedByCertificate(material: unknown): boolean | undefined {
-  if (!isObject(material) || unknownField(material, MATERIAL_FIELDS) !== undefined) return undefined
-  const { publicKey, certificate } = material
-  if (publicKey === undefined && isObject(certificate)) return true
-  if (certificate === undefined && isObject(publicKey)) return false
-  return undefined
-}
 
 function parseContent({ dsseEnvelope, messageSignature }: JsonObject): Bundle['content'] | Refusal {
   if ((dsseEnvelope === undefined) === (messageSignature === undefined))
