@@ -84,7 +84,7 @@ async function loadPolicy(name: string, policy: TrustPolicy, folder: string): Pr
     throw new TrustInvalidError(name, 'it has neither keys, nor an issuer and an identity')
   if (files.length > MAX_KEYS) throw new TrustInvalidError(name, `it has more than ${MAX_KEYS} keys`)
   const keys = await Promise.all(files.map((file) => loadTrustedKey(resolve(folder, file))))
-  const parts: unknown[] = [keys.map(({ id }) => id).sort(), [...attestations].sort()]
+  const parts: unknown[] = [keys.map(({ id, name }) => `${id} ${name}`).sort(), [...attestations].sort()]
   if (!accepted || trustedRoot === undefined)
     return { name, digest: digestOf(parts), keys, identity: undefined, attestations }
   const path = resolve(folder, trustedRoot)
@@ -99,14 +99,15 @@ function acceptedIdentity(
   { issuer, identity, trustedRoot }: TrustPolicy,
 ): Identity | undefined {
   if (issuer === undefined && identity === undefined && trustedRoot === undefined) return undefined
-  if (!issuer || !identity) throw new TrustInvalidError(name, 'issuer and identity need each other')
+  if (!issuer || !identity)
+    throw new TrustInvalidError(name, 'issuer, identity and trustedRoot need each other')
   if (trustedRoot === undefined)
     throw new TrustInvalidError(
       name,
       'identity needs trustedRoot, the file with certificate authorities and logs',
     )
   const star = identity.indexOf('*')
-  if (star >= 0 && (star < identity.length - 1 || !/[^/]\/\*$|@\*$/.test(identity) || star < 2))
+  if (star >= 0 && (star < identity.length - 1 || !/[^/][/@]\*$/.test(identity)))
     throw new TrustInvalidError(name, '"*" in identity is possible only at its end, after "/" or "@"')
   return { issuer, identity }
 }

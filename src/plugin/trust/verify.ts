@@ -201,12 +201,16 @@ async function findSigner(
 }
 
 async function findKey({ keys }: Policy, data: Uint8Array, signature: Uint8Array): Promise<Signer | Refusal> {
-  if (keys.length === 0) return { problem: 'it was made with a key, and the policy has only an identity' }
+  if (keys.length === 0) return { problem: NO_KEYS }
   for (const { id, name, verify } of keys)
     if (await verify(data, signature)) return { kind: 'key', name, keyId: id }
   const hint = keys.find(({ hint }) => hint !== undefined)?.hint
   return { problem: `no key of the policy made it${hint === undefined ? '' : ` (${hint})`}` }
 }
+
+/** Certificates in cosign 2's annotations are not read. */
+const NO_KEYS =
+  'it is a signature by a key, or of cosign 2, and the policy has only an identity: sign with an identity and cosign 3'
 
 function decide(source: string, policy: Policy, claims: readonly Claim[]): Verified {
   const problems = claims.flatMap((claim) => ('problem' in claim ? [claim.problem] : []))

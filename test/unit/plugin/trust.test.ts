@@ -443,6 +443,8 @@ describe('a trust setting', () => {
     ['only an issuer', { issuer: KEYLESS.issuer, trustedRoot: fixture('trusted-root.json') }],
     ['only an identity', { identity: KEYLESS.identity, trustedRoot: fixture('trusted-root.json') }],
     ['an identity without trusted root', KEYLESS],
+    ['a key and a root', { keys: [key('p256')], trustedRoot: fixture('trusted-root.json') }],
+    ['any domain', { ...KEYLESS, identity: '@*', trustedRoot: fixture('trusted-root.json') }],
     ['any identity', { ...KEYLESS, identity: '*', trustedRoot: fixture('trusted-root.json') }],
     ['any host', { ...KEYLESS, identity: 'https://*', trustedRoot: fixture('trusted-root.json') }],
     [
