@@ -14,7 +14,7 @@ export interface TrustPolicy {
   /** The URL of the OpenID Connect issuer, such as `https://token.actions.githubusercontent.com`. */
   readonly issuer?: string
   /**
-   * The signer's identity at the issuer, such as a mail address or a workflow's URL. It is compared exactly. A `*` is
+   * The identity of the signer at the issuer, such as a mail address or a workflow's URL. It is compared exactly. A `*` is
    * possible at the end, after `/` or `@`.
    */
   readonly identity?: string

@@ -1,5 +1,3 @@
-import { webcrypto } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   AttestationMissingError,
   SignatureInvalidError,
@@ -8,34 +6,21 @@ import {
 import { printable } from '../../platform/text.ts'
 import { sha256InSlices } from '../source/digest.ts'
 import type { Refusal } from '../source/url.ts'
-import { type Bundle, MAX_BUNDLE_BYTES, type MessageSignature, parseBundle } from './bundle.ts'
-import { parseEnvelope, signedBytes } from './dsse.ts'
-import type { Evidence, EvidencePiece } from './evidence.ts'
-import type { Identity } from './keyless.ts'
-import { problemWithPayload } from './simple-signing.ts'
-import { parseStatement, SIGNATURE_PREDICATE } from './statement.ts'
-import { fromBase64, parseJsonBytes } from './strict-json.ts'
+import { MAX_BUNDLE_BYTES } from './bundle.ts'
+import { type Claim, type Signer, verifyFileBundle, verifyPiece } from './claim.ts'
+import type { Evidence } from './evidence.ts'
+import { parseJsonBytes } from './strict-json.ts'
 import type { Policy } from './trust.ts'
 
 /** A plug-in that fulfils a policy. */
 export interface Verified {
   /** Of the first valid signature. */
   readonly signer: Signer
-  readonly format: 'bundle' | 'cosign2'
+  /** Of the same signature. */
+  readonly format: Claim['format']
   /** The predicate types of attestations by signers of the policy, in alphabetical order. */
   readonly predicateTypes: readonly string[]
 }
-
-/** Who signed. */
-export type Signer =
-  | {
-      readonly kind: 'key'
-      /** The name of the key's file. */
-      readonly name: string
-      /** SHA-256 of the key's SubjectPublicKeyInfo, in hex. */
-      readonly keyId: string
-    }
-  | ({ readonly kind: 'identity' } & Identity)
 
 /**
  * Verifies the signatures and attestations of an artifact in a registry.
@@ -52,9 +37,14 @@ export async function verifyArtifact(
   evidence: Evidence,
   policy: Policy,
 ): Promise<Verified> {
-  const claims: Claim[] = []
-  for (const piece of evidence) claims.push(withOrigin(await verifyPiece(piece, digest, policy), piece))
-  return decide(source, policy, claims)
+  const results: (Claim | Refusal)[] = []
+  for (const piece of evidence) {
+    const result = await verifyPiece(piece, digest, policy)
+    // Twelve digits identify the layer in the registry.
+    const origin = piece.origin.slice(0, 'sha256:'.length + 12)
+    results.push('problem' in result ? { problem: `${origin}: ${result.problem}` } : result)
+  }
+  return decide(source, policy, results)
 }
 
 /**
@@ -70,88 +60,13 @@ export async function verifyFile(
   bundles: Uint8Array,
   policy: Policy,
 ): Promise<Verified> {
-  const digest = await sha256InSlices(file)
-  const claims: Claim[] = []
-  for (const bytes of splitBundles(bundles)) {
-    const bundle = parseBundle(bytes)
-    claims.push('problem' in bundle ? bundle : await verifyFileBundle(bundle, file, digest, policy))
-  }
-  return decide(source, policy, claims)
+  const hex = await sha256InSlices(file)
+  const results: (Claim | Refusal)[] = []
+  for (const bytes of splitBundles(bundles)) results.push(await verifyFileBundle(bytes, file, hex, policy))
+  return decide(source, policy, results)
 }
 
-/** A verified statement of a trusted signer, or the reason that it is none. `predicateType` is that of an attestation. */
-type Claim =
-  | { readonly signer: Signer; readonly format: Verified['format']; readonly predicateType?: string }
-  | Refusal
-
-function withOrigin(claim: Claim, { origin }: EvidencePiece): Claim {
-  // Twelve digits identify the layer in the registry.
-  return 'problem' in claim ? { problem: `${origin.slice(0, 19)}: ${claim.problem}` } : claim
-}
-
-async function verifyPiece(piece: EvidencePiece, digest: string, policy: Policy): Promise<Claim> {
-  switch (piece.kind) {
-    case 'unreadable':
-      return { problem: Buffer.from(piece.content).toString() }
-    case 'bundle': {
-      const bundle = parseBundle(piece.content)
-      return 'problem' in bundle ? bundle : verifyStatement(bundle, hexOf(digest), policy)
-    }
-    case 'dsse':
-      return verifyAttestation(piece.content, hexOf(digest), policy)
-    case 'simple-signing':
-      return verifySimpleSigning(piece, digest, policy)
-  }
-}
-
-function hexOf(digest: string): string {
-  return digest.slice('sha256:'.length)
-}
-
-async function verifyStatement(bundle: Bundle, hex: string, policy: Policy): Promise<Claim> {
-  const { content } = bundle
-  if ('message' in content)
-    return { problem: 'it signs a file (cosign sign-blob), not an artifact of a registry' }
-  const { envelope } = content
-  const signer = await findSigner(policy, bundle, signedBytes(envelope), envelope.signature)
-  if ('problem' in signer) return signer
-  return claimOf(parseStatement(envelope.payload, hex), signer, 'bundle')
-}
-
-function claimOf(
-  statement: ReturnType<typeof parseStatement>,
-  signer: Signer,
-  format: Verified['format'],
-): Claim {
-  if ('problem' in statement) return statement
-  const { predicateType } = statement
-  return predicateType === SIGNATURE_PREDICATE ? { signer, format } : { signer, format, predicateType }
-}
-
-async function verifyAttestation(content: Uint8Array, hex: string, policy: Policy): Promise<Claim> {
-  const parsed = parseJsonBytes(content)
-  if ('problem' in parsed) return parsed
-  const envelope = parseEnvelope(parsed.value)
-  if ('problem' in envelope) return envelope
-  const signer = await findKey(policy, signedBytes(envelope), envelope.signature)
-  if ('problem' in signer) return signer
-  const claim = claimOf(parseStatement(envelope.payload, hex), signer, 'cosign2')
-  if ('problem' in claim || claim.predicateType !== undefined) return claim
-  return { problem: 'a signature must not be stored as an attestation' }
-}
-
-async function verifySimpleSigning(
-  { content, signature: text }: EvidencePiece,
-  digest: string,
-  policy: Policy,
-): Promise<Claim> {
-  const signature = fromBase64(text)
-  if (signature === undefined) return { problem: 'its signature is not base64' }
-  const signer = await findKey(policy, content, signature)
-  if ('problem' in signer) return signer
-  const problem = problemWithPayload(content, digest)
-  return problem === undefined ? { signer, format: 'cosign2' } : { problem }
-}
+const MAX_LINES = 32
 
 /** A file that is not JSON as a whole may have a bundle in each line. */
 function splitBundles(bundles: Uint8Array): Uint8Array[] {
@@ -163,62 +78,13 @@ function splitBundles(bundles: Uint8Array): Uint8Array[] {
   return lines.length > MAX_LINES ? [bundles] : lines.map((line) => Buffer.from(line))
 }
 
-const MAX_LINES = 32
-
-async function verifyFileBundle(
-  bundle: Bundle,
-  file: Uint8Array,
-  digest: string,
-  policy: Policy,
-): Promise<Claim> {
-  const { content } = bundle
-  if ('envelope' in content) return verifyStatement(bundle, digest, policy)
-  if (await isOfOtherFile(content.message, file)) return { problem: 'it was made for another file' }
-  const signer = await findSigner(policy, bundle, file, content.message.signature, file)
-  return 'problem' in signer ? signer : { signer, format: 'bundle' }
-}
-
-/** The digest in a message signature does not decide, but gives a better reason than the signature. */
-async function isOfOtherFile({ digest }: MessageSignature, file: Uint8Array): Promise<boolean> {
-  if (digest === undefined) return false
-  const actual = await webcrypto.subtle.digest(digest.algorithm, file)
-  return !Buffer.from(actual).equals(digest.bytes)
-}
-
-/** @param file - The signed bytes of a message signature. */
-async function findSigner(
-  policy: Policy,
-  bundle: Bundle,
-  data: Uint8Array,
-  signature: Uint8Array,
-  file?: Uint8Array,
-): Promise<Signer | Refusal> {
-  if (!bundle.hasCertificate) return findKey(policy, data, signature)
-  if (!policy.identity) return { problem: 'it was made with a certificate, and the policy has only keys' }
-  await nextTurn() // the verification takes some milliseconds of the event loop
-  const identity = policy.identity.verify(bundle, file)
-  return 'problem' in identity ? identity : { kind: 'identity', ...identity }
-}
-
-async function findKey({ keys }: Policy, data: Uint8Array, signature: Uint8Array): Promise<Signer | Refusal> {
-  if (keys.length === 0) return { problem: NO_KEYS }
-  for (const { id, name, verify } of keys)
-    if (await verify(data, signature)) return { kind: 'key', name, keyId: id }
-  const hint = keys.find(({ hint }) => hint !== undefined)?.hint
-  return { problem: `no key of the policy made it${hint === undefined ? '' : ` (${hint})`}` }
-}
-
-/** Certificates in cosign 2's annotations are not read. */
-const NO_KEYS =
-  'it is a signature by a key, or of cosign 2, and the policy has only an identity: sign with an identity and cosign 3'
-
-function decide(source: string, policy: Policy, claims: readonly Claim[]): Verified {
-  const problems = claims.flatMap((claim) => ('problem' in claim ? [claim.problem] : []))
-  const valid = claims.flatMap((claim) => ('problem' in claim ? [] : [claim]))
-  const signature = valid.find(({ predicateType }) => predicateType === undefined)
+function decide(source: string, policy: Policy, results: readonly (Claim | Refusal)[]): Verified {
+  const problems = results.flatMap((result) => ('problem' in result ? [result.problem] : []))
+  const claims = results.flatMap((result) => ('problem' in result ? [] : [result]))
+  const signature = claims.find(({ predicateType }) => predicateType === undefined)
   if (!signature && problems.length === 0) throw new SignatureMissingError(source, policy.name)
   if (!signature) throw new SignatureInvalidError(source, policy.name, renderProblems(problems))
-  const types = new Set(valid.map(({ predicateType }) => predicateType))
+  const types = new Set(claims.map(({ predicateType }) => predicateType))
   const missing = policy.attestations.find((type) => !types.has(type))
   if (missing !== undefined) throw new AttestationMissingError(source, policy.name, missing)
   const predicateTypes = [...types].filter((type) => type !== undefined).sort()
@@ -229,7 +95,7 @@ const MAX_PROBLEMS = 3
 
 const MAX_PROBLEM_CHARACTERS = 300
 
-/** The text is of whoever wrote the signatures. */
+/** Parts of the text come from the signatures. */
 function renderProblems(problems: readonly string[]): string {
   const shown = problems
     .slice(0, MAX_PROBLEMS)
