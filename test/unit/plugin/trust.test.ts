@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { printable } from '../../../src/platform/text.ts'
+import { verifyPiece } from '../../../src/plugin/trust/claim.ts'
 import {
   collectEvidence,
   type Evidence,
@@ -283,6 +284,23 @@ describe('a signature by an identity', () => {
     await expect(verifyArtifact('x', DIGEST, byKey, identityOnly)).rejects.toMatchObject(refused)
     expect((await verifyArtifact('x', DIGEST, byKey, both)).signer.kind).toBe('key')
     expect((await verifyArtifact('x', DIGEST, bundle('signature'), both)).signer.kind).toBe('identity')
+  })
+
+  test("of Sigstore's public instance is verified with its trusted root", async () => {
+    const content = bundleOf('sigstore-attestation.json')
+    const digest = 'sha256:732112270d7e59418a8c080b134b24cabd67d250d0d0147a97ed95ba5c280aa4'
+    const piece = { kind: 'bundle', origin: digest, content } as const
+    const issuer = 'https://github.com/login/oauth'
+    const identity = 'other@example.com'
+    const verify = async (root: string) =>
+      verifyPiece(piece, digest, await policy({ issuer, identity, trustedRoot: fixture(root) }))
+    // Everything but the identity is verified before it is compared.
+    expect(await verify('sigstore-trusted-root.json')).toEqual({
+      problem: expect.stringMatching(/^its identity is /),
+    })
+    expect(await verify('trusted-root.json')).not.toEqual({
+      problem: expect.stringMatching(/^its identity is /),
+    })
   })
 
   test('of a file is accepted', async () => {
