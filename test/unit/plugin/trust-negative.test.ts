@@ -137,6 +137,20 @@ test.each([
   ).toBe(false)
 })
 
+test('a statement may have 1024 subjects', async () => {
+  const { privateKey, path, close } = makeKey()
+  onTestFinished(close)
+  const trusted = await policy({ keys: [path] })
+  const [subject] = SIGNATURE_STATEMENT.subject
+  const others = Array.from({ length: 1_023 }, () => ({ digest: { sha256: '0' } }))
+  const accept = (subjects: unknown[]) => {
+    const content = encode(signStatement(privateKey, { ...SIGNATURE_STATEMENT, subject: subjects }))
+    return accepts([{ kind: 'bundle', origin: DIGEST, content }], trusted)
+  }
+  expect(await accept([...others, subject])).toBe(true)
+  expect(await accept([...others, subject, subject])).toBe(false)
+})
+
 test('a statement of version 0.1 is accepted for attestations only', async () => {
   const { privateKey, path, close } = makeKey()
   onTestFinished(close)

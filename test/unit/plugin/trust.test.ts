@@ -167,6 +167,7 @@ describe('a signature by a key', () => {
     )
     expect(error.message).toMatch(/\\u001b.*and 3 more$/)
     expect(error.message).toBe(printable(error.message))
+    expect(error.message).toContain(': it has the unknown field')
   })
 })
 
@@ -441,6 +442,7 @@ describe('a trust setting', () => {
     'ghcr.io//acme',
     'ftp://a.example/x',
     'https://user:pass@a.example/',
+    'https://user@a.example/',
     'https://a.example/?a',
     'https://',
     '',
