@@ -1,0 +1,30 @@
+import type { Refusal } from '../source/url.ts'
+
+/** An object of a JSON text; its values have not been checked. */
+export type JsonObject = Readonly<Record<string, unknown>>
+
+/** Parses JSON in UTF-8 without a byte order mark. */
+export function parseJsonBytes(bytes: Uint8Array): { readonly value: unknown } | Refusal {
+  try {
+    return { value: JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)) }
+  } catch {
+    return { problem: 'it is not JSON in UTF-8' }
+  }
+}
+
+/** Whether a value is an object, not an array. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The first field of an object that is not in the list. */
+export function unknownField(object: JsonObject, known: readonly string[]): string | undefined {
+  return Object.keys(object).find((name) => !known.includes(name))
+}
+
+/** Decodes base64 of RFC 4648, section 4. Only the canonical text is accepted, so that bytes have one spelling. */
+export function fromBase64(text: unknown): Uint8Array | undefined {
+  if (typeof text !== 'string') return undefined
+  const bytes = Buffer.from(text, 'base64')
+  return bytes.toString('base64') === text ? bytes : undefined
+}
