@@ -67,7 +67,7 @@ export async function uploadManifest(
     method: 'PUT',
     url,
     headers,
-    body: () => bytes,
+    body,
   } as const
   const stored = await requests.send(operation, request, async (response) => {
     await expectStatus(operation, response, 201)
