@@ -12,7 +12,7 @@ export interface RegistrySettings {
 export interface Endpoint {
   /** Scheme, host and port. */
   readonly origin: URL
-  /** The registry is reached by http, and may name http URLs as well. */
+  /** The settings permit http, also for the URLs that the registry names. */
   readonly isInsecure: boolean
 }
 
@@ -23,8 +23,8 @@ const DOCKER_HUB = 'registry-1.docker.io'
 export function endpointOf(registry: string, { insecure, ca }: RegistrySettings = {}): Endpoint {
   const host = registry === 'docker.io' ? DOCKER_HUB : registry
   const secure = new URL(`https://${host}`)
-  const isInsecure = insecure ?? (ca === undefined && isLoopback(secure))
-  return { origin: isInsecure ? new URL(`http://${host}`) : secure, isInsecure }
+  const isHttp = insecure ?? (ca === undefined && isLoopback(secure))
+  return { origin: isHttp ? new URL(`http://${host}`) : secure, isInsecure: insecure === true }
 }
 
 /**

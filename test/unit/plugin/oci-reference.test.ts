@@ -84,13 +84,14 @@ const reference = fc
       { nil: undefined },
     ),
   })
+  .map((parts) => ({ ...parts, pin: undefined }))
   .filter(({ tag, digest }) => tag !== undefined || digest !== undefined)
 
 test('what is rendered is parsed to the same', () => {
   fc.assert(
     fc.property(reference, (reference) => {
       const text = renderReference(reference)
-      expect(parseReference(text)).toEqual({ ...reference, pin: undefined })
+      expect(parseReference(text)).toEqual(reference)
     }),
     { numRuns: runs(300) },
   )
