@@ -119,13 +119,7 @@ class AuthorizedRequests implements Requests {
     await first.response.body?.cancel()
     const challenge = first.response.headers.get('www-authenticate') ?? ''
     const renewed = this.#authorizations.renew(request, endpoint, challenge, known)
-    const second = await this.#follow(operation, request, url, await awaitShared(operation, renewed))
-    if (second.response.status !== 401) return second
-    await second.response.body?.cancel()
-    throw new RegistryRefusedError(
-      operation.reference,
-      'access is denied (status 401): the registry does not accept the credentials, or they do not suffice',
-    )
+    return this.#follow(operation, request, url, await awaitShared(operation, renewed))
   }
 
   /** The authorization is sent to the first origin, and never again after a redirect that left it. */
