@@ -1,25 +1,17 @@
-import type { Repository } from './reference.ts'
+import { createHash } from 'node:crypto'
+import { DigestMismatchError, DownloadTooLargeError, RegistryRefusedError } from '../../errors/errors.ts'
+import { sha256InSlices } from '../source/digest.ts'
+import { expectStatus } from './answer.ts'
+import type { Descriptor, FetchedManifest } from './content.ts'
+import type { RegistrySettings } from './endpoint.ts'
+import { digestOf, fetchManifest, manifestRequest } from './fetch-manifest.ts'
+import { isDigest, OCI_SCHEME, type Repository, renderPinned } from './reference.ts'
+import { listReferrers } from './referrers.ts'
+import { openRequests, type Requests } from './requests.ts'
+import type { HttpResponse } from './transport.ts'
+import { uploadBlob, uploadManifest } from './upload.ts'
 
-/** A descriptor of content, as in the OCI image specification. */
-export interface Descriptor {
-  readonly mediaType: string
-  /** `sha256:` and 64 hex digits. */
-  readonly digest: string
-  /** In bytes. */
-  readonly size: number
-  readonly artifactType?: string | undefined
-  readonly annotations: Readonly<Record<string, string>>
-  /** Of a manifest in an index. */
-  readonly platform?: { readonly os: string; readonly architecture: string } | undefined
-}
-
-/** A manifest or index as the registry sent it, whose digest was checked. */
-export interface FetchedManifest {
-  readonly bytes: Uint8Array
-  readonly mediaType: string
-  /** `sha256:` and 64 hex digits. */
-  readonly digest: string
-}
+export type { Descriptor, FetchedManifest } from './content.ts'
 
 /** A client of OCI registries (distribution specification 1.1). */
 export interface Registry {
@@ -57,4 +49,160 @@ export interface Transfer {
   /** Bytes so far. */
   readonly done: number
   readonly total: number
+}
+
+export interface RegistryOptions {
+  /** Of the process: proxies, and where the credentials are. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** By `host[:port]`. */
+  readonly registries?: Readonly<Record<string, RegistrySettings>> | undefined
+  /** For one operation with all its requests and repeats. Default: 30 s. */
+  readonly timeoutMs?: number | undefined
+  /** Aborts all operations, which fail with its reason. */
+  readonly signal?: AbortSignal | undefined
+  /** The bytes of a blob that were received or sent so far. Starts again at 0 if the transfer is repeated. */
+  readonly onProgress?: ((done: number, total: number, digest: string) => void) | undefined
+  /** Delays before the attempts after the first. Default: 0.25, 0.5, 1 and 2 s. */
+  readonly retryDelaysMs?: readonly number[] | undefined
+}
+
+/**
+ * Opens a client. It uses https; a registry on this machine and one with `insecure` are reached by http. Nothing needs to be
+ * closed. The operations throw:
+ *
+ * @throws {@link RegistryUnreachableError} if the registry does not answer, or answers 429 or 5xx, also after the repeats.
+ * @throws {@link RegistryRefusedError} if it answers anything else that is not the expected.
+ * @throws {@link CredentialsInvalidError} if it needs credentials, and their file or helper is broken.
+ * @throws {@link DownloadTimeoutError} at the deadline.
+ * @throws {@link DownloadTooLargeError} if a blob or manifest exceeds its limit.
+ * @throws {@link DigestMismatchError} if the bytes are not those that were asked for.
+ */
+export function openRegistry(options: RegistryOptions): Registry {
+  return new RegistryClient(options)
+}
+
+class RegistryClient implements Registry {
+  readonly #requests: Requests
+  readonly #onProgress: NonNullable<RegistryOptions['onProgress']>
+
+  constructor(options: RegistryOptions) {
+    this.#onProgress = options.onProgress ?? (() => undefined)
+    this.#requests = openRequests({
+      environment: options.environment,
+      registries: options.registries ?? {},
+      timeoutMs: options.timeoutMs ?? 30_000,
+      signal: options.signal,
+      retryDelaysMs: options.retryDelaysMs ?? [250, 500, 1_000, 2_000],
+    })
+  }
+
+  resolve(repository: Repository, tag: string): Promise<string> {
+    return this.#requests.run(renderTagged(repository, tag), async (operation) => {
+      const request = manifestRequest(repository, tag)
+      const digest = await this.#requests.send(
+        operation,
+        { ...request, method: 'HEAD' },
+        async (response) => {
+          await expectStatus(operation, response, 200)
+          await response.body?.cancel()
+          return response.headers.get('docker-content-digest') ?? ''
+        },
+      )
+      return isDigest(digest) ? digest : (await fetchManifest(this.#requests, operation, request)).digest
+    })
+  }
+
+  async manifest(repository: Repository, digest: string): Promise<FetchedManifest> {
+    const reference = checkedReference(repository, digest)
+    return this.#requests.run(reference, async (operation) => {
+      const request = manifestRequest(repository, digest)
+      const manifest = await fetchManifest(this.#requests, operation, request)
+      if (manifest.digest === digest) return manifest
+      throw new DigestMismatchError(reference, digest, manifest.digest)
+    })
+  }
+
+  async blob(
+    repository: Repository,
+    descriptor: Pick<Descriptor, 'digest' | 'size'>,
+    maxBytes: number,
+  ): Promise<Uint8Array> {
+    const { digest, size } = descriptor
+    const reference = checkedReference(repository, digest)
+    if (size > maxBytes) throw new DownloadTooLargeError(reference, maxBytes)
+    const url = `/v2/${repository.repository}/blobs/${digest}`
+    const request = { repository, actions: 'pull', method: 'GET', url } as const
+    return this.#requests.run(reference, (operation) =>
+      this.#requests.send(operation, request, async (response) => {
+        await expectStatus(operation, response, 200)
+        return readBlob(reference, response, descriptor, (done) => this.#onProgress(done, size, digest))
+      }),
+    )
+  }
+
+  async referrers(repository: Repository, digest: string): Promise<readonly Descriptor[]> {
+    const reference = checkedReference(repository, digest)
+    return this.#requests.run(reference, (operation) =>
+      listReferrers(this.#requests, operation, repository, digest),
+    )
+  }
+
+  async pushBlob(repository: Repository, bytes: Uint8Array): Promise<string> {
+    const digest = `sha256:${await sha256InSlices(bytes)}`
+    const onProgress = (done: number) => this.#onProgress(done, bytes.length, digest)
+    await this.#requests.run(renderPinned(repository, digest), (operation) =>
+      uploadBlob(this.#requests, operation, repository, { bytes, digest }, onProgress),
+    )
+    return digest
+  }
+
+  async pushManifest(
+    repository: Repository,
+    reference: string,
+    manifest: Omit<FetchedManifest, 'digest'>,
+  ): Promise<string> {
+    const digest = digestOf(manifest.bytes)
+    const name = isDigest(reference)
+      ? renderPinned(repository, reference)
+      : renderTagged(repository, reference)
+    await this.#requests.run(name, (operation) =>
+      uploadManifest(this.#requests, operation, repository, reference, { ...manifest, digest }),
+    )
+    return digest
+  }
+}
+
+function renderTagged({ registry, repository }: Repository, tag: string): string {
+  return `${OCI_SCHEME}${registry}/${repository}:${tag}`
+}
+
+/** A digest may come from a manifest: it must not lead to another path. */
+function checkedReference(repository: Repository, digest: string): string {
+  if (isDigest(digest)) return renderPinned(repository, digest)
+  const reference = `${OCI_SCHEME}${repository.registry}/${repository.repository}`
+  throw new RegistryRefusedError(reference, 'it names content by a digest that is not SHA-256')
+}
+
+async function readBlob(
+  reference: string,
+  response: HttpResponse,
+  { digest, size }: Pick<Descriptor, 'digest' | 'size'>,
+  onProgress: (done: number) => void,
+): Promise<Uint8Array> {
+  const bytes = new Uint8Array(size)
+  const hash = createHash('sha256')
+  let done = 0
+  for await (const chunk of response.body ?? []) {
+    if (done + chunk.length > size)
+      throw new RegistryRefusedError(reference, `the blob has more than the ${size} bytes of its descriptor`)
+    bytes.set(chunk, done)
+    hash.update(chunk)
+    done += chunk.length
+    onProgress(done)
+  }
+  if (done < size)
+    throw new RegistryRefusedError(reference, `the blob has ${done} bytes, and its descriptor says ${size}`)
+  const actual = `sha256:${hash.digest('hex')}`
+  if (actual !== digest) throw new DigestMismatchError(reference, digest, actual)
+  return bytes
 }

@@ -8,6 +8,7 @@ import {
 import { isHeaderValue } from '../../platform/text.ts'
 import { type ContentCache, openContentCache } from './content-cache.ts'
 import { sha256InSlices } from './digest.ts'
+import { networkProblem } from './network-problem.ts'
 import { AUTHORIZATION_VARIABLE, showUrl, whyRefused } from './url.ts'
 
 export interface CachedDownloadOptions extends DownloadOptions {
@@ -232,30 +233,10 @@ async function readBody(response: Response, url: URL, maxBytes: number): Promise
   return bytes
 }
 
-/** The reason that `fetch` failed, which it hides in `cause`. An invalid certificate does not permit the cached copy. */
+/** An invalid certificate does not permit the cached copy. */
 function networkError(url: URL, error: TypeError): Error {
-  const cause = error.cause instanceof Error ? error.cause : error
-  const code = String((cause as NodeJS.ErrnoException).code ?? '')
-  if (/CERT|TLS|SSL|SIGNATURE|EPROTO/.test(code)) {
-    const hint = 'for a private CA, set NODE_EXTRA_CA_CERTS'
-    return new DownloadRefusedError(showUrl(url), `no trusted TLS connection (${code}); ${hint}`, { cause })
-  }
-  return new DownloadUnreachableError(showUrl(url), whyUnreachable(code, url, cause), { cause })
-}
-
-function whyUnreachable(code: string, { hostname, host }: URL, cause: Error): string {
-  switch (code) {
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return `the name ${hostname} does not resolve (${code}): check the spelling and the network`
-    case 'ECONNREFUSED':
-      return `nothing listens on ${host}`
-    case 'UND_ERR_CONNECT_TIMEOUT':
-      return `${host} does not answer`
-    case 'ECONNRESET':
-    case 'UND_ERR_SOCKET':
-      return `${host} closed the connection before the end`
-    default:
-      return cause.message
-  }
+  const { reason, isUntrusted, cause } = networkProblem(url, error)
+  if (!isUntrusted) return new DownloadUnreachableError(showUrl(url), reason, { cause })
+  const hint = 'for a private CA, set NODE_EXTRA_CA_CERTS'
+  return new DownloadRefusedError(showUrl(url), `${reason}; ${hint}`, { cause })
 }
