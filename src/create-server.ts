@@ -64,7 +64,7 @@ export async function createServer(
       },
     }
     const front = await openFront({ ...checked, drainMs, graceMs }, behind, parts.log)
-    stop = await changeServer(made, front.server)
+    stop = await changeServer(made, front.server, parts.log)
     admin?.show({
       deployments: made,
       get url() {

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client'
+import { mainModuleOf } from '../deploy/edits.ts'
 import { PackageMissingError } from '../errors/errors.ts'
 import type { EngineStats, Histogram, Meters, MeterView } from '../observe/metrics.ts'
 import { loadPackage, packageVersion } from '../platform/packages.ts'
@@ -245,12 +246,36 @@ export const METRICS: readonly Metric[] = [
   },
   {
     type: 'gauge',
+    name: 'wasm_serve_plugin_info',
+    help: 'Always 1; a plug-in of a registry, or a signed one: its artifact or URL, and the verified signer',
+    labels: ['plugin', 'digest', 'origin', 'signer'],
+    read: ({ served }) => originSamples(served),
+  },
+  {
+    type: 'gauge',
     name: 'wasm_serve_info',
     help: 'Always 1; the label is the version of wasm-serve',
     labels: ['version'],
     read: ({ version }) => [[{ version }, 1]],
   },
 ]
+
+/** The maximum number of plug-ins with a sample. */
+const MAX_ORIGINS = 1_000
+
+function originSamples({ deployments }: ServerView): Sample[] {
+  const found = new Map<string, Sample>()
+  for (const { target } of deployments?.current.routes ?? []) {
+    for (const version of [target.live, ...(target.next ? [target.next.version] : [])]) {
+      const { digest, place, signer } = mainModuleOf(version) ?? {}
+      if (digest === undefined || (place === undefined && signer === undefined)) continue
+      if (found.size >= MAX_ORIGINS) return [...found.values()]
+      const labels = { plugin: target.name, digest, origin: place ?? '', signer: signer ?? '' }
+      found.set(`${target.name} ${version.digest}`, [labels, 1])
+    }
+  }
+  return [...found.values()]
+}
 
 /** A metric of the engines. It is 0 where none is open. */
 function ofEngines(

@@ -1,13 +1,26 @@
 import type { ServedRoute } from '../options/served-route.ts'
 import { printable, renderTable } from '../platform/text.ts'
 
-/** Renders the start banner: the address, the routes, and a command to try. */
-export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {
+/**
+ * Renders the start banner: the address, the routes, and a command to try.
+ *
+ * @param signers - The verified signers of the plug-ins, in the order of the routes. A column shows them if there are any.
+ */
+export function renderBanner(
+  url: string,
+  routes: readonly ServedRoute[],
+  colours: boolean,
+  signers: readonly (string | undefined)[] = [],
+): string {
   const bold = (text: string) => (colours ? `\x1b[1m${text}\x1b[0m` : text)
-  const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'CONTRACT', 'ENGINE', 'RUNTIME']
+  const isSigned = signers.some((signer) => signer !== undefined)
+  const head = [
+    ...['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'CONTRACT', 'ENGINE', 'RUNTIME'],
+    ...(isSigned ? ['SIGNED BY'] : []),
+  ]
   const rows = routes
     .slice(0, MAX_ROWS)
-    .map((route) => [
+    .map((route, index) => [
       route.methods.join(','),
       (route.host ?? '') + shownPath(route),
       route.plugin,
@@ -15,6 +28,7 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
       route.contract,
       renderEngine(route),
       route.runtime,
+      ...(isSigned ? [signers[index] ?? ''] : []),
     ])
   const [headLine = '', ...lines] = renderTable([head, ...rows.map((row) => row.map(printable))])
   return [

@@ -36,7 +36,7 @@ export const callCommand: Command = {
   async run(argv, host) {
     const { values, rest } = takeOwnFlags(argv, CALL_FLAGS)
     if (values.help) return host.out.write(HELP)
-    const config = readGuestConfig(rest, host.environment, 'call')
+    const config = readGuestConfig(rest, host, 'call')
     const { source, route, server, load } = config
     const input = await readInput(values, host)
     const plugin = await compilePlugin(await readSource(source, load), load)

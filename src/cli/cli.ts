@@ -6,6 +6,7 @@ import {
   OptionsError,
   StateInvalidError,
   StateUntrustedError,
+  TrustInvalidError,
   UsageError,
 } from '../errors/errors.ts'
 import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
@@ -22,6 +23,7 @@ const MISTAKES = [
   OptionsError,
   StateInvalidError,
   StateUntrustedError,
+  TrustInvalidError,
   UsageError,
 ]
 
@@ -104,6 +106,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   openapi: {
     summary: 'Describe the routes as an OpenAPI document.',
     load: async () => (await import('./openapi.ts')).openapi,
+  },
+  push: {
+    summary: 'Push a plug-in to an OCI registry.',
+    load: async () => (await import('./push.ts')).pushCommand,
   },
   store: {
     summary: 'Check, export or import the data that guests store.',

@@ -3,7 +3,7 @@ import { loadOptions, sourceOptions } from '../deploy/loader.ts'
 import { InputUnreadableError, UsageError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import { checkGiven, locate, wholeOf } from '../options/check-config.ts'
-import { type Environment, readConfig } from '../options/config.ts'
+import { readConfig } from '../options/config.ts'
 import { type ConfigMap, fromWord, mergeMaps, toData } from '../options/config-node.ts'
 import { flags } from '../options/flags.ts'
 import { mergeConfig } from '../options/merge.ts'
@@ -14,6 +14,7 @@ import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
 import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
 import { waitsForStore } from '../route/shared.ts'
 import type { Host } from './command.ts'
+import { showTransfers } from './progress.ts'
 
 /** Options of a route about HTTP or about concurrent requests. */
 const HTTP_OPTIONS: ReadonlySet<string> = new Set([
@@ -48,7 +49,7 @@ export interface PluginConfig {
  */
 export function readGuestConfig(
   argv: readonly string[],
-  environment: Environment,
+  { environment, ...host }: Pick<Host, 'environment' | 'logTerminal' | 'logLines' | 'secrets'>,
   name: string,
 ): PluginConfig {
   const others = flags.filter((flag) => !guestFlags.includes(flag))
@@ -57,7 +58,7 @@ export function readGuestConfig(
   const refused = others.find(({ scope, option }) => config.flags[scope].entries.has(option))
   if (refused?.option === 'port') throw new UsageError(`${name} takes no port: it does not serve`)
   if (refused) throw new UsageError(`--${refused.name}: not supported by ${name}, which does not serve`)
-  return readPluginConfig(argv, left, name)
+  return readPluginConfig(argv, { ...host, environment: left }, name)
 }
 
 /**
@@ -69,7 +70,7 @@ export function readGuestConfig(
  */
 export function readPluginConfig(
   argv: readonly string[],
-  environment: Environment,
+  { environment, ...host }: Pick<Host, 'environment' | 'logTerminal' | 'logLines' | 'secrets'>,
   name: string,
 ): PluginConfig {
   const config = readConfig(argv, { ...environment, WASM_SERVE_CONFIG_FILE: undefined })
@@ -90,11 +91,12 @@ export function readPluginConfig(
   const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
   const [route] = server.routes
   if (!route) throw new UsageError(`name a plug-in, such as wasm-serve ${name} hello.wasm`)
+  const sources = sourceOptions(loading, environment, showTransfers(host, 'pulled'))
   return {
     source,
     route,
     server,
-    load: loadOptions({ ...route, load: 'eager' }, 1, loading, sourceOptions(loading, environment)),
+    load: loadOptions({ ...route, load: 'eager' }, 1, loading, sources),
     given,
   }
 }

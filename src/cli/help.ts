@@ -35,7 +35,6 @@ const MAIN_FLAGS = [
   ['-c, --config-file <path>', 'YAML or JSON. Default: found in the working folder.'],
   ['--config <K=V>', 'A config value for the guest; repeatable.'],
   ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
-  ['-h, --help, -v, --version', 'This page; the version.'],
 ] as const
 
 /** Renders the list of all flags of `serve`. */
@@ -88,6 +87,8 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   paths: ' <host[:guest]>',
   links: ' <[name=]source>',
   numbers: ' <name=n>',
+  keys: ' <prefix=key>',
+  registries: ' <host=insecure|ca>',
   hosts: ' <host>',
 }
 

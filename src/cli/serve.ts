@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
 import { commandConfiguration } from '../deploy/configuration.ts'
 import { type Deployments, reload } from '../deploy/deployments.ts'
+import { mainModuleOf } from '../deploy/edits.ts'
 import { planCommand } from '../deploy/plan.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
 import { openLog, type RecentLines } from '../observe/log/log.ts'
@@ -15,6 +16,7 @@ import type { RunningServer } from '../server/server.ts'
 import { reachable, renderBanner } from './banner.ts'
 import type { Command, Host } from './command.ts'
 import { renderHelp } from './help.ts'
+import { showTransfers } from './progress.ts'
 
 /** Serves plug-ins until a signal ends it. */
 export const serve: Command = {
@@ -33,14 +35,19 @@ export const serve: Command = {
 async function startServing(config: Config, host: Host): Promise<void> {
   const wasReloadAsked = host.signals.holdReload()
   const { deployments, server, log } = await openServing(config, host)
-  const { options, served, warnings, desired } = deployments.current
+  const { options, served, routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // failures are already reported
   host.signals.endWith(server, options, log, again)
   if (wasReloadAsked()) again()
   const { file } = desired.configuration
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
-  const [listens = '', ...rest] = renderBanner(server.url, served, host.out.colours).split('\n')
+  const [listens = '', ...rest] = renderBanner(
+    server.url,
+    served,
+    host.out.colours,
+    routes.map(({ target }) => mainModuleOf(target.live)?.signer),
+  ).split('\n')
   host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
 }
 
@@ -55,22 +62,25 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
   let sdk: TracingSdk | undefined
   let log = openLog('silent')
   try {
-    const deployments = await openDeployments(commandConfiguration(config, host), async (options) => {
-      const lines = options.admin === undefined ? undefined : await keepLines()
-      log = openLog(options.logLevel, {
-        terminal: host.logTerminal,
-        lines: host.logLines,
-        secrets: host.secrets,
-        recent: lines,
-      })
-      if (options.otel) sdk = await startSdk(host)
-      if (options.admin === undefined) return { log }
-      const { Meters } = await import('../observe/metrics.ts')
-      const meters = new Meters()
-      // Before the routes, so that health checks see the server starting.
-      admin = await startAdminOf(options.admin, options, { log, meters, lines }, host)
-      return { log, meters }
-    })
+    const deployments = await openDeployments(
+      commandConfiguration(config, { ...host, onTransfer: showTransfers(host, 'pulled') }),
+      async (options) => {
+        const lines = options.admin === undefined ? undefined : await keepLines()
+        log = openLog(options.logLevel, {
+          terminal: host.logTerminal,
+          lines: host.logLines,
+          secrets: host.secrets,
+          recent: lines,
+        })
+        if (options.otel) sdk = await startSdk(host)
+        if (options.admin === undefined) return { log }
+        const { Meters } = await import('../observe/metrics.ts')
+        const meters = new Meters()
+        // Before the routes, so that health checks see the server starting.
+        admin = await startAdminOf(options.admin, options, { log, meters, lines }, host)
+        return { log, meters }
+      },
+    )
     const server = await serveDeployments(deployments, log)
     const { url } = server
     admin?.show({

@@ -15,6 +15,7 @@ import {
 } from '../options/options.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
 import { isWritableByAll } from '../platform/trusted-path.ts'
+import type { PullSettings } from '../plugin/oci/pull.ts'
 import { isPlugin, type Plugin } from '../plugin/plugin.ts'
 import type { SourceOptions } from '../plugin/source/source.ts'
 import { type Configuration, type DesiredRoute, mapFromData } from './desired-state.ts'
@@ -46,11 +47,13 @@ export interface CommandSurroundings {
   readonly secrets: Secrets
   /** The names of commands, to suggest one for a misspelled first argument. */
   readonly commands: Readonly<Record<string, unknown>>
+  /** Receives the progress of pulls. */
+  readonly onTransfer?: PullSettings['onTransfer']
 }
 
 /** The configuration of a command line: flags, variables and config file. */
 export function commandConfiguration(config: Config, around: CommandSurroundings): ConfigurationSource {
-  const sources = (load: CheckedLoadOptions) => sourceOptions(load, around.environment)
+  const sources = (load: CheckedLoadOptions) => sourceOptions(load, around.environment, around.onTransfer)
   return {
     listsProblems: true,
     sourceOptions: sources,

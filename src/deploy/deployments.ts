@@ -19,14 +19,16 @@ import {
   type ChangeRecord,
   type DesiredState,
   desiredState,
+  type RouteTarget,
   refuseEdit,
   refuseState,
   sourceOf,
 } from './desired-state.ts'
+import { mainModuleOf, type Version } from './edits.ts'
 import { type FileLog, readSettled } from './file-log.ts'
 import { PluginTable, type ReadingOptions } from './loader.ts'
 import { together } from './plan.ts'
-import { keepWhatStays, pagesOf, type Resolved, resolve } from './resolve.ts'
+import { keepWhatStays, loadOptionsOf, pagesOf, type Resolved, resolve } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /** A deployment: the routes that are served. */
@@ -81,6 +83,12 @@ export interface Deployments {
   /** Downloads a plug-in under the rules and limits of the configuration. */
   download(url: string, signal: AbortSignal): Promise<Source>
 
+  /** Reads the bytes of a module under the policies of the configuration. @param bundle - Its detached signature. */
+  readUpload(bytes: Uint8Array, bundle: Uint8Array | undefined, signal: AbortSignal): Promise<Source>
+
+  /** The digest that the tag of a reference has now. @throws the errors of the registry. */
+  resolveTag(reference: string, signal: AbortSignal): Promise<string>
+
   /** Attaches the server whose app changes replace. */
   follow(server: Pick<RunningServer, 'replace'>): void
 
@@ -125,6 +133,8 @@ export interface ChangeOptions {
   readonly isEdit?: boolean | undefined
   /** Whether changed files triggered it: after a failure, they are tried again when they change again. */
   readonly isOfFiles?: boolean | undefined
+  /** New digests of tags, by reference. */
+  readonly digests?: ReadonlyMap<string, string> | undefined
 }
 
 /** The result of a change. */
@@ -296,6 +306,16 @@ class LiveDeployments implements Deployments {
     return readSource(url, { ...all, authorization, maxBytes, signal })
   }
 
+  async readUpload(bytes: Uint8Array, bundle: Uint8Array | undefined, signal: AbortSignal): Promise<Source> {
+    return readSource(bytes, { ...this.#source.sourceOptions(this.#current.options), bundle, signal })
+  }
+
+  async resolveTag(reference: string, signal: AbortSignal): Promise<string> {
+    const { resolveSource } = await import('../plugin/oci/pull.ts') // loaded on demand
+    const { pulling, timeoutMs } = this.#source.sourceOptions(this.#current.options)
+    return resolveSource(reference, { ...pulling, timeoutMs, signal })
+  }
+
   refuse(): void {
     this.#closed.abort(new ChangeRefusedError('the server is shutting down'))
   }
@@ -375,7 +395,12 @@ class LiveDeployments implements Deployments {
   /** The resolved routes with their plug-ins, and warnings. */
   async #plan(
     desired: DesiredState | MakeDesired,
-    { signal, modules = new Map(), isEdit = false }: ChangeOptions & { readonly signal: AbortSignal },
+    {
+      signal,
+      modules = new Map(),
+      isEdit = false,
+      digests,
+    }: ChangeOptions & { readonly signal: AbortSignal },
   ): Promise<Resolved & { desired: DesiredState; plugins: PluginTable; notes: readonly string[] }> {
     const place = { isServing: true, signal, log: this.#surroundings.log }
     const now = this.#current
@@ -384,7 +409,13 @@ class LiveDeployments implements Deployments {
       readSettled((files) => {
         this.#files = files
         plugins = new PluginTable()
-        return this.#reread({ ...place, onFile: (path) => files.note(path), plugins })
+        return this.#reread({
+          ...place,
+          onFile: (path) => files.note(path),
+          onTag: (reference, digest) => files.tags.set(reference, digest),
+          digests,
+          plugins,
+        })
       }, signal)
     const made = typeof desired === 'function' ? await desired(now.desired, reread) : desired
     signal.throwIfAborted()
@@ -398,6 +429,7 @@ class LiveDeployments implements Deployments {
     const resolved = await resolve(made, {
       ...place,
       ...resolvedBy(this.#store, isEdit),
+      sources: this.#source.sourceOptions(isReread ? loadOptionsOf(made.configuration) : now.options),
       plugins,
       before: isReread ? undefined : now,
       failed: (error) => failures.push(error),
@@ -439,6 +471,7 @@ class LiveDeployments implements Deployments {
       ?.replace(app)
       .catch((error) => log.error({ err: error }, 'the replaced deployment failed to close'))
     this.report({ record })
+    logOrigins(routes, before.routes, log)
     void this.#forgetUnused(this.#current)
     return this.#current
   }
@@ -461,6 +494,31 @@ class LiveDeployments implements Deployments {
       warnings: [],
     }
   }
+}
+
+/** Logs the origin and signer of each version that is new. @param before - The routes until now. */
+export function logOrigins(
+  routes: Deployment['routes'],
+  before: Deployment['routes'],
+  log: FastifyBaseLogger,
+): void {
+  const known = new Set(before.flatMap(({ target }) => versionsOf(target)))
+  for (const { target } of routes) {
+    for (const version of versionsOf(target)) {
+      const { digest, place: origin, signer, attestations } = mainModuleOf(version) ?? {}
+      if (known.has(version) || (origin === undefined && signer === undefined)) continue
+      known.add(version)
+      const found = attestations?.length === 0 ? undefined : attestations
+      log.info(
+        { plugin: target.name, digest, origin, signer, attestations: found },
+        'the origin of a plug-in',
+      )
+    }
+  }
+}
+
+function versionsOf({ live, next }: RouteTarget): readonly Version[] {
+  return next ? [live, next.version] : [live]
 }
 
 /** How stored versions are resolved, and the error when they cannot be. */

@@ -5,7 +5,8 @@ import { routeSchema } from '../options/options-schema.ts'
 import type { RoutePlace } from '../options/served-route.ts'
 import { sha256 } from '../plugin/source/digest.ts'
 import type { ManifestSettings } from '../plugin/source/manifest.ts'
-import type { Source } from '../plugin/source/source.ts'
+import { type Companions, type ModuleOrigin, renderSigner } from '../plugin/source/origin.ts'
+import type { Source, SourceModule } from '../plugin/source/source.ts'
 
 /**
  * The changes that the admin API has made to the configuration, and the versions of all plug-ins: plain data, stored in
@@ -39,8 +40,25 @@ export interface Version {
   readonly from: 'file' | 'url' | 'upload'
   readonly addedAt: string
   /** `main` and those that are linked to it. */
-  readonly modules: readonly { readonly name: string; readonly digest: string; readonly bytes: number }[]
+  readonly modules: readonly VersionModule[]
   readonly settings?: ManifestSettings | undefined
+  /** What travels with an artifact of a registry. */
+  readonly companions?: Companions | undefined
+}
+
+export interface VersionModule {
+  readonly name: string
+  readonly digest: string
+  /** Its size. */
+  readonly bytes: number
+  /** See `ModuleOrigin`; undefined if it is neither from a registry nor signed. */
+  readonly place?: string | undefined
+  /** The digest of its detached signature, which is stored like a module. */
+  readonly bundle?: string | undefined
+  /** The verified signer, for people. */
+  readonly signer?: string | undefined
+  /** Predicate types of its verified attestations. */
+  readonly attestations?: readonly string[] | undefined
 }
 
 /** How many calls of 100 a version gets. */
@@ -88,25 +106,51 @@ export function forbiddenOption(options: object): string | undefined {
 }
 
 /** What a version records of a plug-in. */
-interface VersionSource extends Pick<Source, 'name' | 'settings'> {
-  readonly modules: readonly {
-    readonly name: string
-    readonly digest: string
+interface VersionSource extends Pick<Source, 'name' | 'settings' | 'companions'> {
+  readonly modules: readonly (Pick<SourceModule, 'name' | 'digest' | 'origin'> & {
     readonly bytes: { readonly length: number }
-  }[]
+  })[]
 }
 
 /** The version for a loaded plug-in. */
-export function toVersion({ name, modules, settings }: VersionSource, from: Version['from']): Version {
-  const all = modules.map((module) => ({
-    name: module.name,
-    digest: module.digest,
-    bytes: module.bytes.length,
-  }))
+export function toVersion(
+  { name, modules, settings, companions }: VersionSource,
+  from: Version['from'],
+): Version {
+  const all = modules.map(({ name, digest, bytes }) => ({ name, digest, bytes: bytes.length }))
   const [main] = all
-  const isPlain = all.length === 1 && settings === undefined
-  const digest = isPlain && main ? main.digest : sha256(JSON.stringify([all, settings]))
-  return { digest, name, from, addedAt: new Date().toISOString(), modules: all, settings }
+  const isPlain = all.length === 1 && settings === undefined && companions === undefined
+  const identity = companions === undefined ? [all, settings] : [all, settings, companions]
+  const digest = isPlain && main ? main.digest : sha256(JSON.stringify(identity))
+  return {
+    ...{ digest, name, from, addedAt: new Date().toISOString(), settings },
+    modules: all.map((module, index) => ({ ...module, ...originFields(modules[index]?.origin) })),
+    ...(companions && { companions }),
+  }
+}
+
+function originFields(origin: ModuleOrigin | undefined): Partial<VersionModule> {
+  if (!origin) return {}
+  const { place, bundle, signed } = origin
+  return {
+    place,
+    ...(bundle && { bundle: sha256(bundle) }),
+    ...(signed && { signer: renderSigner(signed), attestations: signed.predicateTypes }),
+  }
+}
+
+export function mainModuleOf({ modules }: Version): VersionModule | undefined {
+  return modules.find(({ name }) => name === 'main')
+}
+
+/** The bytes to store for the modules of a plug-in, by digest: theirs and those of their detached signatures. */
+export function storedBytes(modules: readonly SourceModule[]): Map<string, Uint8Array> {
+  return new Map(
+    modules.flatMap(({ digest, bytes, origin }) => [
+      [digest, bytes],
+      ...(origin?.bundle ? [[sha256(origin.bundle), origin.bundle] as const] : []),
+    ]),
+  )
 }
 
 /** The id of a route: a digest of its method, host and URL. */

@@ -3,8 +3,13 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FilesUnsettledError } from '../errors/errors.ts'
 
-/** Records the state of files when they are read, to detect changes. For folders, the plug-ins in them count. */
+/**
+ * Records the state of files when they are read, to detect changes. For folders, the plug-ins in them count. Also records
+ * which digests the tags of registries had.
+ */
 export class FileLog {
+  /** The digest of each tag, by reference. */
+  readonly tags = new Map<string, string>()
   readonly #prints = new Map<string, string>()
 
   /** Call before reading a file, so that a change during the read is detected. */

@@ -1,4 +1,4 @@
-import { UsageError } from '../errors/errors.ts'
+import { ArtifactUnsupportedError, UsageError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
 import { checkGiven, checkRoute, placed } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
@@ -12,13 +12,16 @@ import {
   type Origin,
   originAt,
   renderOrigin,
+  toData,
 } from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
 import { pacedMap } from '../platform/async-work.ts'
+import { parseJson } from '../platform/json-text.ts'
 import { nearest } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { type DesiredRoute, sourceOf } from './desired-state.ts'
+import { type DesiredRoute, mapFromData, sourceOf } from './desired-state.ts'
+import type { Version } from './edits.ts'
 import type { LoadedVersion, Loader, ReadingOptions } from './loader.ts'
 import {
   isFolder,
@@ -131,9 +134,12 @@ class Finding {
       (given, index) => [routePlugins[index] ?? nameOf(sourceOf(given)), given] as const,
     )
     await this.#expect(routes)
-    return this.#each(named, async ([name, given]) => [
-      { given, version: (await this.#loadFor(given)).version, from: renderOrigin(urlOrigin(given)), name },
-    ])
+    return this.#each(named, async ([name, given]) => {
+      const { plugin, version } = await this.#loadFor(given)
+      return [
+        { given: withSmoke(given, plugin, version), version, from: renderOrigin(urlOrigin(given)), name },
+      ]
+    })
   }
 
   async #ofPlugins(): Promise<DesiredRoute[]> {
@@ -202,14 +208,15 @@ class Finding {
   ): Promise<DesiredRoute[]> {
     const { plugin, version } = await this.#loadFor(given, checked)
     const has = (option: string) => givenAt(given, [option]) !== undefined
-    if (has('url')) return [{ given, version, from: mount.source, name }]
+    if (has('url')) return [{ given: withSmoke(given, plugin, version), version, from: mount.source, name }]
     const { items, leftOut } = has('function')
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
       : this.#routesAt(mount, plugin)
     this.leftOut.push(...leftOut)
     return items.map((route) => {
       const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
-      return { given: mergeMaps(given, ...own), version, from: mount.source, name }
+      const whole = withSmoke(mergeMaps(given, ...own), plugin, version)
+      return { given: whole, version, from: mount.source, name }
     })
   }
 
@@ -301,6 +308,29 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
 }
 
 const CONFIG_FILE = /\.ya?ml$|(?:^|[/\\])wasm-serve\.json$/i
+
+/**
+ * Adds the smoke request that travels with an artifact for the function of a route. The configuration's own wins.
+ *
+ * @throws {@link ArtifactUnsupportedError} if it is not an object of requests by function.
+ */
+function withSmoke(given: ConfigMap, plugin: Plugin, { companions, name }: Version): ConfigMap {
+  if (companions?.smoke === undefined || givenAt(given, ['smoke'])) return given
+  const own = givenAt(given, ['function'])
+  const exported = own ? toData(own) : callableExports(plugin)[0]
+  const smoke = requestsOf(companions.smoke, name).get(String(exported))
+  return smoke === undefined ? given : mergeMaps(mapFromData({ smoke }, ARTIFACT), given)
+}
+
+/** The origin of options of an artifact, for messages. */
+const ARTIFACT: Origin = { kind: 'flag', name: 'the annotations of the artifact' }
+
+function requestsOf(text: string, name: string): ReadonlyMap<string, unknown> {
+  const parsed = parseJson(text)
+  if ('value' in parsed && typeof parsed.value === 'object' && parsed.value !== null)
+    return new Map(Object.entries(parsed.value))
+  throw new ArtifactUnsupportedError(name, 'its smoke requests are not a JSON object by function')
+}
 
 /** Plug-ins of one folder are distinguished by their relative paths. */
 function nameOfMount({ path, name }: Mount): string {

@@ -5,11 +5,13 @@ import { type LoadedBy, loadedFor } from '../options/resolved-route.ts'
 import { Pace } from '../platform/async-work.ts'
 import { defaultCacheFolder } from '../platform/cache-folder.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
+import type { PullSettings } from '../plugin/oci/pull.ts'
 import { compilePlugin, type LoadOptions, memoryMaxOf, type Plugin, scannedPlugin } from '../plugin/plugin.ts'
 import type { ScannedFile } from '../plugin/scan-file.ts'
 import { leaveInFile, type ModuleBytes, readSource, type SourceOptions } from '../plugin/source/source.ts'
 import { AUTHORIZATION_VARIABLE, isUrl } from '../plugin/source/url.ts'
-import { toVersion, type Version } from './edits.ts'
+import type { Trust } from '../plugin/trust/trust.ts'
+import { storedBytes, toVersion, type Version } from './edits.ts'
 
 /** Loads the plug-ins of routes. */
 export interface Loader {
@@ -28,6 +30,10 @@ export interface LoadedVersion {
 export interface ReadingOptions extends LoadPlace {
   /** Called with each local file or folder before it is read. */
   onFile?(path: string): void
+  /** Called with each tag of a registry, and the digest that is used for it. */
+  onTag?(reference: string, digest: string): void
+  /** Digests that tags have now, by reference. */
+  readonly digests?: ReadonlyMap<string, string> | undefined
   /** Receives the loaded plug-ins. */
   readonly plugins: PluginTable
 }
@@ -106,8 +112,9 @@ export function openLoader(
     const source = await readSource(route.plugin, how)
     const version = toVersion(source, 'file')
     const plugin = plugins.get(version, route) ?? (await compilePlugin(source, how))
-    for (const module of source.modules)
-      plugins.modules.set(module.digest, plugin.compile ? leaveInFile(module) : module.bytes)
+    for (const [digest, bytes] of storedBytes(source.modules)) plugins.modules.set(digest, bytes)
+    if (plugin.compile)
+      for (const module of source.modules) plugins.modules.set(module.digest, leaveInFile(module))
     return { plugin, version }
   }
   return {
@@ -149,11 +156,12 @@ export function openLoader(
 /** Reading fewer takes less time than starting a thread. */
 const LEAST_SCANNED = 256
 
-/** The file of a plug-in that consists of a single module, and is not compiled yet. */
+/** The file of a plug-in that consists of a single module, needs no signature, and is not compiled yet. */
 function fileToScan({ plugin, links }: CheckedRouteOptions, how: LoadOptions): string | undefined {
   const isFile = typeof plugin === 'string' && /\.wasm$/i.test(plugin) && !isUrl(plugin)
   const isAlone = Object.keys(links).length === 0
-  return isFile && isAlone && how.compiles === 'later' && !how.allowGc ? plugin : undefined
+  const isUnchecked = !how.trust && !how.pulling?.requireSignatures
+  return isFile && isAlone && isUnchecked && how.compiles === 'later' && !how.allowGc ? plugin : undefined
 }
 
 /** The loading options of a route's plug-in. @param plugins - The number of plug-ins of the configuration. */
@@ -172,15 +180,28 @@ export function loadOptions(
   }
 }
 
-/** How remote sources are read. */
+/**
+ * How remote sources are read, and who may sign plug-ins. The keys of signers are read with the first plug-in.
+ *
+ * @param onTransfer - Receives the progress of pulls.
+ */
 export function sourceOptions(
-  { cacheFolder, downloadLimit, downloadTimeoutMs }: CheckedLoadOptions,
+  { cacheFolder, downloadLimit, downloadTimeoutMs, ...load }: CheckedLoadOptions,
   environment: Environment,
+  onTransfer?: PullSettings['onTransfer'],
 ): SourceOptions {
+  const { registries, pullPolicy, requireSignatures, trust } = load
+  let opened: Promise<Trust> | undefined
+  const openPolicies = () => {
+    opened ??= import('../plugin/trust/trust.ts').then(({ openTrust }) => openTrust(trust)) // loaded on demand
+    return opened
+  }
   return {
     authorization: environment[AUTHORIZATION_VARIABLE] || undefined,
     cacheFolder: cacheFolder ?? defaultCacheFolder(environment),
     maxBytes: downloadLimit,
     timeoutMs: downloadTimeoutMs,
+    pulling: { environment, registries, policy: pullPolicy, requireSignatures, onTransfer },
+    ...(Object.keys(trust).length > 0 && { trust: openPolicies }),
   }
 }

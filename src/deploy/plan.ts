@@ -70,7 +70,7 @@ function withoutEdits(): Planning {
     reading: { plugins },
     desire: async (configuration) => ({
       desired: { revision: 1, configuration, edits: NO_EDITS, warnings: [] },
-      resolving: { plugins, module, refuse: refuseEdit },
+      resolving: { plugins, module, refuse: refuseEdit, sources: {} },
     }),
   }
 }

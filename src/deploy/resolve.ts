@@ -14,7 +14,7 @@ import { routeConflicts } from '../options/served-route.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
-import { bytesOf } from '../plugin/source/source.ts'
+import { bytesOf, type SourceOptions, verifyStored } from '../plugin/source/source.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { type DesiredState, overlay, type Refuse, type RouteTarget } from './desired-state.ts'
@@ -48,6 +48,8 @@ export interface Resolving extends LoadPlace {
   readonly before?: (Resolved & { readonly desired: DesiredState }) | undefined
   /** The bytes of a stored module. */
   module(digest: string): Promise<Uint8Array>
+  /** How sources are read: stored modules are verified by its policies. */
+  readonly sources: SourceOptions
   /** @see {@link overlay} */
   readonly refuse: Refuse
   /** Called with each problem of a route; the others are still checked. */
@@ -66,8 +68,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const { configuration } = desired
   const { before, refuse, failed } = resolving
   const { targets, edits, warnings } = await overlay(desired, refuse)
-  const load =
-    before?.options ?? locate(configuration.load, () => checkLoadOptions(toData(configuration.load)))
+  const load = before?.options ?? loadOptionsOf(configuration)
   const pace = new Pace()
   const same = new Map(before?.routes.map((route) => [route.target.given, route]))
   await pace.step()
@@ -100,6 +101,11 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   await pace.step()
   const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
   return { options, routes, edits, warnings }
+}
+
+/** The options of a configuration for loading plug-ins. @throws `OptionsError` */
+export function loadOptionsOf({ load }: DesiredState['configuration']): CheckedLoadOptions {
+  return locate(load, () => checkLoadOptions(toData(load)))
 }
 
 function isSame(one: RouteTarget, other: RouteTarget): boolean {
@@ -146,13 +152,18 @@ async function loadVersion(
   version: Version,
   route: LoadedBy,
   limits: LoadLimits,
-  { plugins, module, isServing, signal, log }: Resolving,
+  { plugins, module, sources, isServing, signal, log }: Resolving,
 ): Promise<Plugin> {
   const known = plugins.get(version, route)
   if (known) return known
   const { name, settings } = version
-  const read = version.modules.map(async ({ name, digest }) => {
-    return { name, digest, bytes: await bytesOf(plugins.modules.get(digest) ?? (await module(digest))) }
+  const stored = async (digest: string) => bytesOf(plugins.modules.get(digest) ?? (await module(digest)))
+  const read = version.modules.map(async ({ name, digest, place, bundle }) => {
+    const signature = bundle === undefined ? undefined : await stored(bundle)
+    const origin = place === undefined && !signature ? undefined : { place, bundle: signature }
+    const found = { name, digest, bytes: await stored(digest), origin }
+    await verifyStored(found, { ...sources, signal })
+    return found
   })
   const source = { name, modules: await Promise.all(read), settings, warnings: [] }
   const how = {

@@ -12,6 +12,7 @@ import {
   type Deployment,
   type Deployments,
   deploymentsFrom,
+  logOrigins,
   resolvedBy,
   type Surroundings,
 } from './deployments.ts'
@@ -20,7 +21,7 @@ import { NO_EDITS } from './edits.ts'
 import { FileLog } from './file-log.ts'
 import { PluginTable } from './loader.ts'
 import { explainFailure, planAll } from './plan.ts'
-import { pagesOf } from './resolve.ts'
+import { loadOptionsOf, pagesOf } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /**
@@ -37,13 +38,18 @@ export async function openDeployments(
   const plugins = new PluginTable()
   let store: EditStore | undefined
   const plan = await planAll(source, {
-    reading: { onFile: (path) => files.note(path), plugins },
+    reading: {
+      onFile: (path) => files.note(path),
+      onTag: (reference, digest) => files.tags.set(reference, digest),
+      plugins,
+    },
     async desire(configuration) {
       store = await openServerStore(configuration)
       const desired = store
         ? desiredState(configuration, await store.read(), 1)
         : { revision: 1, configuration, edits: NO_EDITS, warnings: [] }
-      return { desired, resolving: { plugins, ...resolvedBy(store, false) } }
+      const sources = source.sourceOptions(loadOptionsOf(configuration))
+      return { desired, resolving: { plugins, sources, ...resolvedBy(store, false) } }
     },
   })
   const surroundings = await begin(plan.options)
@@ -66,6 +72,7 @@ export async function openDeployments(
       ...{ options: own, routes, edits, warnings, app, served, revision: 1 },
       desired: { ...desired, edits, warnings: [] },
     }
+    logOrigins(routes, [], log)
     return deploymentsFrom(source, first, { files, plugins, pool, keptKeys, store }, surroundings)
   } catch (error) {
     await pool.close()
@@ -96,7 +103,7 @@ export async function serveDeployments(
     await deployments.close() // an open store would keep the process alive
     throw error
   })
-  const stop = await changeServer(deployments, server)
+  const stop = await changeServer(deployments, server, log)
   return {
     ...server,
     async drain() {
@@ -107,17 +114,37 @@ export async function serveDeployments(
   }
 }
 
-/** Lets changes replace the app of a server, and watches files if the options ask for it. @returns a function that ends both. */
+/**
+ * Lets changes replace the app of a server, and watches files and tags of registries if the options ask for it.
+ *
+ * @returns a function that ends all of it.
+ */
 export async function changeServer(
   deployments: Deployments,
   server: Pick<RunningServer, 'replace'>,
+  log: FastifyBaseLogger,
 ): Promise<() => void> {
   deployments.follow(server)
   // Loaded on demand.
   const watch = deployments.current.options.watch ? await import('./watch.ts') : undefined
   const stopWatching = watch?.watchFiles(deployments)
+  const stopFollowing = await followSources(deployments, log)
   return () => {
     stopWatching?.()
+    stopFollowing?.()
     deployments.refuse()
   }
+}
+
+/** Default of `registryPollMs` with `watch`. */
+const REGISTRY_POLL_MS = 60_000
+
+async function followSources(
+  deployments: Deployments,
+  log: FastifyBaseLogger,
+): Promise<(() => void) | undefined> {
+  const { watch, registryPollMs = watch ? REGISTRY_POLL_MS : undefined } = deployments.current.options
+  if (registryPollMs === undefined) return undefined
+  const { followTags } = await import('./follow-tags.ts') // loaded on demand
+  return followTags(deployments, registryPollMs, log)
 }

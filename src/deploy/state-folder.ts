@@ -96,7 +96,12 @@ async function digestsOf({ plugins }: Edits): Promise<Set<string>> {
   const pace = new Pace()
   const digests = new Set<string>()
   for (const { versions } of plugins.values()) {
-    for (const { modules } of versions) for (const { digest } of modules) digests.add(digest)
+    for (const { modules } of versions) {
+      for (const { digest, bundle } of modules) {
+        digests.add(digest)
+        if (bundle !== undefined) digests.add(bundle)
+      }
+    }
     await pace.step()
   }
   return digests

@@ -2,6 +2,7 @@ import { isAbsolute } from 'node:path'
 import { isHostNamespace } from '../plugin/host-imports.ts'
 import { hostProblem } from '../plugin/source/allowed-hosts.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
+import type { Companions } from '../plugin/source/origin.ts'
 import { type Edits, forbiddenOption, type PluginVersions, type RouteEdit, type Version } from './edits.ts'
 
 /** Incremented when a change makes the format unreadable for older versions. */
@@ -130,12 +131,18 @@ function readVersion([item, where]: readonly [unknown, string]): Version {
   const from = ORIGINS.find((origin) => origin === version.from)
   expect(from !== undefined, `${where}.from is not one of ${ORIGINS.join(', ')}`)
   const modules = readArray(version.modules, `${where}.modules`).map(([module, at]) => {
-    const { name, digest: of, bytes } = readObject(module, at)
+    const { name, digest: of, bytes, place, bundle, signer, attestations } = readObject(module, at)
     expect(!isHostNamespace(readTextField(name, `${at}.name`)), `${at}.name is reserved for the host`)
     return {
       name: readTextField(name, `${at}.name`),
       digest: readDigest(of, `${at}.digest`),
       bytes: wholeNumber(bytes, `${at}.bytes`),
+      place: optional(place, `${at}.place`, readTextField),
+      bundle: optional(bundle, `${at}.bundle`, readDigest),
+      signer: optional(signer, `${at}.signer`, readTextField),
+      attestations: optional(attestations, `${at}.attestations`, (types, where) =>
+        readArray(types, where).map(([type, each]) => readTextField(type, each)),
+      ),
     }
   })
   const names = new Set(modules.map(({ name }) => name))
@@ -156,6 +163,15 @@ function readVersion([item, where]: readonly [unknown, string]): Version {
     addedAt: readTextField(version.addedAt, `${where}.addedAt`),
     modules,
     settings,
+    companions: optional(version.companions, `${where}.companions`, readCompanions),
+  }
+}
+
+function readCompanions(value: unknown, where: string): Companions {
+  const { xtpSchema, smoke } = readObject(value, where)
+  return {
+    xtpSchema: optional(xtpSchema, `${where}.xtpSchema`, readTextField),
+    smoke: optional(smoke, `${where}.smoke`, readTextField),
   }
 }
 

@@ -16,6 +16,7 @@ import {
 } from './config-node.ts'
 import {
   type Flag,
+  type FlagEntry,
   fileOptions,
   flagName,
   flags,
@@ -204,11 +205,7 @@ function flagValue({ rawName, value, inlineValue }: FlagToken): string {
   return value
 }
 
-function addEntries(
-  options: Options,
-  option: string,
-  entries: readonly [key: string, value: string | number][],
-): void {
+function addEntries(options: Options, option: string, entries: readonly FlagEntry[]): void {
   options[option] = { ...(options[option] as object | undefined), ...Object.fromEntries(entries) }
 }
 

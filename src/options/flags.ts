@@ -22,8 +22,11 @@ export interface Flag {
 /** Flags that are given once; `hosts` may be repeated, each use adds one. */
 export type FlagKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
 
-/** Repeatable flags, each of which adds an entry: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`. */
-type EntryKind = 'pairs' | 'paths' | 'links' | 'numbers'
+/**
+ * Repeatable flags, each of which adds an entry: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`, `PREFIX=KEY[,KEY]`,
+ * `HOST=insecure` or `HOST=CA`.
+ */
+type EntryKind = 'pairs' | 'paths' | 'links' | 'numbers' | 'keys' | 'registries'
 
 interface OptionSchema {
   readonly type?: string
@@ -43,6 +46,7 @@ const NAMES: Readonly<Record<string, string>> = {
   allowedPaths: 'allow-path',
   links: 'link',
   moduleLimits: 'module-limit',
+  registries: 'registry',
   headers: 'header',
   timeoutMs: 'timeout',
 }
@@ -51,6 +55,8 @@ const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = {
   allowedPaths: 'paths',
   links: 'links',
   moduleLimits: 'numbers',
+  registries: 'registries',
+  trust: 'keys',
 }
 
 /** Options with functions, which a command line cannot express. */
@@ -62,7 +68,7 @@ const HOOKS = ['onCall', 'onResult', 'onError']
  */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
   route: ['plugin', 'host', 'description', 'smoke', ...HOOKS],
-  load: ['registries', 'trust'],
+  load: [],
   server: [
     ...[
       'routes',
@@ -82,7 +88,7 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
 
 /** Options that only a config file can set, keyed by their would-be flag names. */
 export const fileOptions: ReadonlyMap<string, string> = new Map(
-  [...NO_FLAGS.route, ...NO_FLAGS.load, ...NO_FLAGS.server]
+  [...NO_FLAGS.route, ...NO_FLAGS.server]
     .filter((option) => option !== 'trial' && !HOOKS.includes(option))
     .map((option) => [flagName(option), option]),
 )
@@ -200,8 +206,10 @@ export function parseHosts(text: string, where: string): string[] {
 }
 
 export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
-  return kind === 'pairs' || kind === 'paths' || kind === 'links' || kind === 'numbers'
+  return ENTRY_KIND_NAMES.includes(kind)
 }
+
+const ENTRY_KIND_NAMES: readonly string[] = ['pairs', ...Object.values(ENTRY_KINDS)]
 
 /**
  * Parses one use of a repeatable flag.
@@ -212,12 +220,32 @@ export function parseFlagEntry(kind: EntryKind, text: string, where: string): Fl
   if (kind === 'pairs') return parsePair(text, where)
   if (kind === 'numbers') return parseNumber(text, where)
   if (kind === 'paths') return parsePath(text, where)
+  if (kind === 'keys') return parseTrust(text, where)
+  if (kind === 'registries') return parseRegistry(text, where)
   const { name, source } = parseLink(text)
   if (!name || !source) throw new UsageError(`${where}: must be NAME=PATH or a path or URL, not "${text}"`)
   return [name, source]
 }
 
-type FlagEntry = [key: string, value: string | number]
+export type FlagEntry = [key: string, value: string | number | object]
+
+/** `PREFIX=KEY[,KEY]`. A policy with more than keys needs a config file. */
+function parseTrust(text: string, where: string): FlagEntry {
+  const [, prefix, files = ''] = /^([^=]+)=(.+)$/s.exec(text) ?? []
+  if (prefix === undefined)
+    throw new UsageError(`${where}: must be PREFIX=KEY, such as ghcr.io/acme/=acme.pub, not "${text}"`)
+  return [prefix, { keys: files.split(',') }]
+}
+
+/** `HOST=insecure`, or `HOST=CA` with a file. */
+function parseRegistry(text: string, where: string): FlagEntry {
+  const [, host, setting = ''] = /^([^=]+)=(.+)$/s.exec(text) ?? []
+  if (host === undefined)
+    throw new UsageError(
+      `${where}: must be HOST=insecure, or HOST=FILE with its certificate authority, not "${text}"`,
+    )
+  return [host, setting === 'insecure' ? { insecure: true } : { ca: setting }]
+}
 
 function parseNumber(text: string, where: string): FlagEntry {
   const [, name, number] = /^([^=]+)=(\d{1,15})$/.exec(text) ?? []
@@ -250,11 +278,19 @@ export function parseFlagEntries(kind: EntryKind, text: string, where: string): 
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     const pairs = Object.entries(value)
-    const wanted = kind === 'numbers' ? 'number' : 'string'
+    const wanted = ENTRY_TYPES[kind] ?? 'string'
     if (pairs.every((pair): pair is FlagEntry => typeof pair[1] === wanted)) return pairs
   }
-  const values = kind === 'numbers' ? 'numbers' : 'strings'
-  throw new UsageError(`${where}: must be a JSON object of ${values}, or a JSON array of strings`)
+  throw new UsageError(
+    `${where}: must be a JSON object of ${ENTRY_TYPES[kind] ?? 'string'}s, or a JSON array of strings`,
+  )
+}
+
+/** The values of entries that are not strings. */
+const ENTRY_TYPES: Partial<Record<EntryKind, 'number' | 'object'>> = {
+  numbers: 'number',
+  keys: 'object',
+  registries: 'object',
 }
 
 function parseJsonFlag(text: string): unknown {

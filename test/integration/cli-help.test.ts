@@ -35,6 +35,7 @@ test.each([
   'call',
   'bench',
   'new',
+  'push',
   'store',
   'cache',
   'completion',

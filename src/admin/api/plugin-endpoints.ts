@@ -6,6 +6,7 @@ import {
   editPlugin,
   pluginOf,
   type Share,
+  storedBytes,
   toVersion,
   trafficOf,
   versionOf,
@@ -20,7 +21,7 @@ import {
   AdminForbiddenError,
   AdminRequestError,
 } from '../../errors/errors.ts'
-import { readSource, type Source } from '../../plugin/source/source.ts'
+import type { Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { isTooLarge, tooLarge } from '../../route/body.ts'
 import { type ApiRequest, applyEdit, type Endpoint } from './endpoint.ts'
@@ -50,7 +51,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
     id: 'putPlugin',
     summary: 'Add a plug-in, or a version of one',
     description:
-      'The body is a module, or names the URL of a module or manifest. After a trial start the new version serves all routes of the plug-in. With `live=false` it gets no calls yet.',
+      'The body is a module, or names the URL of a module or manifest, or an artifact of a registry, or has a module with its signature. After a trial start the new version serves all routes of the plug-in. With `live=false` it gets no calls yet.',
     query: { live: { type: 'string', enum: ['true', 'false'], default: 'true' } },
     body: bodies.source,
     takesBytes: true,
@@ -65,7 +66,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         )
       const { source, from } = await readUpload(request, deployments)
       const version = toVersion({ ...source, name: known?.versions[0]?.name ?? name }, from)
-      const modules = new Map(source.modules.map(({ digest, bytes }) => [digest, bytes]))
+      const modules = storedBytes(source.modules)
       const reason = `put plug-in ${name}`
       const put: MakeDesired = (now) => {
         const before = now.edits.plugins.get(name)
@@ -187,14 +188,26 @@ async function readUpload(
   { body, expectDownload, signal }: ApiRequest,
   deployments: Deployments,
 ): Promise<{ source: Source; from: 'upload' | 'url' }> {
-  if (body instanceof Uint8Array) {
-    if (body.length === 0) throw new AdminRequestError('The body is empty: send a module')
-    return { source: await readSource(body, { signal }), from: 'upload' }
+  const { wasm, bundle, source } = body instanceof Uint8Array ? { wasm: body } : ((body ?? {}) as UploadBody)
+  if ((wasm === undefined) === (source === undefined))
+    throw new AdminRequestError('The body must have either source or wasm')
+  if (wasm !== undefined) {
+    const bytes = typeof wasm === 'string' ? new Uint8Array(Buffer.from(wasm, 'base64')) : wasm
+    if (bytes.length === 0) throw new AdminRequestError('The body is empty: send a module')
+    const signature = bundle === undefined ? undefined : Buffer.from(bundle)
+    return { source: await deployments.readUpload(bytes, signature, signal), from: 'upload' }
   }
-  const { source } = body as { readonly source: string }
-  if (!isUrl(source) || /^file:/i.test(source)) throw new AdminForbiddenError('A plug-in from a file')
+  if (source === undefined || !isUrl(source) || /^file:/i.test(source))
+    throw new AdminForbiddenError('A plug-in from a file')
   expectDownload()
   return { source: await deployments.download(source, signal), from: 'url' }
+}
+
+/** One of `source` and `wasm` is there. */
+interface UploadBody {
+  readonly source?: string
+  readonly wasm?: string | Uint8Array
+  readonly bundle?: string
 }
 
 /** The number of bodies of the maximum size that may be in memory simultaneously. */

@@ -1,6 +1,13 @@
 import type { Deployment, Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import { idOf, idOfOptions, withPlace } from '../../deploy/desired-state.ts'
-import { type Edits, forbiddenOption, type PluginVersions, trafficOf, withRoute } from '../../deploy/edits.ts'
+import {
+  type Edits,
+  forbiddenOption,
+  mainModuleOf,
+  type PluginVersions,
+  trafficOf,
+  withRoute,
+} from '../../deploy/edits.ts'
 import {
   AdminConflictError,
   AdminForbiddenError,
@@ -247,8 +254,10 @@ export function viewPlugin(shown: ShownDeployment, name: string): object {
 
 function viewVersions(plugin: PluginVersions, routes: readonly RouteInfo[]): object[] {
   const traffic = trafficOf(plugin)
-  return plugin.versions.map(({ digest, from, addedAt, modules }) => {
-    const module = modules.find(({ name }) => name === 'main')?.digest ?? digest
+  return plugin.versions.map((version) => {
+    const { digest, from, addedAt, modules } = version
+    const main = mainModuleOf(version)
+    const module = main?.digest ?? digest
     const counts = routes.flatMap(({ served }) => {
       if (!served.split) return []
       const [first, second] = served.split.counts
@@ -261,6 +270,9 @@ function viewVersions(plugin: PluginVersions, routes: readonly RouteInfo[]): obj
       from,
       addedAt,
       bytes: modules.reduce((sum, { bytes }) => sum + bytes, 0),
+      origin: main?.place,
+      signer: main?.signer,
+      attestations: main?.attestations,
       configured: plugin.over === digest,
       percent: percentOf(digest, traffic),
       calls: counts.reduce((sum, { calls }) => sum + calls, 0),

@@ -57,9 +57,26 @@ function plain(schema: Schema): JsonSchema {
 const share = objectSchema({ digest: digestSchema, percent: { ...percent, minimum: 1 } })
 
 export const bodies = {
-  source: objectSchema({
-    source: { type: 'string', minLength: 1, description: 'URL of a `.wasm` or of a manifest.' },
-  }),
+  source: objectSchema(
+    {
+      source: {
+        type: 'string',
+        minLength: 1,
+        description: 'URL of a `.wasm` or of a manifest, or `oci://REGISTRY/NAME[:TAG][@DIGEST]`.',
+      },
+      wasm: {
+        type: 'string',
+        minLength: 1,
+        description: 'Instead of `source`: the bytes of a module, in base64.',
+      },
+      bundle: {
+        type: 'string',
+        minLength: 1,
+        description: 'The Sigstore bundle that signs `wasm`, as JSON text.',
+      },
+    },
+    [],
+  ),
   traffic: {
     ...listSchema(share, 'The live version and optionally a second one. The percentages add up to 100.'),
     minItems: 1,
@@ -162,17 +179,25 @@ export const SCHEMAS = {
     },
     ['revision', 'state', 'routes', 'plugins', 'changed', 'changes'],
   ),
-  Version: objectSchema({
-    digest: digestSchema,
-    module: { ...digestSchema, description: 'SHA-256 of the main module, as in metrics.' },
-    from: { type: 'string', enum: ['file', 'url', 'upload'] },
-    addedAt: { type: 'string', format: 'date-time' },
-    bytes: countSchema('Total size of all modules.'),
-    configured: { type: 'boolean', description: 'Whether the current configuration names it.' },
-    percent: { ...percent, description: 'Its share of calls, in percent.' },
-    calls: countSchema('Calls that it got while calls were split, on routes that still exist.'),
-    failures: countSchema('Calls of these that failed. An error returned by the guest is not a failure.'),
-  }),
+  Version: objectSchema(
+    {
+      digest: digestSchema,
+      module: { ...digestSchema, description: 'SHA-256 of the main module, as in metrics.' },
+      from: { type: 'string', enum: ['file', 'url', 'upload'] },
+      addedAt: { type: 'string', format: 'date-time' },
+      bytes: countSchema('Total size of all modules.'),
+      origin: textSchema(
+        'Where the main module comes from: an artifact by its digest, or a URL. Absent for others.',
+      ),
+      signer: textSchema('The verified signer of the main module. Absent if none was required.'),
+      attestations: listSchema({ type: 'string' }, 'Predicate types of verified attestations.'),
+      configured: { type: 'boolean', description: 'Whether the current configuration names it.' },
+      percent: { ...percent, description: 'Its share of calls, in percent.' },
+      calls: countSchema('Calls that it got while calls were split, on routes that still exist.'),
+      failures: countSchema('Calls of these that failed. An error returned by the guest is not a failure.'),
+    },
+    ['digest', 'module', 'from', 'addedAt', 'bytes', 'configured', 'percent', 'calls', 'failures'],
+  ),
   Plugin: objectSchema({
     name: textSchema('The name in the API and in URLs.'),
     added: { type: 'boolean', description: 'Whether the admin API added it.' },

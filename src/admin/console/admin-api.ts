@@ -55,6 +55,10 @@ export interface VersionInfo {
   readonly from: string
   readonly addedAt: string
   readonly bytes: number
+  /** The artifact or URL of the main module. */
+  readonly origin?: string
+  /** The verified signer of the main module. */
+  readonly signer?: string
   readonly configured: boolean
   readonly percent: number
   readonly calls: number

@@ -120,7 +120,7 @@ interface VersionRowProps {
 }
 
 function VersionRow({ plugin, version, change }: VersionRowProps) {
-  const { digest, addedAt, from, bytes, percent, configured, calls, failures } = version
+  const { digest, addedAt, from, origin, signer, bytes, percent, configured, calls, failures } = version
   const isSplit = percent > 0 && percent < 100
   return (
     <tr>
@@ -129,7 +129,10 @@ function VersionRow({ plugin, version, change }: VersionRowProps) {
         {configured && <span class="note">from the configuration</span>}
       </th>
       <td data-label="Added">{formatDate(addedAt)}</td>
-      <td data-label="From">{from}</td>
+      <td data-label="From">
+        {origin === undefined ? from : <code class="origin">{origin}</code>}
+        {signer !== undefined && <span class="note">signed by {signer}</span>}
+      </td>
       <td data-label="Size" class="number">
         {formatBytes(bytes)}
       </td>

@@ -85,7 +85,7 @@ export const bench: Command = {
  * before a process starts.
  */
 async function serveWords(argv: readonly string[], host: Host): Promise<{ words: string[]; name: string }> {
-  const { source, route, load } = readPluginConfig([...argv, '--port', '0'], host.environment, 'bench')
+  const { source, route, load } = readPluginConfig([...argv, '--port', '0'], host, 'bench')
   const plugin = await compilePlugin(await readSource(source, load), load)
   const exportName = chooseExport(plugin, route.function)
   const words = route.function === undefined ? [...argv, '--function', exportName] : [...argv]

@@ -8,6 +8,7 @@ import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
 import { LANGUAGES } from '../new/new.ts'
+import { PUSH_FLAGS } from '../push.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
 
 const SHELLS = new Map<string, (words: Words) => string>([
@@ -254,6 +255,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(BENCH_FLAGS),
   ...Object.entries(STORE_FLAGS),
   ...Object.entries(CACHE_FLAGS),
+  ...Object.entries(PUSH_FLAGS),
 ]
 
 const PATH_OPTIONS = new Set(['functions', 'links', 'allowedPaths', 'cacheFolder'])

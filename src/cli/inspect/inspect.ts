@@ -4,7 +4,9 @@ import { START } from '../../module/entry-points.ts'
 import { resolveRoute } from '../../options/resolved-route.ts'
 import { printable, shellWord } from '../../platform/text.ts'
 import { compilePlugin } from '../../plugin/plugin.ts'
+import { renderSigner } from '../../plugin/source/origin.ts'
 import { readSource } from '../../plugin/source/source.ts'
+import type { Verified } from '../../plugin/trust/verify.ts'
 import { type Command, renderPage, takeOwnFlags } from '../command.ts'
 import { chooseEngineOf, readGuestConfig } from '../guest-config.ts'
 import { type Inspection, inspectPlugin, type ModuleKind, type NeededImport } from './inspection.ts'
@@ -32,10 +34,11 @@ const HELP = renderPage({
 
 /** Describes a plug-in without running it. */
 export const inspect: Command = {
-  async run(argv, { environment, out }) {
+  async run(argv, host) {
+    const { out } = host
     const { values, rest } = takeOwnFlags(argv, INSPECT_FLAGS)
     if (values.help) return out.write(HELP)
-    const config = readGuestConfig(rest, environment, 'inspect')
+    const config = readGuestConfig(rest, host, 'inspect')
     const { source: name, route, load } = config
     if (route.function !== undefined)
       throw new UsageError('inspect shows all functions: remove the function name')
@@ -73,6 +76,8 @@ function renderInspection(inspection: Inspection, command: string): string {
   const lines = [
     ...inspection.modules.flatMap((module) => [
       `${module.name === 'main' ? name : `module "${module.name}"`}: ${module.bytes} bytes, sha256 ${module.sha256}`,
+      ...(module.origin === undefined ? [] : [`  from: ${module.origin}`]),
+      ...(module.signed ? renderSigned(module.signed) : []),
       ...(module.memories.length === 0 ? ['  memory: none defined'] : module.memories.map(renderMemory)),
       ...(module.kernel ? [`  kernel: ${renderMerge(module.kernel)}`] : []),
     ]),
@@ -96,6 +101,12 @@ function renderInspection(inspection: Inspection, command: string): string {
     `Run it: ${command}`,
   ]
   return `${lines.map(printable).join('\n')}\n`
+}
+
+function renderSigned(signed: Verified): string[] {
+  const { predicateTypes } = signed
+  const attested = predicateTypes.length === 0 ? [] : [`  attestations: ${predicateTypes.join(', ')}`]
+  return [`  signed by: ${renderSigner(signed)}`, ...attested]
 }
 
 const SHOWN_KINDS: Readonly<Record<ModuleKind, string>> = {

@@ -12,6 +12,7 @@ import type { ExportedItem } from '../../module/module-view.ts'
 import type { ResolvedRoute } from '../../options/resolved-route.ts'
 import { isHostNamespace } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
+import type { ModuleOrigin } from '../../plugin/source/origin.ts'
 import type { Source } from '../../plugin/source/source.ts'
 import type { EngineChoice } from '../../route/engine-choice.ts'
 import { importProviderOf, isOfOldPdk, MAIN } from '../../runtime/link-plan.ts'
@@ -43,6 +44,10 @@ interface ModuleSummary {
   readonly name: string
   readonly bytes: number
   readonly sha256: string
+  /** Where it comes from: an artifact by its digest, or a URL with a signature; undefined for others. */
+  readonly origin: string | undefined
+  /** Who signed it; undefined if no policy applies. */
+  readonly signed: ModuleOrigin['signed']
   readonly memories: Plugin['memories']
   /** Whether the kernel is merged into it; undefined for another runtime. */
   readonly kernel: Plugin['merge']
@@ -74,10 +79,12 @@ export function inspectPlugin(
   const modules = new Map([[MAIN, plugin], ...plugin.linked.map((each) => [each.name, each] as const)])
   return {
     name: source.name,
-    modules: source.modules.map(({ name, bytes, digest }) => ({
+    modules: source.modules.map(({ name, bytes, digest, origin }) => ({
       name,
       bytes: bytes.length,
       sha256: digest,
+      origin: origin?.place,
+      signed: origin?.signed,
       memories: modules.get(name)?.memories ?? [],
       kernel: modules.get(name)?.merge,
     })),

@@ -1,12 +1,10 @@
 import { ArtifactUnsupportedError } from '../../errors/errors.ts'
 import { sha256 } from '../source/digest.ts'
+import { WASM_CONFIG_TYPE, WASM_LAYER_TYPE } from './artifact.ts'
 import { type OciReference, renderReference } from './reference.ts'
 import type { Registry } from './registry.ts'
 
-/** The media types of the CNCF layout for WebAssembly artifacts. */
-export const WASM_CONFIG_TYPE = 'application/vnd.wasm.config.v0+json'
-export const WASM_LAYER_TYPE = 'application/wasm'
-export const OCI_MANIFEST_TYPE = 'application/vnd.oci.image.manifest.v1+json'
+const OCI_MANIFEST_TYPE = 'application/vnd.oci.image.manifest.v1+json'
 
 /** A plug-in to push. */
 export interface PushedPlugin {

@@ -1,7 +1,8 @@
 import { resolve } from 'node:path'
 import { didYouMean, isHeader } from '../../platform/text.ts'
 import { isHostNamespace } from '../host-imports.ts'
-import { type Pinned, parseDigest, parseSourceUrl, type Refusal, splitPin } from './url.ts'
+import { isOciReference, type OciReference, parseReference } from '../oci/reference.ts'
+import { isLoopback, type Pinned, parseDigest, parseSourceUrl, type Refusal, splitPin } from './url.ts'
 
 /** One module of a manifest, not yet read. */
 export interface ManifestModule {
@@ -9,7 +10,7 @@ export interface ManifestModule {
   readonly name: string
   /** SHA-256 in lower-case hex, from `hash` or from `#sha256=`. */
   readonly digest: string | undefined
-  readonly from: ManifestFile | ManifestRequest | ManifestBytes
+  readonly from: ManifestFile | ManifestRequest | ManifestArtifact | ManifestBytes
 }
 
 export interface ManifestFile {
@@ -24,6 +25,12 @@ export interface ManifestRequest {
   readonly headers: Readonly<Record<string, string>>
   /** In upper case. */
   readonly method: string
+}
+
+/** The module of an artifact of a registry. */
+export interface ManifestArtifact {
+  readonly kind: 'artifact'
+  readonly reference: OciReference
 }
 
 export interface ManifestBytes {
@@ -121,7 +128,10 @@ function readPath(entry: Fields, base: string | URL): Pinned<ManifestFile> | und
   return { place: { kind: 'file', path: resolve(base, pinned.place) }, digest: pinned.digest }
 }
 
-function readRequest(entry: Fields, base: string | URL): Pinned<ManifestRequest> | undefined {
+function readRequest(
+  entry: Fields,
+  base: string | URL,
+): Pinned<ManifestRequest | ManifestArtifact> | undefined {
   const given = entry.raw('url')
   const text = given instanceof URL ? given.href : entry.text('url')
   const method = (entry.text('method') ?? 'GET').toUpperCase()
@@ -134,10 +144,27 @@ function readRequest(entry: Fields, base: string | URL): Pinned<ManifestRequest>
       'one of them cannot be sent: its name or value has other characters, or is too long',
     )
   if (text === undefined) return undefined
-  const pinned = parseSourceUrl(text, base instanceof URL ? base : undefined)
+  const from = base instanceof URL ? base : undefined
+  if (isOciReference(text)) return readArtifact(entry, text, from)
+  const pinned = parseSourceUrl(text, from)
   if (isRefused(pinned)) return entry.refuse('url', pinned.problem)
   const { place: url, digest } = pinned
   return { place: { kind: 'request', url, headers: Object.fromEntries(headers), method }, digest }
+}
+
+function readArtifact(
+  entry: Fields,
+  text: string,
+  from: URL | undefined,
+): Pinned<ManifestArtifact> | undefined {
+  for (const key of ['headers', 'method']) {
+    if (entry.has(key)) return entry.refuse(key, 'is not supported for an artifact of a registry')
+  }
+  const reference = parseReference(text)
+  if ('problem' in reference) return entry.refuse('url', reference.problem)
+  if (from && !isLoopback(from) && isLoopback(new URL(`http://${reference.registry}`)))
+    return entry.refuse('url', 'a manifest from the network must not name a registry of this machine')
+  return { place: { kind: 'artifact', reference }, digest: reference.pin }
 }
 
 /** Their responses cannot be a module, or clients must not send them. */

@@ -1,19 +1,33 @@
-import { readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
   DigestMismatchError,
+  DownloadRefusedError,
   ManifestInvalidError,
   PluginUnreadableError,
+  SignatureMissingError,
   SourceInvalidError,
+  TrustPolicyMissingError,
 } from '../../errors/errors.ts'
 import { didYouMean } from '../../platform/text.ts'
 import { isHostNamespace } from '../host-imports.ts'
+import { manifestWithModule } from '../oci/artifact-manifest.ts'
+import type { Pulled, PullSettings } from '../oci/pull.ts'
+import {
+  isOciReference,
+  type OciReference,
+  parseReference,
+  renderPinned,
+  renderReference,
+} from '../oci/reference.ts'
+import type { Trust } from '../trust/trust.ts'
 import { sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
 import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
 import type { ManifestModule } from './manifest-module.ts'
+import type { Companions, ModuleOrigin } from './origin.ts'
 import { isUrl, type LinkOption, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
 
 /**
@@ -39,6 +53,16 @@ export interface SourceOptions {
   readonly signal?: AbortSignal | undefined
   /** Whether requests are served meanwhile: then no file is read synchronously. Default: no. */
   readonly isServing?: boolean | undefined
+  /** How artifacts of OCI registries are pulled. Default: without credentials and without a cache. */
+  readonly pulling?: PullSettings | undefined
+  /** Digests of manifests that tags have now, by reference: they replace the question to the registry. */
+  readonly digests?: ReadonlyMap<string, string> | undefined
+  /** Receives each reference with a tag, and the digest that is used for it. */
+  readonly onTag?: ((reference: string, digest: string) => void) | undefined
+  /** Who may sign. Opened when the first plug-in is read. undefined: signatures are not checked. */
+  readonly trust?: (() => Promise<Trust>) | undefined
+  /** The signature of a plug-in whose source is its bytes. */
+  readonly bundle?: Uint8Array | undefined
 }
 
 /** The bytes of a plug-in and the settings of its manifest. */
@@ -51,6 +75,8 @@ export interface Source {
   readonly settings: ManifestSettings | undefined
   /** Warnings. */
   readonly warnings: readonly string[]
+  /** What travels with an artifact of a registry, as text. */
+  readonly companions?: Companions | undefined
 }
 
 export interface SourceModule {
@@ -60,6 +86,8 @@ export interface SourceModule {
   readonly digest: string
   /** The local file with the bytes; undefined if they come from elsewhere. */
   readonly path?: string | undefined
+  /** undefined if it is neither from a registry nor signed. */
+  readonly origin?: ModuleOrigin | undefined
 }
 
 /**
@@ -101,6 +129,11 @@ interface OpenedSource extends ManifestPlace {
   readonly bytes: Uint8Array
   /** undefined if it was downloaded. */
   readonly path?: string
+  readonly origin?: ModuleOrigin | undefined
+  /** Whether a pin or a signature covers the bytes, and so the digests in them, if they are a manifest. */
+  readonly isCovered: boolean
+  /** undefined if it is not from a registry. */
+  readonly artifact?: Pulled | undefined
 }
 
 /** One run of `readSource`. */
@@ -122,58 +155,198 @@ class SourceReading {
   async plugin(source: PluginSource): Promise<Omit<Source, 'warnings'>> {
     if (source instanceof Uint8Array) {
       const main = await toModule('main', source)
-      return { name: `sha256:${main.digest.slice(0, 12)}`, modules: [main], settings: undefined }
+      const name = `sha256:${main.digest.slice(0, 12)}`
+      const origin = await this.#verify(name, undefined, source, async () => this.#options.bundle)
+      return { name, modules: [{ ...main, ...(origin && { origin }) }], settings: undefined }
     }
     if (typeof source !== 'string' && !(source instanceof URL))
-      return this.#manifest(source, { name: 'manifest', base: resolve() })
+      return this.#manifest(source, { name: 'manifest', base: resolve() }, false)
 
     const opened = await this.#open(String(source))
-    if (isManifest(opened)) return this.#manifest(decodeManifest(opened), opened)
-    const main = await toModule('main', opened.bytes, opened.path)
-    return { name: opened.name, modules: [main], settings: undefined }
+    if (opened.artifact) return this.#artifact(opened, opened.artifact)
+    if (isManifest(opened)) return this.#manifest(decodeManifest(opened), opened, opened.isCovered)
+    return { name: opened.name, modules: [await openedModule('main', opened)], settings: undefined }
+  }
+
+  async #artifact(
+    opened: OpenedSource,
+    { manifest, xtpSchema, smoke }: Pulled,
+  ): Promise<Omit<Source, 'warnings'>> {
+    const companions = xtpSchema === undefined && smoke === undefined ? undefined : { xtpSchema, smoke }
+    if (manifest !== undefined) {
+      const whole = manifestWithModule(manifest, opened.bytes, opened.name)
+      const source = await this.#manifest(whole, opened, opened.isCovered)
+      const modules = source.modules.map((module) =>
+        module.bytes === opened.bytes ? { ...module, origin: opened.origin } : module,
+      )
+      return { ...source, modules, companions }
+    }
+    const modules = [await openedModule('main', opened)]
+    return { name: opened.name, modules, settings: undefined, companions }
   }
 
   async link({ name, source }: LinkOption): Promise<SourceModule> {
     const opened = await this.#open(source)
     if (isManifest(opened))
       throw new SourceInvalidError(opened.name, 'only a module can be linked, not a manifest')
-    return toModule(name, opened.bytes, opened.path)
+    return openedModule(name, opened)
   }
 
-  async #manifest(manifest: string | object, place: ManifestPlace): Promise<Omit<Source, 'warnings'>> {
+  /** @param isCovered - Whether a pin or a signature covers the manifest. */
+  async #manifest(
+    manifest: string | object,
+    place: ManifestPlace,
+    isCovered: boolean,
+  ): Promise<Omit<Source, 'warnings'>> {
     const { modules: wanted, ...settings } = parseManifest(manifest, place)
-    const modules = await Promise.all(wanted.map((module) => this.#module(module, settings.isRemote)))
+    const modules = await Promise.all(
+      wanted.map((module) => this.#module(module, settings.isRemote, isCovered)),
+    )
     return { name: place.name, modules, settings }
   }
 
-  async #module({ name, digest, from }: ManifestModule, isRemote: boolean): Promise<SourceModule> {
+  async #module(
+    { name, digest, from }: ManifestModule,
+    isRemote: boolean,
+    isCovered: boolean,
+  ): Promise<SourceModule> {
+    if (from.kind === 'bytes') return toModule(name, await checkDigest(from.bytes, digest, name))
+    const isPinned = isCovered && digest !== undefined
+    if (from.kind === 'artifact') {
+      const opened = await this.#pull(from.reference, digest)
+      if (opened.artifact?.manifest !== undefined)
+        throw new SourceInvalidError(
+          renderReference(from.reference),
+          'a manifest cannot name another manifest',
+        )
+      return openedModule(name, opened)
+    }
     if (from.kind === 'request') {
       // With the operator's credentials, another method could change data that the manifest's author must not change.
       const isAuthorized = from.method === 'GET' || !isRemote
-      return toModule(name, await this.#download(from.url, { ...from, digest }, isAuthorized))
+      const bytes = await this.#download(from.url, { ...from, digest }, isAuthorized)
+      return openedModule(name, { bytes, ...(await this.#verifyUrl(from.url, bytes, isPinned)) })
     }
-    if (from.kind === 'bytes') return toModule(name, await checkDigest(from.bytes, digest, name))
     const bytes = await checkDigest(await this.#read(from.path), digest, from.path)
-    return toModule(name, bytes, from.path)
+    return openedModule(name, {
+      ...{ bytes, path: from.path },
+      ...(await this.#verifyPath(from.path, bytes, isPinned)),
+    })
   }
 
-  /** @param source - A path or URL. */
+  /** @param source - A path, a URL or a reference to a registry. */
   async #open(source: string): Promise<OpenedSource> {
     const name = sourceName(source)
+    if (isOciReference(source)) {
+      const reference = parseReference(source)
+      if ('problem' in reference) throw new SourceInvalidError(showText(source), reference.problem)
+      return this.#pull(reference, reference.pin)
+    }
     if (isUrl(source) && !/^file:/i.test(source)) {
       const pinned = parseSourceUrl(source)
       if ('problem' in pinned) throw new SourceInvalidError(showText(source), pinned.problem)
-      return { name, base: pinned.place, bytes: await this.#download(pinned.place, pinned) }
+      const { place: base, digest } = pinned
+      const bytes = await this.#download(base, pinned)
+      return { name, base, bytes, ...(await this.#verifyUrl(base, bytes, digest !== undefined)) }
     }
     const pinned = splitPin(source)
     if ('problem' in pinned) throw new SourceInvalidError(source, pinned.problem)
     const path = isUrl(source) ? pathOfSource(pinned.place) : pinned.place
+    const bytes = await checkDigest(await this.#read(path), pinned.digest, path)
+    const verified = await this.#verifyPath(path, bytes, pinned.digest !== undefined)
+    return { name, base: dirname(resolve(path)), path, bytes, ...verified }
+  }
+
+  async verifyAgain(bytes: Uint8Array, digest: string, origin: ModuleOrigin | undefined): Promise<void> {
+    const { place, bundle } = origin ?? {}
+    const reference = place === undefined ? undefined : parseReference(place)
+    if (reference && !('problem' in reference)) await this.#pull(reference, digest)
+    else await this.#verify(place ?? `sha256:${digest.slice(0, 12)}`, place, bytes, async () => bundle)
+  }
+
+  /** @param pin - SHA-256 of the module, in hex. */
+  async #pull(reference: OciReference, pin: string | undefined): Promise<OpenedSource> {
+    const { pulling, cacheFolder, maxBytes, timeoutMs, trust, digests, onTag } = this.#options
+    const text = renderReference(reference)
+    const { pullPlugin } = await import('../oci/pull.ts') // loaded on demand
+    const pulled = await pullPlugin(reference, {
+      ...pulling,
+      ...{ cacheFolder, maxBytes, timeoutMs, signal: this.#ended.signal },
+      trust: await trust?.(),
+      digest: digests?.get(text),
+    })
+    const { bytes, digest, signed, warnings } = pulled
+    this.warnings.push(...warnings)
+    if (reference.digest === undefined) onTag?.(text, digest)
     return {
-      name,
-      base: dirname(resolve(path)),
-      path,
-      bytes: await checkDigest(await this.#read(path), pinned.digest, path),
+      name: sourceName(text),
+      base: new URL(`https://${reference.registry}/`),
+      bytes: await checkDigest(bytes, pin, text),
+      origin: { place: renderPinned(reference, digest), signed },
+      isCovered: signed !== undefined,
+      artifact: pulled,
     }
+  }
+
+  async #verifyUrl(url: URL, bytes: Uint8Array, isPinned: boolean): Promise<Covered> {
+    return this.#cover(showUrl(url), showUrl(url), bytes, isPinned, async () => {
+      const beside = new URL(url)
+      beside.pathname += BUNDLE_SUFFIX
+      try {
+        return await this.#download(beside, {}, true, MAX_BUNDLE)
+      } catch (error) {
+        if (error instanceof DownloadRefusedError) return undefined
+        throw error
+      }
+    })
+  }
+
+  async #verifyPath(path: string, bytes: Uint8Array, isPinned: boolean): Promise<Covered> {
+    return this.#cover(path, undefined, bytes, isPinned, async () => {
+      const beside = path + BUNDLE_SUFFIX
+      this.#options.onFile?.(beside)
+      return existsSync(beside) ? this.#read(beside) : undefined
+    })
+  }
+
+  async #cover(
+    name: string,
+    place: string | undefined,
+    bytes: Uint8Array,
+    isPinned: boolean,
+    readBundle: () => Promise<Uint8Array | undefined>,
+  ): Promise<Covered> {
+    const { trust, pulling } = this.#options
+    if (isPinned || (!trust && !pulling?.requireSignatures)) return { isCovered: isPinned }
+    const origin = await this.#verify(name, place, bytes, readBundle)
+    return { isCovered: origin !== undefined, origin }
+  }
+
+  /**
+   * Verifies the detached signature of bytes that are not from a registry.
+   *
+   * @param place - A URL; undefined: only the policy `*` applies.
+   * @returns undefined if no policy applies and none is required.
+   */
+  async #verify(
+    name: string,
+    place: string | undefined,
+    bytes: Uint8Array,
+    readBundle: () => Promise<Uint8Array | undefined>,
+  ): Promise<ModuleOrigin | undefined> {
+    const { trust, pulling } = this.#options
+    const policy = (await trust?.())?.policyFor(place)
+    if (!policy) {
+      if (!pulling?.requireSignatures) return undefined
+      throw new TrustPolicyMissingError(
+        name,
+        'pin its digest in the configuration (#sha256=...), or add a policy',
+      )
+    }
+    const bundle = await readBundle()
+    if (!bundle) throw new SignatureMissingError(name, policy.name)
+    const { verifyFile } = await import('../trust/verify.ts') // loaded on demand
+    return { place, bundle, signed: await verifyFile(name, bytes, bundle, policy) }
   }
 
   #read(path: string): Promise<Uint8Array> {
@@ -186,8 +359,9 @@ class SourceReading {
     url: URL,
     { digest, headers, method }: Pick<CachedDownloadOptions, 'digest' | 'headers' | 'method'>,
     isAuthorized = true,
+    maxBytes = this.#options.maxBytes,
   ): Promise<Uint8Array> {
-    const { authorization, cacheFolder, maxBytes, timeoutMs } = this.#options
+    const { authorization, cacheFolder, timeoutMs } = this.#options
     this.#authorizedOrigin ??= url.origin
     const { bytes, warnings } = await downloadCached(url, {
       digest,
@@ -202,6 +376,21 @@ class SourceReading {
     this.warnings.push(...warnings)
     return bytes
   }
+}
+
+/** The signature of a file or URL is beside it: its name with this ending, as `cosign sign-blob --bundle` users name it. */
+const BUNDLE_SUFFIX = '.sigstore.json'
+
+/** A bundle has some kilobytes. */
+const MAX_BUNDLE = 1_048_576
+
+type Covered = Pick<OpenedSource, 'origin' | 'isCovered'>
+
+async function openedModule(
+  name: string,
+  { bytes, path, origin }: Pick<OpenedSource, 'bytes' | 'path' | 'origin'>,
+): Promise<SourceModule> {
+  return { ...(await toModule(name, bytes, path)), ...(origin && { origin }) }
 }
 
 async function toModule(name: string, bytes: Uint8Array, path?: string): Promise<SourceModule> {
@@ -237,6 +426,21 @@ export async function bytesOf(module: ModuleBytes): Promise<Uint8Array> {
   if (module instanceof Uint8Array) return module
   const { path, digest } = module
   return checkDigest(await readSourceFile(path, true), digest, path)
+}
+
+/**
+ * Verifies again the signature of a module that is stored elsewhere, such as in a state folder: the policies may have changed,
+ * and others may have had access.
+ *
+ * @param module - With the place and the detached signature that it had when it was stored.
+ * @throws as {@link readSource}.
+ */
+export async function verifyStored(
+  { digest, origin, ...module }: Pick<SourceModule, 'bytes' | 'digest' | 'origin'>,
+  options: SourceOptions,
+): Promise<void> {
+  if (!options.trust && !options.pulling?.requireSignatures) return
+  await new SourceReading(options).verifyAgain(module.bytes, digest, origin)
 }
 
 /** Only the file of a module that is in one. */

@@ -101,9 +101,10 @@ function isPlace(text: string): boolean {
   return isUrl(text) || /^(?:\.{0,2}[/\\]|[a-z]:[/\\])/i.test(text)
 }
 
-/** The file name of a path or URL; for a URL without one, its host. */
+/** The file name of a path or URL; for a URL without one, its host; for an artifact of a registry, the end of its name. */
 export function sourceName(source: string): string {
   const place = source.replace(/#sha256=[^#]*$/, '')
+  if (/^oci:\/\//i.test(place)) return basename(place.replace(/[:@][^/]*$/, ''))
   if (!isUrl(place) || !URL.canParse(place)) return basename(place)
   const { pathname, host } = new URL(place)
   return basename(pathname) || host

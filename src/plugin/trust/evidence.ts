@@ -43,7 +43,7 @@ const EMPTY_TYPE = 'application/vnd.oci.empty.v1+json'
  * @throws {@link RegistryUnreachableError} and the other errors of the registry.
  */
 export async function collectEvidence(
-  registry: Registry,
+  registry: EvidenceRegistry,
   repository: Repository,
   digest: string,
 ): Promise<Evidence> {
@@ -79,14 +79,17 @@ function parsePiece(value: unknown): EvidencePiece | undefined {
   return { kind, origin, content, ...(signature !== undefined && { signature }) }
 }
 
+/** What is read of a registry. */
+type EvidenceRegistry = Pick<Registry, 'resolve' | 'manifest' | 'blob' | 'referrers'>
+
 class Collector {
-  readonly #registry: Registry
+  readonly #registry: EvidenceRegistry
   readonly #repository: Repository
   readonly #digest: string
   #pieces = 0
   #bytes = 0
 
-  constructor(registry: Registry, repository: Repository, digest: string) {
+  constructor(registry: EvidenceRegistry, repository: Repository, digest: string) {
     this.#registry = registry
     this.#repository = repository
     this.#digest = digest

@@ -37,13 +37,16 @@ const MAX_SCHEMA_DEPTH = 32
 /** A route with the source of its plug-in. */
 interface DocumentedRoute {
   readonly given: ConfigMap
+  /** The version that answers; an artifact of a registry may carry its schema. */
+  readonly live: { readonly companions?: { readonly xtpSchema?: string | undefined } | undefined }
 }
 
-/** The schemas beside the plug-ins of routes, one per route in order. Files that are not schemas are skipped. */
+/** The schemas of the plug-ins of routes, one per route in order: that of the artifact, or the file beside the plug-in. */
 export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promise<(XtpSchema | undefined)[]> {
   const read = new Map<string, Promise<XtpSchema | undefined>>()
   return Promise.all(
-    routes.map(({ given }) => {
+    routes.map(({ given, live }) => {
+      if (live.companions?.xtpSchema !== undefined) return parseXtpSchema(live.companions.xtpSchema)
       const source = String(toData(givenAt(given, ['plugin']) ?? given))
       const pinned = splitPin(source)
       if (isUrl(source) || 'problem' in pinned) return undefined
@@ -56,10 +59,16 @@ export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promis
 }
 
 async function readBeside(path: string): Promise<XtpSchema | undefined> {
+  const text = await readXtpText(path)
+  return text === undefined ? undefined : parseXtpSchema(text)
+}
+
+/** The text of the schema beside a plug-in. @returns undefined if there is none. */
+export async function readXtpText(path: string): Promise<string | undefined> {
   const base = path.slice(0, path.length - extname(path).length)
   for (const ending of ENDINGS) {
     const text = await readSmall(base + ending)
-    if (text !== undefined) return parseXtpSchema(text)
+    if (text !== undefined) return text
   }
   return undefined
 }

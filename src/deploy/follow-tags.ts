@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { type Attempt, type Deployments, reload } from './deployments.ts'
+
+/** Intervals vary by this share in both directions, so that many nodes do not ask at the same time. */
+const JITTER = 0.1
+
+/** A failure that stays the same is reported once. */
+interface Reported {
+  readonly digests: string
+  readonly message: string | undefined
+}
+
+/**
+ * Follows the tags of registries: asks each registry for the digests that the tags in use have now, and applies a change
+ * when one is new. A change that fails is tried again at the next poll, because a signature may be pushed after its
+ * artifact.
+ *
+ * @param pollMs - The mean interval.
+ * @returns a function that stops it.
+ */
+export function followTags(deployments: Deployments, pollMs: number, log: FastifyBaseLogger): () => void {
+  const ended = new AbortController()
+  const { signal } = ended
+  void follow(deployments, pollMs, log, signal).catch((error) => {
+    if (!signal.aborted) log.error({ err: error }, 'tags of registries are no longer followed')
+  })
+  return () => ended.abort()
+}
+
+async function follow(
+  deployments: Deployments,
+  pollMs: number,
+  log: FastifyBaseLogger,
+  signal: AbortSignal,
+): Promise<void> {
+  let failed: Reported | undefined
+  let unanswered = new Map<string, string>()
+  let waitMs = pollMs * Math.random() // nodes that start together poll at different times
+  for (;;) {
+    await sleep(waitMs, undefined, { signal, ref: false })
+    waitMs = pollMs * (1 + JITTER * (2 * Math.random() - 1))
+    const { digests, failures } = await newDigests(deployments, signal)
+    for (const [reference, message] of failures)
+      if (unanswered.get(reference) !== message) log.warn({ reference }, message)
+    unanswered = failures
+    if (digests.size === 0) continue
+    const key = JSON.stringify([...digests])
+    if (failed?.digests !== key) {
+      for (const [reference, to] of digests)
+        log.info({ reference, from: deployments.files.tags.get(reference), to }, 'the tag has a new digest')
+    }
+    const attempt = await deployments.attempt(reload, 'registry', { digests, signal })
+    failed = reportOnce(
+      attempt,
+      { digests: key, message: attempt.record.error?.message },
+      failed,
+      deployments,
+    )
+  }
+}
+
+/** Tags whose digests differ from those of the last reading, and the reasons that registries gave no answer. */
+async function newDigests(
+  deployments: Deployments,
+  signal: AbortSignal,
+): Promise<{ digests: Map<string, string>; failures: Map<string, string> }> {
+  const digests = new Map<string, string>()
+  const failures = new Map<string, string>()
+  for (const [reference, before] of deployments.files.tags) {
+    try {
+      const now = await deployments.resolveTag(reference, signal)
+      if (now !== before) digests.set(reference, now)
+    } catch (error) {
+      signal.throwIfAborted()
+      failures.set(reference, (error as Error).message)
+    }
+  }
+  return { digests, failures }
+}
+
+function reportOnce(
+  attempt: Attempt,
+  now: Reported,
+  before: Reported | undefined,
+  deployments: Deployments,
+): Reported | undefined {
+  if (attempt.deployment) return undefined
+  if (now.digests !== before?.digests || now.message !== before.message) deployments.report(attempt)
+  return now
+}
