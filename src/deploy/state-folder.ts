@@ -6,7 +6,7 @@ import { Pace } from '../platform/async-work.ts'
 import { makeFolder } from '../platform/node-workarounds.ts'
 import { problemWithPath } from '../platform/trusted-path.ts'
 import { sha256InSlices } from '../plugin/source/digest.ts'
-import { bytesOf, type ModuleBytes } from '../plugin/source/source.ts'
+import { bytesOf, type ModuleBytes } from '../plugin/source/module-bytes.ts'
 import { type Edits, NO_EDITS } from './edits.ts'
 import { parseState, renderState } from './state-json.ts'
 

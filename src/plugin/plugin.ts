@@ -8,10 +8,8 @@ import type { ModuleJob, RenewableModule } from './load-module.ts'
 import type { ModuleFacts } from './module-facts.ts'
 import type { ScannedFile } from './scan-file.ts'
 import type { ManifestSettings } from './source/manifest.ts'
+import { bytesOf, leaveInFile, type ModuleBytes } from './source/module-bytes.ts'
 import {
-  bytesOf,
-  leaveInFile,
-  type ModuleBytes,
   type PluginSource,
   readSource,
   type Source,

@@ -1,17 +1,7 @@
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { readdir, readFile, stat } from 'node:fs/promises'
-import { basename, dirname, resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import {
-  DigestMismatchError,
-  DownloadRefusedError,
-  ManifestInvalidError,
-  PluginUnreadableError,
-  SignatureMissingError,
-  SourceInvalidError,
-  TrustPolicyMissingError,
-} from '../../errors/errors.ts'
-import { didYouMean } from '../../platform/text.ts'
+import { DownloadRefusedError, ManifestInvalidError, SourceInvalidError } from '../../errors/errors.ts'
 import { isHostNamespace } from '../host-imports.ts'
 import { manifestWithModule } from '../oci/artifact-manifest.ts'
 import type { Pulled, PullSettings } from '../oci/pull.ts'
@@ -23,10 +13,18 @@ import {
   renderReference,
 } from '../oci/reference.ts'
 import type { Trust } from '../trust/trust.ts'
+import {
+  BUNDLE_SUFFIX,
+  isSigningRequired,
+  MAX_BUNDLE,
+  type SigningRules,
+  verifyDetached,
+} from './detached-signature.ts'
 import { sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
 import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
 import type { ManifestModule } from './manifest-module.ts'
+import { checkDigest, readSourceFile } from './module-bytes.ts'
 import type { Companions, ModuleOrigin } from './origin.ts'
 import { isUrl, type LinkOption, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
 
@@ -140,11 +138,13 @@ interface OpenedSource extends ManifestPlace {
 class SourceReading {
   readonly warnings: string[] = []
   readonly #options: SourceOptions
+  readonly #rules: SigningRules
   readonly #ended = new AbortController()
   #authorizedOrigin: string | undefined
 
   constructor(options: SourceOptions) {
     this.#options = options
+    this.#rules = rulesOf(options)
   }
 
   /** Aborts the other downloads when one has failed. */
@@ -156,7 +156,13 @@ class SourceReading {
     if (source instanceof Uint8Array) {
       const main = await toModule('main', source)
       const name = `sha256:${main.digest.slice(0, 12)}`
-      const origin = await this.#verify(name, undefined, source, async () => this.#options.bundle)
+      const origin = await verifyDetached(
+        this.#rules,
+        name,
+        undefined,
+        source,
+        async () => this.#options.bundle,
+      )
       return { name, modules: [{ ...main, ...(origin && { origin }) }], settings: undefined }
     }
     if (typeof source !== 'string' && !(source instanceof URL))
@@ -261,7 +267,14 @@ class SourceReading {
     const { place, bundle } = origin ?? {}
     const reference = place === undefined ? undefined : parseReference(place)
     if (reference && !('problem' in reference)) await this.#pull(reference, digest)
-    else await this.#verify(place ?? `sha256:${digest.slice(0, 12)}`, place, bytes, async () => bundle)
+    else
+      await verifyDetached(
+        this.#rules,
+        place ?? `sha256:${digest.slice(0, 12)}`,
+        place,
+        bytes,
+        async () => bundle,
+      )
   }
 
   /** @param pin - SHA-256 of the module, in hex. */
@@ -316,37 +329,9 @@ class SourceReading {
     isPinned: boolean,
     readBundle: () => Promise<Uint8Array | undefined>,
   ): Promise<Covered> {
-    const { trust, pulling } = this.#options
-    if (isPinned || (!trust && !pulling?.requireSignatures)) return { isCovered: isPinned }
-    const origin = await this.#verify(name, place, bytes, readBundle)
+    if (isPinned || !isSigningRequired(this.#rules)) return { isCovered: isPinned }
+    const origin = await verifyDetached(this.#rules, name, place, bytes, readBundle)
     return { isCovered: origin !== undefined, origin }
-  }
-
-  /**
-   * Verifies the detached signature of bytes that are not from a registry.
-   *
-   * @param place - A URL; undefined: only the policy `*` applies.
-   * @returns undefined if no policy applies and none is required.
-   */
-  async #verify(
-    name: string,
-    place: string | undefined,
-    bytes: Uint8Array,
-    readBundle: () => Promise<Uint8Array | undefined>,
-  ): Promise<ModuleOrigin | undefined> {
-    const { trust, pulling } = this.#options
-    const policy = (await trust?.())?.policyFor(place)
-    if (!policy) {
-      if (!pulling?.requireSignatures) return undefined
-      throw new TrustPolicyMissingError(
-        name,
-        'pin its digest in the configuration (#sha256=...), or add a policy',
-      )
-    }
-    const bundle = await readBundle()
-    if (!bundle) throw new SignatureMissingError(name, policy.name)
-    const { verifyFile } = await import('../trust/verify.ts') // loaded on demand
-    return { place, bundle, signed: await verifyFile(name, bytes, bundle, policy) }
   }
 
   #read(path: string): Promise<Uint8Array> {
@@ -378,11 +363,9 @@ class SourceReading {
   }
 }
 
-/** The signature of a file or URL is beside it: its name with this ending, as `cosign sign-blob --bundle` users name it. */
-const BUNDLE_SUFFIX = '.sigstore.json'
-
-/** A bundle has some kilobytes. */
-const MAX_BUNDLE = 1_048_576
+function rulesOf({ trust, pulling }: SourceOptions): SigningRules {
+  return { trust, requireSignatures: pulling?.requireSignatures ?? false }
+}
 
 type Covered = Pick<OpenedSource, 'origin' | 'isCovered'>
 
@@ -397,37 +380,6 @@ async function toModule(name: string, bytes: Uint8Array, path?: string): Promise
   return { name, bytes, digest: await sha256InSlices(bytes), path: path && resolve(path) }
 }
 
-async function checkDigest(
-  bytes: Uint8Array,
-  digest: string | undefined,
-  source: string,
-): Promise<Uint8Array> {
-  const actual = digest === undefined ? undefined : await sha256InSlices(bytes)
-  if (digest !== undefined && actual !== undefined && actual !== digest)
-    throw new DigestMismatchError(source, digest, actual)
-  return bytes
-}
-
-/** The bytes of a module, or the local file that has them. */
-export type ModuleBytes = Uint8Array | ModuleFile
-
-export interface ModuleFile {
-  readonly path: string
-  /** SHA-256 of the bytes when they were first read, in hex. */
-  readonly digest: string
-}
-
-/**
- * The bytes of a module. Those of a file are read again.
- *
- * @throws `PluginUnreadableError`; {@link DigestMismatchError} if they have changed.
- */
-export async function bytesOf(module: ModuleBytes): Promise<Uint8Array> {
-  if (module instanceof Uint8Array) return module
-  const { path, digest } = module
-  return checkDigest(await readSourceFile(path, true), digest, path)
-}
-
 /**
  * Verifies again the signature of a module that is stored elsewhere, such as in a state folder: the policies may have changed,
  * and others may have had access.
@@ -439,13 +391,8 @@ export async function verifyStored(
   { digest, origin, ...module }: Pick<SourceModule, 'bytes' | 'digest' | 'origin'>,
   options: SourceOptions,
 ): Promise<void> {
-  if (!options.trust && !options.pulling?.requireSignatures) return
-  await new SourceReading(options).verifyAgain(module.bytes, digest, origin)
-}
-
-/** Only the file of a module that is in one. */
-export function leaveInFile({ bytes, path, digest }: SourceModule): ModuleBytes {
-  return path === undefined ? bytes : { path, digest }
+  if (isSigningRequired(rulesOf(options)))
+    await new SourceReading(options).verifyAgain(module.bytes, digest, origin)
 }
 
 /** A module is never treated as a manifest. A file named `.json` that is neither gets the manifest's messages. */
@@ -485,45 +432,4 @@ function pathOfSource(url: string): string {
   } catch (error) {
     throw new SourceInvalidError(url, (error as Error).message, { cause: error })
   }
-}
-
-/**
- * Reads a file of a plug-in.
- *
- * @throws {@link PluginUnreadableError} if it cannot be read; for a missing file with a similar existing name.
- */
-async function readSourceFile(path: string, isServing = false): Promise<Uint8Array> {
-  try {
-    const found = isServing ? await stat(path) : statSync(path)
-    // Reading a pipe or a device may never end.
-    if (found.isFile() || found.isDirectory())
-      return isServing || found.size > SMALL_BYTES ? await readFile(path) : readFileSync(path)
-  } catch (error) {
-    throw new PluginUnreadableError(path, await whyUnreadable(error, path), { cause: error })
-  }
-  throw new PluginUnreadableError(path, 'it is not a regular file')
-}
-
-/** Reading this much synchronously takes 30 us, and asynchronously 100 us. */
-const SMALL_BYTES = 262_144
-
-async function whyUnreadable(error: unknown, path: string): Promise<string> {
-  switch ((error as NodeJS.ErrnoException).code) {
-    case 'ENOENT':
-    case 'ENOTDIR':
-      return `there is no such file${didYouMean(basename(path), await neighbours(path))}`
-    case 'EISDIR':
-      return 'it is a directory; name a .wasm file or a manifest in it'
-    case 'EACCES':
-    case 'EPERM':
-      return 'no permission to read it'
-    default:
-      return (error as Error).message
-  }
-}
-
-/** The plug-ins in the folder of the missing file. */
-async function neighbours(path: string): Promise<string[]> {
-  const names = await readdir(dirname(path)).catch(() => [])
-  return names.filter((name) => /\.(?:wasm|json)$/.test(name))
 }
