@@ -21,6 +21,7 @@ import { operations } from './sets/operations.ts'
 import { measureStarts } from './startup.ts'
 import { median } from './statistics.ts'
 import { measureTails, tailRatios } from './tails.ts'
+import { measureVerification } from './verification.ts'
 
 /** A ratio of two figures of one try. */
 interface Check {
@@ -45,6 +46,9 @@ const CONTRACTS = ['raw', 'http', 'simplism'] as const
 /** The contracts with JSON answers. */
 const SEARCHED = ['http', 'simplism'] as const
 const SEARCHED_ANSWERS = 100
+
+/** What a verification may take. */
+const VERIFICATION_MS = 5
 
 const GUARDS: readonly Guard[] = [
   {
@@ -103,6 +107,10 @@ const GUARDS: readonly Guard[] = [
     })),
     measure: async () =>
       SEARCHED.map((contract) => searchWorstAnswer(contract, Date.now(), SEARCHED_ANSWERS).ratio),
+  },
+  {
+    checks: [{ name: 'time of the slowest verification of a signature by a key: to 5 ms', limit: 1 }],
+    measure: async () => [(await measureVerification()) / VERIFICATION_MS],
   },
   {
     checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 1.8 }],
