@@ -90,7 +90,7 @@ export interface Deployments {
 }
 
 /** A change that is ready to go live. */
-export interface Prepared {
+export interface Prepared extends Pick<OpenedRoutes, 'routes' | 'kept'> {
   /**
    * Persists the change and makes it live. The old deployment ends after its last request.
    *
@@ -358,6 +358,8 @@ class LiveDeployments implements Deployments {
     signal.throwIfAborted()
     signal.addEventListener('abort', onAbort)
     return {
+      routes: made.routes,
+      kept: made.kept,
       abort,
       commit: async () => {
         signal.throwIfAborted() // the last check: after this it goes live
