@@ -4,6 +4,7 @@ import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
 import { commandConfiguration } from '../deploy/configuration.ts'
 import { type Deployments, reload } from '../deploy/deployments.ts'
 import { planCommand } from '../deploy/plan.ts'
+import type { Processes } from '../deploy/processes/processes.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
 import { openLog, type RecentLines } from '../observe/log/log.ts'
 import type { TracingSdk } from '../observe/traces.ts'
@@ -32,11 +33,16 @@ export const serve: Command = {
 
 async function startServing(config: Config, host: Host): Promise<void> {
   const wasReloadAsked = host.signals.holdReload()
-  const { deployments, server, log } = await openServing(config, host)
+  const { deployments, server, log, processes } = await openServing(config, host)
   const { options, served, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // failures are already reported
-  host.signals.endWith(server, options, log, again)
+  const restart = () => {
+    processes
+      ?.restart('SIGUSR2')
+      .catch((error) => log.error({ err: error }, 'the serving processes were not restarted'))
+  }
+  host.signals.endWith(server, options, log, again, processes && restart)
   if (wasReloadAsked()) again()
   const { file } = desired.configuration
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
@@ -48,12 +54,14 @@ interface OpenedServing {
   readonly deployments: Deployments
   readonly server: RunningServer
   readonly log: FastifyBaseLogger
+  readonly processes: Processes | undefined
 }
 
 async function openServing(config: Config, host: Host): Promise<OpenedServing> {
   let admin: StartedAdmin | undefined
   let sdk: TracingSdk | undefined
   let log = openLog('silent')
+  let processes: Processes | undefined
   try {
     const deployments = await openDeployments(commandConfiguration(config, host), async (options) => {
       const lines = options.admin === undefined ? undefined : await keepLines()
@@ -63,15 +71,16 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
         secrets: host.secrets,
         recent: lines,
       })
-      if (options.otel) sdk = await startSdk(host)
-      if (options.admin === undefined) return { log }
+      processes = await openProcessesOf(options, log, host)
+      if (options.otel && !processes) sdk = await startSdk(host)
+      if (options.admin === undefined) return { log, opener: processes }
       const { Meters } = await import('../observe/metrics.ts')
       const meters = new Meters()
       // Before the routes, so that health checks see the server starting.
       admin = await startAdminOf(options.admin, options, { log, meters, lines }, host)
-      return { log, meters }
+      return { log, meters, opener: processes }
     })
-    const server = await serveDeployments(deployments, log)
+    const server = await (processes ? processes.serve(deployments) : serveDeployments(deployments, log))
     const { url } = server
     admin?.show({
       url,
@@ -80,7 +89,7 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
         return deployments.current.served
       },
     })
-    return { deployments, log, server: { ...server, drain: () => endServing(server, admin, sdk) } }
+    return { deployments, log, processes, server: { ...server, drain: () => endServing(server, admin, sdk) } }
   } catch (error) {
     await admin?.close() // else the process would not end
     throw error
@@ -122,6 +131,21 @@ async function keepLines(): Promise<RecentLines> {
 function renderConsole({ url, madeToken }: StartedAdmin): string {
   if (url.startsWith('unix:')) return ''
   return `The console is on ${reachable(url)}/${madeToken === undefined ? '' : `#token=${madeToken}`}\n`
+}
+
+/** Loaded on demand. */
+async function openProcessesOf(
+  { processes, processMemoryMax: memoryMax }: CheckedServerOptions,
+  log: FastifyBaseLogger,
+  { secrets }: Host,
+): Promise<Processes | undefined> {
+  if (!processes) return undefined
+  const [{ openProcesses }, { availableParallelism }] = await Promise.all([
+    import('../deploy/processes/processes.ts'),
+    import('node:os'),
+  ])
+  const count = processes === 'auto' ? availableParallelism() : processes
+  return openProcesses({ count, memoryMax, log, secrets: () => secrets.all })
 }
 
 /** Before the app, which creates the spans. */

@@ -7,7 +7,7 @@ import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn, Pace, unlessAborted } from '../platform/async-work.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
-import { readSource, type Source } from '../plugin/source/source.ts'
+import { bytesOf, readSource, type Source } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
 import type { RunningServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
@@ -334,7 +334,7 @@ class LiveDeployments implements Deployments {
     const { options: kept, warnings } = keepWhatStays(plan.options, this.#first)
     raiseMemoryCeiling(pagesOf(plan))
     const made = await this.#opener.open(
-      { ...plan, options: { ...kept, trial: true } },
+      { ...plan, options: { ...kept, trial: true }, module: moduleOf(plan.plugins, this.#store) },
       change.reason,
       signal,
     )
@@ -467,6 +467,15 @@ class LiveDeployments implements Deployments {
       warnings: [],
     }
   }
+}
+
+/** Fetches the bytes of modules that were read, or stored before. */
+export function moduleOf(
+  plugins: PluginTable,
+  store: EditStore | undefined,
+): (digest: string) => Promise<Uint8Array> {
+  const { module } = resolvedBy(store, false)
+  return async (digest) => bytesOf(plugins.modules.get(digest) ?? (await module(digest)))
 }
 
 /** How stored versions are resolved, and the error when they cannot be. */

@@ -234,10 +234,10 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
 
 /** Options of things that stay when routes change: sockets, the store, the admin listener. They need a restart. */
 // biome-ignore format: a compact list is easier to read
-const AT_START = [
+export const AT_START = [
   'host', 'port', 'socket', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
   'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
-  'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
+  'processes', 'processMemoryMax', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
 ] as const satisfies readonly (keyof CheckedServerOptions)[]
 
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */

@@ -1,9 +1,9 @@
 import { memoryUsage } from 'node:process'
 import { ChangeRefusedError } from '../errors/errors.ts'
-import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import type { Deployments, Prepared, Surroundings } from './deployments.ts'
+import type { Resolved } from './resolve.ts'
 import type { PreparedRoutes, ServedState, ServingSide, ServingStatus } from './serving-side.ts'
 import { openDeployments } from './start.ts'
 import type { EditStore } from './state-folder.ts'
@@ -18,7 +18,7 @@ import type { EditStore } from './state-folder.ts'
 export function openServed(
   { configuration, edits }: ServedState,
   module: (digest: string) => Promise<Uint8Array>,
-  begin: (options: CheckedServerOptions) => Surroundings | Promise<Surroundings>,
+  begin: (options: Resolved['options']) => Surroundings | Promise<Surroundings>,
 ): Promise<Deployments> {
   const source: ConfigurationSource = {
     listsProblems: false,

@@ -1,7 +1,6 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import { givenAt, toData } from '../options/config-node.ts'
-import type { CheckedServerOptions } from '../options/options.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
@@ -9,6 +8,7 @@ import {
   type Deployment,
   type Deployments,
   deploymentsFrom,
+  moduleOf,
   resolvedBy,
   type Surroundings,
 } from './deployments.ts'
@@ -18,7 +18,7 @@ import { FileLog } from './file-log.ts'
 import { PluginTable } from './loader.ts'
 import { openHere } from './open-here.ts'
 import { explainFailure, planAll } from './plan.ts'
-import { pagesOf } from './resolve.ts'
+import { pagesOf, type Resolved } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /**
@@ -30,7 +30,7 @@ import type { EditStore } from './state-folder.ts'
  */
 export async function openDeployments(
   source: ConfigurationSource,
-  begin: (options: CheckedServerOptions) => Surroundings | Promise<Surroundings>,
+  begin: (options: Resolved['options']) => Surroundings | Promise<Surroundings>,
   openStore: (configuration: Configuration) => Promise<EditStore | undefined> = openServerStore,
 ): Promise<Deployments> {
   const files = new FileLog()
@@ -50,7 +50,7 @@ export async function openDeployments(
   raiseMemoryCeiling(pagesOf(plan))
   const opener = surroundings.opener ?? openHere(plan.options, surroundings)
   try {
-    const opened = await opener.open(plan, 'start')
+    const opened = await opener.open({ ...plan, module: moduleOf(plugins, store) }, 'start')
     const { app, routes: served } = opened
     try {
       await store?.write(plan.edits, plugins.modules)
