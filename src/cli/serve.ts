@@ -2,11 +2,12 @@ import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
 import { commandConfiguration } from '../deploy/configuration.ts'
-import { type Deployments, reload } from '../deploy/deployments.ts'
+import { type Deployments, reload, type Surroundings } from '../deploy/deployments.ts'
 import { planCommand } from '../deploy/plan.ts'
 import type { Processes } from '../deploy/processes/processes.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
 import { openLog, type RecentLines } from '../observe/log/log.ts'
+import type { Meters } from '../observe/metrics.ts'
 import type { TracingSdk } from '../observe/traces.ts'
 import { type Config, readConfig } from '../options/config.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
@@ -71,13 +72,12 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
         secrets: host.secrets,
         recent: lines,
       })
-      processes = await openProcessesOf(options, log, host)
+      const meters = options.admin === undefined ? undefined : await openMeters()
+      processes = await openProcessesOf(options, { log, meters }, host)
       if (options.otel && !processes) sdk = await startSdk(host)
-      if (options.admin === undefined) return { log, opener: processes }
-      const { Meters } = await import('../observe/metrics.ts')
-      const meters = new Meters()
+      if (options.admin === undefined || !meters) return { log, opener: processes }
       // Before the routes, so that health checks see the server starting.
-      admin = await startAdminOf(options.admin, options, { log, meters, lines }, host)
+      admin = await startAdminOf(options.admin, options, { log, meters, lines, processes }, host)
       return { log, meters, opener: processes }
     })
     const server = await (processes ? processes.serve(deployments) : serveDeployments(deployments, log))
@@ -121,7 +121,11 @@ async function startAdminOf(
   return admin
 }
 
-/** Writes only to a terminal. */
+async function openMeters(): Promise<Meters> {
+  const { Meters } = await import('../observe/metrics.ts')
+  return new Meters()
+}
+
 async function keepLines(): Promise<RecentLines> {
   const { RecentLines } = await import('../observe/log/log.ts')
   return new RecentLines()
@@ -136,7 +140,7 @@ function renderConsole({ url, madeToken }: StartedAdmin): string {
 /** Loaded on demand. */
 async function openProcessesOf(
   { processes, processMemoryMax: memoryMax }: CheckedServerOptions,
-  log: FastifyBaseLogger,
+  surroundings: Pick<Surroundings, 'log' | 'meters'>,
   { secrets }: Host,
 ): Promise<Processes | undefined> {
   if (!processes) return undefined
@@ -145,7 +149,7 @@ async function openProcessesOf(
     import('node:os'),
   ])
   const count = processes === 'auto' ? availableParallelism() : processes
-  return openProcesses({ count, memoryMax, log, secrets: () => secrets.all })
+  return openProcesses({ ...surroundings, count, memoryMax, secrets: () => secrets.all })
 }
 
 /** Before the app, which creates the spans. */

@@ -4,6 +4,7 @@ import type { ServedRoute } from '../options/served-route.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { RoutePool } from '../route/route-pool.ts'
 import { createApp } from '../server/app.ts'
+import type { RateCounter } from '../server/edge/edge.ts'
 import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import type { DesiredState } from './desired-state.ts'
 import type { Resolved } from './resolve.ts'
@@ -48,16 +49,21 @@ interface OpeningHere {
   readonly meters?: Meters | undefined
   /** Adapts the options of a route. The same object must have the same result. Default: unchanged. */
   adapt?(route: VersionedRoute): VersionedRoute
+  /** Counts for the rate limit. Default: each app counts for itself. */
+  readonly counter?: RateCounter | undefined
 }
 
 /** Opens routes in apps of this process, which share a pool. */
-export function openHere(options: Resolved['options'], { log, meters, adapt }: OpeningHere): RouteOpener {
+export function openHere(
+  options: Resolved['options'],
+  { log, meters, adapt, counter }: OpeningHere,
+): RouteOpener {
   const pool = new RoutePool({ ...options, meters }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers
   return {
     async open({ options }, _reason, signal) {
       const routes = adapt ? options.routes.map(adapt) : options.routes
-      const opened = await createApp({ ...options, routes, meters, signal }, log, pool, keptKeys)
+      const opened = await createApp({ ...options, routes, meters, signal }, log, pool, keptKeys, counter)
       return { ...opened, close: () => opened.app.close() }
     },
     close: () => pool.close(),

@@ -31,18 +31,21 @@ export async function startProcesses(
     ...running,
     url,
     pids: () => childrenOf(running.child.pid ?? 0),
-    lines: (message) =>
-      running
-        .stderr()
-        .split('\n')
-        .filter((line) => line.startsWith('{'))
-        .map((line): LogLine => JSON.parse(line))
-        .filter(({ msg }) => msg === message),
+    lines: (message) => linesOf(running, message),
   }
 }
 
+/** The lines of a process's log with a message. */
+export function linesOf({ stderr }: Pick<Running, 'stderr'>, message: string): LogLine[] {
+  return stderr()
+    .split('\n')
+    .filter((line) => line.startsWith('{') && line.endsWith('}'))
+    .map((line): LogLine => JSON.parse(line))
+    .filter(({ msg }) => msg === message)
+}
+
 /** The serving processes of a primary, from `/proc`. */
-function childrenOf(parent: number): number[] {
+export function childrenOf(parent: number): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return []
     try {

@@ -174,3 +174,50 @@ describe('it does not start', () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_LISTEN_FAILED')])
   })
 })
+
+test('a rate limit counts the requests of a client at all processes', async () => {
+  const cwd = temporaryFolder()
+  const rateLimit = { max: 20, timeWindowMs: 600_000 }
+  const options = { routes: [{ url: '/', plugin: guest('echo') }], rateLimit }
+  writeFileSync(join(cwd, 'wasm-serve.json'), JSON.stringify(options))
+  const server = await startProcesses(['--processes', '3'], {}, cwd)
+  const clients = await Promise.all(Array.from({ length: 6 }, () => open(Number(new URL(server.url).port))))
+  const statuses: (number | undefined)[] = []
+  for (let round = 0; round < 5; round++) {
+    for (const client of clients) {
+      client.send(post('abc'))
+      statuses.push((await client.answer())?.status)
+    }
+  }
+  expect(statuses).toEqual([...Array(20).fill(200), ...Array(10).fill(429)])
+})
+
+test('processes share a Unix socket', async () => {
+  const cwd = temporaryFolder()
+  const server = start([guest('echo'), '--socket', 'a.sock', '--processes', '2'], {}, { cwd })
+  await server.listening()
+  const load = startLoad({ url: 'http://localhost/', socketPath: join(cwd, 'a.sock'), connections: 10 })
+  await load.answered(300)
+  expect(await load.stop()).toMatchObject(LOSSLESS)
+  server.kill('SIGTERM')
+  expect(await server.ended).toMatchObject({ code: 0 })
+})
+
+test('a process that uses too much memory is replaced by one that starts first', async () => {
+  const server = await startProcesses([guest('echo'), '--processes', '2', '--process-memory-max', '1MiB'])
+  const load = loading(server.url, 10)
+  await until(() => server.lines('a serving process was replaced').length >= 2)
+  expect(await load.stop()).toMatchObject(LOSSLESS)
+  expect(server.lines('a serving process was lost')).toEqual([])
+})
+
+test('if no process can be started any more, the server ends with 75', async () => {
+  const cwd = temporaryFolder()
+  const functions = join(cwd, 'functions.mjs')
+  writeFileSync(functions, 'export default {}')
+  const server = await startProcesses([guest('echo'), '--processes', '2', '--functions', functions])
+  writeFileSync(functions, 'process.exit(1)')
+  for (const pid of server.pids()) process.kill(pid, 'SIGKILL')
+  expect(await server.ended).toMatchObject({ code: 75 })
+  expect(server.stderr()).toContain('WASM_SERVE_PROCESSES_FAILING')
+})

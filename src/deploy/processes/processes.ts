@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { ChangeRefusedError } from '../../errors/errors.ts'
+import type { Meters } from '../../observe/metrics.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import type { DrainOptions } from '../../server/drain.ts'
 import type { RunningServer } from '../../server/server.ts'
@@ -11,6 +12,8 @@ import type { PreparedRoutes, ServedState } from '../serving-side.ts'
 import { changeServer } from '../start.ts'
 import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { openForwardingApp } from './forwarding-app.ts'
+import { ProcessMeters } from './process-meters.ts'
+import { RateCounts } from './rate-counts.ts'
 import { refuseUnshared } from './refuse-unshared.ts'
 import {
   type PrimaryServices,
@@ -31,10 +34,22 @@ const LATE_QUIET_MS = 500
 /** How long after `drainMs` and `graceMs` processes are killed. */
 const LATE_END_MS = 1_200
 
+/** How long a process may take to send its log lines. */
+const LINES_MS = 300
+
 /** Serving processes, seen from their primary, which serves nothing itself. They start with the first deployment. */
 export interface Processes extends RouteOpener {
   /** In the order of their numbers. */
   readonly list: readonly ProcessInfo[]
+
+  /** The call metrics of each process, by its number; empty if they are disabled. */
+  readonly meters: ReadonlyMap<number, Meters>
+
+  /** Brings the call metrics up to date. */
+  refresh(): Promise<void>
+
+  /** The last log lines of all processes. */
+  lines(): Promise<readonly string[]>
 
   /** Listens, and lets changes of deployments that were opened with it reach the processes. @throws `ListenError` */
   serve(deployments: Deployments): Promise<RunningServer>
@@ -54,6 +69,8 @@ export interface ProcessesOptions extends Pick<PrimaryServices, 'secrets' | 'cou
   /** Resident memory above which a process is replaced, in bytes. */
   readonly memoryMax?: number | undefined
   readonly log: FastifyBaseLogger
+  /** Get the sum of the call metrics of all processes, if they are enabled. */
+  readonly meters?: Meters | undefined
   /** Default: child processes. */
   readonly start?: StartProcess
 }
@@ -72,6 +89,7 @@ class LiveProcesses implements Processes, SlotOwner {
   readonly #services: PrimaryServices
   readonly #start: StartProcess
   readonly #memoryMax: number | undefined
+  readonly #meters: ProcessMeters | undefined
   readonly #ending = new AbortController()
   readonly #failed: Promise<string>
   /** What new processes serve. */
@@ -87,13 +105,14 @@ class LiveProcesses implements Processes, SlotOwner {
   #listener: ConnectionListener | undefined
   #quiet: QuietPhase | undefined
 
-  constructor({ log, count, secrets, memoryMax, start = startChildProcess }: ProcessesOptions) {
+  constructor({ log, count, secrets, memoryMax, meters, start = startChildProcess }: ProcessesOptions) {
     this.log = log
     this.#start = start
     this.#memoryMax = memoryMax
+    this.#meters = meters && new ProcessMeters(meters, () => [...this.#all])
     this.#slots = Array.from({ length: count }, (_, index) => new ProcessSlot(index + 1, this))
     this.#services = {
-      ...{ secrets, count },
+      ...{ secrets, count, isWatched: meters !== undefined, rates: new RateCounts() },
       module: (digest) => (this.#modules.at(-1) ?? missing)(digest),
       quiet: (process) => this.#stopHanding(process),
       beat: (process) => this.#lookAtMemory(process),
@@ -107,6 +126,20 @@ class LiveProcesses implements Processes, SlotOwner {
 
   get list(): readonly ProcessInfo[] {
     return this.#slots.map(({ info }) => info)
+  }
+
+  get meters(): ReadonlyMap<number, Meters> {
+    return this.#meters?.byNumber ?? new Map()
+  }
+
+  async refresh(): Promise<void> {
+    await this.#meters?.refresh()
+  }
+
+  async lines(): Promise<readonly string[]> {
+    const all = [...this.#all].map(({ lines }) => lines().catch(() => [])) // it has ended
+    const late = sleep(LINES_MS, [])
+    return (await Promise.all(all.map((lines) => Promise.race([lines, late])))).flat()
   }
 
   get ending(): AbortSignal {
@@ -204,6 +237,7 @@ class LiveProcesses implements Processes, SlotOwner {
     this.#all.add(process)
     void process.ended.then(() => {
       this.#all.delete(process)
+      this.#meters?.end(process)
       this.#quiet?.add(process)
     })
     return process

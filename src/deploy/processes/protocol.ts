@@ -1,4 +1,7 @@
+import type { MeterReport } from '../../observe/meter-report.ts'
+import type { RateCount } from '../../server/edge/edge.ts'
 import type { PreparedRoutes, ServingStatus } from '../serving-side.ts'
+import type { RateQuestion } from './rate-counts.ts'
 import type { SentState, SideRequests } from './remote-side.ts'
 
 /** What the primary asks a serving process. */
@@ -7,6 +10,9 @@ export type ProcessRequests = SideRequests & {
   readonly boot: readonly [Boot, PreparedRoutes]
   /** Sends a request to the live routes without a socket. */
   readonly call: readonly [CallRequest, CallAnswer]
+  readonly meters: readonly [undefined, readonly MeterReport[]]
+  /** The last lines of the log, the oldest first. */
+  readonly lines: readonly [undefined, readonly string[]]
   /** Masks more values in the log. */
   readonly mask: readonly [Boot['secrets'], unknown]
   /** Drains and ends. */
@@ -17,6 +23,8 @@ export type ProcessRequests = SideRequests & {
 export type PrimaryRequests = {
   /** The bytes of a module, by digest. */
   readonly module: readonly [string, Uint8Array]
+  /** Counts requests of clients, for the rate limit. */
+  readonly count: readonly [readonly RateQuestion[], readonly RateCount[]]
   /** Answered when no connection will be handed over any more. */
   readonly quiet: readonly [undefined, unknown]
   /** Sent regularly. */
@@ -30,6 +38,8 @@ export interface Boot {
   /** The number of serving processes. */
   readonly count: number
   readonly state: SentState
+  /** Whether calls are counted, and the last lines of the log kept, for an admin listener. */
+  readonly isWatched: boolean
   /** Values to mask in logs. */
   readonly secrets: readonly (readonly [value: string, shown: string])[]
 }

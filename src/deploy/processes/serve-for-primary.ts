@@ -2,8 +2,10 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, InjectOptions } from 'fastify'
 import { ChangeRefusedError } from '../../errors/errors.ts'
-import { openLog, type Terminal } from '../../observe/log/log.ts'
+import { openLog, RecentLines, type Terminal } from '../../observe/log/log.ts'
 import { Secrets } from '../../observe/log/secrets.ts'
+import { reportMeters } from '../../observe/meter-report.ts'
+import { Meters } from '../../observe/metrics.ts'
 import type { TracingSdk } from '../../observe/traces.ts'
 import type { Environment } from '../../options/config.ts'
 import { openHandedServer } from '../../server/server.ts'
@@ -14,6 +16,7 @@ import { openServed, serveBy, viewOf } from '../serve-states.ts'
 import type { ServingSide } from '../serving-side.ts'
 import { type Answers, type Channel, type Link, openLink } from './link.ts'
 import type { Boot, CallAnswer, CallRequest, PrimaryRequests, ProcessRequests } from './protocol.ts'
+import { countTogether } from './rate-counts.ts'
 import { answersOf, type SideRequests } from './remote-side.ts'
 import { shareWorkers } from './share-workers.ts'
 
@@ -60,6 +63,8 @@ export function serveForPrimary(host: ServingHost): void {
     abort: (sent, signal) => started().answers.abort(sent, signal),
     status: (sent, signal) => started().answers.status(sent, signal),
     call: (request) => callRoute(request, started().deployments.current),
+    meters: () => reportMeters(started().deployments.meters ?? { all: [] }),
+    lines: () => started().lines?.all ?? [],
     mask: (values) => {
       for (const [value, shown] of values) started().secrets.add(value, shown)
     },
@@ -79,11 +84,13 @@ interface Serving {
   readonly ending: Ending
   /** Values to mask in the log. */
   readonly secrets: Secrets
+  /** The last lines of the log, if they are kept. */
+  readonly lines: RecentLines | undefined
   take(socket: Socket): number
 }
 
 async function openServing(
-  { number, count, state, secrets: values }: Boot,
+  { number, count, state, isWatched, secrets: values }: Boot,
   link: Link<PrimaryRequests>,
   { environment, logTerminal }: ServingHost,
 ): Promise<Serving> {
@@ -93,12 +100,15 @@ async function openServing(
   for (const [value, shown] of values) secrets.add(value, shown)
   let log: FastifyBaseLogger = openLog('silent')
   let sdk: TracingSdk | undefined
+  const lines = isWatched ? new RecentLines() : undefined
+  const counter = countTogether((questions) => link.ask('count', questions))
   const module = (digest: string) => link.ask('module', digest)
   const deployments = await openServed({ ...state, configuration }, module, async (options) => {
-    log = openLog(options.logLevel, { terminal: logTerminal, secrets, process: number })
+    log = openLog(options.logLevel, { terminal: logTerminal, secrets, recent: lines, process: number })
     if (options.otel) sdk = await (await import('../../observe/traces.ts')).startTracingSdk(environment)
-    const opener = openHere(options, { log, adapt: shareWorkers(count) })
-    return { log, opener, logsChanges: false }
+    const meters = isWatched ? new Meters() : undefined
+    const opener = openHere(options, { log, meters, adapt: shareWorkers(count), counter })
+    return { log, meters, opener, logsChanges: false }
   })
   const { options, app } = deployments.current
   const quiet = () => Promise.race([link.ask('quiet', undefined), sleep(QUIET_MS)]).catch(() => undefined)
@@ -118,6 +128,7 @@ async function openServing(
     answers: answersOf(side, configuration),
     ending: openEnding({ drain }, options, log, ['SIGUSR2']),
     secrets,
+    lines,
     take(socket) {
       connections.add(socket)
       socket.once('close', () => connections.delete(socket))

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { ProcessEndedError } from '../../errors/errors.ts'
+import type { MeterReport } from '../../observe/meter-report.ts'
 import { servingProgram } from '../../platform/packages.ts'
 import type { PreparedRoutes, ServedState, ServingSide } from '../serving-side.ts'
 import type { ConnectionTaker } from './connections.ts'
@@ -16,6 +17,7 @@ import type {
   PrimaryRequests,
   ProcessRequests,
 } from './protocol.ts'
+import type { RateCounts } from './rate-counts.ts'
 import { firstState, remoteSide } from './remote-side.ts'
 
 /** A serving process, as the primary sees it. */
@@ -32,6 +34,10 @@ export interface ServingProcess extends ConnectionTaker {
   readonly beat: Beat | undefined
   readonly ended: Promise<ProcessEnd>
   call(request: CallRequest): Promise<CallAnswer>
+  /** The counts of its calls, if it is watched. */
+  meters(): Promise<readonly MeterReport[]>
+  /** The last lines of its log, if it is watched. */
+  lines(): Promise<readonly string[]>
   /** Lets it mask more values in its log. */
   mask(secrets: Boot['secrets']): void
   /** Asks it to drain and to end. */
@@ -52,6 +58,10 @@ export interface PrimaryServices {
   secrets(): Boot['secrets']
   /** The number of serving processes. */
   readonly count: number
+  /** @see {@link Boot.isWatched} */
+  readonly isWatched: boolean
+  /** The counts of the rate limit. */
+  readonly rates: RateCounts
   module(digest: string): Promise<Uint8Array>
   /** Waits until this process will get no more connections. */
   quiet(process: ServingProcess): Promise<void>
@@ -92,6 +102,7 @@ export const startChildProcess: StartProcess = (number, state, services) => {
   }
   const answers: Answers<PrimaryRequests> = {
     module: (digest) => services.module(digest),
+    count: (questions) => questions.map((question) => services.rates.count(question)),
     quiet: () => services.quiet(serving),
     beat(sent) {
       beat = sent
@@ -108,7 +119,8 @@ export const startChildProcess: StartProcess = (number, state, services) => {
       for (const { reject } of taking.values()) reject(end)
       return { code, signal }
     })
-  const boot = { number, count: services.count, state: firstState(state), secrets: services.secrets() }
+  const { count, isWatched } = services
+  const boot = { number, count, isWatched, state: firstState(state), secrets: services.secrets() }
   const ready = link.ask('boot', boot)
   ready.catch(() => undefined) // whoever waits for it gets it too
 
@@ -134,6 +146,8 @@ export const startChildProcess: StartProcess = (number, state, services) => {
       return taken
     },
     call: (request) => link.ask('call', request),
+    meters: () => link.ask('meters', undefined),
+    lines: () => link.ask('lines', undefined),
     mask: (secrets) => void link.ask('mask', secrets).catch(() => undefined), // it has ended
     drain: () => void link.ask('drain', undefined).catch(() => undefined), // it has ended
     kill: () => void child.kill('SIGKILL'),
