@@ -35,7 +35,7 @@ export const serve: Command = {
 async function startServing(config: Config, host: Host): Promise<void> {
   const wasReloadAsked = host.signals.holdReload()
   const { deployments, server, log, processes } = await openServing(config, host)
-  const { options, served, warnings, desired } = deployments.current
+  const { options, served: routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // failures are already reported
   const restart = () => {
@@ -47,8 +47,9 @@ async function startServing(config: Config, host: Host): Promise<void> {
   if (wasReloadAsked()) again()
   const { file } = desired.configuration
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
-  const [listens = '', ...rest] = renderBanner(server.url, served, host.out.colours).split('\n')
-  host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
+  const [listens = '', ...rest] = renderBanner(server.url, routes, host.out.colours).split('\n')
+  const served = processes ? `Served by processes: ${processes.list.length}\n` : ''
+  host.out.write(`${listens}\n${served}${host.secrets.hide(rest.join('\n'))}`)
 }
 
 interface OpenedServing {

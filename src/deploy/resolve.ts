@@ -98,6 +98,10 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   await pace.step()
   if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else already reported
   await pace.step()
+  if (server.processes) {
+    const { refuseUnshared } = await import('./processes/refuse-unshared.ts') // loaded on demand
+    refuseUnshared(server, routes, failed)
+  }
   const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
   return { options, routes, edits, warnings }
 }

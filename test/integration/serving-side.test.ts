@@ -1,19 +1,7 @@
-import { MessageChannel } from 'node:worker_threads'
-import { onTestFinished } from 'vitest'
-import { type Channel, type LinkMessage, openLink } from '../../src/deploy/processes/link.ts'
+import { openLink } from '../../src/deploy/processes/link.ts'
 import { answersOf, remoteSide, type SideRequests } from '../../src/deploy/processes/remote-side.ts'
+import { openChannels } from '../support/in-process.ts'
 import { type OpenSide, openLocalSide, testServingSide } from '../support/serving-side-suite.ts'
-
-/** Two ends of a channel that copies messages, as an IPC channel does. */
-function openChannels(): readonly [Channel, Channel] {
-  const { port1, port2 } = new MessageChannel()
-  onTestFinished(() => port1.close())
-  const channel = (port: typeof port1): Channel => ({
-    send: (message) => port.postMessage(message),
-    onMessage: (listener) => void port.on('message', (message: LinkMessage) => listener(message)),
-  })
-  return [channel(port1), channel(port2)]
-}
 
 const openLinkedSide: OpenSide = async (state, module) => {
   const local = await openLocalSide(state, module)

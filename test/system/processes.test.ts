@@ -1,9 +1,14 @@
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { connect, constants } from 'node:http2'
+import { request } from 'node:https'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from '../support/admin-api.ts'
+import { selfSigned } from '../support/certificate.ts'
 import { run, start } from '../support/cli-process.ts'
-import { guest } from '../support/guest.ts'
+import { file, guest } from '../support/guest.ts'
+import { kvGuest } from '../support/kv-guest.ts'
 import { type Load, startLoad } from '../support/load.ts'
 import { startProcesses, until } from '../support/processes.ts'
 import { open, post } from '../support/socket.ts'
@@ -161,6 +166,12 @@ describe('it does not start', () => {
     const { code, stderr } = await run(['--port', '0'], {}, { cwd })
     expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_PROCESSES_NOT_SHARED')])
     expect(stderr).toContain('redis:')
+    expect((await run(['check'], {}, { cwd })).code).not.toBe(0)
+  })
+
+  test('with a guest that uses the store memory:', async () => {
+    const { code, stderr } = await run([file('kv.wasm', kvGuest('get')), '--processes', '2', '--port', '0'])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_PROCESSES_NOT_SHARED')])
   })
 
   test('with a plug-in that cannot start, and says why', async () => {
@@ -220,4 +231,37 @@ test('if no process can be started any more, the server ends with 75', async () 
   for (const pid of server.pids()) process.kill(pid, 'SIGKILL')
   expect(await server.ended).toMatchObject({ code: 75 })
   expect(server.stderr()).toContain('WASM_SERVE_PROCESSES_FAILING')
+})
+
+test('processes speak TLS and HTTP/2', async () => {
+  const { key, cert } = selfSigned('localhost')
+  const flags = [
+    '--tls-cert',
+    file('cert.pem', Buffer.from(cert)),
+    '--tls-key',
+    file('key.pem', Buffer.from(key)),
+  ]
+  const server = await startProcesses([guest('echo'), '--processes', '2', '--http2', ...flags])
+  const { port } = new URL(server.url)
+  for (let round = 0; round < 4; round++) {
+    const asking = request({
+      port,
+      host: '127.0.0.1',
+      servername: 'localhost',
+      ca: cert,
+      method: 'POST',
+      agent: false,
+    })
+    asking.end(`abc ${round}`)
+    const [answer] = await once(asking, 'response')
+    expect(String((await answer.toArray())[0])).toBe(`abc ${round}`)
+
+    const session = connect(`https://127.0.0.1:${port}`, { servername: 'localhost', ca: cert })
+    const stream = session.request({ [constants.HTTP2_HEADER_METHOD]: 'POST' })
+    stream.end(`xyz ${round}`)
+    expect(Buffer.concat(await stream.toArray()).toString()).toBe(`xyz ${round}`)
+    session.close()
+  }
+  server.kill('SIGTERM')
+  expect(await server.ended).toMatchObject({ code: 0 })
 })

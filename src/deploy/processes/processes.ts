@@ -14,7 +14,6 @@ import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { openForwardingApp } from './forwarding-app.ts'
 import { ProcessMeters } from './process-meters.ts'
 import { RateCounts } from './rate-counts.ts'
-import { refuseUnshared } from './refuse-unshared.ts'
 import {
   type PrimaryServices,
   type ServingProcess,
@@ -147,7 +146,6 @@ class LiveProcesses implements Processes, SlotOwner {
   }
 
   async open(plan: OpenablePlan, reason: string, signal?: AbortSignal): Promise<OpenedRoutes> {
-    refuseUnshared(plan)
     const { configuration, revision } = plan.desired
     const now = this.#state
     const state = {

@@ -6,7 +6,7 @@ import type { PreparedRoutes } from '../serving-side.ts'
 import { renderEnd, type ServingProcess } from './serving-process.ts'
 
 /** The minimum time between two starts in a slot. */
-const START_INTERVAL_MS = 1_000
+const START_INTERVAL_MS = 500
 
 /** Failed starts in a row, of all slots together, that open the breaker. */
 const BREAKER_FAILURES = 5
