@@ -1,9 +1,11 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type Api, startApi, TOKEN } from '../support/admin-api.ts'
+import { openPage } from '../support/browser.ts'
 import { type Running, start } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
 import { startLoad } from '../support/load.ts'
 import { childrenOf, linesOf, until } from '../support/processes.ts'
+import { describeWith } from '../support/tools.ts'
 
 describe('of a server with processes', () => {
   let server: Running & Api
@@ -105,4 +107,35 @@ test('a server without processes lists none, and has none to restart', async () 
   expect((await server.api('POST', '/api/restart')).status).toBe(409)
   const ready = await fetch(`${server.adminUrl}/readyz`, { headers: { authorization: `Bearer ${TOKEN}` } })
   expect(await ready.json()).toEqual({ ready: true, reasons: [] })
+})
+
+describeWith(['chromium'], () => {
+  test('the console shows each process, and replaces all', async () => {
+    const server = await startApi(start, [guest('echo'), '--processes', '2', '--grace-ms', '500'])
+    const { page, mishaps } = await openPage(server.adminUrl)
+    await page.goto(`${server.adminUrl}/#token=${TOKEN}`)
+    await page.getByRole('link', { name: 'Processes' }).click()
+    const rows = page.getByRole('table', { name: 'Serving processes, by number' }).locator('tbody tr')
+    await rows.nth(1).waitFor()
+    const { body } = await server.api('GET', '/api/processes')
+    for (const [index, { pid }] of body.entries()) {
+      expect(await rows.nth(index).textContent()).toContain(`pid ${pid}`)
+      expect(await rows.nth(index).locator('[data-label="State"]').textContent()).toBe('Serving')
+    }
+    await page.getByRole('button', { name: 'Replace all, one after another' }).click()
+    await page.getByText('All processes were replaced.').waitFor()
+    await expect.poll(() => rows.nth(1).textContent()).not.toContain(`pid ${body[1].pid}`)
+    await expect.poll(() => rows.nth(1).locator('[data-label="Memory"]').textContent()).toMatch(/MiB/)
+    expect(mishaps).toEqual([])
+  })
+
+  test('the console of a server that is one process says so', async () => {
+    const server = await startApi(start, [guest('echo')])
+    const { page, mishaps } = await openPage(server.adminUrl)
+    await page.goto(`${server.adminUrl}/#token=${TOKEN}`)
+    await page.getByRole('link', { name: 'Processes' }).click()
+    await page.getByText('This server is one process.').waitFor()
+    expect(await page.getByRole('button', { name: 'Replace all' }).isDisabled()).toBe(true)
+    expect(mishaps).toEqual([])
+  })
 })
