@@ -265,3 +265,34 @@ test('processes speak TLS and HTTP/2', async () => {
   server.kill('SIGTERM')
   expect(await server.ended).toMatchObject({ code: 0 })
 })
+
+test('processes that are killed during a rolling restart are replaced, each by one', async () => {
+  const server = await startProcesses([guest('echo'), '--processes', '3', '--drain-ms', '50'])
+  const load = loading(server.url)
+  await load.answered(200)
+  server.kill('SIGUSR2')
+  for (const pid of server.pids()) {
+    await load.answered(50)
+    if (isRunning(pid)) process.kill(pid, 'SIGKILL')
+  }
+  const ends = ['all serving processes were replaced', 'the serving processes were not restarted']
+  await until(() => ends.flatMap((end) => server.lines(end)).length === 1)
+  await until(() => server.pids().length === 3)
+  await load.answered(200)
+  expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, refused: 0 })
+  expect(server.pids()).toHaveLength(3)
+})
+
+test('lines of several processes on one pipe are whole', async () => {
+  const server = await startProcesses([guest('echo'), '--processes', '3', '--access-log'])
+  const load = loading(server.url, 100)
+  await load.answered(10_000)
+  const { answers } = await load.stop()
+  server.kill('SIGTERM')
+  const { stderr } = await server.ended
+  const lines = stderr
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect(lines.filter(({ status }) => status === 200)).toHaveLength(answers)
+})

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { ChangeRefusedError } from '../../errors/errors.ts'
+import { shareDescriptors } from '../../observe/log/lines.ts'
 import type { Meters } from '../../observe/metrics.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import type { DrainOptions } from '../../server/drain.ts'
@@ -75,6 +76,7 @@ export interface ProcessesOptions extends Pick<PrimaryServices, 'secrets' | 'cou
 }
 
 export function openProcesses(options: ProcessesOptions): Processes {
+  shareDescriptors()
   return new LiveProcesses(options)
 }
 
@@ -100,6 +102,8 @@ class LiveProcesses implements Processes, SlotOwner {
   /** Fetch the modules of the state, and of the one being prepared. */
   #modules: OpenablePlan['module'][] = []
   #isSwapping = false
+  /** After a failure, when a process may be replaced because of its memory. */
+  #nextSwapAt = 0
   #deployments: Deployments | undefined
   #listener: ConnectionListener | undefined
   #quiet: QuietPhase | undefined
@@ -250,6 +254,7 @@ class LiveProcesses implements Processes, SlotOwner {
       await process.side.commit(state.revision)
       revision = state.revision
     }
+    this.ending.throwIfAborted()
     // In the same step, so that no change comes between.
     join()
     this.#listener?.add(process)
@@ -345,19 +350,23 @@ class LiveProcesses implements Processes, SlotOwner {
 
   #lookAtMemory({ number }: ServingProcess): void {
     const slot = this.#slots[number - 1]
-    if (this.#memoryMax === undefined || this.#isSwapping || !slot?.isAbove(this.#memoryMax)) return
-    this.#isSwapping = true
+    const isPaused = this.#isSwapping || performance.now() < this.#nextSwapAt
+    if (this.#memoryMax === undefined || isPaused || !slot?.isAbove(this.#memoryMax)) return
+    const { memoryBytes } = slot.info
     this.log.warn(
-      { process: number, ...slot.info, memoryMax: this.#memoryMax },
-      'a serving process uses too much memory',
+      { process: number, memoryBytes, memoryMax: this.#memoryMax },
+      'a serving process is too large',
     )
-    const swapped = slot.swap('memory').catch((error) => {
-      this.failures.add()
-      this.log.error({ process: number, err: error }, 'a serving process could not be replaced')
-    })
-    void swapped.finally(() => {
-      this.#isSwapping = false
-    })
+    this.#isSwapping = true
+    void slot
+      .swap('memory')
+      .catch((error) => {
+        this.#nextSwapAt = performance.now() + this.failures.add()
+        this.log.error({ process: number, err: error }, 'a serving process could not be replaced')
+      })
+      .finally(() => {
+        this.#isSwapping = false
+      })
   }
 
   /** Called by a process that drains: resolves when it will get no connection any more. */
@@ -372,7 +381,7 @@ class LiveProcesses implements Processes, SlotOwner {
     this.#ending.abort()
     const begun = performance.now()
     const processes = this.#serving()
-    for (const process of this.#all) if (!processes.includes(process)) process.drain()
+    for (const { starting } of this.#slots) starting?.kill()
     const quiet = new QuietPhase(processes, drainMs + LATE_QUIET_MS)
     this.#quiet = quiet
     for (const process of processes) process.drain()

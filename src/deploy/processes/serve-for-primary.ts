@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, InjectOptions } from 'fastify'
 import { ChangeRefusedError } from '../../errors/errors.ts'
+import { shareDescriptors } from '../../observe/log/lines.ts'
 import { openLog, RecentLines, type Terminal } from '../../observe/log/log.ts'
 import { Secrets } from '../../observe/log/secrets.ts'
 import { reportMeters } from '../../observe/meter-report.ts'
@@ -45,6 +46,7 @@ export interface ServingChannel extends Channel {
 
 /** Serves the states that the primary sends, until the primary asks for the end, or is gone. */
 export function serveForPrimary(host: ServingHost): void {
+  shareDescriptors()
   const { channel } = host
   let serving: Serving | undefined
   const started = (): Serving => {

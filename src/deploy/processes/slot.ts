@@ -90,6 +90,11 @@ export class ProcessSlot {
     return this.#serving
   }
 
+  /** The process that will serve. */
+  get starting(): ServingProcess | undefined {
+    return this.#starting
+  }
+
   get info(): ProcessInfo {
     const [serving, starting] = [this.#serving, this.#starting]
     return {
@@ -116,34 +121,27 @@ export class ProcessSlot {
     this.#startedAt = performance.now()
     try {
       const routes = await process.ready
-      await this.#owner.admit(process, () => {
-        this.#serving = process
-        this.#servingSince = performance.now()
-        this.#owner.failures.count = 0
-      })
+      await this.#owner.admit(process, () => this.#join(process))
       void process.ended.then((end) => this.#onEnd(process, renderEnd(end)))
       return routes
     } catch (error) {
       process.kill()
       throw error
     } finally {
-      this.#starting = undefined
+      if (this.#starting === process) this.#starting = undefined
     }
   }
 
   /** Replaces the process without losing a request. @throws as {@link ProcessSlot.start}. */
   async swap(reason: string): Promise<void> {
-    const old = this.#serving
     if (this.#owner.ending.aborted) throw new ChangeRefusedError('the server is shutting down')
+    const old = this.#serving
     await this.start()
     this.#owner.log.info(
       { process: this.number, reason, pid: this.#serving?.pid },
       'a serving process was replaced',
     )
-    if (!old) return
-    this.#owner.dismiss(old)
-    old.drain()
-    await old.ended
+    await old?.ended
   }
 
   /** A process that is about to end by itself, such as one whose threads are stuck, is replaced at once. */
@@ -155,6 +153,16 @@ export class ProcessSlot {
   isAbove(memoryMax: number): boolean {
     const { memoryBytes = 0, servingMs = 0 } = this.info
     return memoryBytes > memoryMax && servingMs >= MEMORY_INTERVAL_MS && !this.#starting
+  }
+
+  #join(process: ServingProcess): void {
+    const old = this.#serving
+    this.#serving = process
+    this.#servingSince = performance.now()
+    this.#owner.failures.count = 0
+    if (!old) return
+    this.#owner.dismiss(old)
+    old.drain()
   }
 
   #onEnd(process: ServingProcess, end: string): void {
