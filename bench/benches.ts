@@ -6,6 +6,7 @@ import { hostile } from './hostile/hostile.ts'
 import { many } from './many/many.ts'
 import { payload } from './payload.ts'
 import { peers } from './peers.ts'
+import { processes } from './serving-processes.ts'
 import { setBench } from './set-bench.ts'
 import { article } from './sets/article.ts'
 import { batching } from './sets/batching.ts'
@@ -94,6 +95,7 @@ export const BENCHES: readonly Bench[] = [
   engines,
   scale,
   many,
+  processes,
   startup,
   calls,
   merge,

@@ -40,6 +40,7 @@ const DOORS = {
   testing: 'src/testing.ts',
   extism: 'src/extism.ts',
   probe: 'src/cli/bench/probe.ts',
+  'serving-process': 'src/cli/serving-process.ts',
 }
 
 for (const folder of ['lib', 'dist']) rmSync(file(folder), { recursive: true, force: true })

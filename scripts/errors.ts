@@ -189,7 +189,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_CHANGE_REFUSED',
     503,
-    'The server is shutting down and accepts no more changes.',
+    'The server is shutting down and accepts no more changes, or none of its [serving processes](../operate/processes.md) runs.',
     'Repeat the change at the next process.',
   ],
   [
@@ -215,6 +215,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     503,
     'The first call of a [lazy plug-in](../guide/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and none may be closed.',
     'Retry later. Raise `--max-instances`, or let idle instances be closed (`--sleep`).',
+  ],
+  [
+    'WASM_SERVE_PROCESS_ENDED',
+    503,
+    'A [serving process](../operate/processes.md) ended while it prepared a change. Nothing was changed.',
+    'Repeat the change. If it fails again, read the log: the new plug-in may need too much memory.',
   ],
   [
     'WASM_SERVE_JWT_KEYS_UNAVAILABLE',
@@ -269,6 +275,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'log',
     'The guest did not return within `stallMs`. The process is killed, and this is its last log line.',
     'Give the route a deadline (`--timeout`), or raise `--stall-ms`. Let a supervisor restart the process.',
+  ],
+  [
+    'WASM_SERVE_PROCESSES_FAILING',
+    'log',
+    'Five starts of [serving processes](../operate/processes.md) failed in a row. Later attempts are rarer. If none serves, the server ends with 75.',
+    'Read the log: it has the reason of each failed start.',
   ],
   [
     'WASM_SERVE_PROCESS_STUCK',
@@ -467,6 +479,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'command',
     'The plug-in has garbage-collected types, or keeps exceptions, which no memory limit bounds: see `--allow-gc`.',
     'Use `--allow-gc` with `--engine subprocess`, if you trust the plug-in.',
+  ],
+  [
+    'WASM_SERVE_PROCESSES_NOT_SHARED',
+    'command',
+    'Guests would keep data in the memory of one [serving process](../operate/processes.md): `vars: shared`, or the store `memory:`.',
+    'Set `store` to `lmdb:FOLDER` or `redis://HOST`, and `vars` to `own`; or serve without `--processes`.',
   ],
   [
     'WASM_SERVE_PLUGIN_UNREADABLE',

@@ -224,6 +224,7 @@ export interface AdminSources {
   readonly lines?: RecentLines | undefined
   /** Masks secrets in answers. Default: no masking. */
   readonly secrets?: ServerView['secrets']
+  readonly processes?: AdminContext['processes']
 }
 
 /**
@@ -235,7 +236,7 @@ export interface AdminSources {
 export async function startAdmin(
   address: string,
   options: CheckedServerOptions,
-  { log, meters, lines = new RecentLines(), secrets }: AdminSources,
+  { log, meters, lines = new RecentLines(), secrets, processes }: AdminSources,
 ): Promise<StartedAdmin> {
   let shown: ShownServer = { url: undefined, routes: [] }
   let state: ServerView['state'] = 'starting'
@@ -253,10 +254,14 @@ export async function startAdmin(
       return shown.deployments
     },
     secrets,
+    processes,
   }
   const madeToken = options.adminToken === undefined ? makeToken() : undefined
   const token = options.adminToken ?? madeToken ?? ''
-  const admin = await openAdmin({ address, token, server: options }, { served, meters, log, lines, options })
+  const admin = await openAdmin(
+    { address, token, server: options },
+    { served, meters, log, lines, options, processes },
+  )
   return {
     url: admin.url,
     madeToken,

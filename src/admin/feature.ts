@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Deployments } from '../deploy/deployments.ts'
+import type { Processes } from '../deploy/processes/processes.ts'
 import type { RecentLines } from '../observe/log/log.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
 import type { Meters } from '../observe/metrics.ts'
@@ -22,6 +23,8 @@ export interface AdminContext {
   readonly lines: RecentLines
   /** The options of the start. */
   readonly options: CheckedServerOptions
+  /** The serving processes; undefined if this process serves. */
+  readonly processes?: Processes | undefined
 }
 
 /** The running server. Read it on each request, because it changes. */
@@ -32,6 +35,8 @@ export interface ServerView {
   readonly url: string | undefined
   /** The current routes; none during the start. */
   readonly routes: readonly ServedRoute[]
+  /** The serving processes; undefined if this process serves. */
+  readonly processes?: Pick<Processes, 'list'> | undefined
   /** Applies changes; undefined during the start. */
   readonly deployments?: Deployments | undefined
   /** Masks secrets in answers. */

@@ -19,7 +19,8 @@ export const addHealth: AdminFeature = (app, { served }) => {
 
   app.get('/readyz', { config }, (_request, reply) => {
     const reasons = whyNotReady(served)
-    reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons })
+    const processes = served.processes?.list.map(({ number, state }) => ({ number, state }))
+    reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons, processes })
   })
 }
 
@@ -27,11 +28,13 @@ export const addHealth: AdminFeature = (app, { served }) => {
 const MAX_REASONS = 100
 
 /** The reasons that the server should get no requests now, as text. Empty: it is ready. */
-export function whyNotReady({ state, routes }: ServerView): string[] {
+export function whyNotReady({ state, routes, processes }: ServerView): string[] {
   if (state === 'starting') return ['the routes are being loaded']
   if (state === 'draining') return ['the server is shutting down']
   const watchdog = watchdogTrouble()
   const reasons = watchdog === undefined ? [] : [watchdog]
+  if (processes && !processes.list.some(({ state }) => state === 'serving'))
+    reasons.push('no serving process runs')
   let more = 0
   for (const route of routes) {
     const { trouble } = route

@@ -1,6 +1,7 @@
 import type { Registry } from 'prom-client'
 import { mainModuleOf } from '../deploy/edits.ts'
-import { PackageMissingError } from '../errors/errors.ts'
+import type { ProcessInfo } from '../deploy/processes/slot.ts'
+import { AdminRequestError, PackageMissingError } from '../errors/errors.ts'
 import type { EngineStats, Histogram, Meters, MeterView } from '../observe/metrics.ts'
 import { loadPackage, packageVersion } from '../platform/packages.ts'
 import type { AdminFeature, ServerView } from './feature.ts'
@@ -8,16 +9,21 @@ import { whyNotReady } from './health.ts'
 
 /**
  * `/metrics` for Prometheus. It needs no token, because it contains no secrets. Values are read on each scrape. If
- * prom-client is installed, its metrics of the process and of Node.js are included.
+ * prom-client is installed, its metrics of the process and of Node.js are included. With serving processes the call
+ * metrics are their sum; `?by=process` has them for each process, with a label.
  */
-export const addMetrics: AdminFeature = async (app, { served, meters, log }) => {
+export const addMetrics: AdminFeature = async (app, { served, meters, log, processes }) => {
   const registry = await openProcessMetrics().catch(unlessMissing)
   if (registry instanceof Error) log.info({ code: registry.code }, registry.message)
   const sources = { served, meters, version: packageVersion() }
 
-  app.get('/metrics', { config: { needsNoToken: true } }, async (_request, reply) => {
+  app.get('/metrics', { config: { needsNoToken: true } }, async ({ query }, reply) => {
+    const { by } = query as { readonly by?: unknown }
+    if (by !== undefined && by !== 'process') throw new AdminRequestError('by must be process')
+    await processes?.refresh()
     reply.header('content-type', TEXT_FORMAT)
-    const own = renderMetrics(METRICS, sources)
+    const parts = by === undefined ? undefined : processes?.meters
+    const own = renderMetrics(METRICS, sources, parts)
     return registry instanceof Error ? own : `${await registry.metrics()}\n${own}`
   })
 }
@@ -41,19 +47,38 @@ function unlessMissing(error: unknown): InstanceType<typeof PackageMissingError>
 /**
  * Renders metrics in the Prometheus text format.
  * (https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format)
+ *
+ * @param processes - Meters of processes by number: then metrics of routes have the label `process`, and are no sums.
  */
-export function renderMetrics(metrics: readonly Metric[], sources: MetricSources): string {
-  const { all, reloads } = sources.meters // to add up the meters of thousands of routes for each metric would take long
-  const now = { ...sources, meters: { all, reloads } }
-  return metrics.map((metric) => `${renderMetric(metric, now).join('\n')}\n`).join('\n')
+export function renderMetrics(
+  metrics: readonly Metric[],
+  sources: MetricSources,
+  processes?: ReadonlyMap<number, Meters>,
+): string {
+  const now = fixed(sources)
+  const parts = [...(processes ?? [])].map(
+    ([number, meters]) => [{ process: String(number) }, fixed({ ...sources, meters })] as const,
+  )
+  const render = (metric: Metric) =>
+    renderMetric(metric, processes && metric.labels.includes('route') ? parts : [[{}, now]])
+  return metrics.map((metric) => `${render(metric).join('\n')}\n`).join('\n')
 }
 
-function renderMetric(metric: Metric, sources: MetricSources): string[] {
+/** To add up the meters of thousands of routes for each metric would take long. */
+function fixed({ meters: { all, reloads }, ...sources }: MetricSources): MetricSources {
+  return { ...sources, meters: { all, reloads } }
+}
+
+/** @param parts - The sources, each with labels for its samples. */
+function renderMetric(metric: Metric, parts: readonly (readonly [Labels, MetricSources])[]): string[] {
   const { name, help, type } = metric
-  const lines =
+  const lines = parts.flatMap(([part, sources]) =>
     metric.type === 'histogram'
-      ? metric.read(sources).flatMap(([labels, values]) => renderMetricHistogram(name, { ...labels }, values))
-      : metric.read(sources).map(([labels, value]) => renderSample(name, labels, value))
+      ? metric
+          .read(sources)
+          .flatMap(([labels, values]) => renderMetricHistogram(name, { ...part, ...labels }, values))
+      : metric.read(sources).map(([labels, value]) => renderSample(name, { ...part, ...labels }, value)),
+  )
   return [`# HELP ${name} ${escapeText(help)}`, `# TYPE ${name} ${type}`, ...lines]
 }
 
@@ -244,6 +269,20 @@ export const METRICS: readonly Metric[] = [
     labels: [],
     read: ({ served }) => [[{}, served.routes.length]],
   },
+  ofProcesses('gauge', 'up', '1 if the process serves, else 0', ({ state }) => (state === 'serving' ? 1 : 0)),
+  ofProcesses(
+    'gauge',
+    'memory_bytes',
+    'Resident memory of the process, in bytes',
+    ({ memoryBytes = 0 }) => memoryBytes,
+  ),
+  ofProcesses('gauge', 'connections', 'Open connections of the process', ({ connections }) => connections),
+  ofProcesses(
+    'counter',
+    'lost_total',
+    'Processes of this number that ended without being asked to',
+    ({ lost }) => lost,
+  ),
   {
     type: 'gauge',
     name: 'wasm_serve_plugin_info',
@@ -293,5 +332,22 @@ function ofEngines(
       meters.all
         .filter(({ isOpen }) => isOpen || type === 'counter')
         .map(({ labels, stats }): Sample => [{ ...labels }, of(stats)]),
+  }
+}
+
+/** A metric of serving processes. There is none where the process itself serves. */
+function ofProcesses(
+  type: 'counter' | 'gauge',
+  name: string,
+  help: string,
+  of: (process: ProcessInfo) => number,
+): Metric {
+  return {
+    type,
+    name: `wasm_serve_process_${name}`,
+    help: `${help} (\`--processes\`)`,
+    labels: ['process'],
+    read: ({ served }) =>
+      (served.processes?.list ?? []).map((each): Sample => [{ process: String(each.number) }, of(each)]),
   }
 }

@@ -2,11 +2,13 @@ import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
 import { commandConfiguration } from '../deploy/configuration.ts'
-import { type Deployments, reload } from '../deploy/deployments.ts'
+import { type Deployments, reload, type Surroundings } from '../deploy/deployments.ts'
 import { mainModuleOf } from '../deploy/edits.ts'
 import { planCommand } from '../deploy/plan.ts'
+import type { Processes } from '../deploy/processes/processes.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
 import { openLog, type RecentLines } from '../observe/log/log.ts'
+import type { Meters } from '../observe/metrics.ts'
 import type { TracingSdk } from '../observe/traces.ts'
 import { type Config, readConfig } from '../options/config.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
@@ -34,54 +36,56 @@ export const serve: Command = {
 
 async function startServing(config: Config, host: Host): Promise<void> {
   const wasReloadAsked = host.signals.holdReload()
-  const { deployments, server, log } = await openServing(config, host)
+  const { deployments, server, log, processes } = await openServing(config, host)
   const { options, served, routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // failures are already reported
-  host.signals.endWith(server, options, log, again)
+  const restart = () => {
+    processes
+      ?.restart('SIGUSR2')
+      .catch((error) => log.error({ err: error }, 'the serving processes were not restarted'))
+  }
+  host.signals.endWith(server, options, log, again, processes && restart)
   if (wasReloadAsked()) again()
   const { file } = desired.configuration
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
-  const [listens = '', ...rest] = renderBanner(
-    server.url,
-    served,
-    host.out.colours,
-    routes.map(({ target }) => mainModuleOf(target.live)?.signer),
-  ).split('\n')
-  host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
+  const signers = routes.map(({ target }) => mainModuleOf(target.live)?.signer)
+  const [listens = '', ...rest] = renderBanner(server.url, served, host.out.colours, signers).split('\n')
+  const shared = processes ? `Served by processes: ${processes.list.length}\n` : ''
+  host.out.write(`${listens}\n${shared}${host.secrets.hide(rest.join('\n'))}`)
 }
 
 interface OpenedServing {
   readonly deployments: Deployments
   readonly server: RunningServer
   readonly log: FastifyBaseLogger
+  readonly processes: Processes | undefined
 }
 
 async function openServing(config: Config, host: Host): Promise<OpenedServing> {
   let admin: StartedAdmin | undefined
   let sdk: TracingSdk | undefined
   let log = openLog('silent')
+  let processes: Processes | undefined
   try {
-    const deployments = await openDeployments(
-      commandConfiguration(config, { ...host, onTransfer: showTransfers(host, 'pulled') }),
-      async (options) => {
-        const lines = options.admin === undefined ? undefined : await keepLines()
-        log = openLog(options.logLevel, {
-          terminal: host.logTerminal,
-          lines: host.logLines,
-          secrets: host.secrets,
-          recent: lines,
-        })
-        if (options.otel) sdk = await startSdk(host)
-        if (options.admin === undefined) return { log }
-        const { Meters } = await import('../observe/metrics.ts')
-        const meters = new Meters()
-        // Before the routes, so that health checks see the server starting.
-        admin = await startAdminOf(options.admin, options, { log, meters, lines }, host)
-        return { log, meters }
-      },
-    )
-    const server = await serveDeployments(deployments, log)
+    const around = { ...host, onTransfer: showTransfers(host, 'pulled') }
+    const deployments = await openDeployments(commandConfiguration(config, around), async (options) => {
+      const lines = options.admin === undefined ? undefined : await keepLines()
+      log = openLog(options.logLevel, {
+        terminal: host.logTerminal,
+        lines: host.logLines,
+        secrets: host.secrets,
+        recent: lines,
+      })
+      const meters = options.admin === undefined ? undefined : await openMeters()
+      processes = await openProcessesOf(options, { log, meters }, host)
+      if (options.otel && !processes) sdk = await startSdk(host)
+      if (options.admin === undefined || !meters) return { log, opener: processes }
+      // Before the routes, so that health checks see the server starting.
+      admin = await startAdminOf(options.admin, options, { log, meters, lines, processes }, host)
+      return { log, meters, opener: processes }
+    })
+    const server = await (processes ? processes.serve(deployments) : serveDeployments(deployments, log))
     const { url } = server
     admin?.show({
       url,
@@ -90,7 +94,7 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
         return deployments.current.served
       },
     })
-    return { deployments, log, server: { ...server, drain: () => endServing(server, admin, sdk) } }
+    return { deployments, log, processes, server: { ...server, drain: () => endServing(server, admin, sdk) } }
   } catch (error) {
     await admin?.close() // else the process would not end
     throw error
@@ -122,7 +126,11 @@ async function startAdminOf(
   return admin
 }
 
-/** Writes only to a terminal. */
+async function openMeters(): Promise<Meters> {
+  const { Meters } = await import('../observe/metrics.ts')
+  return new Meters()
+}
+
 async function keepLines(): Promise<RecentLines> {
   const { RecentLines } = await import('../observe/log/log.ts')
   return new RecentLines()
@@ -132,6 +140,21 @@ async function keepLines(): Promise<RecentLines> {
 function renderConsole({ url, madeToken }: StartedAdmin): string {
   if (url.startsWith('unix:')) return ''
   return `The console is on ${reachable(url)}/${madeToken === undefined ? '' : `#token=${madeToken}`}\n`
+}
+
+/** Loaded on demand. */
+async function openProcessesOf(
+  { processes, processMemoryMax: memoryMax }: CheckedServerOptions,
+  surroundings: Pick<Surroundings, 'log' | 'meters'>,
+  { secrets }: Host,
+): Promise<Processes | undefined> {
+  if (!processes) return undefined
+  const [{ openProcesses }, { availableParallelism }] = await Promise.all([
+    import('../deploy/processes/processes.ts'),
+    import('node:os'),
+  ])
+  const count = processes === 'auto' ? availableParallelism() : processes
+  return openProcesses({ ...surroundings, count, memoryMax, secrets: () => secrets.all })
 }
 
 /** Before the app, which creates the spans. */

@@ -7,11 +7,9 @@ import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn, Pace, unlessAborted } from '../platform/async-work.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
+import { bytesOf } from '../plugin/source/module-bytes.ts'
 import { readSource, type Source } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
-import type { RoutePool } from '../route/route-pool.ts'
-import { createApp } from '../server/app.ts'
-import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import type { RunningServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import {
@@ -27,6 +25,7 @@ import {
 import { mainModuleOf, type Version } from './edits.ts'
 import { type FileLog, readSettled } from './file-log.ts'
 import { PluginTable, type ReadingOptions } from './loader.ts'
+import type { OpenedRoutes, RouteOpener } from './open-here.ts'
 import { together } from './plan.ts'
 import { keepWhatStays, loadOptionsOf, pagesOf, type Resolved, resolve } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
@@ -100,7 +99,7 @@ export interface Deployments {
 }
 
 /** A change that is ready to go live. */
-export interface Prepared {
+export interface Prepared extends Pick<OpenedRoutes, 'routes' | 'kept'> {
   /**
    * Persists the change and makes it live. The old deployment ends after its last request.
    *
@@ -150,6 +149,10 @@ export interface Surroundings {
   readonly log: FastifyBaseLogger
   /** The call metrics, if they are enabled. */
   readonly meters?: Meters | undefined
+  /** Where the routes are opened. Default: here. */
+  readonly opener?: RouteOpener | undefined
+  /** Whether changes are logged. Default: true. */
+  readonly logsChanges?: boolean | undefined
 }
 
 /** How long a shutdown waits for a change in preparation, which may be downloading. */
@@ -159,9 +162,7 @@ const OLD_APP_CLOSE_MS = 500
 export interface DeploymentParts {
   readonly files: FileLog
   readonly plugins: PluginTable
-  readonly pool: RoutePool
-  /** Keys of token issuers. */
-  readonly keptKeys: JwtKeyCache
+  readonly opener: RouteOpener
   readonly store: EditStore | undefined
 }
 
@@ -179,8 +180,7 @@ class LiveDeployments implements Deployments {
   readonly log = new ChangeLog()
   readonly #source: ConfigurationSource
   readonly #surroundings: Surroundings
-  readonly #pool: RoutePool
-  readonly #keptKeys: JwtKeyCache
+  readonly #opener: RouteOpener
   readonly #store: EditStore | undefined
   /** Options of the start, for settings that cannot change. */
   readonly #first: CheckedServerOptions
@@ -195,7 +195,7 @@ class LiveDeployments implements Deployments {
   constructor(
     source: ConfigurationSource,
     first: Deployment,
-    { files, plugins, pool, keptKeys, store }: DeploymentParts,
+    { files, plugins, opener, store }: DeploymentParts,
     surroundings: Surroundings,
   ) {
     this.#source = source
@@ -203,8 +203,7 @@ class LiveDeployments implements Deployments {
     this.#first = first.options
     this.#files = files
     this.#plugins = plugins.settled()
-    this.#pool = pool
-    this.#keptKeys = keptKeys
+    this.#opener = opener
     this.#store = store
     this.#surroundings = surroundings
     setMaxListeners(0, this.#closed.signal)
@@ -283,9 +282,10 @@ class LiveDeployments implements Deployments {
   }
 
   report({ record, error }: Attempt): void {
-    const { log, meters } = this.#surroundings
+    const { log, meters, logsChanges = true } = this.#surroundings
     this.log.add(record)
     meters?.reloads.count(record.ok ? 'ok' : 'refused')
+    if (!logsChanges) return
     const { reason, revision, routes, kept, ms, warnings } = record
     if (record.ok) log.info({ reason, revision, routes, kept, ms }, 'changed')
     else if (error instanceof InternalError) log.error({ reason, err: error.cause }, 'not changed')
@@ -323,7 +323,7 @@ class LiveDeployments implements Deployments {
   async close(): Promise<void> {
     this.refuse()
     await Promise.race([this.#last, sleep(OLD_APP_CLOSE_MS, undefined, { ref: false })])
-    await this.#pool.close()
+    await this.#opener.close()
   }
 
   /** Waits for earlier changes. @returns a function that marks this one as ended. */
@@ -349,12 +349,16 @@ class LiveDeployments implements Deployments {
     change: { readonly reason: string; readonly begun: number; readonly leave: (isLive: boolean) => void },
   ): Promise<Prepared> {
     const { signal } = options
-    const { log, meters } = this.#surroundings
+    const { log } = this.#surroundings
     const plan = await this.#plan(desired, options)
     await nextTurn()
     const { options: kept, warnings } = keepWhatStays(plan.options, this.#first)
     raiseMemoryCeiling(pagesOf(plan))
-    const made = await createApp({ ...kept, trial: true, meters, signal }, log, this.#pool, this.#keptKeys)
+    const made = await this.#opener.open(
+      { ...plan, options: { ...kept, trial: true }, module: moduleOf(plan.plugins, this.#store) },
+      change.reason,
+      signal,
+    )
     let isOver = false
     /** @returns whether this call ended it. */
     const end = () => {
@@ -364,7 +368,7 @@ class LiveDeployments implements Deployments {
       return isFirst
     }
     const giveUp = async () => {
-      await made.app.close().finally(() => change.leave(false))
+      await made.close().finally(() => change.leave(false))
     }
     const abort = async () => {
       if (end()) await giveUp()
@@ -375,12 +379,15 @@ class LiveDeployments implements Deployments {
     signal.throwIfAborted()
     signal.addEventListener('abort', onAbort)
     return {
+      routes: made.routes,
+      kept: made.kept,
       abort,
       commit: async () => {
         signal.throwIfAborted() // the last check: after this it goes live
         if (!end()) throw new ChangeRefusedError('it was already committed or aborted')
         try {
           await this.#store?.write(plan.edits, plan.plugins.modules)
+          await made.commit?.()
         } catch (error) {
           await giveUp()
           throw error
@@ -451,7 +458,7 @@ class LiveDeployments implements Deployments {
 
   #goLive(
     plan: Resolved & { readonly desired: DesiredState; readonly plugins: PluginTable },
-    { app, routes: served, kept }: Awaited<ReturnType<typeof createApp>>,
+    { app, routes: served, kept }: OpenedRoutes,
     warnings: readonly string[],
     { reason, begun }: { readonly reason: string; readonly begun: number },
   ): Deployment {
@@ -519,6 +526,15 @@ export function logOrigins(
 
 function versionsOf({ live, next }: RouteTarget): readonly Version[] {
   return next ? [live, next.version] : [live]
+}
+
+/** Fetches the bytes of modules that were read, or stored before. */
+export function moduleOf(
+  plugins: PluginTable,
+  store: EditStore | undefined,
+): (digest: string) => Promise<Uint8Array> {
+  const { module } = resolvedBy(store, false)
+  return async (digest) => bytesOf(plugins.modules.get(digest) ?? (await module(digest)))
 }
 
 /** How stored versions are resolved, and the error when they cannot be. */

@@ -100,6 +100,10 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   await pace.step()
   if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else already reported
   await pace.step()
+  if (server.processes) {
+    const { refuseUnshared } = await import('./processes/refuse-unshared.ts') // loaded on demand
+    refuseUnshared(server, routes, failed)
+  }
   const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
   return { options, routes, edits, warnings }
 }
@@ -246,10 +250,10 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
 
 /** Options of things that stay when routes change: sockets, the store, the admin listener. They need a restart. */
 // biome-ignore format: a compact list is easier to read
-const AT_START = [
+export const AT_START = [
   'host', 'port', 'socket', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
   'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
-  'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
+  'processes', 'processMemoryMax', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
 ] as const satisfies readonly (keyof CheckedServerOptions)[]
 
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */

@@ -1,11 +1,7 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import { givenAt, toData } from '../options/config-node.ts'
-import type { CheckedServerOptions } from '../options/options.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
-import { RoutePool } from '../route/route-pool.ts'
-import { createApp } from '../server/app.ts'
-import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import {
@@ -13,26 +9,30 @@ import {
   type Deployments,
   deploymentsFrom,
   logOrigins,
+  moduleOf,
   resolvedBy,
   type Surroundings,
 } from './deployments.ts'
-import { type DesiredState, desiredState } from './desired-state.ts'
+import { type Configuration, desiredState } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
 import { FileLog } from './file-log.ts'
 import { PluginTable } from './loader.ts'
+import { openHere } from './open-here.ts'
 import { explainFailure, planAll } from './plan.ts'
-import { loadOptionsOf, pagesOf } from './resolve.ts'
+import { loadOptionsOf, pagesOf, type Resolved } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /**
  * Creates the first deployment.
  *
  * @param begin - Called when the options are known, before anything that serves is opened.
+ * @param openStore - Opens the storage of edits. Default: what the options ask for.
  * @throws the reason that it cannot be served.
  */
 export async function openDeployments(
   source: ConfigurationSource,
-  begin: (options: CheckedServerOptions) => Surroundings | Promise<Surroundings>,
+  begin: (options: Resolved['options']) => Surroundings | Promise<Surroundings>,
+  openStore: (configuration: Configuration) => Promise<EditStore | undefined> = openServerStore,
 ): Promise<Deployments> {
   const files = new FileLog()
   const plugins = new PluginTable()
@@ -44,7 +44,7 @@ export async function openDeployments(
       plugins,
     },
     async desire(configuration) {
-      store = await openServerStore(configuration)
+      store = await openStore(configuration)
       const desired = store
         ? desiredState(configuration, await store.read(), 1)
         : { revision: 1, configuration, edits: NO_EDITS, warnings: [] }
@@ -53,17 +53,15 @@ export async function openDeployments(
     },
   })
   const surroundings = await begin(plan.options)
-  const { log, meters } = surroundings
   raiseMemoryCeiling(pagesOf(plan))
-  const options = { ...plan.options, meters }
-  const pool = new RoutePool(options, log)
+  const opener = surroundings.opener ?? openHere(plan.options, surroundings)
   try {
-    const keptKeys: JwtKeyCache = {}
-    const { app, routes: served } = await createApp(options, log, pool, keptKeys)
+    const opened = await opener.open({ ...plan, module: moduleOf(plugins, store) }, 'start')
+    const { app, routes: served } = opened
     try {
       await store?.write(plan.edits, plugins.modules)
     } catch (error) {
-      await app.close()
+      await opened.close()
       throw error
     }
     const { options: own, routes, edits, desired } = plan
@@ -72,18 +70,18 @@ export async function openDeployments(
       ...{ options: own, routes, edits, warnings, app, served, revision: 1 },
       desired: { ...desired, edits, warnings: [] },
     }
-    logOrigins(routes, [], log)
-    return deploymentsFrom(source, first, { files, plugins, pool, keptKeys, store }, surroundings)
+    logOrigins(routes, [], surroundings.log)
+    return deploymentsFrom(source, first, { files, plugins, opener, store }, surroundings)
   } catch (error) {
-    await pool.close()
+    await opener.close()
     throw source.listsProblems ? await explainFailure(plan, error) : error
   }
 }
 
 /** Loaded only where edits exist or are possible. */
-async function openServerStore({ server }: DesiredState['configuration']): Promise<EditStore | undefined> {
-  const [admin, state] = ['admin', 'state'].map((option) => givenAt(server, [option]))
-  if (!admin && !state) return undefined
+async function openServerStore({ server }: Configuration): Promise<EditStore | undefined> {
+  const [admin, state, processes] = ['admin', 'state', 'processes'].map((option) => givenAt(server, [option]))
+  if (!admin && !state && !processes) return undefined
   const { editsInFolder, editsInMemory } = await import('./state-folder.ts')
   const folder = state && toData(state)
   return typeof folder === 'string' ? editsInFolder(resolve(folder)) : editsInMemory()

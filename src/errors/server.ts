@@ -52,6 +52,27 @@ export const StaticFolderError = failure<[folder: string, reason: string]>(
   'The static folder %s cannot be served: %s',
 )
 
+/* Serving processes. */
+
+/** A serving process ended before it had answered the primary. */
+export const ProcessEndedError = failure<[number: number, how: string]>(
+  'WASM_SERVE_PROCESS_ENDED',
+  'Serving process %d ended (%s)',
+  503,
+)
+
+/** Guests of a route keep something in memory that processes cannot share. */
+export const ProcessesNotSharedError = failure<[route: string, what: string, remedy: string]>(
+  'WASM_SERVE_PROCESSES_NOT_SHARED',
+  'Route %s uses %s, which serving processes cannot share: %s',
+)
+
+/** Serving processes fail to start again and again. Logged, never thrown. */
+export const ProcessesFailingError = failure<[failures: number, retryMs: number]>(
+  'WASM_SERVE_PROCESSES_FAILING',
+  '%d starts of serving processes have failed in a row; the next attempt follows in %d ms',
+)
+
 /* The command line, options and configuration. */
 
 /** The command line or an environment variable cannot be understood. The command exits with 2. */

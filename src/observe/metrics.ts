@@ -208,6 +208,16 @@ export class RouteMeter implements MeterView {
     figures.queueMs.observe(times.queueMs ?? 0)
   }
 
+  /** Adds what was counted elsewhere. */
+  add(figures: Figures): void {
+    this.#counted().add(figures)
+    for (const [outcome, times] of figures.outcomes.entries) {
+      this.totals.calls += times
+      if (isFailure(outcome)) this.totals.failures += times
+    }
+    this.totals.guestMs += figures.guestMs.sum
+  }
+
   /** Counts an HTTP request of a guest. */
   countOutbound(result: OutboundResult): void {
     this.#counted().outbound.count(result)
@@ -266,32 +276,37 @@ const KV_RESULTS: readonly KvResult[] = KV_OPERATIONS.flatMap((operation) =>
 /** Counters with a fixed set of names, so that the number of labels is bounded. */
 export class Counts<Name extends string> {
   readonly names: readonly Name[]
-  readonly #counts: Float64Array
+  /** In the order of the names. */
+  readonly values: Float64Array
   readonly #places: ReadonlyMap<string, number>
 
   constructor(names: readonly Name[]) {
     this.names = names
-    this.#counts = new Float64Array(names.length)
+    this.values = new Float64Array(names.length)
     this.#places = new Map(names.map((name, place) => [name, place]))
   }
 
   count(name: Name, times = 1): void {
     const place = this.#places.get(name) ?? -1
-    if (place >= 0) this.#counts[place] = (this.#counts[place] as number) + times
+    if (place >= 0) this.values[place] = (this.values[place] as number) + times
   }
 
   of(name: Name): number {
-    return this.#counts[this.#places.get(name) ?? -1] ?? 0
+    return this.values[this.#places.get(name) ?? -1] ?? 0
+  }
+
+  get entries(): [name: Name, times: number][] {
+    return this.names.map((name) => [name, this.of(name)])
   }
 
   /** Counts that are not 0. */
   get counted(): [name: Name, times: number][] {
-    return this.names.map((name): [Name, number] => [name, this.of(name)]).filter(([, times]) => times > 0)
+    return this.entries.filter(([, times]) => times > 0)
   }
 
   /** @param other - With the same names in the same order. */
   add(other: Counts<Name>): void {
-    addNumbers(this.#counts, other.#counts)
+    addNumbers(this.values, other.values)
   }
 }
 

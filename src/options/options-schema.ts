@@ -829,6 +829,18 @@ export const serverSchema = only({
     30_000,
   ),
   maxConnections: countOption('Maximum number of connections. Further ones are closed at once.', 10_000),
+  processes: Type.Optional(
+    threadCount(
+      'Number of processes that serve, behind one port; `auto`: one per core. Default: this process.',
+    ),
+  ),
+  processMemoryMax: Type.Optional(
+    Type.Integer({
+      unit: 'bytes',
+      minimum: 1,
+      description: 'Resident memory above which a serving process is replaced, in bytes. Default: none.',
+    }),
+  ),
 })
 
 /** Options after the check, with defaults filled in. */

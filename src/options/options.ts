@@ -100,6 +100,12 @@ export function checkCreateServerOptions(options: unknown): CheckedServerOptions
       ...problemAt(['adminToken'], 'is required: a generated token would not be shown'),
       ofKey: false,
     })
+  const { processes } = { ...(options as Partial<ServerOptions> | undefined) }
+  if (processes)
+    found.push({
+      ...problemAt(['processes'], 'is an option of the command: a program is one process'),
+      ofKey: true,
+    })
   if (found.length === 0) return checkServerOptions(options)
   try {
     checkServerOptions(options)
@@ -193,6 +199,9 @@ function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): P
 function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
   const { socket, tls, http2, jwt, cors, reusePort, trustProxy = [] } = options
   return [
+    ...(options.processMemoryMax !== undefined && !options.processes
+      ? [problemAt(['processMemoryMax'], 'has no effect without processes')]
+      : []),
     ...(jwt ? jwtProblems(jwt) : []),
     ...(cors?.credentials ? corsProblems(cors) : []),
     ...staticProblems(options),

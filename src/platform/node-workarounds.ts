@@ -166,6 +166,32 @@ interface StreamHandle {
 }
 
 /**
+ * Lets an HTTP server serve connections that another process has accepted, as if it listened: its timers run, its limit
+ * of connections holds, and `close` waits for them.
+ *
+ * Node.js 20 to 26: a server can be given connections (the event `connection`), but starts its timers and counts
+ * connections only if it listens itself. Remove it when there is a method for this.
+ *
+ * @returns takes a connection.
+ */
+export function serveHanded(server: Server & { _connections?: number }): (socket: Socket) => void {
+  const count = () => server._connections ?? 0
+  Object.defineProperty(server, 'listening', { value: true })
+  server.emit('listening')
+  return (socket) => {
+    if (count() >= server.maxConnections) {
+      server.emit('drop')
+      socket.destroy()
+      return
+    }
+    server._connections = count() + 1
+    Object.assign(socket, { _server: server, allowHalfOpen: true }) // the first: it is counted until it is destroyed
+    socket.setNoDelay(true)
+    server.emit('connection', socket)
+  }
+}
+
+/**
  * Loads a module without the warnings that it causes: `node:wasi` prints that it is experimental.
  *
  * Node.js 20 to 26. Remove it when WASI is stable. (https://nodejs.org/api/wasi.html)

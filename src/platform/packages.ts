@@ -35,6 +35,11 @@ export function workerFile(name: ThreadModule): URL {
   return packageFile(`dist/${name}.${name === 'sdk-thread' ? 'js' : 'cjs'}`)
 }
 
+/** The built program of a serving process. */
+export function servingProgram(): URL {
+  return packageFile('dist/serving-process.js')
+}
+
 let packageRoot: URL | undefined
 
 function findRoot(folder: URL): URL {

@@ -16,6 +16,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'extism/deferred-input.ts deferredModule': 'A form of the kernel, compiled once.',
   'extism/kernel-blocks.ts importingKernel': 'A form of the kernel, compiled once.',
   'module/merge.ts kernelTemplates': 'Functions of the kernel, read once.',
+  'observe/log/lines.ts chunkBytes': 'Whether other processes write to the same descriptors.',
   'observe/log/lines.ts opened': 'Writers of standard output and standard error.',
   'observe/log/request-log.ts next': 'Request ids are unique in a process.',
   'observe/log/request-log.ts prefix': 'Request ids are unique in a process.',

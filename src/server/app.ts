@@ -11,6 +11,7 @@ import { addRoutes } from '../route/add-routes.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
 import type { RoutePool } from '../route/route-pool.ts'
+import type { RateCounter } from './edge/edge.ts'
 import type { JwtKeyCache } from './edge/jwt.ts'
 import { createHttpServer } from './http-server.ts'
 
@@ -20,12 +21,14 @@ import { createHttpServer } from './http-server.ts'
  *
  * @param pool - See {@link addRoutes}.
  * @param keptKeys - Token keys that outlive the app.
+ * @param counter - Counts for the rate limit. Default: the app counts for itself.
  */
 export async function createApp(
   options: CheckedServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
   pool?: RoutePool,
   keptKeys: JwtKeyCache = {},
+  counter?: RateCounter,
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
   const logAccess = openAccessLog(options, log)
   const app = Fastify({
@@ -76,7 +79,7 @@ export async function createApp(
     tracing?.addTo(app)
     if (hasEdge(options)) {
       const { addEdge } = await import('./edge/edge.ts') // loaded on demand
-      await addEdge(app, options, keptKeys)
+      await addEdge(app, options, keptKeys, counter)
     }
     if (pool) await nextTurn() // the previous app may be serving requests
     app.register(answerNotFound)

@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import type { Server as NetServer, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { closeAfterRequest, deferIdleClose } from '../platform/node-workarounds.ts'
 import type { Connections, RequestHandler } from './http-server.ts'
@@ -30,6 +30,8 @@ export interface DrainTarget {
   readonly server: Server
   readonly connections: Connections
   readonly http2: Http2 | undefined
+  /** Waits until no connection is about to arrive. Default: none has been opened for a while. */
+  quiet?(): Promise<void>
 }
 
 /** Closes a server without resetting a connection that has carried a request. It wraps the app's request handler. */
@@ -58,7 +60,7 @@ export class Drain {
    * @returns the number of connections that were cut off after `graceMs`.
    */
   async run(
-    { server, connections, http2 }: DrainTarget,
+    { server, connections, http2, quiet = () => quietListener(server) }: DrainTarget,
     { drainMs, graceMs }: DrainOptions,
     endCalls: () => void,
   ): Promise<number> {
@@ -70,7 +72,7 @@ export class Drain {
     // Connections that the kernel has accepted and Node has not are reset when the listener closes. Clients that get
     // no answer open no new ones: hold the answers back until all have arrived.
     this.#held = []
-    await quiet(server)
+    await quiet()
     const closeIdle = deferIdleClose(server)
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     const held = this.#held
@@ -119,7 +121,7 @@ function isOver(response: ServerResponse): boolean {
 }
 
 /** Waits until no connection was opened for a while, and returns when none can be waiting to be accepted. */
-async function quiet(server: Server): Promise<void> {
+export async function quietListener(server: NetServer): Promise<void> {
   let opened = 0
   const onConnection = () => {
     opened++

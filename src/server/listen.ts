@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { lstatSync, unlinkSync } from 'node:fs'
-import type { Server } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { type AddressInfo, connect, type Server } from 'node:net'
 import { resolve } from 'node:path'
 import { versions } from 'node:process'
 import { ListenError } from '../errors/errors.ts'

@@ -1,9 +1,11 @@
 import type { Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance, FastifyListenOptions } from 'fastify'
 import Fastify from 'fastify'
 import { endCalls } from '../engine/engine.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
+import { serveHanded } from '../platform/node-workarounds.ts'
 import { NO_SCHEMAS } from './app.ts'
 import { Drain } from './drain.ts'
 import { createHttpServer } from './http-server.ts'
@@ -40,6 +42,8 @@ export interface AppServer {
 export interface RunningServer extends Omit<AppServer, 'http' | 'addHttp' | 'closeApps'> {
   /** The URL: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */
   readonly url: string
+  /** Resolves with the reason if it cannot serve any more: the process should end, for its supervisor to restart it. */
+  readonly failed?: Promise<string> | undefined
 }
 
 /**
@@ -63,17 +67,41 @@ export async function startServer(
   return { url: urlOf(http, options.tls ? 'https' : 'http'), replace, drain }
 }
 
+/** A server whose connections another process accepts. */
+export interface HandedServer extends Pick<AppServer, 'replace' | 'drain'> {
+  /** Serves an accepted connection. */
+  take(socket: Socket): void
+}
+
+/**
+ * Creates a server that gets its connections from another process.
+ *
+ * @param app - As for {@link startServer}.
+ * @param quiet - Called when it drains, before it closes: waits until no connection is about to be handed over.
+ */
+export function openHandedServer(
+  options: CheckedServerOptions,
+  app: FastifyInstance,
+  log: FastifyBaseLogger,
+  quiet: () => Promise<void>,
+): HandedServer {
+  const { http, replace, drain } = openServer(options, app, log, endCalls, quiet)
+  return { replace, drain, take: serveHanded(http) }
+}
+
 /**
  * Creates a server that does not listen yet.
  *
  * @param app - As for {@link startServer}.
  * @param end - Ends calls that still run after `graceMs`. Default: all calls of the process.
+ * @param quiet - Waits until no connection is about to arrive. Default: none has been opened for a while.
  */
 export function openServer(
   options: CheckedServerOptions,
   app: FastifyInstance,
   log: FastifyBaseLogger,
   end: () => void = endCalls,
+  quiet?: () => Promise<void>,
 ): AppServer {
   let current = app
   const open = () => {
@@ -91,7 +119,11 @@ export function openServer(
 
   const drainAll = async () => {
     const listening = all.filter(({ server }) => server.listening)
-    const cuts = await Promise.all(listening.map(({ drain, ...sockets }) => drain.run(sockets, options, end)))
+    const cuts = await Promise.all(
+      listening.map(({ drain, ...sockets }) =>
+        drain.run({ ...sockets, ...(quiet && { quiet }) }, options, end),
+      ),
+    )
     const cut = cuts.reduce((sum, count) => sum + count, 0)
     if (cut > 0)
       log.warn(

@@ -25,6 +25,9 @@ const LAST_LINES_MS = 200
 /** Signals with handlers in this file. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
+/** The signal for a rolling restart of serving processes. */
+const RESTART = 'SIGUSR2'
+
 /**
  * A CPU fault ends the process. A Node.js handler would prevent that: it only records the signal, and the same
  * instruction faults again, forever.
@@ -48,15 +51,27 @@ export interface ProcessSignals {
    * @returns a function that stops this and returns whether a SIGHUP arrived. Call it when the process has its handler.
    */
   holdReload(): () => boolean
-  /** Drains the server on a signal to end. @param reload - Called on a signal to reload. */
-  endWith(server: RunningServer, options: DrainOptions, log: FastifyBaseLogger, reload: () => void): void
+  /**
+   * Drains the server on a signal to end.
+   *
+   * @param reload - Called on a signal to reload.
+   * @param restart - Called on a SIGUSR2. Without it, that is a signal to end.
+   */
+  endWith(
+    server: RunningServer,
+    options: DrainOptions,
+    log: FastifyBaseLogger,
+    reload: () => void,
+    restart?: () => void,
+  ): void
 }
 
 /** @param parentId - See {@link endWithSignals}. */
 export function openProcessSignals(parentId?: () => number): ProcessSignals {
   return {
     holdReload,
-    endWith: (server, options, log, reload) => endWithSignals(server, options, log, parentId, reload),
+    endWith: (server, options, log, reload, restart) =>
+      endWithSignals(server, options, log, parentId, reload, restart),
   }
 }
 
@@ -93,45 +108,24 @@ function hasTerminal(): boolean {
  *
  * @param reload - Called on a SIGHUP that is not a hang-up: reloads the configuration.
  * @param parentId - Returns the process id of the parent. Set if npm started the server, which then also ends with npm.
+ * @param restart - Called on a SIGUSR2. Without it, that is a signal to end.
  */
 export function endWithSignals(
   server: RunningServer,
-  { drainMs, graceMs }: DrainOptions,
+  options: DrainOptions,
   log: FastifyBaseLogger,
   parentId?: () => number,
   reload: () => void = () => undefined,
+  restart?: () => void,
 ): void {
-  let begun: number | undefined
-  // Longer than the server's own limits: at this limit the process is ended forcibly.
-  const delay = Math.min(drainMs + graceMs + 2_000, MAX_TIMER_MS)
-  const { close } = closeWithGrace({ delay, logger: log, skip: [...SIGNALS, ...FAULTS] }, async ({ err }) => {
-    begun ??= performance.now()
-    if (err) log.fatal({ err }, 'uncaught error')
-    await server.drain()
-    await endThreads(log)
-    log.info('closed')
-    await settleLines(LAST_LINES_MS)
-  })
-  let isStuck = false
-  process.on('exit', () => {
-    if (isStuck) exitProcess(STUCK_EXIT_CODE)
-    killIfStuck()
-  })
-  const begin = (reason: string) => {
-    begun = performance.now()
-    log.info({ reason, drainMs, graceMs }, 'closing')
-    close()
-  }
-
-  processThreads.onProcessStuck(() => {
-    if (begun !== undefined) return
-    isStuck = true
-    begin('threads are stuck')
-  })
+  const ending = openEnding(server, options, log, restart ? [RESTART] : [])
+  if (restart) process.on(RESTART, restart)
+  void server.failed?.then((reason) => ending.begin(reason, STUCK_EXIT_CODE))
 
   const onSignal = (signal: NodeJS.Signals) => {
-    if (begun === undefined) return begin(signal)
-    if (parentId && performance.now() - begun < DUPLICATE_SIGNAL_MS) return
+    const { begunAt } = ending
+    if (begunAt === undefined) return ending.begin(signal)
+    if (parentId && performance.now() - begunAt < DUPLICATE_SIGNAL_MS) return
     log.error({ signal }, 'second signal: exiting immediately')
     endThreads(log)
       .then(() => settleLines(LAST_LINES_MS))
@@ -144,13 +138,66 @@ export function endWithSignals(
   const hadTerminal = hasTerminal()
   process.on('SIGHUP', (signal) => {
     if (hadTerminal && !hasTerminal()) return onSignal(signal)
-    if (begun === undefined) reload()
+    if (ending.begunAt === undefined) reload()
   })
 
-  if (parentId) {
-    whenNpmIsGone(parentId, () => {
-      if (begun === undefined) begin('npm is gone')
-    })
+  if (parentId) whenNpmIsGone(parentId, () => ending.begin('npm is gone'))
+}
+
+/** Keeps signals, which reach every process of a terminal or a service, from ending a process whose parent handles them. */
+export function leaveSignalsToParent(): void {
+  for (const signal of [...SIGNALS, RESTART]) process.on(signal, () => undefined)
+}
+
+/** The end of a process after its server has drained. */
+export interface Ending {
+  /** When it began; undefined before. */
+  readonly begunAt: number | undefined
+  /** Begins it, once. @param exitCode - Of 0 to 127. Default: 0. */
+  begin(reason: string, exitCode?: number): void
+}
+
+/**
+ * Ends the process also when too many threads are stuck, with {@link STUCK_EXIT_CODE}, and after an uncaught error.
+ *
+ * @param others - Further signals that do not end it.
+ */
+export function openEnding(
+  server: Pick<RunningServer, 'drain'>,
+  { drainMs, graceMs }: DrainOptions,
+  log: FastifyBaseLogger,
+  others: readonly (typeof RESTART)[] = [],
+): Ending {
+  let begunAt: number | undefined
+  let code = 0
+  // Longer than the server's own limits: at this limit the process is ended forcibly.
+  const delay = Math.min(drainMs + graceMs + 2_000, MAX_TIMER_MS)
+  const skip = [...SIGNALS, ...FAULTS, ...others]
+  const { close } = closeWithGrace({ delay, logger: log, skip }, async ({ err }) => {
+    begunAt ??= performance.now()
+    if (err) log.fatal({ err }, 'uncaught error')
+    await server.drain()
+    await endThreads(log)
+    log.info('closed')
+    await settleLines(LAST_LINES_MS)
+  })
+  process.on('exit', () => {
+    if (code !== 0) exitProcess(code)
+    killIfStuck()
+  })
+  const begin = (reason: string, exitCode = 0) => {
+    if (begunAt !== undefined) return
+    begunAt = performance.now()
+    code = exitCode
+    log.info({ reason, drainMs, graceMs }, 'closing')
+    close()
+  }
+  processThreads.onProcessStuck(() => begin('threads are stuck', STUCK_EXIT_CODE))
+  return {
+    get begunAt() {
+      return begunAt
+    },
+    begin,
   }
 }
 

@@ -33,7 +33,7 @@ test('a reader of the output that goes away does not end the server', async () =
   expect(await (await post(url, 'still here')).text()).toBe('still here')
 })
 
-test('to serve a plug-in without a config file, nothing is loaded that reads one', async () => {
+test('to serve a plug-in without a config file, nothing is loaded that reads one or starts processes', async () => {
   const loaded = `data:text/javascript,${encodeURIComponent(`
     import { register } from 'node:module'
     register('data:text/javascript,' + encodeURIComponent(
@@ -42,6 +42,7 @@ test('to serve a plug-in without a config file, nothing is loaded that reads one
   const plain = await modulesOf(start([guest('echo'), '0'], env))
   expect(plain).toContain('dist/serve.js')
   expect(plain).not.toMatch(/\/yaml\/|config-file|dist\/check\.js|\/ajv\//)
+  expect(plain).not.toMatch(/dist\/(?:processes|refuse-unshared|serving-\w+)\d*\.js/)
 })
 
 async function modulesOf(server: ReturnType<typeof start>): Promise<string> {

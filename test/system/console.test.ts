@@ -328,6 +328,7 @@ describeWith(['chromium'], () => {
       ['#/plugins/echo', 'echo'],
       ['#/call', 'Call a function'],
       ['#/changes', 'Changes'],
+      ['#/processes', 'Processes'],
       ['#/log', 'Log of the server'],
       ['#/plugins/none', 'none'],
     ] as const

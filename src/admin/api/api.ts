@@ -24,6 +24,7 @@ import { changeEndpoints, consoleEndpoints } from './console-endpoints.ts'
 import { type Endpoint, entityTag, matches } from './endpoint.ts'
 import { listEndpoints } from './list-endpoints.ts'
 import { bodyBytes, pluginEndpoints, readBytes, type UploadReservation, Uploads } from './plugin-endpoints.ts'
+import { processEndpoints } from './process-endpoints.ts'
 import { routeEndpoints } from './route-endpoints.ts'
 import { ref, SCHEMAS } from './schemas.ts'
 
@@ -53,13 +54,15 @@ const overview: Endpoint = {
 export function endpointsOf(context: AdminContext): readonly Endpoint[] {
   return [
     ...[overview, ...changeEndpoints, ...listEndpoints(context), ...pluginEndpoints, ...routeEndpoints],
+    ...processEndpoints(context),
     ...consoleEndpoints(context),
   ]
 }
 
 /** The admin API, which reads and changes the served plug-ins and routes, and `/openapi.json`, which describes it. */
 export const addApi: AdminFeature = (app, context) => {
-  const { served, options } = context
+  const { served, options, processes } = context
+  if (processes) app.addHook('onRequest', () => processes.refresh())
   const { uploadLimit: bodyLimit } = options
   app.addContentTypeParser(BYTES, (_request: FastifyRequest, body: IncomingMessage) =>
     readBytes(body, bodyLimit),
@@ -231,6 +234,7 @@ const ADMIN_CODES: ReadonlySet<string> = new Set([
   'WASM_SERVE_CHANGE_REFUSED',
   'WASM_SERVE_ADMIN_BUSY',
   'WASM_SERVE_FILES_UNSETTLED',
+  'WASM_SERVE_PROCESS_ENDED',
   'WASM_SERVE_STATE_INVALID',
   'WASM_SERVE_STATE_UNTRUSTED',
   'WASM_SERVE_STATE_UNWRITABLE',

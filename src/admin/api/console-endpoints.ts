@@ -37,7 +37,15 @@ const MAX_LIVE_ROUTES = 200
 const lineList = { type: 'array', items: ref('LogLine') } as const
 
 /** The endpoints that only the console uses: current counts, log lines, and a call of a route. */
-export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpoint[] {
+export function consoleEndpoints({ served, meters, lines, processes }: AdminContext): Endpoint[] {
+  const memoryBytes = () =>
+    memoryUsage.rss() + (processes?.list ?? []).reduce((sum, each) => sum + (each.memoryBytes ?? 0), 0)
+  const allLines = async () => {
+    const own = lines.all.map(readLine)
+    if (!processes) return own
+    const all = [...own, ...(await processes.lines()).map(readLine)]
+    return all.sort((one, other) => String(one.time).localeCompare(String(other.time)))
+  }
   return [
     {
       method: 'GET',
@@ -66,7 +74,7 @@ export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpo
           url: served.url,
           version: packageVersion(),
           ms: Math.round(performance.now()),
-          memoryBytes: memoryUsage.rss(),
+          memoryBytes: memoryBytes(),
           boundsMs: DURATION_BOUNDS_MS,
           routes: current.served.length,
           plugins: current.edits.plugins.size,
@@ -84,7 +92,7 @@ export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpo
       id: 'listLogs',
       summary: 'Recent log lines',
       answers: { 200: { description: `At most ${SHOWN_LINES} lines, the newest last.`, schema: lineList } },
-      run: () => lines.all.slice(-SHOWN_LINES).map(readLine),
+      run: async () => (await allLines()).slice(-SHOWN_LINES),
     },
     {
       method: 'GET',
@@ -92,12 +100,9 @@ export function consoleEndpoints({ served, meters, lines }: AdminContext): Endpo
       id: 'listPluginLogs',
       summary: 'Recent log lines of a plug-in’s calls',
       answers: { 200: { description: `At most ${SHOWN_LINES} lines, the newest last.`, schema: lineList } },
-      run({ params: { name = '' } }, { current }) {
+      async run({ params: { name = '' } }, { current }) {
         const names = logNames(current, name)
-        return lines.all
-          .map(readLine)
-          .filter(({ plugin }) => names.has(String(plugin)))
-          .slice(-SHOWN_LINES)
+        return (await allLines()).filter(({ plugin }) => names.has(String(plugin))).slice(-SHOWN_LINES)
       },
     },
     {

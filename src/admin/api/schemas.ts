@@ -292,6 +292,20 @@ export const SCHEMAS = {
       ...['routes', 'plugins', 'total', 'meters'],
     ],
   ),
+  Process: objectSchema(
+    {
+      number: { type: 'integer', minimum: 1, description: 'Its number, which its log lines carry.' },
+      pid: countSchema('Its process id.'),
+      state: { type: 'string', enum: ['starting', 'serving', 'waiting'] },
+      servingMs: countSchema('How long it has served, in milliseconds.'),
+      revision: countSchema('The revision that it serves, as of its last report.'),
+      memoryBytes: countSchema('Resident memory (RSS), as of its last report.'),
+      connections: countSchema('Open connections.'),
+      lost: countSchema('How often a process of this number was lost.'),
+      lastEnd: textSchema('How the last one that was lost has ended: a signal or an exit code.'),
+    },
+    ['number', 'state', 'connections', 'lost'],
+  ),
   LogLine: {
     type: 'object',
     properties: {

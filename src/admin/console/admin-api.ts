@@ -87,6 +87,21 @@ export interface ChangeInfo {
   readonly error?: { readonly code: string; readonly message: string }
 }
 
+/** A serving process. */
+export interface ProcessEntry {
+  readonly number: number
+  readonly pid?: number
+  readonly state: 'starting' | 'serving' | 'waiting'
+  readonly servingMs?: number
+  readonly revision?: number
+  readonly memoryBytes?: number
+  readonly connections: number
+  /** How many processes of this number were lost. */
+  readonly lost: number
+  /** How the last one has ended. */
+  readonly lastEnd?: string
+}
+
 export interface LogEntry {
   readonly level: string
   readonly time: string

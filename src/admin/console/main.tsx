@@ -8,6 +8,7 @@ import { LiveServer, type ViewProps } from './live-server.ts'
 import { LogView } from './log-view.tsx'
 import { PluginView } from './plugin-view.tsx'
 import { PluginsView } from './plugins-view.tsx'
+import { ProcessesView } from './processes-view.tsx'
 import { RoutesView } from './routes-view.tsx'
 
 /* Renders the page: the sign-in form, or the navigation and the view in the address. */
@@ -23,6 +24,7 @@ const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
   ['plugins', { title: 'Plug-ins', View: PluginsView }],
   ['call', { title: 'Call', View: CallView }],
   ['changes', { title: 'Changes', View: ChangesView }],
+  ['processes', { title: 'Processes', View: ProcessesView }],
   ['log', { title: 'Log', View: LogView }],
 ])
 

@@ -11,6 +11,19 @@ const MAX_WAITING_BYTES = 16_777_216
 /** Size of one write: the amount that a pipe's reader, such as Docker's, reads in one step. */
 const CHUNK_BYTES = 16_384
 
+/** Size of one write if other processes write to the descriptor, too: what a pipe takes as a whole. (PIPE_BUF of pipe(7)) */
+const SHARED_CHUNK_BYTES = 4_096
+
+let chunkBytes = CHUNK_BYTES
+
+/**
+ * Keeps lines whole although other processes write to the same descriptors. On a pipe, lines of more than 4 KiB may
+ * still be mixed with others.
+ */
+export function shareDescriptors(): void {
+  chunkBytes = SHARED_CHUNK_BYTES
+}
+
 /** Delay after a failed write. It doubles with each further failure in a row, up to the maximum. */
 const FIRST_RETRY_MS = 2
 const LONGEST_RETRY_MS = 100
@@ -107,7 +120,7 @@ export class LineWriter {
       return
     }
     const last = this.#chunks.length - 1
-    if (last >= 0 && this.#lastChunkBytes + bytes <= CHUNK_BYTES) {
+    if (last >= 0 && this.#lastChunkBytes + bytes <= chunkBytes) {
       this.#chunks[last] += line
       this.#lastChunkBytes += bytes
     } else {

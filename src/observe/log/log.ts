@@ -23,16 +23,18 @@ export interface LogOptions {
   readonly secrets?: Secrets
   /** Keeps the last lines. */
   readonly recent?: RecentLines | undefined
+  /** The number of the serving process, which each line then carries. */
+  readonly process?: number | undefined
 }
 
 /** Opens the log: readable lines on a terminal, else lines of JSON. */
 export function openLog(
   level: string,
-  { terminal, lines, secrets, recent }: LogOptions = {},
+  { terminal, lines, secrets, recent, process }: LogOptions = {},
 ): FastifyBaseLogger {
   const options = {
     level,
-    base: null,
+    base: process === undefined ? null : { process },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   }

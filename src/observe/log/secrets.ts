@@ -21,6 +21,11 @@ export class Secrets {
     this.#pattern = new RegExp(longestFirst.map(escapePattern).join('|'), 'g')
   }
 
+  /** All values with their replacements, for another process of this server. */
+  get all(): readonly (readonly [value: string, shown: string])[] {
+    return [...this.#shown]
+  }
+
   /** A text with each value replaced by `${NAME}`. */
   hide(text: string): string {
     return this.#pattern ? text.replaceAll(this.#pattern, (value) => this.#shown.get(value) ?? '') : text

@@ -1,10 +1,22 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiKeyRefusedError, RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import { loadPackage } from '../../platform/packages.ts'
 import type { JwtKeyCache } from './jwt.ts'
+
+/** Counts the requests of clients for several servers together. */
+export interface RateCounter {
+  /** Counts a request. @returns the number in the current window of the client, and the rest of the window in milliseconds. */
+  count(client: string, timeWindowMs: number): Promise<RateCount>
+}
+
+export interface RateCount {
+  readonly current: number
+  readonly ttl: number
+}
 
 /**
  * Adds the checks before all routes to a server's app. Call it before the routes are added. CORS comes first, because
@@ -12,16 +24,18 @@ import type { JwtKeyCache } from './jwt.ts'
  * so that guessing keys is limited too.
  *
  * @param kept - Keys shared by the successive apps of a server.
+ * @param counter - Counts for the rate limit. Default: each app counts for itself.
  * @throws {@link PackageMissingError}, {@link JwtKeyInvalidError}, {@link StaticFolderError}
  */
 export async function addEdge(
   app: FastifyInstance,
   options: CheckedServerOptions,
   kept: JwtKeyCache,
+  counter?: RateCounter,
 ): Promise<void> {
   const { cors, rateLimit, apiKeys, jwt, etag, compress, static: folders } = options
   if (cors) await addCors(app, cors)
-  if (rateLimit) await addRateLimit(app, rateLimit)
+  if (rateLimit) await addRateLimit(app, rateLimit, counter)
   if (apiKeys) app.addHook('onRequest', requireApiKey(apiKeys))
   if (jwt) {
     const { addJwt } = await loadPackage('the option jwt', 'jose', () => import('./jwt.ts'))
@@ -52,7 +66,11 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && origin !== undefined && wanted !== undefined
 }
 
-async function addRateLimit(app: FastifyInstance, options: OptionsOf<'rateLimit'>): Promise<void> {
+async function addRateLimit(
+  app: FastifyInstance,
+  options: OptionsOf<'rateLimit'>,
+  counter: RateCounter | undefined,
+): Promise<void> {
   const { max, timeWindowMs } = options
   const name = '@fastify/rate-limit'
   const load = () => import('@fastify/rate-limit')
@@ -63,8 +81,22 @@ async function addRateLimit(app: FastifyInstance, options: OptionsOf<'rateLimit'
     timeWindow: timeWindowMs,
     keyGenerator: ({ ip }) => (ip ? normalizeIP(ip) : 'none'), // clients of a Unix socket have no addresses
     errorResponseBuilder: () => new RateLimitedError(max, timeWindowMs),
+    ...(counter && { store: storeOf(counter) }),
   })
   app.addHook('onRequest', app.rateLimit())
+}
+
+/** The store of the package for a counter. */
+function storeOf(counter: RateCounter): FastifyRateLimitStoreCtor {
+  return class implements FastifyRateLimitStore {
+    incr(...[client, done, timeWindowMs]: Parameters<FastifyRateLimitStore['incr']>): void {
+      counter.count(client, timeWindowMs).then((count) => done(null, { ...count }), done)
+    }
+
+    child(): FastifyRateLimitStore {
+      return this
+    }
+  }
 }
 
 async function addCompress(app: FastifyInstance, options: OptionsOf<'compress'>): Promise<void> {

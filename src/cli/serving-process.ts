@@ -1,0 +1,6 @@
+import { openCompileCache } from '../platform/cache-folder.ts'
+
+/* The program of a serving process, which a primary starts: see `deploy/processes/`. */
+
+openCompileCache(process.env)
+await import('./serving-program.ts') // after it: modules that are loaded before are not cached

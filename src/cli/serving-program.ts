@@ -1,0 +1,39 @@
+import '../platform/node-workarounds.ts' // before V8 collects
+
+import type { Socket } from 'node:net'
+import type { LinkMessage } from '../deploy/processes/link.ts'
+import type { ConnectionHanded, ConnectionTaken } from '../deploy/processes/protocol.ts'
+import { type ServingChannel, serveForPrimary } from '../deploy/processes/serve-for-primary.ts'
+import { leaveSignalsToParent } from '../server/shutdown.ts'
+
+/** Node's IPC channel of a child process. Connections come with a message of their own, which is answered at once. */
+const channel: ServingChannel = {
+  send(message) {
+    if (process.connected) process.send?.(message)
+  },
+  onMessage(listener) {
+    process.on('message', (message: LinkMessage | ConnectionHanded) => {
+      if (!('connection' in message)) listener(message)
+    })
+  },
+  onConnection(take) {
+    process.on('message', (message: LinkMessage | ConnectionHanded, socket: Socket | undefined) => {
+      if (!('connection' in message)) return
+      const connections = socket ? take(socket) : 0 // its client may be gone
+      process.send?.({ taken: message.connection, connections } satisfies ConnectionTaken)
+    })
+  },
+  onGone: (listener) => void process.once('disconnect', listener),
+}
+
+leaveSignalsToParent()
+process.stderr.on('error', () => undefined)
+const { stderr } = process
+serveForPrimary({
+  environment: process.env,
+  logTerminal: stderr.isTTY
+    ? { write: (text) => stderr.write(text), colours: stderr.hasColors() && !process.env.NO_COLOR }
+    : undefined,
+  channel,
+  exit: (code) => process.exit(code),
+})

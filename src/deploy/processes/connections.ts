@@ -1,0 +1,108 @@
+import { createServer, type Socket } from 'node:net'
+import { quietListener } from '../../server/drain.ts'
+import { type ListenAddress, listenAt, urlOf } from '../../server/listen.ts'
+
+/** A serving process, as far as it gets connections. */
+export interface ConnectionTaker {
+  /** The number of its open connections, as far as known. */
+  readonly connections: number
+  /** Hands a connection over. The own end stays open. @throws if the process ends before it has taken it. */
+  take(socket: Socket): Promise<void>
+}
+
+/** Accepts connections and hands them to serving processes. */
+export interface ConnectionListener {
+  readonly url: string
+  /** From now on the process gets connections. */
+  add(taker: ConnectionTaker): void
+  /** From now on it gets none. */
+  remove(taker: ConnectionTaker): void
+  /** Waits until no connection is about to arrive, stops listening, and hands over the last ones. */
+  end(): Promise<void>
+}
+
+/** The address of a listener, and its limit. */
+export interface ListenerOptions extends ListenAddress {
+  readonly tls?: object | undefined
+  readonly maxConnections: number
+}
+
+/**
+ * Listens for serving processes. A connection goes to the process with the fewest, which reads and writes it from then
+ * on. A process gets one at a time: one that does not turn its event loop holds up at most one, which goes to another
+ * process if it ends. The port never refuses: while no process serves, connections wait.
+ *
+ * Node's `cluster` distributes them as evenly, but closes the port with the last process, and forgets a connection that
+ * a process had not taken when it died. A socket that all processes accept from (`SCHED_NONE`) is uneven: of 400
+ * connections, four processes got 153, 151, 65 and 31; here 103, 102, 98 and 97. `SO_REUSEPORT` resets the connections
+ * that wait for a process that dies.
+ *
+ * @throws `ListenError`
+ */
+export async function listenForProcesses(options: ListenerOptions): Promise<ConnectionListener> {
+  const takers = new Set<ConnectionTaker>()
+  const busy = new Set<ConnectionTaker>()
+  const waiting: Socket[] = []
+  let settled: () => void = () => undefined
+
+  const server = createServer({ pauseOnConnect: true })
+  server.maxConnections = options.maxConnections
+  server.on('connection', (socket) => {
+    socket.on('error', () => socket.destroy())
+    waiting.push(socket)
+    distribute()
+  })
+
+  const distribute = () => {
+    while (waiting.length > 0) {
+      const taker = leastLoaded(takers, busy)
+      const socket = taker && waiting.shift()
+      if (!socket) break
+      busy.add(taker)
+      void hand(taker, socket)
+    }
+    if (busy.size === 0 && (waiting.length === 0 || takers.size === 0)) settled()
+  }
+
+  const hand = async (taker: ConnectionTaker, socket: Socket) => {
+    try {
+      await taker.take(socket)
+      socket.destroy() // the process has its own end
+    } catch {
+      takers.delete(taker)
+      waiting.unshift(socket)
+    }
+    busy.delete(taker)
+    distribute()
+  }
+
+  await listenAt(server, options, '--port')
+  return {
+    url: urlOf(server, options.tls ? 'https' : 'http'),
+    add(taker) {
+      takers.add(taker)
+      distribute()
+    },
+    remove: (taker) => void takers.delete(taker),
+    async end() {
+      await quietListener(server)
+      server.close()
+      if (takers.size > 0 && waiting.length + busy.size > 0)
+        await new Promise<void>((resolve) => {
+          settled = resolve
+        })
+      for (const socket of waiting) socket.destroy()
+    },
+  }
+}
+
+function leastLoaded(
+  takers: ReadonlySet<ConnectionTaker>,
+  busy: ReadonlySet<ConnectionTaker>,
+): ConnectionTaker | undefined {
+  let least: ConnectionTaker | undefined
+  for (const taker of takers) {
+    if (!busy.has(taker) && (!least || taker.connections < least.connections)) least = taker
+  }
+  return least
+}

@@ -1,0 +1,433 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { ChangeRefusedError } from '../../errors/errors.ts'
+import { shareDescriptors } from '../../observe/log/lines.ts'
+import type { Meters } from '../../observe/metrics.ts'
+import type { ServedRoute } from '../../options/served-route.ts'
+import type { DrainOptions } from '../../server/drain.ts'
+import type { RunningServer } from '../../server/server.ts'
+import { type Deployments, reload } from '../deployments.ts'
+import type { Configuration } from '../desired-state.ts'
+import type { OpenablePlan, OpenedRoutes, RouteOpener } from '../open-here.ts'
+import type { PreparedRoutes, ServedState } from '../serving-side.ts'
+import { changeServer } from '../start.ts'
+import { type ConnectionListener, listenForProcesses } from './connections.ts'
+import { openForwardingApp } from './forwarding-app.ts'
+import { ProcessMeters } from './process-meters.ts'
+import { RateCounts } from './rate-counts.ts'
+import {
+  type PrimaryServices,
+  type ServingProcess,
+  type StartProcess,
+  startChildProcess,
+} from './serving-process.ts'
+import { sharedRoute } from './shared-route.ts'
+import { type ProcessInfo, ProcessSlot, type SlotOwner, StartFailures } from './slot.ts'
+import { StartOptions } from './start-options.ts'
+
+/** The time for a process to commit. One that takes longer does not turn its event loop; it is replaced. */
+const COMMIT_MS = 10_000
+
+/** How long after `drainMs` the listener closes even if a process is not ready for that. */
+const LATE_QUIET_MS = 500
+
+/** How long after `drainMs` and `graceMs` processes are killed. */
+const LATE_END_MS = 1_200
+
+/** How long a process may take to send its log lines. */
+const LINES_MS = 300
+
+/** Serving processes, seen from their primary, which serves nothing itself. They start with the first deployment. */
+export interface Processes extends RouteOpener {
+  /** In the order of their numbers. */
+  readonly list: readonly ProcessInfo[]
+
+  /** The call metrics of each process, by its number; empty if they are disabled. */
+  readonly meters: ReadonlyMap<number, Meters>
+
+  /** Brings the call metrics up to date. */
+  refresh(): Promise<void>
+
+  /** The last log lines of all processes. */
+  lines(): Promise<readonly string[]>
+
+  /** Listens, and lets changes of deployments that were opened with it reach the processes. @throws `ListenError` */
+  serve(deployments: Deployments): Promise<RunningServer>
+
+  /**
+   * Reloads the configuration, and replaces the processes one after another, without losing a request. New ones have the
+   * options that a reload cannot change, except those of the primary: its addresses, its state folder, their number.
+   *
+   * @throws the reason that the reload is refused, or that a new process cannot serve: those that were not replaced yet
+   * stay. {@link ChangeRefusedError} during another restart, and during a shutdown.
+   */
+  restart(reason: string): Promise<void>
+}
+
+/** The input of {@link openProcesses}. */
+export interface ProcessesOptions extends Pick<PrimaryServices, 'secrets' | 'count'> {
+  /** Resident memory above which a process is replaced, in bytes. */
+  readonly memoryMax?: number | undefined
+  readonly log: FastifyBaseLogger
+  /** Get the sum of the call metrics of all processes, if they are enabled. */
+  readonly meters?: Meters | undefined
+  /** Default: child processes. */
+  readonly start?: StartProcess
+}
+
+export function openProcesses(options: ProcessesOptions): Processes {
+  shareDescriptors()
+  return new LiveProcesses(options)
+}
+
+class LiveProcesses implements Processes, SlotOwner {
+  readonly log: FastifyBaseLogger
+  readonly failures = new StartFailures()
+  readonly #slots: readonly ProcessSlot[]
+  readonly #all = new Set<ServingProcess>()
+  readonly #startOptions = new StartOptions()
+  readonly #app = openForwardingApp((request) => this.#anyServing().call(request))
+  readonly #services: PrimaryServices
+  readonly #start: StartProcess
+  readonly #memoryMax: number | undefined
+  readonly #meters: ProcessMeters | undefined
+  readonly #ending = new AbortController()
+  readonly #failed: Promise<string>
+  /** What new processes serve. */
+  #state: ServedState | undefined
+  /** The configuration of the state, without the options of the start. */
+  #configuration: Configuration | undefined
+  /** While a change is prepared or committed. Processes that start meanwhile join after it. */
+  #changing: Promise<void> | undefined
+  /** Fetch the modules of the state, and of the one being prepared. */
+  #modules: OpenablePlan['module'][] = []
+  #isSwapping = false
+  /** After a failure, when a process may be replaced because of its memory. */
+  #nextSwapAt = 0
+  #deployments: Deployments | undefined
+  #listener: ConnectionListener | undefined
+  #quiet: QuietPhase | undefined
+
+  constructor({ log, count, secrets, memoryMax, meters, start = startChildProcess }: ProcessesOptions) {
+    this.log = log
+    this.#start = start
+    this.#memoryMax = memoryMax
+    this.#meters = meters && new ProcessMeters(meters, () => [...this.#all])
+    this.#slots = Array.from({ length: count }, (_, index) => new ProcessSlot(index + 1, this))
+    this.#services = {
+      ...{ secrets, count, isWatched: meters !== undefined, rates: new RateCounts() },
+      module: (digest) => (this.#modules.at(-1) ?? missing)(digest),
+      quiet: (process) => this.#stopHanding(process),
+      beat: (process) => this.#lookAtMemory(process),
+    }
+    this.#failed = new Promise((resolve) => {
+      this.failures.onOpen = () => {
+        if (this.#serving().length === 0) resolve('no serving process can be started')
+      }
+    })
+  }
+
+  get list(): readonly ProcessInfo[] {
+    return this.#slots.map(({ info }) => info)
+  }
+
+  get meters(): ReadonlyMap<number, Meters> {
+    return this.#meters?.byNumber ?? new Map()
+  }
+
+  async refresh(): Promise<void> {
+    await this.#meters?.refresh()
+  }
+
+  async lines(): Promise<readonly string[]> {
+    const all = [...this.#all].map(({ lines }) => lines().catch(() => [])) // it has ended
+    const late = sleep(LINES_MS, [])
+    return (await Promise.all(all.map((lines) => Promise.race([lines, late])))).flat()
+  }
+
+  get ending(): AbortSignal {
+    return this.#ending.signal
+  }
+
+  async open(plan: OpenablePlan, reason: string, signal?: AbortSignal): Promise<OpenedRoutes> {
+    const { configuration, revision } = plan.desired
+    const now = this.#state
+    const state = {
+      revision: now ? revision + 1 : revision,
+      configuration: this.#startOptions.apply(configuration),
+      edits: plan.edits,
+    }
+    if (!now) {
+      this.#modules = [plan.module]
+      this.#configuration = configuration
+      const { routes, kept } = await this.#startAll(state)
+      return { app: this.#app, routes: this.#share(routes, revision), kept, close: () => this.close() }
+    }
+    const { routes, kept, commit, close } = await this.#prepare(state, plan, reason, signal)
+    return {
+      app: this.#app,
+      routes: this.#share(routes, state.revision),
+      kept,
+      commit: async () => {
+        this.#modules = [plan.module]
+        this.#configuration = configuration
+        await commit()
+      },
+      close,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#ending.abort()
+    for (const process of this.#all) process.kill()
+    await Promise.all([...this.#all].map(({ ended }) => ended))
+    await this.#app.close()
+  }
+
+  async serve(deployments: Deployments): Promise<RunningServer> {
+    const { options } = deployments.current
+    const listener = await listenForProcesses(options).catch(async (error) => {
+      await deployments.close()
+      throw error
+    })
+    this.#listener = listener
+    this.#deployments = deployments
+    for (const process of this.#serving()) listener.add(process)
+    const replace = async () => undefined // the processes replace their apps
+    const stop = await changeServer(deployments, { replace }, this.log)
+    let ended: Promise<void> | undefined
+    const drain = async () => {
+      stop()
+      await this.#drain(listener, options)
+      await deployments.close()
+    }
+    return {
+      url: listener.url,
+      failed: this.#failed,
+      replace,
+      drain() {
+        ended ??= drain()
+        return ended
+      },
+    }
+  }
+
+  async restart(reason: string): Promise<void> {
+    const deployments = this.#deployments
+    if (!deployments || this.#isSwapping) throw new ChangeRefusedError('processes are being replaced')
+    this.#isSwapping = true
+    try {
+      await deployments.apply(reload, reason)
+      const undo = this.#startOptions.renew(deployments.current.desired.configuration)
+      this.#renewState()
+      try {
+        for (const slot of this.#slots) await slot.swap(reason)
+      } catch (error) {
+        undo()
+        this.#renewState()
+        throw error
+      }
+    } finally {
+      this.#isSwapping = false
+    }
+    this.log.info({ reason, processes: this.#slots.length }, 'all serving processes were replaced')
+  }
+
+  start(number: number): ServingProcess {
+    if (!this.#state) throw new Error('there is no state to serve')
+    const process = this.#start(number, this.#state, this.#services)
+    this.#all.add(process)
+    void process.ended.then(() => {
+      this.#all.delete(process)
+      this.#meters?.end(process)
+      this.#quiet?.add(process)
+    })
+    return process
+  }
+
+  async admit(process: ServingProcess, join: () => void): Promise<void> {
+    for (let revision = process.firstRevision; ; ) {
+      while (this.#changing) await this.#changing
+      const state = this.#state
+      if (!state || revision === state.revision) break
+      await process.side.prepare(state, 'start')
+      await process.side.commit(state.revision)
+      revision = state.revision
+    }
+    this.ending.throwIfAborted()
+    // In the same step, so that no change comes between.
+    join()
+    this.#listener?.add(process)
+  }
+
+  dismiss(process: ServingProcess): void {
+    this.#listener?.remove(process)
+  }
+
+  /** After a change of the options of the start. */
+  #renewState(): void {
+    if (this.#state && this.#configuration)
+      this.#state = { ...this.#state, configuration: this.#startOptions.apply(this.#configuration) }
+  }
+
+  async #startAll(state: ServedState): Promise<PreparedRoutes> {
+    this.#state = state
+    try {
+      const [first] = await Promise.all(this.#slots.map((slot) => slot.start()))
+      return first ?? { routes: [], kept: 0 }
+    } catch (error) {
+      await this.close()
+      throw error
+    }
+  }
+
+  /** By all, or by none. */
+  async #prepare(state: ServedState, { module }: OpenablePlan, reason: string, asked?: AbortSignal) {
+    const processes = this.#serving()
+    if (processes.length === 0) throw new ChangeRefusedError('no serving process runs')
+    for (const process of processes) process.mask(this.#services.secrets())
+    let end: () => void = () => undefined
+    this.#modules = [...this.#modules.slice(0, 1), module]
+    this.#changing = new Promise((resolve) => {
+      end = () => {
+        this.#changing = undefined
+        this.#modules = this.#modules.slice(0, 1)
+        resolve()
+      }
+    })
+    const stop = new AbortController()
+    const signal = asked ? AbortSignal.any([stop.signal, asked]) : stop.signal
+    const close = async () => {
+      await Promise.all(processes.map(({ side }) => side.abort(state.revision).catch(() => undefined))) // it has ended
+      end()
+    }
+    try {
+      const prepared = await Promise.all(processes.map(({ side }) => side.prepare(state, reason, signal)))
+      const kept = Math.min(...prepared.map((each) => each.kept))
+      return {
+        routes: prepared[0]?.routes ?? [],
+        kept,
+        close,
+        commit: () => this.#commit(state, processes).finally(end),
+      }
+    } catch (error) {
+      stop.abort(error)
+      await close()
+      throw error
+    }
+  }
+
+  /** All messages leave in one step. A process that does not confirm is replaced, and starts with the new state. */
+  async #commit(state: ServedState, processes: readonly ServingProcess[]): Promise<void> {
+    const begun = performance.now()
+    this.#state = state
+    const limit = new AbortController()
+    const late = sleep(COMMIT_MS, 'late' as const, { signal: limit.signal }).catch(() => 'late' as const)
+    const commits = processes.map(async (process) => {
+      const committed = process.side.commit(state.revision).catch(() => 'late' as const)
+      if ((await Promise.race([committed, late])) === 'late') process.kill()
+    })
+    await Promise.all(commits)
+    limit.abort()
+    const ms = Math.round((performance.now() - begun) * 100) / 100
+    this.log.info({ revision: state.revision, processes: processes.length, ms }, 'committed by all processes')
+  }
+
+  #share(routes: PreparedRoutes['routes'], revision: number): ServedRoute[] {
+    const reports = () => this.#serving()
+    return routes.map((route, index) => sharedRoute(route, index, revision, reports))
+  }
+
+  #serving(): ServingProcess[] {
+    return this.#slots.flatMap(({ serving }) => serving ?? [])
+  }
+
+  #anyServing(): ServingProcess {
+    const [first] = this.#serving()
+    if (!first) throw new ChangeRefusedError('no serving process runs')
+    return first
+  }
+
+  #lookAtMemory({ number }: ServingProcess): void {
+    const slot = this.#slots[number - 1]
+    const isPaused = this.#isSwapping || performance.now() < this.#nextSwapAt
+    if (this.#memoryMax === undefined || isPaused || !slot?.isAbove(this.#memoryMax)) return
+    const { memoryBytes } = slot.info
+    this.log.warn(
+      { process: number, memoryBytes, memoryMax: this.#memoryMax },
+      'a serving process is too large',
+    )
+    this.#isSwapping = true
+    void slot
+      .swap('memory')
+      .catch((error) => {
+        this.#nextSwapAt = performance.now() + this.failures.add()
+        this.log.error({ process: number, err: error }, 'a serving process could not be replaced')
+      })
+      .finally(() => {
+        this.#isSwapping = false
+      })
+  }
+
+  /** Called by a process that drains: resolves when it will get no connection any more. */
+  async #stopHanding(process: ServingProcess): Promise<void> {
+    if (this.#quiet) return this.#quiet.add(process)
+    this.dismiss(process)
+    this.#slots[process.number - 1]?.retire(process)
+  }
+
+  /** Clients of processes that hold their answers back open no connections: then the listener closes without a reset. */
+  async #drain(listener: ConnectionListener, { drainMs, graceMs }: DrainOptions): Promise<void> {
+    this.#ending.abort()
+    const begun = performance.now()
+    const processes = this.#serving()
+    for (const { starting } of this.#slots) starting?.kill()
+    const quiet = new QuietPhase(processes, drainMs + LATE_QUIET_MS)
+    this.#quiet = quiet
+    for (const process of processes) process.drain()
+    await quiet.begun
+    await listener.end()
+    quiet.end()
+    const restMs = begun + drainMs + graceMs + LATE_END_MS - performance.now()
+    const late = new AbortController()
+    const ended = Promise.all([...this.#all].map(({ ended }) => ended)).then(() => late.abort())
+    await Promise.race([ended, sleep(restMs, undefined, { signal: late.signal }).catch(() => undefined)])
+    for (const process of this.#all) process.kill()
+    await ended
+  }
+}
+
+const missing = (digest: string) => Promise.reject(new Error(`module ${digest} is missing`))
+
+/** The time during which all processes hold their answers back, so that the listener can close. */
+class QuietPhase {
+  /** Resolves when all processes are in it or have ended, or it is late. */
+  readonly begun: Promise<void>
+  /** Leaves it. */
+  end: () => void = () => undefined
+  readonly #waiting: Set<ServingProcess>
+  readonly #ended: Promise<void>
+  #begin: () => void = () => undefined
+
+  constructor(processes: readonly ServingProcess[], lateMs: number) {
+    this.#waiting = new Set(processes)
+    this.#ended = new Promise((resolve) => {
+      this.end = resolve
+    })
+    this.begun = new Promise((resolve) => {
+      const timer = setTimeout(resolve, lateMs)
+      this.#begin = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    if (processes.length === 0) this.#begin()
+  }
+
+  /** @returns when the phase has ended. */
+  add(process: ServingProcess): Promise<void> {
+    this.#waiting.delete(process)
+    if (this.#waiting.size === 0) this.#begin()
+    return this.#ended
+  }
+}

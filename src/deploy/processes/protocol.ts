@@ -1,0 +1,77 @@
+import type { MeterReport } from '../../observe/meter-report.ts'
+import type { RateCount } from '../../server/edge/edge.ts'
+import type { PreparedRoutes, ServingStatus } from '../serving-side.ts'
+import type { RateQuestion } from './rate-counts.ts'
+import type { SentState, SideRequests } from './remote-side.ts'
+
+/** What the primary asks a serving process. */
+export type ProcessRequests = SideRequests & {
+  /** The first request: serves a state. The process has no connections yet. */
+  readonly boot: readonly [Boot, PreparedRoutes]
+  /** Sends a request to the live routes without a socket. */
+  readonly call: readonly [CallRequest, CallAnswer]
+  readonly meters: readonly [undefined, readonly MeterReport[]]
+  /** The last lines of the log, the oldest first. */
+  readonly lines: readonly [undefined, readonly string[]]
+  /** Masks more values in the log. */
+  readonly mask: readonly [Boot['secrets'], unknown]
+  /** Drains and ends. */
+  readonly drain: readonly [undefined, unknown]
+}
+
+/** What a serving process asks the primary. */
+export type PrimaryRequests = {
+  /** The bytes of a module, by digest. */
+  readonly module: readonly [string, Uint8Array]
+  /** Counts requests of clients, for the rate limit. */
+  readonly count: readonly [readonly RateQuestion[], readonly RateCount[]]
+  /** Answered when no connection will be handed over any more. */
+  readonly quiet: readonly [undefined, unknown]
+  /** Sent regularly. */
+  readonly beat: readonly [Beat, unknown]
+}
+
+/** What a serving process has to know. */
+export interface Boot {
+  /** Its number, from 1, for logs. */
+  readonly number: number
+  /** The number of serving processes. */
+  readonly count: number
+  readonly state: SentState
+  /** Whether calls are counted, and the last lines of the log kept, for an admin listener. */
+  readonly isWatched: boolean
+  /** Values to mask in logs. */
+  readonly secrets: readonly (readonly [value: string, shown: string])[]
+}
+
+/** The state of a serving process. */
+export interface Beat extends ServingStatus {
+  /** The number of its open connections. */
+  readonly connections: number
+}
+
+export interface CallRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: Uint8Array | undefined
+}
+
+export interface CallAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | number | undefined>>
+  readonly body: Uint8Array
+}
+
+/** Sent with the socket of a connection. */
+export interface ConnectionHanded {
+  /** Its number in this channel. */
+  readonly connection: number
+}
+
+/** The answer of a process that has taken a connection. */
+export interface ConnectionTaken {
+  readonly taken: number
+  /** The number of open connections of the process. */
+  readonly connections: number
+}

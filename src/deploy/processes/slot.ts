@@ -1,0 +1,207 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { ChangeRefusedError, ProcessesFailingError } from '../../errors/errors.ts'
+import { hasOwnCode } from '../../errors/failure.ts'
+import type { PreparedRoutes } from '../serving-side.ts'
+import { renderEnd, type ServingProcess } from './serving-process.ts'
+
+/** The minimum time between two starts in a slot. */
+const START_INTERVAL_MS = 500
+
+/** Failed starts in a row, of all slots together, that open the breaker. */
+const BREAKER_FAILURES = 5
+
+/** Delays after failed starts: the first and the longest. It doubles. */
+const FIRST_RETRY_MS = 1_000
+const LONGEST_RETRY_MS = 30_000
+
+/** How long a process serves before its memory is looked at: a limit that is too small must not cost all CPU time. */
+const MEMORY_INTERVAL_MS = 10_000
+
+/** A serving process, for operators. */
+export interface ProcessInfo {
+  readonly number: number
+  /** undefined while there is none. */
+  readonly pid: number | undefined
+  /** `waiting`: it has ended, and its replacement starts later. */
+  readonly state: 'starting' | 'serving' | 'waiting'
+  /** How long it has served, in milliseconds. */
+  readonly servingMs: number | undefined
+  /** As of its last report, like its memory. */
+  readonly revision: number | undefined
+  /** Resident memory, in bytes. */
+  readonly memoryBytes: number | undefined
+  readonly connections: number
+  /** How often a process of this number was lost. */
+  readonly lost: number
+  /** How the last one that was lost has ended. */
+  readonly lastEnd: string | undefined
+}
+
+/** What the slots share. */
+export interface SlotOwner {
+  readonly log: FastifyBaseLogger
+  /** Aborted at the end: nothing is replaced any more. */
+  readonly ending: AbortSignal
+  readonly failures: StartFailures
+  /** Starts a process. */
+  start(number: number): ServingProcess
+  /** Brings a started process up to date, and calls `join` when it is. */
+  admit(process: ServingProcess, join: () => void): Promise<void>
+  /** From now on it gets no connections. */
+  dismiss(process: ServingProcess): void
+}
+
+/** Failed starts in a row, of all slots. */
+export class StartFailures {
+  count = 0
+  /** Called when the breaker opens. */
+  onOpen: () => void = () => undefined
+
+  get isBreakerOpen(): boolean {
+    return this.count >= BREAKER_FAILURES
+  }
+
+  /** @returns the delay before the next attempt. */
+  add(): number {
+    this.count++
+    return Math.min(FIRST_RETRY_MS * 2 ** (this.count - 1), LONGEST_RETRY_MS)
+  }
+}
+
+/** Keeps one serving process running. */
+export class ProcessSlot {
+  readonly number: number
+  readonly #owner: SlotOwner
+  #starting: ServingProcess | undefined
+  #serving: ServingProcess | undefined
+  #startedAt = 0
+  #servingSince = 0
+  #lost = 0
+  #lastEnd: string | undefined
+
+  constructor(number: number, owner: SlotOwner) {
+    this.number = number
+    this.#owner = owner
+  }
+
+  /** The process that serves. */
+  get serving(): ServingProcess | undefined {
+    return this.#serving
+  }
+
+  /** The process that will serve. */
+  get starting(): ServingProcess | undefined {
+    return this.#starting
+  }
+
+  get info(): ProcessInfo {
+    const [serving, starting] = [this.#serving, this.#starting]
+    return {
+      number: this.number,
+      pid: (serving ?? starting)?.pid,
+      state: serving ? 'serving' : starting ? 'starting' : 'waiting',
+      servingMs: serving && Math.round(performance.now() - this.#servingSince),
+      revision: serving?.beat?.revision,
+      memoryBytes: serving?.beat?.memoryBytes,
+      connections: serving?.connections ?? 0,
+      lost: this.#lost,
+      lastEnd: this.#lastEnd,
+    }
+  }
+
+  /**
+   * Starts a process, which then takes the place of the one that serves.
+   *
+   * @throws the reason that it cannot serve; the other one stays.
+   */
+  async start(): Promise<PreparedRoutes> {
+    const process = this.#owner.start(this.number)
+    this.#starting = process
+    this.#startedAt = performance.now()
+    try {
+      const routes = await process.ready
+      await this.#owner.admit(process, () => this.#join(process))
+      void process.ended.then((end) => this.#onEnd(process, renderEnd(end)))
+      return routes
+    } catch (error) {
+      process.kill()
+      throw error
+    } finally {
+      if (this.#starting === process) this.#starting = undefined
+    }
+  }
+
+  /** Replaces the process without losing a request. @throws as {@link ProcessSlot.start}. */
+  async swap(reason: string): Promise<void> {
+    if (this.#owner.ending.aborted) throw new ChangeRefusedError('the server is shutting down')
+    const old = this.#serving
+    await this.start()
+    this.#owner.log.info(
+      { process: this.number, reason, pid: this.#serving?.pid },
+      'a serving process was replaced',
+    )
+    await old?.ended
+  }
+
+  /** A process that is about to end by itself, such as one whose threads are stuck, is replaced at once. */
+  retire(process: ServingProcess): void {
+    if (this.#serving === process) this.#lose(process, 'it ends by itself')
+  }
+
+  /** Whether its memory is above a limit, and it may be replaced for that. */
+  isAbove(memoryMax: number): boolean {
+    const { memoryBytes = 0, servingMs = 0 } = this.info
+    return memoryBytes > memoryMax && servingMs >= MEMORY_INTERVAL_MS && !this.#starting
+  }
+
+  #join(process: ServingProcess): void {
+    const old = this.#serving
+    this.#serving = process
+    this.#servingSince = performance.now()
+    this.#owner.failures.count = 0
+    if (!old) return
+    this.#owner.dismiss(old)
+    old.drain()
+  }
+
+  #onEnd(process: ServingProcess, end: string): void {
+    this.#owner.dismiss(process)
+    if (this.#serving === process) this.#lose(process, end)
+  }
+
+  #lose(process: ServingProcess, end: string): void {
+    const { log, ending } = this.#owner
+    this.#serving = undefined
+    this.#lastEnd = end
+    if (ending.aborted) return
+    this.#lost++
+    const servedMs = Math.round(performance.now() - this.#servingSince)
+    log.error({ process: this.number, pid: process.pid, end, servedMs }, 'a serving process was lost')
+    void this.#replace()
+  }
+
+  async #replace(): Promise<void> {
+    const { log, ending, failures } = this.#owner
+    let delayMs = Math.max(0, this.#startedAt + START_INTERVAL_MS - performance.now())
+    for (;;) {
+      await sleep(delayMs, undefined, { signal: ending }).catch(() => undefined)
+      if (ending.aborted || this.#serving) return
+      try {
+        await this.start()
+        log.info({ process: this.number, pid: this.info.pid }, 'a serving process was started')
+        return
+      } catch (error) {
+        if (ending.aborted) return
+        const wasOpen = failures.isBreakerOpen
+        delayMs = failures.add()
+        const code = hasOwnCode(error) ? error.code : undefined
+        log.error({ process: this.number, code, err: error }, 'a serving process could not be started')
+        if (wasOpen || !failures.isBreakerOpen) continue
+        const { code: failing, message } = new ProcessesFailingError(failures.count, delayMs)
+        log.error({ code: failing }, message)
+        failures.onOpen()
+      }
+    }
+  }
+}

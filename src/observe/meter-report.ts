@@ -1,0 +1,118 @@
+import {
+  type EngineStats,
+  Figures,
+  type MeterLabels,
+  type Meters,
+  NO_STATS,
+  type RouteMeter,
+} from './metrics.ts'
+
+/** The counts of one version on one route since the start of its process, as data. */
+export interface MeterReport {
+  readonly labels: MeterLabels
+  /** Of outcomes, waits, guests, outbound requests and store operations. */
+  readonly counts: readonly Float64Array[]
+  /** Of waits and guests, in milliseconds. */
+  readonly sums: readonly [queueMs: number, guestMs: number]
+  readonly stats: EngineStats
+  readonly isOpen: boolean
+}
+
+export function reportMeters({ all }: Pick<Meters, 'all'>): MeterReport[] {
+  return all.map((meter) => ({
+    labels: meter.labels,
+    counts: countsOf(meter).map((counts) => counts.slice()),
+    sums: [meter.queueMs.sum, meter.guestMs.sum],
+    stats: meter.stats,
+    isOpen: meter.isOpen,
+  }))
+}
+
+function countsOf({ outcomes, queueMs, guestMs, outbound, kv }: Omit<Figures, 'add'>): Float64Array[] {
+  return [outcomes.values, queueMs.counts, guestMs.counts, outbound.values, kv.values]
+}
+
+/** Adds the reports of one process to meters of another, each count once. */
+export class ReportedMeters {
+  readonly #targets: readonly Meters[]
+  #known = new Map<string, Known>()
+
+  constructor(...targets: readonly Meters[]) {
+    this.#targets = targets
+  }
+
+  /** A version that is missing has lost its own labels: its counts are now part of others. */
+  add(reports: readonly MeterReport[]): void {
+    const now = new Map<string, Known>()
+    for (const report of reports) {
+      const key = JSON.stringify(report.labels)
+      const before = this.#known.get(key) ?? { ...NOTHING, labels: report.labels, sources: undefined }
+      this.#known.delete(key)
+      this.#addFigures(report, before)
+      now.set(key, { ...report, ...this.#followEngines(report, before) })
+    }
+    for (const gone of this.#known.values()) {
+      this.#addFigures({ ...gone, counts: [], sums: [0, 0] }, gone)
+      this.#followEngines({ ...gone, stats: NO_STATS, isOpen: false }, gone)
+    }
+    this.#known = now
+  }
+
+  /** The process has ended: its counts stay. */
+  end(): void {
+    for (const known of this.#known.values()) this.#followEngines({ ...known, isOpen: false }, known)
+    this.#known.clear()
+  }
+
+  #addFigures(report: Pick<MeterReport, 'labels' | 'counts' | 'sums'>, before: Known): void {
+    const more = new Figures()
+    let isChanged = false
+    for (const [place, counts] of countsOf(more).entries()) {
+      for (let index = 0; index < counts.length; index++) {
+        const change = (report.counts[place]?.[index] ?? 0) - (before.counts[place]?.[index] ?? 0)
+        counts[index] = change
+        isChanged ||= change !== 0
+      }
+    }
+    if (!isChanged) return
+    more.queueMs.sum = report.sums[0] - before.sums[0]
+    more.guestMs.sum = report.sums[1] - before.sums[1]
+    for (const meters of this.#targets) meterOf(meters, report.labels).add(more)
+  }
+
+  /** The engines of a version are one source while some are open. What it had counted before is not counted again. */
+  #followEngines(
+    { labels, isOpen, stats }: Pick<MeterReport, 'labels' | 'isOpen' | 'stats'>,
+    { sources, past }: Known,
+  ): Pick<Known, 'sources' | 'past'> {
+    if (!isOpen && !sources) return { sources, past }
+    const source = sources ?? { stats: NO_STATS }
+    source.stats = without(stats, past)
+    if (!sources) for (const meters of this.#targets) meterOf(meters, labels).opened(source)
+    if (isOpen) return { sources: source, past }
+    for (const meters of this.#targets) meterOf(meters, labels).closed(source)
+    return { sources: undefined, past: stats }
+  }
+}
+
+interface Known extends MeterReport {
+  readonly sources: { stats: EngineStats } | undefined
+  /** What earlier sources have counted. */
+  readonly past: EngineStats
+}
+
+const NOTHING = { counts: [], sums: [0, 0], stats: NO_STATS, past: NO_STATS, isOpen: false } as const
+
+function meterOf(meters: Meters, labels: MeterLabels): RouteMeter {
+  return meters.find(labels) ?? meters.of(labels)
+}
+
+function without(stats: EngineStats, past: EngineStats): EngineStats {
+  return {
+    ...stats,
+    recycled: stats.recycled - past.recycled,
+    restarted: stats.restarted - past.restarted,
+    timeouts: stats.timeouts - past.timeouts,
+    droppedLines: stats.droppedLines - past.droppedLines,
+  }
+}
