@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
-import { MountConflictError } from '../errors/errors.ts'
+import { MountConflictError, ToolConflictError } from '../errors/errors.ts'
 import { chooseExport } from '../module/entry-points.ts'
 import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
-import { COMMAND_LINE, type ConfigMap, mapOf, mergeMaps, toData } from '../options/config-node.ts'
+import { COMMAND_LINE, type ConfigMap, givenAt, mapOf, mergeMaps, toData } from '../options/config-node.ts'
 import {
   type CheckedLoadOptions,
   type CheckedRouteOptions,
@@ -11,13 +11,14 @@ import {
 } from '../options/options.ts'
 import { ANY_ROUTE, type LoadedBy, largestMemory, resolveRoute } from '../options/resolved-route.ts'
 import { routeConflicts } from '../options/served-route.ts'
+import { toolConflicts } from '../options/tool-name.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import { bytesOf } from '../plugin/source/source.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
-import { type DesiredState, overlay, type Refuse, type RouteTarget } from './desired-state.ts'
+import { type DesiredState, overlay, type Refuse, type RouteTarget, sourceOf } from './desired-state.ts'
 import type { Edits, Version } from './edits.ts'
 import { loadOptions, type PluginTable } from './loader.ts'
 
@@ -87,7 +88,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const done = new Map<RouteTarget, ResolvedTarget>()
   for (const { target, plugin, next, options } of loaded) {
     if (target.checked || canServe(target.given, options, plugin, failed)) {
-      const route = { ...options, plugin, ...(next && { next }) }
+      const route = { ...options, plugin, ...(next && { next }), ...sourceOfTool(target.given, options) }
       done.set(target, { target, plugin, options: route })
     }
     await pace.step()
@@ -100,6 +101,11 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   await pace.step()
   const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
   return { options, routes, edits, warnings }
+}
+
+/** The schema of a tool is beside its plug-in. */
+function sourceOfTool(given: ConfigMap, { tool }: CheckedRouteOptions): Pick<VersionedRoute, 'source'> {
+  return tool && givenAt(given, ['plugin'])?.kind === 'scalar' ? { source: sourceOf(given) } : {}
 }
 
 function isSame(one: RouteTarget, other: RouteTarget): boolean {
@@ -218,6 +224,11 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
       `  ${routes[later]?.options.url}: ${routes[first]?.target.from} and ${routes[later]?.target.from}`,
   )
   if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
+  const tools = routes.flatMap(({ options: { tool, url, function: named }, plugin }) =>
+    tool ? [{ tool, url, functionName: chooseExport(plugin, named) }] : [],
+  )
+  const conflicts = toolConflicts(tools)
+  if (conflicts.length > 0) failed(new ToolConflictError(conflicts.join('\n')))
 }
 
 /** All options of a command line with their origins, including those of loading. */

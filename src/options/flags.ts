@@ -45,6 +45,7 @@ const NAMES: Readonly<Record<string, string>> = {
   moduleLimits: 'module-limit',
   headers: 'header',
   timeoutMs: 'timeout',
+  'mcp.enabled': 'mcp',
 }
 
 const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = {
@@ -61,7 +62,7 @@ const HOOKS = ['onCall', 'onResult', 'onError']
  * lists of a Fastify plugin, and keys, which every user of the machine could read there.
  */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
-  route: ['plugin', 'host', 'description', 'smoke', ...HOOKS],
+  route: ['plugin', 'host', 'description', 'smoke', 'tool', ...HOOKS],
   load: [],
   server: [
     ...[
@@ -77,6 +78,9 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
       ...HOOKS,
     ],
     ...['adminToken', 'adminHosts', 'redactHeaders'],
+    ...['hosts', 'origins', 'name', 'title', 'version', 'instructions', 'pageSize', 'ttlMs', 'bodyLimit'].map(
+      (part) => `mcp.${part}`,
+    ),
   ],
 }
 

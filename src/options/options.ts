@@ -135,10 +135,34 @@ function checkWith<Options>(isValid: ValidateFunction, options: unknown): Option
         ...headerProblems(copy as Partial<CheckedWasmServeOptions>),
         ...isolationProblems(copy as Partial<CheckedWasmServeOptions>),
         ...edgeProblems(copy as Partial<CheckedServerOptions>),
+        ...toolProblems(copy as Partial<CheckedWasmServeOptions>),
       ]
     : problemsFound(isValid)
-  if (found.length === 0) return copy as Options
-  throw optionsError(found)
+  if (found.length > 0) throw optionsError(found)
+  settleTools(copy as Partial<CheckedWasmServeOptions>)
+  return copy as Options
+}
+
+/** Contracts whose guests can be called with the arguments of a tool. */
+const TOOL_CONTRACTS: readonly unknown[] = ['raw']
+
+/** From here on `mcp` and `tool` are there only where they are enabled. */
+function settleTools(options: Partial<CheckedWasmServeOptions>): void {
+  if (options.mcp?.enabled === false) delete options.mcp
+  for (const route of options.routes ?? []) {
+    const isTool = route.tool?.enabled ?? TOOL_CONTRACTS.includes(route.contract)
+    if (options.mcp && isTool) route.tool = { ...route.tool, enabled: true }
+    else delete route.tool
+  }
+}
+
+function toolProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
+  const message = `must be false: only a route with the contract ${TOOL_CONTRACTS.join(' or ')} can be a tool`
+  return routes.flatMap(({ tool, contract }, index) =>
+    tool?.enabled && !TOOL_CONTRACTS.includes(contract)
+      ? [problemAt(['routes', String(index), 'tool', 'enabled'], message)]
+      : [],
+  )
 }
 
 /** The error for problems that depend on the plug-in. */

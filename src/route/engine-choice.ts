@@ -80,6 +80,8 @@ function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsForStore: boolean
   if (deadline.from === 'option') return '--timeout'
   if (deadline.from === 'manifest') return "the manifest's timeout_ms"
   if (route.outbound && importsHttp(plugin)) return 'outbound HTTP'
+  // Agents choose the arguments: a deadline must be able to end the guest. Function objects cannot go to a thread.
+  if (route.tool && engine === undefined && typeof route.functions !== 'object') return 'MCP tool'
   return waitsForStore ? 'key-value store' : undefined
 }
 

@@ -55,6 +55,12 @@ export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promis
   )
 }
 
+/** The schema beside a plug-in. @param source - Path or URL of the plug-in. */
+export async function readXtpSchema(source: string): Promise<XtpSchema | undefined> {
+  const pinned = splitPin(source)
+  return isUrl(source) || 'problem' in pinned ? undefined : readBeside(pinned.place)
+}
+
 async function readBeside(path: string): Promise<XtpSchema | undefined> {
   const base = path.slice(0, path.length - extname(path).length)
   for (const ending of ENDINGS) {

@@ -1,0 +1,57 @@
+import type { OutgoingHttpHeaders } from 'node:http'
+import type { FastifyReply } from 'fastify'
+import { sendBody } from '../route/error-response.ts'
+
+/**
+ * The answer to one request: a JSON object, or a stream of server-sent events if there was a notification before it.
+ */
+export class Answer {
+  readonly #reply: FastifyReply
+  #isStream = false
+
+  constructor(reply: FastifyReply) {
+    this.#reply = reply
+  }
+
+  /** Whether nothing can be sent any more, because the client has disconnected. */
+  get isGone(): boolean {
+    const { raw, request } = this.#reply
+    return raw.destroyed || request.raw.socket.destroyed
+  }
+
+  /** Sends a notification at once. */
+  notify(method: string, params: object): void {
+    if (this.isGone) return
+    if (!this.#isStream) this.#begin()
+    this.#write({ jsonrpc: '2.0', method, params })
+  }
+
+  /** Sends the last message. @param status - Ignored after a notification: the status was sent then. */
+  end(status: number, message: object): void {
+    if (this.#isStream) {
+      this.#write(message)
+      this.#reply.raw.end()
+      return
+    }
+    this.#reply.code(status).header('content-type', 'application/json')
+    sendBody(Buffer.from(JSON.stringify(message)), this.#reply)
+  }
+
+  /** Accepts messages that have no answer. */
+  accept(): void {
+    this.#reply.code(202).send()
+  }
+
+  #begin(): void {
+    this.#isStream = true
+    const reply = this.#reply.hijack()
+    reply.header('content-type', 'text/event-stream')
+    reply.header('cache-control', 'no-cache, no-transform')
+    reply.header('x-accel-buffering', 'no') // a reverse proxy would collect the events
+    reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders)
+  }
+
+  #write(message: object): void {
+    if (!this.isGone) this.#reply.raw.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+  }
+}

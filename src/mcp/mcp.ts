@@ -1,0 +1,53 @@
+import type { FastifyInstance } from 'fastify'
+import { ToolConflictError } from '../errors/errors.ts'
+import type { CheckedWasmServeOptions } from '../options/options.ts'
+import { toolConflicts } from '../options/tool-name.ts'
+import { packageVersion } from '../platform/packages.ts'
+import type { CallableRoute } from '../route/callable-route.ts'
+import { readXtpSchema } from '../route/openapi/xtp-schema.ts'
+import { describeTool } from './description.ts'
+import { addEndpoint } from './endpoint.ts'
+import { openMethods } from './methods.ts'
+import { openTool, type Tool } from './tool.ts'
+
+/** The options of the endpoint. */
+export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
+
+/** Defaults of {@link McpOptions}, where another option does not decide. */
+const DEFAULTS = {
+  url: '/mcp',
+  name: 'wasm-serve',
+  pageSize: 100,
+  ttlMs: 60_000,
+  bodyLimit: 1_048_576,
+} as const
+
+/**
+ * Serves routes as tools at one URL of an app. Call it after the routes were added.
+ *
+ * @param routes - The routes that are tools.
+ * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
+ * URL is taken.
+ */
+export async function addMcp(
+  app: FastifyInstance,
+  options: McpOptions,
+  routes: readonly CallableRoute[],
+): Promise<void> {
+  const conflicts = toolConflicts(
+    routes.map(({ options: { tool, url }, served }) => ({ tool, url, functionName: served.function })),
+  )
+  if (conflicts.length > 0) throw new ToolConflictError(conflicts.join('\n'))
+  const { title, instructions, version = packageVersion(), hosts = [], origins = [] } = options
+  const { url, name, pageSize, ttlMs, bodyLimit } = { ...DEFAULTS, ...options }
+  const methods = openMethods(
+    { name, version, title, instructions, pageSize, ttlMs },
+    await Promise.all(routes.map(openRouteTool)),
+  )
+  addEndpoint(app, { url, hosts, origins, bodyLimit }, methods)
+}
+
+async function openRouteTool(route: CallableRoute): Promise<Tool> {
+  const xtp = route.source === undefined ? undefined : await readXtpSchema(route.source)
+  return openTool(route, describeTool(route, xtp))
+}
