@@ -13,15 +13,23 @@ export class Answer {
     this.#reply = reply
   }
 
-  /** Whether nothing can be sent any more, because the client has disconnected. */
+  /**
+   * Whether the client has closed its side of the connection, which cancels the request. For other routes the server waits for
+   * a sign that the other side is closed, too; an answer that is there already is sent in any case.
+   */
   get isGone(): boolean {
+    const { raw } = this.#reply.request
+    return raw.aborted || raw.socket.readableEnded || this.#isCut
+  }
+
+  get #isCut(): boolean {
     const { raw, request } = this.#reply
     return raw.destroyed || request.raw.socket.destroyed
   }
 
   /** Sends a notification at once. */
   notify(method: string, params: object): void {
-    if (this.isGone) return
+    if (this.#isCut) return
     if (!this.#isStream) this.#begin()
     this.#write({ jsonrpc: '2.0', method, params })
   }
@@ -52,6 +60,6 @@ export class Answer {
   }
 
   #write(message: object): void {
-    if (!this.isGone) this.#reply.raw.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+    if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
   }
 }

@@ -58,7 +58,22 @@ export class McpUser {
 
   /** Sends a request of the revision 2026-07-28. */
   async modern(method: string, params: object = {}, headers: Record<string, string> = {}): Promise<Answer> {
-    const id = ++this.#id
+    const { message, own } = this.#complete(method, params)
+    return this.send(message, { ...own, ...headers })
+  }
+
+  /** Sends a request of the revision 2026-07-28. @returns the answer while it arrives. */
+  async open(method: string, params: object, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+    const { message, own } = this.#complete(method, params)
+    const { body } = await fetch(this.url, {
+      ...{ method: 'POST', headers: { ...HEADERS, ...own }, body: JSON.stringify(message), signal },
+    })
+    if (!body) throw new Error('no answer')
+    return body
+  }
+
+  /** A request with all that the revision requires. */
+  #complete(method: string, params: object): { message: object; own: Record<string, string> } {
     const { _meta, ...rest } = params as { _meta?: object; name?: string; uri?: string }
     const name = rest.name ?? rest.uri
     const meta = {
@@ -66,15 +81,14 @@ export class McpUser {
       'io.modelcontextprotocol/clientCapabilities': {},
       ..._meta,
     }
-    return this.send(
-      { jsonrpc: '2.0', id, method, params: { ...rest, _meta: meta } },
-      {
+    return {
+      message: { jsonrpc: '2.0', id: ++this.#id, method, params: { ...rest, _meta: meta } },
+      own: {
         'mcp-protocol-version': MODERN,
         'mcp-method': method,
         ...(name !== undefined && { 'mcp-name': name }),
-        ...headers,
       },
-    )
+    }
   }
 
   /** Sends a request of a revision with `initialize`. */
@@ -88,11 +102,7 @@ export class McpUser {
     const sent = typeof message === 'string' ? message : JSON.stringify(message)
     const response = await fetch(this.url, {
       method,
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        ...headers,
-      },
+      headers: { ...HEADERS, ...headers },
       ...(method === 'POST' && { body: sent }),
     })
     const text = await response.text()
@@ -109,6 +119,8 @@ export class McpUser {
     return body.result
   }
 }
+
+const HEADERS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
 
 export interface Answer {
   readonly status: number
