@@ -625,6 +625,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Set `tool.name` of one of them, or `tool.enabled: false`.',
   ],
   [
+    'WASM_SERVE_TOOL_EXPORT_MISSING',
+    'command',
+    'A plug-in with `contract: hyper-mcp` does not have the exports of its [interface](../guide/mcp.md).',
+    'Remove `contract` if the plug-in was made for something else.',
+  ],
+  [
     'WASM_SERVE_TOOL_SCHEMA_INVALID',
     'command',
     'A schema of a [tool](../guide/mcp.md) is not a JSON Schema (2020-12), is too large, or is not one of an object.',

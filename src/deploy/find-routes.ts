@@ -12,6 +12,7 @@ import {
   type Origin,
   originAt,
   renderOrigin,
+  toData,
 } from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
@@ -203,7 +204,8 @@ class Finding {
     const { plugin, version } = await this.#loadFor(given, checked)
     const has = (option: string) => givenAt(given, [option]) !== undefined
     if (has('url')) return [{ given, version, from: mount.source, name }]
-    const { items, leftOut } = has('function')
+    const isWhole = has('function') || toData(givenAt(given, ['contract']) ?? given) === 'hyper-mcp'
+    const { items, leftOut } = isWhole
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
       : this.#routesAt(mount, plugin)
     this.leftOut.push(...leftOut)

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError, ToolConflictError } from '../errors/errors.ts'
-import { chooseExport } from '../module/entry-points.ts'
 import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
 import { COMMAND_LINE, type ConfigMap, givenAt, mapOf, mergeMaps, toData } from '../options/config-node.ts'
 import {
@@ -18,6 +17,7 @@ import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import { bytesOf } from '../plugin/source/source.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
+import { routeFunction } from '../route/route-function.ts'
 import { type DesiredState, overlay, type Refuse, type RouteTarget, sourceOf } from './desired-state.ts'
 import type { Edits, Version } from './edits.ts'
 import { loadOptions, type PluginTable } from './loader.ts'
@@ -210,7 +210,7 @@ function canServe(
     problems.push(error)
   }
   try {
-    chooseExport(plugin, route.function)
+    routeFunction(route, plugin)
   } catch (error) {
     problems.push(placed(error, given, 'function', 'plugin'))
   }
@@ -224,8 +224,10 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
       `  ${routes[later]?.options.url}: ${routes[first]?.target.from} and ${routes[later]?.target.from}`,
   )
   if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
-  const tools = routes.flatMap(({ options: { tool, url, function: named }, plugin }) =>
-    tool ? [{ tool, url, functionName: chooseExport(plugin, named) }] : [],
+  const tools = routes.flatMap(({ options, plugin }) =>
+    options.tool && options.contract === 'raw'
+      ? [{ ...options, functionName: routeFunction(options, plugin) }]
+      : [],
   )
   const conflicts = toolConflicts(tools)
   if (conflicts.length > 0) failed(new ToolConflictError(conflicts.join('\n')))

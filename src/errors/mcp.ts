@@ -21,6 +21,13 @@ export const ToolSchemaInvalidError = failure<[schema: string, tool: string, pro
   500,
 )
 
+/** A plug-in has not the exports of its contract. */
+export const ToolExportMissingError = failure<[plugin: string, exports: string]>(
+  'WASM_SERVE_TOOL_EXPORT_MISSING',
+  'The plug-in %s was not made for hyper-mcp: it does not export %s',
+  500,
+)
+
 /** Two routes are tools of the same name. */
 export const ToolConflictError = failure<[conflicts: string]>(
   'WASM_SERVE_TOOL_CONFLICT',

@@ -12,6 +12,7 @@ import type { RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import { serveRoute } from '../route/route.ts'
 import { Answer } from './answer.ts'
+import type { Exchange } from './exchange.ts'
 import {
   errorMessage,
   idOf,
@@ -25,7 +26,7 @@ import {
   resultMessage,
 } from './json-rpc.ts'
 import { logFor } from './log-notifications.ts'
-import type { Exchange, Methods } from './methods.ts'
+import type { Methods } from './methods.ts'
 import { originCheck } from './origin.ts'
 import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
 
@@ -100,30 +101,33 @@ async function answerBody(request: FastifyRequest, answer: Answer, methods: Meth
     const message = readMessage(value)
     if (message.kind !== 'request') return answer.accept()
     const revision = revisionOf(message, request.headers)
-    const result = await methods.answer(message, exchangeOf(message, revision, request, answer))
+    const result = await methods.answer(message, exchangeOf(message, revision, request, answer, true))
     answer.end(200, resultMessage(message.id, result))
   } catch (error) {
     endWithError(error, idOf(value), request, answer)
   }
 }
 
+/** @param mayNotify - Not in a batch: its answer is one array. */
 function exchangeOf(
-  { params }: Request,
+  { id, params }: Request,
   revision: Revision,
   request: FastifyRequest,
   answer: Answer,
+  mayNotify: boolean,
 ): Exchange {
-  const { headers } = request
-  const meta = revision.isModern && isObject(params._meta) ? params._meta : {}
-  const log = logFor(meta, request.log, (method, notified) => answer.notify(method, notified))
+  const meta = isObject(params._meta) ? params._meta : {}
+  const notify = (method: string, notified: object) => {
+    if (mayNotify) answer.notify(method, notified)
+  }
   const caller: RouteCaller = {
     request,
-    log,
+    log: revision.isModern ? logFor(meta, request.log, notify) : request.log,
     get isGone() {
       return answer.isGone
     },
   }
-  return { revision, headers, caller }
+  return { id, revision, headers: request.headers, meta, caller, notify }
 }
 
 /** Only one revision has batches. Their requests run at the same time, and their answers are one array. */
@@ -147,7 +151,7 @@ async function answerBatch(
           throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
         return resultMessage(
           message.id,
-          await methods.answer(message, exchangeOf(message, revision, request, answer)),
+          await methods.answer(message, exchangeOf(message, revision, request, answer, false)),
         )
       } catch (error) {
         return errorMessage(idOf(value), rpcErrorOf(error, request))

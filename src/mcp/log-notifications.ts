@@ -24,21 +24,27 @@ const LEVEL_OF: Readonly<Record<GuestLogLevel, string>> = {
 }
 
 /**
- * The log of a call. If the client asks for a level in `_meta`, it gets the lines of the guest from that level on, besides the
- * log of the server.
+ * The levels that a client asks for in `_meta`.
  *
- * @param notify - Sends a notification to the client.
+ * @returns a function that returns whether a level is one of them; undefined if the client wants no log.
  * @throws {@link RpcError} if there is no such level.
  */
-export function logFor(meta: Members, log: Log, notify: (method: string, params: object) => void): Log {
+export function wantedLevels(meta: Members): ((level: unknown) => boolean) | undefined {
   const wanted = meta[META.logLevel]
-  if (wanted === undefined) return log
+  if (wanted === undefined) return undefined
   const least = LEVELS.indexOf(wanted)
   if (least < 0) throw new RpcError(RPC_CODES.invalidParams, 'Invalid params: unknown log level', 400)
-  const at = (level: GuestLogLevel) => (fields: object, data: string) => {
-    log[level](fields, data)
-    const name = LEVEL_OF[level]
-    if (LEVELS.indexOf(name) >= least) notify('notifications/message', { level: name, data })
+  return (level) => LEVELS.indexOf(level) >= least
+}
+
+/** A log that also sends the lines of the guest to a client that wants them. */
+export function logFor(meta: Members, log: Log, notify: (method: string, params: object) => void): Log {
+  const isWanted = wantedLevels(meta)
+  if (!isWanted) return log
+  const at = (name: GuestLogLevel) => (fields: object, data: string) => {
+    log[name](fields, data)
+    const level = LEVEL_OF[name]
+    if (isWanted(level)) notify('notifications/message', { level, data })
   }
   return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }

@@ -7,6 +7,7 @@ import type { CallableRoute } from '../route/callable-route.ts'
 import { readXtpSchema } from '../route/openapi/xtp-schema.ts'
 import { describeTool } from './description.ts'
 import { addEndpoint } from './endpoint.ts'
+import { openHyperMcp } from './hyper-mcp.ts'
 import { openMethods } from './methods.ts'
 import { openTool, type Tool } from './tool.ts'
 
@@ -34,15 +35,18 @@ export async function addMcp(
   options: McpOptions,
   routes: readonly CallableRoute[],
 ): Promise<void> {
+  const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
+  const described = routes.filter((route) => !isGuestServer(route))
   const conflicts = toolConflicts(
-    routes.map(({ options: { tool, url }, served }) => ({ tool, url, functionName: served.function })),
+    described.map(({ options: { tool, url }, served }) => ({ tool, url, functionName: served.function })),
   )
   if (conflicts.length > 0) throw new ToolConflictError(conflicts.join('\n'))
   const { title, instructions, version = packageVersion(), hosts = [], origins = [] } = options
   const { url, name, pageSize, ttlMs, bodyLimit } = { ...DEFAULTS, ...options }
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
-    await Promise.all(routes.map(openRouteTool)),
+    await Promise.all(described.map(openRouteTool)),
+    routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs)),
   )
   addEndpoint(app, { url, hosts, origins, bodyLimit }, methods)
 }

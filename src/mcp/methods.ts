@@ -1,8 +1,10 @@
-import type { RouteCaller } from '../route/callable-route.ts'
+import type { Exchange } from './exchange.ts'
+import { GuestMethods } from './guest-methods.ts'
+import type { GuestServer, ListKind } from './guest-server.ts'
 import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
-import { type Page, Pages } from './pages.ts'
+import { Pages } from './pages.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
-import { LEGACY_REVISIONS, META, MODERN_REVISIONS, type RequestHeaders, type Revision } from './revisions.ts'
+import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
 import type { Tool } from './tool.ts'
 import { legacyResult } from './tool-result.ts'
 
@@ -19,13 +21,6 @@ export interface ServerDescription {
   readonly ttlMs: number
 }
 
-/** The request of a client, as far as it matters for the answer. */
-export interface Exchange {
-  readonly revision: Revision
-  readonly headers: RequestHeaders
-  readonly caller: RouteCaller
-}
-
 /** Answers requests of MCP, independent of how they arrive. */
 export interface Methods {
   /**
@@ -35,28 +30,38 @@ export interface Methods {
   answer(request: Request, exchange: Exchange): Promise<Members>
 }
 
-/** @param tools - In the order of lists. Their names are different. */
-export function openMethods(description: ServerDescription, tools: readonly Tool[]): Methods {
-  return new ToolMethods(description, tools)
+/**
+ * @param tools - In the order of lists. Their names are different.
+ * @param guests - Plug-ins with tools of their own, which are listed after the others.
+ */
+export function openMethods(
+  description: ServerDescription,
+  tools: readonly Tool[],
+  guests: readonly GuestServer[] = [],
+): Methods {
+  return new AllMethods(description, tools, guests)
 }
 
-class ToolMethods implements Methods {
+class AllMethods implements Methods {
   readonly #description: ServerDescription
   readonly #serverInfo: Members
+  readonly #ownTools: readonly Tool[]
   readonly #tools: ReadonlyMap<string, Tool>
+  readonly #guests: readonly GuestServer[]
+  readonly #guestMethods: GuestMethods
   readonly #modernPages: Pages
   readonly #legacyPages: Pages
 
-  constructor(description: ServerDescription, tools: readonly Tool[]) {
-    const { name, version, title, pageSize } = description
+  constructor(description: ServerDescription, tools: readonly Tool[], guests: readonly GuestServer[]) {
+    const { name, version, title } = description
     this.#description = description
     this.#serverInfo = { name, version, ...(title !== undefined && { title }) }
+    this.#ownTools = tools
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
-    this.#modernPages = new Pages(
-      tools.map(({ listed }) => listed),
-      pageSize,
-    )
-    this.#legacyPages = new Pages(tools.map(legacyListed), pageSize)
+    this.#guests = guests
+    this.#guestMethods = new GuestMethods(guests)
+    this.#modernPages = this.#pagesOf(tools, true)
+    this.#legacyPages = this.#pagesOf(tools, false)
   }
 
   async answer(request: Request, exchange: Exchange): Promise<Members> {
@@ -73,21 +78,30 @@ class ToolMethods implements Methods {
   }
 
   /** undefined: the revision has no such method. */
-  #resultOf(request: Request, exchange: Exchange): Members | undefined | Promise<Members> {
+  #resultOf(
+    { method, params }: Request,
+    exchange: Exchange,
+  ): Members | undefined | Promise<Members | undefined> {
     const { isModern } = exchange.revision
-    switch (request.method) {
+    switch (method) {
       case 'server/discover':
         return isModern ? this.#discover() : undefined
       case 'initialize':
-        return isModern ? undefined : this.#initialize(request.params)
+        return isModern ? undefined : this.#initialize(params)
       case 'ping':
         return isModern ? undefined : {}
       case 'tools/list':
-        return this.#list(request.params, isModern)
+        return this.#listTools(params, exchange)
       case 'tools/call':
-        return this.#call(request.params, exchange)
+        return this.#call(params, exchange)
+      case 'resources/list':
+        return this.#list('resources', params, exchange)
+      case 'resources/templates/list':
+        return this.#list('resourceTemplates', params, exchange)
+      case 'prompts/list':
+        return this.#list('prompts', params, exchange)
       default:
-        return undefined
+        return this.#guestMethods.answer(method, params, exchange)
     }
   }
 
@@ -95,7 +109,7 @@ class ToolMethods implements Methods {
     const { instructions } = this.#description
     return {
       supportedVersions: MODERN_REVISIONS,
-      capabilities: { tools: {}, logging: {} },
+      capabilities: { tools: {}, logging: {}, ...this.#guestMethods.capabilities },
       ...(instructions !== undefined && { instructions }),
       ...this.#caching,
     }
@@ -107,17 +121,53 @@ class ToolMethods implements Methods {
     const known = LEGACY_REVISIONS.find((name) => name === protocolVersion)
     return {
       protocolVersion: known ?? LEGACY_REVISIONS[0],
-      capabilities: { tools: {} },
+      capabilities: { tools: {}, ...this.#guestMethods.capabilities },
       serverInfo: this.#serverInfo,
       ...(instructions !== undefined && { instructions }),
     }
   }
 
-  #list({ cursor }: Members, isModern: boolean): Members {
-    const page: Page = (isModern ? this.#modernPages : this.#legacyPages).at(cursor)
-    const { items, nextCursor } = page
+  async #listTools({ cursor }: Members, exchange: Exchange): Promise<Members> {
+    const { isModern } = exchange.revision
+    const own = isModern ? this.#modernPages : this.#legacyPages
+    const pages = this.#guests.length === 0 ? own : this.#pagesOf(await this.#allTools(exchange), isModern)
+    return this.#page('tools', pages, cursor, isModern)
+  }
+
+  #pagesOf(tools: readonly Tool[], isModern: boolean): Pages {
+    return new Pages(
+      isModern ? tools.map(({ listed }) => listed) : tools.map(legacyListed),
+      this.#description.pageSize,
+    )
+  }
+
+  /** Of several tools with the same name, the first one counts. */
+  async #allTools(exchange: Exchange): Promise<readonly Tool[]> {
+    const lists = await Promise.all(this.#guests.map((guest) => guest.tools(exchange)))
+    const all = new Map<string, Tool>()
+    for (const tool of [...this.#ownTools, ...lists.flat()]) if (!all.has(tool.name)) all.set(tool.name, tool)
+    return [...all.values()]
+  }
+
+  async #list(
+    kind: 'resources' | 'resourceTemplates' | 'prompts',
+    { cursor }: Members,
+    exchange: Exchange,
+  ): Promise<Members | undefined> {
+    const entries = await this.#guestMethods.list(kind, exchange)
+    if (!entries) return undefined
+    return this.#page(
+      kind,
+      new Pages(entries, this.#description.pageSize),
+      cursor,
+      exchange.revision.isModern,
+    )
+  }
+
+  #page(kind: ListKind, pages: Pages, cursor: unknown, isModern: boolean): Members {
+    const { items, nextCursor } = pages.at(cursor)
     return {
-      tools: items,
+      [kind]: items,
       ...(nextCursor !== undefined && { nextCursor }),
       ...(isModern && this.#caching),
     }
@@ -127,14 +177,21 @@ class ToolMethods implements Methods {
     return { ttlMs: this.#description.ttlMs, cacheScope: 'public' }
   }
 
-  async #call(params: Members, { revision, headers, caller }: Exchange): Promise<Members> {
+  async #call(params: Members, exchange: Exchange): Promise<Members> {
     const { name, arguments: args = {} } = params
-    const tool = typeof name === 'string' ? this.#tools.get(name) : undefined
+    const { revision, headers } = exchange
+    const tool = typeof name === 'string' ? await this.#findTool(name, exchange) : undefined
     if (!tool) throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
     if (!isObject(args)) throw invalidParams('the arguments must be an object')
     if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
-    const result = await tool.call(args, caller)
+    const result = await tool.call(args, exchange)
     return { ...(revision.isModern ? result : legacyResult(result)) }
+  }
+
+  async #findTool(name: string, exchange: Exchange): Promise<Tool | undefined> {
+    const own = this.#tools.get(name)
+    if (own || this.#guests.length === 0) return own
+    return (await this.#allTools(exchange)).find((tool) => tool.name === name)
   }
 }
 

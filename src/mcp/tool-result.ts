@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { GuestError, ToolResultInvalidError } from '../errors/errors.ts'
 import type { KnownError } from '../route/error-response.ts'
 import type { ToolDescription } from './description.ts'
-import { isObject } from './json-rpc.ts'
+import { isObject, type Members } from './json-rpc.ts'
 import type { Check } from './schema.ts'
 
 /** The result of `tools/call`. */
@@ -16,6 +16,7 @@ export interface ToolResult {
 
 /** A part of a result. */
 type Content =
+  | Members
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string }
   | { readonly type: 'resource'; readonly resource: BlobResource }
@@ -81,6 +82,37 @@ function imageType(bytes: Buffer): string {
   const found = SIGNATURES.find(([, signature]) => start.startsWith(signature))
   if (found) return found[0]
   return start.startsWith('RIFF') && start.endsWith('WEBP') ? 'image/webp' : 'application/octet-stream'
+}
+
+/** Types of content, with their members that are text. (MCP) */
+const CONTENT_TEXTS: Readonly<Record<string, readonly string[]>> = {
+  text: ['text'],
+  image: ['data', 'mimeType'],
+  audio: ['data', 'mimeType'],
+  resource: [],
+  resource_link: ['uri', 'name'],
+}
+
+/**
+ * The result that a guest has written itself.
+ *
+ * @throws {@link ToolResultInvalidError} if it is none.
+ */
+export function guestResult({ content, structuredContent, isError }: Members, tool: string): ToolResult {
+  if (!Array.isArray(content) || !content.every(isContent))
+    throw new ToolResultInvalidError(tool, 'it has no valid content')
+  return {
+    content,
+    ...(structuredContent !== undefined && structuredContent !== null && { structuredContent }),
+    ...(isError === true && { isError }),
+  }
+}
+
+function isContent(item: unknown): item is Members {
+  if (!isObject(item) || typeof item.type !== 'string' || !Object.hasOwn(CONTENT_TEXTS, item.type))
+    return false
+  if (item.type === 'resource' && !isObject(item.resource)) return false
+  return CONTENT_TEXTS[item.type]?.every((name) => typeof item[name] === 'string') === true
 }
 
 /** The key of `_meta` with the code of a failure. */

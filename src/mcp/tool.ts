@@ -1,7 +1,8 @@
 import { ToolArgumentsInvalidError } from '../errors/errors.ts'
-import type { CallableRoute, RouteCaller } from '../route/callable-route.ts'
+import type { CallableRoute } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import type { ToolDescription, ToolInput } from './description.ts'
+import type { Exchange } from './exchange.ts'
 import type { Members } from './json-rpc.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
 import { compileSchema } from './schema.ts'
@@ -18,7 +19,7 @@ export interface Tool {
    * Checks the arguments and calls the guest. Never throws: failures are results with `isError`, because models can read and
    * correct those.
    */
-  call(args: Members, caller: RouteCaller): Promise<ToolResult>
+  call(args: Members, exchange: Exchange): Promise<ToolResult>
 }
 
 /**
@@ -41,7 +42,7 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
       ...(annotations && { annotations }),
     },
     headers: parameterHeadersOf(inputSchema, name),
-    async call(args, caller) {
+    async call(args, { caller }) {
       try {
         const problem = checkInput(args)
         if (problem !== undefined) throw new ToolArgumentsInvalidError(name, problem)

@@ -190,9 +190,10 @@ export const routeSchema = only({
     }),
   ),
   contract: withDefault(
-    nameOrContract(['raw', 'http', 'simplism'], {
+    nameOrContract(['raw', 'http', 'simplism', 'hyper-mcp'], {
       default: 'raw',
-      description: 'Format of requests and answers between server and guest: raw, http or simplism.',
+      description:
+        'Format of requests and answers between server and guest: raw, http or simplism; hyper-mcp for tools only.',
     }),
   ),
   config: texts('Configuration of the guest, which it reads with `config_get`.'),

@@ -144,7 +144,7 @@ function checkWith<Options>(isValid: ValidateFunction, options: unknown): Option
 }
 
 /** Contracts whose guests can be called with the arguments of a tool. */
-const TOOL_CONTRACTS: readonly unknown[] = ['raw']
+const TOOL_CONTRACTS: readonly unknown[] = ['raw', 'hyper-mcp']
 
 /** From here on `mcp` and `tool` are there only where they are enabled. */
 function settleTools(options: Partial<CheckedWasmServeOptions>): void {
@@ -156,13 +156,16 @@ function settleTools(options: Partial<CheckedWasmServeOptions>): void {
   }
 }
 
-function toolProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
+function toolProblems({ routes = [], mcp }: Partial<CheckedWasmServeOptions>): Problem[] {
+  const isOn = mcp !== undefined && mcp.enabled !== false
   const message = `must be false: only a route with the contract ${TOOL_CONTRACTS.join(' or ')} can be a tool`
-  return routes.flatMap(({ tool, contract }, index) =>
-    tool?.enabled && !TOOL_CONTRACTS.includes(contract)
-      ? [problemAt(['routes', String(index), 'tool', 'enabled'], message)]
-      : [],
-  )
+  return routes.flatMap(({ tool, contract }, index) => {
+    const path = ['routes', String(index)]
+    if (contract === 'hyper-mcp' && !isOn) return [problemAt([...path, 'contract'], 'needs the option mcp')]
+    return tool?.enabled && !TOOL_CONTRACTS.includes(contract)
+      ? [problemAt([...path, 'tool', 'enabled'], message)]
+      : []
+  })
 }
 
 /** The error for problems that depend on the plug-in. */

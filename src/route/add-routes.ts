@@ -66,7 +66,9 @@ export async function addRoutes(
     }
     await pace.step()
   }
-  const shown = options.hidesTools ? served.filter(({ options: { tool } }) => !tool) : served
+  const isShown = ({ options: { tool, contract } }: TableRoute) =>
+    contract !== 'hyper-mcp' && !(tool && options.hidesTools)
+  const shown = served.filter(isShown)
   if (options.isAlone && fitTable(app, shown)) await addRouteTable(app, shown)
   else {
     for (const route of shown) {

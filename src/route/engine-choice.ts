@@ -172,8 +172,9 @@ export function workersOptions(
 export function withFewExports(
   plugin: CompiledPlugin,
   exportName: string,
-  { functions, runtime }: ResolvedRoute,
+  { functions, runtime, contract }: ResolvedRoute,
 ): CompiledPlugin {
+  if (contract === 'hyper-mcp') return plugin // it has several functions
   if (plugin.linked.length > 0 || functions !== undefined || runtime !== 'kernel') return plugin
   const exports = shortened(plugin.exports, [exportName, ...INITIALISERS])
   return exports === plugin.exports ? plugin : { ...plugin, exports }
