@@ -105,6 +105,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Describe the routes as an OpenAPI document.',
     load: async () => (await import('./openapi.ts')).openapi,
   },
+  mcp: {
+    summary: 'Serve plug-ins as tools to one agent, over standard input and output.',
+    load: async () => (await import('./mcp.ts')).mcp,
+  },
   store: {
     summary: 'Check, export or import the data that guests store.',
     load: async () => (await import('./store/store.ts')).storeCommand,

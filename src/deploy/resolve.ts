@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { MountConflictError, ToolConflictError } from '../errors/errors.ts'
+import { MountConflictError } from '../errors/errors.ts'
 import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
 import { COMMAND_LINE, type ConfigMap, givenAt, mapOf, mergeMaps, toData } from '../options/config-node.ts'
 import {
@@ -10,7 +10,6 @@ import {
 } from '../options/options.ts'
 import { ANY_ROUTE, type LoadedBy, largestMemory, resolveRoute } from '../options/resolved-route.ts'
 import { routeConflicts } from '../options/served-route.ts'
-import { toolConflicts } from '../options/tool-name.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
@@ -224,13 +223,6 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
       `  ${routes[later]?.options.url}: ${routes[first]?.target.from} and ${routes[later]?.target.from}`,
   )
   if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
-  const tools = routes.flatMap(({ options, plugin }) =>
-    options.tool && options.contract === 'raw'
-      ? [{ ...options, functionName: routeFunction(options, plugin) }]
-      : [],
-  )
-  const conflicts = toolConflicts(tools)
-  if (conflicts.length > 0) failed(new ToolConflictError(conflicts.join('\n')))
 }
 
 /** All options of a command line with their origins, including those of loading. */

@@ -15,7 +15,7 @@ import { openTool, type Tool } from './tool.ts'
 export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
 
 /** Defaults of {@link McpOptions}, where another option does not decide. */
-const DEFAULTS = {
+export const MCP_DEFAULTS = {
   url: '/mcp',
   name: 'wasm-serve',
   pageSize: 100,
@@ -42,7 +42,7 @@ export async function addMcp(
   )
   if (conflicts.length > 0) throw new ToolConflictError(conflicts.join('\n'))
   const { title, instructions, version = packageVersion(), hosts = [], origins = [] } = options
-  const { url, name, pageSize, ttlMs, bodyLimit } = { ...DEFAULTS, ...options }
+  const { url, name, pageSize, ttlMs, bodyLimit } = { ...MCP_DEFAULTS, ...options }
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
     await Promise.all(described.map(openRouteTool)),

@@ -80,7 +80,7 @@ function legacyRevision(named = BATCH_REVISION): Revision {
 }
 
 /** The member of `params` that the header `Mcp-Name` repeats, by method. */
-const NAMED_BY: Readonly<Record<string, 'name' | 'uri'>> = {
+export const NAMED_BY: Readonly<Record<string, 'name' | 'uri'>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
@@ -110,6 +110,12 @@ function mismatch(problem: string): RpcError {
 export function headerOf(headers: RequestHeaders, name: string): string | undefined {
   const value = headers?.[name]
   return typeof value === 'string' ? value.replaceAll(/^[ \t]+|[ \t]+$/g, '') : undefined
+}
+
+/** Encodes a text for a header. */
+export function encodeHeader(value: string): string {
+  const isPlain = /^[!-~](?:[ -~]*[!-~])?$/.test(value) && !/^=\?base64\?.*\?=$/.test(value)
+  return isPlain ? value : `=?base64?${Buffer.from(value).toString('base64')}?=`
 }
 
 /**
