@@ -67,6 +67,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Use the address of the server, or add the host name to `mcp.hosts`, or the origin of the page to `mcp.origins`.',
   ],
   [
+    'WASM_SERVE_TOOL_SCOPE_MISSING',
+    403,
+    'The token of the client has no scope that [`mcp.access`](../guide/mcp.md) grants the tool to.',
+    'Ask the issuer for a token with the scope of the message.',
+  ],
+  [
     'WASM_SERVE_ADMIN_UNKNOWN',
     404,
     'The admin API knows no such plug-in, version or route.',

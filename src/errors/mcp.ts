@@ -35,6 +35,13 @@ export const ToolConflictError = failure<[conflicts: string]>(
   500,
 )
 
+/** The token of a client does not have the scope of a tool. */
+export const ScopeMissingError = failure<[tool: string, scope: string]>(
+  'WASM_SERVE_TOOL_SCOPE_MISSING',
+  'The tool %s needs the scope %s',
+  403,
+)
+
 /** A request to the MCP endpoint names an unknown host, or comes from a foreign web page. */
 export const McpOriginRefusedError = failure<[problem: string]>(
   'WASM_SERVE_MCP_ORIGIN_REFUSED',

@@ -27,6 +27,11 @@ export class Answer {
     return raw.destroyed || request.raw.socket.destroyed
   }
 
+  /** Adds a header. It has no effect after a notification. */
+  header(name: string, value: string): void {
+    this.#reply.header(name, value)
+  }
+
   /** Sends a notification at once. */
   notify(method: string, params: object): void {
     if (this.#isCut) return

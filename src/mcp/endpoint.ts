@@ -8,27 +8,11 @@ import {
   RouteInvalidError,
 } from '../errors/errors.ts'
 import { printable } from '../platform/text.ts'
-import type { RouteCaller } from '../route/callable-route.ts'
-import { knownError, logFailure } from '../route/error-response.ts'
 import { serveRoute } from '../route/route.ts'
 import { Answer } from './answer.ts'
-import type { Exchange } from './exchange.ts'
-import {
-  errorMessage,
-  idOf,
-  isObject,
-  parseJson,
-  type Request,
-  type RequestId,
-  RPC_CODES,
-  RpcError,
-  readMessage,
-  resultMessage,
-} from './json-rpc.ts'
-import { logFor } from './log-notifications.ts'
-import type { Methods } from './methods.ts'
 import { originCheck } from './origin.ts'
-import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
+import { answerPost, endWithError, type McpService } from './post.ts'
+import { challengeOf } from './protected-resource.ts'
 
 /** Where the endpoint is, and which requests it accepts. */
 export interface EndpointOptions {
@@ -37,21 +21,20 @@ export interface EndpointOptions {
   readonly origins: readonly string[]
   /** In bytes. */
   readonly bodyLimit: number
+  /** The URL of the endpoint, if clients can find the issuer of tokens. */
+  readonly resource: string | undefined
 }
-
-/** Messages of a batch. */
-const MAX_BATCH = 100
 
 /**
  * Adds the endpoint to an app: one URL that answers POST, each request by itself and without sessions.
  *
  * @throws {@link RouteInvalidError} if the app has a route there.
  */
-export function addEndpoint(app: FastifyInstance, options: EndpointOptions, methods: Methods): void {
-  const { url, hosts, origins, bodyLimit } = options
+export function addEndpoint(app: FastifyInstance, options: EndpointOptions, service: McpService): void {
+  const { url, hosts, origins, bodyLimit, resource } = options
   const problemWithOrigin = originCheck(hosts, origins)
   const run = (request: FastifyRequest, reply: FastifyReply) => {
-    void answerBody(request, new Answer(reply), methods)
+    void answerPost(request, new Answer(reply), service)
   }
   const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply) =>
     endWithError(error, undefined, request, new Answer(reply))
@@ -61,6 +44,7 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, meth
       url,
       bodyLimit,
       exposeHeadRoute: false,
+      config: resource === undefined ? {} : { challenge: challengeOf(resource) },
       onRequest({ headers }, reply, done) {
         setCommonHeaders(reply)
         done(problemWithOrigin(headers) ?? problemWithTypes(headers))
@@ -91,98 +75,4 @@ function problemWithTypes(headers: IncomingHttpHeaders): Error | undefined {
     return new McpContentTypeError(printable(type.slice(0, 100)))
   const accepts = (wanted: string) => accept.includes('*/*') || accept.toLowerCase().includes(wanted)
   return accepts('application/json') && accepts('text/event-stream') ? undefined : new McpNotAcceptableError()
-}
-
-async function answerBody(request: FastifyRequest, answer: Answer, methods: Methods): Promise<void> {
-  let value: unknown
-  try {
-    value = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
-    if (Array.isArray(value)) return await answerBatch(value, request, answer, methods)
-    const message = readMessage(value)
-    if (message.kind !== 'request') return answer.accept()
-    const revision = revisionOf(message, request.headers)
-    const result = await methods.answer(message, exchangeOf(message, revision, request, answer, true))
-    answer.end(200, resultMessage(message.id, result))
-  } catch (error) {
-    endWithError(error, idOf(value), request, answer)
-  }
-}
-
-/** @param mayNotify - Not in a batch: its answer is one array. */
-function exchangeOf(
-  { id, params }: Request,
-  revision: Revision,
-  request: FastifyRequest,
-  answer: Answer,
-  mayNotify: boolean,
-): Exchange {
-  const meta = isObject(params._meta) ? params._meta : {}
-  const notify = (method: string, notified: object) => {
-    if (mayNotify) answer.notify(method, notified)
-  }
-  const caller: RouteCaller = {
-    request,
-    log: revision.isModern ? logFor(meta, request.log, notify) : request.log,
-    get isGone() {
-      return answer.isGone
-    },
-  }
-  return { id, revision, headers: request.headers, meta, caller, notify }
-}
-
-/** Only one revision has batches. Their requests run at the same time, and their answers are one array. */
-async function answerBatch(
-  batch: readonly unknown[],
-  request: FastifyRequest,
-  answer: Answer,
-  methods: Methods,
-): Promise<void> {
-  const named = headerOf(request.headers, 'mcp-protocol-version') ?? BATCH_REVISION
-  if (named !== BATCH_REVISION) throw invalidBatch(`revision ${named} has no batches`)
-  if (batch.length === 0 || batch.length > MAX_BATCH)
-    throw invalidBatch(`a batch has 1 to ${MAX_BATCH} messages`)
-  const answers = await Promise.all(
-    batch.map(async (value) => {
-      try {
-        const message = readMessage(value)
-        if (message.kind !== 'request') return undefined
-        const revision = revisionOf(message, request.headers)
-        if (revision.isModern || message.method === 'initialize')
-          throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
-        return resultMessage(
-          message.id,
-          await methods.answer(message, exchangeOf(message, revision, request, answer, false)),
-        )
-      } catch (error) {
-        return errorMessage(idOf(value), rpcErrorOf(error, request))
-      }
-    }),
-  )
-  const messages = answers.filter((message) => message !== undefined)
-  if (messages.length === 0) answer.accept()
-  else answer.end(200, messages)
-}
-
-function invalidBatch(reason: string): RpcError {
-  return new RpcError(RPC_CODES.invalidRequest, `Invalid request: ${reason}`)
-}
-
-function endWithError(
-  error: unknown,
-  id: RequestId | undefined,
-  request: FastifyRequest,
-  answer: Answer,
-): void {
-  const failure = rpcErrorOf(error, request)
-  answer.end(failure.status, errorMessage(id, failure))
-}
-
-/** Failures of the server have its own code in `data`. */
-function rpcErrorOf(error: unknown, request: FastifyRequest): RpcError {
-  if (error instanceof RpcError) return error
-  const known = knownError(error)
-  const { message, statusCode, code } = known
-  logFailure(known, request, undefined)
-  const number = statusCode >= 500 ? RPC_CODES.internalError : RPC_CODES.invalidRequest
-  return new RpcError(number, message, statusCode, { code })
 }

@@ -1,4 +1,5 @@
 import type { RouteCaller } from '../route/callable-route.ts'
+import type { Grant } from './access.ts'
 import type { Members, RequestId } from './json-rpc.ts'
 import type { RequestHeaders, Revision } from './revisions.ts'
 
@@ -10,6 +11,7 @@ export interface Exchange {
   /** `_meta` of its params. */
   readonly meta: Members
   readonly caller: RouteCaller
+  readonly grant: Grant
   /** Sends a notification to the client, before the result. */
   notify(method: string, params: object): void
 }

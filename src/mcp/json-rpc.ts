@@ -41,12 +41,15 @@ export class RpcError extends Error {
   /** The HTTP status. Revisions with `initialize` answer 200 to any well-formed request. */
   readonly status: number
   readonly data: unknown
+  /** The scope that the token of the client does not have. */
+  readonly scope: string | undefined
 
-  constructor(code: number, message: string, status = 400, data?: unknown) {
+  constructor(code: number, message: string, status = 400, data?: unknown, scope?: string) {
     super(message)
     this.code = code
     this.status = status
     this.data = data
+    this.scope = scope
   }
 }
 

@@ -5,10 +5,14 @@ import { toolConflicts } from '../options/tool-name.ts'
 import { packageVersion } from '../platform/packages.ts'
 import type { CallableRoute } from '../route/callable-route.ts'
 import { readXtpSchema } from '../route/openapi/xtp-schema.ts'
+import { openAccess } from './access.ts'
+import { openAudit } from './audit.ts'
 import { describeTool } from './description.ts'
 import { addEndpoint } from './endpoint.ts'
 import { openHyperMcp } from './hyper-mcp.ts'
 import { openMethods } from './methods.ts'
+import { addMetadata } from './protected-resource.ts'
+import { ClientRates } from './rate-limit.ts'
 import { openTool, type Tool } from './tool.ts'
 
 /** The options of the endpoint. */
@@ -22,6 +26,9 @@ export const MCP_DEFAULTS = {
   ttlMs: 60_000,
   bodyLimit: 1_048_576,
 } as const
+
+/** Arguments that are not logged by default. */
+const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
 
 /**
  * Serves routes as tools at one URL of an app. Call it after the routes were added.
@@ -43,12 +50,24 @@ export async function addMcp(
   if (conflicts.length > 0) throw new ToolConflictError(conflicts.join('\n'))
   const { title, instructions, version = packageVersion(), hosts = [], origins = [] } = options
   const { url, name, pageSize, ttlMs, bodyLimit } = { ...MCP_DEFAULTS, ...options }
+  const { access: rules, rateLimit, resource, authorizationServers, audit = 'calls' } = options
+  const { redactArguments: redact = REDACTED } = options
+  const access = openAccess(rules)
+  const rates = rateLimit && new ClientRates(rateLimit)
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
     await Promise.all(described.map(openRouteTool)),
     routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs)),
+    access,
+    openAudit({ level: audit, redact }),
   )
-  addEndpoint(app, { url, hosts, origins, bodyLimit }, methods)
+  const isFound = resource !== undefined && authorizationServers !== undefined
+  const findable = isFound ? resource : undefined
+  addEndpoint(app, { url, hosts, origins, bodyLimit, resource: findable }, { methods, access, rates })
+  if (isFound) {
+    const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]
+    addMetadata(app, { resource, authorizationServers, scopes })
+  }
 }
 
 async function openRouteTool(route: CallableRoute): Promise<Tool> {

@@ -1,3 +1,6 @@
+import { ScopeMissingError } from '../errors/errors.ts'
+import type { Access } from './access.ts'
+import type { openAudit } from './audit.ts'
 import type { Exchange } from './exchange.ts'
 import { GuestMethods } from './guest-methods.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
@@ -5,6 +8,7 @@ import { isObject, type Members, type Request, RPC_CODES, RpcError } from './jso
 import { Pages } from './pages.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
+import { claimsOf } from './token-claims.ts'
 import type { Tool } from './tool.ts'
 import { legacyResult } from './tool-result.ts'
 
@@ -33,13 +37,16 @@ export interface Methods {
 /**
  * @param tools - In the order of lists. Their names are different.
  * @param guests - Plug-ins with tools of their own, which are listed after the others.
+ * @param audit - Called with each call of a tool.
  */
 export function openMethods(
   description: ServerDescription,
   tools: readonly Tool[],
-  guests: readonly GuestServer[] = [],
+  guests: readonly GuestServer[],
+  access: Access,
+  audit: ReturnType<typeof openAudit>,
 ): Methods {
-  return new AllMethods(description, tools, guests)
+  return new AllMethods(description, tools, guests, access, audit)
 }
 
 class AllMethods implements Methods {
@@ -49,10 +56,19 @@ class AllMethods implements Methods {
   readonly #tools: ReadonlyMap<string, Tool>
   readonly #guests: readonly GuestServer[]
   readonly #guestMethods: GuestMethods
+  readonly #scopeFor: Access['scopeFor']
+  readonly #isLimited: boolean
+  readonly #audit: ReturnType<typeof openAudit>
   readonly #modernPages: Pages
   readonly #legacyPages: Pages
 
-  constructor(description: ServerDescription, tools: readonly Tool[], guests: readonly GuestServer[]) {
+  constructor(
+    description: ServerDescription,
+    tools: readonly Tool[],
+    guests: readonly GuestServer[],
+    { isLimited, scopeFor }: Access,
+    audit: ReturnType<typeof openAudit>,
+  ) {
     const { name, version, title } = description
     this.#description = description
     this.#serverInfo = { name, version, ...(title !== undefined && { title }) }
@@ -60,6 +76,9 @@ class AllMethods implements Methods {
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
     this.#guests = guests
     this.#guestMethods = new GuestMethods(guests)
+    this.#isLimited = isLimited
+    this.#scopeFor = scopeFor
+    this.#audit = audit
     this.#modernPages = this.#pagesOf(tools, true)
     this.#legacyPages = this.#pagesOf(tools, false)
   }
@@ -101,7 +120,7 @@ class AllMethods implements Methods {
       case 'prompts/list':
         return this.#list('prompts', params, exchange)
       default:
-        return this.#guestMethods.answer(method, params, exchange)
+        return exchange.grant.isWhole ? this.#guestMethods.answer(method, params, exchange) : undefined
     }
   }
 
@@ -130,7 +149,8 @@ class AllMethods implements Methods {
   async #listTools({ cursor }: Members, exchange: Exchange): Promise<Members> {
     const { isModern } = exchange.revision
     const own = isModern ? this.#modernPages : this.#legacyPages
-    const pages = this.#guests.length === 0 ? own : this.#pagesOf(await this.#allTools(exchange), isModern)
+    const isStatic = this.#guests.length === 0 && !this.#isLimited
+    const pages = isStatic ? own : this.#pagesOf(await this.#toolsFor(exchange), isModern)
     return this.#page('tools', pages, cursor, isModern)
   }
 
@@ -139,6 +159,11 @@ class AllMethods implements Methods {
       isModern ? tools.map(({ listed }) => listed) : tools.map(legacyListed),
       this.#description.pageSize,
     )
+  }
+
+  async #toolsFor(exchange: Exchange): Promise<readonly Tool[]> {
+    const tools = await this.#allTools(exchange)
+    return tools.filter(({ name }) => exchange.grant.allows(name))
   }
 
   /** Of several tools with the same name, the first one counts. */
@@ -154,7 +179,7 @@ class AllMethods implements Methods {
     { cursor }: Members,
     exchange: Exchange,
   ): Promise<Members | undefined> {
-    const entries = await this.#guestMethods.list(kind, exchange)
+    const entries = exchange.grant.isWhole ? await this.#guestMethods.list(kind, exchange) : undefined
     if (!entries) return undefined
     return this.#page(
       kind,
@@ -174,18 +199,37 @@ class AllMethods implements Methods {
   }
 
   get #caching(): Members {
-    return { ttlMs: this.#description.ttlMs, cacheScope: 'public' }
+    return { ttlMs: this.#description.ttlMs, cacheScope: this.#isLimited ? 'private' : 'public' }
   }
 
   async #call(params: Members, exchange: Exchange): Promise<Members> {
     const { name, arguments: args = {} } = params
     const { revision, headers } = exchange
-    const tool = typeof name === 'string' ? await this.#findTool(name, exchange) : undefined
+    const found = typeof name === 'string' ? await this.#findTool(name, exchange) : undefined
+    if (found && !exchange.grant.allows(found.name)) this.#refuse(found.name, exchange)
+    const tool = found && exchange.grant.allows(found.name) ? found : undefined
     if (!tool) throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
     if (!isObject(args)) throw invalidParams('the arguments must be an object')
     if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
+    const begun = performance.now()
     const result = await tool.call(args, exchange)
+    const ms = performance.now() - begun
+    const { caller, grant, meta } = exchange
+    const call = { tool: tool.name, args, client: grant.client, request: caller.request, ms, result }
+    this.#audit?.({ ...call, agent: meta[META.clientInfo] })
     return { ...(revision.isModern ? result : legacyResult(result)) }
+  }
+
+  /**
+   * A client with a token can ask its issuer for another scope. For others the tool does not exist.
+   *
+   * @throws {@link RpcError} with the scope, if the client has a token.
+   */
+  #refuse(tool: string, { caller }: Exchange): void {
+    const scope = claimsOf(caller.request) && this.#scopeFor(tool)
+    if (scope === undefined) return
+    const { message, code, statusCode } = new ScopeMissingError(tool, scope)
+    throw new RpcError(RPC_CODES.invalidRequest, message, statusCode, { code }, scope)
   }
 
   async #findTool(name: string, exchange: Exchange): Promise<Tool | undefined> {

@@ -78,9 +78,23 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
       ...HOOKS,
     ],
     ...['adminToken', 'adminHosts', 'redactHeaders'],
-    ...['hosts', 'origins', 'name', 'title', 'version', 'instructions', 'pageSize', 'ttlMs', 'bodyLimit'].map(
-      (part) => `mcp.${part}`,
-    ),
+    ...[
+      'hosts',
+      'origins',
+      'name',
+      'title',
+      'version',
+      'instructions',
+      'pageSize',
+      'ttlMs',
+      'bodyLimit',
+      'access',
+      'resource',
+      'authorizationServers',
+      'audit',
+      'redactArguments',
+      'rateLimit',
+    ].map((part) => `mcp.${part}`),
   ],
 }
 

@@ -493,6 +493,60 @@ const mcpSettings = only({
   instructions: Type.Optional(
     Type.String({ minLength: 1, description: 'Advice for models about the use of the tools.' }),
   ),
+  access: Type.Optional(
+    Type.Array(
+      only({
+        key: Type.Optional(key('An API key.')),
+        scope: Type.Optional(
+          Type.String({
+            pattern: '^[!#-\\[\\]-~]+$',
+            hint: 'must be a scope of OAuth, without spaces',
+            description: 'A scope of the token. Without key and scope, the entry is for every client.',
+          }),
+        ),
+        tools: words('Names of tools. A `*` stands for any characters.'),
+      }),
+      { minItems: 1, description: 'Tools that clients may use, by API key or scope. Default: all tools.' },
+    ),
+  ),
+  resource: Type.Optional(
+    Type.String({
+      pattern: '^https?://[^#?"\\s]+$',
+      hint: 'must be an http or https URL without query and fragment',
+      description: 'URL of the MCP endpoint, as clients know it. (RFC 9728)',
+    }),
+  ),
+  authorizationServers: Type.Optional(
+    words('URLs of the issuers of tokens, which clients learn from the metadata. Needs `jwt`. (RFC 9728)'),
+  ),
+  audit: Type.Optional(
+    Type.Enum(['off', 'calls', 'arguments'], {
+      description: 'Lines of the log for each call of a tool, also with its arguments. Default: calls.',
+    }),
+  ),
+  redactArguments: Type.Optional(
+    Type.Array(Type.String({ minLength: 1 }), {
+      description:
+        'Arguments whose values are not logged. Default: password, secret, token, apiKey, authorization.',
+    }),
+  ),
+  rateLimit: Type.Optional(
+    Type.Object(
+      {
+        max: Type.Integer({ minimum: 1, description: 'Maximum number of messages per client and window.' }),
+        timeWindowMs: Type.Integer({
+          unit: 'ms',
+          minimum: 1,
+          maximum: 2_147_483_647,
+          description: 'Length of the window, in ms.',
+        }),
+      },
+      {
+        additionalProperties: false,
+        description: 'Rate limit per API key, subject of a token, or address. Further messages get 429.',
+      },
+    ),
+  ),
   pageSize: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 1_000, description: 'Tools per page of a list. Default: 100.' }),
   ),

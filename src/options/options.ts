@@ -136,6 +136,7 @@ function checkWith<Options>(isValid: ValidateFunction, options: unknown): Option
         ...isolationProblems(copy as Partial<CheckedWasmServeOptions>),
         ...edgeProblems(copy as Partial<CheckedServerOptions>),
         ...toolProblems(copy as Partial<CheckedWasmServeOptions>),
+        ...mcpProblems(copy as Partial<CheckedServerOptions>),
       ]
     : problemsFound(isValid)
   if (found.length > 0) throw optionsError(found)
@@ -214,6 +215,34 @@ function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): P
       ? [problemAt(['routes', String(index), 'recycle'], message)]
       : [],
   )
+}
+
+/** A rule that has no effect would look like protection. */
+function mcpProblems({ mcp, apiKeys, jwt }: Partial<CheckedServerOptions>): Problem[] {
+  if (!mcp || mcp.enabled === false) return []
+  const { access = [], toolsOnly, authorizationServers, resource } = mcp
+  const rules = access.flatMap(({ key, scope }, index) => {
+    const path = ['mcp', 'access', String(index)]
+    return [
+      ...(key !== undefined && scope !== undefined ? [problemAt(path, 'must have a key or a scope')] : []),
+      ...(key !== undefined && apiKeys && !apiKeys.includes(key)
+        ? [problemAt([...path, 'key'], 'must be one of apiKeys')]
+        : []),
+      ...(scope !== undefined && !jwt ? [problemAt([...path, 'scope'], 'needs the option jwt')] : []),
+    ]
+  })
+  const isOpen = access.length > 0 && !toolsOnly
+  const hasIssuer = authorizationServers !== undefined
+  return [
+    ...rules,
+    ...(isOpen ? [problemAt(['mcp', 'access'], 'needs toolsOnly: the routes have no such rules')] : []),
+    ...(hasIssuer && !jwt?.audience
+      ? [problemAt(['mcp', 'authorizationServers'], 'needs jwt.audience: tokens for others must be refused')]
+      : []),
+    ...(hasIssuer && resource === undefined
+      ? [problemAt(['mcp', 'authorizationServers'], 'needs resource')]
+      : []),
+  ]
 }
 
 /** A Unix socket needs no TLS. Browsers support HTTP/2 with TLS only, and so does this server. */
