@@ -106,7 +106,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./openapi.ts')).openapi,
   },
   mcp: {
-    summary: 'Serve plug-ins as tools to one agent, over standard input and output.',
+    summary: 'Serve plug-ins as tools to one agent (MCP), over stdio.',
     load: async () => (await import('./mcp.ts')).mcp,
   },
   store: {
