@@ -35,23 +35,21 @@ export function openAccess(rules: readonly AccessRule[] | undefined): Access {
   const keyed = (rules ?? []).flatMap((rule) => (rule.key === undefined ? [] : [{ ...rule, key: rule.key }]))
   const digests = keyed.map(({ key }) => keyDigest(key))
   const patterns = new Map((rules ?? []).map((rule) => [rule, patternOf(rule.tools)]))
-  const patternsOf = (those: readonly AccessRule[]) => those.flatMap((rule) => patterns.get(rule) ?? [])
   return {
     isLimited: rules !== undefined,
     grantOf(request) {
+      if (!rules) return new WholeGrant(request)
       const keys = apiKeysIn(request.headers)
       const claims = claimsOf(request)
-      const client = claims?.subject ?? (keys[0] === undefined ? undefined : fingerprint(keys[0]))
-      if (!rules) return { client, allows: () => true, isWhole: true }
       const byKey = keys.flatMap((key) => positionsOf(key, digests)).flatMap((index) => keyed[index] ?? [])
       const known = new Set<string | undefined>(byKey.map(({ key }) => key))
       const mine = rules.filter(({ key, scope }) => {
         if (key !== undefined) return known.has(key)
         return scope === undefined || claims?.scopes.includes(scope) === true
       })
-      const allowed = patternsOf(mine)
+      const allowed = mine.flatMap((rule) => patterns.get(rule) ?? [])
       return {
-        client,
+        client: clientOf(request),
         allows: (tool) => allowed.some((pattern) => pattern.test(tool)),
         isWhole: mine.some(({ tools }) => tools.includes('*')),
       }
@@ -59,6 +57,29 @@ export function openAccess(rules: readonly AccessRule[] | undefined): Access {
     scopeFor: (tool) =>
       (rules ?? []).find((rule) => rule.scope !== undefined && patterns.get(rule)?.test(tool))?.scope,
   }
+}
+
+/** The grant of a client where there are no rules. Who it is matters only for the audit log and the rate limit. */
+class WholeGrant implements Grant {
+  readonly isWhole = true
+  readonly #request: FastifyRequest
+
+  constructor(request: FastifyRequest) {
+    this.#request = request
+  }
+
+  get client(): string | undefined {
+    return clientOf(this.#request)
+  }
+
+  allows(): boolean {
+    return true
+  }
+}
+
+function clientOf(request: FastifyRequest): string | undefined {
+  const [key] = apiKeysIn(request.headers)
+  return claimsOf(request)?.subject ?? (key === undefined ? undefined : fingerprint(key))
 }
 
 /** Matches the names of a rule. */

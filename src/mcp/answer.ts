@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeaders } from 'node:http'
+import { IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { sendBody } from '../route/error-response.ts'
 
@@ -7,10 +7,13 @@ import { sendBody } from '../route/error-response.ts'
  */
 export class Answer {
   readonly #reply: FastifyReply
+  readonly #isDirect: boolean
   #isStream = false
 
-  constructor(reply: FastifyReply) {
+  /** @param isDirect - Whether no hook reads the answer: then it need not pass through Fastify. */
+  constructor(reply: FastifyReply, isDirect: boolean) {
     this.#reply = reply
+    this.#isDirect = isDirect && reply.request.raw instanceof IncomingMessage
   }
 
   /**
@@ -46,8 +49,17 @@ export class Answer {
       this.#reply.raw.end()
       return
     }
-    this.#reply.code(status).header('content-type', 'application/json')
-    sendBody(Buffer.from(JSON.stringify(message)), this.#reply)
+    const text = JSON.stringify(message)
+    const reply = this.#reply
+    if (status === 200 && this.#isDirect) {
+      const length = `${Buffer.byteLength(text)}`
+      reply.raw.writeHead(200, [...directHeaders(reply), 'content-type', JSON_TYPE, 'content-length', length])
+      reply.raw.end(text)
+      return
+    }
+    reply.code(status).header('content-type', JSON_TYPE)
+    if (status === 200) reply.send(text)
+    else sendBody(Buffer.from(text), reply) // the client may still be sending its body
   }
 
   /** Accepts messages that have no answer. */
@@ -67,4 +79,11 @@ export class Answer {
   #write(message: object): void {
     if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
   }
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** The headers of every answer. */
+function directHeaders({ request }: FastifyReply): string[] {
+  return ['x-request-id', request.id, 'x-content-type-options', 'nosniff']
 }

@@ -8,6 +8,7 @@ import {
   RouteInvalidError,
 } from '../errors/errors.ts'
 import { printable } from '../platform/text.ts'
+import { atEndOfTurn } from '../route/end-of-turn.ts'
 import { serveRoute } from '../route/route.ts'
 import { Answer } from './answer.ts'
 import { originCheck } from './origin.ts'
@@ -23,6 +24,8 @@ export interface EndpointOptions {
   readonly bodyLimit: number
   /** The URL of the endpoint, if clients can find the issuer of tokens. */
   readonly resource: string | undefined
+  /** Whether no hook of the app reads its answers. */
+  readonly isUnwatched: boolean
 }
 
 /**
@@ -31,13 +34,14 @@ export interface EndpointOptions {
  * @throws {@link RouteInvalidError} if the app has a route there.
  */
 export function addEndpoint(app: FastifyInstance, options: EndpointOptions, service: McpService): void {
-  const { url, hosts, origins, bodyLimit, resource } = options
+  const { url, hosts, origins, bodyLimit, resource, isUnwatched } = options
   const problemWithOrigin = originCheck(hosts, origins)
-  const run = (request: FastifyRequest, reply: FastifyReply) => {
-    void answerPost(request, new Answer(reply), service)
+  const answerNow = (request: FastifyRequest, reply: FastifyReply) => {
+    void answerPost(request, new Answer(reply, isUnwatched), service)
   }
+  const run = atEndOfTurn(answerNow, { name: 'inline' }) // some tools may be
   const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply) =>
-    endWithError(error, undefined, request, new Answer(reply))
+    endWithError(error, undefined, request, new Answer(reply, false))
   try {
     app.route({
       method: 'POST',

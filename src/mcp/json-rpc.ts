@@ -71,7 +71,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 function isDeeper(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (depth === 0) return true
-  for (const item of Object.values(value)) if (isDeeper(item, depth - 1)) return true
+  const items: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)
+  for (const item of items) if (isDeeper(item, depth - 1)) return true
   return false
 }
 

@@ -34,6 +34,7 @@ const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
  * Serves routes as tools at one URL of an app. Call it after the routes were added.
  *
  * @param routes - The routes that are tools.
+ * @param isUnwatched - Whether no hook of the app reads answers.
  * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
  * URL is taken.
  */
@@ -41,6 +42,7 @@ export async function addMcp(
   app: FastifyInstance,
   options: McpOptions,
   routes: readonly CallableRoute[],
+  isUnwatched: boolean,
 ): Promise<void> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
   const described = routes.filter((route) => !isGuestServer(route))
@@ -63,7 +65,11 @@ export async function addMcp(
   )
   const isFound = resource !== undefined && authorizationServers !== undefined
   const findable = isFound ? resource : undefined
-  addEndpoint(app, { url, hosts, origins, bodyLimit, resource: findable }, { methods, access, rates })
+  addEndpoint(
+    app,
+    { url, hosts, origins, bodyLimit, resource: findable, isUnwatched },
+    { methods, access, rates },
+  )
   if (isFound) {
     const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]
     addMetadata(app, { resource, authorizationServers, scopes })

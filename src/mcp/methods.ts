@@ -205,7 +205,8 @@ class AllMethods implements Methods {
   async #call(params: Members, exchange: Exchange): Promise<Members> {
     const { name, arguments: args = {} } = params
     const { revision, headers } = exchange
-    const found = typeof name === 'string' ? await this.#findTool(name, exchange) : undefined
+    const own = typeof name === 'string' ? this.#tools.get(name) : undefined
+    const found = own ?? (this.#guests.length > 0 ? await this.#findGuestTool(name, exchange) : undefined)
     if (found && !exchange.grant.allows(found.name)) this.#refuse(found.name, exchange)
     const tool = found && exchange.grant.allows(found.name) ? found : undefined
     if (!tool) throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
@@ -232,9 +233,7 @@ class AllMethods implements Methods {
     throw new RpcError(RPC_CODES.invalidRequest, message, statusCode, { code }, scope)
   }
 
-  async #findTool(name: string, exchange: Exchange): Promise<Tool | undefined> {
-    const own = this.#tools.get(name)
-    if (own || this.#guests.length === 0) return own
+  async #findGuestTool(name: unknown, exchange: Exchange): Promise<Tool | undefined> {
     return (await this.#allTools(exchange)).find((tool) => tool.name === name)
   }
 }

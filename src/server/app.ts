@@ -96,7 +96,7 @@ export async function createApp(
       added = await addRoutes(scope, routes, pool)
       if (mcp) {
         const { addMcp } = await import('../mcp/mcp.ts') // loaded on demand
-        await addMcp(scope, mcp, added.callables)
+        await addMcp(scope, mcp, added.callables, isUnwatched && !isLogged)
       }
     })
     await app.ready()

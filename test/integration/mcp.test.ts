@@ -352,7 +352,7 @@ test('log lines reach a client that asks for them, before the result', async () 
     ['notifications/message', 'error', 'hi'],
   ])
   const silent = await user.modern('tools/call', { name: 'log', arguments: { input: 'hi' } })
-  expect([silent.events, silent.headers.get('content-type')]).toEqual([[], 'application/json'])
+  expect([silent.events, silent.headers.get('content-type')]).toEqual([[], 'application/json; charset=utf-8'])
   const wrong = { 'io.modelcontextprotocol/logLevel': 'loud' }
   expect((await user.modern('tools/list', { _meta: wrong })).body.error.code).toBe(-32_602)
 })
