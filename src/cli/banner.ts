@@ -1,15 +1,23 @@
 import type { ServedRoute } from '../options/served-route.ts'
 import { printable, renderTable } from '../platform/text.ts'
 
-/** Renders the start banner: the address, the routes, and a command to try. */
-export function renderBanner(url: string, routes: readonly ServedRoute[], colours: boolean): string {
+/**
+ * Renders the start banner: the address, the routes, and a command to try.
+ *
+ * @param mcpUrl - The URL of the endpoint for agents, if there is one.
+ */
+export function renderBanner(
+  url: string,
+  routes: readonly ServedRoute[],
+  colours: boolean,
+  mcpUrl?: string,
+): string {
   const bold = (text: string) => (colours ? `\x1b[1m${text}\x1b[0m` : text)
   const head = ['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'CONTRACT', 'ENGINE', 'RUNTIME']
   const rows = routes
     .slice(0, MAX_ROWS)
     .map((route) => [
-      route.methods.join(','),
-      (route.host ?? '') + shownPath(route),
+      ...addressOf(route),
       route.plugin,
       route.function,
       route.contract,
@@ -24,10 +32,24 @@ export function renderBanner(url: string, routes: readonly ServedRoute[], colour
     ...lines,
     ...(routes.length > MAX_ROWS ? [`  and ${routes.length - MAX_ROWS} more routes`] : []),
     '',
-    'Try it:',
-    `  ${renderExample(url, routes[0])}`,
-    '',
+    ...(mcpUrl === undefined ? [] : [`Tools for agents (MCP): ${bold(reachable(url) + mcpUrl)}`, '']),
+    ...renderExamples(
+      url,
+      routes.find(({ tool }) => !tool?.isOnly),
+      routes.length === 0,
+    ),
   ].join('\n')
+}
+
+/** Methods and URL of a route; what is only a tool has its name instead. */
+function addressOf(route: ServedRoute): [string, string] {
+  const { methods, host = '', tool } = route
+  if (tool?.isOnly) return ['tool', tool.name ?? '*']
+  return [methods.join(','), host + shownPath(route)]
+}
+
+function renderExamples(url: string, route: ServedRoute | undefined, isEmpty: boolean): string[] {
+  return route || isEmpty ? ['Try it:', `  ${renderExample(url, route)}`, ''] : []
 }
 
 /** Nobody reads more. */

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { commandConfiguration } from '../deploy/configuration.ts'
 import { reload } from '../deploy/deployments.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
-import { MCP_DEFAULTS } from '../mcp/mcp.ts'
 import { bridgeStdio } from '../mcp/stdio.ts'
 import { openLog } from '../observe/log/log.ts'
 import { readConfig } from '../options/config.ts'
+import { MCP_DEFAULTS } from '../options/mcp-defaults.ts'
 import { type Command, renderPage } from './command.ts'
 
 const HELP = renderPage({

@@ -8,6 +8,7 @@ import { openDeployments, serveDeployments } from '../deploy/start.ts'
 import { openLog, type RecentLines } from '../observe/log/log.ts'
 import type { TracingSdk } from '../observe/traces.ts'
 import { type Config, readConfig } from '../options/config.ts'
+import { MCP_DEFAULTS } from '../options/mcp-defaults.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { packageVersion } from '../platform/packages.ts'
 import { printable } from '../platform/text.ts'
@@ -40,7 +41,8 @@ async function startServing(config: Config, host: Host): Promise<void> {
   if (wasReloadAsked()) again()
   const { file } = desired.configuration
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
-  const [listens = '', ...rest] = renderBanner(server.url, served, host.out.colours).split('\n')
+  const mcpUrl = options.mcp && (options.mcp.url ?? MCP_DEFAULTS.url)
+  const [listens = '', ...rest] = renderBanner(server.url, served, host.out.colours, mcpUrl).split('\n')
   host.out.write(`${listens}\n${host.secrets.hide(rest.join('\n'))}`)
 }
 

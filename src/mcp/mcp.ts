@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { ToolConflictError } from '../errors/errors.ts'
+import { MCP_DEFAULTS } from '../options/mcp-defaults.ts'
 import type { CheckedWasmServeOptions } from '../options/options.ts'
 import { toolConflicts } from '../options/tool-name.ts'
 import { packageVersion } from '../platform/packages.ts'
@@ -17,15 +18,6 @@ import { openTool, type Tool } from './tool.ts'
 
 /** The options of the endpoint. */
 export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
-
-/** Defaults of {@link McpOptions}, where another option does not decide. */
-export const MCP_DEFAULTS = {
-  url: '/mcp',
-  name: 'wasm-serve',
-  pageSize: 100,
-  ttlMs: 60_000,
-  bodyLimit: 1_048_576,
-} as const
 
 /** Arguments that are not logged by default. */
 const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']

@@ -160,8 +160,12 @@ function settleTools(options: Partial<CheckedWasmServeOptions>): void {
 function toolProblems({ routes = [], mcp }: Partial<CheckedWasmServeOptions>): Problem[] {
   const isOn = mcp !== undefined && mcp.enabled !== false
   const message = `must be false: only a route with the contract ${TOOL_CONTRACTS.join(' or ')} can be a tool`
-  return routes.flatMap(({ tool, contract }, index) => {
+  return routes.flatMap(({ tool, contract, smoke }, index) => {
     const path = ['routes', String(index)]
+    if (contract === 'hyper-mcp' && smoke)
+      return [
+        problemAt([...path, 'smoke'], 'has no effect: with the contract hyper-mcp the route has no URL'),
+      ]
     if (contract === 'hyper-mcp' && !isOn) return [problemAt([...path, 'contract'], 'needs the option mcp')]
     return tool?.enabled && !TOOL_CONTRACTS.includes(contract)
       ? [problemAt([...path, 'tool', 'enabled'], message)]

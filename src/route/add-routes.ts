@@ -10,6 +10,7 @@ import {
   refuseRouteConflicts,
   type ServedRoute,
 } from '../options/served-route.ts'
+import { toolName } from '../options/tool-name.ts'
 import { Pace } from '../platform/async-work.ts'
 import { type CallableRoute, callableRoute } from './callable-route.ts'
 import { atEndOfTurn } from './end-of-turn.ts'
@@ -66,9 +67,7 @@ export async function addRoutes(
     }
     await pace.step()
   }
-  const isShown = ({ options: { tool, contract } }: TableRoute) =>
-    contract !== 'hyper-mcp' && !(tool && options.hidesTools)
-  const shown = served.filter(isShown)
+  const shown = served.filter(({ config: { tool } }) => !tool?.isOnly)
   if (options.isAlone && fitTable(app, shown)) await addRouteTable(app, shown)
   else {
     for (const route of shown) {
@@ -89,7 +88,7 @@ function handlerOf(
   versions: OpenVersions,
   pool: RoutePool,
   methods: readonly string[],
-  given: CallHooks & Pick<VersionedOptions, 'isUnwatched' | 'isLogged'>,
+  given: CallHooks & Pick<VersionedOptions, 'isUnwatched' | 'isLogged' | 'hidesTools'>,
 ): RouteHandler {
   const { live, next } = versions
   const { options, plugin, exportName, runtime, engine } = live
@@ -111,6 +110,10 @@ function handlerOf(
       ...engineOf(live),
       engineReason: engine.name === 'inline' ? undefined : engine.reason,
       runtime: runtime.name,
+      tool: options.tool && {
+        name: options.contract === 'hyper-mcp' ? undefined : toolName(options, exportName),
+        isOnly: options.contract === 'hyper-mcp' || given.hidesTools === true,
+      },
       split: next && {
         ...engineOf(next.route),
         digest: next.route.plugin.digest,
@@ -147,6 +150,7 @@ class LiveRoute implements ServedRoute {
   readonly engineReason: string | undefined
   readonly runtime: string
   readonly split: ServedRoute['split']
+  readonly tool: ServedRoute['tool']
   readonly #versions: OpenVersions
 
   constructor(route: Omit<ServedRoute, 'trouble'>, versions: OpenVersions) {
@@ -164,6 +168,7 @@ class LiveRoute implements ServedRoute {
     this.engineReason = route.engineReason
     this.runtime = route.runtime
     this.split = route.split
+    this.tool = route.tool
     this.#versions = versions
   }
 

@@ -377,8 +377,9 @@ test('a client that disconnects ends its guest, and not the others', async () =>
   expect(performance.now() - begun).toBeLessThan(10_000)
 })
 
-test('with toolsOnly the tools are not at their URLs', async () => {
-  const routes = [inline('/a', 'echo'), inline('/b', 'echo', { tool: { enabled: false } })]
+test('with toolsOnly the tools are not at their URLs, and pass their smoke requests', async () => {
+  const smoke = { body: 'x', answer: 'x' }
+  const routes = [inline('/a', 'echo', { smoke }), inline('/b', 'echo', { tool: { enabled: false } })]
   const user = await serveMcp(routes, { toolsOnly: true })
   const status = async (url: string) => (await fetch(user.base + url, { method: 'POST', body: 'x' })).status
   expect([await status('/a'), await status('/b')]).toEqual([404, 200])
