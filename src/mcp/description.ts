@@ -1,6 +1,6 @@
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
+import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { toolName } from '../options/tool-name.ts'
-import type { CallableRoute } from '../route/callable-route.ts'
 import type { JsonSchema, XtpSchema, XtpValue } from '../route/openapi/xtp-schema.ts'
 import { isObject, type Members } from './json-rpc.ts'
 
@@ -23,16 +23,25 @@ export type ToolInput =
   /** `json`: as JSON. `text`: its bytes. `base64`: the bytes that it encodes. */
   | { readonly form: 'parameter'; readonly name: string; readonly as: 'json' | 'text' | 'base64' }
 
+/** A route, as far as its description as a tool depends on it. */
+export interface DescribedRoute {
+  readonly options: Pick<ResolvedRoute, 'tool' | 'url' | 'description' | 'contentType'>
+  readonly functionName: string
+  readonly pluginName: string
+}
+
 /**
  * Describes a route as a tool: by its options, else by the XTP schema of its plug-in, else as a tool with one text.
  *
  * @throws {@link ToolSchemaInvalidError} if the input schema is not one of an object.
  */
-export function describeTool(route: CallableRoute, xtp: XtpSchema | undefined): ToolDescription {
-  const { options, served, plugin } = route
+export function describeTool(
+  { options, functionName, pluginName }: DescribedRoute,
+  xtp: XtpSchema | undefined,
+): ToolDescription {
   const { tool = {} } = options
-  const name = toolName(options, served.function)
-  const known = xtp?.exports.get(served.function)
+  const name = toolName(options, functionName)
+  const known = xtp?.exports.get(functionName)
   const input = tool.inputSchema
     ? inputOfSchema(tool.inputSchema, tool.input, name)
     : known && xtp
@@ -46,7 +55,7 @@ export function describeTool(route: CallableRoute, xtp: XtpSchema | undefined): 
       tool.description ??
       options.description ??
       known?.description ??
-      `The function ${served.function} of the plug-in ${plugin.name}.`,
+      `The function ${functionName} of the plug-in ${pluginName}.`,
     ...input,
     outputSchema:
       tool.outputSchema ??

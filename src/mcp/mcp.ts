@@ -70,5 +70,7 @@ export async function addMcp(
 
 async function openRouteTool(route: CallableRoute): Promise<Tool> {
   const xtp = route.source === undefined ? undefined : await readXtpSchema(route.source)
-  return openTool(route, describeTool(route, xtp))
+  const { options, served, plugin } = route
+  const described = { options, functionName: served.function, pluginName: plugin.name }
+  return openTool(route, describeTool(described, xtp))
 }

@@ -6,7 +6,7 @@ import { BENCH_FLAGS } from '../bench/bench.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
-import { LANGUAGES } from '../new/new.ts'
+import { LANGUAGES, NEW_FLAGS } from '../new/new.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
 
 const SHELLS = new Map<string, (words: Words) => string>([
@@ -220,6 +220,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(CALL_FLAGS),
   ...Object.entries(BENCH_FLAGS),
   ...Object.entries(STORE_FLAGS),
+  ...Object.entries(NEW_FLAGS),
 ]
 
 const PATH_OPTIONS = new Set(['functions', 'links', 'allowedPaths', 'cacheFolder'])
