@@ -19,6 +19,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Send a well-formed HTTP/1.1 request with exactly one `Host` header. The detail names the part that is wrong.',
   ],
   [
+    'WASM_SERVE_TOOL_ARGUMENTS_INVALID',
+    400,
+    'The arguments of a [tool call](../guide/mcp.md) do not fit the input schema. The answer is a result with `isError`, which a model can read.',
+    'Correct the arguments. The message names the first problems.',
+  ],
+  [
     'WASM_SERVE_ADMIN_TOKEN_REFUSED',
     401,
     'The request to the [admin listener](../operate/admin-api.md) does not carry its token.',
@@ -55,6 +61,18 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'The reason is in the detail. The hook belongs to the app.',
   ],
   [
+    'WASM_SERVE_MCP_ORIGIN_REFUSED',
+    403,
+    'The request to the [MCP endpoint](../guide/mcp.md) names another host, or comes from a web page of another origin.',
+    'Use the address of the server, or add the host name to `mcp.hosts`, or the origin of the page to `mcp.origins`.',
+  ],
+  [
+    'WASM_SERVE_TOOL_SCOPE_MISSING',
+    403,
+    'The token of the client has no scope that [`mcp.access`](../guide/mcp.md) grants the tool to.',
+    'Ask the issuer for a token with the scope of the message.',
+  ],
+  [
     'WASM_SERVE_ADMIN_UNKNOWN',
     404,
     'The admin API knows no such plug-in, version or route.',
@@ -71,6 +89,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     405,
     'No route at this URL answers this method; `Allow` says which they do.',
     'Use a method of the `Allow` header, or add the method to the route (`--method`).',
+  ],
+  [
+    'WASM_SERVE_MCP_NOT_ACCEPTABLE',
+    406,
+    'The client of the [MCP endpoint](../guide/mcp.md) does not accept both content types of its answers.',
+    'Send `Accept: application/json, text/event-stream`.',
   ],
   [
     'WASM_SERVE_REQUEST_TIMEOUT',
@@ -101,6 +125,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     413,
     'The body is larger than `bodyLimit`.',
     'Send less, or raise `--body-limit`.',
+  ],
+  [
+    'WASM_SERVE_MCP_CONTENT_TYPE_UNSUPPORTED',
+    415,
+    'The message to the [MCP endpoint](../guide/mcp.md) is not declared as JSON.',
+    'Send `Content-Type: application/json`.',
   ],
   [
     'WASM_SERVE_RATE_LIMITED',
@@ -173,6 +203,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     502,
     'The guest produced more than `outputLimit`. Its instance is replaced.',
     'Return less, or raise `--output-limit`.',
+  ],
+  [
+    'WASM_SERVE_TOOL_RESULT_INVALID',
+    502,
+    'The output of the guest does not fit the output schema of its [tool](../guide/mcp.md). The answer is a result with `isError`.',
+    'Correct the guest, or the schema. The message names the first problems.',
   ],
   [
     'WASM_SERVE_ADMIN_BUSY',
@@ -617,6 +653,24 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'command',
     'A file of `tls` cannot be read, is not PEM, or the key does not belong to the certificate.',
     'Name a PEM file of a certificate chain, and the key that belongs to it.',
+  ],
+  [
+    'WASM_SERVE_TOOL_CONFLICT',
+    'command',
+    'Several routes are [tools](../guide/mcp.md) of the same name.',
+    'Set `tool.name` of one of them, or `tool.enabled: false`.',
+  ],
+  [
+    'WASM_SERVE_TOOL_EXPORT_MISSING',
+    'command',
+    'A plug-in with `contract: hyper-mcp` does not have the exports of its [interface](../guide/mcp.md).',
+    'Remove `contract` if the plug-in was made for something else.',
+  ],
+  [
+    'WASM_SERVE_TOOL_SCHEMA_INVALID',
+    'command',
+    'A schema of a [tool](../guide/mcp.md) is not a JSON Schema (2020-12), is too large, or is not one of an object.',
+    'Correct the schema. The message has the reason.',
   ],
   [
     'WASM_SERVE_TRUST_INVALID',

@@ -49,7 +49,7 @@ function typeOf(schema: Schema, indent: string): string {
     case 'object': {
       if (schema.properties) return objectType(schema, false, indent)
       const [values] = Object.values(schema.patternProperties ?? {})
-      return values ? `{ [key: string]: ${typeOf(values, indent)} }` : unknownType(schema)
+      return `{ [key: string]: ${values ? typeOf(values, indent) : 'unknown'} }`
     }
     default:
       return unknownType(schema)

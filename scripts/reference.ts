@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
+import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { METRICS } from '../src/admin/metrics.ts'
 import { COMMANDS } from '../src/cli/cli.ts'
@@ -285,6 +286,7 @@ async function helpOf([name = '', ...words]: readonly string[]): Promise<string>
     writeBytes: () => undefined,
     writeError: write,
     readInput: async () => new Uint8Array(),
+    readLines: () => Readable.from([]),
     program: [process.execPath],
     logTerminal: undefined,
     logLines: undefined,

@@ -21,6 +21,7 @@ export const ROOMS = [
     'server',
     'Sockets and the Fastify app behind them: listener, TLS, HTTP/2, drain, shutdown; `edge/` has the checks before all routes.',
   ],
+  ['mcp', 'Routes as tools for agents: the MCP endpoint, its revisions, descriptions and results of tools.'],
   [
     'route',
     'One route: its handler, its batch of calls, hooks, problem details; opens all its resources. The Fastify plugin.',

@@ -4,6 +4,7 @@ export { createServer, type WasmServer } from './create-server.ts'
 export * from './errors/errors.ts'
 export type { Block, CallContext } from './guest/call-context.ts'
 export type { HostFunction, HostFunctions } from './guest/host-functions.ts'
+export { wasmServeMcp } from './mcp/wasm-serve-mcp.ts'
 export type { Caller } from './observe/observe.ts'
 export {
   type CreateServerOptions,

@@ -5,12 +5,13 @@ import { printable, renderTable } from '../platform/text.ts'
  * Renders the start banner: the address, the routes, and a command to try.
  *
  * @param signers - The verified signers of the plug-ins, in the order of the routes. A column shows them if there are any.
+ * @param mcpUrl - The URL of the endpoint for agents, if there is one.
  */
 export function renderBanner(
   url: string,
   routes: readonly ServedRoute[],
   colours: boolean,
-  signers: readonly (string | undefined)[] = [],
+  { signers = [], mcpUrl }: { signers?: readonly (string | undefined)[]; mcpUrl?: string | undefined } = {},
 ): string {
   const bold = (text: string) => (colours ? `\x1b[1m${text}\x1b[0m` : text)
   const isSigned = signers.some((signer) => signer !== undefined)
@@ -21,8 +22,7 @@ export function renderBanner(
   const rows = routes
     .slice(0, MAX_ROWS)
     .map((route, index) => [
-      route.methods.join(','),
-      (route.host ?? '') + shownPath(route),
+      ...addressOf(route),
       route.plugin,
       route.function,
       route.contract,
@@ -38,10 +38,24 @@ export function renderBanner(
     ...lines,
     ...(routes.length > MAX_ROWS ? [`  and ${routes.length - MAX_ROWS} more routes`] : []),
     '',
-    'Try it:',
-    `  ${renderExample(url, routes[0])}`,
-    '',
+    ...(mcpUrl === undefined ? [] : [`Tools for agents (MCP): ${bold(reachable(url) + mcpUrl)}`, '']),
+    ...renderExamples(
+      url,
+      routes.find(({ tool }) => !tool?.isOnly),
+      routes.length === 0,
+    ),
   ].join('\n')
+}
+
+/** Methods and URL of a route; what is only a tool has its name instead. */
+function addressOf(route: ServedRoute): [string, string] {
+  const { methods, host = '', tool } = route
+  if (tool?.isOnly) return ['tool', tool.name ?? '*']
+  return [methods.join(','), host + shownPath(route)]
+}
+
+function renderExamples(url: string, route: ServedRoute | undefined, isEmpty: boolean): string[] {
+  return route || isEmpty ? ['Try it:', `  ${renderExample(url, route)}`, ''] : []
 }
 
 /** Nobody reads more. */

@@ -111,6 +111,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Push a plug-in to an OCI registry.',
     load: async () => (await import('./push.ts')).pushCommand,
   },
+  mcp: {
+    summary: 'Serve plug-ins as tools to one agent (MCP), over stdio.',
+    load: async () => (await import('./mcp.ts')).mcp,
+  },
   store: {
     summary: 'Check, export or import the data that guests store.',
     load: async () => (await import('./store/store.ts')).storeCommand,

@@ -28,6 +28,8 @@ export interface Host {
   writeError(text: string): void
   /** Reads standard input to its end. */
   readInput(): Promise<Uint8Array>
+  /** Reads standard input line by line, as it arrives. */
+  readLines(): AsyncIterable<string>
   /** The terminal for a human-readable log; undefined if there is none. */
   readonly logTerminal: Terminal | undefined
   /** The destination of the log otherwise; undefined for standard error. */

@@ -1,5 +1,6 @@
 import '../platform/node-workarounds.ts' // before V8 collects
 
+import { createInterface } from 'node:readline'
 import { buffer } from 'node:stream/consumers'
 import type { WriteStream } from 'node:tty'
 import type { Terminal } from '../observe/log/log.ts'
@@ -18,6 +19,7 @@ const host: Host = {
   writeBytes: (bytes) => process.stdout.write(bytes),
   writeError: (text) => process.stderr.write(text),
   readInput: () => buffer(process.stdin),
+  readLines: () => createInterface({ input: process.stdin }),
   program: [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)],
   logTerminal: process.stderr.isTTY ? terminal(process.stderr) : undefined,
   logLines: undefined,

@@ -11,6 +11,7 @@ import { openLog, type RecentLines } from '../observe/log/log.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { TracingSdk } from '../observe/traces.ts'
 import { type Config, readConfig } from '../options/config.ts'
+import { MCP_DEFAULTS } from '../options/mcp-defaults.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { packageVersion } from '../platform/packages.ts'
 import { printable } from '../platform/text.ts'
@@ -50,7 +51,10 @@ async function startServing(config: Config, host: Host): Promise<void> {
   const { file } = desired.configuration
   if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
   const signers = routes.map(({ target }) => mainModuleOf(target.live)?.signer)
-  const [listens = '', ...rest] = renderBanner(server.url, served, host.out.colours, signers).split('\n')
+  const [listens = '', ...rest] = renderBanner(server.url, served, host.out.colours, {
+    signers,
+    mcpUrl: options.mcp && (options.mcp.url ?? MCP_DEFAULTS.url),
+  }).split('\n')
   const shared = processes ? `Served by processes: ${processes.list.length}\n` : ''
   host.out.write(`${listens}\n${shared}${host.secrets.hide(rest.join('\n'))}`)
 }

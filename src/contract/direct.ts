@@ -94,7 +94,7 @@ function latin1(bytes: Uint8Array): string {
   return buffer.toString('latin1')
 }
 
-type ContractName = 'raw' | 'http' | 'simplism'
+type ContractName = 'raw' | 'http' | 'simplism' | 'hyper-mcp'
 
 /** Opens the contract of a route by its name. A custom contract is used as it is. */
 export function openContract(contract: ContractName | Contract, options: ContractOptions): Contract {
@@ -105,6 +105,8 @@ export function openContract(contract: ContractName | Contract, options: Contrac
       return openHttp(options)
     case 'simplism':
       return openSimplism(options)
+    case 'hyper-mcp':
+      return { ...openRaw(options), name: 'hyper-mcp' } // no request reaches it: its guests are called as tools only
     default:
       return contract
   }

@@ -209,7 +209,8 @@ class Finding {
     const { plugin, version } = await this.#loadFor(given, checked)
     const has = (option: string) => givenAt(given, [option]) !== undefined
     if (has('url')) return [{ given: withSmoke(given, plugin, version), version, from: mount.source, name }]
-    const { items, leftOut } = has('function')
+    const isWhole = has('function') || toData(givenAt(given, ['contract']) ?? given) === 'hyper-mcp'
+    const { items, leftOut } = isWhole
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
       : this.#routesAt(mount, plugin)
     this.leftOut.push(...leftOut)

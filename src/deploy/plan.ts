@@ -187,5 +187,7 @@ const ROUTE_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   WASM_SERVE_PLUGIN_INVALID: [],
   WASM_SERVE_ROUTE_INVALID: ['url'],
   WASM_SERVE_RUNTIME_UNFIT: ['runtime'],
+  WASM_SERVE_TOOL_EXPORT_MISSING: ['contract'],
+  WASM_SERVE_TOOL_SCHEMA_INVALID: ['tool'],
   WASM_SERVE_WASI_DISABLED: ['wasi'],
 }

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError } from '../errors/errors.ts'
-import { chooseExport } from '../module/entry-points.ts'
 import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
-import { COMMAND_LINE, type ConfigMap, mapOf, mergeMaps, toData } from '../options/config-node.ts'
+import { COMMAND_LINE, type ConfigMap, givenAt, mapOf, mergeMaps, toData } from '../options/config-node.ts'
 import {
   type CheckedLoadOptions,
   type CheckedRouteOptions,
@@ -18,7 +17,8 @@ import { bytesOf } from '../plugin/source/module-bytes.ts'
 import { type SourceOptions, verifyStored } from '../plugin/source/source.ts'
 import { chooseEngine } from '../route/engine-choice.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
-import { type DesiredState, overlay, type Refuse, type RouteTarget } from './desired-state.ts'
+import { routeFunction } from '../route/route-function.ts'
+import { type DesiredState, overlay, type Refuse, type RouteTarget, sourceOf } from './desired-state.ts'
 import type { Edits, Version } from './edits.ts'
 import { loadOptions, type PluginTable } from './loader.ts'
 
@@ -89,7 +89,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const done = new Map<RouteTarget, ResolvedTarget>()
   for (const { target, plugin, next, options } of loaded) {
     if (target.checked || canServe(target.given, options, plugin, failed)) {
-      const route = { ...options, plugin, ...(next && { next }) }
+      const route = { ...options, plugin, ...(next && { next }), ...sourceOfTool(target.given, options) }
       done.set(target, { target, plugin, options: route })
     }
     await pace.step()
@@ -111,6 +111,11 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
 /** The options of a configuration for loading plug-ins. @throws `OptionsError` */
 export function loadOptionsOf({ load }: DesiredState['configuration']): CheckedLoadOptions {
   return locate(load, () => checkLoadOptions(toData(load)))
+}
+
+/** The schema of a tool is beside its plug-in. */
+function sourceOfTool(given: ConfigMap, { tool }: CheckedRouteOptions): Pick<VersionedRoute, 'source'> {
+  return tool && givenAt(given, ['plugin'])?.kind === 'scalar' ? { source: sourceOf(given) } : {}
 }
 
 function isSame(one: RouteTarget, other: RouteTarget): boolean {
@@ -220,7 +225,7 @@ function canServe(
     problems.push(error)
   }
   try {
-    chooseExport(plugin, route.function)
+    routeFunction(route, plugin)
   } catch (error) {
     problems.push(placed(error, given, 'function', 'plugin'))
   }

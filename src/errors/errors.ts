@@ -4,6 +4,7 @@
  */
 
 export * from './call.ts'
+export * from './mcp.ts'
 export * from './plugin.ts'
 export * from './registry.ts'
 export * from './server.ts'

@@ -49,6 +49,7 @@ const NAMES: Readonly<Record<string, string>> = {
   registries: 'registry',
   headers: 'header',
   timeoutMs: 'timeout',
+  'mcp.enabled': 'mcp',
 }
 
 const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = {
@@ -67,7 +68,7 @@ const HOOKS = ['onCall', 'onResult', 'onError']
  * lists of a Fastify plugin, and keys, which every user of the machine could read there.
  */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
-  route: ['plugin', 'host', 'description', 'smoke', ...HOOKS],
+  route: ['plugin', 'host', 'description', 'smoke', 'tool', ...HOOKS],
   load: [],
   server: [
     ...[
@@ -83,6 +84,23 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
       ...HOOKS,
     ],
     ...['adminToken', 'adminHosts', 'redactHeaders'],
+    ...[
+      'hosts',
+      'origins',
+      'name',
+      'title',
+      'version',
+      'instructions',
+      'pageSize',
+      'ttlMs',
+      'bodyLimit',
+      'access',
+      'resource',
+      'authorizationServers',
+      'audit',
+      'redactArguments',
+      'rateLimit',
+    ].map((part) => `mcp.${part}`),
   ],
 }
 

@@ -112,6 +112,56 @@ const bytes = (description: string, value: number) =>
 const countOption = (description: string, value: number) =>
   withDefault(Type.Integer({ minimum: 1, default: value, description }))
 
+/** A JSON object that the server passes on, such as a JSON Schema. */
+const jsonObject = (description: string) =>
+  Type.Unsafe<Record<string, unknown>>({ type: 'object', description })
+
+/** How a route is listed as a tool of the MCP endpoint. */
+const toolSettings = only({
+  enabled: Type.Optional(
+    Type.Boolean({
+      description: 'Serve the route as a tool. Default: true, with the contracts `raw` and `hyper-mcp`.',
+    }),
+  ),
+  name: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_.-]{1,128}$',
+      hint: 'must be 1 to 128 letters, digits, _, - or .',
+      description: "Name of the tool. Default: the route's URL, with _ for each slash.",
+    }),
+  ),
+  title: Type.Optional(Type.String({ minLength: 1, description: 'Title of the tool, for people.' })),
+  description: Type.Optional(
+    Type.String({ minLength: 1, description: "Description of the tool, for models. Default: the route's." }),
+  ),
+  inputSchema: Type.Optional(
+    jsonObject('JSON Schema of the arguments. Default: that of the XTP schema, else one string.'),
+  ),
+  input: Type.Optional(
+    Type.Enum(['json', 'text'], {
+      description:
+        'What the guest gets: the arguments as JSON, or the bytes of their only text. Default: `text` if the only parameter is a string.',
+    }),
+  ),
+  outputSchema: Type.Optional(
+    jsonObject('JSON Schema of the result. Default: that of the XTP schema, else none.'),
+  ),
+  annotations: Type.Optional(
+    Type.Object(
+      {
+        title: Type.Optional(Type.String({ description: 'Title for clients of older revisions.' })),
+        readOnlyHint: Type.Optional(Type.Boolean({ description: 'The tool changes nothing.' })),
+        destructiveHint: Type.Optional(Type.Boolean({ description: 'The tool may delete or overwrite.' })),
+        idempotentHint: Type.Optional(
+          Type.Boolean({ description: 'A repeated call has no further effect.' }),
+        ),
+        openWorldHint: Type.Optional(Type.Boolean({ description: 'The tool reaches other systems.' })),
+      },
+      { additionalProperties: false, description: 'Hints for clients about the effects of the tool.' },
+    ),
+  ),
+})
+
 export const routeSchema = only({
   method: Type.Optional(
     oneOrSeveral(
@@ -140,9 +190,10 @@ export const routeSchema = only({
     }),
   ),
   contract: withDefault(
-    nameOrContract(['raw', 'http', 'simplism'], {
+    nameOrContract(['raw', 'http', 'simplism', 'hyper-mcp'], {
       default: 'raw',
-      description: 'Format of requests and answers between server and guest: raw, http or simplism.',
+      description:
+        'Format of requests and answers between server and guest: raw, http or simplism; hyper-mcp for tools only.',
     }),
   ),
   config: texts('Configuration of the guest, which it reads with `config_get`.'),
@@ -360,6 +411,10 @@ export const routeSchema = only({
       },
     ),
   ),
+  tool: Type.Optional({
+    ...toolSettings,
+    description: 'The route as a tool of the MCP endpoint: `name`, `description`, `inputSchema`...',
+  }),
   timing: withDefault(
     Type.Boolean({
       default: false,
@@ -498,11 +553,114 @@ const stallMs = (value: number) =>
     0,
   )
 
+/** The MCP endpoint. It may be given without `enabled`, which exists for the flag. */
+const mcpSettings = only({
+  enabled: Type.Optional(
+    Type.Boolean({ description: 'Serve the routes as tools for agents (MCP). Default: true with `mcp`.' }),
+  ),
+  url: Type.Optional(
+    Type.String({ pattern: '^/[^:*?#\\s]*$', description: 'URL of the MCP endpoint. Default: /mcp.' }),
+  ),
+  toolsOnly: Type.Optional(
+    Type.Boolean({ description: 'Serve tools only at the MCP endpoint, not at their URLs. Default: false.' }),
+  ),
+  hosts: Type.Optional(words('Host names of the MCP endpoint, besides `localhost` and IP addresses.')),
+  origins: Type.Optional(
+    words('Origins of web pages that may use the MCP endpoint. Default: those of this machine.'),
+  ),
+  name: Type.Optional(
+    Type.String({ minLength: 1, description: 'Name of the server, for clients. Default: wasm-serve.' }),
+  ),
+  title: Type.Optional(Type.String({ minLength: 1, description: 'Title of the server, for people.' })),
+  version: Type.Optional(
+    Type.String({ minLength: 1, description: 'Version of the server. Default: that of wasm-serve.' }),
+  ),
+  instructions: Type.Optional(
+    Type.String({ minLength: 1, description: 'Advice for models about the use of the tools.' }),
+  ),
+  access: Type.Optional(
+    Type.Array(
+      only({
+        key: Type.Optional(key('An API key.')),
+        scope: Type.Optional(
+          Type.String({
+            pattern: '^[!#-\\[\\]-~]+$',
+            hint: 'must be a scope of OAuth, without spaces',
+            description: 'A scope of the token. Without key and scope, the entry is for every client.',
+          }),
+        ),
+        tools: words('Names of tools. A `*` stands for any characters.'),
+      }),
+      { minItems: 1, description: 'Tools that clients may use, by API key or scope. Default: all tools.' },
+    ),
+  ),
+  resource: Type.Optional(
+    Type.String({
+      pattern: '^https?://[^#?"\\s]+$',
+      hint: 'must be an http or https URL without query and fragment',
+      description: 'URL of the MCP endpoint, as clients know it. (RFC 9728)',
+    }),
+  ),
+  authorizationServers: Type.Optional(
+    words('URLs of the issuers of tokens, which clients learn from the metadata. Needs `jwt`. (RFC 9728)'),
+  ),
+  audit: Type.Optional(
+    Type.Enum(['off', 'calls', 'arguments'], {
+      description: 'Lines of the log for each call of a tool, also with its arguments. Default: calls.',
+    }),
+  ),
+  redactArguments: Type.Optional(
+    Type.Array(Type.String({ minLength: 1 }), {
+      description:
+        'Arguments whose values are not logged. Default: password, secret, token, apiKey, authorization.',
+    }),
+  ),
+  rateLimit: Type.Optional(
+    Type.Object(
+      {
+        max: Type.Integer({ minimum: 1, description: 'Maximum number of messages per client and window.' }),
+        timeWindowMs: Type.Integer({
+          unit: 'ms',
+          minimum: 1,
+          maximum: 2_147_483_647,
+          description: 'Length of the window, in ms.',
+        }),
+      },
+      {
+        additionalProperties: false,
+        description: 'Rate limit per API key, subject of a token, or address. Further messages get 429.',
+      },
+    ),
+  ),
+  pageSize: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000, description: 'Tools per page of a list. Default: 100.' }),
+  ),
+  ttlMs: Type.Optional(
+    Type.Integer({
+      unit: 'ms',
+      minimum: 0,
+      maximum: 2_147_483_647,
+      description: 'Time for which clients may cache a list, in ms. Default: 60000.',
+    }),
+  ),
+  bodyLimit: Type.Optional(
+    Type.Integer({
+      unit: 'bytes',
+      minimum: 1,
+      description: 'Maximum size of a message, in bytes. Default: 1048576.',
+    }),
+  ),
+})
+
 /** Options of the Fastify plugin. */
 export const wasmServeSchema = only({
   routes: Type.Array(routeSchema, {
     minItems: 1,
     description: 'The routes. Each has its own instances of its plug-in.',
+  }),
+  mcp: Type.Optional({
+    ...mcpSettings,
+    description: 'Serve the routes as tools for agents: `url`, `toolsOnly`, `hosts`... (MCP)',
   }),
   trial: withDefault(
     Type.Boolean({

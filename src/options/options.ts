@@ -141,10 +141,42 @@ function checkWith<Options>(isValid: ValidateFunction, options: unknown): Option
         ...headerProblems(copy as Partial<CheckedWasmServeOptions>),
         ...isolationProblems(copy as Partial<CheckedWasmServeOptions>),
         ...edgeProblems(copy as Partial<CheckedServerOptions>),
+        ...toolProblems(copy as Partial<CheckedWasmServeOptions>),
+        ...mcpProblems(copy as Partial<CheckedServerOptions>),
       ]
     : problemsFound(isValid)
-  if (found.length === 0) return copy as Options
-  throw optionsError(found)
+  if (found.length > 0) throw optionsError(found)
+  settleTools(copy as Partial<CheckedWasmServeOptions>)
+  return copy as Options
+}
+
+/** Contracts whose guests can be called with the arguments of a tool. */
+const TOOL_CONTRACTS: readonly unknown[] = ['raw', 'hyper-mcp']
+
+/** From here on `mcp` and `tool` are there only where they are enabled. */
+function settleTools(options: Partial<CheckedWasmServeOptions>): void {
+  if (options.mcp?.enabled === false) delete options.mcp
+  for (const route of options.routes ?? []) {
+    const isTool = route.tool?.enabled ?? TOOL_CONTRACTS.includes(route.contract)
+    if (options.mcp && isTool) route.tool = { ...route.tool, enabled: true }
+    else delete route.tool
+  }
+}
+
+function toolProblems({ routes = [], mcp }: Partial<CheckedWasmServeOptions>): Problem[] {
+  const isOn = mcp !== undefined && mcp.enabled !== false
+  const message = `must be false: only a route with the contract ${TOOL_CONTRACTS.join(' or ')} can be a tool`
+  return routes.flatMap(({ tool, contract, smoke }, index) => {
+    const path = ['routes', String(index)]
+    if (contract === 'hyper-mcp' && smoke)
+      return [
+        problemAt([...path, 'smoke'], 'has no effect: with the contract hyper-mcp the route has no URL'),
+      ]
+    if (contract === 'hyper-mcp' && !isOn) return [problemAt([...path, 'contract'], 'needs the option mcp')]
+    return tool?.enabled && !TOOL_CONTRACTS.includes(contract)
+      ? [problemAt([...path, 'tool', 'enabled'], message)]
+      : []
+  })
 }
 
 /** The error for problems that depend on the plug-in. */
@@ -193,6 +225,34 @@ function isolationProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): P
       ? [problemAt(['routes', String(index), 'recycle'], message)]
       : [],
   )
+}
+
+/** A rule that has no effect would look like protection. */
+function mcpProblems({ mcp, apiKeys, jwt }: Partial<CheckedServerOptions>): Problem[] {
+  if (!mcp || mcp.enabled === false) return []
+  const { access = [], toolsOnly, authorizationServers, resource } = mcp
+  const rules = access.flatMap(({ key, scope }, index) => {
+    const path = ['mcp', 'access', String(index)]
+    return [
+      ...(key !== undefined && scope !== undefined ? [problemAt(path, 'must have a key or a scope')] : []),
+      ...(key !== undefined && apiKeys && !apiKeys.includes(key)
+        ? [problemAt([...path, 'key'], 'must be one of apiKeys')]
+        : []),
+      ...(scope !== undefined && !jwt ? [problemAt([...path, 'scope'], 'needs the option jwt')] : []),
+    ]
+  })
+  const isOpen = access.length > 0 && !toolsOnly
+  const hasIssuer = authorizationServers !== undefined
+  return [
+    ...rules,
+    ...(isOpen ? [problemAt(['mcp', 'access'], 'needs toolsOnly: the routes have no such rules')] : []),
+    ...(hasIssuer && !jwt?.audience
+      ? [problemAt(['mcp', 'authorizationServers'], 'needs jwt.audience: tokens for others must be refused')]
+      : []),
+    ...(hasIssuer && resource === undefined
+      ? [problemAt(['mcp', 'authorizationServers'], 'needs resource')]
+      : []),
+  ]
 }
 
 /** A Unix socket needs no TLS. Browsers support HTTP/2 with TLS only, and so does this server. */

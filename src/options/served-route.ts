@@ -29,6 +29,16 @@ export interface ServedRoute {
   readonly runtime: string
   /** The second version of the plug-in, if calls are split between two. */
   readonly split?: RouteSplit | undefined
+  /** The route as a tool of the MCP endpoint, if it is one. */
+  readonly tool?: ServedTool | undefined
+}
+
+/** A route as a tool. */
+export interface ServedTool {
+  /** undefined: the plug-in names its tools itself. (hyper-mcp) */
+  readonly name: string | undefined
+  /** Whether the route is not served at its URL. */
+  readonly isOnly: boolean
 }
 
 /** How the calls of a route are split between two versions of its plug-in. */

@@ -10,7 +10,9 @@ import {
   refuseRouteConflicts,
   type ServedRoute,
 } from '../options/served-route.ts'
+import { toolName } from '../options/tool-name.ts'
 import { Pace } from '../platform/async-work.ts'
+import { type CallableRoute, callableRoute } from './callable-route.ts'
 import { atEndOfTurn } from './end-of-turn.ts'
 import { sendRouteError } from './error-response.ts'
 import type { OpenRoute } from './open-route.ts'
@@ -18,6 +20,7 @@ import { type OpenVersions, openRoutes, type VersionedOptions } from './open-rou
 import { hooksOf, type RunCall, runCalls, runHookedCalls, serveRoute } from './route.ts'
 import type { RouteHandler, RoutePool } from './route-pool.ts'
 import { addRouteTable, fitTable, type TableRoute } from './route-table.ts'
+import { splitter } from './split.ts'
 import '../platform/node-workarounds.ts'
 
 /**
@@ -25,13 +28,13 @@ import '../platform/node-workarounds.ts'
  *
  * @param given - Resources of the server's other apps: unchanged routes are reused. The pool belongs to its creator.
  * Default: a pool of this app.
- * @returns the routes, and the number of reused plug-ins.
+ * @returns the routes, those that are tools, and the number of reused plug-ins.
  */
 export async function addRoutes(
   app: FastifyInstance,
   options: VersionedOptions,
   given?: RoutePool,
-): Promise<{ routes: readonly ServedRoute[]; kept: number }> {
+): Promise<{ routes: readonly ServedRoute[]; callables: readonly CallableRoute[]; kept: number }> {
   const { routes } = options
   refuseRouteConflicts(routes, app.supportedMethods)
 
@@ -48,6 +51,7 @@ export async function addRoutes(
   const pace = new Pace(() => app.after()) // lets Fastify process its queue
   const methods = methodsOfAll(routes, app.supportedMethods)
   const served: TableRoute[] = []
+  const callables: CallableRoute[] = []
   for (const [index, versions] of opened.routes.entries()) {
     const { live, next } = versions
     const route = live.options
@@ -57,17 +61,25 @@ export async function addRoutes(
       handlerOf(app, versions, opened.pool, own, options),
     )
     served.push({ ...handler, options: route, methods: own })
+    if (route.tool) {
+      const hooks = hooksOf(options, route)
+      callables.push(callableRoute(versions, handler.config, opened.pool, hooks, routes[index]?.source))
+    }
     await pace.step()
   }
-  if (options.isAlone && fitTable(app, served)) await addRouteTable(app, served)
+  const shown = served.filter(({ config: { tool } }) => !tool?.isOnly)
+  if (options.isAlone && fitTable(app, shown)) await addRouteTable(app, shown)
   else {
-    for (const route of served) {
+    for (const route of shown) {
       addRoute(app, route, options)
       await pace.step()
     }
-    await addMethodGuards(app, routes)
+    await addMethodGuards(
+      app,
+      shown.map(({ options: route }) => route),
+    )
   }
-  return { routes: served.map(({ config }) => config), kept: opened.kept }
+  return { routes: served.map(({ config }) => config), callables, kept: opened.kept }
 }
 
 /** The handler of a route with these versions. */
@@ -76,7 +88,7 @@ function handlerOf(
   versions: OpenVersions,
   pool: RoutePool,
   methods: readonly string[],
-  given: CallHooks & Pick<VersionedOptions, 'isUnwatched' | 'isLogged'>,
+  given: CallHooks & Pick<VersionedOptions, 'isUnwatched' | 'isLogged' | 'hidesTools'>,
 ): RouteHandler {
   const { live, next } = versions
   const { options, plugin, exportName, runtime, engine } = live
@@ -98,6 +110,10 @@ function handlerOf(
       ...engineOf(live),
       engineReason: engine.name === 'inline' ? undefined : engine.reason,
       runtime: runtime.name,
+      tool: options.tool && {
+        name: options.contract === 'hyper-mcp' ? undefined : toolName(options, exportName),
+        isOnly: options.contract === 'hyper-mcp' || given.hidesTools === true,
+      },
       split: next && {
         ...engineOf(next.route),
         digest: next.route.plugin.digest,
@@ -134,6 +150,7 @@ class LiveRoute implements ServedRoute {
   readonly engineReason: string | undefined
   readonly runtime: string
   readonly split: ServedRoute['split']
+  readonly tool: ServedRoute['tool']
   readonly #versions: OpenVersions
 
   constructor(route: Omit<ServedRoute, 'trouble'>, versions: OpenVersions) {
@@ -151,6 +168,7 @@ class LiveRoute implements ServedRoute {
     this.engineReason = route.engineReason
     this.runtime = route.runtime
     this.split = route.split
+    this.tool = route.tool
     this.#versions = versions
   }
 
@@ -182,20 +200,9 @@ function addRoute(
   }
 }
 
-/**
- * Splits calls between two versions deterministically: of any 100 consecutive calls exactly `percent`, evenly spread,
- * go to the second.
- *
- * @param percent - From 0 to 100.
- */
 function splitCalls(first: RunCall, second: RunCall, percent: number): RunCall {
-  let owed = 0
-  return (request, reply) => {
-    owed += percent
-    if (owed < 100) return first(request, reply)
-    owed -= 100
-    second(request, reply)
-  }
+  const isSecond = splitter(percent)
+  return (request, reply) => (isSecond() ? second(request, reply) : first(request, reply))
 }
 
 /** The execution of a version's calls, as described by a {@link ServedRoute}. */

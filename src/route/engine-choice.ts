@@ -80,6 +80,8 @@ function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsForStore: boolean
   if (deadline.from === 'option') return '--timeout'
   if (deadline.from === 'manifest') return "the manifest's timeout_ms"
   if (route.outbound && importsHttp(plugin)) return 'outbound HTTP'
+  // Agents choose the arguments: a deadline must be able to end the guest. Function objects cannot go to a thread.
+  if (route.tool && engine === undefined && typeof route.functions !== 'object') return 'MCP tool'
   return waitsForStore ? 'key-value store' : undefined
 }
 
@@ -170,8 +172,9 @@ export function workersOptions(
 export function withFewExports(
   plugin: CompiledPlugin,
   exportName: string,
-  { functions, runtime }: ResolvedRoute,
+  { functions, runtime, contract }: ResolvedRoute,
 ): CompiledPlugin {
+  if (contract === 'hyper-mcp') return plugin // it has several functions
   if (plugin.linked.length > 0 || functions !== undefined || runtime !== 'kernel') return plugin
   const exports = shortened(plugin.exports, [exportName, ...INITIALISERS])
   return exports === plugin.exports ? plugin : { ...plugin, exports }

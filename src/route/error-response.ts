@@ -8,7 +8,9 @@ import {
   InternalError,
   SimplismBrokenError,
 } from '../errors/errors.ts'
+import { hasOwnCode } from '../errors/failure.ts'
 import { servedRouteOf } from '../observe/observe.ts'
+import type { ServedRoute } from '../options/served-route.ts'
 import { tooLarge } from './body.ts'
 
 /** The body of an error answer. (RFC 9457) */
@@ -50,6 +52,12 @@ export function sendAnyError(error: FastifyError, request: FastifyRequest, reply
   sendError(toHttpError(error, request) ?? classify(error), request, reply)
 }
 
+/** The failure that a client sees. Errors of other origin come from a user's hook or contract, which sets status and message. */
+export function knownError(error: unknown): KnownError {
+  if (hasOwnCode(error)) return error as KnownError
+  return error instanceof Error ? classify(error as FastifyError) : new InternalError({ cause: error })
+}
+
 /** Other errors come from a user's hook or contract, which sets status and message. */
 function classify(error: FastifyError): KnownError {
   const { code, statusCode = 500, message } = error
@@ -82,7 +90,7 @@ function sendError(error: KnownError, request: FastifyRequest, reply: FastifyRep
     return
   }
   reply.code(error.statusCode)
-  logFailure(error, request)
+  logFailure(error, request, servedRouteOf(request))
   if (error instanceof SimplismBrokenError) {
     sendText(error.message, reply)
     return
@@ -91,13 +99,18 @@ function sendError(error: KnownError, request: FastifyRequest, reply: FastifyRep
   // As bytes: Fastify would append a charset to a JSON string, and this type has none.
   const body = Buffer.from(JSON.stringify(problemDetails(error, request.id)))
   reply.header('content-type', PROBLEM_TYPE)
-  const isClosedInBody = reply.getHeader('connection') === 'close' && request.raw.complete === false
+  sendBody(body, reply)
+}
+
+/** Sends the body of an answer, also to a client that is still sending its own body. */
+export function sendBody(body: Buffer, reply: FastifyReply): void {
+  const isClosedInBody = reply.getHeader('connection') === 'close' && reply.request.raw.complete === false
   if (!isClosedInBody) {
     reply.send(body)
     return
   }
   reply.hijack().header('content-length', body.length)
-  reply.raw.writeHead(error.statusCode, reply.getHeaders() as OutgoingHttpHeaders)
+  reply.raw.writeHead(reply.statusCode, reply.getHeaders() as OutgoingHttpHeaders)
   sendAndClose(reply.raw, body)
 }
 
@@ -124,9 +137,13 @@ export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
   response.socket?.once('end', end)
 }
 
-function logFailure(error: KnownError, request: FastifyRequest): void {
+/** Logs a failed call: at level error if it is a failure of the server or of the guest. */
+export function logFailure(
+  error: KnownError,
+  request: Pick<FastifyRequest, 'log'>,
+  route: ServedRoute | undefined,
+): void {
   const { message, cause } = error
-  const route = servedRouteOf(request)
   const fields = {
     code: error.code,
     ...(route && { route: route.url, plugin: route.plugin, function: route.function }),

@@ -1,5 +1,10 @@
 import { statSync } from 'node:fs'
-import { type HostOperations, kvOperations, varOperations } from '../engine/workers/host-bridge.ts'
+import {
+  AGENT_OPERATIONS,
+  type HostOperations,
+  kvOperations,
+  varOperations,
+} from '../engine/workers/host-bridge.ts'
 import type { BridgedService } from '../engine/workers/protocol.ts'
 import { AllowedPathError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
@@ -45,6 +50,7 @@ export async function openHostParts(
   const http = await openRouteOutbound(options, meter)
   const shared = options.vars === 'shared' ? sharedVars.open(plugin, options.varMax) : undefined
   const vars = shared?.vars
+  const isAgentic = options.contract === 'hyper-mcp'
   return {
     direct: { ...(http && { http: http.direct }), ...(vars && { vars }) },
     bridged: {
@@ -52,8 +58,14 @@ export async function openHostParts(
         ...(http ? (['http'] as const) : []),
         ...(vars ? (['vars'] as const) : []),
         ...(kv ? (['kv'] as const) : []),
+        ...(isAgentic ? (['agent'] as const) : []),
       ],
-      operations: { ...http?.operations, ...(vars && varOperations(vars)), ...(kv && kvOperations(kv)) },
+      operations: {
+        ...http?.operations,
+        ...(vars && varOperations(vars)),
+        ...(kv && kvOperations(kv)),
+        ...(isAgentic && AGENT_OPERATIONS),
+      },
     },
     async close() {
       shared?.close()
@@ -67,10 +79,13 @@ export async function trialParts(
   { kv: { access } }: ResolvedRoute,
   { bridged }: HostParts,
 ): Promise<BridgedParts> {
-  if (access === 'none' || !bridged.names.includes('kv')) return { names: [], operations: {} }
+  const agent = bridged.names.filter((name) => name === 'agent')
+  if (access === 'none' || !bridged.names.includes('kv'))
+    return { names: agent, operations: AGENT_OPERATIONS }
   const { openMemoryStore } = await import('../guest/store/memory.ts')
   const store = openMemoryStore({ maxBytes: TRIAL_STORE_BYTES })
-  return { names: ['kv'], operations: kvOperations(serveKv(store, { namespace: 'trial', access })) }
+  const kv = kvOperations(serveKv(store, { namespace: 'trial', access }))
+  return { names: ['kv', ...agent], operations: { ...kv, ...AGENT_OPERATIONS } }
 }
 
 /** Space for a few values of the maximum size. */

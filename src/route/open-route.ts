@@ -9,8 +9,9 @@ import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
 import { tryInThread } from '../engine/workers/trial.ts'
 import { openWorkers } from '../engine/workers/workers.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
+import { sendToAgent, withAgent } from '../guest/agent.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
-import { chooseExport, initialisersOf, isInitialiser, START } from '../module/entry-points.ts'
+import { initialisersOf, isInitialiser, START } from '../module/entry-points.ts'
 import { type MeterLabels, meterLabels, type RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
@@ -36,6 +37,7 @@ import {
   workersOptions,
 } from './engine-choice.ts'
 import { type HostParts, instanceSettings, openHostParts, trialParts } from './host-parts.ts'
+import { routeFunction } from './route-function.ts'
 import { openRouteState, type SharedResources } from './shared.ts'
 
 /** A route with its plug-in loaded and all defaults resolved. Nothing runs yet. */
@@ -61,7 +63,7 @@ export interface ChosenRoute {
  * Selects the function and engine of a route.
  *
  * @param path - The route's place in the options, for messages: `routes`, `0`.
- * @throws the errors of {@link chooseExport}, {@link chooseEngine} and the store, {@link RuntimeUnfitError},
+ * @throws the errors of {@link routeFunction}, {@link chooseEngine} and the store, {@link RuntimeUnfitError},
  * {@link WasiDisabledError}.
  */
 export async function chooseRoute(
@@ -71,7 +73,7 @@ export async function chooseRoute(
 ): Promise<ChosenRoute> {
   const { plugin } = checked
   const options = resolveRoute(checked, plugin)
-  const exportName = chooseExport(plugin, options.function)
+  const exportName = routeFunction(options, plugin)
   refuseUnfit(options, checked, plugin, exportName)
   const runtime = await loadRuntime(options.runtime)
   const users = await loadFunctions(options.functions)
@@ -79,6 +81,7 @@ export async function chooseRoute(
   const labels = labelsOf(options, plugin)
   const meter = meters?.of(labels)
   const state = await openRouteState(options, plugin, users, shared.store, meter)
+  const functions = state?.functions ?? users
   const engine = chooseEngine(options, plugin, path, state?.waits)
   if (engine.name === 'subprocess' && !plugin.uncompiled) {
     const message = 'it was compiled in this process: for engine subprocess, pass the path, URL or bytes'
@@ -89,7 +92,7 @@ export async function chooseRoute(
     options,
     plugin,
     exportName,
-    functions: state?.functions ?? users,
+    functions: options.contract === 'hyper-mcp' ? withAgent(functions, sendToAgent) : functions,
     runtime,
     engine,
     parts,

@@ -20,6 +20,8 @@ import { type Lease, RoutePool, type RouteUse, startKey } from './route-pool.ts'
 export interface VersionedRoute extends CheckedRouteOptions {
   /** The second version, and its percentage of calls. */
   readonly next?: { readonly plugin: Plugin; readonly percent: number }
+  /** Path or URL of its plug-in. */
+  readonly source?: string
 }
 
 /** Options with split routes. */
@@ -39,6 +41,8 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly isUnwatched?: boolean
   /** Whether an access log reads the length of answers. */
   readonly isLogged?: boolean
+  /** Whether routes that are tools are not served at their URLs. */
+  readonly hidesTools?: boolean
 }
 
 /** The engine of a route's guests. */

@@ -138,6 +138,8 @@ const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
   'bodyLimit',
   'timing',
   'smoke',
+  'source',
+  'tool',
 ])
 
 /**
@@ -151,7 +153,7 @@ function isSameUse(one: RouteUse, other: RouteUse): boolean {
 
 function keyOf({ options, plugin }: RouteUse): string {
   const entries = Object.entries(options).filter(([name]) => !NOT_OF_INSTANCES.has(name))
-  return JSON.stringify([...identityOf(plugin), entries.sort()])
+  return JSON.stringify([...identityOf(plugin), options.tool !== undefined, entries.sort()])
 }
 
 /** The plug-in's bytes and manifest, as data. */

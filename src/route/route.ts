@@ -6,7 +6,7 @@ import type { RouteContract } from '../contract/direct.ts'
 import { type Engine, PendingCall } from '../engine/engine.ts'
 import { InternalError } from '../errors/errors.ts'
 import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../observe/observe.ts'
-import type { CallHooks, FailedCall, GuestResult, ServedRoute } from '../options/served-route.ts'
+import type { CallHooks, FailedCall, GuestCall, GuestResult, ServedRoute } from '../options/served-route.ts'
 import { joinBytes } from '../platform/pieces.ts'
 import { hasBody, isTooLarge, readRequestBody } from './body.ts'
 
@@ -121,7 +121,7 @@ export function sendFailure(thrown: unknown, reply: FastifyReply, observer: Call
 }
 
 /** Hooks of one kind, in call order. */
-type RouteHooks = { readonly [Kind in keyof CallHooks]-?: readonly NonNullable<CallHooks[Kind]>[] }
+export type RouteHooks = { readonly [Kind in keyof CallHooks]-?: readonly NonNullable<CallHooks[Kind]>[] }
 
 /** The hooks of a route. @returns undefined if there are none. */
 export function hooksOf(ofAll: CallHooks, own: CallHooks): RouteHooks | undefined {
@@ -141,9 +141,7 @@ export function runHookedCalls(
   route: ServedRoute,
 ): RunCall {
   const prepare = async (request: FastifyRequest): Promise<Uint8Array> => {
-    let input = joinBytes(contract.input(request))
-    for (const hook of onCall) input = replaced(await hook({ route, request, input })) ?? input
-    return input
+    return hookedInput({ route, request, input: joinBytes(contract.input(request)) }, onCall)
   }
   const run = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     setCommonHeaders(reply)
@@ -168,6 +166,13 @@ export function runHookedCalls(
   return (request, reply) => void run(request, reply)
 }
 
+/** The input after the hooks, each of which may replace it. @throws errors of the hooks, which refuse the call. */
+export async function hookedInput(call: GuestCall, onCall: RouteHooks['onCall']): Promise<Uint8Array> {
+  let { input } = call
+  for (const hook of onCall) input = replaced(await hook({ ...call, input })) ?? input
+  return input
+}
+
 /** @throws TypeError if a hook returned an invalid value: ignoring it would hide a mistake. */
 function replaced(returned: unknown): Uint8Array | undefined {
   if (returned === undefined || returned instanceof Uint8Array) return returned
@@ -175,7 +180,7 @@ function replaced(returned: unknown): Uint8Array | undefined {
 }
 
 /** The answer is already being sent, so a hook's error is only logged. */
-function notify<Event extends GuestResult | FailedCall>(
+export function notify<Event extends GuestResult | FailedCall>(
   hooks: readonly ((event: Event) => unknown)[],
   event: Event,
   name: string,

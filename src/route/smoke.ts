@@ -26,7 +26,7 @@ export async function trySmoke(
     app.register(async (scope) => {
       const own = {
         ...{ store: 'memory:', stallMs: 0, trial: false, meters: undefined },
-        ...{ isOwnApp: false, isUnwatched: false },
+        ...{ isOwnApp: false, isUnwatched: false, hidesTools: false },
       }
       const alone = { ...options, ...own, routes: [inThread(route)] }
       await addRoutes(scope, alone)

@@ -1,13 +1,15 @@
 import type { FastifyPluginAsync, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { checkWasmServeOptions, type WasmServeOptions } from '../options/options.ts'
+import { checkWasmServeOptions, optionsError, problemAt, type WasmServeOptions } from '../options/options.ts'
 import { addRoutes } from './add-routes.ts'
 
 // A separate file: its exports are public, and types of the routes' parts are not.
 
 const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) => {
   const { prefix, logLevel, logSerializers, ...ours } = registration as WasmServeOptions & RegisterOptions
-  await addRoutes(app, checkWasmServeOptions(ours))
+  const options = checkWasmServeOptions(ours)
+  if (options.mcp) throw optionsError([problemAt(['mcp'], 'needs the Fastify plugin wasmServeMcp')])
+  await addRoutes(app, options)
 }
 
 /**

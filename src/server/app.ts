@@ -57,7 +57,7 @@ export async function createApp(
       done()
     })
   }
-  let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], kept: 0 }
+  let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], callables: [], kept: 0 }
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
   const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances } = options
   const isUnwatched = !hasEdge(options)
@@ -84,9 +84,23 @@ export async function createApp(
     if (pool) await nextTurn() // the previous app may be serving requests
     app.register(answerNotFound)
     app.register(async (scope) => {
-      const isAlone = options.static === undefined
-      const routes = { routes: options.routes, ...own, isOwnApp: true, isAlone, isUnwatched, isLogged }
+      const { mcp } = options
+      const isAlone = options.static === undefined && !mcp
+      const hidesTools = mcp?.toolsOnly === true
+      const routes = {
+        routes: options.routes,
+        ...own,
+        isOwnApp: true,
+        isAlone,
+        isUnwatched,
+        isLogged,
+        hidesTools,
+      }
       added = await addRoutes(scope, routes, pool)
+      if (mcp) {
+        const { addMcp } = await import('../mcp/mcp.ts') // loaded on demand
+        await addMcp(scope, mcp, added.callables, isUnwatched && !isLogged)
+      }
     })
     await app.ready()
   } catch (error) {

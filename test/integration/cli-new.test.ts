@@ -157,3 +157,23 @@ test.each([
   expect(stderr).toMatch(said)
   expect(readdirSync(cwd)).toEqual([])
 })
+
+test('with --tool the project describes its function for agents, and serves it to them', async () => {
+  const cwd = emptyFolder()
+  const { code, stdout } = await run(['new', 'wat', 'greeter', '--tool'], {}, { cwd })
+  expect([code, stdout]).toEqual([0, expect.stringContaining('greeter.schema.yaml')])
+  const folder = join(cwd, 'greeter')
+  copyFileSync(new URL('../../plugins/hello-wat/hello.wasm', import.meta.url), join(folder, 'greeter.wasm'))
+  expect(await run(['check'], {}, { cwd: folder })).toMatchObject({ code: 0, stderr: '' })
+  const inspected = await run(['inspect', 'greeter.wasm', '--json'], {}, { cwd: folder })
+  expect(JSON.parse(inspected.stdout).tools).toMatchObject([
+    {
+      name: 'hello',
+      description: 'Greets a person by name.',
+      inputSchema: { properties: { input: { type: 'string' } }, required: ['input'] },
+      outputSchema: { type: 'object', required: ['message'] },
+    },
+  ])
+  const shown = await run(['inspect', 'greeter.wasm'], {}, { cwd: folder })
+  expect(shown.stdout).toContain('hello(input): Greets a person by name.')
+})

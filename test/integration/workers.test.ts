@@ -44,6 +44,20 @@ test('what a guest logged before it was ended is in the log of its call', async 
   expect(log.lines).toMatchObject([{ level: 'info', message: 'G: hear me' }])
 })
 
+test('a guest whose client has left is ended if the caller says so, and the next call is answered', async () => {
+  const engine = await open('moody', { timeoutMs: 20_000 })
+  const leave = () => {
+    client.isGone = true
+  }
+  const client = { endsWhenGone: true, isGone: false, log: { ...keepLog(), info: leave } } // it logs when it runs
+  const begun = performance.now()
+  const calls = [callText(engine, 'answer', 'G', client), callText(engine, 'answer', 'next')]
+  const [left, next] = await Promise.allSettled(calls)
+  expect(left).toMatchObject({ reason: { code: 'WASM_SERVE_CLIENT_GONE' } })
+  expect(next).toMatchObject({ value: 'next' })
+  expect(performance.now() - begun).toBeLessThan(10_000)
+})
+
 test('two threads run two guests at a time', async () => {
   const engine = await open('moody', { timeoutMs: 300, workers: 2, spareWorkers: 0 })
   await engine.ready

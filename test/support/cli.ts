@@ -1,4 +1,5 @@
 import { EventEmitter, once } from 'node:events'
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
@@ -80,6 +81,7 @@ function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = 
     writeBytes: (bytes) => output.add('stdout', Buffer.from(bytes)),
     writeError: (text) => output.add('stderr', Buffer.from(text)),
     readInput: async () => Buffer.from(input),
+    readLines: () => Readable.from(Buffer.from(input).toString().split('\n')),
     program: [process.execPath, CLI],
     logTerminal: undefined,
     logLines: { write: (line) => output.add('stderr', Buffer.from(line)) },

@@ -8,7 +8,15 @@ const TOOLS = {
   chromium: { isHere: () => isInstalled('chromium'), get: 'apt-get install chromium' },
   fish: { isHere: () => isInstalled('fish'), get: 'apt-get install fish' },
   nginx: { isHere: () => isInstalled('nginx', '-v'), get: 'apt-get install nginx-light' },
+  'npx with node@24': {
+    isHere: () => spawnSync('npx', ['-y', '-p', 'node@24', 'node', '--version']).status === 0,
+    get: 'allow npx to reach the registry',
+  },
   promtool: { isHere: () => isInstalled('promtool'), get: 'apt-get install prometheus' },
+  python3: {
+    isHere: () => spawnSync('python3', ['-c', 'import ensurepip, venv']).status === 0,
+    get: 'apt-get install python3-venv',
+  },
   'redis-server': { isHere: () => isInstalled('redis-server'), get: 'apt-get install redis-server' },
   strace: { isHere: () => isInstalled('strace'), get: 'apt-get install strace' },
   'systemd-analyze': { isHere: () => isInstalled('systemd-analyze'), get: 'apt-get install systemd' },

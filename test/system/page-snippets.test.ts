@@ -87,6 +87,19 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
       ],
     ],
   ],
+  'docs/guide/mcp.md': [
+    [
+      'serves tools',
+      ask(
+        `{ url: '/mcp', payload: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'hello', arguments: { input: 'Bob' } } } }`,
+        `{ url: '/hello', payload: 'Bob' }`,
+      ),
+      [
+        [200, expect.stringContaining('Hello Bob')],
+        [404, expect.anything()],
+      ],
+    ],
+  ],
 }
 
 const isTest = ({ code }: { code: string }) => code.includes(`from 'vitest'`)

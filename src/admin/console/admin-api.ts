@@ -45,6 +45,7 @@ export interface ShownRoute {
   readonly engine: string
   readonly description?: string
   readonly trouble?: string
+  readonly tool?: { readonly name?: string; readonly isOnly: boolean }
   readonly split?: { readonly digest: string; readonly percent: number; readonly engine: string }
   readonly calls: number
   readonly failures: number

@@ -72,7 +72,7 @@ function RouteTable({
 }
 
 function RouteRow({ route, server }: { readonly route: ShownRoute; readonly server: LiveServer }) {
-  const { id, plugin, digest, description, trouble, engine, split } = route
+  const { id, plugin, digest, description, trouble, engine, split, tool } = route
   const methods = route.methods.join(', ')
   const meters = metersOfRoutes([route])
   const { rate, p50, p95, p99, calls, failureRate, waiting, bytes } = server.history.now(meters)
@@ -94,6 +94,7 @@ function RouteRow({ route, server }: { readonly route: ShownRoute; readonly serv
           <span class="path">{addressOf(route)}</span>
         </a>
         {description !== undefined && <span class="note">{description}</span>}
+        {tool && <span class="badge good">tool {tool.name ?? 'names of the plug-in'}</span>}
         {trouble !== undefined && <span class="badge bad">{trouble}</span>}
       </th>
       <td data-label="Plug-in">

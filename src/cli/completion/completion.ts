@@ -7,7 +7,7 @@ import { CACHE_ACTIONS, CACHE_FLAGS } from '../cache.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
-import { LANGUAGES } from '../new/new.ts'
+import { LANGUAGES, NEW_FLAGS } from '../new/new.ts'
 import { PUSH_FLAGS } from '../push.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
 
@@ -256,6 +256,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(STORE_FLAGS),
   ...Object.entries(CACHE_FLAGS),
   ...Object.entries(PUSH_FLAGS),
+  ...Object.entries(NEW_FLAGS),
 ]
 
 const PATH_OPTIONS = new Set(['functions', 'links', 'allowedPaths', 'cacheFolder'])

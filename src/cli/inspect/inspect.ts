@@ -1,12 +1,14 @@
 import { UsageError } from '../../errors/errors.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
+import { describeTool, type ToolDescription } from '../../mcp/description.ts'
 import { START } from '../../module/entry-points.ts'
-import { resolveRoute } from '../../options/resolved-route.ts'
+import { type ResolvedRoute, resolveRoute } from '../../options/resolved-route.ts'
 import { printable, shellWord } from '../../platform/text.ts'
-import { compilePlugin } from '../../plugin/plugin.ts'
+import { compilePlugin, type Plugin } from '../../plugin/plugin.ts'
 import { renderSigner } from '../../plugin/source/origin.ts'
 import { readSource } from '../../plugin/source/source.ts'
 import type { Verified } from '../../plugin/trust/verify.ts'
+import { readXtpSchema, type XtpSchema } from '../../route/openapi/xtp-schema.ts'
 import { type Command, renderPage, takeOwnFlags } from '../command.ts'
 import { chooseEngineOf, readGuestConfig } from '../guest-config.ts'
 import { type Inspection, inspectPlugin, type ModuleKind, type NeededImport } from './inspection.ts'
@@ -52,16 +54,41 @@ export const inspect: Command = {
       resolveRoute(route, plugin),
       chooseEngineOf(config, plugin, functions),
     )
+    const tools = toolsOf(
+      plugin,
+      resolveRoute(route, plugin),
+      inspection.functions,
+      await readXtpSchema(name),
+    )
     if (values.names) return out.write(inspection.functions.map((each) => `${printable(each)}\n`).join(''))
 
     const missing = inspection.needs.map(({ flag }) => `${flag} ${INSPECT_PLACEHOLDERS[flag] ?? ''}`)
     const command = ['wasm-serve', ...rest.map(shellWord), ...missing].join(' ')
     out.write(
       values.json
-        ? `${JSON.stringify({ ...inspection, toolchain: inspection.toolchain ?? null, command }, null, 2)}\n`
-        : renderInspection(inspection, command),
+        ? `${JSON.stringify({ ...inspection, toolchain: inspection.toolchain ?? null, tools, command }, null, 2)}\n`
+        : renderInspection(inspection, tools, command),
     )
   },
+}
+
+/** A function as a tool. */
+type ShownTool = Pick<ToolDescription, 'name' | 'description' | 'inputSchema' | 'outputSchema'>
+
+/** The functions as tools. A plug-in made for hyper-mcp describes its tools when it runs. */
+function toolsOf(
+  { name: pluginName }: Plugin,
+  options: ResolvedRoute,
+  functions: readonly string[],
+  xtp: XtpSchema | undefined,
+): ShownTool[] {
+  if (functions.includes('list_tools') && functions.includes('call_tool')) return []
+  return functions.map((functionName) => {
+    const url = functions.length === 1 ? '/' : `/${functionName}`
+    const described = describeTool({ options: { ...options, url }, functionName, pluginName }, xtp)
+    const { name, description, inputSchema, outputSchema } = described
+    return { name, description, inputSchema, outputSchema }
+  })
 }
 
 const INSPECT_PLACEHOLDERS: Readonly<Record<string, string>> = {
@@ -70,7 +97,7 @@ const INSPECT_PLACEHOLDERS: Readonly<Record<string, string>> = {
 }
 
 /** Renders an inspection for a terminal. Names come from the guest and are escaped. */
-function renderInspection(inspection: Inspection, command: string): string {
+function renderInspection(inspection: Inspection, tools: readonly ShownTool[], command: string): string {
   const { name, toolchain, kind, wasi, allowedHosts, functions, notCallable, needs, problems, warnings } =
     inspection
   const lines = [
@@ -91,6 +118,7 @@ function renderInspection(inspection: Inspection, command: string): string {
     ...(functions.length === 0 ? ['  none'] : functions.map(renderFunction)),
     ...notCallable.map((each) => `  not callable: ${each.name}, ${each.reason}`),
     '',
+    ...(tools.length === 0 ? [] : ['As tools for agents (--mcp):', ...tools.map(renderTool), '']),
     'Imports:',
     ...renderImports(inspection.imports),
     ...(needs.length + problems.length + warnings.length > 0 ? ['', 'To serve it:'] : []),
@@ -121,6 +149,16 @@ const SHOWN_KINDS: Readonly<Record<ModuleKind, string>> = {
 function renderFunction(name: string, _index: number, all: readonly string[]): string {
   if (name !== START) return `  ${name}`
   return `  ${name}: the program, in a new instance for each call${all.length > 1 ? ', if it is named' : ''}`
+}
+
+/** The arguments of a tool, and its description. */
+function renderTool({ name, description, inputSchema }: ShownTool): string {
+  const { properties = {}, required } = inputSchema
+  const needed: readonly unknown[] = Array.isArray(required) ? required : []
+  const parameters = Object.keys(properties as object).map((each) =>
+    needed.includes(each) ? each : `${each}?`,
+  )
+  return `  ${name}(${parameters.join(', ')}): ${description}`
 }
 
 function renderEngineChoice(engine: Inspection['engine']): string {

@@ -127,8 +127,14 @@ function languageOf(word: string): Language | undefined {
   )?.[1]
 }
 
+/** Flags of this command only. */
+export const NEW_FLAGS = {
+  tool: { kind: 'switch', description: 'Serve it as a tool for agents too (MCP), with its schema.' },
+  help: { kind: 'switch', short: 'h', description: 'Show this page.' },
+} as const
+
 const HELP = renderPage({
-  usage: 'wasm-serve new <language> <name>',
+  usage: 'wasm-serve new <language> <name> [flags]',
   about:
     'Creates a folder with a starter plug-in: source, build.sh, wasm-serve.yaml,\nREADME.md. Without arguments: lists the languages and their build tools.',
   examples: [
@@ -136,8 +142,9 @@ const HELP = renderPage({
     'wasm-serve new',
     'wasm-serve new assemblyscript greeter-as',
     'wasm-serve new c++ greeter-cpp',
+    'wasm-serve new go greeter-tool --tool',
   ],
-  flags: { help: { kind: 'switch', short: 'h', description: 'Show this page.' } },
+  flags: NEW_FLAGS,
   more: `Languages: ${Object.keys(LANGUAGES).join(', ')}.`,
 })
 
@@ -145,9 +152,11 @@ const HELP = renderPage({
 export const newProject: Command = {
   async run(argv, { out }) {
     if (argv.includes('--help') || argv.includes('-h')) return out.write(HELP)
-    const flag = argv.find((word) => word.startsWith('-'))
+    const isTool = argv.includes('--tool')
+    const words = argv.filter((word) => word !== '--tool')
+    const flag = words.find((word) => word.startsWith('-'))
     if (flag !== undefined) throw new UsageError(`new has no flag ${flag}`)
-    const [word, name, ...more] = argv
+    const [word, name, ...more] = words
     if (word === undefined) return out.write(renderLanguages())
     const language = languageOf(word)
     if (!language) throw new UsageError(unknownLanguage(word))
@@ -158,7 +167,7 @@ export const newProject: Command = {
         `new: a project name has lower-case letters, digits and hyphens and starts with a letter, not "${name}"`,
       )
     }
-    const paths = makeProject(language, name)
+    const paths = makeProject(language, name, isTool)
     out.write(renderMade(language, name, paths))
   },
 }
@@ -173,9 +182,9 @@ function unknownLanguage(word: string): string {
  * @returns the paths written, relative to the folder.
  * @throws {@link ProjectNotMadeError}
  */
-function makeProject(language: Language, name: string): string[] {
+function makeProject(language: Language, name: string, isTool: boolean): string[] {
   try {
-    const files = projectFiles(language, name)
+    const files = projectFiles(language, name, isTool)
     mkdirSync(name, { recursive: true }) // an existing empty folder is accepted
     if (readdirSync(name).length > 0) throw new ProjectNotMadeError(name, 'the folder is not empty')
     for (const { path, content } of files) {
@@ -220,13 +229,15 @@ const PLUGINS = packageFile('plugins/')
  * The files of a project: the template's with the project's name, and those common to all projects.
  *
  * @param name - Valid for {@link isProjectName}.
+ * @param isTool - Whether it is served to agents, too.
  * @throws {@link UsageError} if a dependency of the project has this name.
  */
-function projectFiles(language: Language, name: string): readonly ProjectFile[] {
+function projectFiles(language: Language, name: string, isTool: boolean): readonly ProjectFile[] {
   return [
     ...language.files.map((path) => ({ path, content: template(language, path, name) })),
-    { path: 'wasm-serve.yaml', content: configFile(name) },
-    { path: 'README.md', content: readme(language, name) },
+    { path: 'wasm-serve.yaml', content: configFile(name) + (isTool ? TOOL_CONFIG : '') },
+    { path: 'README.md', content: readme(language, name) + (isTool ? toolReadme(name) : '') },
+    ...(isTool ? [{ path: `${name}.schema.yaml`, content: TOOL_SCHEMA }] : []),
     { path: '.gitignore', content: '*.wasm\nnode_modules/\ntarget/\n' },
   ]
 }
@@ -292,5 +303,40 @@ npx wasm-serve call ${name}.wasm --input Bob    # without a server
 \`\`\`
 
 The build needs ${toolchain.name}: ${toolchain.get}.
+`
+}
+
+const TOOL_CONFIG = `
+mcp: # the function is a tool for agents, at /mcp
+  instructions: Greet people by their names.
+`
+
+/** Clients see it, and the server checks arguments and results by it. */
+const TOOL_SCHEMA = `# The functions of the plug-in, for agents. https://docs.xtp.dylibso.com/docs/concepts/xtp-schema
+version: v1-draft
+exports:
+  hello:
+    description: Greets a person by name.
+    input:
+      type: string
+      description: The name of the person.
+      contentType: text/plain; charset=utf-8
+    output:
+      $ref: '#/components/schemas/Greeting'
+      contentType: application/json
+components:
+  schemas:
+    Greeting:
+      required: [message]
+      properties:
+        message:
+          type: string
+          description: The greeting.
+`
+
+function toolReadme(name: string): string {
+  return `
+The function is a tool for agents, too (MCP): \`http://127.0.0.1:8080/mcp\`, or \`npx wasm-serve mcp\` as the command of a client that
+starts its servers. \`${name}.schema.yaml\` describes it.
 `
 }

@@ -1,4 +1,5 @@
 import { toFailure } from '../../errors/call-failure.ts'
+import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
 import { alreadyCapped } from '../../module/memory-cap.ts'
@@ -10,6 +11,7 @@ import type { CompiledPlugin, UncompiledModule } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
 import {
+  bridgedAgent,
   bridgedHttp,
   bridgedKv,
   bridgedVars,
@@ -130,9 +132,10 @@ export class HostedInstance {
   ): Promise<InstanceSettings> {
     const host: HostAsker = { ask: (operation, ...args) => this.#ask(operation, args) }
     const users = await loadFunctions(functions)
+    const stored = hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(host)) : users
     return {
       ...settings,
-      functions: hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(host)) : users,
+      functions: hostParts.includes('agent') ? withAgent(stored, bridgedAgent(host)) : stored,
       log: this.#caller.log,
       logsAtOnce: true,
       ...(hostParts.includes('http') && { http: bridgedHttp(host) }),

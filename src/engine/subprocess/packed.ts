@@ -189,6 +189,7 @@ type ArgumentKind = 'text' | 'bytes' | 'bytes?' | 'number'
 
 /** The allowed operations with their argument types. */
 const ARGUMENTS: Readonly<Record<string, readonly ArgumentKind[]>> = {
+  agent: ['text', 'text'],
   http: ['bytes', 'bytes'],
   var_get: ['text'],
   var_set: ['text', 'bytes'],

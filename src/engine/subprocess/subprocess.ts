@@ -6,7 +6,13 @@ import { Pieces } from '../../platform/pieces.ts'
 import type { Engine, PendingCall } from '../engine.ts'
 import type { HostBridge } from '../workers/host-bridge.ts'
 import type { HostRequest } from '../workers/protocol.ts'
-import type { HeldTime, Runner, RunnerKind, RunnerOwner } from '../workers/runner.ts'
+import {
+  type HeldTime,
+  isToBeEnded,
+  type Runner,
+  type RunnerKind,
+  type RunnerOwner,
+} from '../workers/runner.ts'
 import { monotonicMs, type RunningCall, type ThreadStats } from '../workers/stamp.ts'
 import { openRunners, type RunnersOptions } from '../workers/workers.ts'
 import { FROM_CHILD, type Frame, TO_CHILD } from './frames.ts'
@@ -200,6 +206,11 @@ class ProcessRunner implements Runner, Tenant {
 
   dropGone(): void {
     // see above
+  }
+
+  isAbandoned({ call: number }: RunningCall): boolean {
+    const [first] = this.#given
+    return first?.number === number && isToBeEnded(first.call)
   }
 
   drop({ call: number }: RunningCall): PendingCall | undefined {

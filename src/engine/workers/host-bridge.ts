@@ -1,4 +1,5 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
+import { sendToAgent } from '../../guest/agent.ts'
 import type { KvClient, KvOperation } from '../../guest/store/kv.ts'
 import type { Vars } from '../../guest/vars.ts'
 import type { Caller } from '../../observe/observe.ts'
@@ -147,6 +148,16 @@ export function varOperations(vars: Vars): HostOperations {
     var_set: ([name, value]) => vars.set(name as string, value as Uint8Array),
     var_delete: ([name]) => vars.delete(name as string),
   }
+}
+
+/** Messages of a guest in a worker to the client of its call. */
+export function bridgedAgent(client: HostAsker): (name: string, text: string) => void {
+  return (name, text) => void client.ask('agent', name, text)
+}
+
+/** The main thread's side of {@link bridgedAgent}. */
+export const AGENT_OPERATIONS: HostOperations = {
+  agent: ([name, text], { caller }) => sendToAgent(name, text, caller?.host),
 }
 
 /** HTTP requests sent by the main thread while the worker waits. */

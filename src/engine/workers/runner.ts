@@ -49,6 +49,9 @@ export interface Runner {
   /** Drops calls whose clients disconnected before their guests started. */
   dropGone(): void
 
+  /** Whether the client of the running call has disconnected, and the call is to be ended then. */
+  isAbandoned(running: RunningCall): boolean
+
   /** Releases the running call, which its owner settles instead. The answer is ignored. */
   drop(running: RunningCall): PendingCall | undefined
 
@@ -174,6 +177,11 @@ export interface QueueLimits {
   readonly maxQueue: number
   readonly maxQueueBytes: number
   readonly maxWaitMs: number
+}
+
+/** Whether a running call is to be ended, because its client has disconnected. */
+export function isToBeEnded({ caller }: PendingCall): boolean {
+  return caller.endsWhenGone === true && caller.isGone === true
 }
 
 /** The queued calls in order. */

@@ -20,7 +20,15 @@ import {
   type WorkerStart,
 } from './protocol.ts'
 import { Ring } from './ring.ts'
-import { type HeldTime, isGone, type Runner, type RunnerKind, type RunnerOwner, unusedMs } from './runner.ts'
+import {
+  type HeldTime,
+  isGone,
+  isToBeEnded,
+  type Runner,
+  type RunnerKind,
+  type RunnerOwner,
+  unusedMs,
+} from './runner.ts'
 import { MAX_AHEAD, monotonicMs, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
 
 /** The common settings of a route's threads. */
@@ -212,6 +220,11 @@ export class WorkerThread implements Runner {
       this.#forget(given)
       given.call.reject(new ClientGoneError())
     }
+  }
+
+  isAbandoned({ call: number }: RunningCall): boolean {
+    const given = this.#find(number)
+    return given !== undefined && isToBeEnded(given.call)
   }
 
   /** Detaches the running call, whose owner settles it instead of the thread. */

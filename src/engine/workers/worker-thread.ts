@@ -1,5 +1,6 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { toFailure } from '../../errors/call-failure.ts'
+import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
@@ -8,7 +9,7 @@ import { giveBack } from '../../platform/buffer-pool.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
-import { bridgedHttp, bridgedKv, bridgedVars, HostClient } from './host-bridge.ts'
+import { bridgedAgent, bridgedHttp, bridgedKv, bridgedVars, HostClient } from './host-bridge.ts'
 import {
   ANSWER,
   CALL,
@@ -252,14 +253,13 @@ async function openEngine(
   const { plugin, settings, functions, isolation, host, hostParts } = start
   const client = new HostClient(host, stamp)
   const users = await loadFunctions(functions)
+  const stored = hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(client)) : users
   const options = {
     plugin: plugin as CompiledPlugin,
     runtime,
     settings: {
       ...settings,
-      functions: hostParts.includes('kv')
-        ? withKv(users, kvImports(plugin, users), bridgedKv(client))
-        : users,
+      functions: hostParts.includes('agent') ? withAgent(stored, bridgedAgent(client)) : stored,
       log,
       logsAtOnce: true,
       ...(hostParts.includes('http') && { http: bridgedHttp(client) }),

@@ -51,6 +51,12 @@ const CHECK_MS = 4
 /** When a guest has run this long, the calls assigned after it are taken back. */
 const TAKE_BACK_MS = 4
 
+/**
+ * A guest whose client has disconnected is ended when it has run this long. To let a shorter call end costs less than a new
+ * thread, and clients cannot make the server replace threads all the time.
+ */
+const LEAVE_MS = 50
+
 /** Guest time of the calls assigned in advance, in ms: enough to hide the latency between threads. */
 const AHEAD_MS = 1
 
@@ -253,8 +259,9 @@ class WorkersEngine implements Engine, Endable {
     this.#slow.add(thread)
     this.#waiting.unshift(thread.takeBack())
     // From here on it starts nothing else: only this call can be lost.
-    if (thread.usedMs(running) < this.#options.timeoutMs) return
-    if (thread.running()?.call === running.call) this.#kill(thread, running)
+    const isLate = thread.usedMs(running) >= this.#options.timeoutMs
+    if (!isLate && (ms < LEAVE_MS || !thread.isAbandoned(running))) return
+    if (thread.running()?.call === running.call) this.#kill(thread, running, isLate)
   }
 
   /** A timer of a host function may block it, or the start of a replacement instance. */
@@ -267,13 +274,13 @@ class WorkersEngine implements Engine, Endable {
     if (silentMs >= Math.max(this.#options.timeoutMs, UNRESPONSIVE_MS)) this.#roster.retire(thread)
   }
 
-  #kill(thread: Runner, running: RunningCall): void {
+  #kill(thread: Runner, running: RunningCall, isLate: boolean): void {
     const { timeoutMs } = this.#options
-    this.#timeouts++
+    if (isLate) this.#timeouts++
     this.#roster.retire(thread) // first: its answers free space, and it must get no calls
     const call = thread.drop(running)
     call?.caller.observer?.ended(monotonicMs() - running.since)
-    call?.reject(new DeadlineError(call.exportName, timeoutMs))
+    call?.reject(isLate ? new DeadlineError(call.exportName, timeoutMs) : new ClientGoneError())
   }
 
   /** Calls that its guest had not started go to another thread. */

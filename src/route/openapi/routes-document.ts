@@ -24,6 +24,7 @@ export function routesDocument(
   const paths: Record<string, Record<string, object>> = {}
   const components: Record<string, JsonSchema> = { Problem: PROBLEM_SCHEMA }
   for (const [index, route] of routes.entries()) {
+    if (route.tool?.isOnly) continue // it has no URL
     const schema = schemas[index]
     const prefix = namePart(route.plugin)
     for (const [name, one] of schema?.schemas ?? []) {

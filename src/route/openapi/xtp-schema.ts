@@ -58,6 +58,12 @@ export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promis
   )
 }
 
+/** The schema beside a plug-in. @param source - Path or URL of the plug-in. */
+export async function readXtpSchema(source: string): Promise<XtpSchema | undefined> {
+  const pinned = splitPin(source)
+  return isUrl(source) || 'problem' in pinned ? undefined : readBeside(pinned.place)
+}
+
 async function readBeside(path: string): Promise<XtpSchema | undefined> {
   const text = await readXtpText(path)
   return text === undefined ? undefined : parseXtpSchema(text)

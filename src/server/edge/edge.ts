@@ -1,9 +1,8 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
-import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiKeyRefusedError, RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
+import { apiKeysIn, keyDigest, positionsOf } from '../../platform/api-keys.ts'
 import { loadPackage } from '../../platform/packages.ts'
 import type { JwtKeyCache } from './jwt.ts'
 
@@ -116,24 +115,10 @@ async function addCompress(app: FastifyInstance, options: OptionsOf<'compress'>)
  */
 function requireApiKey(keys: readonly string[]): onRequestHookHandler {
   const digests = keys.map(keyDigest)
-  // Compares all keys, so that timing reveals nothing about them.
-  const isKnown = (key: string) => {
-    const given = keyDigest(key)
-    return digests.filter((known) => timingSafeEqual(known, given)).length > 0
-  }
-  return ({ headers }, reply, done) => {
-    if (apiKeysIn(headers).some(isKnown)) return done()
+  return ({ headers, routeOptions }, reply, done) => {
+    if (routeOptions.config?.isPublic) return done()
+    if (apiKeysIn(headers).some((key) => positionsOf(key, digests).length > 0)) return done()
     reply.header('www-authenticate', 'Bearer')
     done(new ApiKeyRefusedError())
   }
-}
-
-function apiKeysIn({ authorization = '', 'x-api-key': apiKey }: IncomingHttpHeaders): string[] {
-  const [, token] = /^Bearer +(\S+)$/i.exec(authorization) ?? []
-  return [token, apiKey].flat().filter((key) => key !== undefined)
-}
-
-/** A digest has the same length for every key. */
-function keyDigest(key: string): Buffer {
-  return createHash('sha256').update(key).digest()
 }

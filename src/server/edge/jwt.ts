@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type CryptoKey, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose'
 import { JwtKeyInvalidError, JwtKeysUnavailableError, TokenRefusedError } from '../../errors/errors.ts'
+import { keepClaims } from '../../mcp/token-claims.ts'
 import { type JwtKeys, type JwtOptions, RemoteKeys, readAuthority, readJwtKeys } from './jwt-keys.ts'
 
 /** An issuer's keys, shared by the successive apps of a server, so that a reload fetches none. */
@@ -18,18 +19,21 @@ export function addJwt(app: FastifyInstance, options: JwtOptions, kept: JwtKeyCa
   const keys = options.jwksUrl === undefined ? readJwtKeys(options) : useRemoteKeys(app, options, kept)
   const verify = verifierOf(keys, options)
   app.addHook('onRequest', async (request, reply) => {
+    const { isPublic, challenge } = request.routeOptions.config ?? {}
+    if (isPublic) return
+    const more = challenge === undefined ? [] : [challenge]
     const { authorization = '' } = request.headers
     if (!/^Bearer\s/i.test(authorization)) {
-      reply.header('www-authenticate', 'Bearer')
+      reply.header('www-authenticate', ['Bearer', ...more].join(' '))
       throw new TokenRefusedError('the request has no token')
     }
     try {
-      const [, token = '', ...more] = authorization.split(' ')
-      await verify(more.length > 0 ? '' : token)
+      const [, token = '', ...others] = authorization.split(' ')
+      keepClaims(request, await verify(others.length > 0 ? '' : token))
     } catch (error) {
       if (error instanceof JwtKeysUnavailableError) throw error
       request.log.debug({ reason: jwtMessage(error) }, 'a token was refused')
-      reply.header('www-authenticate', 'Bearer error="invalid_token"')
+      reply.header('www-authenticate', `Bearer ${['error="invalid_token"', ...more].join(', ')}`)
       throw new TokenRefusedError(reasonFor(error))
     }
   })
@@ -59,7 +63,7 @@ function keptOrNew(
   return keys
 }
 
-function verifierOf(keys: JwtKeys, options: JwtOptions): (token: string) => Promise<void> {
+function verifierOf(keys: JwtKeys, options: JwtOptions): (token: string) => Promise<JWTPayload> {
   const { algorithms: allowed = keys.algorithms, audience, issuer, allowNoExpiry = false } = options
   const algorithms = keys.algorithms.filter((algorithm) => allowed.includes(algorithm))
   if (algorithms.length === 0) {
@@ -70,6 +74,7 @@ function verifierOf(keys: JwtKeys, options: JwtOptions): (token: string) => Prom
   return async (token) => {
     const claims = await claimsOf(token, keys, checks)
     if (!allowNoExpiry && !doesExpire(claims)) throw new NoExpiryError()
+    return claims
   }
 }
 

@@ -32,3 +32,20 @@ test('of thousands of routes, it lists the first hundred, and counts the others'
   expect(banner.match(/\/hello-\d+ /g)).toHaveLength(101) // with the command
   expect(banner).toContain('  and 10000 more routes\n')
 })
+
+test('tools have their names, and the URL of their endpoint', () => {
+  const tool = (name: string | undefined, isOnly: boolean): ServedRoute => ({
+    ...route('/a'),
+    tool: { name, isOnly },
+  })
+  const banner = renderBanner('http://0.0.0.0:3000', [tool('a', true), tool(undefined, true)], false, {
+    mcpUrl: '/mcp',
+  })
+  expect(banner).toMatch(/^ {2}tool\s+a\s+hello\.wasm/m)
+  expect(banner).toMatch(/^ {2}tool\s+\*\s+hello\.wasm/m)
+  expect(banner).toContain('Tools for agents (MCP): http://127.0.0.1:3000/mcp\n')
+  expect(banner).not.toContain('curl')
+  expect(renderBanner('http://127.0.0.1:3000', [tool('a', false)], false, { mcpUrl: '/mcp' })).toContain(
+    'curl',
+  )
+})

@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import { open } from 'lmdb'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -42,6 +43,7 @@ async function run(
     writeBytes: () => undefined,
     writeError: () => undefined,
     readInput: async () => Buffer.from(input),
+    readLines: () => Readable.from([]),
     logTerminal: undefined,
     secrets: new Secrets(),
     commands: COMMANDS,

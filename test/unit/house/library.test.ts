@@ -301,6 +301,9 @@ test('what the package exports changes only on purpose', () => {
       "KvValueTooLargeError",
       "ListenError",
       "ManifestInvalidError",
+      "McpContentTypeError",
+      "McpNotAcceptableError",
+      "McpOriginRefusedError",
       "MethodNotAllowedError",
       "MountConflictError",
       "OptionsError",
@@ -336,6 +339,7 @@ test('what the package exports changes only on purpose', () => {
       "RouteInvalidError",
       "RouteNotFoundError",
       "RuntimeUnfitError",
+      "ScopeMissingError",
       "ShuttingDownError",
       "SignatureInvalidError",
       "SignatureMissingError",
@@ -355,6 +359,11 @@ test('what the package exports changes only on purpose', () => {
       "ThreadsStuckError",
       "TlsInvalidError",
       "TokenRefusedError",
+      "ToolArgumentsInvalidError",
+      "ToolConflictError",
+      "ToolExportMissingError",
+      "ToolResultInvalidError",
+      "ToolSchemaInvalidError",
       "TransferCodingError",
       "TrustInvalidError",
       "TrustPolicyMissingError",
@@ -368,6 +377,7 @@ test('what the package exports changes only on purpose', () => {
       "problemsOf",
       "stuckThreads",
       "wasmServe",
+      "wasmServeMcp",
     ]
   `)
 })

@@ -1,0 +1,89 @@
+import { IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
+import type { FastifyReply } from 'fastify'
+import { sendBody } from '../route/error-response.ts'
+
+/**
+ * The answer to one request: a JSON object, or a stream of server-sent events if there was a notification before it.
+ */
+export class Answer {
+  readonly #reply: FastifyReply
+  readonly #isDirect: boolean
+  #isStream = false
+
+  /** @param isDirect - Whether no hook reads the answer: then it need not pass through Fastify. */
+  constructor(reply: FastifyReply, isDirect: boolean) {
+    this.#reply = reply
+    this.#isDirect = isDirect && reply.request.raw instanceof IncomingMessage
+  }
+
+  /**
+   * Whether the client has closed its side of the connection, which cancels the request. For other routes the server waits for
+   * a sign that the other side is closed, too; an answer that is there already is sent in any case.
+   */
+  get isGone(): boolean {
+    const { raw } = this.#reply.request
+    return raw.aborted || raw.socket.readableEnded || this.#isCut
+  }
+
+  get #isCut(): boolean {
+    const { raw, request } = this.#reply
+    return raw.destroyed || request.raw.socket.destroyed
+  }
+
+  /** Adds a header. It has no effect after a notification. */
+  header(name: string, value: string): void {
+    this.#reply.header(name, value)
+  }
+
+  /** Sends a notification at once. */
+  notify(method: string, params: object): void {
+    if (this.#isCut) return
+    if (!this.#isStream) this.#begin()
+    this.#write({ jsonrpc: '2.0', method, params })
+  }
+
+  /** Sends the last message. @param status - Ignored after a notification: the status was sent then. */
+  end(status: number, message: object): void {
+    if (this.#isStream) {
+      this.#write(message)
+      this.#reply.raw.end()
+      return
+    }
+    const text = JSON.stringify(message)
+    const reply = this.#reply
+    if (status === 200 && this.#isDirect) {
+      const length = `${Buffer.byteLength(text)}`
+      reply.raw.writeHead(200, [...directHeaders(reply), 'content-type', JSON_TYPE, 'content-length', length])
+      reply.raw.end(text)
+      return
+    }
+    reply.code(status).header('content-type', JSON_TYPE)
+    if (status === 200) reply.send(text)
+    else sendBody(Buffer.from(text), reply) // the client may still be sending its body
+  }
+
+  /** Accepts messages that have no answer. */
+  accept(): void {
+    this.#reply.code(202).send()
+  }
+
+  #begin(): void {
+    this.#isStream = true
+    const reply = this.#reply.hijack()
+    reply.header('content-type', 'text/event-stream')
+    reply.header('cache-control', 'no-cache, no-transform')
+    reply.header('x-accel-buffering', 'no') // a reverse proxy would collect the events
+    reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders)
+  }
+
+  #write(message: object): void {
+    if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+  }
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** The headers of every answer. */
+function directHeaders({ request }: FastifyReply): string[] {
+  return ['x-request-id', request.id, 'x-content-type-options', 'nosniff']
+}

@@ -1,0 +1,82 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { setCommonHeaders } from '../contract/answer-headers.ts'
+import {
+  McpContentTypeError,
+  McpNotAcceptableError,
+  MethodNotAllowedError,
+  RouteInvalidError,
+} from '../errors/errors.ts'
+import { printable } from '../platform/text.ts'
+import { atEndOfTurn } from '../route/end-of-turn.ts'
+import { serveRoute } from '../route/route.ts'
+import { Answer } from './answer.ts'
+import { originCheck } from './origin.ts'
+import { answerPost, endWithError, type McpService } from './post.ts'
+import { challengeOf } from './protected-resource.ts'
+
+/** Where the endpoint is, and which requests it accepts. */
+export interface EndpointOptions {
+  readonly url: string
+  readonly hosts: readonly string[]
+  readonly origins: readonly string[]
+  /** In bytes. */
+  readonly bodyLimit: number
+  /** The URL of the endpoint, if clients can find the issuer of tokens. */
+  readonly resource: string | undefined
+  /** Whether no hook of the app reads its answers. */
+  readonly isUnwatched: boolean
+}
+
+/**
+ * Adds the endpoint to an app: one URL that answers POST, each request by itself and without sessions.
+ *
+ * @throws {@link RouteInvalidError} if the app has a route there.
+ */
+export function addEndpoint(app: FastifyInstance, options: EndpointOptions, service: McpService): void {
+  const { url, hosts, origins, bodyLimit, resource, isUnwatched } = options
+  const problemWithOrigin = originCheck(hosts, origins)
+  const answerNow = (request: FastifyRequest, reply: FastifyReply) => {
+    void answerPost(request, new Answer(reply, isUnwatched), service)
+  }
+  const run = atEndOfTurn(answerNow, { name: 'inline' }) // some tools may be
+  const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply) =>
+    endWithError(error, undefined, request, new Answer(reply, false))
+  try {
+    app.route({
+      method: 'POST',
+      url,
+      bodyLimit,
+      exposeHeadRoute: false,
+      config: resource === undefined ? {} : { challenge: challengeOf(resource) },
+      onRequest({ headers }, reply, done) {
+        setCommonHeaders(reply)
+        done(problemWithOrigin(headers) ?? problemWithTypes(headers))
+      },
+      errorHandler: refuse,
+      handler: serveRoute(run, bodyLimit, false),
+    })
+    app.route({
+      method: app.supportedMethods.filter((method) => method !== 'POST' && method !== 'OPTIONS'),
+      url,
+      exposeHeadRoute: false,
+      onRequest({ method, headers }, reply, done) {
+        setCommonHeaders(reply)
+        reply.header('allow', 'POST')
+        done(problemWithOrigin(headers) ?? new MethodNotAllowedError(method, 'POST'))
+      },
+      errorHandler: refuse,
+      handler: () => undefined, // never called
+    })
+  } catch (error) {
+    throw new RouteInvalidError(url, (error as Error).message, { cause: error })
+  }
+}
+
+function problemWithTypes(headers: IncomingHttpHeaders): Error | undefined {
+  const { accept = '*/*', 'content-type': type = 'none' } = headers
+  if (!/^application\/json\s*(?:;|$)/i.test(type))
+    return new McpContentTypeError(printable(type.slice(0, 100)))
+  const accepts = (wanted: string) => accept.includes('*/*') || accept.toLowerCase().includes(wanted)
+  return accepts('application/json') && accepts('text/event-stream') ? undefined : new McpNotAcceptableError()
+}

@@ -1,0 +1,17 @@
+import type { RouteCaller } from '../route/callable-route.ts'
+import type { Grant } from './access.ts'
+import type { Members, RequestId } from './json-rpc.ts'
+import type { RequestHeaders, Revision } from './revisions.ts'
+
+/** The request of a client, as far as it matters for the answer. */
+export interface Exchange {
+  readonly id: RequestId
+  readonly revision: Revision
+  readonly headers: RequestHeaders
+  /** `_meta` of its params. */
+  readonly meta: Members
+  readonly caller: RouteCaller
+  readonly grant: Grant
+  /** Sends a notification to the client, before the result. */
+  notify(method: string, params: object): void
+}

@@ -1,0 +1,40 @@
+import type { AgentChannel } from '../guest/agent.ts'
+import type { Exchange } from './exchange.ts'
+import { isObject, type Members, parseJson } from './json-rpc.ts'
+import { wantedLevels } from './log-notifications.ts'
+
+/** Messages of one call. Further ones are dropped. */
+const MAX_MESSAGES = 1_000
+
+/** Sends the messages of a guest to its client, as far as the client has asked for them. */
+export function channelTo({ meta, notify }: Pick<Exchange, 'meta' | 'notify'>): AgentChannel {
+  const isWanted = wantedLevels(meta)
+  const { progressToken } = meta
+  let sent = 0
+  return (name, text) => {
+    const given = readMessage(text)
+    if (!given || sent++ >= MAX_MESSAGES) return
+    if (name === 'notify_logging_message') {
+      const { level, logger, data = null } = given
+      if (isWanted?.(level))
+        notify('notifications/message', { level, ...(typeof logger === 'string' && { logger }), data })
+    } else if (progressToken !== undefined && typeof given.progress === 'number') {
+      const { progress, total, message } = given
+      notify('notifications/progress', {
+        ...{ progressToken, progress },
+        ...(typeof total === 'number' && { total }),
+        ...(typeof message === 'string' && { message }),
+      })
+    }
+  }
+}
+
+/** undefined: the guest has written something else. */
+function readMessage(text: string): Members | undefined {
+  try {
+    const value = parseJson(Buffer.from(text))
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}

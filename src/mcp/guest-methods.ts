@@ -1,0 +1,132 @@
+import type { Exchange } from './exchange.ts'
+import type { GuestServer, ListKind } from './guest-server.ts'
+import { isObject, type Members, RPC_CODES, RpcError } from './json-rpc.ts'
+
+/** Values of a completion. (MCP) */
+const MAX_VALUES = 100
+
+/** The code with which revisions with `initialize` answer an unknown resource. */
+const RESOURCE_NOT_FOUND = -32_002
+
+/** Resources, prompts and completion: requests that plug-ins answer themselves. */
+export class GuestMethods {
+  readonly #guests: readonly GuestServer[]
+
+  constructor(guests: readonly GuestServer[]) {
+    this.#guests = guests
+  }
+
+  /** The capabilities of the server besides tools. */
+  get capabilities(): Members {
+    return Object.fromEntries(FEATURES.filter((name) => this.#has(name)).map((name) => [name, {}]))
+  }
+
+  #has(feature: (typeof FEATURES)[number]): boolean {
+    return this.#guests.some((guest) => guest.has(feature))
+  }
+
+  /** All entries of a list, of all plug-ins. undefined: no plug-in has such a list. */
+  async list(kind: Exclude<ListKind, 'tools'>, exchange: Exchange): Promise<readonly Members[] | undefined> {
+    if (!this.#has(kind === 'prompts' ? 'prompts' : 'resources')) return undefined
+    const lists = await Promise.all(this.#guests.map((guest) => guest.list(kind, exchange)))
+    return lists.flat()
+  }
+
+  /** undefined: no plug-in answers this method. */
+  async answer(method: string, params: Members, exchange: Exchange): Promise<Members | undefined> {
+    switch (method) {
+      case 'resources/read':
+        return this.#has('resources') ? this.#read(params, exchange) : undefined
+      case 'prompts/get':
+        return this.#has('prompts') ? this.#prompt(params, exchange) : undefined
+      case 'completion/complete':
+        return this.#has('completions') ? this.#complete(params, exchange) : undefined
+      default:
+        return undefined
+    }
+  }
+
+  async #read(params: Members, exchange: Exchange): Promise<Members> {
+    const { uri } = params
+    const guest =
+      (await this.#find('resources', 'uri', uri, exchange)) ?? (await this.#withTemplates(exchange))
+    if (!guest || typeof uri !== 'string') {
+      const code = exchange.revision.isModern ? RPC_CODES.invalidParams : RESOURCE_NOT_FOUND
+      throw new RpcError(code, 'Resource not found', 200, { uri: String(uri).slice(0, 1_000) })
+    }
+    const { contents } = await guest.answer('resources/read', params, exchange)
+    if (!isListOf(contents, ({ uri, text, blob }) => isText(uri) && (isText(text) || isText(blob))))
+      throw broken('resources/read')
+    // A guest reads again what may have changed.
+    return { contents, ...(exchange.revision.isModern && { ttlMs: 0, cacheScope: 'private' }) }
+  }
+
+  async #prompt(params: Members, exchange: Exchange): Promise<Members> {
+    const guest = await this.#find('prompts', 'name', params.name, exchange)
+    if (!guest) throw invalid(`Unknown prompt: ${String(params.name).slice(0, 128)}`)
+    const { description, messages } = await guest.answer('prompts/get', params, exchange)
+    if (!isListOf(messages, ({ role, content }) => isText(role) && isObject(content)))
+      throw broken('prompts/get')
+    return { ...(isText(description) && { description }), messages }
+  }
+
+  async #complete(params: Members, exchange: Exchange): Promise<Members> {
+    const { ref, argument } = params
+    if (!isObject(ref) || !isObject(argument)) throw invalid('ref and argument must be objects')
+    const guest =
+      ref.type === 'ref/prompt'
+        ? await this.#find('prompts', 'name', ref.name, exchange)
+        : await this.#find('resourceTemplates', 'uriTemplate', ref.uri, exchange)
+    if (!guest) throw invalid('Unknown ref')
+    const { completion } = await guest.answer('completion/complete', params, exchange)
+    if (!isObject(completion) || !Array.isArray(completion.values)) throw broken('completion/complete')
+    const { values, total, hasMore } = completion
+    return {
+      completion: {
+        values: values.filter(isText).slice(0, MAX_VALUES),
+        ...(typeof total === 'number' && { total }),
+        ...(typeof hasMore === 'boolean' && { hasMore }),
+      },
+    }
+  }
+
+  /** The plug-in with this entry in its list. */
+  async #find(
+    kind: ListKind,
+    key: string,
+    value: unknown,
+    exchange: Exchange,
+  ): Promise<GuestServer | undefined> {
+    for (const guest of this.#guests) {
+      const entries = await guest.list(kind, exchange)
+      if (entries.some((entry) => entry[key] === value)) return guest
+    }
+    return undefined
+  }
+
+  /** A URI that no list has may be one of a template. The first plug-in with templates decides. */
+  async #withTemplates(exchange: Exchange): Promise<GuestServer | undefined> {
+    for (const guest of this.#guests) {
+      if ((await guest.list('resourceTemplates', exchange)).length > 0) return guest
+    }
+    return undefined
+  }
+}
+
+const FEATURES = ['resources', 'prompts', 'completions'] as const
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function isListOf(value: unknown, fits: (item: Members) => boolean): boolean {
+  return Array.isArray(value) && value.every((item: unknown) => isObject(item) && fits(item))
+}
+
+function invalid(message: string): RpcError {
+  return new RpcError(RPC_CODES.invalidParams, message, 200)
+}
+
+function broken(method: string): RpcError {
+  return new RpcError(RPC_CODES.internalError, `The plug-in gave no valid answer to ${method}`, 200)
+}

@@ -1,0 +1,24 @@
+import type { Exchange } from './exchange.ts'
+import type { Members } from './json-rpc.ts'
+import type { Tool } from './tool.ts'
+
+/** The lists of MCP, by the member of the result. */
+export type ListKind = 'tools' | 'resources' | 'resourceTemplates' | 'prompts'
+
+/** A plug-in that answers requests of MCP itself. Its answers are not trusted. */
+export interface GuestServer {
+  has(feature: 'resources' | 'prompts' | 'completions'): boolean
+
+  /** Its tools. None if the guest fails. */
+  tools(exchange: Exchange): Promise<readonly Tool[]>
+
+  /** The entries of a list. None if the guest fails, or has no such list. */
+  list(kind: ListKind, exchange: Exchange): Promise<readonly Members[]>
+
+  /**
+   * Answers `resources/read`, `prompts/get` or `completion/complete`.
+   *
+   * @throws {@link RpcError} with the reason, if the guest fails.
+   */
+  answer(method: string, params: Members, exchange: Exchange): Promise<Members>
+}

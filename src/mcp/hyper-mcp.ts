@@ -1,0 +1,191 @@
+import { ToolExportMissingError, ToolResultInvalidError } from '../errors/errors.ts'
+import { connectAgent } from '../guest/agent.ts'
+import { printable } from '../platform/text.ts'
+import type { CallableRoute } from '../route/callable-route.ts'
+import { knownError, logFailure } from '../route/error-response.ts'
+import type { Exchange } from './exchange.ts'
+import { channelTo } from './guest-messages.ts'
+import type { GuestServer, ListKind } from './guest-server.ts'
+import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
+import type { Tool } from './tool.ts'
+import { failedResult, guestResult } from './tool-result.ts'
+
+/*
+ * Plug-ins made for hyper-mcp, which describe and call their tools themselves. Version 2 of the interface has resources, prompts
+ * and completion, too; version 1, of mcp.run, has `describe` and `call`.
+ *
+ * @see https://github.com/hyper-mcp-rs/hyper-mcp/blob/main/xtp-plugin-schema.json
+ */
+
+/** The export that makes a list. */
+const LISTED_BY: Readonly<Record<ListKind, string>> = {
+  tools: 'list_tools',
+  resources: 'list_resources',
+  resourceTemplates: 'list_resource_templates',
+  prompts: 'list_prompts',
+}
+
+/** The export that answers a method. */
+const ANSWERED_BY: Readonly<Record<string, string>> = {
+  'resources/read': 'read_resource',
+  'prompts/get': 'get_prompt',
+  'completion/complete': 'complete',
+}
+
+/** Entries of a list. Further ones are left out. */
+const MAX_ENTRIES = 1_000
+
+/**
+ * Opens a plug-in made for hyper-mcp.
+ *
+ * @param ttlMs - Time after which its lists are read again, in ms.
+ * @throws {@link ToolExportMissingError} if it has not the exports of one of the versions.
+ */
+export function openHyperMcp(route: CallableRoute, ttlMs: number): GuestServer {
+  const names = new Set(route.plugin.functions.map(({ name }) => name))
+  if (names.has('list_tools') && names.has('call_tool')) return new HyperMcp(route, names, ttlMs)
+  if (names.has('describe') && names.has('call')) return new HyperMcp(route, names, ttlMs, true)
+  throw new ToolExportMissingError(route.plugin.name, 'list_tools and call_tool, or describe and call')
+}
+
+class HyperMcp implements GuestServer {
+  readonly #route: CallableRoute
+  readonly #exports: ReadonlySet<string>
+  readonly #ttlMs: number
+  readonly #isFirstVersion: boolean
+  readonly #lists = new Map<
+    ListKind,
+    { readonly until: number; readonly entries: Promise<readonly Members[]> }
+  >()
+
+  constructor(route: CallableRoute, exports: ReadonlySet<string>, ttlMs: number, isFirstVersion = false) {
+    this.#route = route
+    this.#exports = exports
+    this.#ttlMs = ttlMs
+    this.#isFirstVersion = isFirstVersion
+  }
+
+  has(feature: 'resources' | 'prompts' | 'completions'): boolean {
+    if (this.#isFirstVersion) return false
+    const needed = { resources: 'read_resource', prompts: 'get_prompt', completions: 'complete' }
+    return this.#exports.has(needed[feature])
+  }
+
+  async tools(exchange: Exchange): Promise<readonly Tool[]> {
+    const entries = await this.list('tools', exchange)
+    return entries.flatMap((entry) => {
+      const tool = this.#toolOf(entry)
+      return tool ?? []
+    })
+  }
+
+  list(kind: ListKind, exchange: Exchange): Promise<readonly Members[]> {
+    const known = this.#lists.get(kind)
+    if (known && performance.now() < known.until) return known.entries
+    const entries = this.#read(kind, exchange)
+    this.#lists.set(kind, { until: performance.now() + this.#ttlMs, entries })
+    return entries
+  }
+
+  async answer(method: string, params: Members, exchange: Exchange): Promise<Members> {
+    const { _meta, ...request } = params
+    const exported = Object.hasOwn(ANSWERED_BY, method) ? (ANSWERED_BY[method] ?? '') : ''
+    const given = method === 'completion/complete' ? withoutPrefix(request) : request
+    try {
+      return await this.#ask(exported, { request: given, context: contextOf(exchange) }, exchange)
+    } catch (thrown) {
+      const error = knownError(thrown)
+      logFailure(error, exchange.caller.request, this.#route.served)
+      throw new RpcError(RPC_CODES.internalError, error.message, 200, { code: error.code })
+    }
+  }
+
+  /** A plug-in whose list fails has none: the others are listed. */
+  async #read(kind: ListKind, exchange: Exchange): Promise<readonly Members[]> {
+    const exported = this.#isFirstVersion ? 'describe' : LISTED_BY[kind]
+    if (this.#isFirstVersion && kind !== 'tools') return []
+    if (!this.#exports.has(exported)) return []
+    try {
+      const answer = await this.#ask(
+        exported,
+        this.#isFirstVersion ? undefined : { context: contextOf(exchange) },
+        exchange,
+      )
+      const entries = answer[kind]
+      if (!Array.isArray(entries)) throw new ToolResultInvalidError(exported, `it has no list of ${kind}`)
+      return entries.filter(isObject).slice(0, MAX_ENTRIES)
+    } catch (error) {
+      logFailure(knownError(error), exchange.caller.request, this.#route.served)
+      this.#lists.delete(kind)
+      return []
+    }
+  }
+
+  /** Clients could not call a tool with an invalid name. */
+  #toolOf({
+    name,
+    title,
+    description,
+    inputSchema,
+    outputSchema,
+    annotations,
+    icons,
+  }: Members): Tool | undefined {
+    if (typeof name !== 'string' || !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) return undefined
+    return {
+      name,
+      listed: {
+        name,
+        ...(typeof title === 'string' && { title }),
+        ...(typeof description === 'string' && { description }),
+        inputSchema: isObject(inputSchema) ? { ...inputSchema, type: 'object' } : { type: 'object' },
+        ...(isObject(outputSchema) && { outputSchema }),
+        ...(isObject(annotations) && { annotations }),
+        ...(Array.isArray(icons) && { icons }),
+      },
+      headers: [],
+      call: async (args, exchange) => {
+        try {
+          return guestResult(await this.#callTool({ name, arguments: args }, exchange), name)
+        } catch (thrown) {
+          const error = knownError(thrown)
+          logFailure(error, exchange.caller.request, this.#route.served)
+          return failedResult(error)
+        }
+      },
+    }
+  }
+
+  #callTool(request: Members, exchange: Exchange): Promise<Members> {
+    return this.#isFirstVersion
+      ? this.#ask('call', { params: request }, exchange)
+      : this.#ask('call_tool', { request, context: contextOf(exchange) }, exchange)
+  }
+
+  /** @throws errors of the call; {@link ToolResultInvalidError} if the output is not an object of JSON. */
+  async #ask(exported: string, input: object | undefined, exchange: Exchange): Promise<Members> {
+    const { caller } = exchange
+    connectAgent(caller.request, channelTo(exchange))
+    const bytes = Buffer.from(input === undefined ? '' : JSON.stringify(input))
+    const output = await this.#route.call(bytes, caller, exported)
+    let value: unknown
+    try {
+      value = parseJson(output)
+    } catch (error) {
+      throw new ToolResultInvalidError(exported, printable(String((error as Error).message)))
+    }
+    if (!isObject(value)) throw new ToolResultInvalidError(exported, 'it is not an object')
+    return value
+  }
+}
+
+function contextOf({ id, meta }: Exchange): object {
+  return { id, _meta: meta }
+}
+
+/** Of `ref/prompt`, the plug-in gets `prompt`. */
+function withoutPrefix(request: Members): Members {
+  const { ref } = request
+  if (!isObject(ref) || typeof ref.type !== 'string') return request
+  return { ...request, ref: { ...ref, type: ref.type.replace(/^ref\//, '') } }
+}

@@ -1,0 +1,76 @@
+import type { FastifyInstance } from 'fastify'
+import { ToolConflictError } from '../errors/errors.ts'
+import { MCP_DEFAULTS } from '../options/mcp-defaults.ts'
+import type { CheckedWasmServeOptions } from '../options/options.ts'
+import { toolConflicts } from '../options/tool-name.ts'
+import { packageVersion } from '../platform/packages.ts'
+import type { CallableRoute } from '../route/callable-route.ts'
+import { readXtpSchema } from '../route/openapi/xtp-schema.ts'
+import { openAccess } from './access.ts'
+import { openAudit } from './audit.ts'
+import { describeTool } from './description.ts'
+import { addEndpoint } from './endpoint.ts'
+import { openHyperMcp } from './hyper-mcp.ts'
+import { openMethods } from './methods.ts'
+import { addMetadata } from './protected-resource.ts'
+import { ClientRates } from './rate-limit.ts'
+import { openTool, type Tool } from './tool.ts'
+
+/** The options of the endpoint. */
+export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
+
+/** Arguments that are not logged by default. */
+const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
+
+/**
+ * Serves routes as tools at one URL of an app. Call it after the routes were added.
+ *
+ * @param routes - The routes that are tools.
+ * @param isUnwatched - Whether no hook of the app reads answers.
+ * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
+ * URL is taken.
+ */
+export async function addMcp(
+  app: FastifyInstance,
+  options: McpOptions,
+  routes: readonly CallableRoute[],
+  isUnwatched: boolean,
+): Promise<void> {
+  const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
+  const described = routes.filter((route) => !isGuestServer(route))
+  const conflicts = toolConflicts(
+    described.map(({ options: { tool, url }, served }) => ({ tool, url, functionName: served.function })),
+  )
+  if (conflicts.length > 0) throw new ToolConflictError(conflicts.join('\n'))
+  const { title, instructions, version = packageVersion(), hosts = [], origins = [] } = options
+  const { url, name, pageSize, ttlMs, bodyLimit } = { ...MCP_DEFAULTS, ...options }
+  const { access: rules, rateLimit, resource, authorizationServers, audit = 'calls' } = options
+  const { redactArguments: redact = REDACTED } = options
+  const access = openAccess(rules)
+  const rates = rateLimit && new ClientRates(rateLimit)
+  const methods = openMethods(
+    { name, version, title, instructions, pageSize, ttlMs },
+    await Promise.all(described.map(openRouteTool)),
+    routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs)),
+    access,
+    openAudit({ level: audit, redact }),
+  )
+  const isFound = resource !== undefined && authorizationServers !== undefined
+  const findable = isFound ? resource : undefined
+  addEndpoint(
+    app,
+    { url, hosts, origins, bodyLimit, resource: findable, isUnwatched },
+    { methods, access, rates },
+  )
+  if (isFound) {
+    const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]
+    addMetadata(app, { resource, authorizationServers, scopes })
+  }
+}
+
+async function openRouteTool(route: CallableRoute): Promise<Tool> {
+  const xtp = route.source === undefined ? undefined : await readXtpSchema(route.source)
+  const { options, served, plugin } = route
+  const described = { options, functionName: served.function, pluginName: plugin.name }
+  return openTool(route, describeTool(described, xtp))
+}

@@ -1,0 +1,249 @@
+import { ScopeMissingError } from '../errors/errors.ts'
+import type { Access } from './access.ts'
+import type { openAudit } from './audit.ts'
+import type { Exchange } from './exchange.ts'
+import { GuestMethods } from './guest-methods.ts'
+import type { GuestServer, ListKind } from './guest-server.ts'
+import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+import { Pages } from './pages.ts'
+import { checkParameterHeaders } from './parameter-headers.ts'
+import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
+import { claimsOf } from './token-claims.ts'
+import type { Tool } from './tool.ts'
+import { legacyResult } from './tool-result.ts'
+
+/** What the server says about itself. */
+export interface ServerDescription {
+  readonly name: string
+  readonly version: string
+  readonly title: string | undefined
+  /** Advice for models. */
+  readonly instructions: string | undefined
+  /** Tools per page of a list. */
+  readonly pageSize: number
+  /** Time for which clients may cache a list, in ms. */
+  readonly ttlMs: number
+}
+
+/** Answers requests of MCP, independent of how they arrive. */
+export interface Methods {
+  /**
+   * @returns the result.
+   * @throws {@link RpcError} if the request is wrong, or its method unknown.
+   */
+  answer(request: Request, exchange: Exchange): Promise<Members>
+}
+
+/**
+ * @param tools - In the order of lists. Their names are different.
+ * @param guests - Plug-ins with tools of their own, which are listed after the others.
+ * @param audit - Called with each call of a tool.
+ */
+export function openMethods(
+  description: ServerDescription,
+  tools: readonly Tool[],
+  guests: readonly GuestServer[],
+  access: Access,
+  audit: ReturnType<typeof openAudit>,
+): Methods {
+  return new AllMethods(description, tools, guests, access, audit)
+}
+
+class AllMethods implements Methods {
+  readonly #description: ServerDescription
+  readonly #serverInfo: Members
+  readonly #ownTools: readonly Tool[]
+  readonly #tools: ReadonlyMap<string, Tool>
+  readonly #guests: readonly GuestServer[]
+  readonly #guestMethods: GuestMethods
+  readonly #scopeFor: Access['scopeFor']
+  readonly #isLimited: boolean
+  readonly #audit: ReturnType<typeof openAudit>
+  readonly #modernPages: Pages
+  readonly #legacyPages: Pages
+
+  constructor(
+    description: ServerDescription,
+    tools: readonly Tool[],
+    guests: readonly GuestServer[],
+    { isLimited, scopeFor }: Access,
+    audit: ReturnType<typeof openAudit>,
+  ) {
+    const { name, version, title } = description
+    this.#description = description
+    this.#serverInfo = { name, version, ...(title !== undefined && { title }) }
+    this.#ownTools = tools
+    this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
+    this.#guests = guests
+    this.#guestMethods = new GuestMethods(guests)
+    this.#isLimited = isLimited
+    this.#scopeFor = scopeFor
+    this.#audit = audit
+    this.#modernPages = this.#pagesOf(tools, true)
+    this.#legacyPages = this.#pagesOf(tools, false)
+  }
+
+  async answer(request: Request, exchange: Exchange): Promise<Members> {
+    const { isModern } = exchange.revision
+    const result = await this.#resultOf(request, exchange)
+    if (!result) {
+      const message = `Method not found: ${request.method}`
+      throw new RpcError(RPC_CODES.methodNotFound, message, isModern ? 404 : 200)
+    }
+    if (!isModern) return result
+    const { _meta } = result
+    const meta = { ...(isObject(_meta) && _meta), [META.serverInfo]: this.#serverInfo }
+    return { resultType: 'complete', ...result, _meta: meta }
+  }
+
+  /** undefined: the revision has no such method. */
+  #resultOf(
+    { method, params }: Request,
+    exchange: Exchange,
+  ): Members | undefined | Promise<Members | undefined> {
+    const { isModern } = exchange.revision
+    switch (method) {
+      case 'server/discover':
+        return isModern ? this.#discover() : undefined
+      case 'initialize':
+        return isModern ? undefined : this.#initialize(params)
+      case 'ping':
+        return isModern ? undefined : {}
+      case 'tools/list':
+        return this.#listTools(params, exchange)
+      case 'tools/call':
+        return this.#call(params, exchange)
+      case 'resources/list':
+        return this.#list('resources', params, exchange)
+      case 'resources/templates/list':
+        return this.#list('resourceTemplates', params, exchange)
+      case 'prompts/list':
+        return this.#list('prompts', params, exchange)
+      default:
+        return exchange.grant.isWhole ? this.#guestMethods.answer(method, params, exchange) : undefined
+    }
+  }
+
+  #discover(): Members {
+    const { instructions } = this.#description
+    return {
+      supportedVersions: MODERN_REVISIONS,
+      capabilities: { tools: {}, logging: {}, ...this.#guestMethods.capabilities },
+      ...(instructions !== undefined && { instructions }),
+      ...this.#caching,
+    }
+  }
+
+  /** A client that asks for an unknown revision gets the newest one, and decides. */
+  #initialize({ protocolVersion }: Members): Members {
+    const { instructions } = this.#description
+    const known = LEGACY_REVISIONS.find((name) => name === protocolVersion)
+    return {
+      protocolVersion: known ?? LEGACY_REVISIONS[0],
+      capabilities: { tools: {}, ...this.#guestMethods.capabilities },
+      serverInfo: this.#serverInfo,
+      ...(instructions !== undefined && { instructions }),
+    }
+  }
+
+  async #listTools({ cursor }: Members, exchange: Exchange): Promise<Members> {
+    const { isModern } = exchange.revision
+    const own = isModern ? this.#modernPages : this.#legacyPages
+    const isStatic = this.#guests.length === 0 && !this.#isLimited
+    const pages = isStatic ? own : this.#pagesOf(await this.#toolsFor(exchange), isModern)
+    return this.#page('tools', pages, cursor, isModern)
+  }
+
+  #pagesOf(tools: readonly Tool[], isModern: boolean): Pages {
+    return new Pages(
+      isModern ? tools.map(({ listed }) => listed) : tools.map(legacyListed),
+      this.#description.pageSize,
+    )
+  }
+
+  async #toolsFor(exchange: Exchange): Promise<readonly Tool[]> {
+    const tools = await this.#allTools(exchange)
+    return tools.filter(({ name }) => exchange.grant.allows(name))
+  }
+
+  /** Of several tools with the same name, the first one counts. */
+  async #allTools(exchange: Exchange): Promise<readonly Tool[]> {
+    const lists = await Promise.all(this.#guests.map((guest) => guest.tools(exchange)))
+    const all = new Map<string, Tool>()
+    for (const tool of [...this.#ownTools, ...lists.flat()]) if (!all.has(tool.name)) all.set(tool.name, tool)
+    return [...all.values()]
+  }
+
+  async #list(
+    kind: 'resources' | 'resourceTemplates' | 'prompts',
+    { cursor }: Members,
+    exchange: Exchange,
+  ): Promise<Members | undefined> {
+    const entries = exchange.grant.isWhole ? await this.#guestMethods.list(kind, exchange) : undefined
+    if (!entries) return undefined
+    return this.#page(
+      kind,
+      new Pages(entries, this.#description.pageSize),
+      cursor,
+      exchange.revision.isModern,
+    )
+  }
+
+  #page(kind: ListKind, pages: Pages, cursor: unknown, isModern: boolean): Members {
+    const { items, nextCursor } = pages.at(cursor)
+    return {
+      [kind]: items,
+      ...(nextCursor !== undefined && { nextCursor }),
+      ...(isModern && this.#caching),
+    }
+  }
+
+  get #caching(): Members {
+    return { ttlMs: this.#description.ttlMs, cacheScope: this.#isLimited ? 'private' : 'public' }
+  }
+
+  async #call(params: Members, exchange: Exchange): Promise<Members> {
+    const { name, arguments: args = {} } = params
+    const { revision, headers } = exchange
+    const own = typeof name === 'string' ? this.#tools.get(name) : undefined
+    const found = own ?? (this.#guests.length > 0 ? await this.#findGuestTool(name, exchange) : undefined)
+    if (found && !exchange.grant.allows(found.name)) this.#refuse(found.name, exchange)
+    const tool = found && exchange.grant.allows(found.name) ? found : undefined
+    if (!tool) throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
+    if (!isObject(args)) throw invalidParams('the arguments must be an object')
+    if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
+    const begun = performance.now()
+    const result = await tool.call(args, exchange)
+    const ms = performance.now() - begun
+    const { caller, grant, meta } = exchange
+    const call = { tool: tool.name, args, client: grant.client, request: caller.request, ms, result }
+    this.#audit?.({ ...call, agent: meta[META.clientInfo] })
+    return { ...(revision.isModern ? result : legacyResult(result)) }
+  }
+
+  /**
+   * A client with a token can ask its issuer for another scope. For others the tool does not exist.
+   *
+   * @throws {@link RpcError} with the scope, if the client has a token.
+   */
+  #refuse(tool: string, { caller }: Exchange): void {
+    const scope = claimsOf(caller.request) && this.#scopeFor(tool)
+    if (scope === undefined) return
+    const { message, code, statusCode } = new ScopeMissingError(tool, scope)
+    throw new RpcError(RPC_CODES.invalidRequest, message, statusCode, { code }, scope)
+  }
+
+  async #findGuestTool(name: unknown, exchange: Exchange): Promise<Tool | undefined> {
+    return (await this.#allTools(exchange)).find((tool) => tool.name === name)
+  }
+}
+
+function invalidParams(message: string): RpcError {
+  return new RpcError(RPC_CODES.invalidParams, message, 200)
+}
+
+/** Revisions with `initialize` know only objects as structured results. */
+function legacyListed({ listed }: Tool): Members {
+  const { outputSchema, ...rest } = listed
+  return isObject(outputSchema) && outputSchema.type !== 'object' ? rest : listed
+}

@@ -1,0 +1,156 @@
+import type { FastifyRequest } from 'fastify'
+import type { RouteCaller } from '../route/callable-route.ts'
+import { knownError, logFailure } from '../route/error-response.ts'
+import type { Access, Grant } from './access.ts'
+import type { Answer } from './answer.ts'
+import type { Exchange } from './exchange.ts'
+import {
+  errorMessage,
+  idOf,
+  isObject,
+  parseJson,
+  type Request,
+  type RequestId,
+  RPC_CODES,
+  RpcError,
+  readMessage,
+  resultMessage,
+} from './json-rpc.ts'
+import { logFor } from './log-notifications.ts'
+import type { Methods } from './methods.ts'
+import type { ClientRates } from './rate-limit.ts'
+import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
+
+/** Messages of a batch. */
+const MAX_BATCH = 100
+
+/** What answers the messages of an endpoint. */
+export interface McpService {
+  readonly methods: Methods
+  readonly access: Access
+  /** undefined: no limit. */
+  readonly rates: ClientRates | undefined
+}
+
+/** Answers the message, or the batch, in the body of a request. Never throws: a failure becomes an answer. */
+export async function answerPost(
+  request: FastifyRequest,
+  answer: Answer,
+  service: McpService,
+): Promise<void> {
+  let value: unknown
+  try {
+    const post = { request, answer, ...service, grant: service.access.grantOf(request) }
+    countMessage(post)
+    value = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
+    if (Array.isArray(value)) return await answerBatch(value, post)
+    const message = readMessage(value)
+    if (message.kind !== 'request') return answer.accept()
+    const revision = revisionOf(message, request.headers)
+    const result = await post.methods.answer(message, exchangeOf(message, revision, post, true))
+    answer.end(200, resultMessage(message.id, result))
+  } catch (error) {
+    endWithError(error, idOf(value), request, answer)
+  }
+}
+
+/** A request with messages. */
+interface Post extends McpService {
+  readonly request: FastifyRequest
+  readonly answer: Answer
+  readonly grant: Grant
+}
+
+/** @throws {@link RateLimitedError} */
+function countMessage({ rates, grant, request, answer }: Post): void {
+  try {
+    rates?.count(grant.client ?? request.ip)
+  } catch (error) {
+    answer.header('retry-after', String(rates?.retryAfter()))
+    throw error
+  }
+}
+
+/** @param mayNotify - Not in a batch: its answer is one array. */
+function exchangeOf(
+  { id, params }: Request,
+  revision: Revision,
+  { request, answer, grant }: Post,
+  mayNotify: boolean,
+): Exchange {
+  const meta = isObject(params._meta) ? params._meta : {}
+  const notify = (method: string, notified: object) => {
+    if (mayNotify) answer.notify(method, notified)
+  }
+  const caller: RouteCaller = {
+    request,
+    log: revision.isModern ? logFor(meta, request.log, notify) : request.log,
+    get isGone() {
+      return answer.isGone
+    },
+  }
+  return { id, revision, headers: request.headers, meta, caller, grant, notify }
+}
+
+/** Only one revision has batches. Their requests run at the same time, and their answers are one array. */
+async function answerBatch(batch: readonly unknown[], post: Post): Promise<void> {
+  const { request, answer } = post
+  const named = headerOf(request.headers, 'mcp-protocol-version') ?? BATCH_REVISION
+  if (named !== BATCH_REVISION) throw invalidBatch(`revision ${named} has no batches`)
+  if (batch.length === 0 || batch.length > MAX_BATCH)
+    throw invalidBatch(`a batch has 1 to ${MAX_BATCH} messages`)
+  for (const _ of batch.slice(1)) countMessage(post)
+  const answers = await Promise.all(batch.map((value) => answerOne(value, post)))
+  const messages = answers.filter((message) => message !== undefined)
+  if (messages.length === 0) answer.accept()
+  else answer.end(200, messages)
+}
+
+/** The answer of a message in a batch; undefined if it has none. */
+async function answerOne(value: unknown, post: Post): Promise<object | undefined> {
+  const { request, methods } = post
+  try {
+    const message = readMessage(value)
+    if (message.kind !== 'request') return undefined
+    const revision = revisionOf(message, request.headers)
+    if (revision.isModern || message.method === 'initialize')
+      throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
+    return resultMessage(
+      message.id,
+      await methods.answer(message, exchangeOf(message, revision, post, false)),
+    )
+  } catch (error) {
+    return errorMessage(idOf(value), rpcErrorOf(error, request))
+  }
+}
+
+function invalidBatch(reason: string): RpcError {
+  return new RpcError(RPC_CODES.invalidRequest, `Invalid request: ${reason}`)
+}
+
+/** Ends an answer with an error. @param id - undefined if the id of the request is not known. */
+export function endWithError(
+  error: unknown,
+  id: RequestId | undefined,
+  request: FastifyRequest,
+  answer: Answer,
+): void {
+  const failure = rpcErrorOf(error, request)
+  if (failure.scope !== undefined) {
+    const { challenge } = request.routeOptions.config
+    const more = challenge === undefined ? [] : [challenge]
+    const parts = ['Bearer error="insufficient_scope"', `scope="${failure.scope}"`, ...more]
+    answer.header('www-authenticate', parts.join(', '))
+  }
+  answer.end(failure.status, errorMessage(id, failure))
+}
+
+/** Failures of the server have its own code in `data`. */
+function rpcErrorOf(error: unknown, request: FastifyRequest): RpcError {
+  if (error instanceof RpcError) return error
+  const known = knownError(error)
+  const { message, statusCode, code } = known
+  logFailure(known, request, undefined)
+  const number = statusCode >= 500 ? RPC_CODES.internalError : RPC_CODES.invalidRequest
+  return new RpcError(number, message, statusCode, { code })
+}

@@ -1,0 +1,139 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+
+/*
+ * The revisions of MCP. From 2026-07-28 on, each request is complete: `_meta` has the revision and the capabilities of the
+ * client, and headers repeat what intermediaries need. Earlier revisions begin with `initialize`; they are served without
+ * sessions, so each of their requests is complete, too.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
+ */
+
+/** Revisions whose requests are complete, the newest first. */
+export const MODERN_REVISIONS: readonly string[] = ['2026-07-28']
+
+/** Revisions with `initialize`, the newest first. */
+export const LEGACY_REVISIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
+
+/** The only revision with batches of messages, and the one of clients that send no header with a revision. */
+export const BATCH_REVISION = '2025-03-26'
+
+/** Keys of `_meta`. */
+export const META = {
+  protocolVersion: 'io.modelcontextprotocol/protocolVersion',
+  clientCapabilities: 'io.modelcontextprotocol/clientCapabilities',
+  clientInfo: 'io.modelcontextprotocol/clientInfo',
+  logLevel: 'io.modelcontextprotocol/logLevel',
+  serverInfo: 'io.modelcontextprotocol/serverInfo',
+} as const
+
+/** The revision in which a request is answered. */
+export interface Revision {
+  readonly name: string
+  /** Whether the request is complete by itself. */
+  readonly isModern: boolean
+}
+
+/** Headers of a request; a transport without headers has none. */
+export type RequestHeaders = Pick<IncomingHttpHeaders, string> | undefined
+
+/**
+ * The revision of a request.
+ *
+ * @throws {@link RpcError} if the server does not support it, a member of `_meta` is missing, or a header does not match the
+ * body.
+ */
+export function revisionOf(request: Request, headers: RequestHeaders): Revision {
+  const meta = isObject(request.params._meta) ? request.params._meta : {}
+  const named = headerOf(headers, 'mcp-protocol-version')
+  const isModern = META.protocolVersion in meta || MODERN_REVISIONS.includes(named ?? '')
+  return isModern ? modernRevision(request, meta, headers, named) : legacyRevision(named)
+}
+
+function modernRevision(
+  request: Request,
+  meta: Members,
+  headers: RequestHeaders,
+  named: string | undefined,
+): Revision {
+  const version = meta[META.protocolVersion]
+  if (typeof version !== 'string') throw incomplete(META.protocolVersion)
+  if (!isObject(meta[META.clientCapabilities])) throw incomplete(META.clientCapabilities)
+  if (headers) checkHeader('MCP-Protocol-Version', named, version)
+  if (!MODERN_REVISIONS.includes(version)) throw unsupported(version, MODERN_REVISIONS)
+  if (headers) checkMethodHeaders(request, headers)
+  return { name: version, isModern: true }
+}
+
+function incomplete(key: string): RpcError {
+  return new RpcError(RPC_CODES.invalidParams, `Invalid params: _meta has no valid ${key}`)
+}
+
+function unsupported(requested: string, supported: readonly string[]): RpcError {
+  const data = { supported, requested }
+  return new RpcError(RPC_CODES.unsupportedVersion, 'Unsupported protocol version', 400, data)
+}
+
+/** Clients of the first revisions send no header. */
+function legacyRevision(named = BATCH_REVISION): Revision {
+  if (LEGACY_REVISIONS.includes(named)) return { name: named, isModern: false }
+  throw unsupported(named, [...MODERN_REVISIONS, ...LEGACY_REVISIONS])
+}
+
+/** The member of `params` that the header `Mcp-Name` repeats, by method. */
+export const NAMED_BY: Readonly<Record<string, 'name' | 'uri'>> = {
+  'tools/call': 'name',
+  'prompts/get': 'name',
+  'resources/read': 'uri',
+}
+
+function checkMethodHeaders({ method, params }: Request, headers: RequestHeaders): void {
+  checkHeader('Mcp-Method', headerOf(headers, 'mcp-method'), method)
+  const member = Object.hasOwn(NAMED_BY, method) ? NAMED_BY[method] : undefined
+  const name = member && params[member]
+  if (typeof name === 'string')
+    checkHeader('Mcp-Name', decodeHeader('Mcp-Name', headerOf(headers, 'mcp-name')), name)
+}
+
+/** Intermediaries decide by the header, the server by the body: they must not differ. */
+export function checkHeader(header: string, given: string | undefined, expected: string): void {
+  if (given === expected) return
+  const problem =
+    given === undefined ? `has no header ${header}` : `has another value in the header ${header}`
+  throw mismatch(`the request ${problem} than in its body`)
+}
+
+function mismatch(problem: string): RpcError {
+  return new RpcError(RPC_CODES.headerMismatch, `Header mismatch: ${problem}`)
+}
+
+/** A header of a request. A repeated one, which Node.js joins with a comma, is a value that does not match. */
+export function headerOf(headers: RequestHeaders, name: string): string | undefined {
+  const value = headers?.[name]
+  return typeof value === 'string' ? value.replaceAll(/^[ \t]+|[ \t]+$/g, '') : undefined
+}
+
+/** Encodes a text for a header. */
+export function encodeHeader(value: string): string {
+  const isPlain = /^[!-~](?:[ -~]*[!-~])?$/.test(value) && !/^=\?base64\?.*\?=$/.test(value)
+  return isPlain ? value : `=?base64?${Buffer.from(value).toString('base64')}?=`
+}
+
+/**
+ * Decodes the value of a header that may be `=?base64?...?=`.
+ *
+ * @throws {@link RpcError} if the text in it is not base64 of UTF-8.
+ */
+export function decodeHeader(header: string, value: string | undefined): string | undefined {
+  const [, encoded] = /^=\?base64\?(.*)\?=$/.exec(value ?? '') ?? []
+  if (encoded === undefined) return value
+  const bytes = Buffer.from(encoded, 'base64')
+  if (bytes.toString('base64') !== encoded) throw mismatch(`the header ${header} is not valid base64`)
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw mismatch(`the header ${header} is not UTF-8`)
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

@@ -1,0 +1,104 @@
+import type { ErrorObject } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { ToolSchemaInvalidError } from '../errors/errors.ts'
+import { isObject, type Members } from './json-rpc.ts'
+
+/** Checks a value of JSON. @returns the reason that it does not fit, or undefined. */
+export type Check = (value: unknown) => string | undefined
+
+/** Limits on the schema of a tool. */
+const LIMITS = {
+  /** Nested schemas. */
+  depth: 32,
+  /** Schemas that a check may visit, with each reference followed once per use. */
+  visits: 10_000,
+} as const
+
+/** Problems that a message lists. */
+const MAX_PROBLEMS = 3
+
+/** Maximum characters of a message, as a client sees it. */
+const MAX_MESSAGE = 500
+
+/**
+ * Compiles a JSON Schema (2020-12). Formats are annotations, as the standard's default is. References must lead into the
+ * schema itself: nothing is fetched.
+ *
+ * @param kind - `input schema` or `output schema`, for messages.
+ * @throws {@link ToolSchemaInvalidError} if it is not a valid schema, or too large.
+ */
+export function compileSchema(schema: Members, kind: string, tool: string): Check {
+  const refuse = (problem: string) => new ToolSchemaInvalidError(kind, tool, problem)
+  const problem = problemWithSize(schema)
+  if (problem !== undefined) throw refuse(problem)
+  try {
+    const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: false, logger: false })
+    const isValid = ajv.compile(schema)
+    return (value) => {
+      try {
+        return isValid(value) ? undefined : renderErrors(isValid.errors ?? [])
+      } catch (error) {
+        if (error instanceof RangeError) return 'it takes too many steps to check'
+        throw error
+      }
+    }
+  } catch (error) {
+    throw refuse(error instanceof Error ? error.message.slice(0, MAX_MESSAGE) : 'it is not valid')
+  }
+}
+
+function renderErrors(errors: readonly ErrorObject[]): string {
+  const lines = errors
+    .slice(0, MAX_PROBLEMS)
+    .map(({ instancePath, keyword, params, message = 'is wrong' }) => {
+      const where = instancePath === '' ? 'the value' : instancePath
+      const unknown = keyword === 'additionalProperties' ? `: ${String(params.additionalProperty)}` : ''
+      const allowed = keyword === 'enum' ? `: ${JSON.stringify(params.allowedValues)}` : ''
+      return `${where} ${message}${unknown}${allowed}`
+    })
+  return lines.join('; ').slice(0, MAX_MESSAGE)
+}
+
+/** A small schema may take exponential time, where several references lead to each next one. */
+function problemWithSize(root: Members): string | undefined {
+  const costs = new Map<object, number>()
+  const open = new Set<object>()
+  /** @returns the number of schemas that a check of this one visits; infinite if they are nested too deeply. */
+  const costOf = (value: unknown, depth: number): number => {
+    if (typeof value !== 'object' || value === null || open.has(value)) return 0
+    if (depth > LIMITS.depth) return Number.POSITIVE_INFINITY
+    const known = costs.get(value)
+    if (known !== undefined) return known
+    open.add(value)
+    let cost = 1
+    for (const [key, item] of Object.entries(value)) {
+      if (key === 'enum' || key === 'const' || key === '$defs' || key === 'definitions') continue
+      cost += key === '$ref' ? costOf(resolveRef(root, item), depth + 1) : costOf(item, depth + 1)
+    }
+    open.delete(value)
+    costs.set(value, cost)
+    return cost
+  }
+  const cost = costOf(root, 0)
+  if (cost === Number.POSITIVE_INFINITY) return `it is nested deeper than ${LIMITS.depth} levels`
+  return cost > LIMITS.visits ? `a check of it may take more than ${LIMITS.visits} steps` : undefined
+}
+
+/** The part of a schema that a local reference names, a JSON pointer. Other references are left to the compiler. */
+export function resolveRef(root: unknown, ref: unknown): unknown {
+  if (typeof ref !== 'string' || !ref.startsWith('#')) return undefined
+  const steps = ref.slice(1).split('/').slice(1)
+  return steps.reduce<unknown>((value, step) => {
+    const key = safeDecode(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    if (Array.isArray(value)) return value[Number(key)]
+    return isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined
+  }, root)
+}
+
+function safeDecode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

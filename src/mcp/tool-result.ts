@@ -1,0 +1,132 @@
+import { isUtf8 } from 'node:buffer'
+import { GuestError, ToolResultInvalidError } from '../errors/errors.ts'
+import type { KnownError } from '../route/error-response.ts'
+import type { ToolDescription } from './description.ts'
+import { isObject, type Members } from './json-rpc.ts'
+import type { Check } from './schema.ts'
+
+/** The result of `tools/call`. */
+export interface ToolResult {
+  readonly content: readonly Content[]
+  /** Of revisions with `initialize` only if it is an object. */
+  readonly structuredContent?: unknown
+  readonly isError?: true
+  readonly _meta?: Readonly<Record<string, unknown>>
+}
+
+/** A part of a result. */
+type Content =
+  | Members
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string }
+  | { readonly type: 'resource'; readonly resource: BlobResource }
+
+interface BlobResource {
+  readonly uri: string
+  readonly mimeType: string
+  readonly blob: string
+}
+
+/**
+ * Converts the output of a guest: text is text, images and audio are what they are, other bytes are a resource. With an
+ * output schema the output must be JSON that fits it, and is structured content too.
+ *
+ * @throws {@link ToolResultInvalidError} if it does not fit the schema.
+ */
+export function resultOf(
+  output: Uint8Array,
+  { name, contentType }: Pick<ToolDescription, 'name' | 'contentType'>,
+  check: Check | undefined,
+): ToolResult {
+  if (check) return structuredResult(output, name, check)
+  const bytes = Buffer.from(output.buffer, output.byteOffset, output.byteLength)
+  const mimeType = contentType ?? (isUtf8(bytes) ? 'text/plain' : imageType(bytes))
+  if (isText(mimeType) && isUtf8(bytes)) return { content: [{ type: 'text', text: bytes.toString('utf8') }] }
+  const data = bytes.toString('base64')
+  const [, medium] = /^(image|audio)\//i.exec(mimeType) ?? []
+  if (medium !== undefined)
+    return { content: [{ type: medium.toLowerCase() === 'image' ? 'image' : 'audio', data, mimeType }] }
+  return { content: [{ type: 'resource', resource: { uri: `tool:${name}`, mimeType, blob: data } }] }
+}
+
+function structuredResult(output: Uint8Array, tool: string, check: Check): ToolResult {
+  let text: string
+  let value: unknown
+  try {
+    text = utf8.decode(output)
+    value = JSON.parse(text)
+  } catch {
+    throw new ToolResultInvalidError(tool, 'it is not JSON')
+  }
+  const problem = check(value)
+  if (problem !== undefined) throw new ToolResultInvalidError(tool, problem)
+  return { content: [{ type: 'text', text }], structuredContent: value }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function isText(mimeType: string): boolean {
+  return /^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml|yaml)\b/i.test(mimeType)
+}
+
+/** First bytes of image formats. */
+const SIGNATURES: readonly (readonly [type: string, bytes: string])[] = [
+  ['image/png', '\x89PNG\r\n\x1a\n'],
+  ['image/jpeg', '\xff\xd8\xff'],
+  ['image/gif', 'GIF8'],
+]
+
+/** The content type of an output that is no text and has no configured type. */
+function imageType(bytes: Buffer): string {
+  const start = bytes.toString('latin1', 0, 12)
+  const found = SIGNATURES.find(([, signature]) => start.startsWith(signature))
+  if (found) return found[0]
+  return start.startsWith('RIFF') && start.endsWith('WEBP') ? 'image/webp' : 'application/octet-stream'
+}
+
+/** Types of content, with their members that are text. (MCP) */
+const CONTENT_TEXTS: Readonly<Record<string, readonly string[]>> = {
+  text: ['text'],
+  image: ['data', 'mimeType'],
+  audio: ['data', 'mimeType'],
+  resource: [],
+  resource_link: ['uri', 'name'],
+}
+
+/**
+ * The result that a guest has written itself.
+ *
+ * @throws {@link ToolResultInvalidError} if it is none.
+ */
+export function guestResult({ content, structuredContent, isError }: Members, tool: string): ToolResult {
+  if (!Array.isArray(content) || !content.every(isContent))
+    throw new ToolResultInvalidError(tool, 'it has no valid content')
+  return {
+    content,
+    ...(structuredContent !== undefined && structuredContent !== null && { structuredContent }),
+    ...(isError === true && { isError }),
+  }
+}
+
+function isContent(item: unknown): item is Members {
+  if (!isObject(item) || typeof item.type !== 'string' || !Object.hasOwn(CONTENT_TEXTS, item.type))
+    return false
+  if (item.type === 'resource' && !isObject(item.resource)) return false
+  return CONTENT_TEXTS[item.type]?.every((name) => typeof item[name] === 'string') === true
+}
+
+/** The key of `_meta` with the code of a failure. */
+const CODE_KEY = 'wasm-serve/code'
+
+/** A failed call as a result, so that a model can read the reason. The guest's own message is passed on unchanged. */
+export function failedResult(error: KnownError): ToolResult {
+  const { message, code } = error
+  const text = error instanceof GuestError ? message : `${message} (${code})`
+  return { content: [{ type: 'text', text }], isError: true, _meta: { [CODE_KEY]: code } }
+}
+
+/** The result as a client of an earlier revision understands it. */
+export function legacyResult(result: ToolResult): ToolResult {
+  const { structuredContent, ...rest } = result
+  return structuredContent === undefined || isObject(structuredContent) ? result : rest
+}

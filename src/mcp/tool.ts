@@ -1,0 +1,72 @@
+import { ToolArgumentsInvalidError } from '../errors/errors.ts'
+import type { CallableRoute } from '../route/callable-route.ts'
+import { knownError, logFailure } from '../route/error-response.ts'
+import type { ToolDescription, ToolInput } from './description.ts'
+import type { Exchange } from './exchange.ts'
+import type { Members } from './json-rpc.ts'
+import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
+import { compileSchema } from './schema.ts'
+import { failedResult, resultOf, type ToolResult } from './tool-result.ts'
+
+/** A tool of the MCP endpoint. */
+export interface Tool {
+  readonly name: string
+  /** Its entry in `tools/list`. */
+  readonly listed: Members
+  /** Arguments that clients repeat in headers. */
+  readonly headers: readonly ParameterHeader[]
+  /**
+   * Checks the arguments and calls the guest. Never throws: failures are results with `isError`, because models can read and
+   * correct those.
+   */
+  call(args: Members, exchange: Exchange): Promise<ToolResult>
+}
+
+/**
+ * Makes a tool of a route. Its schemas are compiled once.
+ *
+ * @throws {@link ToolSchemaInvalidError} if a schema is invalid.
+ */
+export function openTool(route: CallableRoute, described: ToolDescription): Tool {
+  const { name, title, description, inputSchema, outputSchema, annotations, input } = described
+  const checkInput = compileSchema(inputSchema, 'input schema', name)
+  const checkOutput = outputSchema && compileSchema(outputSchema, 'output schema', name)
+  return {
+    name,
+    listed: {
+      name,
+      ...(title !== undefined && { title }),
+      description,
+      inputSchema,
+      ...(outputSchema && { outputSchema }),
+      ...(annotations && { annotations }),
+    },
+    headers: parameterHeadersOf(inputSchema, name),
+    async call(args, { caller }) {
+      try {
+        const problem = checkInput(args)
+        if (problem !== undefined) throw new ToolArgumentsInvalidError(name, problem)
+        const output = await route.call(inputBytes(args, input), caller)
+        return resultOf(output, described, checkOutput)
+      } catch (thrown) {
+        const error = knownError(thrown)
+        logFailure(error, caller.request, route.served)
+        return failedResult(error)
+      }
+    },
+  }
+}
+
+function inputBytes(args: Members, input: ToolInput): Uint8Array {
+  switch (input.form) {
+    case 'none':
+      return new Uint8Array()
+    case 'json':
+      return Buffer.from(JSON.stringify(args))
+    case 'parameter': {
+      const value = args[input.name]
+      if (input.as === 'json') return Buffer.from(JSON.stringify(value ?? null))
+      return Buffer.from(typeof value === 'string' ? value : '', input.as === 'text' ? 'utf8' : 'base64')
+    }
+  }
+}

@@ -1,0 +1,142 @@
+import { expect, test } from 'vitest'
+import type { RouteOptions } from '../../src/index.ts'
+import { file, guestBytes } from '../support/guest.ts'
+import { cannedGuest, hyperGuest } from '../support/hyper-guest.ts'
+import { type McpUser, serveMcp } from '../support/mcp.ts'
+
+const HYPER = file('hyper.wasm', guestBytes(hyperGuest()))
+
+const hyper = (plugin: string | Uint8Array = HYPER, more: Partial<RouteOptions> = {}): RouteOptions => ({
+  ...{ url: '/hyper', plugin, contract: 'hyper-mcp', ...more },
+})
+
+/** A plug-in with these answers. */
+const canned = (...given: Parameters<typeof cannedGuest>) => guestBytes(cannedGuest(...given))
+
+async function names(user: McpUser, method: string, member: string): Promise<unknown[]> {
+  const { body } = await user.modern(method)
+  return (body.result[member] as { name: string }[]).map(({ name }) => name)
+}
+
+test.each([
+  'inline',
+  'workers',
+  'subprocess',
+] as const)('a plug-in made for hyper-mcp has tools of its own (%s), and is not at its URL', async (engine) => {
+  const user = await serveMcp([hyper(HYPER, { engine })])
+  expect(await names(user, 'tools/list', 'tools')).toContain('test_simple_text')
+  expect(await user.call('test_simple_text')).toMatchObject({
+    content: [{ text: expect.stringContaining('simple') }],
+  })
+  expect(await user.call('test_error_handling')).toMatchObject({ isError: true })
+  const meta = { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'info' }
+  const { body, events } = await user.modern('tools/call', { name: 'test_tool_with_progress', _meta: meta })
+  expect(body.result).toMatchObject({ content: [{ text: 'done' }] })
+  expect(events.map(({ params }) => params)).toEqual([
+    ...[0, 50, 100].map((progress) => ({ progressToken: 'mine', progress, total: 100 })),
+    { level: 'warning', logger: 'me', data: { n: 1 } },
+  ])
+  const silent = await user.modern('tools/call', { name: 'test_tool_with_progress' })
+  expect(silent.events).toEqual([])
+  const asked = await user.call('test_ask')
+  expect(asked).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining('create_elicitation') }],
+  })
+  expect((await fetch(`${user.base}/hyper`, { method: 'POST' })).status).toBe(404)
+})
+
+test('it has resources, prompts and completion', async () => {
+  const user = await serveMcp([hyper()])
+  const { body } = await user.modern('server/discover')
+  expect(body.result.capabilities).toMatchObject({ tools: {}, resources: {}, prompts: {}, completions: {} })
+  expect(await names(user, 'resources/list', 'resources')).toEqual([
+    'test://static-text',
+    'test://static-binary',
+  ])
+  expect(await names(user, 'resources/templates/list', 'resourceTemplates')).toEqual(['template'])
+  expect(await names(user, 'prompts/list', 'prompts')).toContain('test_simple_prompt')
+  const read = await user.modern('resources/read', { uri: 'test://template/123/data' })
+  expect(read.body.result).toMatchObject({
+    contents: [{ text: expect.stringContaining('123') }],
+    ttlMs: 0,
+    cacheScope: 'private',
+  })
+  const prompt = await user.modern('prompts/get', { name: 'test_simple_prompt' })
+  expect(prompt.body.result).toMatchObject({ messages: [{ role: 'user' }] })
+  const ref = { type: 'ref/prompt', name: 'test_simple_prompt' }
+  const complete = await user.modern('completion/complete', { ref, argument: { name: 'a', value: 'p' } })
+  expect(complete.body.result).toMatchObject({ completion: { values: ['paris', 'park'], total: 2 } })
+  for (const [method, params] of [
+    ['prompts/get', { name: 'none' }],
+    ['completion/complete', { ref: { type: 'ref/prompt', name: 'none' }, argument: {} }],
+    ['completion/complete', {}],
+  ] as const)
+    expect((await user.modern(method, params)).body.error.code, method).toBe(-32_602)
+})
+
+test('version 1 of its interface has describe and call', async () => {
+  const plugin = canned({
+    describe: [
+      { when: '', output: '{"tools":[{"name":"old","description":"","inputSchema":{"type":"object"}}]}' },
+    ],
+    call: [{ when: '{"params":{"name":"old"', output: '{"content":[{"type":"text","text":"yes"}]}' }],
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
+  expect(await names(user, 'tools/list', 'tools')).toEqual(['old'])
+  expect(await user.call('old', { a: 1 })).toMatchObject({ content: [{ text: 'yes' }] })
+  expect((await user.modern('prompts/list')).status).toBe(404)
+})
+
+test('what a hostile plug-in answers does not become an answer of the server', async () => {
+  const tool = (name: unknown) => ({ name, inputSchema: 7, annotations: 'x', outputSchema: [] })
+  const tools = [tool('ok'), tool('a b'), tool('x'.repeat(200)), tool(7), null, tool('\u001b[2J')]
+  const results = [
+    '{}',
+    'no JSON',
+    '[]',
+    '{"content":7}',
+    '{"content":[{"type":"text"}]}',
+    '{"content":[{"type":"x"}]}',
+  ]
+  const plugin = canned({
+    list_tools: [{ when: '', output: JSON.stringify({ tools }) }],
+    call_tool: results.map((output, index) => ({ when: `"n":${index}`, output })),
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
+  const { body } = await user.modern('tools/list')
+  expect(body.result.tools).toEqual([{ name: 'ok', inputSchema: { type: 'object' } }])
+  for (const n of results.keys())
+    expect(await user.call('ok', { n })).toMatchObject({
+      isError: true,
+      _meta: { 'wasm-serve/code': 'WASM_SERVE_TOOL_RESULT_INVALID' },
+    })
+})
+
+test('a plug-in that cannot list its tools does not hide those of others, and of equal names the first counts', async () => {
+  const one = (name: string, text: string) =>
+    canned({
+      list_tools: [{ when: '', output: JSON.stringify({ tools: [{ name, inputSchema: {} }] }) }],
+      call_tool: [{ when: '', output: JSON.stringify({ content: [{ type: 'text', text }] }) }],
+    })
+  const broken = canned({ list_tools: [], call_tool: [] })
+  const inline = { engine: 'inline' } as const
+  const user = await serveMcp([
+    hyper(broken, { ...inline, url: '/a' }),
+    hyper(one('same', 'first'), { ...inline, url: '/b' }),
+    hyper(one('same', 'second'), { ...inline, url: '/c' }),
+  ])
+  expect(await names(user, 'tools/list', 'tools')).toEqual(['same'])
+  expect(await user.call('same')).toMatchObject({ content: [{ text: 'first' }] })
+})
+
+test('the contract needs the endpoint, and the exports of the interface', async () => {
+  const { createServer } = await import('../../src/index.ts')
+  const alone = createServer({ logLevel: 'silent', routes: [hyper()] })
+  await expect(alone).rejects.toMatchObject({ code: 'WASM_SERVE_OPTIONS_INVALID' })
+  const other = canned({ call_tool: [] })
+  await expect(serveMcp([hyper(other)])).rejects.toMatchObject({ code: 'WASM_SERVE_TOOL_EXPORT_MISSING' })
+  await expect(serveMcp([hyper(guestBytes('echo'))])).rejects.toMatchObject({
+    code: 'WASM_SERVE_FUNCTION_UNKNOWN',
+  })
+})

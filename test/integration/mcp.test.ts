@@ -1,0 +1,443 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import Fastify from 'fastify'
+import { expect, onTestFinished, test } from 'vitest'
+import { type RouteOptions, wasmServe, wasmServeMcp } from '../../src/index.ts'
+import { checkWasmServeOptions } from '../../src/options/options.ts'
+import { file, guest, guestBytes } from '../support/guest.ts'
+import { McpUser, serveMcp } from '../support/mcp.ts'
+
+const UPPER: RouteOptions = { url: '/upper', plugin: guest('upper') }
+
+/** Fast, because guests need no thread. */
+const inline = (url: string, name: string, more: Partial<RouteOptions> = {}): RouteOptions => ({
+  ...{ url, plugin: guest(name), engine: 'inline', ...more },
+})
+
+const ADDRESS: RouteOptions['tool'] = {
+  title: 'Echo',
+  description: 'Echoes an address.',
+  inputSchema: {
+    properties: { city: { type: 'string', minLength: 2 }, zip: { type: 'integer' } },
+    required: ['city'],
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true },
+}
+
+test('each route is a tool, whose guest runs in a thread with a deadline unless the route asks for the event loop', async () => {
+  const routes: RouteOptions[] = [
+    UPPER,
+    inline('/in', 'echo'),
+    { url: '/loop', plugin: guest('loop'), timeoutMs: 100 },
+  ]
+  const user = await serveMcp(routes)
+  const { body } = await user.modern('tools/list')
+  expect(body.result.tools.map(({ name }) => name)).toEqual(['upper', 'in', 'loop'])
+  expect(body.result.tools[0]).toEqual({
+    name: 'upper',
+    description: expect.stringContaining('upper'),
+    inputSchema: expect.objectContaining({
+      type: 'object',
+      required: ['input'],
+      additionalProperties: false,
+    }),
+  })
+  expect(await user.call('upper', { input: 'abc' })).toMatchObject({
+    content: [{ type: 'text', text: 'ABC' }],
+  })
+  expect(await user.call('in', { input: 'äbc' })).toMatchObject({ content: [{ type: 'text', text: 'äbc' }] })
+  const late = await user.call('loop', { input: '' })
+  expect(late).toMatchObject({ isError: true, _meta: { 'wasm-serve/code': 'WASM_SERVE_DEADLINE_EXCEEDED' } })
+  expect(late.content[0]?.text).toContain('WASM_SERVE_DEADLINE_EXCEEDED')
+})
+
+test('a list says how long it may be kept, and every result who made it', async () => {
+  const user = await serveMcp([inline('/a', 'echo')], {
+    ttlMs: 5,
+    name: 'mine',
+    version: '3',
+    instructions: 'Be brief.',
+  })
+  const serverInfo = { 'io.modelcontextprotocol/serverInfo': { name: 'mine', version: '3' } }
+  const listed = await user.modern('tools/list')
+  expect(listed.body.result).toMatchObject({
+    resultType: 'complete',
+    ttlMs: 5,
+    cacheScope: 'public',
+    _meta: serverInfo,
+  })
+  const found = await user.modern('server/discover')
+  expect(found.body.result).toMatchObject({
+    ...{
+      supportedVersions: ['2026-07-28'],
+      instructions: 'Be brief.',
+      resultType: 'complete',
+      _meta: serverInfo,
+    },
+    capabilities: { tools: {} },
+  })
+})
+
+test('the revisions of 2025 are served without sessions', async () => {
+  const user = await serveMcp([inline('/a', 'echo')])
+  const asked = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'a', version: '1' } }
+  const { body, headers } = await user.send({ jsonrpc: '2.0', id: 'x', method: 'initialize', params: asked })
+  expect(body).toMatchObject({
+    id: 'x',
+    result: { protocolVersion: '2025-06-18', serverInfo: { name: 'wasm-serve' } },
+  })
+  expect(headers.get('mcp-session-id')).toBeNull()
+  expect((await user.send({ jsonrpc: '2.0', method: 'notifications/initialized' })).status).toBe(202)
+  expect((await user.legacy('ping')).body.result).toEqual({})
+  const called = await user.legacy('tools/call', { name: 'a', arguments: { input: 'abc' } })
+  expect(called.body.result).toEqual({ content: [{ type: 'text', text: 'abc' }] })
+  expect((await user.legacy('tools/list')).body.result).toEqual({
+    tools: [expect.objectContaining({ name: 'a' })],
+  })
+  const unknown = { ...asked, protocolVersion: '1999-01-01' }
+  const answer = await user.send({ jsonrpc: '2.0', id: 1, method: 'initialize', params: unknown })
+  expect(answer.body.result.protocolVersion).toBe('2025-11-25')
+})
+
+test('arguments are checked before the guest runs, and the guest gets them as JSON', async () => {
+  const user = await serveMcp([inline('/a', 'echo', { tool: ADDRESS })])
+  const { body } = await user.modern('tools/list')
+  expect(body.result.tools[0]).toMatchObject({ ...ADDRESS, inputSchema: { type: 'object' } })
+  const [good, bad] = [
+    { city: 'Rome', zip: 1 },
+    { city: 'R', zap: 1 },
+  ]
+  expect(await user.call('a', good)).toMatchObject({ content: [{ text: JSON.stringify(good) }] })
+  const refused = await user.call('a', bad)
+  expect(refused).toMatchObject({
+    isError: true,
+    _meta: { 'wasm-serve/code': 'WASM_SERVE_TOOL_ARGUMENTS_INVALID' },
+  })
+})
+
+test('an output schema makes structured content, and an output that does not fit it is an error', async () => {
+  const outputSchema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
+  const user = await serveMcp([inline('/a', 'echo', { tool: { outputSchema } })])
+  const fit = await user.call('a', { input: '{"n":1}' })
+  expect(fit).toMatchObject({ structuredContent: { n: 1 }, content: [{ type: 'text', text: '{"n":1}' }] })
+  for (const input of ['{"n":"1"}', 'no JSON', '']) {
+    const lie = await user.call('a', { input })
+    expect(lie).toMatchObject({
+      isError: true,
+      _meta: { 'wasm-serve/code': 'WASM_SERVE_TOOL_RESULT_INVALID' },
+    })
+    expect(lie.structuredContent).toBeUndefined()
+  }
+})
+
+test('a schema beside the plug-in describes its tool', async () => {
+  const plugin = file('described.wasm', guestBytes('echo'))
+  const schema = {
+    version: 'v1-draft',
+    exports: {
+      echo: {
+        description: 'Echoes a person.',
+        input: { $ref: '#/components/schemas/Person', contentType: 'application/json' },
+        output: { $ref: '#/components/schemas/Person', contentType: 'application/json' },
+      },
+    },
+    components: {
+      schemas: {
+        Person: {
+          properties: { name: { type: 'string' }, home: { $ref: '#/components/schemas/Home' } },
+          required: ['name'],
+        },
+        Home: { properties: { city: { type: 'string' } }, required: ['city'] },
+      },
+    },
+  }
+  file('described.schema.json', JSON.stringify(schema))
+  const user = await serveMcp([{ url: '/a', plugin, engine: 'inline' }])
+  const { body } = await user.modern('tools/list')
+  const [tool] = body.result.tools
+  expect(tool).toMatchObject({
+    description: 'Echoes a person.',
+    inputSchema: { type: 'object', required: ['name'] },
+  })
+  const person = { name: 'Ada', home: { city: 'Rome' } }
+  expect(await user.call('a', person)).toMatchObject({ structuredContent: person })
+  expect(await user.call('a', { name: 'Ada', home: {} })).toMatchObject({ isError: true })
+})
+
+test('errors and traps of guests are results that a model can read', async () => {
+  const user = await serveMcp([inline('/refuse', 'refuse'), inline('/trap', 'trap')])
+  const refused = await user.call('refuse', { input: 'not today' })
+  expect(refused).toMatchObject({ isError: true, content: [{ type: 'text', text: 'not today' }] })
+  expect(refused._meta).toMatchObject({ 'wasm-serve/code': 'WASM_SERVE_GUEST_ERROR' })
+  const trapped = await user.call('trap', { input: '' })
+  expect(trapped).toMatchObject({ isError: true, _meta: { 'wasm-serve/code': 'WASM_SERVE_GUEST_TRAP' } })
+})
+
+test('images are images, and other bytes are resources', async () => {
+  const routes = [inline('/bytes', 'bytes'), inline('/image', 'bytes', { contentType: 'image/png' })]
+  const user = await serveMcp(routes)
+  const bytes = Buffer.from([0x82, 0x81, 0x80, 0xfc, 0xfd, 0xfe, 0xff, 0x00]).toString('base64')
+  const resource = { uri: 'tool:bytes', mimeType: 'application/octet-stream', blob: bytes }
+  expect((await user.call('bytes', { input: '' })).content).toEqual([{ type: 'resource', resource }])
+  const image = { type: 'image', data: bytes, mimeType: 'image/png' }
+  expect((await user.call('image', { input: '' })).content).toEqual([image])
+})
+
+test('a list has pages, and a cursor of another list is refused', async () => {
+  const routes = ['/a', '/b', '/c'].map((url) => inline(url, 'echo'))
+  const user = await serveMcp(routes, { pageSize: 2 })
+  const first = await user.modern('tools/list')
+  expect(first.body.result.tools).toHaveLength(2)
+  const { nextCursor: cursor } = first.body.result
+  const second = await user.modern('tools/list', { cursor })
+  expect(second.body.result.tools.map(({ name }) => name)).toEqual(['c'])
+  expect(second.body.result.nextCursor).toBeUndefined()
+  for (const wrong of ['abc', `${cursor}9`, 1, null, `${'a'.repeat(12)}.2`])
+    expect((await user.modern('tools/list', { cursor: wrong })).body.error.code).toBe(-32_602)
+})
+
+test('a header that does not match the body is refused', async () => {
+  const user = await serveMcp([inline('/a', 'echo')])
+  const call = { name: 'a', arguments: { input: 'abc' } }
+  for (const headers of [
+    { 'mcp-name': 'b' },
+    { 'mcp-method': 'tools/list' },
+    { 'mcp-protocol-version': '2025-11-25' },
+    { 'mcp-name': '=?base64?!!?=' },
+    { 'mcp-name': '' },
+  ])
+    expect(await user.modern('tools/call', call, headers)).toMatchObject({
+      status: 400,
+      body: { error: { code: -32_020 } },
+    })
+  const encoded = `=?base64?${Buffer.from('a').toString('base64')}?=`
+  expect((await user.modern('tools/call', call, { 'mcp-name': encoded })).status).toBe(200)
+})
+
+test('an argument that a schema puts into a header must match it', async () => {
+  const inputSchema = {
+    type: 'object',
+    properties: { region: { type: 'string', 'x-mcp-header': 'Region' }, n: { type: 'integer' } },
+  }
+  const user = await serveMcp([inline('/a', 'echo', { tool: { inputSchema } })])
+  const call = (region: string | undefined, headers: Record<string, string>) =>
+    user.modern('tools/call', { name: 'a', arguments: region === undefined ? {} : { region } }, headers)
+  expect((await call('eu', { 'mcp-param-region': 'eu' })).status).toBe(200)
+  expect((await call(undefined, {})).status).toBe(200)
+  for (const headers of [{}, { 'mcp-param-region': 'us' }] as Record<string, string>[])
+    expect(await call('eu', headers)).toMatchObject({ status: 400, body: { error: { code: -32_020 } } })
+})
+
+test('requests that are wrong by the protocol get the status and the code that it says', async () => {
+  const user = await serveMcp([inline('/a', 'echo')])
+  const request = (more: object) => ({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {}, ...more })
+  const meta = (more: object) => ({
+    params: { _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', ...more } },
+  })
+  const expected: [unknown, number, number, Record<string, string>?][] = [
+    ['{', 400, -32_700],
+    ['', 400, -32_700],
+    ['null', 400, -32_600],
+    [request({ jsonrpc: '1.0' }), 400, -32_600],
+    [request({ id: null }), 400, -32_600],
+    [request({ id: 1.5 }), 400, -32_600],
+    [request({ id: 2 ** 60 }), 400, -32_600],
+    [request({ id: 'x'.repeat(257) }), 400, -32_600],
+    [request({ method: 7 }), 400, -32_600],
+    [request({ params: [1] }), 400, -32_600],
+    [`${'['.repeat(100)}${']'.repeat(100)}`, 400, -32_600],
+    [request(meta({})), 400, -32_602],
+    [request(meta({ 'io.modelcontextprotocol/clientCapabilities': {} })), 400, -32_020],
+    [request({}), 400, -32_602, { 'mcp-protocol-version': '2026-07-28' }],
+    [request({}), 400, -32_022, { 'mcp-protocol-version': '2030-01-01' }],
+    [request({ method: 'tools/steal' }), 200, -32_601],
+    [request({ method: 'tools/call', params: { name: '__proto__' } }), 200, -32_602],
+    [request({ method: 'tools/call', params: { name: 'a', arguments: [] } }), 200, -32_602],
+  ]
+  for (const [message, status, code, headers] of expected)
+    expect(await user.send(message, headers), JSON.stringify(message)).toMatchObject({
+      status,
+      body: { error: { code } },
+    })
+  expect(await user.modern('ping')).toMatchObject({ status: 404, body: { error: { code: -32_601 } } })
+  expect((await user.modern('tools/call', { name: 'b' })).body.error).toMatchObject({ code: -32_602 })
+})
+
+test('other methods, content types and accepted types are refused as HTTP says', async () => {
+  const user = await serveMcp([inline('/a', 'echo')], { bodyLimit: 1_000 })
+  for (const method of ['GET', 'DELETE', 'PUT']) {
+    const answer = await user.send('', {}, method)
+    expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST'])
+  }
+  const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+  const refused = async (headers: Record<string, string>, message: unknown = list) => {
+    const { status, body } = await user.send(message, headers)
+    return [status, body.error.data.code]
+  }
+  expect(await refused({ 'content-type': 'text/plain' })).toEqual([
+    415,
+    'WASM_SERVE_MCP_CONTENT_TYPE_UNSUPPORTED',
+  ])
+  expect(await refused({ accept: 'application/json' })).toEqual([406, 'WASM_SERVE_MCP_NOT_ACCEPTABLE'])
+  expect(await refused({}, 'x'.repeat(1_001))).toEqual([413, 'WASM_SERVE_BODY_TOO_LARGE'])
+  expect((await user.send(list, { accept: '*/*' })).status).toBe(200)
+})
+
+test('web pages and host names that are not known are refused', async () => {
+  const mcp = { hosts: ['tools.example'], origins: ['https://app.example'] }
+  const user = await serveMcp([inline('/a', 'echo')], mcp)
+  const { host, port } = new URL(user.url)
+  const status = async (headers: Record<string, string>) => {
+    const socket = connect(Number(port), '127.0.0.1')
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })
+    const lines = {
+      host,
+      'content-type': 'application/json',
+      connection: 'close',
+      'content-length': body.length,
+      ...headers,
+    }
+    const text = Object.entries(lines).map(([name, value]) => `${name}: ${value}\r\n`)
+    socket.end(`POST /mcp HTTP/1.1\r\n${text.join('')}\r\n${body}`)
+    let answer = ''
+    socket.on('data', (data) => (answer += data))
+    await once(socket, 'close')
+    return Number(answer.split(' ')[1])
+  }
+  const allowed = [{}, { host: 'localhost' }, { host: 'tools.example:80' }, { origin: `http://${host}` }]
+  const more = [{ origin: 'https://app.example' }, { origin: 'http://localhost:5173' }]
+  for (const headers of [...allowed, ...more])
+    expect(await status(headers), JSON.stringify(headers)).toBe(200)
+  const refused = [{ host: 'evil.example' }, { origin: 'https://evil.example' }, { origin: 'null' }]
+  for (const headers of [...refused, { host: 'evil.example', origin: 'http://evil.example' }])
+    expect(await status(headers as Record<string, string>), JSON.stringify(headers)).toBe(403)
+})
+
+test('the revision that has batches answers them, and the others refuse them', async () => {
+  const user = await serveMcp([inline('/a', 'echo')])
+  const call = (id: number, input: string) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name: 'a', arguments: { input } },
+  })
+  const batch = [call(1, 'x'), { jsonrpc: '2.0', method: 'notifications/initialized' }, call(2, 'y'), 7]
+  const { status, body } = await user.send(batch)
+  expect(status).toBe(200)
+  expect(body).toMatchObject([
+    { id: 1, result: { content: [{ text: 'x' }] } },
+    { id: 2, result: { content: [{ text: 'y' }] } },
+    { id: null, error: { code: -32_600 } },
+  ])
+  expect((await user.send([{ jsonrpc: '2.0', method: 'notifications/initialized' }])).status).toBe(202)
+  const refused = { status: 400, body: { error: { code: -32_600 } } }
+  expect(await user.send(batch, { 'mcp-protocol-version': '2025-06-18' })).toMatchObject(refused)
+  expect(await user.send([])).toMatchObject(refused)
+  expect(await user.send(Array.from({ length: 101 }, () => call(1, 'x')))).toMatchObject(refused)
+})
+
+test('log lines reach a client that asks for them, before the result', async () => {
+  const user = await serveMcp([{ url: '/log', plugin: guest('log'), function: 'log' }])
+  const meta = { 'io.modelcontextprotocol/logLevel': 'warning' }
+  const { body, events, headers } = await user.modern('tools/call', {
+    name: 'log',
+    arguments: { input: 'hi' },
+    _meta: meta,
+  })
+  expect(headers.get('content-type')).toBe('text/event-stream')
+  expect(body.result).toMatchObject({ content: [{ type: 'text' }] })
+  expect(events.map(({ method, params }) => [method, params.level, params.data])).toEqual([
+    ['notifications/message', 'warning', 'hi'],
+    ['notifications/message', 'error', 'hi'],
+  ])
+  const silent = await user.modern('tools/call', { name: 'log', arguments: { input: 'hi' } })
+  expect([silent.events, silent.headers.get('content-type')]).toEqual([[], 'application/json; charset=utf-8'])
+  const wrong = { 'io.modelcontextprotocol/logLevel': 'loud' }
+  expect((await user.modern('tools/list', { _meta: wrong })).body.error.code).toBe(-32_602)
+})
+
+test('a client that disconnects ends its guest, and not the others', async () => {
+  const moody: RouteOptions = { url: '/moody', plugin: guest('moody'), timeoutMs: 20_000, workers: 1 }
+  const user = await serveMcp([moody, UPPER])
+  const leaving = new AbortController()
+  const meta = { 'io.modelcontextprotocol/logLevel': 'info' }
+  const stream = await user.open(
+    'tools/call',
+    { name: 'moody', arguments: { input: 'G' }, _meta: meta },
+    leaving.signal,
+  )
+  const reader = stream.getReader()
+  expect(Buffer.from((await reader.read()).value ?? '').toString()).toContain('"data":"G"') // it runs now, for ever
+  expect(await user.call('upper', { input: 'abc' })).toMatchObject({ content: [{ text: 'ABC' }] })
+  const waiting = user.call('moody', { input: 'next' })
+  leaving.abort()
+  const begun = performance.now()
+  expect(await waiting).toMatchObject({ content: [{ text: 'next' }] })
+  expect(performance.now() - begun).toBeLessThan(10_000)
+})
+
+test('with toolsOnly the tools are not at their URLs, and pass their smoke requests', async () => {
+  const smoke = { body: 'x', answer: 'x' }
+  const routes = [inline('/a', 'echo', { smoke }), inline('/b', 'echo', { tool: { enabled: false } })]
+  const user = await serveMcp(routes, { toolsOnly: true })
+  const status = async (url: string) => (await fetch(user.base + url, { method: 'POST', body: 'x' })).status
+  expect([await status('/a'), await status('/b')]).toEqual([404, 200])
+  const { body } = await user.modern('tools/list')
+  expect(body.result.tools.map(({ name }) => name)).toEqual(['a'])
+})
+
+test('tools with the same name, and schemas that are none, are found at the start', async () => {
+  const both = [inline('/a', 'echo'), inline('/b', 'echo', { tool: { name: 'a' } })]
+  await expect(serveMcp(both)).rejects.toMatchObject({ code: 'WASM_SERVE_TOOL_CONFLICT' })
+  const wrong: NonNullable<RouteOptions['tool']>[] = [
+    { inputSchema: { type: 'array' } },
+    { inputSchema: { type: 'object', properties: 7 } },
+    { inputSchema: { type: 'object', $ref: 'https://example.com/schema.json' } },
+    { inputSchema: { type: 'object' }, input: 'text' },
+    { outputSchema: { type: 'nothing' } },
+  ]
+  for (const tool of wrong)
+    await expect(serveMcp([inline('/a', 'echo', { tool })])).rejects.toMatchObject({
+      code: 'WASM_SERVE_TOOL_SCHEMA_INVALID',
+    })
+})
+
+test('hooks and a hook that refuses apply to tools', async () => {
+  const seen: string[] = []
+  const route = inline('/a', 'echo', {
+    onCall: ({ input }) => {
+      if (Buffer.from(input).toString() === 'bad') throw new Error('no')
+      return Buffer.from('changed')
+    },
+    onResult: ({ output }) => void seen.push(Buffer.from(output).toString()),
+  })
+  const user = await serveMcp([route])
+  expect(await user.call('a', { input: 'abc' })).toMatchObject({ content: [{ text: 'changed' }] })
+  expect(seen).toEqual(['changed'])
+  expect(await user.call('a', { input: 'bad' })).toMatchObject({ isError: true })
+})
+
+test('an app of its own serves tools with the Fastify plugin wasmServeMcp', async () => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  app.register(wasmServeMcp, { prefix: '/api', routes: [inline('/a', 'echo')], mcp: { url: '/tools' } })
+  const base = await app.listen({ port: 0 })
+  const user = new McpUser(base)
+  Object.assign(user, { url: `${base}/api/tools` })
+  expect(await user.call('a', { input: 'abc' })).toMatchObject({ content: [{ text: 'abc' }] })
+  const other = Fastify()
+  other.register(wasmServe, { routes: [inline('/a', 'echo')], mcp: {} })
+  await expect(other.ready()).rejects.toMatchObject({ code: 'WASM_SERVE_OPTIONS_INVALID' })
+})
+
+test('without mcp no route is a tool, and contracts of HTTP cannot be tools', () => {
+  const [route] = checkWasmServeOptions({ routes: [inline('/a', 'echo', { tool: ADDRESS })] }).routes
+  expect(route?.tool).toBeUndefined()
+  const off = checkWasmServeOptions({ routes: [inline('/a', 'echo')], mcp: { enabled: false } })
+  expect([off.mcp, off.routes[0]?.tool]).toEqual([undefined, undefined])
+  const http = { routes: [inline('/a', 'echo', { contract: 'http' })], mcp: {} }
+  expect(checkWasmServeOptions(http).routes[0]?.tool).toBeUndefined()
+  const wrong = { routes: [inline('/a', 'echo', { contract: 'http', tool: { enabled: true } })], mcp: {} }
+  expect(() => checkWasmServeOptions(wrong)).toThrow()
+})

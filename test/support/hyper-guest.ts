@@ -1,0 +1,197 @@
+/** An answer of a function: the first whose text is in the input is given. An empty text is in each. */
+export interface CannedAnswer {
+  readonly when: string
+  readonly output: string
+  /** Functions of the host that are called before, with their inputs. */
+  readonly tell?: readonly (readonly [name: string, text: string])[]
+}
+
+/**
+ * The text of a module whose functions have canned answers, such as a plug-in made for hyper-mcp.
+ *
+ * @param functions - The answers of each export.
+ */
+export function cannedGuest(functions: Readonly<Record<string, readonly CannedAnswer[]>>): string {
+  const data: string[] = []
+  let end = 16
+  const place = (text: string): string => {
+    const bytes = Buffer.from(text)
+    const at = end
+    const escaped = [...bytes].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('')
+    data.push(`(data (i32.const ${at}) "${escaped}")`)
+    end += bytes.length
+    return `(i32.const ${at}) (i32.const ${bytes.length})`
+  }
+  const told = new Set(
+    Object.values(functions).flatMap((all) => all.flatMap(({ tell = [] }) => tell.map(([name]) => name))),
+  )
+  const exports = Object.entries(functions).map(([name, answers]) => {
+    const cases = answers.map(({ when, output, tell = [] }) => {
+      const calls = tell.map(([fn, text]) => `(call $${fn} (call $block ${place(text)}))`).join('\n')
+      return `(if (call $has ${place(when)}) (then ${calls} (call $answer ${place(output)}) (return (i32.const 0))))`
+    })
+    return `(func (export "${name}") (result i32) ${cases.join('\n')} (i32.const 1))`
+  })
+  const imports = [...told].map((name) => `(import "extism:host/user" "${name}" (func $${name} (param i64)))`)
+  return `(module
+  (import "extism:host/env" "input_length" (func $input_length (result i64)))
+  (import "extism:host/env" "input_load_u8" (func $input_load_u8 (param i64) (result i32)))
+  (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+  (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+  (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+  ${imports.join('\n')}
+  (memory 4)
+  ${'DATA'}
+  (func $has (param $at i32) (param $length i32) (result i32)
+    (local $from i64) (local $i i32)
+    (block $no
+      (loop $each
+        (br_if $no (i64.gt_u (i64.add (local.get $from) (i64.extend_i32_u (local.get $length))) (call $input_length)))
+        (local.set $i (i32.const 0))
+        (block $other
+          (loop $next
+            (if (i32.eq (local.get $i) (local.get $length)) (then (return (i32.const 1))))
+            (br_if $other (i32.ne
+              (call $input_load_u8 (i64.add (local.get $from) (i64.extend_i32_u (local.get $i))))
+              (i32.load8_u (i32.add (local.get $at) (local.get $i)))))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br $next)))
+        (local.set $from (i64.add (local.get $from) (i64.const 1)))
+        (br $each)))
+    (i32.const 0))
+  (func $block (param $at i32) (param $length i32) (result i64)
+    (local $block i64) (local $i i32)
+    (local.set $block (call $alloc (i64.extend_i32_u (local.get $length))))
+    (block $done
+      (loop $next
+        (br_if $done (i32.eq (local.get $i) (local.get $length)))
+        (call $store_u8
+          (i64.add (local.get $block) (i64.extend_i32_u (local.get $i)))
+          (i32.load8_u (i32.add (local.get $at) (local.get $i))))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br $next)))
+    (local.get $block))
+  (func $answer (param $at i32) (param $length i32)
+    (call $output_set
+      (call $block (local.get $at) (local.get $length))
+      (i64.extend_i32_u (local.get $length))))
+  ${exports.join('\n')})`.replace('DATA', () => data.join('\n'))
+}
+
+/** A 1x1 pixel. */
+const PIXEL =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=='
+
+const text = (content: string) => ({ type: 'text', text: content })
+const image = { type: 'image', data: PIXEL, mimeType: 'image/png' }
+const resource = (uri: string, content: string, mimeType = 'text/plain') => ({
+  type: 'resource',
+  resource: { uri, mimeType, text: content },
+})
+
+/** What the tools of the official conformance suite have to answer. */
+const TOOLS: Readonly<Record<string, object>> = {
+  test_simple_text: { content: [text('This is a simple text response for testing.')] },
+  test_image_content: { content: [image] },
+  test_audio_content: { content: [{ type: 'audio', data: 'UklGRiQAAABXQVZF', mimeType: 'audio/wav' }] },
+  test_embedded_resource: {
+    content: [resource('test://embedded-resource', 'This is an embedded resource content.')],
+  },
+  test_multiple_content_types: {
+    content: [
+      text('Multiple content types test:'),
+      image,
+      resource('test://mixed-content-resource', '{"test":"data","value":123}', 'application/json'),
+    ],
+  },
+  test_error_handling: {
+    isError: true,
+    content: [text('This tool intentionally returns an error for testing')],
+  },
+  test_tool_with_progress: { content: [text('done')] },
+  test_ask: { content: [] },
+}
+
+const PROGRESS = [0, 50, 100].map(
+  (progress) => ['notify_progress', JSON.stringify({ progressToken: 0, progress, total: 100 })] as const,
+)
+const LOGGED = [
+  'notify_logging_message',
+  JSON.stringify({ level: 'warning', logger: 'me', data: { n: 1 } }),
+] as const
+
+const PROMPTS: Readonly<Record<string, object>> = {
+  test_simple_prompt: { messages: [{ role: 'user', content: text('This is a simple prompt for testing.') }] },
+  test_prompt_with_arguments: {
+    messages: [
+      { role: 'user', content: text("Prompt with arguments: arg1='testValue1', arg2='testValue2'") },
+    ],
+  },
+  test_prompt_with_embedded_resource: {
+    messages: [
+      {
+        role: 'user',
+        content: resource('test://example-resource', 'Embedded resource content for testing.'),
+      },
+      { role: 'user', content: text('Please process the embedded resource above.') },
+    ],
+  },
+  test_prompt_with_image: {
+    messages: [
+      { role: 'user', content: image },
+      { role: 'user', content: text('Please analyze the image above.') },
+    ],
+  },
+}
+
+const RESOURCES: Readonly<Record<string, object>> = {
+  'test://static-text': { mimeType: 'text/plain', text: 'This is the content of the static text resource.' },
+  'test://static-binary': { mimeType: 'image/png', blob: PIXEL },
+  'test://template/123/data': { mimeType: 'application/json', text: '{"id":"123","templateTest":true}' },
+}
+
+const always = (output: object): CannedAnswer[] => [{ when: '', output: JSON.stringify(output) }]
+
+/** A plug-in made for hyper-mcp, with the tools, resources and prompts that the official conformance suite uses. */
+export function hyperGuest(): string {
+  return cannedGuest({
+    list_tools: always({
+      tools: Object.keys(TOOLS).map((name) => ({
+        name,
+        description: `Tool ${name}`,
+        inputSchema: { type: 'object' },
+      })),
+    }),
+    call_tool: Object.entries(TOOLS).map(([name, output]) => ({
+      when: `"${name}"`,
+      output: JSON.stringify(output),
+      ...(name === 'test_tool_with_progress' && { tell: [...PROGRESS, LOGGED] }),
+      ...(name === 'test_ask' && { tell: [['create_elicitation', '{}'] as const] }),
+    })),
+    list_resources: always({
+      resources: Object.keys(RESOURCES)
+        .slice(0, 2)
+        .map((uri) => ({ uri, name: uri, description: uri, mimeType: 'text/plain' })),
+    }),
+    list_resource_templates: always({
+      resourceTemplates: [{ uriTemplate: 'test://template/{id}/data', name: 'template' }],
+    }),
+    read_resource: Object.entries(RESOURCES).map(([uri, contents]) => ({
+      when: `"${uri}"`,
+      output: JSON.stringify({ contents: [{ uri, ...contents }] }),
+    })),
+    list_prompts: always({
+      prompts: Object.keys(PROMPTS).map((name) => ({ name, description: name })),
+    }),
+    get_prompt: Object.entries(PROMPTS).map(([name, output]) => ({
+      when: `"${name}"`,
+      output: JSON.stringify(output),
+    })),
+    complete: [
+      {
+        when: '"type":"prompt"',
+        output: JSON.stringify({ completion: { values: ['paris', 'park'], total: 2 } }),
+      },
+    ],
+  })
+}

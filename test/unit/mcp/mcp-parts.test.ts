@@ -1,0 +1,173 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { openAccess } from '../../../src/mcp/access.ts'
+import { originCheck } from '../../../src/mcp/origin.ts'
+import { Pages } from '../../../src/mcp/pages.ts'
+import { parameterHeadersOf } from '../../../src/mcp/parameter-headers.ts'
+import { challengeOf, metadataUrl } from '../../../src/mcp/protected-resource.ts'
+import { ClientRates } from '../../../src/mcp/rate-limit.ts'
+import { decodeHeader, encodeHeader } from '../../../src/mcp/revisions.ts'
+import { compileSchema } from '../../../src/mcp/schema.ts'
+import { resultOf } from '../../../src/mcp/tool-result.ts'
+import { toolName } from '../../../src/options/tool-name.ts'
+import { runs } from '../../support/runs.ts'
+
+const SCHEMA_INVALID = expect.objectContaining({ code: 'WASM_SERVE_TOOL_SCHEMA_INVALID' })
+
+function problemOf(run: () => unknown): unknown {
+  try {
+    run()
+  } catch (error) {
+    return error
+  }
+  return undefined
+}
+
+test('a text in a header is read as it was, and needs no encoding if it is plain', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+      const encoded = encodeHeader(text)
+      expect(encoded).toMatch(/^[ -~]*$/)
+      expect(decodeHeader('Mcp-Name', encoded)).toBe(text)
+    }),
+    { numRuns: runs(200) },
+  )
+  expect(encodeHeader('get_weather')).toBe('get_weather')
+  expect(encodeHeader('=?base64?literal?=')).toBe('=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=')
+})
+
+test('a schema that would take exponential time, or is too deep, is refused', () => {
+  const doubling = Object.fromEntries(
+    Array.from({ length: 30 }, (_, n) => {
+      const next = { $ref: `#/$defs/d${n + 1}` }
+      return [`d${n}`, n === 29 ? { type: 'string' } : { allOf: [next, { ...next }] }]
+    }),
+  )
+  const bomb = { $defs: doubling, $ref: '#/$defs/d0' }
+  expect(problemOf(() => compileSchema(bomb, 'input schema', 'a'))).toEqual(SCHEMA_INVALID)
+  let deep: Record<string, unknown> = {}
+  for (let n = 0; n < 40; n++) deep = { properties: { a: deep } }
+  expect(problemOf(() => compileSchema(deep, 'input schema', 'a'))).toEqual(SCHEMA_INVALID)
+  const list = { type: 'object', properties: { next: { $ref: '#' } }, additionalProperties: false }
+  const check = compileSchema(list, 'input schema', 'a')
+  expect([check({ next: { next: {} } }), check({ next: { other: 1 } })]).toEqual([
+    undefined,
+    expect.any(String),
+  ])
+})
+
+test('a schema of another dialect, and one of another document, are refused', () => {
+  for (const schema of [
+    { $schema: 'http://json-schema.org/draft-04/schema#', type: 'object' },
+    { properties: { a: { $ref: 'https://example.com/a.json' } } },
+    { properties: { a: { type: 'nothing' } } },
+  ])
+    expect(problemOf(() => compileSchema(schema, 'input schema', 'a'))).toEqual(SCHEMA_INVALID)
+})
+
+test('a message about arguments is short, whatever they are', () => {
+  const check = compileSchema({ type: 'object', additionalProperties: false }, 'input schema', 'a')
+  expect(check({ ['x'.repeat(10_000)]: 1 })?.length).toBeLessThanOrEqual(500)
+})
+
+test('a header of an argument is for texts, integers and booleans that are always at the same place', () => {
+  const of = (properties: object) => () => parameterHeadersOf({ type: 'object', properties }, 'a')
+  const header = (name: unknown, type = 'string') => ({ type, 'x-mcp-header': name })
+  expect(of({ a: header('A'), b: { type: 'object', properties: { c: header('C', 'integer') } } })()).toEqual([
+    { name: 'A', path: ['a'] },
+    { name: 'C', path: ['b', 'c'] },
+  ])
+  expect(of({ 'x-mcp-header': { type: 'string' } })()).toEqual([])
+  for (const wrong of [
+    { a: header('') },
+    { a: header('a b') },
+    { a: header('A', 'number') },
+    { a: header('A'), b: header('a') },
+    { a: { type: 'array', items: header('A') } },
+    { a: { anyOf: [header('A')] } },
+  ])
+    expect(problemOf(of(wrong)), JSON.stringify(wrong)).toEqual(SCHEMA_INVALID)
+})
+
+test('all pages together are the list', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 7 }), (length, size) => {
+      const items = Array.from({ length }, (_, n) => ({ n }))
+      const pages = new Pages(items, size)
+      const all: unknown[] = []
+      let cursor: unknown
+      do {
+        const page = pages.at(cursor)
+        all.push(...page.items)
+        cursor = page.nextCursor
+      } while (cursor !== undefined)
+      expect(all).toEqual(items)
+    }),
+    { numRuns: runs(50) },
+  )
+})
+
+test('an output is text, an image, audio or bytes, by its type or by its first bytes', () => {
+  const of = (output: Uint8Array | string, contentType?: string) =>
+    resultOf(Buffer.from(output), { name: 'a', contentType }, undefined).content[0]
+  expect(of('é')).toEqual({ type: 'text', text: 'é' })
+  expect(of('{}', 'application/json')).toEqual({ type: 'text', text: '{}' })
+  expect(of('abc', 'audio/wav')).toEqual({ type: 'audio', data: 'YWJj', mimeType: 'audio/wav' })
+  for (const [start, mimeType] of [
+    ['\x89PNG\r\n\x1a\n\xff', 'image/png'],
+    ['\xff\xd8\xff\xe0', 'image/jpeg'],
+    ['RIFF\xff\xff\xff\xffWEBP', 'image/webp'],
+  ] as const)
+    expect(of(Buffer.from(start, 'latin1'))).toMatchObject({ type: 'image', mimeType })
+  const resource = { uri: 'tool:a', mimeType: 'text/plain', blob: '/w==' }
+  expect(of(Uint8Array.of(255), 'text/plain')).toEqual({ type: 'resource', resource })
+})
+
+test.each([
+  ['/', 'count_vowels', 'count_vowels'],
+  ['/text/upper', 'upper', 'text_upper'],
+  ['/users/:id', 'f', 'users_id'],
+  ['/é', 'f', 'f'],
+  ['/', '_start', 'start'],
+  [`/${'x'.repeat(200)}`, 'f', 'x'.repeat(128)],
+])('the tool of a route at %s with the function %s is %s', (url, functionName, name) => {
+  expect(toolName({ url }, functionName)).toBe(name)
+})
+
+test('a pattern of a rule matches whole names, and has no other special characters', () => {
+  const access = openAccess([{ tools: ['read_*', 'a.b'] }])
+  const grant = access.grantOf({ headers: {} } as never)
+  const names = ['read_', 'read_all', 'a.b', 'axb', 'xread_a', 'write', '']
+  expect(names.filter((name) => grant.allows(name))).toEqual(['read_', 'read_all', 'a.b'])
+  expect(grant.isWhole).toBe(false)
+})
+
+test('a request without a host is refused, and so is one of an origin that is no URL', () => {
+  const problem = originCheck([], [])
+  expect(problem({ host: '127.0.0.1:1' })).toBeUndefined()
+  expect(problem({ host: '[::1]:1', origin: 'http://[::1]:1' })).toBeUndefined()
+  for (const headers of [
+    {},
+    { host: '' },
+    { host: 'localhost.evil.example' },
+    { host: '127.0.0.1', origin: 'x' },
+  ])
+    expect(problem(headers)).toMatchObject({ code: 'WASM_SERVE_MCP_ORIGIN_REFUSED' })
+})
+
+test('counts of clients begin again with each window, and are bounded in number', () => {
+  const rates = new ClientRates({ max: 1, timeWindowMs: 1_000 })
+  const count = (client: string, now: number) => problemOf(() => rates.count(client, now)) === undefined
+  expect([count('a', 0), count('a', 1), count('b', 1), count('a', 1_000)]).toEqual([true, false, true, true])
+  expect(rates.retryAfter(1_500)).toBe(1)
+  for (let n = 0; n < 10_000; n++) count(`${n}`, 1_000)
+  expect([count('x', 1_000), count('y', 1_000)]).toEqual([false, false]) // all further clients share a count
+})
+
+test('metadata is at the well-known path before the path of the endpoint', () => {
+  expect(metadataUrl('https://a.example/mcp')).toBe(
+    'https://a.example/.well-known/oauth-protected-resource/mcp',
+  )
+  expect(metadataUrl('https://a.example')).toBe('https://a.example/.well-known/oauth-protected-resource')
+  expect(challengeOf('https://a.example/b')).toContain('resource_metadata="https://a.example/')
+})

@@ -1,0 +1,91 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { PassThrough } from 'node:stream'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer, type RouteOptions } from '../../../src/index.ts'
+import { bridgeStdio } from '../../../src/mcp/stdio.ts'
+import { guest } from '../../support/guest.ts'
+import { MODERN } from '../../support/mcp.ts'
+
+interface Written {
+  readonly id?: unknown
+  readonly method?: string
+  readonly result?: { readonly content?: unknown; readonly tools?: unknown }
+  readonly error?: { readonly code: number }
+}
+
+/** A client over standard input and output. */
+async function bridge(routes: RouteOptions[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-bridge-'))
+  const socketPath = join(folder, 'mcp.sock')
+  const app = await createServer({ logLevel: 'silent', socket: socketPath, stallMs: 0, mcp: {}, routes })
+  await app.listen()
+  const input = new PassThrough()
+  const output = new PassThrough({ encoding: 'utf8' })
+  const write = (line: string) => void output.write(`${line}\n`)
+  const over = bridgeStdio({ socketPath, path: '/mcp' }, createInterface({ input }), write)
+  const lines = createInterface({ input: output })[Symbol.asyncIterator]()
+  onTestFinished(async () => {
+    input.end()
+    await over
+    await app.close()
+    rmSync(folder, { recursive: true })
+  })
+  return {
+    send: (message: object) => void input.write(`${JSON.stringify(message)}\n`),
+    write: (text: string) => void input.write(text),
+    next: async (): Promise<Written> => JSON.parse((await lines.next()).value ?? '{}'),
+    async end() {
+      input.end()
+      await over
+    },
+  }
+}
+
+const meta = {
+  'io.modelcontextprotocol/protocolVersion': MODERN,
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+
+const call = (id: unknown, name: string, input: string, more: object = {}) => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: { input }, _meta: { ...meta, ...more } },
+})
+
+test('a message per line is answered by a message per line, in both eras', async () => {
+  const { send, next, write } = await bridge([
+    { url: '/ä b', plugin: guest('echo'), engine: 'inline', tool: { name: 'a' } },
+  ])
+  send(call('x', 'a', 'two\nlines'))
+  expect(await next()).toMatchObject({ id: 'x', result: { content: [{ type: 'text', text: 'two\nlines' }] } })
+  send({ jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18' } })
+  expect(await next()).toMatchObject({ id: 1, result: { protocolVersion: '2025-06-18' } })
+  send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  write('\n')
+  send({ jsonrpc: '2.0', id: 2, method: 'tools/list' })
+  expect(await next()).toMatchObject({ id: 2, result: { tools: [{ name: 'a' }] } })
+  write('{\n')
+  expect(await next()).toMatchObject({ id: null, error: { code: -32_700 } })
+})
+
+test('notifications come before the result, and a cancelled request has no answer and ends its guest', async () => {
+  const { send, next } = await bridge([{ url: '/a', plugin: guest('moody'), timeoutMs: 20_000, workers: 1 }])
+  send(call(1, 'a', 'G', { 'io.modelcontextprotocol/logLevel': 'info' }))
+  expect(await next()).toMatchObject({ method: 'notifications/message' }) // it runs now, for ever
+  send(call(2, 'a', 'next'))
+  const begun = performance.now()
+  send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })
+  expect(await next()).toMatchObject({ id: 2, result: { content: [{ text: 'next' }] } })
+  expect(performance.now() - begun).toBeLessThan(10_000)
+})
+
+test('requests in flight are answered when the client has closed its side', async () => {
+  const { send, next, end } = await bridge([{ url: '/a', plugin: guest('moody') }])
+  send(call(1, 'a', 'W'))
+  await end()
+  expect(await next()).toMatchObject({ id: 1 })
+})
