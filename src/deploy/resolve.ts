@@ -89,7 +89,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const done = new Map<RouteTarget, ResolvedTarget>()
   for (const { target, plugin, next, options } of loaded) {
     if (target.checked || canServe(target.given, options, plugin, failed)) {
-      const route = { ...options, plugin, ...(next && { next }), ...sourceOfTool(target.given, options) }
+      const route = { ...options, plugin, ...(next && { next }), ...sourceOfTool(target, options) }
       done.set(target, { target, plugin, options: route })
     }
     await pace.step()
@@ -113,9 +113,13 @@ export function loadOptionsOf({ load }: DesiredState['configuration']): CheckedL
   return locate(load, () => checkLoadOptions(toData(load)))
 }
 
-/** The schema of a tool is beside its plug-in. */
-function sourceOfTool(given: ConfigMap, { tool }: CheckedRouteOptions): Pick<VersionedRoute, 'source'> {
-  return tool && givenAt(given, ['plugin'])?.kind === 'scalar' ? { source: sourceOf(given) } : {}
+/** The schema of a tool is beside its plug-in, or travels with its artifact. */
+function sourceOfTool(
+  { given, live }: RouteTarget,
+  { tool }: CheckedRouteOptions,
+): Pick<VersionedRoute, 'source' | 'xtpSchema'> {
+  if (!tool || givenAt(given, ['plugin'])?.kind !== 'scalar') return {}
+  return { source: sourceOf(given), xtpSchema: live.companions?.xtpSchema }
 }
 
 function isSame(one: RouteTarget, other: RouteTarget): boolean {

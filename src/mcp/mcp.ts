@@ -69,7 +69,8 @@ export async function addMcp(
 }
 
 async function openRouteTool(route: CallableRoute): Promise<Tool> {
-  const xtp = route.source === undefined ? undefined : await readXtpSchema(route.source)
+  const { source, xtpSchema } = route
+  const xtp = source === undefined ? undefined : await readXtpSchema(source, xtpSchema)
   const { options, served, plugin } = route
   const described = { options, functionName: served.function, pluginName: plugin.name }
   return openTool(route, describeTool(described, xtp))

@@ -63,7 +63,7 @@ export async function addRoutes(
     served.push({ ...handler, options: route, methods: own })
     if (route.tool) {
       const hooks = hooksOf(options, route)
-      callables.push(callableRoute(versions, handler.config, opened.pool, hooks, routes[index]?.source))
+      callables.push(callableRoute(versions, handler.config, opened.pool, hooks, routes[index]))
     }
     await pace.step()
   }

@@ -5,7 +5,7 @@ import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { OpenRoute } from './open-route.ts'
-import type { OpenVersions } from './open-routes.ts'
+import type { OpenVersions, VersionedRoute } from './open-routes.ts'
 import { hookedInput, notify, type RouteHooks } from './route.ts'
 import type { RoutePool } from './route-pool.ts'
 import { splitter } from './split.ts'
@@ -17,6 +17,8 @@ export interface CallableRoute {
   readonly plugin: Plugin
   /** Path or URL of its plug-in; undefined if it was given as bytes. */
   readonly source: string | undefined
+  /** The XTP schema that travels with its artifact. */
+  readonly xtpSchema: string | undefined
 
   /**
    * Calls the guest like a request to the route: with its hooks, metrics, traces, and the split between versions.
@@ -39,14 +41,14 @@ export interface RouteCaller {
 
 /**
  * @param hooks - The hooks around its calls, if there are any.
- * @param source - Path or URL of its plug-in. Default: the option `plugin`, if it is a text.
+ * @param described - Default of `source`: the option `plugin`, if it is a text.
  */
 export function callableRoute(
   { live, next }: OpenVersions,
   served: ServedRoute,
   pool: RoutePool,
   hooks: RouteHooks | undefined,
-  source?: string,
+  { source, xtpSchema }: Pick<VersionedRoute, 'source' | 'xtpSchema'> = {},
 ): CallableRoute {
   const countsOf = (version: OpenRoute) => (next ? pool.countsOf(version) : undefined)
   const callLive = callVersion(live, countsOf(live))
@@ -59,6 +61,7 @@ export function callableRoute(
     options: live.options,
     plugin: live.plugin,
     source: source ?? (typeof plugin === 'string' ? plugin : undefined),
+    xtpSchema,
     call: hooks ? withHooks(run, hooks, served) : run,
   }
 }

@@ -22,6 +22,8 @@ export interface VersionedRoute extends CheckedRouteOptions {
   readonly next?: { readonly plugin: Plugin; readonly percent: number }
   /** Path or URL of its plug-in. */
   readonly source?: string
+  /** The XTP schema that travels with its artifact. */
+  readonly xtpSchema?: string | undefined
 }
 
 /** Options with split routes. */

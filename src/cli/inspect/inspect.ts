@@ -58,7 +58,7 @@ export const inspect: Command = {
       plugin,
       resolveRoute(route, plugin),
       inspection.functions,
-      await readXtpSchema(name),
+      await readXtpSchema(name, source.companions?.xtpSchema),
     )
     if (values.names) return out.write(inspection.functions.map((each) => `${printable(each)}\n`).join(''))
 

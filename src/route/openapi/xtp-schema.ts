@@ -58,8 +58,14 @@ export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promis
   )
 }
 
-/** The schema beside a plug-in. @param source - Path or URL of the plug-in. */
-export async function readXtpSchema(source: string): Promise<XtpSchema | undefined> {
+/**
+ * The schema of a plug-in: that of its artifact, or the file beside it.
+ *
+ * @param source - Path or URL of the plug-in.
+ * @param text - The schema that travels with its artifact.
+ */
+export async function readXtpSchema(source: string, text?: string): Promise<XtpSchema | undefined> {
+  if (text !== undefined) return parseXtpSchema(text)
   const pinned = splitPin(source)
   return isUrl(source) || 'problem' in pinned ? undefined : readBeside(pinned.place)
 }
