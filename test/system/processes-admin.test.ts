@@ -124,8 +124,12 @@ describeWith(['chromium'], () => {
     }
     await page.getByRole('button', { name: 'Replace all, one after another' }).click()
     await page.getByText('All processes were replaced.').waitFor()
-    await expect.poll(() => rows.nth(1).textContent()).not.toContain(`pid ${body[1].pid}`)
-    await expect.poll(() => rows.nth(1).locator('[data-label="Memory"]').textContent()).toMatch(/MiB/)
+    await expect
+      .poll(() => rows.nth(1).textContent(), { timeout: 20_000 })
+      .not.toContain(`pid ${body[1].pid}`)
+    await expect
+      .poll(() => rows.nth(1).locator('[data-label="Memory"]').textContent(), { timeout: 20_000 })
+      .toMatch(/MiB/)
     expect(mishaps).toEqual([])
   })
 

@@ -296,3 +296,21 @@ test('lines of several processes on one pipe are whole', async () => {
     .map((line) => JSON.parse(line))
   expect(lines.filter(({ status }) => status === 200)).toHaveLength(answers)
 })
+
+test('guests of all processes share a store of the machine', async () => {
+  const cwd = temporaryFolder()
+  const plugin = file('kv.wasm', kvGuest('get', 'set'))
+  const routes = ['get', 'set'].map((name) => ({ url: `/${name}`, function: name, plugin }))
+  writeFileSync(join(cwd, 'wasm-serve.json'), JSON.stringify({ routes, store: `lmdb:${join(cwd, 'data')}` }))
+  const server = await startProcesses(['--processes', '3'], {}, cwd)
+  const port = Number(new URL(server.url).port)
+  const clients = await Promise.all(Array.from({ length: 3 }, () => open(port))) // one for each process
+  for (const [index, writer] of clients.entries()) {
+    writer.send(post(`key-0000value ${index}`, '', '/set'))
+    expect((await writer.answer())?.status).toBe(200)
+    for (const reader of clients) {
+      reader.send(post('key-0000', '', '/get'))
+      expect(String((await reader.answer())?.body)).toBe(`value ${index}`)
+    }
+  }
+})

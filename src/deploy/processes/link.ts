@@ -7,7 +7,7 @@ export interface Channel {
   onMessage(listener: (message: LinkMessage) => void): void
 }
 
-/** Requests by name: what is sent, and what is answered. Both are plain data. */
+/** Requests by name, with their content and answer. Both are plain data. */
 export type Requests = { readonly [name: string]: readonly [sent: unknown, answer: unknown] }
 
 /** The functions that answer requests. @see {@link Link.ask} for `signal`. */

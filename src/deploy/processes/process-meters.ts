@@ -5,7 +5,7 @@ import type { ServingProcess } from './serving-process.ts'
 /** How long a process may take to report. The counts of one that holds its event loop are those of its last report. */
 const REPORT_MS = 300
 
-/** The interval of reports that nobody asks for: a killed process loses the counts of at most this time. */
+/** The interval of reports without a request for metrics: a killed process loses the counts of at most this time. */
 const REPORT_INTERVAL_MS = 5_000
 
 /** The counts of all processes: their sum, and by number. They continue when a process is replaced. */

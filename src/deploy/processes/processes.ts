@@ -14,6 +14,7 @@ import { changeServer } from '../start.ts'
 import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { openForwardingApp } from './forwarding-app.ts'
 import { ProcessMeters } from './process-meters.ts'
+import { QuietPhase } from './quiet-phase.ts'
 import { RateCounts } from './rate-counts.ts'
 import {
   type PrimaryServices,
@@ -398,36 +399,3 @@ class LiveProcesses implements Processes, SlotOwner {
 }
 
 const missing = (digest: string) => Promise.reject(new Error(`module ${digest} is missing`))
-
-/** The time during which all processes hold their answers back, so that the listener can close. */
-class QuietPhase {
-  /** Resolves when all processes are in it or have ended, or it is late. */
-  readonly begun: Promise<void>
-  /** Leaves it. */
-  end: () => void = () => undefined
-  readonly #waiting: Set<ServingProcess>
-  readonly #ended: Promise<void>
-  #begin: () => void = () => undefined
-
-  constructor(processes: readonly ServingProcess[], lateMs: number) {
-    this.#waiting = new Set(processes)
-    this.#ended = new Promise((resolve) => {
-      this.end = resolve
-    })
-    this.begun = new Promise((resolve) => {
-      const timer = setTimeout(resolve, lateMs)
-      this.#begin = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-    if (processes.length === 0) this.#begin()
-  }
-
-  /** @returns when the phase has ended. */
-  add(process: ServingProcess): Promise<void> {
-    this.#waiting.delete(process)
-    if (this.#waiting.size === 0) this.#begin()
-    return this.#ended
-  }
-}

@@ -141,8 +141,12 @@ async function openServing(
 }
 
 function beat(side: ServingSide, link: Link<PrimaryRequests>, connections: () => number): void {
-  const send = async () => link.ask('beat', { ...(await side.status()), connections: connections() })
-  setInterval(() => void send().catch(() => undefined), BEAT_MS).unref() // the end of the primary is noticed elsewhere
+  const send = async () => {
+    await link.ask('beat', { ...(await side.status()), connections: connections() })
+  }
+  const beatOnce = () => void send().catch(() => undefined) // the end of the primary is noticed elsewhere
+  beatOnce()
+  setInterval(beatOnce, BEAT_MS).unref()
 }
 
 /** Limits apply as for a client, except those of connections. */
