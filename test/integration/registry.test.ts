@@ -1,4 +1,4 @@
-import { createHash, type KeyObject, sign } from 'node:crypto'
+import { createHash, type KeyObject } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,48 +12,13 @@ import { changing } from '../support/change.ts'
 import { run, start } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 import { type OciRegistry, openOciRegistry, type StoredDescriptor } from '../support/oci-registry.ts'
+import { putPlugin, REGISTRY_NAME, signBytes, signManifest } from '../support/registry-plugins.ts'
 import { BUNDLE_TYPE, makeKey, SIGNATURE_STATEMENT, signStatement } from '../support/signatures.ts'
 
 const ECHO = guestBytes('echo')
 const UPPER = guestBytes('upper')
 const HELLO = readFileSync(fileURLToPath(new URL('../../plugins/hello/hello.wasm', import.meta.url)))
-const NAME = 'acme/hello'
-
-/** Stores a plug-in in the layout of the CNCF. */
-function putPlugin(
-  registry: OciRegistry,
-  bytes: Uint8Array,
-  tag: string | undefined,
-  annotations: Record<string, string> = {},
-): StoredDescriptor {
-  const config = { mediaType: 'application/vnd.wasm.config.v0+json', bytes: '{}' }
-  return registry.putArtifact(
-    NAME,
-    { config, layers: [{ mediaType: 'application/wasm', bytes }], annotations },
-    tag,
-  )
-}
-
-/** Signs a manifest as cosign 3 does. */
-function signManifest(registry: OciRegistry, subject: StoredDescriptor, key: KeyObject): void {
-  const sha256 = subject.digest.slice('sha256:'.length)
-  const bundle = signStatement(key, { ...SIGNATURE_STATEMENT, subject: [{ digest: { sha256 } }] })
-  registry.putReferrer(NAME, subject, {
-    artifactType: BUNDLE_TYPE,
-    layers: [{ mediaType: BUNDLE_TYPE, bytes: JSON.stringify(bundle) }],
-  })
-}
-
-/** Signs bytes as `cosign sign-blob --bundle` does. */
-function signBytes(bytes: Uint8Array, key: KeyObject): string {
-  const digest = createHash('sha256').update(bytes).digest('base64')
-  const signature = sign('sha256', bytes, key).toString('base64')
-  return JSON.stringify({
-    mediaType: BUNDLE_TYPE,
-    verificationMaterial: { publicKey: { hint: 'a' } },
-    messageSignature: { messageDigest: { algorithm: 'SHA2_256', digest }, signature },
-  })
-}
+const NAME = REGISTRY_NAME
 
 function testKey() {
   const key = makeKey()

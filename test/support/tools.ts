@@ -6,6 +6,7 @@ import { canJail } from './jail.ts'
 /** Tools of system tests besides Node.js: how they are found, and how to get them. */
 const TOOLS = {
   chromium: { isHere: () => isInstalled('chromium'), get: 'apt-get install chromium' },
+  'docker-registry': { isHere: () => isInstalled('docker-registry'), get: 'apt-get install docker-registry' },
   fish: { isHere: () => isInstalled('fish'), get: 'apt-get install fish' },
   nginx: { isHere: () => isInstalled('nginx', '-v'), get: 'apt-get install nginx-light' },
   'npx with node@24': {
@@ -18,6 +19,7 @@ const TOOLS = {
     get: 'apt-get install python3-venv',
   },
   'redis-server': { isHere: () => isInstalled('redis-server'), get: 'apt-get install redis-server' },
+  skopeo: { isHere: () => isInstalled('skopeo'), get: 'apt-get install skopeo' },
   strace: { isHere: () => isInstalled('strace'), get: 'apt-get install strace' },
   'systemd-analyze': { isHere: () => isInstalled('systemd-analyze'), get: 'apt-get install systemd' },
   tar: { isHere: () => isInstalled('tar'), get: 'apt-get install tar' },

@@ -14,7 +14,12 @@ const schema = JSON.parse(readFileSync(new URL('../../dist/schema.json', import.
 const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(schema)
 
 /** Pages that a test of their own follows. */
-const ELSEWHERE = ['docs/guide/migrate.md', 'docs/tutorial.md']
+const ELSEWHERE = [
+  'docs/guide/migrate.md',
+  'docs/guide/registry.md',
+  'docs/operate/trust.md',
+  'docs/tutorial.md',
+]
 
 /** Of an environment that the examples name. */
 const VARIABLES = { PORT: '0', GREETER_TOKEN: 'sesame', API_KEY: 'sesame-0123456789' }
