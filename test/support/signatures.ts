@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { RegistryRefusedError } from '../../src/errors/registry.ts'
+import type { Repository } from '../../src/plugin/oci/reference.ts'
 import type { Descriptor, Registry } from '../../src/plugin/oci/registry.ts'
 
 /** Fixtures of cosign 2 and 3 and of @sigstore/mock; their README has the commands. */
@@ -132,4 +133,35 @@ export function signStatement(
 /** SHA-256 with its prefix. */
 export function digestOf(bytes: Uint8Array | string): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+}
+
+/** Signs an artifact as cosign 3 does where the registry has no referrers API: by the tag `sha256-<hex>`. */
+export async function signArtifact(
+  registry: Registry,
+  { registry: host, repository, digest = '' }: Repository & { readonly digest: string | undefined },
+  key: KeyObject,
+): Promise<void> {
+  const place = { registry: host, repository }
+  const put = async (mediaType: string, text: string) => {
+    const bytes = Buffer.from(text)
+    return { mediaType, digest: await registry.pushBlob(place, bytes), size: bytes.length }
+  }
+  const push = async (reference: string | undefined, mediaType: string, manifest: object) => {
+    const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, ...manifest }))
+    const pushed = await registry.pushManifest(place, reference ?? digestOf(bytes), { bytes, mediaType })
+    return { mediaType, digest: pushed, size: bytes.length }
+  }
+  const subject = await registry.manifest(place, digest)
+  const sha256 = digest.slice('sha256:'.length)
+  const bundle = signStatement(key, { ...SIGNATURE_STATEMENT, subject: [{ digest: { sha256 } }] })
+  const manifest = {
+    artifactType: BUNDLE_TYPE,
+    config: await put('application/vnd.oci.empty.v1+json', '{}'),
+    layers: [await put(BUNDLE_TYPE, JSON.stringify(bundle))],
+    subject: { mediaType: subject.mediaType, digest, size: subject.bytes.length },
+  }
+  const stored = await push(undefined, 'application/vnd.oci.image.manifest.v1+json', manifest)
+  await push(`sha256-${sha256}`, 'application/vnd.oci.image.index.v1+json', {
+    manifests: [{ ...stored, artifactType: BUNDLE_TYPE }],
+  })
 }
