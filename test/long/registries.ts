@@ -1,0 +1,274 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import { CLI } from '../support/cli.ts'
+import { tarOf } from '../support/tar.ts'
+import { keepSection, renderOrigin } from './page.ts'
+
+/*
+ * npx tsx test/long/registries.ts
+ *
+ * Plug-ins that other programs push and sign are pulled and verified. The programs are built from the Go proxy, crates.io
+ * and PyPI, once, into a folder of the cache; docker-registry and skopeo come from Debian. Writes the results to
+ * docs/operate/long-tests.md, and exits with 1 if one is not as expected.
+ */
+
+const TOOLS = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'wasm-serve-test-tools')
+const BIN = join(TOOLS, 'bin')
+const HELLO = fileURLToPath(new URL('../../plugins/hello/hello.wasm', import.meta.url))
+const ANSWER = '{"message":"🦀 Hello Bob"}'
+const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-registries-'))
+const children: ChildProcess[] = []
+
+/** The environment of all programs: no credentials, no key with a password, no network beyond this machine. */
+const environment = {
+  ...process.env,
+  PATH: `${BIN}:${process.env.PATH}`,
+  DOCKER_CONFIG: folder,
+  COSIGN_PASSWORD: '',
+  XDG_CACHE_HOME: join(folder, 'cache'),
+}
+
+function shell(
+  command: string,
+  cwd = folder,
+): { readonly ok: boolean; readonly output: string; readonly error: string } {
+  const { status, stdout, stderr } = spawnSync('bash', ['-c', command], {
+    cwd,
+    env: environment,
+    encoding: 'utf8',
+  })
+  return { ok: status === 0, output: stdout.trim(), error: stderr.trim() }
+}
+
+function must(command: string, cwd = folder): string {
+  const { ok, output, error } = shell(command, cwd)
+  if (!ok) throw new Error(`${command}\n${error}`)
+  return output
+}
+
+/** Builds a program unless it is there. */
+function build(name: string, command: string): void {
+  if (existsSync(join(BIN, name))) return
+  console.log(`building ${name}`)
+  const { status } = spawnSync('bash', ['-c', command], {
+    env: { ...process.env, GOBIN: BIN },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  if (status !== 0) throw new Error(`${name} cannot be built: ${command}`)
+}
+
+function buildAll(): void {
+  mkdirSync(BIN, { recursive: true })
+  build('crane', 'go install github.com/google/go-containerregistry/cmd/crane@v0.22.1')
+  build('registry', 'go install github.com/distribution/distribution/v3/cmd/registry@v3.1.2')
+  build(
+    'cosign3',
+    `go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3 && mv ${BIN}/cosign ${BIN}/cosign3`,
+  )
+  build(
+    'cosign2',
+    `go install github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5 && mv ${BIN}/cosign ${BIN}/cosign2`,
+  )
+  build('wkg', `cargo install --root ${TOOLS} wkg@0.16.1`)
+  build(
+    'oras-python',
+    `python3 -m venv ${TOOLS}/oras && ${TOOLS}/oras/bin/pip -q install oras==0.2.43 && printf '#!/bin/sh\nexec ${TOOLS}/oras/bin/python "$@"\n' > ${BIN}/oras-python && chmod +x ${BIN}/oras-python`,
+  )
+  const main = join(TOOLS, 'referrers-registry')
+  cpSync(fileURLToPath(new URL('referrers-registry', import.meta.url)), main, { recursive: true })
+  build(
+    'referrers-registry',
+    `cd ${main} && go mod init referrers-registry && go get github.com/google/go-containerregistry@v0.22.1 && go build -o ${BIN}/ .`,
+  )
+}
+
+/**
+ * Starts a registry. Its log goes to a file: nothing reads a pipe while the other programs run.
+ *
+ * @returns `localhost:PORT`.
+ */
+async function startRegistry(command: string, args: readonly string[]): Promise<string> {
+  const path = join(folder, `registry-${children.length}.log`)
+  const log = openSync(path, 'w')
+  const child = spawn(command, args, { cwd: folder, env: environment, stdio: ['ignore', log, log] })
+  children.push(child)
+  for (;;) {
+    const [, port] = /listening on \S*?:(\d+)["\s]/.exec(readFileSync(path, 'utf8')) ?? []
+    if (port !== undefined) return `localhost:${port}`
+    if (child.exitCode !== null) throw new Error(`${command} ended before it listened`)
+    await sleep(50)
+  }
+}
+
+async function startRegistries(): Promise<Map<string, string>> {
+  const config = (name: string) => {
+    const path = join(folder, `${name}.yml`)
+    const storage = `storage: { filesystem: { rootdirectory: ${join(folder, name)} } }`
+    writeFileSync(
+      path,
+      `version: 0.1\nlog: { level: info, formatter: json }\n${storage}\nhttp: { addr: "127.0.0.1:0" }\n`,
+    )
+    return path
+  }
+  return new Map([
+    ['docker-registry 2.8 (Debian)', await startRegistry('docker-registry', ['serve', config('debian')])],
+    ['distribution 3.1.2', await startRegistry('registry', ['serve', config('distribution')])],
+    ['go-containerregistry 0.22.1 with referrers', await startRegistry('referrers-registry', [])],
+  ])
+}
+
+/** What pushes hello.wasm to `REGISTRY/NAME:1`. @returns a shell command. */
+const PUSHERS: Readonly<Record<string, (reference: string) => string>> = {
+  'wasm-serve push': (to) => `node ${CLI} push hello.wasm oci://${to}`,
+  'oras 0.2.43 (PyPI)': (to) =>
+    `oras-python -c 'import oras.client; oras.client.OrasClient(insecure=True).push(target="${to}", files=["hello.wasm:application/wasm"], disable_path_validation=True)'`,
+  'crane append 0.22.1 (an image)': (to) => `crane append --insecure -f layer.tar.gz -t ${to}`,
+  'skopeo copy': (to) => {
+    const from = to.replace('/skopeo', '/source')
+    return `node ${CLI} push hello.wasm oci://${from} && skopeo --insecure-policy copy --src-tls-verify=false --dest-tls-verify=false docker://${from} docker://${to}`
+  },
+  'wkg oci push 0.16.1': (to) => `wkg oci push --insecure ${to.split('/')[0]} ${to} hello.wasm`,
+}
+
+/** What cannot push to which registry, and why. */
+const UNFIT: readonly (readonly [pusher: string, registry: RegExp, reason: string])[] = [
+  ['wkg oci push 0.16.1', /go-containerregistry/, 'Registry did not return a location header'],
+]
+
+/** Flags of cosign: no log, no network. */
+const COSIGN = '--yes --tlog-upload=false --allow-insecure-registry --allow-http-registry'
+const SIGNERS: Readonly<Record<string, (digest: string, key: string) => string>> = {
+  'cosign 3.1.3': (digest, key) =>
+    `cosign3 sign ${COSIGN} --use-signing-config=false --key ${key}.key ${digest}`,
+  'cosign 2.6.5': (digest, key) => `cosign2 sign ${COSIGN} --key ${key}.key ${digest}`,
+}
+
+/** Keys that cosign imports: those of Ed25519 sign artifacts in a way that Node.js cannot verify. */
+function makeKeys(): string[] {
+  const pairs = {
+    p256: generateKeyPairSync('ec', { namedCurve: 'prime256v1' }),
+    p384: generateKeyPairSync('ec', { namedCurve: 'secp384r1' }),
+    rsa: generateKeyPairSync('rsa', { modulusLength: 2_048 }),
+  }
+  for (const [name, { privateKey }] of Object.entries(pairs)) {
+    writeFileSync(join(folder, `${name}.pem`), privateKey.export({ type: 'pkcs8', format: 'pem' }))
+    must(`cosign3 import-key-pair --key ${name}.pem --output-key-prefix ${name}`)
+  }
+  must('cosign3 generate-key-pair --output-key-prefix other')
+  return Object.keys(pairs)
+}
+
+function call(reference: string, flags = ''): string {
+  const cache = mkdtempSync(join(folder, 'pulled-'))
+  const { output, error } = shell(
+    `node ${CLI} call oci://${reference} -i Bob --cache-folder ${cache} ${flags}`,
+  )
+  return output || (/WASM_SERVE_\w+/.exec(error)?.[0] ?? error)
+}
+
+interface Row {
+  readonly what: string
+  readonly registry: string
+  readonly got: string
+  readonly wanted: string
+}
+
+async function runMatrix(): Promise<Row[]> {
+  const registries = await startRegistries()
+  const keys = makeKeys()
+  const rows: Row[] = []
+  const add = (what: string, registry: string, got: string, wanted: string) => {
+    rows.push({ what, registry, got, wanted })
+    console.log(`${got === wanted ? 'ok' : 'WRONG'}: ${what}, ${registry}: ${got}`)
+  }
+  for (const [registry, host] of registries) {
+    for (const [pusher, command] of Object.entries(PUSHERS)) {
+      const reference = `${host}/${pusher.split(' ')[0]?.toLowerCase()}:1`
+      const pushed = shell(command(reference))
+      const unfit = UNFIT.find(([name, pattern]) => name === pusher && pattern.test(registry))
+      if (unfit) {
+        const [, , reason] = unfit
+        add(
+          `pushed by ${pusher}: not possible (${reason})`,
+          registry,
+          String(pushed.error.includes(reason)),
+          'true',
+        )
+        continue
+      }
+      add(`pushed by ${pusher}`, registry, pushed.ok ? call(reference) : pushed.error.slice(0, 200), ANSWER)
+    }
+    for (const [signer, command] of Object.entries(SIGNERS)) {
+      for (const key of keys) {
+        const name = `${host}/${signer.replace(/\W/g, '')}-${key}`
+        const { digest } = JSON.parse(must(`node ${CLI} push hello.wasm oci://${name}:1 --json`))
+        const pinned = `${name}@${digest}`
+        add(
+          `not signed, ${key}`,
+          registry,
+          call(pinned, `--trust ${host}/=${key}.pub`),
+          'WASM_SERVE_SIGNATURE_MISSING',
+        )
+        must(command(pinned, key))
+        add(`signed by ${signer}, ${key}`, registry, call(pinned, `--trust ${host}/=${key}.pub`), ANSWER)
+        add(
+          `signed by ${signer}, another key trusted`,
+          registry,
+          call(pinned, `--trust ${host}/=other.pub`),
+          'WASM_SERVE_SIGNATURE_INVALID',
+        )
+      }
+    }
+  }
+  return rows
+}
+
+function render(rows: readonly Row[]): string {
+  const right = rows.filter(({ got, wanted }) => got === wanted).length
+  const lines = rows.map(
+    ({ what, registry, got, wanted }) =>
+      `| ${what} | ${registry} | ${got === wanted ? 'as expected' : `**${got}**`} |`,
+  )
+  return [
+    '## Registries and signers',
+    '',
+    'Other programs push and sign hello.wasm. It is pulled, verified, and called (`npx tsx test/long/registries.ts`).',
+    '',
+    `${renderOrigin()}. ${right} of ${rows.length} as expected.`,
+    '',
+    '| what | registry | result |',
+    '| --- | --- | --- |',
+    ...new Set(lines),
+  ].join('\n')
+}
+
+buildAll()
+try {
+  copyFileSync(HELLO, join(folder, 'hello.wasm'))
+  writeFileSync(
+    join(folder, 'layer.tar.gz'),
+    gzipSync(tarOf({ name: 'plugin.wasm', content: readFileSync(HELLO) })),
+  )
+  const rows = await runMatrix()
+  keepSection('registries', render(rows))
+  if (rows.some(({ got, wanted }) => got !== wanted)) process.exitCode = 1
+} finally {
+  for (const child of children) child.kill('SIGKILL')
+  rmSync(folder, { recursive: true, force: true })
+}
