@@ -169,7 +169,7 @@ complete -c wasm-serve -n '__wasm_serve_after new' -a '${languages.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after store' -a '${storeActions.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after cache' -a '${cacheActions.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after help' -a '${commands.join(' ')} flags'
-complete -c wasm-serve -n 'not contains -- (commandline -opc)[2] completion new store help' -a '(__wasm_serve_plugins) (__wasm_serve_names)'
+complete -c wasm-serve -n 'not contains -- (commandline -opc)[2] completion new store cache help' -a '(__wasm_serve_plugins) (__wasm_serve_names)'
 ${lines.join('\n')}
 `
 }
