@@ -35,7 +35,7 @@ export function showTransfers(
     const ms = now() - transfer.begun
     const isEnd = done >= total
     if (isEnd) running.delete(digest)
-    if (ms < QUIET_MS) return
+    if (ms < QUIET_MS || done === 0) return // without a byte there is no rate
     if (!logTerminal) {
       if (isEnd)
         openLog('info', { lines: logLines, secrets }).info(

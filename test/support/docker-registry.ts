@@ -13,8 +13,12 @@ export interface DockerRegistry {
   stop(): Promise<void>
 }
 
-/** A registry with its data in a temporary folder; ended when the test ends. */
-export async function startDockerRegistry(): Promise<DockerRegistry> {
+/**
+ * A registry with its data in a temporary folder; ended when the test ends.
+ *
+ * @param htpasswd - A line of `htpasswd -B`, if it asks for a password.
+ */
+export async function startDockerRegistry(htpasswd?: string): Promise<DockerRegistry> {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-registry-'))
   const config = join(folder, 'config.yml')
   writeFileSync(
@@ -24,8 +28,12 @@ export async function startDockerRegistry(): Promise<DockerRegistry> {
       'log: { level: info, formatter: json }',
       `storage: { filesystem: { rootdirectory: ${join(folder, 'data')} } }`,
       'http: { addr: "127.0.0.1:0" }',
+      ...(htpasswd === undefined
+        ? []
+        : [`auth: { htpasswd: { realm: test, path: ${join(folder, 'htpasswd')} } }`]),
     ].join('\n'),
   )
+  writeFileSync(join(folder, 'htpasswd'), htpasswd ?? '')
   const child = spawn('docker-registry', ['serve', config], { stdio: ['ignore', 'ignore', 'pipe'] })
   const stop = async () => {
     if (child.exitCode === null && child.signalCode === null) {

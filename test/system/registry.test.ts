@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -87,6 +87,32 @@ describeWith(['docker-registry'], () => {
     const pushed = await run(['push', guest('upper'), `oci://${host}/acme/upper:1`])
     expect(pushed.code).toBe(0)
     expect(await callAt(pushed.stdout.trim())).toMatchObject({ code: 0, stdout: 'ABC' })
+  })
+})
+
+/** The user `acme` with the password `sesame-123`. */
+const HTPASSWD = 'acme:$2b$05$lYT8kt2SOMUfBTTOq/n6J.ikCy5GqhylBIaBQSkZbA1zvVlobxutG\n'
+
+describeWith(['docker-registry'], () => {
+  test('a password comes from the Docker configuration, and is in no message', async () => {
+    const { host } = await startDockerRegistry(HTPASSWD)
+    const folder = temporaryFolder()
+    const logIn = (password: string) => {
+      const auth = Buffer.from(`acme:${password}`).toString('base64')
+      writeFileSync(join(folder, 'config.json'), JSON.stringify({ auths: { [host]: { auth } } }))
+    }
+    const env = { DOCKER_CONFIG: folder }
+    const reference = `oci://${host}/acme/upper:1`
+    logIn('sesame-123')
+    expect(await run(['push', guest('upper'), reference], env)).toMatchObject({ code: 0, stderr: '' })
+    const call = () => run(['call', reference, '-i', 'abc', '--cache-folder', temporaryFolder()], env)
+    expect(await call()).toMatchObject({ code: 0, stdout: 'ABC' })
+    logIn('wrong-0456')
+    const refused = await call()
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('WASM_SERVE_REGISTRY_REFUSED') })
+    expect(refused.stderr).not.toMatch(/wrong|sesame|YWNtZ/)
+    rmSync(join(folder, 'config.json'))
+    expect((await call()).stderr).toContain('WASM_SERVE_REGISTRY_REFUSED')
   })
 })
 
