@@ -376,7 +376,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'WASM_SERVE_CREDENTIALS_INVALID',
     'command',
     'The Docker configuration, or a credential helper that it names, cannot be used.',
-    'Repair the file that the message names, or log in again (`docker login`, `podman login`).',
+    'Repair the file that the message names, or log in again (`docker login`, `oras login`).',
   ],
   [
     'WASM_SERVE_DIGEST_MISMATCH',

@@ -51,7 +51,7 @@ const HELP = renderPage({
     'wasm-serve push hello.wasm oci://localhost:5000/hello --json',
   ],
   flags: PUSH_FLAGS,
-  more: 'Credentials come from the Docker configuration (docker login, podman login).\nSOURCE_DATE_EPOCH sets the time, so that equal plug-ins have equal digests.',
+  more: 'Credentials come from the Docker configuration (docker login, oras login).\nSOURCE_DATE_EPOCH sets the time, so that equal plug-ins have equal digests.',
 })
 
 type PushValues = OwnValues<typeof PUSH_FLAGS>

@@ -503,25 +503,36 @@ class LiveDeployments implements Deployments {
   }
 }
 
-/** Logs the origin and signer of each version that is new. @param before - The routes until now. */
+/**
+ * Logs the origin and signer of each version whose origin or signer is new. A reload reads all versions again; those that are as
+ * before are not logged.
+ *
+ * @param before - The routes until now.
+ */
 export function logOrigins(
   routes: Deployment['routes'],
   before: Deployment['routes'],
   log: FastifyBaseLogger,
 ): void {
-  const known = new Set(before.flatMap(({ target }) => versionsOf(target)))
-  for (const { target } of routes) {
-    for (const version of versionsOf(target)) {
-      const { digest, place: origin, signer, attestations } = mainModuleOf(version) ?? {}
-      if (known.has(version) || (origin === undefined && signer === undefined)) continue
-      known.add(version)
-      const found = attestations?.length === 0 ? undefined : attestations
-      log.info(
-        { plugin: target.name, digest, origin, signer, attestations: found },
-        'the origin of a plug-in',
-      )
-    }
+  const known = new Set(originsOf(before).map((origin) => JSON.stringify(origin)))
+  for (const origin of originsOf(routes)) {
+    const key = JSON.stringify(origin)
+    if (known.has(key)) continue
+    known.add(key)
+    log.info(origin, 'the origin of a plug-in')
   }
+}
+
+/** Of the versions that are from elsewhere or signed; a plug-in of several routes occurs once or more. */
+function originsOf(routes: Deployment['routes']): object[] {
+  const versions = new Map(
+    routes.flatMap(({ target }) => versionsOf(target).map((version) => [version, target.name])),
+  )
+  return [...versions].flatMap(([version, plugin]) => {
+    const { digest, place: origin, signer, attestations } = mainModuleOf(version) ?? {}
+    if (origin === undefined && signer === undefined) return []
+    return [{ plugin, digest, origin, signer, attestations: attestations?.length ? attestations : undefined }]
+  })
 }
 
 function versionsOf({ live, next }: RouteTarget): readonly Version[] {

@@ -290,6 +290,18 @@ test('the admin API takes artifacts and signed uploads, shows their signers, and
   expect(refused.stderr).toMatch(/WASM_SERVE_(?:SIGNATURE_INVALID|REGISTRY_UNREACHABLE)/)
 })
 
+test('a reload logs the origin of a plug-in if it is another one, and is silent if it is the same', async () => {
+  const { registry, cache, reference } = await openTest()
+  const first = putPlugin(registry, ECHO, '1')
+  const server = await startWithAdmin([reference(':1'), '--cache-folder', cache, '--pull-policy', 'Always'])
+  const origins = () => server.stderr().match(/"origin":"[^"]*"/g)
+  expect((await server.api('POST', '/api/reload')).status).toBe(200)
+  const second = putPlugin(registry, UPPER, '1')
+  expect((await server.api('POST', '/api/reload')).status).toBe(200)
+  expect(await server.post('/', 'abc')).toEqual([200, 'ABC'])
+  expect(origins()).toEqual([first, second].map(({ digest }) => `"origin":"${reference('')}@${digest}"`))
+})
+
 test('a tag is followed: a new digest goes live after its trial, a refused one does not, and is tried again', async () => {
   const registry = await openOciRegistry()
   const first = putPlugin(registry, ECHO, '1')

@@ -29,6 +29,7 @@ async function openPages() {
   })
   cpSync(pluginFile('hello', 'hello.wasm'), join(folder, 'hello.wasm'))
   cpSync(key.path, join(folder, 'acme.pub'))
+  writeFileSync(join(folder, 'manifest.json'), JSON.stringify({ wasm: [{ path: 'hello.wasm' }] }))
   cpSync(fixture('trusted-root.json'), join(folder, 'trusted_root.json'))
   writeFileSync(
     join(folder, 'company-ca.pem'),
@@ -73,6 +74,19 @@ describeWith(['docker-registry'], () => {
         encoding: 'utf8',
       })
       expect([line, status, stderr]).toEqual([line, 0, expect.not.stringContaining('wasm-serve: ')])
+    }
+  })
+
+  test('the examples of the page of push work', { timeout: 60_000 }, async () => {
+    const { folder, here } = await openPages()
+    const { stdout } = await run(['help', 'push'])
+    const examples = /Examples:\n((?: {2}.*\n)+)/.exec(stdout)?.[1] ?? ''
+    const lines = examples.split('\n').filter((line) => line !== '')
+    expect(lines.length).toBeGreaterThan(0)
+    for (const line of lines) {
+      const [, ...args] = here(line).trim().split(' ')
+      const { code, stderr } = await run(args, {}, { cwd: folder })
+      expect([line, code, stderr]).toEqual([line, 0, ''])
     }
   })
 

@@ -5,6 +5,7 @@ import type { Dispatcher } from 'undici'
 import { CredentialsInvalidError } from '../../errors/errors.ts'
 import { loadPackage } from '../../platform/packages.ts'
 import { errorCode, fileProblem } from '../../platform/system-errors.ts'
+import { networkProblem } from '../source/network-problem.ts'
 import { isLoopback } from '../source/url.ts'
 
 export interface HttpRequest {
@@ -48,8 +49,17 @@ export async function openTransport(environment: Environment, ca: string | undef
       dispatcher = proxy === undefined ? new undici.Agent(tls) : new undici.ProxyAgent({ uri: proxy, ...tls })
       dispatchers.set(proxy ?? '', dispatcher)
     }
-    return undici.fetch(url, { ...init, dispatcher })
+    const sent = undici.fetch(url, { ...init, dispatcher })
+    return proxy === undefined ? sent : sent.catch((error: unknown) => throwOfProxy(error, proxy))
   }
+}
+
+/** A connection that fails is that to the proxy: the message must not name the registry. */
+function throwOfProxy(error: unknown, proxy: string): never {
+  if (!(error instanceof TypeError)) throw error
+  const { reason, isUntrusted, cause } = networkProblem(new URL(proxy), error)
+  if (isUntrusted) throw error
+  throw new TypeError(error.message, { cause: new Error(`the proxy does not connect: ${reason}`, { cause }) })
 }
 
 function loadUndici(purpose: string): Promise<typeof import('undici')> {

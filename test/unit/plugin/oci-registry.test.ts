@@ -678,6 +678,12 @@ test('remote registries are reached through the proxy, unless NO_PROXY excludes 
   const local = { ...repository, registry: remote.host }
   expect((await open({ HTTP_PROXY }).manifest(local, digest)).digest).toBe(digest)
   expect(proxy.asked).toHaveLength(2)
+  await expect(
+    open({ HTTP_PROXY: 'http://bob:secret@127.0.0.1:9' }).manifest(repository, digest),
+  ).rejects.toMatchObject({
+    code: 'WASM_SERVE_REGISTRY_UNREACHABLE',
+    message: expect.stringMatching(/the proxy does not connect: .*127\.0\.0\.1:9$/),
+  })
   const code = 'WASM_SERVE_CREDENTIALS_INVALID'
   await expect(open({ HTTP_PROXY: 'http://' }).manifest(repository, digest)).rejects.toMatchObject({ code })
 })
