@@ -1,22 +1,17 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { CLI } from '../support/cli.ts'
+import { buildProgram, PROGRAMS, REGISTRY_PROGRAMS } from '../support/registry-programs.ts'
+import {
+  openRegistryServer,
+  type RegistryServer,
+  type RegistryServerName,
+} from '../support/registry-server.ts'
 import { tarOf } from '../support/tar.ts'
 import { keepSection, renderOrigin } from './page.ts'
 
@@ -28,17 +23,15 @@ import { keepSection, renderOrigin } from './page.ts'
  * docs/operate/long-tests.md, and exits with 1 if one is not as expected.
  */
 
-const TOOLS = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'wasm-serve-test-tools')
-const BIN = join(TOOLS, 'bin')
 const HELLO = fileURLToPath(new URL('../../plugins/hello/hello.wasm', import.meta.url))
 const ANSWER = '{"message":"🦀 Hello Bob"}'
 const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-registries-'))
-const children: ChildProcess[] = []
+const servers: RegistryServer[] = []
 
 /** The environment of all programs: no credentials, no key with a password, no network beyond this machine. */
 const environment = {
   ...process.env,
-  PATH: `${BIN}:${process.env.PATH}`,
+  PATH: `${PROGRAMS}:${process.env.PATH}`,
   DOCKER_CONFIG: folder,
   COSIGN_PASSWORD: '',
   XDG_CACHE_HOME: join(folder, 'cache'),
@@ -62,74 +55,16 @@ function must(command: string, cwd = folder): string {
   return output
 }
 
-/** Builds a program unless it is there. */
-function build(name: string, command: string): void {
-  if (existsSync(join(BIN, name))) return
-  console.log(`building ${name}`)
-  const { status } = spawnSync('bash', ['-c', command], {
-    env: { ...process.env, GOBIN: BIN },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  if (status !== 0) throw new Error(`${name} cannot be built: ${command}`)
-}
-
-function buildAll(): void {
-  mkdirSync(BIN, { recursive: true })
-  build('crane', 'go install github.com/google/go-containerregistry/cmd/crane@v0.22.1')
-  build('registry', 'go install github.com/distribution/distribution/v3/cmd/registry@v3.1.2')
-  build(
-    'cosign3',
-    `go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3 && mv ${BIN}/cosign ${BIN}/cosign3`,
-  )
-  build(
-    'cosign2',
-    `go install github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5 && mv ${BIN}/cosign ${BIN}/cosign2`,
-  )
-  build('wkg', `cargo install --root ${TOOLS} wkg@0.16.1`)
-  build(
-    'oras-python',
-    `python3 -m venv ${TOOLS}/oras && ${TOOLS}/oras/bin/pip -q install oras==0.2.43 && printf '#!/bin/sh\nexec ${TOOLS}/oras/bin/python "$@"\n' > ${BIN}/oras-python && chmod +x ${BIN}/oras-python`,
-  )
-  const main = join(TOOLS, 'referrers-registry')
-  cpSync(fileURLToPath(new URL('referrers-registry', import.meta.url)), main, { recursive: true })
-  build(
-    'referrers-registry',
-    `cd ${main} && go mod init referrers-registry && go get github.com/google/go-containerregistry@v0.22.1 && go build -o ${BIN}/ .`,
-  )
-}
-
-/**
- * Starts a registry. Its log goes to a file: nothing reads a pipe while the other programs run.
- *
- * @returns `localhost:PORT`.
- */
-async function startRegistry(command: string, args: readonly string[]): Promise<string> {
-  const path = join(folder, `registry-${children.length}.log`)
-  const log = openSync(path, 'w')
-  const child = spawn(command, args, { cwd: folder, env: environment, stdio: ['ignore', log, log] })
-  children.push(child)
-  for (;;) {
-    const [, port] = /listening on \S*?:(\d+)["\s]/.exec(readFileSync(path, 'utf8')) ?? []
-    if (port !== undefined) return `localhost:${port}`
-    if (child.exitCode !== null) throw new Error(`${command} ended before it listened`)
-    await sleep(50)
-  }
-}
-
 async function startRegistries(): Promise<Map<string, string>> {
-  const config = (name: string) => {
-    const path = join(folder, `${name}.yml`)
-    const storage = `storage: { filesystem: { rootdirectory: ${join(folder, name)} } }`
-    writeFileSync(
-      path,
-      `version: 0.1\nlog: { level: info, formatter: json }\n${storage}\nhttp: { addr: "127.0.0.1:0" }\n`,
-    )
-    return path
+  const open = async (name: RegistryServerName) => {
+    const server = await openRegistryServer(name)
+    servers.push(server)
+    return server.host
   }
   return new Map([
-    ['docker-registry 2.8 (Debian)', await startRegistry('docker-registry', ['serve', config('debian')])],
-    ['distribution 3.1.2', await startRegistry('registry', ['serve', config('distribution')])],
-    ['go-containerregistry 0.22.1 with referrers', await startRegistry('referrers-registry', [])],
+    ['docker-registry 2.8 (Debian)', await open('docker-registry')],
+    ['distribution 3.1.2', await open('distribution')],
+    ['go-containerregistry 0.22.1 with referrers', await open('referrers-registry')],
   ])
 }
 
@@ -258,7 +193,7 @@ function render(rows: readonly Row[]): string {
   ].join('\n')
 }
 
-buildAll()
+for (const name of REGISTRY_PROGRAMS) await buildProgram(name)
 try {
   copyFileSync(HELLO, join(folder, 'hello.wasm'))
   writeFileSync(
@@ -269,6 +204,6 @@ try {
   keepSection('registries', render(rows))
   if (rows.some(({ got, wanted }) => got !== wanted)) process.exitCode = 1
 } finally {
-  for (const child of children) child.kill('SIGKILL')
+  for (const server of servers) await server.stop()
   rmSync(folder, { recursive: true, force: true })
 }
