@@ -135,11 +135,16 @@ export function digestOf(bytes: Uint8Array | string): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`
 }
 
-/** Signs an artifact as cosign 3 does where the registry has no referrers API: by the tag `sha256-<hex>`. */
+/**
+ * Signs an artifact as cosign 3 does.
+ *
+ * @param list - Writes the tag `sha256-<hex>`, as where the registry has no referrers API. Default: true.
+ */
 export async function signArtifact(
   registry: Registry,
   { registry: host, repository, digest = '' }: Repository & { readonly digest: string | undefined },
   key: KeyObject,
+  list = true,
 ): Promise<void> {
   const place = { registry: host, repository }
   const put = async (mediaType: string, text: string) => {
@@ -161,6 +166,7 @@ export async function signArtifact(
     subject: { mediaType: subject.mediaType, digest, size: subject.bytes.length },
   }
   const stored = await push(undefined, 'application/vnd.oci.image.manifest.v1+json', manifest)
+  if (!list) return
   await push(`sha256-${sha256}`, 'application/vnd.oci.image.index.v1+json', {
     manifests: [{ ...stored, artifactType: BUNDLE_TYPE }],
   })

@@ -2,12 +2,18 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { canContain } from './container.ts'
 import { canJail } from './jail.ts'
+import { GOOGLE } from './registry-programs.ts'
 
 /** Tools of system tests besides Node.js: how they are found, and how to get them. */
 const TOOLS = {
   chromium: { isHere: () => isInstalled('chromium'), get: 'apt-get install chromium' },
   'docker-registry': { isHere: () => isInstalled('docker-registry'), get: 'apt-get install docker-registry' },
   fish: { isHere: () => isInstalled('fish'), get: 'apt-get install fish' },
+  go: {
+    isHere: () =>
+      spawnSync('go', ['list', '-m', `github.com/google/go-containerregistry@${GOOGLE}`]).status === 0,
+    get: 'apt-get install golang, and allow it to reach its module proxy',
+  },
   nginx: { isHere: () => isInstalled('nginx', '-v'), get: 'apt-get install nginx-light' },
   'npx with node@24': {
     isHere: () => spawnSync('npx', ['-y', '-p', 'node@24', 'node', '--version']).status === 0,
