@@ -1,17 +1,15 @@
 import { EventEmitter, once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { run, start } from '../support/cli-process.ts'
-import { guest, guestBytes } from '../support/guest.ts'
+import { guestBytes } from '../support/guest.ts'
 import { startLoad } from '../support/load.ts'
 import { openOciRegistry } from '../support/oci-registry.ts'
 import { putPlugin, REGISTRY_NAME, signManifest } from '../support/registry-plugins.ts'
-import { startDockerRegistry } from '../support/registry-server.ts'
 import { OCI_MANIFEST } from '../support/registry-shapes.ts'
 import { makeKey } from '../support/signatures.ts'
-import { describeWith } from '../support/tools.ts'
 
 const UPPER = guestBytes('upper')
 const ECHO = guestBytes('echo')
@@ -21,32 +19,6 @@ function temporaryFolder(): string {
   onTestFinished(() => rmSync(path, { recursive: true, force: true }))
   return path
 }
-
-/** The user `acme` with the password `sesame-123`. */
-const HTPASSWD = 'acme:$2b$05$lYT8kt2SOMUfBTTOq/n6J.ikCy5GqhylBIaBQSkZbA1zvVlobxutG\n'
-
-describeWith(['docker-registry'], () => {
-  test('a password comes from the Docker configuration, and is in no message', async () => {
-    const { host } = await startDockerRegistry(HTPASSWD)
-    const folder = temporaryFolder()
-    const logIn = (password: string) => {
-      const auth = Buffer.from(`acme:${password}`).toString('base64')
-      writeFileSync(join(folder, 'config.json'), JSON.stringify({ auths: { [host]: { auth } } }))
-    }
-    const env = { DOCKER_CONFIG: folder }
-    const reference = `oci://${host}/acme/upper:1`
-    logIn('sesame-123')
-    expect(await run(['push', guest('upper'), reference], env)).toMatchObject({ code: 0, stderr: '' })
-    const call = () => run(['call', reference, '-i', 'abc', '--cache-folder', temporaryFolder()], env)
-    expect(await call()).toMatchObject({ code: 0, stdout: 'ABC' })
-    logIn('wrong-0456')
-    const refused = await call()
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('WASM_SERVE_REGISTRY_REFUSED') })
-    expect(refused.stderr).not.toMatch(/wrong|sesame|YWNtZ/)
-    rmSync(join(folder, 'config.json'))
-    expect((await call()).stderr).toContain('WASM_SERVE_REGISTRY_REFUSED')
-  })
-})
 
 test.each([
   ['one process', []],
