@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { CLI } from '../support/cli.ts'
-import { buildProgram, PROGRAMS, REGISTRY_PROGRAMS } from '../support/registry-programs.ts'
+import { buildProgram, PROGRAMS } from '../support/registry-programs.ts'
 import {
   openRegistryServer,
   type RegistryServer,
@@ -23,6 +23,15 @@ import { keepSection, renderOrigin } from './page.ts'
  * docs/operate/long-tests.md, and exits with 1 if one is not as expected.
  */
 
+const BUILT = [
+  'crane',
+  'distribution',
+  'referrers-registry',
+  'oras-python',
+  'wkg',
+  'cosign3',
+  'cosign2',
+] as const
 const HELLO = fileURLToPath(new URL('../../plugins/hello/hello.wasm', import.meta.url))
 const ANSWER = '{"message":"🦀 Hello Bob"}'
 const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-registries-'))
@@ -193,7 +202,7 @@ function render(rows: readonly Row[]): string {
   ].join('\n')
 }
 
-for (const name of REGISTRY_PROGRAMS) await buildProgram(name)
+for (const name of BUILT) await buildProgram(name)
 try {
   copyFileSync(HELLO, join(folder, 'hello.wasm'))
   writeFileSync(

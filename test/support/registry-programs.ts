@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 
 const FOLDER = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'wasm-serve-test-tools')
@@ -13,35 +14,44 @@ export const PROGRAMS = join(FOLDER, 'bin')
 /** The version of Google's libraries and programs for registries. */
 export const GOOGLE = 'v0.22.1'
 
-/** How each program is built: a command of the shell, in the folder `FOLDER`. */
+/** How each program is built: commands of the shell that write it to `$OUT`, which is also `$GOBIN`. */
 const BUILDS = {
   crane: `go install github.com/google/go-containerregistry/cmd/crane@${GOOGLE}`,
-  distribution:
-    'go install github.com/distribution/distribution/v3/cmd/registry@v3.1.2 && mv bin/registry bin/distribution',
-  'referrers-registry': `cd referrers-registry && rm -f go.mod go.sum && go mod init referrers-registry && go get github.com/google/go-containerregistry@${GOOGLE} && go build -o ../bin/ .`,
-  cosign3: 'go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3 && mv bin/cosign bin/cosign3',
-  cosign2: 'go install github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5 && mv bin/cosign bin/cosign2',
-  wkg: 'cargo install --root . wkg@0.16.1',
-  'oras-python': String.raw`python3 -m venv oras && oras/bin/pip -q install oras==0.2.43 && printf '#!/bin/sh\nexec "$(dirname "$0")/../oras/bin/python" "$@"\n' > bin/oras-python && chmod +x bin/oras-python`,
+  distribution: goBuild('distribution', [
+    'github.com/distribution/distribution/v3/registry@v3.1.2',
+    'github.com/distribution/distribution/v3/registry/auth/htpasswd@v3.1.2',
+    'github.com/distribution/distribution/v3/registry/auth/token@v3.1.2',
+    'github.com/distribution/distribution/v3/registry/storage/driver/filesystem@v3.1.2',
+  ]),
+  'referrers-registry': goBuild('referrers-registry', [`github.com/google/go-containerregistry@${GOOGLE}`]),
+  cosign3: 'go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3; mv $OUT/cosign $OUT/cosign3',
+  cosign2: 'go install github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5; mv $OUT/cosign $OUT/cosign2',
+  wkg: 'cargo install --root $OUT wkg@0.16.1; mv $OUT/bin/wkg $OUT/wkg',
+  // It stays where it is installed.
+  'oras-python':
+    'python3 -m venv oras; oras/bin/pip -q install oras==0.2.43; echo "#!/bin/sh" > $OUT/oras-python; echo "exec $PWD/oras/bin/python \\"\\$@\\"" >> $OUT/oras-python; chmod +x $OUT/oras-python',
 } as const
 
 export type RegistryProgram = keyof typeof BUILDS
 
-export const REGISTRY_PROGRAMS = Object.keys(BUILDS) as readonly RegistryProgram[]
-
-/** Builds a program from the registry of its packages, unless it was built before. */
+/** Builds a program from the registry of its packages, unless it was built before. Two processes may do so at once. */
 export async function buildProgram(name: RegistryProgram): Promise<void> {
   if (existsSync(join(PROGRAMS, name))) return
   mkdirSync(PROGRAMS, { recursive: true })
-  const main = fileURLToPath(new URL('referrers-registry', import.meta.url))
-  cpSync(main, join(FOLDER, 'referrers-registry'), { recursive: true })
+  const out = mkdtempSync(join(FOLDER, 'build-'))
+  const sources = fileURLToPath(new URL('.', import.meta.url))
   const child = spawn('bash', ['-ec', BUILDS[name]], {
     cwd: FOLDER,
-    env: { ...process.env, GOBIN: PROGRAMS },
+    env: { ...process.env, OUT: out, GOBIN: out, SOURCES: sources },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
-  let output = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text))
-  const [code] = await once(child, 'close')
-  if (code !== 0) throw new Error(`${name} cannot be built: ${BUILDS[name]}\n${output}`)
+  const [problem, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  if (code === 0) renameSync(join(out, name), join(PROGRAMS, name))
+  rmSync(out, { recursive: true })
+  if (code !== 0) throw new Error(`${name} cannot be built: ${BUILDS[name]}\n${problem}`)
+}
+
+/** @param name - The folder of the Go program, next to this file. */
+function goBuild(name: string, packages: readonly string[]): string {
+  return `cp $SOURCES/${name}/*.go $OUT; cd $OUT; go mod init ${name}; go get ${packages.join(' ')}; go build .`
 }
