@@ -95,17 +95,19 @@ const UNFIT: readonly (readonly [pusher: string, registry: RegExp, reason: strin
   ['wkg oci push 0.16.1', /go-containerregistry/, 'Registry did not return a location header'],
 ]
 
-/** Flags of cosign: no log, no network. */
-const COSIGN = '--yes --tlog-upload=false --allow-insecure-registry --allow-http-registry'
-const SIGNERS: Readonly<Record<string, (digest: string, key: string) => string>> = {
-  'cosign 3.1.3': (digest, key) =>
-    `cosign3 sign ${COSIGN} --use-signing-config=false --key ${key}.key ${digest}`,
-  'cosign 2.6.5': (digest, key) => `cosign2 sign ${COSIGN} --key ${key}.key ${digest}`,
+/** Programs that sign, with flags for no log. Every command of theirs needs a key. */
+const SIGNERS: Readonly<Record<string, string>> = {
+  'cosign 3.1.3': 'cosign3 COMMAND --yes --tlog-upload=false --use-signing-config=false',
+  'cosign 2.6.5': 'cosign2 COMMAND --yes --tlog-upload=false',
 }
+const HTTP = '--allow-insecure-registry --allow-http-registry'
 
-/** Keys that cosign imports: those of Ed25519 sign artifacts in a way that Node.js cannot verify. */
+const SBOM_TYPE = 'https://spdx.dev/Document'
+
+/** Keys that cosign imports. Those of Ed25519 sign files; artifacts are signed with them in a way that Node.js cannot verify. */
 function makeKeys(): string[] {
   const pairs = {
+    ed25519: generateKeyPairSync('ed25519'),
     p256: generateKeyPairSync('ec', { namedCurve: 'prime256v1' }),
     p384: generateKeyPairSync('ec', { namedCurve: 'secp384r1' }),
     rsa: generateKeyPairSync('rsa', { modulusLength: 2_048 }),
@@ -126,6 +128,16 @@ function call(reference: string, flags = ''): string {
   return output || (/WASM_SERVE_\w+/.exec(error)?.[0] ?? error)
 }
 
+/** Whether a configuration with a policy that requires an SBOM starts. @returns `ok`, or the code of the error. */
+function checkWithSbom(reference: string, prefix: string, key: string): string {
+  const path = join(mkdtempSync(join(folder, 'checked-')), 'wasm-serve.json')
+  const policy = { keys: [join(folder, `${key}.pub`)], attestations: [SBOM_TYPE] }
+  const plugins = { hello: { source: `oci://${reference}` } }
+  writeFileSync(path, JSON.stringify({ trust: { [prefix]: policy }, plugins }))
+  const { ok, error } = shell(`node ${CLI} check -c ${path} --cache-folder ${path}.cache`)
+  return ok ? 'ok' : (/WASM_SERVE_\w+/.exec(error)?.[0] ?? error)
+}
+
 interface Row {
   readonly what: string
   readonly registry: string
@@ -133,54 +145,115 @@ interface Row {
   readonly wanted: string
 }
 
+/** Adds a row. */
+type Add = (what: string, registry: string, got: string, wanted: string) => void
+
 async function runMatrix(): Promise<Row[]> {
   const registries = await startRegistries()
   const keys = makeKeys()
   const rows: Row[] = []
-  const add = (what: string, registry: string, got: string, wanted: string) => {
+  const add: Add = (what, registry, got, wanted) => {
     rows.push({ what, registry, got, wanted })
     console.log(`${got === wanted ? 'ok' : 'WRONG'}: ${what}, ${registry}: ${got}`)
   }
   for (const [registry, host] of registries) {
-    for (const [pusher, command] of Object.entries(PUSHERS)) {
-      const reference = `${host}/${pusher.split(' ')[0]?.toLowerCase()}:1`
-      const pushed = shell(command(reference))
-      const unfit = UNFIT.find(([name, pattern]) => name === pusher && pattern.test(registry))
-      if (unfit) {
-        const [, , reason] = unfit
-        add(
-          `pushed by ${pusher}: not possible (${reason})`,
-          registry,
-          String(pushed.error.includes(reason)),
-          'true',
-        )
-        continue
-      }
-      add(`pushed by ${pusher}`, registry, pushed.ok ? call(reference) : pushed.error.slice(0, 200), ANSWER)
-    }
+    pushWithEach(registry, host, add)
     for (const [signer, command] of Object.entries(SIGNERS)) {
-      for (const key of keys) {
-        const name = `${host}/${signer.replace(/\W/g, '')}-${key}`
-        const { digest } = JSON.parse(must(`node ${CLI} push hello.wasm oci://${name}:1 --json`))
-        const pinned = `${name}@${digest}`
-        add(
-          `not signed, ${key}`,
-          registry,
-          call(pinned, `--trust ${host}/=${key}.pub`),
-          'WASM_SERVE_SIGNATURE_MISSING',
-        )
-        must(command(pinned, key))
-        add(`signed by ${signer}, ${key}`, registry, call(pinned, `--trust ${host}/=${key}.pub`), ANSWER)
-        add(
-          `signed by ${signer}, another key trusted`,
-          registry,
-          call(pinned, `--trust ${host}/=other.pub`),
-          'WASM_SERVE_SIGNATURE_INVALID',
-        )
-      }
+      for (const key of keys.filter((key) => key !== 'ed25519'))
+        signArtifact(registry, host, signer, command, key, add)
+      attest(registry, host, signer, command, add)
     }
   }
+  for (const [signer, command] of Object.entries(SIGNERS))
+    for (const key of keys) {
+      if (signer === 'cosign 2.6.5' && key === 'ed25519') continue // it panics
+      signFile(signer, command, key, add)
+    }
   return rows
+}
+
+function pushWithEach(registry: string, host: string, add: Add): void {
+  for (const [pusher, command] of Object.entries(PUSHERS)) {
+    const reference = `${host}/${pusher.split(' ')[0]?.toLowerCase()}:1`
+    const pushed = shell(command(reference))
+    const unfit = UNFIT.find(([name, pattern]) => name === pusher && pattern.test(registry))
+    if (unfit) {
+      const [, , reason] = unfit
+      const isAsExpected = String(pushed.error.includes(reason))
+      add(`pushed by ${pusher}: not possible (${reason})`, registry, isAsExpected, 'true')
+      continue
+    }
+    add(`pushed by ${pusher}`, registry, pushed.ok ? call(reference) : pushed.error.slice(0, 200), ANSWER)
+  }
+}
+
+/** @returns the reference with its digest. */
+function pushHello(name: string): string {
+  const { digest } = JSON.parse(must(`node ${CLI} push hello.wasm oci://${name}:1 --json`))
+  return `${name}@${digest}`
+}
+
+function signArtifact(
+  registry: string,
+  host: string,
+  signer: string,
+  command: string,
+  key: string,
+  add: Add,
+): void {
+  const name = `${host}/${signer.replace(/\W/g, '')}-${key}`
+  const pinned = pushHello(name)
+  const callWith = (trusted: string, reference = pinned) => call(reference, `--trust ${host}/=${trusted}.pub`)
+  add(`not signed, ${key}`, registry, callWith(key), 'WASM_SERVE_SIGNATURE_MISSING')
+  must(`${command.replace('COMMAND', 'sign')} ${HTTP} --key ${key}.key ${pinned}`)
+  add(`signed by ${signer}, ${key}`, registry, callWith(key), ANSWER)
+  add(`signed by ${signer}, another key trusted`, registry, callWith('other'), 'WASM_SERVE_SIGNATURE_INVALID')
+  must(`crane copy --insecure ${pinned} ${name}-copy:1`)
+  const copy = pinned.replace('@', '-copy@')
+  add(`signed by ${signer}, copied alone`, registry, callWith(key, copy), 'WASM_SERVE_SIGNATURE_MISSING')
+}
+
+function attest(registry: string, host: string, signer: string, command: string, add: Add): void {
+  const name = `${host}/${signer.replace(/\W/g, '')}-sbom`
+  const pinned = pushHello(name)
+  const cosign = (word: string, flags: string) =>
+    must(`${command.replace('COMMAND', word)} ${HTTP} --key p256.key ${flags} ${pinned}`)
+  const check = () => checkWithSbom(pinned, `${host}/`, 'p256')
+  cosign('sign', '')
+  add(`signed by ${signer}, an SBOM required`, registry, check(), 'WASM_SERVE_ATTESTATION_MISSING')
+  cosign('attest', '--type spdxjson --predicate sbom.json')
+  add(`attested by ${signer}, the SBOM required`, registry, check(), 'ok')
+  const unsigned = pushHello(`${name}-only`)
+  must(
+    `${command.replace('COMMAND', 'attest')} ${HTTP} --key p256.key --type spdxjson --predicate sbom.json ${unsigned}`,
+  )
+  const got = checkWithSbom(unsigned, `${host}/`, 'p256')
+  add(`attested by ${signer}, not signed`, registry, got, 'WASM_SERVE_SIGNATURE_MISSING')
+}
+
+function signFile(signer: string, command: string, key: string, add: Add): void {
+  const own = mkdtempSync(join(folder, 'file-'))
+  const file = join(own, 'hello.wasm')
+  copyFileSync(HELLO, file)
+  const callWith = (trusted: string) => {
+    const flags = `--require-signatures --trust '*=${trusted}.pub'`
+    const { output, error } = shell(`node ${CLI} call ${file} -i Bob ${flags}`)
+    return output || (/WASM_SERVE_\w+/.exec(error)?.[0] ?? error)
+  }
+  add(`a file, not signed, ${key}`, 'none', callWith(key), 'WASM_SERVE_SIGNATURE_MISSING')
+  const format = command.startsWith('cosign2') ? '--new-bundle-format' : ''
+  must(
+    `${command.replace('COMMAND', 'sign-blob')} ${format} --key ${key}.key --bundle ${file}.sigstore.json ${file}`,
+  )
+  add(`a file, signed by ${signer}, ${key}`, 'none', callWith(key), ANSWER)
+  add(
+    `a file, signed by ${signer}, another key trusted`,
+    'none',
+    callWith('other'),
+    'WASM_SERVE_SIGNATURE_INVALID',
+  )
+  writeFileSync(file, readFileSync(join(folder, 'other.wasm')))
+  add(`a file, signed by ${signer}, then changed`, 'none', callWith(key), 'WASM_SERVE_SIGNATURE_INVALID')
 }
 
 function render(rows: readonly Row[]): string {
@@ -205,6 +278,8 @@ function render(rows: readonly Row[]): string {
 for (const name of BUILT) await buildProgram(name)
 try {
   copyFileSync(HELLO, join(folder, 'hello.wasm'))
+  writeFileSync(join(folder, 'other.wasm'), Buffer.concat([readFileSync(HELLO), Buffer.of(0, 1, 0)])) // an empty custom section
+  writeFileSync(join(folder, 'sbom.json'), '{"spdxVersion":"SPDX-2.3"}')
   writeFileSync(
     join(folder, 'layer.tar.gz'),
     gzipSync(tarOf({ name: 'plugin.wasm', content: readFileSync(HELLO) })),
