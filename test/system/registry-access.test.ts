@@ -92,12 +92,13 @@ async function openTokenServer(cert: string, key: KeyObject) {
   const server = createServer(({ url = '', headers }, response) => {
     const scope = new URL(url, 'http://localhost').searchParams.get('scope') ?? ''
     if (headers.authorization !== basic) return void response.writeHead(401).end()
-    scopes.push(scope)
-    const [type, name, actions = ''] = scope.split(':')
+    const [type, name, list = ''] = scope.split(':')
+    const actions = list.split(',').sort() // the registries name them in any order
+    scopes.push(`${type}:${name}:${actions}`)
     const now = Math.floor(Date.now() / 1_000)
     const claims = {
       ...{ iss: NAMES.issuer, aud: NAMES.service, sub: 'acme', jti: randomUUID(), nbf: now - 60, iat: now },
-      access: [{ type, name, actions: actions.split(',') }],
+      access: [{ type, name, actions }],
     }
     response.end(
       JSON.stringify({ token: tokenOf({ alg: 'ES256', kid: undefined, key, jwk: {} }, claims, { x5c }) }),

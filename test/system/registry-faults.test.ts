@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
+import type { Run } from '../support/cli.ts'
 import { run } from '../support/cli-process.ts'
-import { guestBytes } from '../support/guest.ts'
+import { guest, guestBytes } from '../support/guest.ts'
 import {
   digestOf,
   type OciRegistry,
@@ -60,10 +61,14 @@ interface CallOptions {
 
 async function expectRefusal(registry: OciRegistry, code: string, options?: CallOptions) {
   const ended = await call(registry, options)
+  expectOneLine(ended, code)
+  return ended
+}
+
+function expectOneLine(ended: Run, code: string): void {
   expect([ended.code, ended.signal, ended.stdout]).toEqual([1, null, ''])
   expect(ended.stderr).toContain(`WASM_SERVE_${code}`)
   expect(ended.stderr.trimEnd()).toMatch(/^[^\n\p{Cc}]+$/u) // one line, so without a stack trace, and without escape sequences
-  return ended
 }
 
 /** A folder with a Docker configuration that has a password for a registry. */
@@ -366,4 +371,46 @@ test.each(Object.entries(SHAPELESS))('%s is refused, and the message says why', 
   const registry = await openOciRegistry()
   put(registry)
   expect((await expectRefusal(registry, 'ARTIFACT_UNSUPPORTED')).stderr).toContain(reason)
+})
+
+/** What a registry does with uploads. */
+const UPLOAD_FAULTS: Readonly<Record<string, readonly [code: string, intercept: Intercept]>> = {
+  'does not permit it': ['REGISTRY_REFUSED', (request, answer) => isPost(request) && status(answer, 403)],
+  'finds it too large': ['REGISTRY_REFUSED', (request, answer) => isPut(request) && status(answer, 413)],
+  'names no URL for it': ['REGISTRY_REFUSED', (request, answer) => isPost(request) && status(answer, 202)],
+  'sends it to a file': [
+    'REGISTRY_REFUSED',
+    (request, answer) => isPost(request) && status(answer, 202, { location: 'file:///etc/passwd' }),
+  ],
+  'sends it to another host without TLS': [
+    'REGISTRY_REFUSED',
+    (request, answer) => isPost(request) && status(answer, 202, { location: 'http://169.254.169.254/' }),
+  ],
+  'redirects it': [
+    'REGISTRY_REFUSED',
+    (request, answer) => isPut(request) && status(answer, 307, { location: 'http://127.0.0.1:1/' }),
+  ],
+  'breaks off each time': [
+    'REGISTRY_UNREACHABLE',
+    (request, answer) => isPut(request) && answer.destroy().destroyed,
+  ],
+  'stores something else': [
+    'DIGEST_MISMATCH',
+    (request, answer) =>
+      isPut(request) &&
+      request.url?.includes('/manifests/') === true &&
+      status(answer, 201, { 'docker-content-digest': digestOf('a') }),
+  ],
+}
+const isPost = ({ method }: IncomingMessage) => method === 'POST'
+const isPut = ({ method }: IncomingMessage) => method === 'PUT'
+
+test.each(Object.entries(UPLOAD_FAULTS))('push to a registry that %s is one line with a code', async (_, [
+  code,
+  intercept,
+]) => {
+  const registry = await openOciRegistry({ intercept })
+  const ended = await run(['push', guest('upper'), `oci://${registry.host}/${NAME}:1`], logIn(registry.host))
+  expectOneLine(ended, code)
+  expect(registry.digestOf(NAME, '1')).toBeUndefined()
 })

@@ -94,6 +94,46 @@ test('while nothing changes, following a tag is one HEAD each time', async () =>
   expect(new Set(seen)).toEqual(new Set([`HEAD /v2/${REGISTRY_NAME}/manifests/1`]))
 })
 
+test('a registry that is down while its tag is followed stops neither the server nor, later, the changes', async () => {
+  let isDown = false
+  const registry = await openOciRegistry({
+    intercept(_, answer) {
+      if (isDown) answer.writeHead(503).end()
+      return isDown
+    },
+  })
+  putPlugin(registry, UPPER, '1')
+  const server = start([
+    ...[`oci://${registry.host}/${REGISTRY_NAME}:1`, '--port', '0', '--registry-poll-ms', '1000'],
+    ...['--cache-folder', temporaryFolder()],
+  ])
+  const url = await server.listening()
+  const post = async () => (await fetch(url, { method: 'POST', body: 'abC' })).text()
+  isDown = true
+  await server.logged('The registry does not answer')
+  expect(await post()).toBe('ABC')
+  putPlugin(registry, ECHO, '1')
+  isDown = false
+  await server.logged('"changed"')
+  expect(await post()).toBe('abC')
+})
+
+test('a server ends while a registry that it asks does not answer', async () => {
+  const polls = new EventEmitter()
+  let isSilent = false
+  const registry = await openOciRegistry({ intercept: () => isSilent && polls.emit('request') })
+  putPlugin(registry, UPPER, '1')
+  const server = start([
+    ...[`oci://${registry.host}/${REGISTRY_NAME}:1`, '--port', '0', '--registry-poll-ms', '1000'],
+    ...['--cache-folder', temporaryFolder(), '--download-timeout-ms', '600000'],
+  ])
+  await server.listening()
+  isSilent = true
+  await once(polls, 'request')
+  server.kill('SIGTERM')
+  expect(await server.ended).toMatchObject({ code: 0, signal: null })
+})
+
 test('a cached pin makes no request, also under a trust policy; and a server starts from it while the registry is gone', async () => {
   const registry = await openOciRegistry()
   const { host } = registry

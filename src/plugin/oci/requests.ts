@@ -88,7 +88,9 @@ class AuthorizedRequests implements Requests {
   }
 
   target({ reference }: Operation, registry: string, location: string | null, from: URL): URL {
-    const url = location !== null && URL.canParse(location, from) ? new URL(location, from) : undefined
+    if (location === null)
+      throw new RegistryRefusedError(reference, 'its answer has no Location, which must name the next URL')
+    const url = URL.canParse(location, from) ? new URL(location, from) : undefined
     const problem = url ? problemWithTarget(url, from, this.#endpoint(registry)) : 'it is not a URL'
     if (url && problem === undefined) return url
     const shown = url ? showUrl(url) : 'something else'
