@@ -225,6 +225,7 @@ export interface AdminSources {
   /** Masks secrets in answers. Default: no masking. */
   readonly secrets?: ServerView['secrets']
   readonly processes?: AdminContext['processes']
+  readonly fleet?: AdminContext['fleet']
 }
 
 /**
@@ -236,7 +237,7 @@ export interface AdminSources {
 export async function startAdmin(
   address: string,
   options: CheckedServerOptions,
-  { log, meters, lines = new RecentLines(), secrets, processes }: AdminSources,
+  { log, meters, lines = new RecentLines(), secrets, processes, fleet }: AdminSources,
 ): Promise<StartedAdmin> {
   let shown: ShownServer = { url: undefined, routes: [] }
   let state: ServerView['state'] = 'starting'
@@ -255,12 +256,13 @@ export async function startAdmin(
     },
     secrets,
     processes,
+    fleet,
   }
   const madeToken = options.adminToken === undefined ? makeToken() : undefined
   const token = options.adminToken ?? madeToken ?? ''
   const admin = await openAdmin(
     { address, token, server: options },
-    { served, meters, log, lines, options, processes },
+    { served, meters, log, lines, options, processes, fleet },
   )
   return {
     url: admin.url,

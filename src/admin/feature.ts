@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Deployments } from '../deploy/deployments.ts'
+import type { FleetNode } from '../deploy/fleet/fleet-node.ts'
 import type { Processes } from '../deploy/processes/processes.ts'
 import type { RecentLines } from '../observe/log/log.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
@@ -25,6 +26,8 @@ export interface AdminContext {
   readonly options: CheckedServerOptions
   /** The serving processes; undefined if this process serves. */
   readonly processes?: Processes | undefined
+  /** The node of a fleet; undefined if the server is not one. */
+  readonly fleet?: FleetNode | undefined
 }
 
 /** The running server. Read it on each request, because it changes. */
@@ -37,6 +40,8 @@ export interface ServerView {
   readonly routes: readonly ServedRoute[]
   /** The serving processes; undefined if this process serves. */
   readonly processes?: Pick<Processes, 'list'> | undefined
+  /** The node of a fleet; undefined if the server is not one. */
+  readonly fleet?: Pick<FleetNode, 'status'> | undefined
   /** Applies changes; undefined during the start. */
   readonly deployments?: Deployments | undefined
   /** Masks secrets in answers. */

@@ -20,8 +20,16 @@ export const addHealth: AdminFeature = (app, { served }) => {
   app.get('/readyz', { config }, (_request, reply) => {
     const reasons = whyNotReady(served)
     const processes = served.processes?.list.map(({ number, state }) => ({ number, state }))
-    reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons, processes })
+    const ready = reasons.length === 0
+    reply.code(ready ? 200 : 503).send({ ready, reasons, processes, fleet: fleetOf(served) })
   })
+}
+
+/** A node serves without the store of its fleet: it stays ready. */
+function fleetOf({ fleet }: ServerView): object | undefined {
+  if (!fleet) return undefined
+  const { node, revision, newest, from, isConnected, refused } = fleet.status
+  return { node, revision, newest, from, connected: isConnected, refused: refused?.code }
 }
 
 /** The maximum number of reasons in an answer. */

@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client'
 import { mainModuleOf } from '../deploy/edits.ts'
+import type { FleetNode } from '../deploy/fleet/fleet-node.ts'
 import type { ProcessInfo } from '../deploy/processes/slot.ts'
 import { AdminRequestError, PackageMissingError } from '../errors/errors.ts'
 import type { EngineStats, Histogram, Meters, MeterView } from '../observe/metrics.ts'
@@ -269,6 +270,19 @@ export const METRICS: readonly Metric[] = [
     labels: [],
     read: ({ served }) => [[{}, served.routes.length]],
   },
+  ofFleet('revision', 'Revision of the fleet that the node serves', ({ revision }) => revision),
+  ofFleet('newest_revision', 'Newest revision of the fleet that the node has seen', ({ newest }) => newest),
+  ofFleet('connected', '1 if the store of the fleet answers, else 0', ({ isConnected }) =>
+    Number(isConnected),
+  ),
+  ofFleet(
+    'silent_seconds',
+    'Seconds since the store of the fleet has answered; 0 while it answers',
+    ({ silentSeconds }) => silentSeconds,
+  ),
+  ofFleet('refused', '1 if the node refuses a revision of the fleet, else 0', ({ refused }) =>
+    Number(refused !== undefined),
+  ),
   ofProcesses('gauge', 'up', '1 if the process serves, else 0', ({ state }) => (state === 'serving' ? 1 : 0)),
   ofProcesses(
     'gauge',
@@ -332,6 +346,17 @@ function ofEngines(
       meters.all
         .filter(({ isOpen }) => isOpen || type === 'counter')
         .map(({ labels, stats }): Sample => [{ ...labels }, of(stats)]),
+  }
+}
+
+/** A metric of the node of a fleet. There is none without a fleet. */
+function ofFleet(name: string, help: string, of: (status: FleetNode['status']) => number): Metric {
+  return {
+    type: 'gauge',
+    name: `wasm_serve_fleet_${name}`,
+    help: `${help} (\`--fleet\`)`,
+    labels: [],
+    read: ({ served: { fleet } }) => (fleet ? [[{}, of(fleet.status)]] : []),
   }
 }
 

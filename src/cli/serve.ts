@@ -4,6 +4,9 @@ import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
 import { commandConfiguration } from '../deploy/configuration.ts'
 import { type Deployments, reload, type Surroundings } from '../deploy/deployments.ts'
 import { mainModuleOf } from '../deploy/edits.ts'
+import type { FleetNode } from '../deploy/fleet/fleet-node.ts'
+import { mayHaveFleet } from '../deploy/fleet/may-have-fleet.ts'
+import type { OpenedFleet, OpeningFleet } from '../deploy/fleet/open-fleet.ts'
 import { planCommand } from '../deploy/plan.ts'
 import type { Processes } from '../deploy/processes/processes.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
@@ -37,7 +40,7 @@ export const serve: Command = {
 
 async function startServing(config: Config, host: Host): Promise<void> {
   const wasReloadAsked = host.signals.holdReload()
-  const { deployments, server, log, processes } = await openServing(config, host)
+  const { deployments, server, log, processes, fleet } = await openServing(config, host)
   const { options, served, routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // failures are already reported
@@ -49,7 +52,8 @@ async function startServing(config: Config, host: Host): Promise<void> {
   host.signals.endWith(server, options, log, again, processes && restart)
   if (wasReloadAsked()) again()
   const { file } = desired.configuration
-  if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
+  if (fleet) host.out.write(`Configured by ${printable(fleet.title)}\n`)
+  else if (file !== undefined) host.out.write(`Configured by ${printable(resolve(file))}\n`)
   const signers = routes.map(({ target }) => mainModuleOf(target.live)?.signer)
   const [listens = '', ...rest] = renderBanner(server.url, served, host.out.colours, {
     signers,
@@ -64,6 +68,7 @@ interface OpenedServing {
   readonly server: RunningServer
   readonly log: FastifyBaseLogger
   readonly processes: Processes | undefined
+  readonly fleet: OpenedFleet | undefined
 }
 
 async function openServing(config: Config, host: Host): Promise<OpenedServing> {
@@ -71,9 +76,11 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
   let sdk: TracingSdk | undefined
   let log = openLog('silent')
   let processes: Processes | undefined
+  let fleet: OpenedFleet | undefined
   try {
     const around = { ...host, onTransfer: showTransfers(host, 'pulled') }
-    const deployments = await openDeployments(commandConfiguration(config, around), async (options) => {
+    const begin = async (options: CheckedServerOptions, node?: FleetNode): Promise<Surroundings> => {
+      await admin?.close() // the first state of a fleet was refused, and another one is tried
       const lines = options.admin === undefined ? undefined : await keepLines()
       log = openLog(options.logLevel, {
         terminal: host.logTerminal,
@@ -83,14 +90,18 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
       })
       const meters = options.admin === undefined ? undefined : await openMeters()
       processes = await openProcessesOf(options, { log, meters }, host)
-      if (options.otel && !processes) sdk = await startSdk(host)
+      if (options.otel && !processes) sdk ??= await startSdk(host)
       if (options.admin === undefined || !meters) return { log, opener: processes }
       // Before the routes, so that health checks see the server starting.
-      admin = await startAdminOf(options.admin, options, { log, meters, lines, processes }, host)
+      admin = await startAdminOf(options.admin, options, { log, meters, lines, processes, fleet: node }, host)
       return { log, meters, opener: processes }
-    })
+    }
+    fleet = await openFleetOf({ config, around, begin, log: () => log })
+    const deployments =
+      fleet?.deployments ?? (await openDeployments(commandConfiguration(config, around), begin))
     const server = await (processes ? processes.serve(deployments) : serveDeployments(deployments, log))
     const { url } = server
+    fleet?.start(url)
     admin?.show({
       url,
       deployments,
@@ -98,11 +109,29 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
         return deployments.current.served
       },
     })
-    return { deployments, log, processes, server: { ...server, drain: () => endServing(server, admin, sdk) } }
+    return {
+      ...{ deployments, log, processes, fleet },
+      server: { ...server, drain: () => endServing(server, admin, sdk) },
+    }
   } catch (error) {
     await admin?.close() // else the process would not end
     throw error
   }
+}
+
+/** @returns undefined if the options name no fleet. Loaded on demand. */
+async function openFleetOf(
+  opening: Omit<OpeningFleet, 'own' | 'settings'>,
+): Promise<OpenedFleet | undefined> {
+  if (!mayHaveFleet(opening.config)) return undefined
+  const [{ readOwnOptions }, { fleetSettings }, { openFleet }] = await Promise.all([
+    import('../deploy/configuration.ts'),
+    import('../deploy/fleet/settings.ts'),
+    import('../deploy/fleet/open-fleet.ts'),
+  ])
+  const own = await readOwnOptions(opening.config, opening.around)
+  const settings = fleetSettings(own.server)
+  return settings && openFleet({ ...opening, own, settings })
 }
 
 /** The admin listener stays open until the end. Pending spans are flushed last. */

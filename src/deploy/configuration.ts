@@ -112,6 +112,30 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
   }
 }
 
+/** The options of a command line, without reading plug-ins. */
+export interface OwnOptions {
+  /** Path of the config file; undefined if there is none. */
+  readonly file: string | undefined
+  /** Options of the server without its routes, with their origins. */
+  readonly server: ConfigMap
+  /** The options for loading plug-ins. */
+  readonly load: ConfigMap
+}
+
+/** Reads the options of a command line, and no plug-in. @throws the first problem. */
+export async function readOwnOptions(
+  config: Config,
+  around: CommandSurroundings,
+  isServing = false,
+): Promise<OwnOptions> {
+  const raise = (error: unknown): never => {
+    throw error
+  }
+  const { path, given } = await readFile(config, around, raise, { isServing })
+  const { server, load } = mergeConfig(config, given)
+  return { file: path, server, load }
+}
+
 /** @throws {@link UsageError} if neither the file nor an argument names a plug-in. */
 function refuseEmpty(path: string, { words }: Config, { routes = [], plugins }: Merged): void {
   if (words.length > 0 || routes.length > 0 || plugins.size > 0) return
@@ -138,7 +162,7 @@ async function readFile(
   { configFile, words }: Config,
   { environment, secrets }: CommandSurroundings,
   failed: (error: unknown) => void,
-  { onFile, isServing }: ReadingOptions,
+  { onFile, isServing }: Pick<ReadingOptions, 'onFile' | 'isServing'>,
 ): Promise<{ path?: string; given?: ConfigMap }> {
   if (configFile === undefined && words.length > 0) return {}
   // Loaded on demand: with a plug-in on the command line there is often no config file.

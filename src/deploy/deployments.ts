@@ -49,6 +49,8 @@ export interface Deployment extends Resolved {
  */
 export interface Deployments {
   readonly current: Deployment
+  /** Changes with each change. No other process has the same tag for another state. */
+  readonly tag: string
   /** The results of recent changes. */
   readonly log: ChangeLog
   /** The call metrics, if they are enabled. */
@@ -86,6 +88,13 @@ export interface Deployments {
 
   /** The digest that the tag of a reference has now. @throws the errors of the registry. */
   resolveTag(reference: string, signal: AbortSignal): Promise<string>
+
+  /**
+   * Resolves when all nodes of the fleet serve the newest revision; undefined without a fleet.
+   *
+   * @throws `FleetNotAppliedError`
+   */
+  applied?(signal: AbortSignal): Promise<void>
 
   /** Attaches the server whose app changes replace. */
   follow(server: Pick<RunningServer, 'replace'>): void
@@ -133,6 +142,8 @@ export interface ChangeOptions {
   readonly isOfFiles?: boolean | undefined
   /** New digests of tags, by reference. */
   readonly digests?: ReadonlyMap<string, string> | undefined
+  /** Who requests it. */
+  readonly by?: string | undefined
 }
 
 /** The result of a change. */
@@ -153,6 +164,9 @@ export interface Surroundings {
   /** Whether changes are logged. Default: true. */
   readonly logsChanges?: boolean | undefined
 }
+
+/** An id of this process. */
+const BOOT = Math.floor(performance.timeOrigin).toString(36)
 
 /** How long a shutdown waits for a change in preparation, which may be downloading. */
 const OLD_APP_CLOSE_MS = 500
@@ -210,6 +224,10 @@ class LiveDeployments implements Deployments {
 
   get current(): Deployment {
     return this.#current
+  }
+
+  get tag(): string {
+    return `${BOOT}-${this.#current.revision}`
   }
 
   get files(): FileLog {

@@ -109,7 +109,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
 }
 
 /** The options of a configuration for loading plug-ins. @throws `OptionsError` */
-export function loadOptionsOf({ load }: DesiredState['configuration']): CheckedLoadOptions {
+export function loadOptionsOf({ load }: Pick<DesiredState['configuration'], 'load'>): CheckedLoadOptions {
   return locate(load, () => checkLoadOptions(toData(load)))
 }
 
@@ -262,7 +262,7 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
 export const AT_START = [
   'host', 'port', 'socket', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
   'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
-  'processes', 'processMemoryMax', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel',
+  'processes', 'processMemoryMax', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'state', 'uploadLimit', 'otel', 'fleet',
 ] as const satisfies readonly (keyof CheckedServerOptions)[]
 
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */

@@ -1,39 +1,55 @@
 import { memoryUsage } from 'node:process'
 import { ChangeRefusedError } from '../errors/errors.ts'
+import type { CheckedLoadOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
+import type { SourceOptions } from '../plugin/source/source.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import type { Deployments, Prepared, Surroundings } from './deployments.ts'
+import type { Configuration } from './desired-state.ts'
 import type { Resolved } from './resolve.ts'
 import type { PreparedRoutes, ServedState, ServingSide, ServingStatus } from './serving-side.ts'
 import { openDeployments } from './start.ts'
 import type { EditStore } from './state-folder.ts'
 
+/** How states of a control side are served. */
+export interface ServedBy {
+  /** Fetches the bytes of a module by its digest. */
+  module(digest: string): Promise<Uint8Array>
+  /** See {@link openDeployments}. */
+  begin(options: Resolved['options']): Surroundings | Promise<Surroundings>
+  /** See `ConfigurationSource`. Default: the control side has verified the plug-ins. */
+  sourceOptions?(load: CheckedLoadOptions): SourceOptions
+  /** The configuration for a reload. Default: that of the state. */
+  reread?(): Promise<Configuration>
+  /** Called before a change goes live, with the bytes of its new modules. Default: the control side has persisted it. */
+  persist?: EditStore['write']
+}
+
 /**
  * Opens deployments that serve a state of a control side, and read no configuration of their own.
  *
- * @param module - Fetches the bytes of a module by its digest.
- * @param begin - See {@link openDeployments}.
  * @throws the reason that the state cannot be served.
  */
 export function openServed(
-  { configuration, edits }: ServedState,
-  module: (digest: string) => Promise<Uint8Array>,
-  begin: (options: Resolved['options']) => Surroundings | Promise<Surroundings>,
+  { configuration, edits }: Pick<ServedState, 'configuration' | 'edits'>,
+  { module, begin, sourceOptions = () => ({}), reread, persist = async () => undefined }: ServedBy,
 ): Promise<Deployments> {
+  let isFirst = true
   const source: ConfigurationSource = {
     listsProblems: false,
-    sourceOptions: () => ({}),
+    sourceOptions,
     async read({ plugins }) {
-      plugins.expected = configuration.routes.length
-      return configuration
+      const read = isFirst || !reread ? configuration : await reread()
+      isFirst = false
+      plugins.expected = read.routes.length
+      return read
     },
   }
-  // The control side persists the edits.
   const store: EditStore = {
     place: 'of the control side',
     modules: { get: module, put: async () => undefined, keep: async () => undefined },
     read: async () => edits,
-    write: async () => undefined,
+    write: persist,
   }
   return openDeployments(source, begin, async () => store)
 }

@@ -92,7 +92,8 @@ export function editsInFolder(folder: string): EditStore {
   }
 }
 
-async function digestsOf({ plugins }: Edits): Promise<Set<string>> {
+/** The digests of all modules, and of their detached signatures. */
+export async function digestsOf({ plugins }: Edits): Promise<Set<string>> {
   const pace = new Pace()
   const digests = new Set<string>()
   for (const { versions } of plugins.values()) {
@@ -108,7 +109,7 @@ async function digestsOf({ plugins }: Edits): Promise<Set<string>> {
 }
 
 /** Bytes of modules, by digest. */
-interface ModuleStore {
+export interface ModuleStore {
   /** @throws {@link StateInvalidError} if the module is missing or its bytes do not match. */
   get(digest: string): Promise<Uint8Array>
   put(digest: string, module: ModuleBytes): Promise<void>
@@ -136,8 +137,8 @@ function storeInMemory(): ModuleStore {
   }
 }
 
-/** @param folder - Created on demand. */
-function storeInFolder(folder: string): ModuleStore & { readonly place: string } {
+/** Modules in the folder `modules` of a state folder. @param folder - Created on demand. */
+export function storeInFolder(folder: string): ModuleStore & { readonly place: string } {
   const place = join(folder, 'modules')
   return {
     place,
@@ -165,7 +166,7 @@ function storeInFolder(folder: string): ModuleStore & { readonly place: string }
 const STATE_FILES = /^(?:[\da-f]{64}|\.[\da-f]{64}\.[\da-f-]+)$/
 
 /** Replaces a file atomically and durably: after a crash of the process or machine it is either old or new. */
-async function writeWhole(folder: string, name: string, content: Uint8Array | string): Promise<void> {
+export async function writeWhole(folder: string, name: string, content: Uint8Array | string): Promise<void> {
   makeFolder(folder, 0o700)
   const temporary = join(folder, `.${name}.${randomUUID()}`)
   try {

@@ -4,6 +4,17 @@ import { hostProblem } from '../plugin/source/allowed-hosts.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
 import type { Companions } from '../plugin/source/origin.ts'
 import { type Edits, forbiddenOption, type PluginVersions, type RouteEdit, type Version } from './edits.ts'
+import {
+  expect,
+  JsonProblem,
+  optional,
+  readArray,
+  readDigest,
+  readObject,
+  readTextField,
+  truth,
+  wholeNumber,
+} from './json-fields.ts'
 
 /** Incremented when a change makes the format unreadable for older versions. */
 const STATE_FORMAT = 1
@@ -33,60 +44,9 @@ export function parseState(text: string): Edits | { readonly problem: string } {
       routes: new Map(readArray(state.routes, 'routes').map(readRoute)),
     }
   } catch (error) {
-    if (error instanceof StateProblem || error instanceof SyntaxError) return { problem: error.message }
+    if (error instanceof JsonProblem || error instanceof SyntaxError) return { problem: error.message }
     throw error
   }
-}
-
-/** Used only within this module. */
-class StateProblem extends Error {}
-
-type JsonObject = Readonly<Record<string, unknown>>
-
-function expect(isRight: boolean, problem: string): asserts isRight {
-  if (!isRight) throw new StateProblem(problem)
-}
-
-function readObject(value: unknown, where: string): JsonObject {
-  expect(typeof value === 'object' && value !== null && !Array.isArray(value), `${where} is not an object`)
-  return value as JsonObject
-}
-
-function readArray(value: unknown, where: string): readonly (readonly [item: unknown, where: string])[] {
-  expect(Array.isArray(value), `${where} is not a list`)
-  return value.map((item, index) => [item, `${where}[${index}]`])
-}
-
-function readTextField(value: unknown, where: string): string {
-  expect(typeof value === 'string', `${where} is not a string`)
-  return value
-}
-
-/** A digest, which becomes a file name. */
-function readDigest(value: unknown, where: string): string {
-  expect(typeof value === 'string' && /^[\da-f]{64}$/.test(value), `${where} is not a SHA-256 digest`)
-  return value
-}
-
-function wholeNumber(value: unknown, where: string, least = 0, most = Number.MAX_SAFE_INTEGER): number {
-  expect(
-    Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
-    `${where} is not an integer from ${least} to ${most}`,
-  )
-  return Number(value)
-}
-
-function truth(value: unknown, where: string): boolean {
-  expect(typeof value === 'boolean', `${where} is neither true nor false`)
-  return value
-}
-
-function optional<Value>(
-  value: unknown,
-  where: string,
-  read: (value: unknown, where: string) => Value,
-): Value | undefined {
-  return value === undefined ? undefined : read(value, where)
 }
 
 function readRoute([item, where]: readonly [unknown, string]): [string, RouteEdit] {
@@ -126,7 +86,8 @@ function readPlugin([item, where]: readonly [unknown, string]): [string, PluginV
   ]
 }
 
-function readVersion([item, where]: readonly [unknown, string]): Version {
+/** @throws `JsonProblem` */
+export function readVersion([item, where]: readonly [unknown, string]): Version {
   const version = readObject(item, where)
   const from = ORIGINS.find((origin) => origin === version.from)
   expect(from !== undefined, `${where}.from is not one of ${ORIGINS.join(', ')}`)

@@ -4,6 +4,7 @@
  */
 
 export * from './call.ts'
+export * from './fleet.ts'
 export * from './mcp.ts'
 export * from './plugin.ts'
 export * from './registry.ts'

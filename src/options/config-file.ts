@@ -19,6 +19,7 @@ import {
   type ConfigMap,
   type ConfigNode,
   type ConfigScalar,
+  type ConfigTemplate,
   type FilePlace,
   type Origin,
   originAt,
@@ -325,17 +326,34 @@ function readFileText(
   const { text, variables, problems } = interpolate(raw, context.environment)
   for (const problem of problems) context.refuse(given.origin, problem)
   if (problems.length > 0) return given
-  if (schema && !isPublic(name, schema)) {
+  const isSecret = schema !== undefined && !isPublic(name, schema)
+  if (isSecret) {
     for (const variable of variables) context.secret(context.environment[variable] ?? '', `\${${variable}}`)
   }
   const shown = hasVariables(raw) ? raw : schema?.secret ? '(secret)' : undefined
   if (schema?.secret && shown !== undefined) context.secret(text, shown)
-  const filled: ConfigScalar =
-    shown !== undefined ? { ...given, value: text, shown } : { ...given, value: text }
+  const template = hasVariables(raw) ? templateOf(raw, name, schema, isSecret) : undefined
+  const filled: ConfigScalar = {
+    ...given,
+    value: text,
+    ...(shown !== undefined && { shown }),
+    ...(template && { template }),
+  }
   if (schema && isNumber(schema)) return readNumber(filled, schema, context, name)
   if (!schema?.holds || (name === 'plugin' && context.plugins.has(text))) return filled
   if (name === 'plugin') refuseUnknownKeys(filled, text, context)
   return absolutePath(filled, text, schema, context)
+}
+
+function templateOf(
+  text: string,
+  name: string,
+  schema: Schema | undefined,
+  isSecret: boolean,
+): ConfigTemplate {
+  const kind = schema ? kindOf(name, schema) : 'string'
+  const isText = isEntryKind(kind) || kind === 'hosts' || !schema || !isNumber(schema)
+  return { text, kind: isText ? 'string' : kind, isSecret, isPath: schema?.holds !== undefined }
 }
 
 /** Reports a word that is neither a file nor a name of `plugins`. */

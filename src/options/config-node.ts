@@ -1,3 +1,5 @@
+import type { FlagKind } from './flags.ts'
+
 /** The origin of a value. */
 export type Origin =
   | { readonly kind: 'flag'; readonly name: string }
@@ -42,6 +44,17 @@ export interface ConfigScalar {
   readonly value: string | number | boolean | null
   /** The replacement in output; present if the value comes from the environment and may be a secret. */
   readonly shown?: string
+  /** Present if variables were substituted. */
+  readonly template?: ConfigTemplate
+}
+
+/** A text of a config file with variables, which another environment replaces by other values. */
+export interface ConfigTemplate {
+  readonly text: string
+  /** How the text becomes the value. */
+  readonly kind: FlagKind
+  readonly isSecret: boolean
+  readonly isPath: boolean
 }
 
 /** Keys of a map or indices of a list, outermost first. */

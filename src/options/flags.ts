@@ -50,6 +50,7 @@ const NAMES: Readonly<Record<string, string>> = {
   headers: 'header',
   timeoutMs: 'timeout',
   'mcp.enabled': 'mcp',
+  'fleet.url': 'fleet',
 }
 
 const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = {
@@ -101,6 +102,7 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
       'redactArguments',
       'rateLimit',
     ].map((part) => `mcp.${part}`),
+    ...['keyPrefix', 'history', 'moduleMax'].map((part) => `fleet.${part}`),
   ],
 }
 

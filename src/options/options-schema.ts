@@ -554,6 +554,88 @@ const stallMs = (value: number) =>
   )
 
 /** The MCP endpoint. It may be given without `enabled`, which exists for the flag. */
+const fleetSettings = only({
+  url: Type.String({
+    pattern: '^rediss?(?:\\+sentinel)?://.',
+    secret: true,
+    hint: 'must be redis://HOST, rediss://HOST or redis+sentinel://HOST:PORT/PRIMARY',
+    description:
+      'Redis or Valkey that has the desired state of several nodes: `redis://HOST`, `rediss://HOST`, or `redis+sentinel://HOST:PORT,.../PRIMARY`.',
+  }),
+  name: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
+      hint: 'must have at most 64 letters, digits, dots, dashes and underscores',
+      description: 'Name of the fleet. Several may use the same server. Default: default.',
+    }),
+  ),
+  node: Type.Optional(
+    Type.String({
+      pattern: '^[^\\s\\x00-\\x1f\\x7f]{1,128}$',
+      hint: 'must have at most 128 characters, without spaces',
+      description: 'Name of this node. Default: host name and port.',
+    }),
+  ),
+  keyPrefix: Type.Optional(
+    Type.String({
+      pattern: '^[^{}\\s]{0,100}$',
+      hint: 'must have at most 100 characters, without spaces and braces',
+      description: 'Beginning of all keys in the server. Default: `wasm-serve:`.',
+    }),
+  ),
+  pollMs: Type.Optional(
+    Type.Integer({
+      minimum: 50,
+      maximum: 3_600_000,
+      unit: 'ms',
+      description: 'Interval of asking for the current revision, in ms. Default: 2000.',
+    }),
+  ),
+  canaryNodes: Type.Optional(
+    Type.Unsafe<string | number>({
+      type: ['string', 'integer'],
+      minimum: 1,
+      pattern: '^(?:[1-9]\\d{0,5}|(?:[1-9]\\d?|100)%)$',
+      hint: 'must be a number of nodes such as 1, or a share such as 10%',
+      description: 'Nodes that serve a new revision first: a number, or a share such as `10%`. Default: all.',
+    }),
+  ),
+  canaryMs: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 604_800_000,
+      unit: 'ms',
+      description: 'How long only the canary nodes serve a new revision, in ms. Default: 60000.',
+    }),
+  ),
+  maxRefusals: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: 'Number of nodes that may refuse a revision. If more do, its rollout ends. Default: 0.',
+    }),
+  ),
+  onRefusals: Type.Optional(
+    Type.Enum(['stop', 'rollback'], {
+      description: 'If too many nodes refuse a revision: stop, or go back to the one before. Default: stop.',
+    }),
+  ),
+  history: Type.Optional(
+    Type.Integer({
+      minimum: 5,
+      maximum: 1_000,
+      description: 'Number of revisions that are kept. Default: 20.',
+    }),
+  ),
+  moduleMax: Type.Optional(
+    Type.Integer({
+      unit: 'bytes',
+      minimum: 0,
+      description:
+        'Maximum bytes of a module that is stored in the server. Larger ones must come from a registry. Default: 33554432.',
+    }),
+  ),
+})
+
 const mcpSettings = only({
   enabled: Type.Optional(
     Type.Boolean({ description: 'Serve the routes as tools for agents (MCP). Default: true with `mcp`.' }),
@@ -999,6 +1081,10 @@ export const serverSchema = only({
       description: 'Resident memory above which a serving process is replaced, in bytes. Default: none.',
     }),
   ),
+  fleet: Type.Optional({
+    ...fleetSettings,
+    description: 'Share one desired state with other nodes: `url`, `name`, `canaryNodes` and others.',
+  }),
 })
 
 /** Options after the check, with defaults filled in. */

@@ -100,12 +100,9 @@ export function checkCreateServerOptions(options: unknown): CheckedServerOptions
       ...problemAt(['adminToken'], 'is required: a generated token would not be shown'),
       ofKey: false,
     })
-  const { processes } = { ...(options as Partial<ServerOptions> | undefined) }
-  if (processes)
-    found.push({
-      ...problemAt(['processes'], 'is an option of the command: a program is one process'),
-      ofKey: true,
-    })
+  const { processes, fleet } = { ...(options as Partial<ServerOptions> | undefined) }
+  for (const [name, value] of Object.entries({ processes, fleet }))
+    if (value) found.push({ ...problemAt([name], 'is an option of the command'), ofKey: true })
   if (found.length === 0) return checkServerOptions(options)
   try {
     checkServerOptions(options)
@@ -262,6 +259,7 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
     ...(options.processMemoryMax !== undefined && !options.processes
       ? [problemAt(['processMemoryMax'], 'has no effect without processes')]
       : []),
+    ...fleetProblems(options),
     ...(jwt ? jwtProblems(jwt) : []),
     ...(cors?.credentials ? corsProblems(cors) : []),
     ...staticProblems(options),
@@ -274,6 +272,12 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
       : []),
     ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not supported')] : []),
   ]
+}
+
+/** The nodes of a fleet change together: none follows files or tags by itself. */
+function fleetProblems({ fleet, watch }: Partial<CheckedServerOptions>): Problem[] {
+  if (!fleet || !watch) return []
+  return [problemAt(['watch'], 'has no effect in a fleet: use wasm-serve fleet apply')]
 }
 
 function jwtProblems(jwt: NonNullable<CheckedServerOptions['jwt']>): Problem[] {

@@ -46,7 +46,10 @@ export function startHere() {
     let server: HandedServer | undefined
     const open = async () => {
       await behavior.start(number)
-      const deployments = await openServed(structuredClone(state), services.module, () => ({ log }))
+      const deployments = await openServed(structuredClone(state), {
+        module: services.module,
+        begin: () => ({ log }),
+      })
       openLink<Record<string, never>, SideRequests>(
         far,
         answersOf(serveBy(deployments, state.revision), state.configuration),

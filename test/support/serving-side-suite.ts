@@ -29,7 +29,7 @@ export type OpenSide = (
 
 /** The local serving side. */
 export const openLocalSide: OpenSide = async (state, module) => {
-  const deployments = await openServed(state, module, () => ({ log: openLog('silent') }))
+  const deployments = await openServed(state, { module, begin: () => ({ log: openLog('silent') }) })
   onTestFinished(async () => {
     await deployments.current.app.close()
     await deployments.close()

@@ -17,11 +17,14 @@ import {
   RouteConflictError,
 } from '../../errors/errors.ts'
 import { packageVersion } from '../../platform/packages.ts'
+import { printable } from '../../platform/text.ts'
 import { isTooLarge } from '../../route/body.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../../route/error-response.ts'
+import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 import type { AdminContext, AdminFeature, ServerView } from '../feature.ts'
 import { changeEndpoints, consoleEndpoints } from './console-endpoints.ts'
 import { type Endpoint, entityTag, matches } from './endpoint.ts'
+import { fleetEndpoints } from './fleet-endpoints.ts'
 import { listEndpoints } from './list-endpoints.ts'
 import { bodyBytes, pluginEndpoints, readBytes, type UploadReservation, Uploads } from './plugin-endpoints.ts'
 import { processEndpoints } from './process-endpoints.ts'
@@ -55,6 +58,7 @@ export function endpointsOf(context: AdminContext): readonly Endpoint[] {
   return [
     ...[overview, ...changeEndpoints, ...listEndpoints(context), ...pluginEndpoints, ...routeEndpoints],
     ...processEndpoints(context),
+    ...fleetEndpoints(context),
     ...consoleEndpoints(context),
   ]
 }
@@ -161,13 +165,24 @@ function addEndpoint(
       held.release() // the body was a few bytes of JSON
       held.add(bodyLimit)
     }
-    const asked = { params, query, body: request.body, expectRevision, expectDownload, signal }
+    const by = senderOf(request)
+    const asked = { params, query, body: request.body, by, expectRevision, expectDownload, signal }
     const shown = entityTag(deployments)
     const payload = await run(asked, deployments, reply)
+    if (query.wait === 'applied') await deployments.applied?.(signal)
     // Another change may have gone live while the answer was made.
     reply.header('etag', method === 'GET' ? shown : entityTag(deployments))
     return path === '/api' ? { ...(payload as object), url: served.url, state: served.state } : payload
   }
+}
+
+/** The characters of a sender that are kept. */
+const MAX_SENDER = 200
+
+/** The `From` header (RFC 9110, section 10.1.2). Nothing proves it. */
+function senderOf({ headers: { from } }: FastifyRequest): string | undefined {
+  const text = from === undefined ? '' : printable(from).trim().slice(0, MAX_SENDER)
+  return text === '' ? undefined : text
 }
 
 /** @throws {@link ChangeRefusedError} during the start of the server. */
@@ -177,9 +192,9 @@ function deploymentsOf({ deployments }: ServerView): Deployments {
 }
 
 /** The parts of a request that Fastify validates. */
-function fastifySchema({ query = {}, body }: Endpoint): FastifySchema {
+function fastifySchema({ body, ...endpoint }: Endpoint): FastifySchema {
   return {
-    querystring: { type: 'object', properties: query, additionalProperties: false },
+    querystring: { type: 'object', properties: queryOf(endpoint), additionalProperties: false },
     ...(body && { body: { content: { 'application/json': { schema: body } } } }),
   }
 }
@@ -234,6 +249,7 @@ const ADMIN_CODES: ReadonlySet<string> = new Set([
   'WASM_SERVE_CHANGE_REFUSED',
   'WASM_SERVE_ADMIN_BUSY',
   'WASM_SERVE_FILES_UNSETTLED',
+  'WASM_SERVE_FLEET_UNAVAILABLE',
   'WASM_SERVE_PROCESS_ENDED',
   'WASM_SERVE_STATE_INVALID',
   'WASM_SERVE_STATE_UNTRUSTED',
@@ -276,7 +292,11 @@ function endpointOperation({ id, summary, description, method, answers, ...endpo
     operationId: id,
     summary,
     ...(description !== undefined && { description }),
-    parameters: [...pathParameters(endpoint.path), ...queryParameters(endpoint), ...ifMatch(method)],
+    parameters: [
+      ...pathParameters(endpoint.path),
+      ...queryParameters({ method, ...endpoint }),
+      ...ifMatch(method),
+    ],
     ...(endpoint.body && { requestBody: requestBody(endpoint) }),
     responses: Object.fromEntries([
       ...Object.entries(answers).map(([status, { description, headers, schema }]) => [
@@ -307,8 +327,18 @@ function pathParameters(path: string): object[] {
   }))
 }
 
-function queryParameters({ query = {} }: Pick<Endpoint, 'query'>): object[] {
-  return Object.entries(query).map(([name, schema]) => ({ name, in: 'query', schema }))
+function queryOf({ method, query = {} }: Pick<Endpoint, 'method' | 'query'>): NonNullable<Endpoint['query']> {
+  return method === 'GET' ? query : { ...query, wait: WAIT }
+}
+
+const WAIT: JsonSchema = {
+  type: 'string',
+  enum: ['applied'],
+  description: 'Answer when all nodes of the fleet serve the change. Default: when it is live here.',
+}
+
+function queryParameters(endpoint: Pick<Endpoint, 'method' | 'query'>): object[] {
+  return Object.entries(queryOf(endpoint)).map(([name, schema]) => ({ name, in: 'query', schema }))
 }
 
 function ifMatch(method: Endpoint['method']): object[] {

@@ -37,6 +37,8 @@ export interface ApiRequest {
   readonly body: unknown
   /** Rejects the change, when its turn comes, if the revision does not match. (`If-Match`) */
   expectRevision(): void
+  /** Who sends it, as its `From` header says. */
+  readonly by: string | undefined
   /** Call before a download. @throws {@link AdminBusyError} if other requests hold too much memory. */
   expectDownload(): void
   /** Aborted when the client disconnects. */
@@ -51,7 +53,7 @@ export interface ApiRequest {
  */
 export async function applyEdit(
   deployments: Deployments,
-  { expectRevision, signal }: ApiRequest,
+  { expectRevision, signal, by }: ApiRequest,
   reason: string,
   make: MakeDesired,
   modules?: ReadonlyMap<string, Uint8Array>,
@@ -60,16 +62,14 @@ export async function applyEdit(
     expectRevision()
     return make(now, reread)
   }
-  const { record } = await deployments.apply(checked, reason, { signal, modules, isEdit: true })
+  const { record } = await deployments.apply(checked, reason, { signal, modules, isEdit: true, by })
   return record
 }
 
-/** The current revision as an entity tag. An id of this process keeps tags of other processes from matching. */
-export function entityTag({ current }: Deployments): string {
-  return `"${BOOT}-${current.revision}"`
+/** The current revision as an entity tag. */
+export function entityTag({ tag }: Deployments): string {
+  return `"${tag}"`
 }
-
-const BOOT = Math.floor(performance.timeOrigin).toString(36)
 
 /** Whether a request's `If-Match` allows a change. */
 export function matches({ headers }: FastifyRequest, tag: string): boolean {

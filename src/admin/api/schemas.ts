@@ -83,6 +83,7 @@ export const bodies = {
     maxItems: 2,
   },
   rollback: objectSchema({ digest: digestSchema }, []),
+  fleetRollback: objectSchema({ revision: { type: 'integer', minimum: 1 } }, []),
   call: objectSchema(
     {
       method: { type: 'string', pattern: '^[A-Z]{1,20}$', default: 'POST' },
@@ -309,6 +310,68 @@ export const SCHEMAS = {
       lastEnd: textSchema('How the last one that was lost has ended: a signal or an exit code.'),
     },
     ['number', 'state', 'connections', 'lost'],
+  ),
+  FleetRevision: objectSchema({
+    revision: { type: 'integer', minimum: 1, description: 'Its number. It grows with each change.' },
+    at: textSchema('When it was stored, by the clock of the store.'),
+    by: textSchema('Who made it: the `From` header of the request, or the node or user.'),
+    reason: textSchema('The change.'),
+  }),
+  FleetNode: objectSchema(
+    {
+      node: textSchema('Its name.'),
+      live: { type: 'boolean', description: 'Whether it has reported in time.' },
+      revision: countSchema('The revision that it serves; 0 if none of the fleet.'),
+      since: textSchema('Since when.'),
+      from: {
+        type: 'string',
+        enum: ['fleet', 'copy', 'files'],
+        description: 'Where it has it from: the store, its state folder, or its own files.',
+      },
+      refused: objectSchema({
+        revision: countSchema('The revision that it cannot serve.'),
+        code: textSchema('The code of the failure.'),
+        message: textSchema('The reason.'),
+      }),
+      version: textSchema('Its version of wasm-serve.'),
+      url: textSchema('Its URL, as it sees it.'),
+      plugins: {
+        type: 'object',
+        additionalProperties: digestSchema,
+        description: 'Digests of its live plug-ins, by name: at most 100.',
+      },
+      pluginCount: countSchema('Number of its live plug-ins.'),
+      lastSeen: textSchema('When it has reported last.'),
+    },
+    ['node', 'live', 'revision', 'since', 'from', 'version', 'plugins', 'pluginCount', 'lastSeen'],
+  ),
+  Fleet: objectSchema(
+    {
+      name: textSchema('The store and the name of the fleet.'),
+      id: textSchema('Made with its first revision.'),
+      node: textSchema('The name of the node that answers.'),
+      connected: { type: 'boolean', description: 'Whether the store answers. If not, the rest is older.' },
+      newest: { $ref: '#/components/schemas/FleetRevision' },
+      before: { $ref: '#/components/schemas/FleetRevision' },
+      rollout: objectSchema(
+        {
+          phase: {
+            type: 'string',
+            enum: ['canary', 'all', 'done', 'stopped'],
+            description:
+              '`canary`: only some nodes serve the newest revision; `all`: the others follow; `done`: all have answered; `stopped`: no further node serves it.',
+          },
+          since: textSchema('Since when it has this phase.'),
+          nodes: listSchema({ type: 'string' }, 'The canary nodes.'),
+          until: textSchema('When the canary phase ends.'),
+          problem: textSchema('Why it has stopped, or gone back.'),
+        },
+        ['phase', 'since', 'nodes'],
+      ),
+      nodes: listSchema({ $ref: '#/components/schemas/FleetNode' }, 'In the order of their names.'),
+      revisions: listSchema({ $ref: '#/components/schemas/FleetRevision' }, 'The newest first.'),
+    },
+    ['nodes', 'revisions'],
   ),
   LogLine: {
     type: 'object',

@@ -13,6 +13,7 @@ import { openHandedServer } from '../../server/server.ts'
 import { type Ending, openEnding } from '../../server/shutdown.ts'
 import type { Deployment, Deployments } from '../deployments.ts'
 import { openHere } from '../open-here.ts'
+import type { Resolved } from '../resolve.ts'
 import { openServed, serveBy, viewOf } from '../serve-states.ts'
 import type { ServingSide } from '../serving-side.ts'
 import { type Answers, type Channel, type Link, openLink } from './link.ts'
@@ -105,13 +106,14 @@ async function openServing(
   const lines = isWatched ? new RecentLines() : undefined
   const counter = countTogether((questions) => link.ask('count', questions))
   const module = (digest: string) => link.ask('module', digest)
-  const deployments = await openServed({ ...state, configuration }, module, async (options) => {
+  const begin = async (options: Resolved['options']) => {
     log = openLog(options.logLevel, { terminal: logTerminal, secrets, recent: lines, process: number })
     if (options.otel) sdk = await (await import('../../observe/traces.ts')).startTracingSdk(environment)
     const meters = isWatched ? new Meters() : undefined
     const opener = openHere(options, { log, meters, adapt: shareWorkers(count), counter })
     return { log, meters, opener, logsChanges: false }
-  })
+  }
+  const deployments = await openServed({ ...state, configuration }, { module, begin })
   const { options, app } = deployments.current
   const quiet = () => Promise.race([link.ask('quiet', undefined), sleep(QUIET_MS)]).catch(() => undefined)
   const connections = new Set<Socket>()

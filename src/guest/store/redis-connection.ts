@@ -3,16 +3,33 @@ import { StoreUnavailableError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 
 export interface RedisConnectionSettings {
-  /** The URL with user and password, which are never shown. */
+  /**
+   * The URL with user and password, which are never shown. With the scheme `redis+sentinel:` or `rediss+sentinel:` its
+   * hosts are those of Sentinels, and its path is the name of the primary.
+   */
   readonly url: string
   /** The URL without them. */
   readonly name: string
   /** Time limit of a command, and of opening the connection. */
   readonly timeoutMs: number
-  readonly log?: Log | undefined
+  readonly log?: Pick<Log, 'info' | 'warn'> | undefined
+  /** Makes the error for a server that does not answer. Default: {@link StoreUnavailableError}. */
+  readonly unavailable?: (name: string, reason: string, options?: ErrorOptions) => Error
 }
 
-type RedisClient = ReturnType<typeof createClient>
+/** A client of one server, or of a server that Sentinels name. */
+interface RedisClient {
+  readonly isReady: boolean
+  send(args: readonly (string | Buffer)[]): Promise<unknown>
+  on(event: 'error' | 'ready', listener: (error: Error) => void): void
+  once(event: 'ready', listener: () => void): void
+  off(event: 'error', listener: (error: Error) => void): void
+  /** Calls the listener for each message of a channel, also after the connection was lost. */
+  subscribe(channel: string, listener: () => void): Promise<void>
+  connect(): Promise<unknown>
+  close(): Promise<unknown>
+  destroy(): unknown
+}
 
 /** Time limit of a connection attempt. */
 const CONNECT_MS = 2_000
@@ -30,6 +47,7 @@ const LOGIN_REFUSED = /^(WRONGPASS|NOAUTH|ERR (AUTH|invalid password|RedisClient
 export class RedisConnection {
   readonly #redis: typeof RedisPackage
   readonly #settings: RedisConnectionSettings
+  #subscriber: RedisClient | undefined
   #client: RedisClient
   #openedAt = 0
   #isClosed = false
@@ -65,25 +83,52 @@ export class RedisConnection {
     }
   }
 
-  /** Runs a command. @throws {@link StoreUnavailableError}, or the error of the server. */
-  async run<Reply>(command: (client: RedisClient) => Promise<Reply>): Promise<Reply> {
-    if (this.#isClosed) throw new StoreUnavailableError(this.#settings.name, 'it is closed')
+  /**
+   * Runs a command.
+   *
+   * @param timeoutMs - Default: that of the settings.
+   * @throws the error for a server that does not answer, or the error of the server.
+   */
+  async run(args: readonly (string | Buffer)[], timeoutMs = this.#settings.timeoutMs): Promise<unknown> {
+    if (this.#isClosed) throw this.#unavailable(new Error('it is closed'))
     if (!this.#client.isReady && performance.now() - this.#openedAt > CONNECT_MS) this.#replace()
     const client = this.#client
     try {
-      return await within(this.#settings.timeoutMs, command(client))
+      return await within(timeoutMs, client.send(args))
     } catch (error) {
       // A connection whose other end vanished silently would stay open for a quarter of an hour.
       if (error instanceof CommandTimeout && client === this.#client) this.#replace()
-      if (error instanceof this.#redis.ErrorReply) throw error
-      throw this.#unavailable(error)
+      if (!(error instanceof this.#redis.ErrorReply)) throw this.#unavailable(error)
+      // After a failover, the address may be that of another server.
+      if (error.message.startsWith('READONLY') && client === this.#client) this.#replace()
+      throw error
     }
+  }
+
+  /**
+   * Calls the listener for each message of a channel. Messages are lost while there is no connection.
+   *
+   * @param listener - Called without the message.
+   */
+  listen(channel: string, listener: () => void): void {
+    const subscriber = openClient(this.#redis, this.#settings.url, PING_MS)
+    this.#subscriber = subscriber
+    subscriber.on('error', () => undefined) // it reconnects
+    subscriber
+      .connect()
+      .then(() => subscriber.subscribe(channel, listener))
+      .catch(() => {
+        subscriber.destroy()
+        // No Sentinel has answered.
+        setTimeout(() => this.#isClosed || this.listen(channel, listener), CONNECT_MS).unref()
+      })
   }
 
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    if (!this.#client.isReady) return this.#client.destroy()
+    this.#subscriber?.destroy()
+    if (!this.#client.isReady) return void this.#client.destroy()
     await within(this.#settings.timeoutMs, this.#client.close()).catch(() => this.#client.destroy())
   }
 
@@ -96,7 +141,7 @@ export class RedisConnection {
 
   #open(): RedisClient {
     this.#openedAt = performance.now()
-    const client = createClient(this.#redis, this.#settings.url)
+    const client = openClient(this.#redis, this.#settings.url)
     client.on('error', (error: Error) => {
       if (client === this.#client) this.#lose(error.message)
     })
@@ -107,8 +152,8 @@ export class RedisConnection {
 
   /** A server that requires a password accepts connections without one: only a command reveals that. */
   async #login(client: RedisClient): Promise<void> {
-    if (!client.isReady) await new Promise((resolve) => client.once('ready', resolve))
-    await client.ping().catch((error: unknown) => {
+    if (!client.isReady) await new Promise<void>((resolve) => client.once('ready', resolve))
+    await client.send(['PING']).catch((error: unknown) => {
       if (this.#isRefusal(error) || !(error instanceof this.#redis.ErrorReply)) throw error
     })
   }
@@ -132,21 +177,82 @@ export class RedisConnection {
   #unavailable(error: unknown): Error {
     const reason = (error as Error).message || 'no answer'
     const advice = this.#isRefusal(error) ? ' (check the user and password of its URL)' : ''
-    return new StoreUnavailableError(this.#settings.name, reason + advice, { cause: error })
+    const { name, unavailable } = this.#settings
+    const options = { cause: error }
+    if (unavailable) return unavailable(name, reason + advice, options)
+    return new StoreUnavailableError(name, reason + advice, options)
   }
 }
 
-function createClient({ createClient, RESP_TYPES }: typeof RedisPackage, url: string) {
-  return createClient({
+/** Interval of pings of a connection that only receives. */
+const PING_MS = 10_000
+
+function openClient(redis: typeof RedisPackage, url: string, pingInterval?: number): RedisClient {
+  const [, scheme = '', rest = ''] = /^(rediss?)\+sentinel:\/\/(.*)$/s.exec(url) ?? []
+  return scheme ? openSentinel(redis, scheme, rest) : openServer(redis, url, pingInterval)
+}
+
+/** @param pingInterval - In ms. Default: no pings. */
+function openServer(
+  { createClient, RESP_TYPES }: typeof RedisPackage,
+  url: string,
+  pingInterval?: number,
+): RedisClient {
+  const client = createClient({
     url,
     RESP: 2, // sufficient, and supported by every version of Redis and Valkey
-    disableOfflineQueue: true,
+    disableOfflineQueue: pingInterval === undefined,
     commandsQueueMaxLength: MAX_PENDING_COMMANDS,
+    ...(pingInterval !== undefined && { pingInterval }),
     socket: {
       connectTimeout: CONNECT_MS,
       reconnectStrategy: (retries: number) => Math.min(50 * 2 ** retries, 1_000),
     },
     commandOptions: { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } },
+  })
+  return Object.assign(client, {
+    send: (args: readonly (string | Buffer)[]) => client.sendCommand([...args]),
+  })
+}
+
+/** Interval of questions to a Sentinel for the primary's address; a failover is also announced by it. */
+const SENTINEL_MS = 1_000
+
+/** @param rest - `[USER[:PASSWORD]@]HOST[:PORT],.../NAME[/DATABASE]`. The Sentinels have no password. */
+function openSentinel(
+  { createSentinel, RESP_TYPES }: typeof RedisPackage,
+  scheme: string,
+  rest: string,
+): RedisClient {
+  const [, login = '', hosts = '', name = '', database = '0'] =
+    /^(?:([^@]*)@)?([^/]*)\/([^/]*)(?:\/(\d+))?$/.exec(rest) ?? []
+  const [username = '', password] = login.split(':', 2).map(decodeURIComponent)
+  const socket = {
+    connectTimeout: CONNECT_MS,
+    reconnectStrategy: (retries: number) => Math.min(50 * 2 ** retries, 1_000),
+    ...(scheme === 'rediss' && { tls: true as const }),
+  }
+  const sentinel = createSentinel({
+    name,
+    sentinelRootNodes: hosts.split(',').map((host) => {
+      const [, address = host, port = '26379'] = /^(.*?)(?::(\d+))?$/.exec(host) ?? []
+      return { host: address.replace(/^\[|\]$/g, ''), port: Number(port) }
+    }),
+    RESP: 2,
+    scanInterval: SENTINEL_MS,
+    passthroughClientErrorEvents: true,
+    nodeClientOptions: {
+      socket,
+      database: Number(database),
+      disableOfflineQueue: true,
+      commandsQueueMaxLength: MAX_PENDING_COMMANDS,
+      ...(login && { username: username || 'default', password: password ?? '' }),
+    },
+    sentinelClientOptions: { socket },
+    commandOptions: { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } },
+  })
+  return Object.assign(sentinel, {
+    send: (args: readonly (string | Buffer)[]) => sentinel.sendCommand(false, [...args]),
   })
 }
 

@@ -178,7 +178,7 @@ class RedisStore implements Store {
 
   async #run(command: readonly (string | Buffer)[]): Promise<unknown> {
     try {
-      return await this.#connection.run((client) => client.sendCommand([...command]))
+      return await this.#connection.run(command)
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error
       const reason = (error as Error).message

@@ -1,0 +1,508 @@
+import { randomUUID } from 'node:crypto'
+import type { FastifyBaseLogger } from 'fastify'
+import {
+  AdminConflictError,
+  ChangeRefusedError,
+  FleetChangedError,
+  FleetEmptyError,
+  FleetUnavailableError,
+} from '../../errors/errors.ts'
+import { hasOwnCode } from '../../errors/failure.ts'
+import { packageVersion } from '../../platform/packages.ts'
+import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
+import { type Edits, trafficOf } from '../edits.ts'
+import type { ServingSide } from '../serving-side.ts'
+import { renderState } from '../state-json.ts'
+import { appliedByAll, revertTo, usesOf } from './changes.ts'
+import { digestsOfTexts, type StateTexts, storeContents } from './contents.ts'
+import type { FleetHead, FleetRevision, FleetStore, NodeReport, Refusal, SeenNodes } from './fleet-store.ts'
+import type { NodeStates } from './node-states.ts'
+import { advance, nextHead, wantedBy } from './rollout.ts'
+import type { FleetSettings } from './settings.ts'
+
+/** Intervals vary by this share in both directions, so that many nodes do not ask at the same time. */
+const JITTER = 0.1
+
+/** The first pause after a refusal; it doubles up to the maximum. */
+const RETRY_MS = 1_000
+const MAX_RETRY_MS = 60_000
+
+/** The shortest pause. */
+const LEAST_MS = 50
+
+/** How long a request waits for all nodes, besides the time of the canaries. */
+const WAIT_MS = 30_000
+
+/** The number of digests of plug-ins in a report. */
+const SHOWN_PLUGINS = 100
+
+export interface FleetNodeParts {
+  readonly settings: Pick<FleetSettings, 'node' | 'pollMs' | 'rules' | 'moduleMax'>
+  readonly store: FleetStore
+  readonly states: Pick<NodeStates, 'load' | 'keep' | 'keepModules' | 'module'>
+  readonly log: FastifyBaseLogger
+  /** Default: a random number from 0 to 1. */
+  readonly random?: () => number
+}
+
+/** What a node serves. */
+interface Live {
+  /** The id of the fleet; undefined before the node knows it. */
+  readonly fleet: string | undefined
+  /** undefined if it is from files, and not from the fleet. */
+  readonly revision: FleetRevision | undefined
+  readonly edits: Edits
+  readonly texts: StateTexts
+  readonly from: NodeReport['from']
+  readonly since: string
+}
+
+/** A change between its preparation and its end. */
+interface PendingChange {
+  /** The head that it replaces. */
+  readonly head: FleetHead
+  readonly by: string
+  readonly reason: string
+}
+
+export interface FailedBeginning {
+  readonly revision: FleetRevision | undefined
+  readonly error: unknown
+}
+
+/** What the operators of a fleet see. */
+export interface FleetView extends SeenNodes {
+  /** The store and the name of the fleet. */
+  readonly name: string
+  /** The name of this node. */
+  readonly node: string
+  /** Whether the store has answered last. */
+  readonly isConnected: boolean
+  readonly head: FleetHead | undefined
+  readonly revisions: readonly FleetRevision[]
+}
+
+/**
+ * A node of a fleet: follows the head, reports what it serves, takes the next steps of rollouts, and makes changes. It
+ * never applies an older revision than the one that it serves, and never two at a time. Serving does not depend on it.
+ */
+export class FleetNode {
+  readonly #parts: FleetNodeParts
+  readonly #instance = randomUUID()
+  readonly #ended = new AbortController()
+  #side: ServingSide | undefined
+  #url: string | undefined
+  #live: Live
+  #head: FleetHead | undefined
+  #refused: Refusal | undefined
+  #retryAt = 0
+  #retryMs = RETRY_MS
+  #isConnected = true
+  /** How far the clock of the store is ahead of that of this machine. */
+  #aheadMs = 0
+  /** The number of the last state that was prepared. */
+  #serial = 0
+  /** Settles when the last copy was kept. */
+  #keeping: Promise<void> = Promise.resolve()
+  #connectedAt = performance.now()
+  #lastNodes: SeenNodes = { nodes: [], now: 0 }
+  /** Settles when the last step has ended. */
+  #last: Promise<unknown> = Promise.resolve()
+  #wake: () => void = () => undefined
+  #isWoken = false
+  /** The change that is being made, between its preparation and its end. */
+  #change: PendingChange | undefined
+
+  /** @param failed - A revision that could not be served at the start. */
+  constructor(
+    parts: FleetNodeParts,
+    live: Omit<Live, 'since'>,
+    head: FleetHead | undefined,
+    failed?: FailedBeginning,
+  ) {
+    this.#parts = parts
+    this.#live = { ...live, since: new Date().toISOString() }
+    this.#head = head
+    if (failed?.revision) this.#refuse(failed.revision, failed.error)
+  }
+
+  /** The state that is served here, as text. */
+  get texts(): StateTexts {
+    return this.#live.texts
+  }
+
+  /** A tag of the served state that is the same on all nodes. */
+  get tag(): string {
+    const { fleet = 'none', revision } = this.#live
+    return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}`
+  }
+
+  /** For metrics and readiness. */
+  get status() {
+    return {
+      node: this.#parts.settings.node,
+      revision: this.#live.revision?.revision ?? 0,
+      newest: this.#head?.newest.revision ?? 0,
+      from: this.#live.from,
+      isConnected: this.#isConnected,
+      /** Seconds since the store has answered last. */
+      silentSeconds: this.#isConnected ? 0 : (performance.now() - this.#connectedAt) / 1_000,
+      refused: this.#refused,
+    }
+  }
+
+  /** Begins to follow the head. @param url - For clients, as the node sees it. */
+  start(side: ServingSide, url: string | undefined): void {
+    this.#side = side
+    this.#url = url
+    this.#parts.store.onWrite(() => {
+      this.#isWoken = true
+      this.#wake()
+    })
+    void this.#follow()
+  }
+
+  /** Ends following, and removes the record of the node. */
+  async close(): Promise<void> {
+    this.#ended.abort(new ChangeRefusedError('the server is shutting down'))
+    this.#wake()
+    await this.#last.catch(() => undefined) // it has reported its failure
+    await this.#keeping
+    await this.#parts.store.leave(this.#parts.settings.node).catch(() => undefined) // it is forgotten later
+    await this.#parts.store.close()
+  }
+
+  /** Runs a step when earlier ones have ended. */
+  exclusive<Value>(step: () => Promise<Value>): Promise<Value> {
+    const made = this.#last.then(() => {
+      this.#ended.signal.throwIfAborted()
+      return step()
+    })
+    this.#last = made.catch(() => undefined)
+    return made
+  }
+
+  /**
+   * Makes a change, which {@link FleetNode.persist} stores: brings the node to the head first. Call it within
+   * {@link FleetNode.exclusive}.
+   *
+   * @throws `AdminConflictError` during a rollout, and if the node does not serve the head.
+   */
+  async change<Value>(by: string | undefined, reason: string, make: () => Promise<Value>): Promise<Value> {
+    await this.#step()
+    const head = this.#editable()
+    this.#change = { head, by: by ?? this.#parts.settings.node, reason }
+    try {
+      return await make()
+    } finally {
+      this.#change = undefined
+    }
+  }
+
+  /**
+   * Stores the change that is being made, before it goes live here.
+   *
+   * @throws {@link FleetChangedError} if another change came first.
+   */
+  async persist(edits: Edits, modules: ReadonlyMap<string, ModuleBytes>): Promise<void> {
+    const change = this.#change
+    if (!change) return // a revision that was stored before, or a reload of this node's own options
+    const { store, states, settings } = this.#parts
+    const texts = { configuration: this.#live.texts.configuration, edits: renderState(edits) }
+    await states.keepModules(modules)
+    const [uses, seen] = await Promise.all([
+      storeContents(store, texts, edits, this.#moduleOf(modules), settings.moduleMax),
+      store.nodes(),
+    ])
+    const { head, by, reason } = change
+    const next = nextHead(
+      head,
+      { ...digestsOfTexts(texts), by, reason, rules: settings.rules, node: settings.node },
+      seen,
+    )
+    await this.#write(head, next, uses)
+    this.#adopt(next, next.newest, { edits, texts })
+  }
+
+  /**
+   * Makes the first head of a fleet from what this node serves.
+   *
+   * @returns whether it is the first: another node may have been faster.
+   */
+  async seed(modules: ReadonlyMap<string, ModuleBytes>): Promise<boolean> {
+    const { store, states, settings } = this.#parts
+    const { edits, texts } = this.#live
+    await states.keepModules(modules)
+    const [uses, seen] = await Promise.all([
+      storeContents(store, texts, edits, this.#moduleOf(modules), settings.moduleMax),
+      store.nodes(),
+    ])
+    const { node: by, rules } = settings
+    const change = { ...digestsOfTexts(texts), by, reason: 'the first start', rules }
+    const first = nextHead(undefined, change, seen)
+    if ((await store.write(undefined, first, uses)) !== 'written') return false
+    this.#adopt(first, first.newest, { edits, texts })
+    return true
+  }
+
+  /**
+   * Makes an earlier revision the newest again. Possible in each phase of a rollout.
+   *
+   * @param revision - Default: the one that was served before the newest.
+   * @throws `AdminConflictError` if it is not kept.
+   */
+  async rollBack(revision: number | undefined, by: string | undefined): Promise<FleetRevision> {
+    return this.exclusive(async () => {
+      await this.#step()
+      const { store, settings } = this.#parts
+      const head = this.#head
+      if (!head) throw new FleetEmptyError(store.name)
+      const next = await revertTo(store, head, { revision, by: by ?? settings.node, ...settings })
+      await this.#write(head, next.head, next.uses)
+      await this.#step().catch(() => undefined) // it is stored: this node follows like any other
+      return next.head.newest
+    })
+  }
+
+  async view(): Promise<FleetView> {
+    const { store, settings } = this.#parts
+    const all = { name: store.name, node: settings.node }
+    try {
+      const [seen, { head }, revisions] = await Promise.all([store.nodes(), store.head(), store.revisions()])
+      this.#lastNodes = seen
+      this.#contact(true)
+      return { ...all, ...seen, isConnected: true, head: head === 'unchanged' ? undefined : head, revisions }
+    } catch (error) {
+      if (!(error instanceof FleetUnavailableError)) throw error
+      this.#contact(false)
+      return { ...all, ...this.#lastNodes, isConnected: false, head: this.#head, revisions: [] }
+    }
+  }
+
+  /**
+   * Resolves when all nodes serve the newest revision.
+   *
+   * @throws `FleetNotAppliedError` if one refuses it, or has not served it in time.
+   */
+  async applied(signal: AbortSignal): Promise<void> {
+    const { store, settings } = this.#parts
+    const head = this.#head
+    if (!head) throw new FleetEmptyError(store.name)
+    await appliedByAll(store, head.newest, WAIT_MS + settings.rules.canaryMs, signal)
+  }
+
+  /** @throws {@link AdminConflictError} if no edit is possible now. */
+  #editable(): FleetHead {
+    const head = this.#head
+    if (!head) throw new FleetEmptyError(this.#parts.store.name)
+    const { newest, rollout } = head
+    if (rollout.phase === 'canary')
+      throw new AdminConflictError(
+        `revision ${newest.revision} is being tried by ${rollout.nodes.length} nodes: wait, or roll it back`,
+      )
+    if (rollout.phase === 'stopped')
+      throw new AdminConflictError(
+        `the rollout of revision ${newest.revision} has stopped (${rollout.problem}): roll it back, or apply another configuration`,
+      )
+    if (this.#live.revision?.id !== newest.id)
+      throw new AdminConflictError(
+        `this node does not serve revision ${newest.revision} (${this.#refused?.message ?? 'it serves a newer one'}): use another node`,
+      )
+    return head
+  }
+
+  /** A write whose answer is lost may have been made: the head tells. */
+  async #write(head: FleetHead | undefined, next: FleetHead, uses?: readonly string[]): Promise<void> {
+    const { store } = this.#parts
+    const written = await store.write(head?.tag, next, uses).catch(async (error) => {
+      const seen = await store.head().catch(() => undefined) // it still does not answer
+      if (seen && seen.head !== 'unchanged' && seen.head?.tag === next.tag) return 'written' as const
+      throw error
+    })
+    if (written === 'changed') throw new FleetChangedError()
+    if (written === 'missing')
+      throw new FleetUnavailableError(store.name, 'it has removed contents of the change')
+  }
+
+  #adopt(head: FleetHead, revision: FleetRevision, { edits, texts }: Pick<Live, 'edits' | 'texts'>): void {
+    this.#head = head
+    this.#live = {
+      ...{ fleet: head.fleet, revision, edits, texts, from: 'fleet' },
+      since: new Date().toISOString(),
+    }
+    this.#refused = undefined
+    this.#retryMs = RETRY_MS
+    const copy = { fleet: head.fleet, revision, ...texts }
+    this.#keeping = this.#keeping
+      .then(() => this.#parts.states.keep(copy, edits))
+      .catch((error) => this.#parts.log.error({ err: error }, 'the last state of the fleet was not kept'))
+  }
+
+  async #follow(): Promise<void> {
+    const { settings, log, random = Math.random } = this.#parts
+    while (!this.#ended.signal.aborted) {
+      this.#isWoken = false
+      try {
+        await this.exclusive(() => this.#step())
+      } catch (error) {
+        const isExpected = this.#ended.signal.aborted || error instanceof FleetUnavailableError
+        if (!isExpected) log.error({ err: error }, 'the fleet was not followed')
+      }
+      if (this.#isWoken) continue
+      const until = this.#head?.rollout.until
+      const ms = settings.pollMs * (1 + JITTER * (2 * random() - 1))
+      const canaryMs = until === undefined ? ms : Math.max(LEAST_MS, until - Date.now() - this.#aheadMs)
+      await this.#pause(Math.min(ms, canaryMs, Math.max(LEAST_MS, this.#retryIn())))
+    }
+  }
+
+  #retryIn(): number {
+    return this.#refused ? this.#retryAt - performance.now() : Number.POSITIVE_INFINITY
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (this.#isWoken || this.#ended.signal.aborted) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      timer.unref()
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  /** Reports, reads the head, serves what it asks for, and takes the next step of its rollout. */
+  async #step(): Promise<void> {
+    const { store } = this.#parts
+    await this.#observe()
+    if (await this.#restore()) await this.#observe()
+    if (await this.#serve()) await this.#observe()
+    const head = this.#head
+    if (!head || head.rollout.phase === 'done' || head.rollout.phase === 'stopped') return
+    const next = advance(head, await store.nodes())
+    if (!next) return
+    const isBack = next.newest.id !== head.newest.id
+    const uses = isBack ? await usesOf(store, next.newest, this.#parts.settings.moduleMax) : undefined
+    if ((await store.write(head.tag, next, uses)) !== 'written') return // another node was faster
+    const { phase, problem } = next.rollout
+    this.#parts.log.info({ revision: next.newest.revision, phase, problem }, 'the rollout has moved on')
+    this.#head = next
+    if (await this.#serve()) await this.#observe()
+  }
+
+  async #observe(): Promise<void> {
+    const { store } = this.#parts
+    try {
+      const { head, now } = await store.report(this.#report(), this.#head?.tag)
+      this.#contact(true)
+      this.#aheadMs = now - Date.now()
+      if (head !== 'unchanged') this.#head = head
+      const isCopy = this.#live.from === 'copy' && this.#head?.newest.id === this.#live.revision?.id
+      if (isCopy) this.#live = { ...this.#live, from: 'fleet' }
+    } catch (error) {
+      this.#contact(false)
+      throw error
+    }
+  }
+
+  #moduleOf(modules: ReadonlyMap<string, ModuleBytes>): (digest: string) => Promise<ModuleBytes> {
+    return async (digest) => modules.get(digest) ?? this.#parts.states.module(digest)
+  }
+
+  #contact(isConnected: boolean): void {
+    if (isConnected) this.#connectedAt = performance.now()
+    this.#isConnected = isConnected
+  }
+
+  #report(): NodeReport {
+    const { settings } = this.#parts
+    const { revision, edits, from, since } = this.#live
+    const plugins = [...edits.plugins].flatMap(([name, plugin]) => {
+      const [live] = trafficOf(plugin)
+      return live ? [[name, live.digest] as const] : []
+    })
+    return {
+      ...{
+        node: settings.node,
+        instance: this.#instance,
+        from,
+        since,
+        url: this.#url,
+        refused: this.#refused,
+      },
+      revision: revision?.revision ?? 0,
+      id: revision?.id ?? '',
+      version: packageVersion(),
+      plugins: Object.fromEntries(plugins.slice(0, SHOWN_PLUGINS)),
+      pluginCount: plugins.length,
+      pollMs: settings.pollMs,
+    }
+  }
+
+  /** A store that lost its last writes gets back what this node serves. @returns whether it did. */
+  async #restore(): Promise<boolean> {
+    const { store, log } = this.#parts
+    const { fleet, revision, edits, texts } = this.#live
+    const head = this.#head
+    if (!revision || fleet === undefined) return false
+    if (head && (head.fleet !== fleet || head.newest.revision >= revision.revision)) return false
+    const uses = await storeContents(
+      store,
+      texts,
+      edits,
+      this.#moduleOf(new Map()),
+      this.#parts.settings.moduleMax,
+    )
+    const { now } = await store.head()
+    const rollout = { ...this.#parts.settings.rules, phase: 'all', since: now, nodes: [] } as const
+    const restored = { tag: randomUUID(), fleet, newest: revision, before: undefined, rollout }
+    if ((await store.write(head?.tag, restored, uses)) !== 'written') return true
+    log.warn({ revision: revision.revision }, 'the store had lost revisions of the fleet: restored')
+    return true
+  }
+
+  /** Serves the revision that the head asks for. @returns whether the report has changed. */
+  async #serve(): Promise<boolean> {
+    const { settings, states, log } = this.#parts
+    const head = this.#head
+    const side = this.#side
+    const { fleet, revision } = this.#live
+    if (!head || !side) return false
+    const isOther = fleet !== undefined && head.fleet !== fleet
+    const served = revision && !isOther ? revision : { revision: 0, id: '' }
+    const wanted = wantedBy(head, settings.node, served)
+    if (!wanted) return false
+    if (this.#refused?.id === wanted.id && this.#retryIn() > 0) return false
+    if (isOther) log.warn({ fleet: head.fleet }, 'the store has another fleet, which this node joins')
+    const begun = performance.now()
+    try {
+      const state = await states.load(wanted)
+      const serial = ++this.#serial
+      const reason = `fleet revision ${wanted.revision}: ${wanted.reason}`
+      await side.prepare({ ...state, revision: serial }, reason, this.#ended.signal)
+      await side.commit(serial)
+      this.#adopt(head, wanted, state)
+    } catch (error) {
+      if (this.#ended.signal.aborted || error instanceof FleetUnavailableError) throw error
+      this.#refuse(wanted, error)
+      return true
+    }
+    const ms = Math.round(performance.now() - begun)
+    log.info({ revision: wanted.revision, by: wanted.by, ms }, 'serves a revision of the fleet')
+    return true
+  }
+
+  #refuse({ revision, id }: FleetRevision, error: unknown): void {
+    const { log } = this.#parts
+    const code = hasOwnCode(error) ? error.code : 'WASM_SERVE_INTERNAL_ERROR'
+    const message = (error as Error).message
+    const isNew = this.#refused?.id !== id || this.#refused.message !== message
+    this.#retryMs = this.#refused?.id === id ? Math.min(2 * this.#retryMs, MAX_RETRY_MS) : RETRY_MS
+    this.#retryAt = performance.now() + this.#retryMs
+    this.#refused = { revision, id, code, message }
+    if (isNew && hasOwnCode(error))
+      log.error({ revision, code }, `a revision of the fleet is refused: ${message}`)
+    else if (isNew) log.error({ revision, err: error }, 'a revision of the fleet is refused')
+  }
+}

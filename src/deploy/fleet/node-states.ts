@@ -1,0 +1,129 @@
+import { FleetContentError } from '../../errors/errors.ts'
+import type { Config } from '../../options/config.ts'
+import { sha256 } from '../../plugin/source/digest.ts'
+import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
+import { readSource, type SourceOptions } from '../../plugin/source/source.ts'
+import type { OwnOptions } from '../configuration.ts'
+import type { Configuration } from '../desired-state.ts'
+import type { Edits } from '../edits.ts'
+import type { ServedState } from '../serving-side.ts'
+import { digestsOf } from '../state-folder.ts'
+import { parseState } from '../state-json.ts'
+import { type StateTexts, verifiedContent } from './contents.ts'
+import type { FleetRevision, FleetStore } from './fleet-store.ts'
+import type { CopiedState, LastCopy } from './last-copy.ts'
+import { withOwnOptions } from './own-options.ts'
+import { parseShared, type SharedSurroundings } from './shared-configuration.ts'
+
+/** A state of the fleet as a node serves it. */
+export interface FleetState extends ServedState {
+  readonly texts: StateTexts
+}
+
+/** What a node needs to read states. */
+export interface NodeStatesParts {
+  readonly store: FleetStore
+  /** undefined: nothing is kept. */
+  readonly copy: LastCopy | undefined
+  readonly config: Config
+  readonly around: SharedSurroundings
+  /** The options of the node, read again by {@link NodeStates.renew}. */
+  readOwn(): Promise<OwnOptions>
+  /** How plug-ins are read from registries. */
+  sources(own: OwnOptions): SourceOptions
+}
+
+/** The states of a fleet, with the options of this node, and their modules. */
+export class NodeStates {
+  readonly #parts: NodeStatesParts
+  #own: OwnOptions
+  /** The last configurations, by the digest of their text: an equal one is the same object. */
+  #configurations = new Map<string, { readonly text: string; readonly configuration: Configuration }>()
+  /** The places of modules that stay in their registry, by digest. */
+  readonly #places = new Map<string, string>()
+
+  constructor(parts: NodeStatesParts, own: OwnOptions) {
+    this.#parts = parts
+    this.#own = own
+  }
+
+  /** Reads the options of the node again. */
+  async renew(): Promise<void> {
+    this.#own = await this.#parts.readOwn()
+    this.#configurations = new Map()
+  }
+
+  /** The state of a revision. @throws {@link FleetContentError}, `FleetUnavailableError` */
+  async load(revision: FleetRevision): Promise<FleetState> {
+    const known = this.#configurations.get(revision.configuration)?.text
+    const edits = await this.#text(revision.edits, 'list of edits')
+    const configuration = known ?? (await this.#text(revision.configuration, 'configuration'))
+    return this.stateOf({ configuration, edits }, revision.revision)
+  }
+
+  /** The state that texts describe. @throws {@link FleetContentError} */
+  stateOf(texts: StateTexts, revision: number): FleetState {
+    const edits = parseState(texts.edits)
+    if ('problem' in edits) throw new FleetContentError('list of edits', edits.problem)
+    this.#notePlaces(edits)
+    return { revision, configuration: this.#configuration(texts.configuration), edits, texts }
+  }
+
+  /** The bytes of a module: from the state folder, the store, or its registry. */
+  async module(digest: string): Promise<Uint8Array> {
+    const { store, copy } = this.#parts
+    const kept = await copy?.modules.get(digest).catch(() => undefined) // not kept yet, or damaged
+    if (kept) return kept
+    const place = this.#places.get(digest)
+    const bytes =
+      place !== undefined && (await store.missing([digest])).length > 0
+        ? await this.#pull(place, digest)
+        : await verifiedContent(store, digest, 'module')
+    await copy?.modules.put(digest, bytes)
+    return bytes
+  }
+
+  /** Keeps a state for a boot without the store. @throws `StateUnwritableError` */
+  async keep(state: CopiedState, edits: Edits): Promise<void> {
+    const { copy } = this.#parts
+    if (!copy) return
+    await copy.write(state)
+    await copy.modules.keep(await digestsOf(edits)).catch(() => undefined) // can be removed later
+  }
+
+  /** Keeps modules for a boot without the store. */
+  async keepModules(modules: ReadonlyMap<string, ModuleBytes>): Promise<void> {
+    const { copy } = this.#parts
+    if (copy) for (const [digest, module] of modules) await copy.modules.put(digest, module)
+  }
+
+  async #text(digest: string, what: string): Promise<string> {
+    return Buffer.from(await verifiedContent(this.#parts.store, digest, what)).toString()
+  }
+
+  #configuration(text: string): Configuration {
+    const digest = sha256(text)
+    const known = this.#configurations.get(digest)
+    if (known) return known.configuration
+    const shared = parseShared(text, this.#parts.around)
+    if ('problem' in shared) throw new FleetContentError('configuration', shared.problem)
+    const configuration = withOwnOptions(shared, this.#own, this.#parts.config)
+    const last = [...this.#configurations].at(-1)
+    this.#configurations = new Map([...(last ? [last] : []), [digest, { text, configuration }]])
+    return configuration
+  }
+
+  #notePlaces({ plugins }: Edits): void {
+    for (const { versions } of plugins.values())
+      for (const { modules } of versions)
+        for (const { digest, place } of modules)
+          if (place?.startsWith('oci://')) this.#places.set(digest, place)
+  }
+
+  async #pull(place: string, digest: string): Promise<Uint8Array> {
+    const { modules } = await readSource(place, this.#parts.sources(this.#own))
+    const found = modules.find((module) => module.digest === digest)
+    if (!found) throw new FleetContentError('module', `${place} does not have ${digest}`)
+    return found.bytes
+  }
+}

@@ -1,0 +1,37 @@
+import { failure } from './failure.ts'
+
+/* Failures of a fleet: nodes that serve one desired state. */
+
+/** The store of the fleet does not answer. The node serves what it has; changes are not possible. */
+export const FleetUnavailableError = failure<[store: string, reason: string]>(
+  'WASM_SERVE_FLEET_UNAVAILABLE',
+  'The store of the fleet (%s) cannot be used now: %s',
+  503,
+)
+
+/** Something in the store is missing, damaged, or does not have its digest. */
+export const FleetContentError = failure<[content: string, reason: string]>(
+  'WASM_SERVE_FLEET_CONTENT_INVALID',
+  'The store of the fleet has a wrong %s: %s',
+)
+
+/** The fleet has no revision yet, or the store has lost it. */
+export const FleetEmptyError = failure<[store: string]>(
+  'WASM_SERVE_FLEET_EMPTY',
+  'The fleet has no revision (%s): start a node with plug-ins, or run wasm-serve fleet apply',
+  409,
+)
+
+/** The revision is stored, but a node refuses it, or has not served it in time. */
+export const FleetNotAppliedError = failure<[revision: number, nodes: string]>(
+  'WASM_SERVE_FLEET_NOT_APPLIED',
+  'Revision %d is stored, but not all nodes serve it: %s',
+  409,
+)
+
+/** Another change was stored between the reading of the current state and the writing of this one. */
+export const FleetChangedError = failure(
+  'WASM_SERVE_FLEET_CHANGED',
+  'Another change of the fleet came first: read the current state and try again',
+  409,
+)
