@@ -123,14 +123,14 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
 async function openFleetOf(
   opening: Omit<OpeningFleet, 'own' | 'settings'>,
 ): Promise<OpenedFleet | undefined> {
-  if (!mayHaveFleet(opening.config)) return undefined
+  if (!(await mayHaveFleet(opening.config))) return undefined
   const [{ readOwnOptions }, { fleetSettings }, { openFleet }] = await Promise.all([
     import('../deploy/configuration.ts'),
     import('../deploy/fleet/settings.ts'),
     import('../deploy/fleet/open-fleet.ts'),
   ])
   const own = await readOwnOptions(opening.config, opening.around)
-  const settings = fleetSettings(own.server)
+  const settings = fleetSettings(own)
   return settings && openFleet({ ...opening, own, settings })
 }
 

@@ -11,7 +11,6 @@ export function openAjv(useDefaults: boolean): Ajv {
   const ajv = new Ajv({
     allErrors: true,
     useDefaults,
-    allowUnionTypes: true, // a number, or a text such as 10%
     verbose: true, // an error carries its schema: suggestions are read from there
     code: { source: true, esm: true },
   })

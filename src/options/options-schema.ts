@@ -592,12 +592,16 @@ const fleetSettings = only({
     }),
   ),
   canaryNodes: Type.Optional(
-    Type.Unsafe<string | number>({
-      type: ['string', 'integer'],
+    Type.Integer({
       minimum: 1,
-      pattern: '^(?:[1-9]\\d{0,5}|(?:[1-9]\\d?|100)%)$',
-      hint: 'must be a number of nodes such as 1, or a share such as 10%',
-      description: 'Nodes that serve a new revision first: a number, or a share such as `10%`. Default: all.',
+      description: 'Number of nodes that serve a new revision first. Default: all serve it at once.',
+    }),
+  ),
+  canaryPercent: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 99,
+      description: 'The same as a share of the nodes, in percent, rounded up.',
     }),
   ),
   canaryMs: Type.Optional(

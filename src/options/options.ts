@@ -276,8 +276,13 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
 
 /** The nodes of a fleet change together: none follows files or tags by itself. */
 function fleetProblems({ fleet, watch }: Partial<CheckedServerOptions>): Problem[] {
-  if (!fleet || !watch) return []
-  return [problemAt(['watch'], 'has no effect in a fleet: use wasm-serve fleet apply')]
+  if (!fleet) return []
+  return [
+    ...(watch ? [problemAt(['watch'], 'is not possible in a fleet: use wasm-serve fleet apply')] : []),
+    ...(fleet.canaryNodes !== undefined && fleet.canaryPercent !== undefined
+      ? [problemAt(['fleet', 'canaryPercent'], 'must not be given with canaryNodes')]
+      : []),
+  ]
 }
 
 function jwtProblems(jwt: NonNullable<CheckedServerOptions['jwt']>): Problem[] {

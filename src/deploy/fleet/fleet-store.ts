@@ -106,8 +106,10 @@ export interface Rollout extends RolloutRules {
 
 /** How a change is rolled out. */
 export interface RolloutRules {
-  /** The first nodes: a number, or a share such as `10%`. Undefined: all at once. */
-  readonly canaryNodes?: number | string | undefined
+  /** The number of nodes that serve it first. Undefined, and no share: all at once. */
+  readonly canaryNodes?: number | undefined
+  /** The same as a share of all nodes. */
+  readonly canaryPercent?: number | undefined
   /** How long only they serve it, in ms. */
   readonly canaryMs: number
   /** The number of nodes that may refuse it. */

@@ -55,15 +55,12 @@ export function servedByAll({ newest, before, rollout: { phase } }: FleetHead): 
 
 /** @returns undefined if all nodes get the change at once. */
 function canariesOf(
-  { canaryNodes }: RolloutRules,
+  { canaryNodes, canaryPercent }: RolloutRules,
   first: string | undefined,
   live: readonly string[],
 ): string[] | undefined {
-  if (canaryNodes === undefined) return undefined
-  const count =
-    typeof canaryNodes === 'number'
-      ? canaryNodes
-      : Math.ceil((live.length * Number(canaryNodes.slice(0, -1))) / 100)
+  const share = canaryPercent === undefined ? live.length : Math.ceil((live.length * canaryPercent) / 100)
+  const count = canaryNodes ?? share
   if (count >= live.length) return undefined
   const others = live.filter((node) => node !== first)
   return [...(first === undefined ? [] : [first]), ...shuffled(others)].slice(0, Math.max(1, count))
