@@ -86,7 +86,8 @@ export async function writeHead(
     throw error
   })
   if (written === 'changed') throw new FleetChangedError()
-  if (written === 'missing') throw new FleetUnavailableError(store.name, 'it has removed contents of the change')
+  if (written === 'missing')
+    throw new FleetUnavailableError(store.name, 'it has removed contents of the change')
 }
 
 /** Interval of looking at the nodes. */

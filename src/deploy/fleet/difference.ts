@@ -1,5 +1,11 @@
 import { withoutPassword } from '../../options/config.ts'
-import { type ConfigMap, type ConfigNode, type ConfigScalar, givenAt, toData } from '../../options/config-node.ts'
+import {
+  type ConfigMap,
+  type ConfigNode,
+  type ConfigScalar,
+  givenAt,
+  toData,
+} from '../../options/config-node.ts'
 import { type DesiredRoute, idOf } from '../desired-state.ts'
 import { type Edits, type PluginVersions, trafficOf } from '../edits.ts'
 import { NODE_OPTIONS, type SharedConfiguration } from './shared-configuration.ts'
@@ -118,22 +124,24 @@ function valuesOf({ entries }: ConfigMap, without: ReadonlySet<string>): Values 
   return new Map(
     wanted.map(([name, { given }]) => {
       const text = JSON.stringify(sortedData(given, ({ value }) => value))
-      const shown = JSON.stringify(sortedData(given, (scalar) => scalar.shown ?? withoutPassword(scalar.value)))
+      const shown = JSON.stringify(
+        sortedData(given, (scalar) => scalar.shown ?? withoutPassword(scalar.value)),
+      )
       return [name, { text, shown }]
     }),
   )
 }
 
 /** Data whose keys are sorted. */
-function sortedData(given: ConfigNode, valueOf: (scalar: ConfigScalar) => unknown): unknown {
+function sortedData(given: ConfigNode, partOf: (scalar: ConfigScalar) => unknown): unknown {
   switch (given.kind) {
     case 'scalar':
-      return valueOf(given)
+      return partOf(given)
     case 'list':
-      return given.items.map((item) => sortedData(item, valueOf))
+      return given.items.map((item) => sortedData(item, partOf))
     case 'map': {
       const entries = [...given.entries].sort(([one], [other]) => (one < other ? -1 : 1))
-      return Object.fromEntries(entries.map(([key, entry]) => [key, sortedData(entry.given, valueOf)]))
+      return Object.fromEntries(entries.map(([key, entry]) => [key, sortedData(entry.given, partOf)]))
     }
   }
 }

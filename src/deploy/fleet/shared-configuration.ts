@@ -101,6 +101,30 @@ export function parseShared(
   }
 }
 
+/** The origins of secrets that a configuration has literally, instead of as variables: all nodes would store them. */
+export function literalSecrets({ server, defaults, routes }: SharedConfiguration): readonly Origin[] {
+  const shared = [...server.entries].filter(([name]) => !NODE_OPTIONS.has(name))
+  const nodes = [
+    ...shared.map(([, { given }]) => given),
+    defaults.route,
+    ...defaults.plugins.values(),
+    ...routes.map(({ given }) => given),
+  ]
+  const found = new Map(nodes.flatMap(secretsIn).map((origin) => [JSON.stringify(origin), origin]))
+  return [...found.values()]
+}
+
+function secretsIn(given: ConfigNode): readonly Origin[] {
+  switch (given.kind) {
+    case 'scalar':
+      return given.shown !== undefined && !given.template ? [given.origin] : []
+    case 'list':
+      return given.items.flatMap(secretsIn)
+    case 'map':
+      return [...given.entries.values()].flatMap((entry) => secretsIn(entry.given))
+  }
+}
+
 /** Many values have the same origin: each is written once. */
 class Origins {
   readonly all: (readonly (string | number)[])[] = []
