@@ -1,5 +1,4 @@
 import type { FleetDifference, RouteDifference, ValueDifference } from '../../deploy/fleet/difference.ts'
-import { isEmpty } from '../../deploy/fleet/difference.ts'
 import type { FleetHead, FleetRevision, SeenNode, SeenNodes } from '../../deploy/fleet/fleet-store.ts'
 import { isLive } from '../../deploy/fleet/rollout.ts'
 import { printable, renderTable } from '../../platform/text.ts'
@@ -45,25 +44,23 @@ export function renderHistory(revisions: readonly FleetRevision[]): string {
   return `${renderTable([['REVISION', 'TIME', 'BY', 'REASON'], ...rows]).join('\n')}\n`
 }
 
-/** What a configuration changes. @param revision - What it is compared with; 0: nothing. */
-export function renderDifference(difference: FleetDifference, revision: number): string {
-  if (isEmpty(difference)) return `Nothing differs from revision ${revision}.\n`
-  const { routes, plugins, server, defaults } = difference
+/** What a configuration changes; nothing if it changes nothing. */
+export function renderDifference({ routes, plugins, server, defaults }: FleetDifference): string {
   const lines = [
     ...section('Server options', server.map(renderValue)),
     ...section('Defaults of routes', defaults.map(renderValue)),
     ...section('Routes', routes.flatMap(renderRoute)),
     ...section('Plug-ins', plugins.map(renderDigests)),
   ]
-  return `${lines.map(printable).join('\n')}\n`
+  return lines.map((line) => `${printable(line)}\n`).join('')
 }
 
 function section(title: string, lines: readonly string[]): readonly string[] {
   return lines.length === 0 ? [] : [`${title}:`, ...lines.map((line) => `  ${line}`)]
 }
 
-function renderRoute({ route, change, isEdited, options }: RouteDifference): readonly string[] {
-  const edited = isEdited ? ' (the admin API has replaced it, and wins)' : ''
+function renderRoute({ route, change, overridden, options }: RouteDifference): readonly string[] {
+  const edited = overridden ? ' (the admin API has replaced it, and wins)' : ''
   return [`${MARKS[change]} ${route}${edited}`, ...options.map((option) => `    ${renderValue(option)}`)]
 }
 

@@ -192,7 +192,8 @@ async function showDifference(work: Work): Promise<ExitCode> {
   const { head, difference } = await compareConfiguration(store, { read, sources: sourcesOf(work) })
   const revision = head?.newest.revision ?? 0
   if (values.json) printJson(host, { revision, ...difference })
-  else host.out.write(host.secrets.hide(renderDifference(difference, revision)))
+  else if (isEmpty(difference)) host.out.write(`Nothing differs from revision ${revision}.\n`)
+  else host.out.write(host.secrets.hide(renderDifference(difference)))
   return isEmpty(difference) ? 0 : 1
 }
 
@@ -203,7 +204,7 @@ async function applyFiles(work: Work): Promise<undefined> {
     read: checkedConfiguration(config, host, sourcesOf(work)),
     sources: sourcesOf(work),
     by: readText('by', values.by) ?? operator(),
-    reason: readText('reason', values.reason) ?? `${own.file}`,
+    reason: readText('reason', values.reason) ?? `apply ${own.file}`,
     expected: values.expect === undefined ? undefined : readRevision(values.expect, '--expect', 0),
   })
   const { head, desired, difference, isNew } = applied
@@ -213,7 +214,7 @@ async function applyFiles(work: Work): Promise<undefined> {
   for (const warning of [...configuration.warnings, ...warnings]) warn(host, warning)
   const { revision } = head.newest
   if (!values.json) {
-    host.out.write(host.secrets.hide(isNew ? renderDifference(difference, revision - 1) : ''))
+    host.out.write(host.secrets.hide(renderDifference(difference)))
     host.out.write(
       isNew ? `Revision ${revision} is stored.\n` : `Nothing differs from revision ${revision}.\n`,
     )

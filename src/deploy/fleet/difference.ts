@@ -33,7 +33,7 @@ export interface RouteDifference {
   readonly route: string
   readonly change: 'added' | 'removed' | 'changed'
   /** Whether the admin API has replaced or removed the route, so that nothing changes for clients. */
-  readonly isEdited: boolean
+  readonly overridden: boolean
   readonly options: readonly ValueDifference[]
 }
 
@@ -68,7 +68,7 @@ function routeDifferences(before: ComparedState, after: ComparedState): readonly
     const one = is ?? was
     if (!one || options.length === 0) return []
     const change = !was ? 'added' : is ? 'changed' : 'removed'
-    return [{ route: nameOfRoute(one), change, isEdited: after.edits.routes.has(id), options }]
+    return [{ route: nameOfRoute(one), change, overridden: after.edits.routes.has(id), options }]
   })
 }
 
