@@ -138,19 +138,22 @@ describeWith(['redis-server'], () => {
     expect((await fleet(['diff', '-f', elsewhere])).stdout).toBe('Nothing differs from revision 1.\n')
 
     writeFileSync(join(folder, 'echo.wasm'), guestBytes('upper'))
-    configure({ defaults: { engine: 'workers', timeoutMs: 2_000 }, rateLimit: { max: 9 } })
+    configure({
+      defaults: { engine: 'workers', timeoutMs: 2_000 },
+      rateLimit: { max: 9, timeWindowMs: 1_000 },
+    })
     const { code, stdout } = await fleet(['diff', '-f', elsewhere, '--json'])
     const timeout = { name: 'timeoutMs', before: '1000', after: '2000' }
     const digest = expect.stringMatching(/^[\da-f]{64}$/)
     expect(code).toBe(1)
     expect(JSON.parse(stdout)).toMatchObject({
       revision: 1,
-      server: [{ name: 'rateLimit', after: '{"max":9}' }],
+      server: [{ name: 'rateLimit', after: '{"max":9,"timeWindowMs":1000}' }],
       routes: [
         {
           route: 'POST /echo',
           change: 'changed',
-          options: [{ name: 'timeoutMs', before: '1000', after: '2000' }],
+          options: [timeout],
         },
       ],
       plugins: [{ name: 'echo', before: digest, after: digest }],
