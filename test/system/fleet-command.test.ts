@@ -96,7 +96,9 @@ describeWith(['redis-server'], () => {
       newest: { revision: 1, by: 'ci' },
       nodes: [{ node: 'one', live: true, revision: 1 }],
     })
-    expect((await atStore(['status'])).stdout).toMatch(/\n {2}one +yes +1 /)
+    const text = (await atStore(['status'])).stdout
+    expect(text).toMatch(/\n {2}one +yes +1 /)
+    expect(text).toMatch(/\n {2}echo +[\da-f]{12} +1 of 1\n/)
   })
 
   test('apply changes what all nodes answer, and rollback brings the earlier answer back', async () => {

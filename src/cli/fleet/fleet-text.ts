@@ -3,7 +3,7 @@ import type { FleetHead, FleetRevision, SeenNode, SeenNodes } from '../../deploy
 import { isLive } from '../../deploy/fleet/rollout.ts'
 import { printable, renderTable } from '../../platform/text.ts'
 
-/* Everybody who can write to the store chooses these texts: all of them are made printable. */
+/* Whoever can write to the store chooses these texts: all of them are made printable. */
 
 /** The newest revision, its rollout, and the nodes. */
 export function renderStatus(
@@ -24,7 +24,9 @@ export function renderStatus(
   ].map(oneLine)
   const rows = nodes.map((node) => rowOf(node, now).map(oneLine))
   const table = nodes.length === 0 ? ['No node has reported.'] : renderTable([STATUS_HEAD, ...rows])
-  return `${[...lines, ...table].join('\n')}\n`
+  const plugins = pluginRows(nodes.filter((node) => isLive(node, now)))
+  const versions = plugins.length > 0 ? renderTable([PLUGINS_HEAD, ...plugins]) : []
+  return `${[...lines, ...table, ...versions].join('\n')}\n`
 }
 
 const STATUS_HEAD = ['NODE', 'LIVE', 'REVISION', 'SINCE', 'LAST SEEN', 'REFUSES']
@@ -34,6 +36,25 @@ function rowOf(node: SeenNode, now: number): string[] {
   const ago = `${Math.max(0, Math.round((now - seen) / 1_000))} s ago`
   const reason = refused ? `${refused.revision}: ${refused.message} (${refused.code})` : ''
   return [node.node, isLive(node, now) ? 'yes' : 'no', String(revision), since, ago, reason]
+}
+
+const PLUGINS_HEAD = ['PLUG-IN', 'DIGEST', 'NODES']
+
+/** More are only in the JSON data. */
+const SHOWN_PLUGINS = 50
+
+/** The versions that nodes serve, with the number of nodes; a plug-in with several has one line each. */
+function pluginRows(nodes: readonly SeenNode[]): string[][] {
+  const served = nodes.flatMap(({ plugins }) => Object.entries(plugins))
+  const lines = served.map(([name, digest]) => JSON.stringify([name, shortDigests(digest)]))
+  return [...new Set(lines)]
+    .sort()
+    .slice(0, SHOWN_PLUGINS)
+    .map((line) => {
+      const [name, digest]: string[] = JSON.parse(line)
+      const count = lines.filter((each) => each === line).length
+      return [name ?? '', digest ?? '', `${count} of ${nodes.length}`].map(oneLine)
+    })
 }
 
 /** The revisions that are kept, the newest first. */
