@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
-import { commandConfiguration } from '../deploy/configuration.ts'
+import { commandConfiguration, readOwnOptions } from '../deploy/configuration.ts'
 import { type Deployments, reload, type Surroundings } from '../deploy/deployments.ts'
 import { mainModuleOf } from '../deploy/edits.ts'
 import type { FleetNode } from '../deploy/fleet/fleet-node.ts'
@@ -124,8 +124,7 @@ async function openFleetOf(
   opening: Omit<OpeningFleet, 'own' | 'settings'>,
 ): Promise<OpenedFleet | undefined> {
   if (!(await mayHaveFleet(opening.config))) return undefined
-  const [{ readOwnOptions }, { fleetSettings }, { openFleet }] = await Promise.all([
-    import('../deploy/configuration.ts'),
+  const [{ fleetSettings }, { openFleet }] = await Promise.all([
     import('../deploy/fleet/settings.ts'),
     import('../deploy/fleet/open-fleet.ts'),
   ])

@@ -120,7 +120,10 @@ async function openNode(opening: OpeningFleet, store: FleetStore): Promise<Opene
         title: `${store.name}, revision ${node.status.revision}`,
         node,
         deployments: new FleetDeployments(local, node, () => states.renew()),
-        start: (url) => node.start(serveBy(local, 0), url),
+        start(url) {
+          node.attach(serveBy(local, 0), url)
+          node.start()
+        },
       }
     } catch (error) {
       if (from === 'files' || !hasOwnCode(error)) throw error
