@@ -137,7 +137,7 @@ export class FleetNode {
   /** A tag of the served state that is the same on all nodes. */
   get tag(): string {
     const { fleet = 'none', revision } = this.#live
-    return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}`
+    return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}-${revision?.id.slice(0, 8) ?? 'none'}`
   }
 
   /** For metrics and readiness. */
