@@ -169,10 +169,15 @@ export class FleetNode {
     void this.#follow()
   }
 
-  /** Ends following, and removes the record of the node. */
-  async close(): Promise<void> {
+  /** Ends following, and aborts the present step. */
+  stop(): void {
     this.#ended.abort(new ChangeRefusedError('the server is shutting down'))
     this.#wake()
+  }
+
+  /** Removes the record of the node. */
+  async close(): Promise<void> {
+    this.stop()
     await this.#last.catch(() => undefined) // it has reported its failure
     await this.#keeping
     await this.#parts.store.leave(this.#parts.settings.node).catch(() => undefined) // it is forgotten later
