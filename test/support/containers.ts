@@ -25,14 +25,7 @@ const FOLDER = join(
   'wasm-serve-test-tools',
   'containers',
 )
-const STORAGE = [
-  '--root',
-  join(FOLDER, 'storage'),
-  '--runroot',
-  join(FOLDER, 'run'),
-  '--storage-driver',
-  'vfs',
-]
+const STORAGE = ['--root', join(FOLDER, 'storage'), '--runroot', join(FOLDER, 'run')]
 
 /** Restrictions that the image is made for. */
 export const RESTRICTIONS = [
@@ -123,6 +116,8 @@ export function buildImage(name: string, base: string, from = ROOT): string {
 export interface Container {
   /** The id of its process 1, seen from outside. */
   readonly pid: number
+  /** When process 1 had started, by `performance.now()`, with a precision of 5 ms. */
+  readonly startedAt: number
   /** Everything printed so far. */
   output(): string
   /** Runs a program inside. @returns its exit code. */
@@ -173,6 +168,7 @@ export async function runContainer(
   }
   return {
     pid,
+    startedAt: performance.now(),
     ended,
     output: () => output,
     exec: (...inside) => spawnSync('podman', podmanWords(['exec', name, ...inside])).status,

@@ -87,7 +87,10 @@ test('a release is made only after CI, with provenance and signatures', () => {
   expect(pushing).toHaveLength(1)
   for (const [, job] of pushing) {
     expect(scriptsOf(job)).toMatch(/deploy\/docker\/Dockerfile/)
-    expect(scriptsOf(job)).toMatch(/cosign sign --yes/)
+    expect(scriptsOf(job)).toMatch(/cosign sign --yes --recursive/)
+    expect(scriptsOf(job)).toMatch(/cosign attest --yes --type cyclonedx/)
+    expect(scriptsOf(job)).toMatch(/base=\$base@\$\(docker buildx imagetools inspect/)
+    expect(scriptsOf(job)).toMatch(/--build-arg "NODE_IMAGE=\$base"/)
     expect(job.permissions).toMatchObject({ 'id-token': 'write', packages: 'write' })
   }
 })
