@@ -8,6 +8,7 @@ import {
   errorMessage,
   idOf,
   isObject,
+  type Members,
   parseJson,
   type Request,
   type RequestId,
@@ -47,7 +48,7 @@ export async function answerPost(
     const message = readMessage(value)
     if (message.kind !== 'request') return answer.accept()
     const revision = revisionOf(message, request.headers)
-    const result = await post.methods.answer(message, exchangeOf(message, revision, post, true))
+    const result = await post.methods.answer(message, new PostExchange(message, revision, post, true))
     answer.end(200, resultMessage(message.id, result))
   } catch (error) {
     endWithError(error, idOf(value), request, answer)
@@ -71,26 +72,46 @@ function countMessage({ rates, grant, request, answer }: Post): void {
   }
 }
 
-/** @param mayNotify - Not in a batch: its answer is one array. */
-function exchangeOf(
-  { id, params }: Request,
-  revision: Revision,
-  { request, answer, grant }: Post,
-  mayNotify: boolean,
-): Exchange {
-  const meta = isObject(params._meta) ? params._meta : {}
-  const notify = (method: string, notified: object) => {
-    if (mayNotify) answer.notify(method, notified)
+/** A class, because V8 would give each object with a getter a hidden class of its own, which outlives the request. */
+class PostExchange implements Exchange, RouteCaller {
+  readonly id: RequestId
+  readonly revision: Revision
+  readonly headers: FastifyRequest['headers']
+  readonly meta: Members
+  readonly request: FastifyRequest
+  readonly grant: Grant
+  readonly log: RouteCaller['log']
+  readonly #answer: Answer
+  readonly #mayNotify: boolean
+
+  /** @param mayNotify - Not in a batch: its answer is one array. */
+  constructor({ id, params }: Request, revision: Revision, post: Post, mayNotify: boolean) {
+    const { request } = post
+    this.id = id
+    this.revision = revision
+    this.headers = request.headers
+    this.meta = isObject(params._meta) ? params._meta : NO_META
+    this.request = request
+    this.grant = post.grant
+    this.#answer = post.answer
+    this.#mayNotify = mayNotify
+    this.log = revision.isModern ? logFor(this.meta, request.log, this) : request.log
   }
-  const caller: RouteCaller = {
-    request,
-    log: revision.isModern ? logFor(meta, request.log, notify) : request.log,
-    get isGone() {
-      return answer.isGone
-    },
+
+  get caller(): RouteCaller {
+    return this
   }
-  return { id, revision, headers: request.headers, meta, caller, grant, notify }
+
+  get isGone(): boolean {
+    return this.#answer.isGone
+  }
+
+  notify(method: string, params: object): void {
+    if (this.#mayNotify) this.#answer.notify(method, params)
+  }
 }
+
+const NO_META: Members = {}
 
 /** Only one revision has batches. Their requests run at the same time, and their answers are one array. */
 async function answerBatch(batch: readonly unknown[], post: Post): Promise<void> {
@@ -117,7 +138,7 @@ async function answerOne(value: unknown, post: Post): Promise<object | undefined
       throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
     return resultMessage(
       message.id,
-      await methods.answer(message, exchangeOf(message, revision, post, false)),
+      await methods.answer(message, new PostExchange(message, revision, post, false)),
     )
   } catch (error) {
     return errorMessage(idOf(value), rpcErrorOf(error, request))
