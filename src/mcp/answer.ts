@@ -1,5 +1,6 @@
 import { IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply } from 'fastify'
+import { setCommonHeaders } from '../contract/answer-headers.ts'
 import { sendBody } from '../route/error-response.ts'
 
 /**
@@ -52,11 +53,10 @@ export class Answer {
     const text = JSON.stringify(message)
     const reply = this.#reply
     if (status === 200 && this.#isDirect) {
-      const length = `${Buffer.byteLength(text)}`
-      reply.raw.writeHead(200, [...directHeaders(reply), 'content-type', JSON_TYPE, 'content-length', length])
-      reply.raw.end(text)
+      endDirectly(text, reply)
       return
     }
+    setCommonHeaders(reply)
     reply.code(status).header('content-type', JSON_TYPE)
     if (status === 200) reply.send(text)
     else sendBody(Buffer.from(text), reply) // the client may still be sending its body
@@ -64,12 +64,14 @@ export class Answer {
 
   /** Accepts messages that have no answer. */
   accept(): void {
+    setCommonHeaders(this.#reply)
     this.#reply.code(202).send()
   }
 
   #begin(): void {
     this.#isStream = true
     const reply = this.#reply.hijack()
+    setCommonHeaders(reply)
     reply.header('content-type', 'text/event-stream')
     reply.header('cache-control', 'no-cache, no-transform')
     reply.header('x-accel-buffering', 'no') // a reverse proxy would collect the events
@@ -83,7 +85,17 @@ export class Answer {
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** The headers of every answer. */
-function directHeaders({ request }: FastifyReply): string[] {
-  return ['x-request-id', request.id, 'x-content-type-options', 'nosniff']
+/** Answers through Node's response: Fastify's reply does much work whose result is known here. */
+function endDirectly(text: string, { raw, request }: FastifyReply): void {
+  raw.writeHead(200, [
+    'x-request-id',
+    request.id,
+    'x-content-type-options',
+    'nosniff',
+    'content-type',
+    JSON_TYPE,
+    'content-length',
+    `${Buffer.byteLength(text)}`,
+  ])
+  raw.end(text)
 }

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer'
+
 /*
  * JSON-RPC 2.0 as MCP uses it: ids are strings or integers and never null, params are objects.
  *
@@ -57,7 +59,8 @@ export class RpcError extends Error {
 export function parseJson(bytes: Uint8Array): unknown {
   let value: unknown
   try {
-    value = JSON.parse(utf8.decode(bytes))
+    if (!isUtf8(bytes)) throw new TypeError('not UTF-8')
+    value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'))
   } catch {
     throw new RpcError(RPC_CODES.parseError, 'Parse error: the body is not JSON in UTF-8')
   }
@@ -66,13 +69,11 @@ export function parseJson(bytes: Uint8Array): unknown {
   return value
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-
 function isDeeper(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (depth === 0) return true
-  const items: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)
-  for (const item of items) if (isDeeper(item, depth - 1)) return true
+  const members = value as Members
+  for (const key in members) if (isDeeper(members[key], depth - 1)) return true
   return false
 }
 

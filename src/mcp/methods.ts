@@ -10,7 +10,7 @@ import { checkParameterHeaders } from './parameter-headers.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
 import { claimsOf } from './token-claims.ts'
 import type { Tool } from './tool.ts'
-import { legacyResult } from './tool-result.ts'
+import { legacyResult, type ToolResult } from './tool-result.ts'
 
 /** What the server says about itself. */
 export interface ServerDescription {
@@ -52,6 +52,8 @@ export function openMethods(
 class AllMethods implements Methods {
   readonly #description: ServerDescription
   readonly #serverInfo: Members
+  /** `_meta` of results. */
+  readonly #meta: Members
   readonly #ownTools: readonly Tool[]
   readonly #tools: ReadonlyMap<string, Tool>
   readonly #guests: readonly GuestServer[]
@@ -72,6 +74,7 @@ class AllMethods implements Methods {
     const { name, version, title } = description
     this.#description = description
     this.#serverInfo = { name, version, ...(title !== undefined && { title }) }
+    this.#meta = { [META.serverInfo]: this.#serverInfo }
     this.#ownTools = tools
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
     this.#guests = guests
@@ -92,7 +95,7 @@ class AllMethods implements Methods {
     }
     if (!isModern) return result
     const { _meta } = result
-    const meta = { ...(isObject(_meta) && _meta), [META.serverInfo]: this.#serverInfo }
+    const meta = isObject(_meta) ? { ..._meta, ...this.#meta } : this.#meta
     return { resultType: 'complete', ...result, _meta: meta }
   }
 
@@ -212,13 +215,24 @@ class AllMethods implements Methods {
     if (!tool) throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
     if (!isObject(args)) throw invalidParams('the arguments must be an object')
     if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
+    const result = await (this.#audit ? this.#audited(tool, args, exchange, this.#audit) : tool.call(args, exchange))
+    return revision.isModern ? result : legacyResult(result)
+  }
+
+  async #audited(
+    tool: Tool,
+    args: Members,
+    exchange: Exchange,
+    audit: NonNullable<ReturnType<typeof openAudit>>,
+  ): Promise<ToolResult> {
     const begun = performance.now()
     const result = await tool.call(args, exchange)
     const ms = performance.now() - begun
     const { caller, grant, meta } = exchange
-    const call = { tool: tool.name, args, client: grant.client, request: caller.request, ms, result }
-    this.#audit?.({ ...call, agent: meta[META.clientInfo] })
-    return { ...(revision.isModern ? result : legacyResult(result)) }
+    const { name } = tool
+    const { client } = grant
+    audit({ tool: name, args, client, request: caller.request, agent: meta[META.clientInfo], ms, result })
+    return result
   }
 
   /**

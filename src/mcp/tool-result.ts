@@ -6,7 +6,7 @@ import { isObject, type Members } from './json-rpc.ts'
 import type { Check } from './schema.ts'
 
 /** The result of `tools/call`. */
-export interface ToolResult {
+export type ToolResult = {
   readonly content: readonly Content[]
   /** Of revisions with `initialize` only if it is an object. */
   readonly structuredContent?: unknown
