@@ -4,7 +4,7 @@ import { setCommonHeaders } from '../contract/answer-headers.ts'
 import { sendBody } from '../route/error-response.ts'
 
 /**
- * The answer to one request: a JSON object, or a stream of server-sent events if there was a notification before it.
+ * The answer to one request: a JSON text, or a stream of server-sent events if there was a notification before it.
  */
 export class Answer {
   readonly #reply: FastifyReply
@@ -40,26 +40,30 @@ export class Answer {
   notify(method: string, params: object): void {
     if (this.#isCut) return
     if (!this.#isStream) this.#begin()
-    this.#write({ jsonrpc: '2.0', method, params })
+    this.#write(JSON.stringify({ jsonrpc: '2.0', method, params }))
   }
 
-  /** Sends the last message. @param status - Ignored after a notification: the status was sent then. */
-  end(status: number, message: object): void {
+  /**
+   * Sends the last message.
+   *
+   * @param status - Ignored after a notification: the status was sent then.
+   * @param message - JSON.
+   */
+  end(status: number, message: string): void {
     if (this.#isStream) {
       this.#write(message)
       this.#reply.raw.end()
       return
     }
-    const text = JSON.stringify(message)
     const reply = this.#reply
     if (status === 200 && this.#isDirect) {
-      endDirectly(text, reply)
+      endDirectly(message, reply)
       return
     }
     setCommonHeaders(reply)
     reply.code(status).header('content-type', JSON_TYPE)
-    if (status === 200) reply.send(text)
-    else sendBody(Buffer.from(text), reply) // the client may still be sending its body
+    if (status === 200) reply.send(message)
+    else sendBody(Buffer.from(message), reply) // the client may still be sending its body
   }
 
   /** Accepts messages that have no answer. */
@@ -78,8 +82,8 @@ export class Answer {
     reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders)
   }
 
-  #write(message: object): void {
-    if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+  #write(message: string): void {
+    if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${message}\n\n`)
   }
 }
 

@@ -109,12 +109,13 @@ export function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The answer of a request that succeeded. */
-export function resultMessage(id: RequestId, result: object): object {
-  return { jsonrpc: '2.0', id, result }
+/** The answer of a request that succeeded, as JSON. @param result - JSON. */
+export function resultMessage(id: RequestId, result: string): string {
+  return `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : JSON.stringify(id)},"result":${result}}`
 }
 
-/** The answer of a request that failed. @param id - undefined if the id could not be read. */
-export function errorMessage(id: RequestId | undefined, { code, message, data }: RpcError): object {
-  return { jsonrpc: '2.0', id: id ?? null, error: { code, message, ...(data !== undefined && { data }) } }
+/** The answer of a request that failed, as JSON. @param id - undefined if the id could not be read. */
+export function errorMessage(id: RequestId | undefined, { code, message, data }: RpcError): string {
+  const error = { code, message, ...(data !== undefined && { data }) }
+  return JSON.stringify({ jsonrpc: '2.0', id: id ?? null, error })
 }

@@ -10,7 +10,7 @@ import { checkParameterHeaders } from './parameter-headers.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
 import { claimsOf } from './token-claims.ts'
 import type { Tool } from './tool.ts'
-import { legacyResult, type ToolResult } from './tool-result.ts'
+import { legacyResult, TextResult, type ToolResult } from './tool-result.ts'
 
 /** What the server says about itself. */
 export interface ServerDescription {
@@ -28,10 +28,10 @@ export interface ServerDescription {
 /** Answers requests of MCP, independent of how they arrive. */
 export interface Methods {
   /**
-   * @returns the result.
+   * @returns the result, as JSON.
    * @throws {@link RpcError} if the request is wrong, or its method unknown.
    */
-  answer(request: Request, exchange: Exchange): Promise<Members>
+  answer(request: Request, exchange: Exchange): Promise<string>
 }
 
 /**
@@ -54,6 +54,7 @@ class AllMethods implements Methods {
   readonly #serverInfo: Members
   /** `_meta` of results. */
   readonly #meta: Members
+  readonly #metaJson: string
   readonly #ownTools: readonly Tool[]
   readonly #tools: ReadonlyMap<string, Tool>
   readonly #guests: readonly GuestServer[]
@@ -75,6 +76,7 @@ class AllMethods implements Methods {
     this.#description = description
     this.#serverInfo = { name, version, ...(title !== undefined && { title }) }
     this.#meta = { [META.serverInfo]: this.#serverInfo }
+    this.#metaJson = JSON.stringify(this.#meta)
     this.#ownTools = tools
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
     this.#guests = guests
@@ -86,24 +88,29 @@ class AllMethods implements Methods {
     this.#legacyPages = this.#pagesOf(tools, false)
   }
 
-  async answer(request: Request, exchange: Exchange): Promise<Members> {
+  async answer(request: Request, exchange: Exchange): Promise<string> {
     const { isModern } = exchange.revision
     const result = await this.#resultOf(request, exchange)
     if (!result) {
       const message = `Method not found: ${request.method}`
       throw new RpcError(RPC_CODES.methodNotFound, message, isModern ? 404 : 200)
     }
-    if (!isModern) return result
+    return isModern ? this.#renderModern(result) : renderLegacy(result)
+  }
+
+  #renderModern(result: Members | ToolResult): string {
+    if (result instanceof TextResult)
+      return `{"resultType":"complete","content":${result.contentJson},"_meta":${this.#metaJson}}`
     const { _meta } = result
     const meta = isObject(_meta) ? { ..._meta, ...this.#meta } : this.#meta
-    return { resultType: 'complete', ...result, _meta: meta }
+    return JSON.stringify({ resultType: 'complete', ...result, _meta: meta })
   }
 
   /** undefined: the revision has no such method. */
   #resultOf(
     { method, params }: Request,
     exchange: Exchange,
-  ): Members | undefined | Promise<Members | undefined> {
+  ): Members | undefined | Promise<Members | ToolResult | undefined> {
     const { isModern } = exchange.revision
     switch (method) {
       case 'server/discover':
@@ -205,21 +212,31 @@ class AllMethods implements Methods {
     return { ttlMs: this.#description.ttlMs, cacheScope: this.#isLimited ? 'private' : 'public' }
   }
 
-  async #call(params: Members, exchange: Exchange): Promise<Members> {
-    const { name, arguments: args = {} } = params
-    const { revision, headers } = exchange
+  /** Not an async function: the most frequent request is one with a tool of its own. */
+  #call(params: Members, exchange: Exchange): Promise<ToolResult> {
+    const { name } = params
     const own = typeof name === 'string' ? this.#tools.get(name) : undefined
-    const found = own ?? (this.#guests.length > 0 ? await this.#findGuestTool(name, exchange) : undefined)
-    if (found && !exchange.grant.allows(found.name)) this.#refuse(found.name, exchange)
-    const tool = found && exchange.grant.allows(found.name) ? found : undefined
-    if (!tool) throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
-    if (!isObject(args)) throw invalidParams('the arguments must be an object')
-    if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
-    const result = await (this.#audit ? this.#audited(tool, args, exchange, this.#audit) : tool.call(args, exchange))
-    return revision.isModern ? result : legacyResult(result)
+    if (own || this.#guests.length === 0) return this.#callTool(own, params, exchange)
+    return this.#findGuestTool(name, exchange).then((tool) => this.#callTool(tool, params, exchange))
   }
 
-  async #audited(
+  /** @throws {@link RpcError} if the client may not call it, or the arguments are no object. */
+  #callTool(
+    tool: Tool | undefined,
+    { name, arguments: args = {} }: Members,
+    exchange: Exchange,
+  ): Promise<ToolResult> {
+    if (!tool || !exchange.grant.allows(tool.name)) {
+      if (tool) this.#refuse(tool.name, exchange)
+      throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
+    }
+    if (!isObject(args)) throw invalidParams('the arguments must be an object')
+    const { revision, headers } = exchange
+    if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
+    return this.#audit ? this.#callAudited(tool, args, exchange, this.#audit) : tool.call(args, exchange)
+  }
+
+  async #callAudited(
     tool: Tool,
     args: Members,
     exchange: Exchange,
@@ -229,9 +246,11 @@ class AllMethods implements Methods {
     const result = await tool.call(args, exchange)
     const ms = performance.now() - begun
     const { caller, grant, meta } = exchange
-    const { name } = tool
     const { client } = grant
-    audit({ tool: name, args, client, request: caller.request, agent: meta[META.clientInfo], ms, result })
+    audit({
+      ...{ tool: tool.name, args, client, request: caller.request },
+      ...{ agent: meta[META.clientInfo], ms, result },
+    })
     return result
   }
 
@@ -254,6 +273,11 @@ class AllMethods implements Methods {
 
 function invalidParams(message: string): RpcError {
   return new RpcError(RPC_CODES.invalidParams, message, 200)
+}
+
+function renderLegacy(result: Members | ToolResult): string {
+  if (result instanceof TextResult) return `{"content":${result.contentJson}}`
+  return JSON.stringify(legacyResult(result))
 }
 
 /** Revisions with `initialize` know only objects as structured results. */

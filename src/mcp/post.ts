@@ -41,7 +41,8 @@ export async function answerPost(
 ): Promise<void> {
   let value: unknown
   try {
-    const post = { request, answer, ...service, grant: service.access.grantOf(request) }
+    const { methods, access, rates } = service
+    const post = { request, answer, methods, access, rates, grant: access.grantOf(request) }
     countMessage(post)
     value = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
     if (Array.isArray(value)) return await answerBatch(value, post)
@@ -124,11 +125,11 @@ async function answerBatch(batch: readonly unknown[], post: Post): Promise<void>
   const answers = await Promise.all(batch.map((value) => answerOne(value, post)))
   const messages = answers.filter((message) => message !== undefined)
   if (messages.length === 0) answer.accept()
-  else answer.end(200, messages)
+  else answer.end(200, `[${messages.join(',')}]`)
 }
 
 /** The answer of a message in a batch; undefined if it has none. */
-async function answerOne(value: unknown, post: Post): Promise<object | undefined> {
+async function answerOne(value: unknown, post: Post): Promise<string | undefined> {
   const { request, methods } = post
   try {
     const message = readMessage(value)

@@ -78,7 +78,7 @@ class Bridge {
       for await (const text of messagesOf(response)) this.#answer(text, message)
     } catch (error) {
       const isCancelled = id !== undefined && this.#open.get(id)?.destroyed === true
-      if (!isCancelled && id !== undefined) this.#write(JSON.stringify(errorMessage(id, lost(error))))
+      if (!isCancelled && id !== undefined) this.#write(errorMessage(id, lost(error)))
     } finally {
       if (id !== undefined) this.#open.delete(id)
     }
