@@ -1,6 +1,8 @@
-import { IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
+import { IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { setCommonHeaders } from '../contract/answer-headers.ts'
+import { keepBeyondApp } from '../platform/lasting-responses.ts'
 import { sendBody } from '../route/error-response.ts'
 
 /**
@@ -41,6 +43,20 @@ export class Answer {
     if (this.#isCut) return
     if (!this.#isStream) this.#begin()
     this.#write(JSON.stringify({ jsonrpc: '2.0', method, params }))
+  }
+
+  /** Sends something that has no meaning, after a notification. */
+  keepAlive(): void {
+    if (!this.#isCut) this.#reply.raw.write(': keep-alive\n\n')
+  }
+
+  /** Keeps a stream open when the app is replaced. @param onClosed - Called once, when it has ended. */
+  keepOpen(onClosed: () => void): void {
+    const { raw, request } = this.#reply
+    keepBeyondApp(raw)
+    raw.once('close', onClosed)
+    if (request.raw instanceof IncomingMessage) endWithClient(raw, request.raw.socket)
+    if (this.#isCut) onClosed()
   }
 
   /**
@@ -85,6 +101,13 @@ export class Answer {
   #write(message: string): void {
     if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${message}\n\n`)
   }
+}
+
+/** Ends a response when the client has closed its side of the connection. */
+function endWithClient(response: ServerResponse, socket: Socket): void {
+  const end = () => response.destroy()
+  socket.once('end', end)
+  response.once('close', () => socket.off('end', end))
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { ScopeMissingError } from '../errors/errors.ts'
 import type { Access } from './access.ts'
 import type { openAudit } from './audit.ts'
@@ -5,6 +6,7 @@ import type { Exchange } from './exchange.ts'
 import { GuestMethods } from './guest-methods.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
 import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+import type { ChangingList, ListVersions } from './list-changes.ts'
 import { Pages } from './pages.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
@@ -27,6 +29,13 @@ export interface ServerDescription {
 
 /** Answers requests of MCP, independent of how they arrive. */
 export interface Methods {
+  readonly serverInfo: Members
+  /** Lists whose changes clients can wait for. */
+  readonly changingLists: ReadonlySet<ChangingList>
+
+  /** What identifies the content of each list. @param others - Identifies everything else that decides about them. */
+  versions(others: string): ListVersions
+
   /**
    * @returns the result, as JSON.
    * @throws {@link RpcError} if the request is wrong, or its method unknown.
@@ -38,6 +47,7 @@ export interface Methods {
  * @param tools - In the order of lists. Their names are different.
  * @param guests - Plug-ins with tools of their own, which are listed after the others.
  * @param audit - Called with each call of a tool.
+ * @param isChanging - Whether clients can wait for changes of the lists.
  */
 export function openMethods(
   description: ServerDescription,
@@ -45,13 +55,15 @@ export function openMethods(
   guests: readonly GuestServer[],
   access: Access,
   audit: ReturnType<typeof openAudit>,
+  isChanging: boolean,
 ): Methods {
-  return new AllMethods(description, tools, guests, access, audit)
+  return new AllMethods(description, tools, guests, access, audit, isChanging)
 }
 
 class AllMethods implements Methods {
   readonly #description: ServerDescription
-  readonly #serverInfo: Members
+  readonly serverInfo: Members
+  readonly changingLists: ReadonlySet<ChangingList>
   /** `_meta` of results. */
   readonly #meta: Members
   readonly #metaJson: string
@@ -71,21 +83,34 @@ class AllMethods implements Methods {
     guests: readonly GuestServer[],
     { isLimited, scopeFor }: Access,
     audit: ReturnType<typeof openAudit>,
+    isChanging: boolean,
   ) {
     const { name, version, title } = description
     this.#description = description
-    this.#serverInfo = { name, version, ...(title !== undefined && { title }) }
-    this.#meta = { [META.serverInfo]: this.#serverInfo }
+    this.serverInfo = { name, version, ...(title !== undefined && { title }) }
+    this.#meta = { [META.serverInfo]: this.serverInfo }
     this.#metaJson = JSON.stringify(this.#meta)
     this.#ownTools = tools
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
     this.#guests = guests
     this.#guestMethods = new GuestMethods(guests)
+    const { features } = this.#guestMethods
+    const lists = features.filter((name) => name !== 'completions')
+    this.changingLists = new Set(isChanging ? ['tools', ...lists] : [])
     this.#isLimited = isLimited
     this.#scopeFor = scopeFor
     this.#audit = audit
     this.#modernPages = this.#pagesOf(tools, true)
     this.#legacyPages = this.#pagesOf(tools, false)
+  }
+
+  versions(others: string): ListVersions {
+    const tools = JSON.stringify(this.#ownTools.map(({ listed }) => listed))
+    return {
+      tools: fingerprint(tools + others),
+      prompts: fingerprint(others),
+      resources: fingerprint(others),
+    }
   }
 
   async answer(request: Request, exchange: Exchange): Promise<string> {
@@ -138,10 +163,17 @@ class AllMethods implements Methods {
     const { instructions } = this.#description
     return {
       supportedVersions: MODERN_REVISIONS,
-      capabilities: { tools: {}, logging: {}, ...this.#guestMethods.capabilities },
+      capabilities: { ...this.#capabilities(true), logging: {} },
       ...(instructions !== undefined && { instructions }),
       ...this.#caching,
     }
+  }
+
+  /** @param canListen - Whether the revision has streams for changes. */
+  #capabilities(canListen: boolean): Members {
+    const names = ['tools', ...this.#guestMethods.features] as const
+    const isChanging = (name: string) => canListen && [...this.changingLists].some((list) => list === name)
+    return Object.fromEntries(names.map((name) => [name, isChanging(name) ? { listChanged: true } : {}]))
   }
 
   /** A client that asks for an unknown revision gets the newest one, and decides. */
@@ -150,8 +182,8 @@ class AllMethods implements Methods {
     const known = LEGACY_REVISIONS.find((name) => name === protocolVersion)
     return {
       protocolVersion: known ?? LEGACY_REVISIONS[0],
-      capabilities: { tools: {}, ...this.#guestMethods.capabilities },
-      serverInfo: this.#serverInfo,
+      capabilities: this.#capabilities(false),
+      serverInfo: this.serverInfo,
       ...(instructions !== undefined && { instructions }),
     }
   }
@@ -269,6 +301,10 @@ class AllMethods implements Methods {
   async #findGuestTool(name: unknown, exchange: Exchange): Promise<Tool | undefined> {
     return (await this.#allTools(exchange)).find((tool) => tool.name === name)
   }
+}
+
+function fingerprint(text: string): string {
+  return createHash('sha256').update(text).digest('base64')
 }
 
 function invalidParams(message: string): RpcError {

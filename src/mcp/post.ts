@@ -17,6 +17,7 @@ import {
   readMessage,
   resultMessage,
 } from './json-rpc.ts'
+import type { ListChanges } from './list-changes.ts'
 import { logFor } from './log-notifications.ts'
 import type { Methods } from './methods.ts'
 import type { ClientRates } from './rate-limit.ts'
@@ -31,6 +32,8 @@ export interface McpService {
   readonly access: Access
   /** undefined: no limit. */
   readonly rates: ClientRates | undefined
+  /** undefined: the lists do not change. */
+  readonly changes: ListChanges | undefined
 }
 
 /** Answers the message, or the batch, in the body of a request. Never throws: a failure becomes an answer. */
@@ -41,15 +44,21 @@ export async function answerPost(
 ): Promise<void> {
   let value: unknown
   try {
-    const { methods, access, rates } = service
-    const post = { request, answer, methods, access, rates, grant: access.grantOf(request) }
+    const { methods, access, rates, changes } = service
+    const post = { request, answer, methods, access, rates, changes, grant: access.grantOf(request) }
     countMessage(post)
     value = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
     if (Array.isArray(value)) return await answerBatch(value, post)
     const message = readMessage(value)
     if (message.kind !== 'request') return answer.accept()
     const revision = revisionOf(message, request.headers)
-    const result = await post.methods.answer(message, new PostExchange(message, revision, post, true))
+    if (changes && revision.isModern && message.method === 'subscriptions/listen') {
+      const { id, params } = message
+      const { changingLists: lists, serverInfo } = methods
+      const client = post.grant.client ?? request.ip
+      return changes.listen({ id, params, client, lists, serverInfo }, answer)
+    }
+    const result = await methods.answer(message, new PostExchange(message, revision, post, true))
     answer.end(200, resultMessage(message.id, result))
   } catch (error) {
     endWithError(error, idOf(value), request, answer)

@@ -48,6 +48,8 @@ class Bridge {
   /** Requests without an answer, by the id of the client. */
   readonly #open = new Map<RequestId, ClientRequest>()
   readonly #ended = new Set<Promise<void>>()
+  /** Requests that are answered for as long as the client wants. */
+  readonly #streams = new Set<ClientRequest>()
   /** The revision of a client that began with `initialize`. */
   #revision: string | undefined
 
@@ -68,6 +70,7 @@ class Bridge {
   }
 
   async over(): Promise<void> {
+    for (const sent of this.#streams) sent.destroy()
     await Promise.all(this.#ended)
   }
 
@@ -110,6 +113,10 @@ class Bridge {
       sent.once('error', reject)
       sent.end(body)
       if (id !== undefined) this.#open.set(id, sent)
+      if (isObject(message) && message.method === 'subscriptions/listen') {
+        this.#streams.add(sent)
+        sent.once('close', () => this.#streams.delete(sent))
+      }
     })
   }
 }

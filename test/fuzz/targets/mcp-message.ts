@@ -17,7 +17,7 @@ const DESCRIPTION = {
   ...{ pageSize: 2, ttlMs: 1 },
 }
 
-const methods: Methods = openMethods(DESCRIPTION, [], [], openAccess(undefined), undefined)
+const methods: Methods = openMethods(DESCRIPTION, [], [], openAccess(undefined), undefined, false)
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
