@@ -6,6 +6,8 @@
 export interface LiveCounts {
   readonly revision: number
   readonly url?: string
+  /** The URL of the MCP endpoint. */
+  readonly mcp?: string
   readonly state: string
   /** The server's monotonic clock at the time of the counts. */
   readonly ms: number
