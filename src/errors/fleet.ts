@@ -41,3 +41,10 @@ export const FleetChangedError = failure(
   'Another change of the fleet came first: read the current state and try again',
   409,
 )
+
+/** The newest revision is not the one that the caller expects. */
+export const FleetRevisionError = failure<[newest: number, expected: number]>(
+  'WASM_SERVE_FLEET_REVISION_OTHER',
+  'The newest revision of the fleet is %d, not %d: look at the difference, and try again',
+  409,
+)

@@ -38,7 +38,7 @@ const MAX_LIVE_ROUTES = 200
 const lineList = { type: 'array', items: ref('LogLine') } as const
 
 /** The endpoints that only the console uses: current counts, log lines, and a call of a route. */
-export function consoleEndpoints({ served, meters, lines, processes }: AdminContext): Endpoint[] {
+export function consoleEndpoints({ served, meters, lines, processes, fleet }: AdminContext): Endpoint[] {
   const memoryBytes = () =>
     memoryUsage.rss() + (processes?.list ?? []).reduce((sum, each) => sum + (each.memoryBytes ?? 0), 0)
   const allLines = async () => {
@@ -75,6 +75,7 @@ export function consoleEndpoints({ served, meters, lines, processes }: AdminCont
           state: served.state,
           url: served.url,
           ...(mcp && { mcp: mcp.url ?? MCP_DEFAULTS.url }),
+          node: fleet?.status.node,
           version: packageVersion(),
           ms: Math.round(performance.now()),
           memoryBytes: memoryBytes(),

@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks'
 import { AdminApi, AdminApiError } from './admin-api.ts'
 import { CallView } from './call-view.tsx'
 import { ChangesView } from './changes-view.tsx'
+import { FleetView } from './fleet-view.tsx'
 import { LabelledInput } from './form.tsx'
 import { LiveServer, type ViewProps } from './live-server.ts'
 import { LogView } from './log-view.tsx'
@@ -27,6 +28,7 @@ const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
   ['tools', { title: 'Tools', View: ToolsView }],
   ['changes', { title: 'Changes', View: ChangesView }],
   ['processes', { title: 'Processes', View: ProcessesView }],
+  ['fleet', { title: 'Fleet', View: FleetView }],
   ['log', { title: 'Log', View: LogView }],
 ])
 
@@ -109,7 +111,7 @@ function draw(): void {
         <p class="brand">
           <img src="/console/icon.svg" alt="" width="26" height="26" /> wasm-serve
         </p>
-        {server && <Navigation current={name} />}
+        {server && <Navigation current={name} server={server} />}
         {server && <ServerState server={server} />}
       </header>
       <p class="notice" role="alert" hidden={!server?.problem}>
@@ -144,10 +146,18 @@ function decodeFragment(text: string): string {
   }
 }
 
-function Navigation({ current }: { readonly current: string }) {
+interface NavigationProps {
+  readonly current: string
+  readonly server: LiveServer
+}
+
+/** The views: that of the fleet only if the server is one of its nodes. */
+function Navigation({ current, server }: NavigationProps) {
+  const isNode = server.history.last?.node !== undefined
+  const shown = [...VIEWS].filter(([name]) => name !== 'fleet' || isNode)
   return (
     <nav aria-label="Console">
-      {[...VIEWS].map(([name, { title }]) => (
+      {shown.map(([name, { title }]) => (
         <a key={name} href={`#/${name}`} aria-current={name === current ? 'page' : undefined}>
           {title}
         </a>
