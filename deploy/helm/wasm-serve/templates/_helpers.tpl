@@ -153,5 +153,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "wasm-serve.needsStore" -}}
-{{- if or .Values.fleet.url .Values.fleet.existingSecret .Values.config.fleet (hasPrefix "redis" (toString .Values.config.store)) -}}true{{- end -}}
+{{- $isRemote := not (regexMatch "^(memory:|lmdb:|$)" (default "" .Values.config.store)) -}}
+{{- if or .Values.fleet.url .Values.fleet.existingSecret .Values.config.fleet $isRemote -}}true{{- end -}}
 {{- end -}}
