@@ -72,7 +72,8 @@ function kubernetesBuild(program: string): string {
   const libraries = KUBERNETES.replace('v1', 'v0')
   return `cd $OUT; go mod init tools; go mod edit -require=k8s.io/kubernetes@${KUBERNETES}
     go mod download k8s.io/kubernetes@${KUBERNETES}
-    for m in $(awk '/=> ./staging/ { print $1 }' $(go env GOMODCACHE)/k8s.io/kubernetes@${KUBERNETES}/go.mod | grep -v sample-cli-plugin)
+    for m in $(grep '=> ./staging' $(go env GOMODCACHE)/k8s.io/kubernetes@${KUBERNETES}/go.mod | grep -v sample-cli-plugin | awk '{ print $1 }')
     do go mod edit -replace=$m=$m@${libraries}; done
-    GOFLAGS=-mod=mod go build -ldflags '-s -w' -o . k8s.io/kubernetes/cmd/${program}`
+    v=k8s.io/component-base/version
+    GOFLAGS=-mod=mod go build -ldflags "-s -w -X $v.gitVersion=${KUBERNETES} -X $v.gitMajor=1 -X $v.gitMinor=36" -o . k8s.io/kubernetes/cmd/${program}`
 }
