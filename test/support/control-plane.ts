@@ -49,7 +49,14 @@ export interface ControlPlane {
  * which are minutes elsewhere.
  */
 export async function openControlPlane(): Promise<ControlPlane> {
-  const programs = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubectl', 'helm'] as const
+  const programs = [
+    'etcd',
+    'kube-apiserver',
+    'kube-controller-manager',
+    'kube-scheduler',
+    'kubectl',
+    'helm',
+  ] as const
   for (const program of programs) await buildProgram(program)
   const plane = new LoopbackControlPlane(await freePort())
   try {
@@ -90,7 +97,10 @@ class LoopbackControlPlane implements ControlPlane {
     this.start(
       'kube-apiserver',
       ...[`--etcd-servers=${etcd}`, '--bind-address=127.0.0.1', `--secure-port=${this.#port}`],
-      ...[`--cert-dir=${join(this.folder, 'certificates')}`, `--token-auth-file=${join(this.folder, 'tokens.csv')}`],
+      ...[
+        `--cert-dir=${join(this.folder, 'certificates')}`,
+        `--token-auth-file=${join(this.folder, 'tokens.csv')}`,
+      ],
       ...[`--service-account-key-file=${keyFile}`, `--service-account-signing-key-file=${keyFile}`],
       ...['--service-account-issuer=https://kubernetes.test', '--authorization-mode=RBAC'],
       ...['--service-cluster-ip-range=10.0.0.0/24', '--feature-gates=ImageVolume=true'],
@@ -99,9 +109,16 @@ class LoopbackControlPlane implements ControlPlane {
     await this.#until(async () => (await this.ask('GET', '/readyz')).status === 200)
     this.start(
       'kube-controller-manager',
-      ...[`--kubeconfig=${this.kubeconfig}`, `--service-account-private-key-file=${keyFile}`, '--secure-port=0'],
+      ...[
+        `--kubeconfig=${this.kubeconfig}`,
+        `--service-account-private-key-file=${keyFile}`,
+        '--secure-port=0',
+      ],
       ...['--use-service-account-credentials', '--leader-elect=false', '--concurrent-gc-syncs=2'],
-      ...['--horizontal-pod-autoscaler-sync-period=1s', '--horizontal-pod-autoscaler-initial-readiness-delay=0s'],
+      ...[
+        '--horizontal-pod-autoscaler-sync-period=1s',
+        '--horizontal-pod-autoscaler-initial-readiness-delay=0s',
+      ],
       ...['--horizontal-pod-autoscaler-cpu-initialization-period=0s'],
       ...['--node-monitor-period=1s', '--node-monitor-grace-period=6s'],
     )
@@ -123,9 +140,21 @@ class LoopbackControlPlane implements ControlPlane {
     }
   }
 
-  async ask(method: string, path: string, body?: object, contentType = 'application/json'): Promise<ApiAnswer> {
+  async ask(
+    method: string,
+    path: string,
+    body?: object,
+    contentType = 'application/json',
+  ): Promise<ApiAnswer> {
     const headers = { authorization: `Bearer ${this.#token}`, 'content-type': contentType }
-    const sending = request({ host: '127.0.0.1', port: this.#port, method, path, headers, agent: this.#agent })
+    const sending = request({
+      host: '127.0.0.1',
+      port: this.#port,
+      method,
+      path,
+      headers,
+      agent: this.#agent,
+    })
     sending.end(body && JSON.stringify(body))
     const [answer] = await once(sending, 'response')
     const content = await text(answer)

@@ -53,7 +53,7 @@ export function extensionFiles(): string[] {
 }
 
 /** The folder of a Go module, which is downloaded once. */
-function moduleFolder(module: string): string {
+export function moduleFolder(module: string): string {
   const about = execFileSync('go', ['mod', 'download', '-json', module], { encoding: 'utf8' })
   return JSON.parse(about).Dir
 }

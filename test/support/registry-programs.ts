@@ -17,6 +17,9 @@ export const GOOGLE = 'v0.22.1'
 /** The version of Kubernetes that the chart is installed into, and that of its libraries. */
 export const KUBERNETES = 'v1.36.3'
 
+/** The module of the program for nodes and pods that are not there. */
+export const KWOK = 'sigs.k8s.io/kwok@v0.8.0'
+
 /** How each program is built: commands of the shell that write it to `$OUT`, which is also `$GOBIN`. */
 const BUILDS = {
   crane: `go install github.com/google/go-containerregistry/cmd/crane@${GOOGLE}`,
@@ -33,7 +36,9 @@ const BUILDS = {
   helm: 'go install helm.sh/helm/v3/cmd/helm@v3.22.0',
   kubeconform: 'go install github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0',
   'kube-score': 'go install github.com/zegl/kube-score/cmd/kube-score@v1.20.0',
-  kwok: 'go install sigs.k8s.io/kwok/cmd/kwok@v0.8.0',
+  kwok: `go install sigs.k8s.io/kwok/cmd/kwok@${KWOK.split('@')[1]}`,
+  // Its own module replaces parts of it by folders, too: as a dependency it does not.
+  etcd: 'cd $OUT; go mod init tools; go get go.etcd.io/etcd/server/v3@v3.6.8; go build -o etcd go.etcd.io/etcd/server/v3',
   'kube-apiserver': kubernetesBuild('kube-apiserver'),
   'kube-controller-manager': kubernetesBuild('kube-controller-manager'),
   'kube-scheduler': kubernetesBuild('kube-scheduler'),
