@@ -17,18 +17,19 @@ export function publishedSchema(): object {
   }
 }
 
+/** Options that the chart sets from values of its own. */
+const OF_CHART = ['$schema', 'socket', 'admin', 'adminToken', 'probes']
+
 /**
  * The schema of `config` in the values of the Helm chart. A secret must be a variable there, because the values become a
- * ConfigMap. The pods listen on a port and have probes, so the options that would change this are missing.
+ * ConfigMap.
  */
 export function chartConfigSchema(): object {
-  const {
-    $schema: _schema,
-    socket: _socket,
-    probes: _probes,
-    ...properties
-  } = configFileSchema.properties ?? {}
-  return publish({ ...configFileSchema, properties }, { areSecretsVariables: true })
+  const properties = Object.entries(configFileSchema.properties ?? {}).filter(
+    ([name]) => !OF_CHART.includes(name),
+  )
+  const schema = { ...configFileSchema, properties: Object.fromEntries(properties) }
+  return publish(schema, { areSecretsVariables: true })
 }
 
 interface Form {

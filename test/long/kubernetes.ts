@@ -191,16 +191,24 @@ async function tryVariant(plane: ControlPlane, variant: string): Promise<void> {
 async function rolledOut(plane: ControlPlane): Promise<void> {
   const { body } = await plane.ask('GET', `/apis/apps/v1/namespaces/${NAMESPACE}/deployments`)
   const name: string = body.items[0].metadata.name
-  await must(
-    plane,
-    'kubectl',
-    '--namespace',
-    NAMESPACE,
-    'rollout',
-    'status',
-    `deployment/${name}`,
-    '--timeout=60s',
-  )
+  const words = ['--namespace', NAMESPACE, 'rollout', 'status', `deployment/${name}`, '--timeout=90s']
+  const ending = setInterval(() => wakeKwok(plane), 3_000)
+  try {
+    await must(plane, 'kubectl', ...words)
+  } finally {
+    clearInterval(ending)
+  }
+}
+
+/** kwok may miss that a pod is to end, if it was ready a moment ago. It looks again when the pod changes. */
+async function wakeKwok(plane: ControlPlane): Promise<void> {
+  const { body } = await plane.ask('GET', `/api/v1/namespaces/${NAMESPACE}/pods`)
+  for (const { metadata } of body.items ?? []) {
+    if (!metadata.deletionTimestamp) continue
+    const annotations = { woken: String(Date.now()) }
+    const path = `/api/v1/namespaces/${NAMESPACE}/pods/${metadata.name}`
+    await plane.ask('PATCH', path, { metadata: { annotations } }, 'application/merge-patch+json')
+  }
 }
 
 /** Objects with the label of the release. */

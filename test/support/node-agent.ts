@@ -294,8 +294,8 @@ class PodProcess {
     // A pod has an address of its own, where the configuration listens at 0.0.0.0.
     return {
       ...{ PATH: process.env.PATH, HOME: this.#folder },
-      ...{ WASM_SERVE_HOST: address, WASM_SERVE_PROBES: `${address}:${ports.get('probes')}` },
       ...Object.fromEntries(given),
+      ...{ WASM_SERVE_HOST: address, WASM_SERVE_PROBES: `${address}:${ports.get('probes')}` },
     }
   }
 

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Ajv } from 'ajv'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import {
@@ -15,6 +16,9 @@ import {
 import { kubernetesSchemas } from '../support/kubernetes-schemas.ts'
 import { buildProgram, KUBERNETES, PROGRAMS } from '../support/registry-programs.ts'
 import { describeWith } from '../support/tools.ts'
+
+const schema = JSON.parse(readFileSync(join(CHART, '../../../dist/schema.json'), 'utf8'))
+const isConfig = new Ajv({ strict: true, allowUnionTypes: true }).compile(schema)
 
 /** The oldest version that the chart supports, one between, and the newest. */
 const VERSIONS = ['v1.27.16', 'v1.31.14', KUBERNETES]
@@ -58,6 +62,10 @@ describeWith(['go'], () => {
         expect(metadata.labels).toMatchObject({ 'app.kubernetes.io/instance': 'r' })
     })
 
+    test('has a configuration that wasm-serve accepts', async () => {
+      expect(isConfig(configOf(await render(...flags))), JSON.stringify(isConfig.errors)).toBe(true)
+    })
+
     test('meets the level `restricted`, and reads nothing of the API server', async () => {
       for (const { spec } of podsOf(await render(...flags))) {
         expect(spec.automountServiceAccountToken).toBe(false)
@@ -87,6 +95,7 @@ describeWith(['go'], () => {
     ['config.plugins.hello.source=a.wasm,config.plugins.hello.timeoutMs=0', 'timeoutMs'],
     ['config.routes[0].plugin=a.wasm,config.routes[0].isolation=none', 'isolation'],
     ['config.socket=/run/a.sock', 'socket'],
+    ['config.admin=127.0.0.1:9090', 'admin'],
     ['config.jwt.secret=0123456789012345678901234567890123456789', 'secret'],
     ['config.apiKeys[0]=0123456789012345678', 'apiKeys'],
     ['image.tagg=1', 'tagg'],
@@ -141,6 +150,20 @@ describeWith(['go'], () => {
       '--config-file=/etc/wasm-serve/config/wasm-serve.json',
       ...plugins,
     ])
+  })
+
+  test('variables of the image do not win over the values', async () => {
+    const variables = async (...flags: string[]) =>
+      Object.fromEntries(
+        containerOf(await render(...flags)).env.map(({ name, value }: Named) => [name, value]),
+      )
+    expect(await variables('--set=config.port=8081,config.host=::')).toMatchObject({
+      WASM_SERVE_HOST: '::',
+      WASM_SERVE_PORT: '8081',
+      WASM_SERVE_PROBES: '[::]:9091',
+      WASM_SERVE_ADMIN: '',
+    })
+    expect(await variables(variantFlag('fleet'))).toMatchObject({ WASM_SERVE_ADMIN: '127.0.0.1:9090' })
   })
 
   test('large numbers stay numbers, and quotes stay quotes', async () => {
@@ -236,6 +259,7 @@ interface Check {
 
 interface Named {
   readonly name: string
+  readonly value?: string
 }
 
 const locations = new Map<string, string>()

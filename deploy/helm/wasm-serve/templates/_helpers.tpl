@@ -51,6 +51,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- include "wasm-serve.number" (list "port" .Values.config.port) -}}
 {{- end -}}
 
+{{/* The address of the probes, on the host of the configuration. */}}
+{{- define "wasm-serve.probes" -}}
+{{- $host := .Values.config.host -}}
+{{- printf "%s:%d" (ternary (printf "[%s]" $host) $host (contains ":" $host)) (int64 .Values.probes.port) -}}
+{{- end -}}
+
 {{- define "wasm-serve.scheme" -}}
 {{- if or .Values.tls.existingSecret .Values.config.tls -}}https{{- else -}}http{{- end -}}
 {{- end -}}
@@ -104,12 +110,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* The configuration file, as JSON: Helm writes large numbers to YAML as floats. */}}
 {{- define "wasm-serve.config" -}}
 {{- $config := deepCopy .Values.config -}}
-{{- $host := $config.host -}}
-{{- if contains ":" $host -}}{{- $host = printf "[%s]" $host -}}{{- end -}}
-{{- $_ := set $config "probes" (printf "%s:%d" $host (int64 .Values.probes.port)) -}}
-{{- if .Values.admin.enabled -}}
-{{- $_ := set $config "admin" (printf "127.0.0.1:%d" (int64 .Values.admin.port)) -}}
-{{- end -}}
 {{- if .Values.apiKeys.existingSecret -}}
 {{- $keys := list -}}
 {{- range $index, $_ := .Values.apiKeys.keys -}}{{- $keys = append $keys (printf "${WASM_SERVE_CHART_API_KEY_%d}" $index) -}}{{- end -}}
