@@ -200,11 +200,11 @@ async function rolledOut(plane: ControlPlane): Promise<void> {
   }
 }
 
-/** kwok may miss that a pod is to end, if it was ready a moment ago. It looks again when the pod changes. */
+/** kwok may miss that a pod is new or is to end, if the machine is busy. It looks again when the pod changes. */
 async function wakeKwok(plane: ControlPlane): Promise<void> {
   const { body } = await plane.ask('GET', `/api/v1/namespaces/${NAMESPACE}/pods`)
-  for (const { metadata } of body.items ?? []) {
-    if (!metadata.deletionTimestamp) continue
+  for (const { metadata, status } of body.items ?? []) {
+    if (!metadata.deletionTimestamp && status.phase === 'Running') continue
     const annotations = { woken: String(Date.now()) }
     const path = `/api/v1/namespaces/${NAMESPACE}/pods/${metadata.name}`
     await plane.ask('PATCH', path, { metadata: { annotations } }, 'application/merge-patch+json')

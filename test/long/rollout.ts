@@ -22,7 +22,8 @@ import { keepSection, renderOrigin } from './page.ts'
 
 const NAMESPACE = 'plugins'
 const DEPLOYMENT = 'r-wasm-serve'
-const CONNECTIONS = 16
+/** Clients that keep their connections, and clients with a connection for each request. */
+const [CONNECTIONS, SHORT] = [12, 4]
 const REQUESTS = 100_000
 const NODES = 3
 const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-rollout-'))
@@ -79,7 +80,12 @@ function pluginOf(guest: string): Values['pluginFiles'] {
 }
 
 /** Measures what happens to requests meanwhile. */
-async function measure(load: Load, what: string, run: () => Promise<void>, mayLose = 0): Promise<void> {
+async function measure(
+  load: Pick<Load, 'answered' | 'counts'>,
+  what: string,
+  run: () => Promise<void>,
+  mayLose = 0,
+): Promise<void> {
   const [before, begun] = [{ ...load.counts }, performance.now()]
   await run()
   await load.answered(1_000) // the new pods, too
@@ -111,12 +117,7 @@ async function run(plane: ControlPlane, agents: readonly NodeAgent[]): Promise<v
   await release(plane, undefined, values)
   const proxy = await openServiceProxy(plane, NAMESPACE, DEPLOYMENT)
   await settle(plane, proxy, 2)
-  const load = startLoad({
-    url: `${proxy.url}/echo`,
-    connections: CONNECTIONS,
-    body: (id) => `id ${id}`,
-    isAnswer: (answer, body) => answer === body || answer === body.toUpperCase(),
-  })
+  const load = startBoth(`${proxy.url}/echo`)
   const change = (what: string, next: Partial<Values>) => {
     values = { ...values, ...next }
     return measure(load, what, () => release(plane, proxy, values))
@@ -136,14 +137,56 @@ async function run(plane: ControlPlane, agents: readonly NodeAgent[]): Promise<v
     await change('from 6 to 2 pods', { replicas: 2 })
     await change('from 2 to 4 pods', { replicas: 4 })
     const lose = async () => {
-      agents[0]?.lose()
-      await replaced(plane, proxy)
+      const number = Number(proxy.busiest()?.split('.')[2])
+      agents[number]?.lose()
+      await replaced(plane, proxy, `machine-${number}`)
     }
-    await measure(load, 'a lost node of 3', lose, CONNECTIONS)
+    await measure(load, 'a lost node of 3', lose, CONNECTIONS + SHORT)
     await load.answered(Math.max(1, REQUESTS - load.counts.answers))
   } finally {
     await load.stop()
     await proxy.stop()
+  }
+}
+
+const isAnswer = (answer: string, body: string) => answer === body || answer === body.toUpperCase()
+
+/** A load of both kinds of clients. */
+function startBoth(url: string): Pick<Load, 'answered' | 'stop' | 'counts'> {
+  const load = startLoad({ url, connections: CONNECTIONS, body: (id) => `id ${id}`, isAnswer })
+  const short = { answers: 0, wrong: 0, non2xx: 0, resets: 0 }
+  let isStopped = false
+  const runClient = async (client: number) => {
+    for (let serial = 0; !isStopped; serial++) {
+      const body = `short ${client}-${serial}`
+      try {
+        const answer = await fetch(url, { method: 'POST', body, headers: { connection: 'close' } })
+        const text = await answer.text()
+        short.answers++
+        if (!answer.ok) short.non2xx++
+        else if (!isAnswer(text, body)) short.wrong++
+      } catch {
+        short.resets++
+      }
+    }
+  }
+  const clients = Array.from({ length: SHORT }, (_, client) => runClient(client))
+  return {
+    get counts() {
+      const { answers, wrong, non2xx, resets, ...others } = load.counts
+      return {
+        ...others,
+        ...{ answers: answers + short.answers, wrong: wrong + short.wrong },
+        ...{ non2xx: non2xx + short.non2xx, resets: resets + short.resets },
+      }
+    },
+    answered: (more) => load.answered(more),
+    async stop() {
+      isStopped = true
+      const counts = await load.stop()
+      await Promise.all(clients)
+      return counts
+    },
   }
 }
 
@@ -157,12 +200,12 @@ async function untilEchoed(url: string): Promise<void> {
 }
 
 /** Waits until the pods of a lost node run elsewhere. */
-async function replaced(plane: ControlPlane, proxy: ServiceProxy): Promise<void> {
+async function replaced(plane: ControlPlane, proxy: ServiceProxy, lost: string): Promise<void> {
   const until = Date.now() + 120_000
   for (;;) {
     const { body } = await plane.ask('GET', `/api/v1/namespaces/${NAMESPACE}/pods`)
     const living = body.items.filter(({ spec, metadata }: { spec: Named; metadata: Named }) => {
-      return spec.nodeName !== 'machine-0' && metadata.deletionTimestamp === undefined
+      return spec.nodeName !== lost && metadata.deletionTimestamp === undefined
     })
     if (living.length === 4 && proxy.ready() === 4) return
     if (Date.now() > until) throw new Error(`${living.length} pods are left, ${proxy.ready()} of them ready`)
@@ -180,7 +223,7 @@ function render(): string {
   return [
     '## Rollouts on Kubernetes',
     '',
-    `The chart on Kubernetes ${KUBERNETES.slice(1)} with ${NODES} nodes, whose pods are processes of this machine (\`npx tsx test/long/rollout.ts\`). ${CONNECTIONS} clients send`,
+    `The chart on Kubernetes ${KUBERNETES.slice(1)} with ${NODES} nodes, whose pods are processes of this machine (\`npx tsx test/long/rollout.ts\`). ${CONNECTIONS} clients that keep their connections, and ${SHORT} with a connection for each request, send`,
     'requests through a proxy that learns of changes a second late. Each request has a body of its own, which its answer must contain. *Lost*: no answer, a reset or',
     'a refused connection. *Wrong*: another body or status. Of a lost node, requests that its pods were answering are lost: at most one for each client.',
     '',

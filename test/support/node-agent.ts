@@ -71,6 +71,7 @@ class ProcessNodeAgent implements NodeAgent {
   async stop(): Promise<void> {
     this.lose()
     await this.#loop
+    await Promise.all([...this.#pods.values()].map(({ closed }) => closed))
   }
 
   async #run(): Promise<void> {
@@ -129,6 +130,8 @@ const MERGE = 'application/merge-patch+json'
 
 /** A pod and the process of its container. */
 class PodProcess {
+  /** Resolves when nothing of it is left. */
+  readonly closed: Promise<void>
   readonly #plane: ControlPlane
   readonly #pod: ApiObject
   readonly #container: ApiObject
@@ -139,6 +142,7 @@ class PodProcess {
   readonly #startTime = new Date().toISOString()
   #child: ChildProcess | undefined
   #restarts = 0
+  #isKilled = false
   #isStarted = false
   #isReady = false
   #ending: Promise<void> | undefined
@@ -151,10 +155,12 @@ class PodProcess {
     this.#container = pod.spec.containers.find(({ name }: ApiObject) => name === 'wasm-serve')
     this.#folder = join(plane.folder, 'pods', pod.metadata.uid)
     mkdirSync(this.#folder, { recursive: true })
-    this.#run()
+    this.closed = this.#run()
   }
 
+  /** Ends at once, and reports nothing any more. */
   kill(): void {
+    this.#isKilled = true
     this.#child?.kill('SIGKILL')
   }
 
@@ -179,16 +185,13 @@ class PodProcess {
       await ended
       clearTimeout(killing)
     }
-    await this.#plane.ask('DELETE', this.#path(), {
-      gracePeriodSeconds: 0,
-      preconditions: { uid: this.#pod.metadata.uid },
-    })
+    await this.#plane.ask('DELETE', `${this.#path()}?gracePeriodSeconds=0`)
   }
 
   async #run(): Promise<void> {
     await this.#writeVolumes()
     const env = await this.#environment()
-    while (!this.#ending) {
+    while (!this.#ending && !this.#isKilled) {
       const log = openSync(join(this.#folder, 'log'), 'a')
       const args = this.#container.args.map((word: string) => this.#here(word))
       const child = spawn(process.execPath, [CLI, ...args], { env, stdio: ['ignore', log, log] })
@@ -203,8 +206,9 @@ class PodProcess {
       this.#isStarted = this.#isReady = false
       this.#restarts++
       await this.#report()
-      if (!this.#ending) await sleep(1_000)
+      if (!this.#ending && !this.#isKilled) await sleep(1_000)
     }
+    await this.#ending
   }
 
   async #probe(signal: AbortSignal): Promise<void> {
@@ -259,6 +263,7 @@ class PodProcess {
   }
 
   async #report(): Promise<void> {
+    if (this.#isKilled) return
     const now = new Date().toISOString()
     const condition = (type: string, holds: boolean) => {
       return { type, status: holds ? 'True' : 'False', lastTransitionTime: now }

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { connect, createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ApiObject, ControlPlane } from './control-plane.ts'
 import { loopbackOf } from './node-agent.ts'
@@ -9,6 +9,8 @@ export interface ServiceProxy {
   readonly url: string
   /** The number of pods that get new connections. */
   ready(): number
+  /** The address of the pod with the most connections. */
+  busiest(): string | undefined
   stop(): Promise<void>
 }
 
@@ -26,7 +28,7 @@ export async function openServiceProxy(
   let endpoints: readonly { host: string; port: number }[] = []
   let next = 0
   let isEnded = false
-  const sockets = new Set<{ destroy(): void }>()
+  const sockets = new Set<Socket>()
   const server = createServer({ noDelay: true }, (client) => {
     const target = endpoints[next++ % endpoints.length]
     if (!target) {
@@ -62,6 +64,13 @@ export async function openServiceProxy(
   return {
     url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
     ready: () => endpoints.length,
+    busiest() {
+      const counts = new Map<string, number>()
+      for (const { remoteAddress = '' } of sockets)
+        if (remoteAddress.startsWith('127.77.'))
+          counts.set(remoteAddress, (counts.get(remoteAddress) ?? 0) + 1)
+      return [...counts].sort(([, a], [, b]) => b - a)[0]?.[0]
+    },
     async stop() {
       isEnded = true
       for (const socket of sockets) socket.destroy()
