@@ -1,11 +1,14 @@
-import { writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ApiObject, type ControlPlane, openControlPlane } from '../support/control-plane.ts'
 import { CHART, VARIANTS, variantFlag } from '../support/helm.ts'
 import { extensionFiles, moduleFolder } from '../support/kubernetes-schemas.ts'
 import { openMetricsApi } from '../support/metrics-api.ts'
-import { buildProgram, KUBERNETES, KWOK } from '../support/registry-programs.ts'
+import { blocksOf } from '../support/pages.ts'
+import { buildProgram, KUBERNETES, KWOK, PROGRAMS } from '../support/registry-programs.ts'
+import { ROOT } from '../support/user-package.ts'
 import { keepSection, renderOrigin } from './page.ts'
 
 /*
@@ -191,24 +194,16 @@ async function tryVariant(plane: ControlPlane, variant: string): Promise<void> {
 async function rolledOut(plane: ControlPlane): Promise<void> {
   const { body } = await plane.ask('GET', `/apis/apps/v1/namespaces/${NAMESPACE}/deployments`)
   const name: string = body.items[0].metadata.name
-  const words = ['--namespace', NAMESPACE, 'rollout', 'status', `deployment/${name}`, '--timeout=90s']
-  const ending = setInterval(() => wakeKwok(plane), 3_000)
-  try {
-    await must(plane, 'kubectl', ...words)
-  } finally {
-    clearInterval(ending)
-  }
-}
-
-/** kwok may miss that a pod is new or is to end, if the machine is busy. It looks again when the pod changes. */
-async function wakeKwok(plane: ControlPlane): Promise<void> {
-  const { body } = await plane.ask('GET', `/api/v1/namespaces/${NAMESPACE}/pods`)
-  for (const { metadata, status } of body.items ?? []) {
-    if (!metadata.deletionTimestamp && status.phase === 'Running') continue
-    const annotations = { woken: String(Date.now()) }
-    const path = `/api/v1/namespaces/${NAMESPACE}/pods/${metadata.name}`
-    await plane.ask('PATCH', path, { metadata: { annotations } }, 'application/merge-patch+json')
-  }
+  await must(
+    plane,
+    'kubectl',
+    '--namespace',
+    NAMESPACE,
+    'rollout',
+    'status',
+    `deployment/${name}`,
+    '--timeout=60s',
+  )
 }
 
 /** Objects with the label of the release. */
@@ -304,6 +299,39 @@ async function tryDrain(plane: ControlPlane): Promise<void> {
   await plane.run('helm', 'uninstall', RELEASE, '--namespace', NAMESPACE, '--wait')
 }
 
+/** Lines of the page that need what does not run here. */
+const NOT_HERE = /^(?:helm test|kubectl port-forward|curl)/
+
+/** Runs the commands of docs/operate/kubernetes.md as they are written there. */
+async function tryPage(plane: ControlPlane): Promise<void> {
+  const cwd = mkdtempSync(join(plane.folder, 'page-'))
+  symlinkSync(join(ROOT, 'deploy'), join(cwd, 'deploy'))
+  const blocks = blocksOf('docs/operate/kubernetes.md')
+  for (const { code } of blocks.filter(({ language }) => language === 'yaml')) {
+    const [, name] = /^# (\S+\.yaml)\n/.exec(code) ?? []
+    if (name !== undefined) writeFileSync(join(cwd, name), code)
+  }
+  const env = { ...process.env, PATH: `${PROGRAMS}:${process.env.PATH}`, KUBECONFIG: plane.kubeconfig }
+  const lines = blocks
+    .filter(({ language }) => language === 'sh')
+    .flatMap(({ code }) => code.replaceAll('\\\n', ' ').split('\n'))
+    .filter((line) => line !== '' && !NOT_HERE.test(line))
+  for (const line of lines) {
+    const { status, stdout, stderr } = spawnSync('bash', ['-c', line], {
+      cwd,
+      env,
+      encoding: 'utf8',
+      timeout: 90_000,
+    })
+    const isRight = status === 0 && !/^Warning/m.test(stderr)
+    add(
+      `\`${line.replaceAll(/\s+/g, ' ')}\``,
+      isRight ? 'done' : `${status}: ${(stdout + stderr).slice(0, 300)}`,
+      isRight,
+    )
+  }
+}
+
 function render(): string {
   const right = rows.filter(({ isExpected }) => isExpected).length
   return [
@@ -323,13 +351,14 @@ function render(): string {
   ].join('\n')
 }
 
-const plane = await openControlPlane()
+const plane = await openControlPlane(60)
 try {
   await prepare(plane)
   for (const variant of ['default', ...VARIANTS]) await tryVariant(plane, variant)
   await tryAdmission(plane)
   await tryAutoscaling(plane)
   await tryDrain(plane)
+  await tryPage(plane)
   keepSection('kubernetes', render())
   if (rows.some(({ isExpected }) => !isExpected)) process.exitCode = 1
 } finally {

@@ -238,7 +238,7 @@ function render(): string {
   ].join('\n')
 }
 
-const plane = await openControlPlane()
+const plane = await openControlPlane(6)
 const agents: NodeAgent[] = []
 try {
   for (let number = 0; number < NODES; number++) agents.push(await openNodeAgent(plane, number))

@@ -45,10 +45,12 @@ export interface ControlPlane {
 }
 
 /**
- * Starts the control plane of the version `KUBERNETES`. Nodes are lost after 6 seconds, and pods leave them 2 seconds later,
- * which are minutes elsewhere.
+ * Starts the control plane of the version `KUBERNETES`.
+ *
+ * @param nodeGraceSeconds - Time without a heartbeat after which a node is lost. Its pods are replaced 2 seconds later, which
+ * are 5 minutes elsewhere.
  */
-export async function openControlPlane(): Promise<ControlPlane> {
+export async function openControlPlane(nodeGraceSeconds: number): Promise<ControlPlane> {
   const programs = [
     'etcd',
     'kube-apiserver',
@@ -58,7 +60,7 @@ export async function openControlPlane(): Promise<ControlPlane> {
     'helm',
   ] as const
   for (const program of programs) await buildProgram(program)
-  const plane = new LoopbackControlPlane(await freePort())
+  const plane = new LoopbackControlPlane(await freePort(), nodeGraceSeconds)
   try {
     await plane.begin()
     return plane
@@ -72,12 +74,14 @@ class LoopbackControlPlane implements ControlPlane {
   readonly folder = mkdtempSync(join(tmpdir(), 'wasm-serve-kubernetes-'))
   readonly kubeconfig = join(this.folder, 'kubeconfig')
   readonly #port: number
+  readonly #nodeGraceSeconds: number
   readonly #token = randomBytes(16).toString('hex')
   readonly #children: ChildProcess[] = []
   readonly #agent = new Agent({ keepAlive: true, rejectUnauthorized: false, maxSockets: 16 })
 
-  constructor(port: number) {
+  constructor(port: number, nodeGraceSeconds: number) {
     this.#port = port
+    this.#nodeGraceSeconds = nodeGraceSeconds
   }
 
   async begin(): Promise<void> {
@@ -120,7 +124,7 @@ class LoopbackControlPlane implements ControlPlane {
         '--horizontal-pod-autoscaler-initial-readiness-delay=0s',
       ],
       ...['--horizontal-pod-autoscaler-cpu-initialization-period=0s'],
-      ...['--node-monitor-period=1s', '--node-monitor-grace-period=6s'],
+      ...['--node-monitor-period=1s', `--node-monitor-grace-period=${this.#nodeGraceSeconds}s`],
     )
     this.start('kube-scheduler', `--kubeconfig=${this.kubeconfig}`, '--leader-elect=false', '--secure-port=0')
     const account = '/api/v1/namespaces/default/serviceaccounts/default'

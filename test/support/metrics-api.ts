@@ -25,7 +25,7 @@ export async function openMetricsApi(plane: ControlPlane): Promise<MetricsApi> {
   const metrics: PodMetrics = { cpu: 0, custom: {} }
   const server = createServer(selfSigned('localhost'), async (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'https://localhost')
-    const found = await answerOf(plane, metrics, pathname, searchParams)
+    const found = await answerOf(plane, metrics, decodeURIComponent(pathname), searchParams)
     response.writeHead(found ? 200 : 404, { 'content-type': 'application/json' })
     response.end(JSON.stringify(found ?? { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 404 }))
   }).listen(0, '127.0.0.1')

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ApiObject, ControlPlane } from './control-plane.ts'
 import { loopbackOf } from './node-agent.ts'
 
-/** Does for a service what kube-proxy does. */
+/** Does for a service what kube-proxy or a load balancer does. */
 export interface ServiceProxy {
   readonly url: string
   /** The number of pods that get new connections. */
@@ -18,7 +18,8 @@ export interface ServiceProxy {
 const LAG_MS = 1_000
 
 /**
- * Listens for a service: each new connection goes to a pod that the service's endpoints name as ready, and stays with it.
+ * Listens for a service: each new connection goes to a pod that the service's endpoints name as ready, and stays
+ * with it.
  */
 export async function openServiceProxy(
   plane: ControlPlane,
@@ -29,22 +30,35 @@ export async function openServiceProxy(
   let next = 0
   let isEnded = false
   const sockets = new Set<Socket>()
-  const server = createServer({ noDelay: true }, (client) => {
-    const target = endpoints[next++ % endpoints.length]
-    if (!target) {
+  const server = createServer({ noDelay: true, pauseOnConnect: true }, async (client) => {
+    let pod: Socket | undefined
+    // A reset of one side becomes a reset of the other, and is no error of the proxy.
+    client.on('error', () => pod?.resetAndDestroy())
+    pod = await reach(endpoints.length)
+    if (!pod || client.destroyed) {
+      pod?.destroy()
       client.destroy()
       return
     }
-    const pod = connect({ ...target, noDelay: true })
     for (const socket of [client, pod]) {
       sockets.add(socket)
       socket.once('close', () => sockets.delete(socket))
     }
-    // A reset of one side becomes a reset of the other, and is no error of the proxy.
-    client.on('error', () => pod.resetAndDestroy())
     pod.on('error', () => client.resetAndDestroy())
     client.pipe(pod).pipe(client)
   }).listen(0, '127.0.0.1')
+  /** Connects to the next pod. One that refuses is passed over, as load balancers do: nothing was sent to it. */
+  const reach = async (tries: number): Promise<Socket | undefined> => {
+    const target = endpoints[next++ % endpoints.length]
+    if (!target || tries === 0) return undefined
+    const pod = connect({ ...target, noDelay: true })
+    try {
+      await once(pod, 'connect')
+      return pod
+    } catch {
+      return reach(tries - 1)
+    }
+  }
   await once(server, 'listening')
   const address = server.address()
 

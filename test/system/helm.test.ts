@@ -1,8 +1,10 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { Ajv } from 'ajv'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import {
   CHART,
@@ -164,6 +166,33 @@ describeWith(['go'], () => {
       WASM_SERVE_ADMIN: '',
     })
     expect(await variables(variantFlag('fleet'))).toMatchObject({ WASM_SERVE_ADMIN: '127.0.0.1:9090' })
+  })
+
+  test.each([
+    ['', 0],
+    ['test.method=POST,test.body=Bob,test.status=200,test.answer=POST Bob', 0],
+    ['test.method=POST,test.body=Bob,test.answer=GET Bob', 1],
+    ['test.path=/missing', 0],
+    ['test.path=/missing,test.status=200', 1],
+    ['test.path=/broken', 1],
+  ])('the pod of `helm test` with the values "%s" ends with %i', async (values, code) => {
+    const server = createServer(async ({ method, url }, response) => {
+      response.statusCode = { '/missing': 404, '/broken': 500 }[url ?? ''] ?? 200
+      response.end(`${method} Bob`)
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const address = server.address()
+    const port = typeof address === 'object' ? address?.port : 0
+    const [container] = one(await render(`--set=${values}`), 'Pod').spec.containers
+    const [, ...words] = container.command
+    const env = Object.fromEntries(container.env.map(({ name, value }: Named) => [name, value]))
+    const { pathname } = new URL(env.URL)
+    const program = spawn(process.execPath, [...words, ...container.args], {
+      env: { ...env, URL: `http://127.0.0.1:${port}${pathname}` },
+      stdio: 'ignore',
+    })
+    expect(await once(program, 'exit')).toEqual([code, null])
   })
 
   test('large numbers stay numbers, and quotes stay quotes', async () => {

@@ -19,6 +19,7 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
   ['docs/guide/registry.md', /./, 'test/system/registry-pages.test.ts has a registry'],
   ['docs/operate/trust.md', /./, 'test/system/registry-pages.test.ts has a registry'],
   ['docs/operate/deploy.md', /./, 'docker, nginx, permission, reuse-port and systemd have system tests'],
+  ['docs/operate/kubernetes.md', /./, 'test/long/kubernetes.ts has a control plane'],
   ['docs/explain/release.md', /./, 'needs a published release'],
   ['README.md', /^npm ci/, '.ci/run runs it in a clone'],
   ['', /^npm install /, 'the registry; .ci/run installs the package as npm packs it'],
