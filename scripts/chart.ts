@@ -4,8 +4,8 @@ import { isMap, isScalar, isSeq, type Pair, parseDocument, type YAMLMap } from '
 import { chartConfigSchema } from './config-schema.ts'
 
 /*
- * Makes the generated files of the Helm chart: values.schema.json, from values.yaml and the schema of config files, and
- * copies of the alert rules and the dashboard, which a chart cannot read outside its folder.
+ * Makes the generated files of the Helm chart: values.schema.json, from values.yaml and the schema of config files; copies
+ * of the alert rules and the dashboard, which a chart cannot read outside its folder; and the versions in Chart.yaml.
  *
  * npm run reference writes them; `tsx scripts/chart.ts --check` fails if one of them is not current.
  */
@@ -27,7 +27,9 @@ interface Value {
 /** The generated files, by their paths from the root of the repository. */
 export function renderChart(): Readonly<Record<string, string>> {
   const values = read(`${CHART}values.yaml`)
+  const { version } = JSON.parse(read('package.json'))
   return {
+    [`${CHART}Chart.yaml`]: read(`${CHART}Chart.yaml`).replaceAll(/^(version|appVersion): .*$/gm, `$1: ${version}`),
     [`${CHART}values.schema.json`]: `${JSON.stringify(valuesSchema(values), null, 1)}\n`,
     [`${CHART}files/alerts.yaml`]: read('deploy/prometheus/alerts.yaml'),
     [`${CHART}files/dashboard.json`]: read('deploy/grafana/dashboard.json'),

@@ -22,6 +22,8 @@ import { keepSection, renderOrigin } from './page.ts'
 const NAMESPACE = 'plugins'
 const RELEASE = 'r'
 
+const FAKE_NODES = ['fake-1', 'fake-2', 'fake-3']
+
 /** What others have to make before a variant can be installed. */
 const NEEDED = `
 apiVersion: v1
@@ -99,7 +101,7 @@ async function prepare(plane: ControlPlane): Promise<void> {
   for (const path of extensionFiles()) await must(plane, 'kubectl', 'apply', '--server-side', '-f', path)
   await apply(plane, OPEN_KINDS.map(openKind).join('---\n'))
   await apply(plane, NEEDED)
-  for (const number of [1, 2, 3]) await addFakeNode(plane, `fake-${number}`)
+  for (const name of FAKE_NODES) await addFakeNode(plane, name)
   await buildProgram('kwok')
   const stages = join(moduleFolder(KWOK), 'kustomize/stage')
   plane.start(
@@ -283,12 +285,16 @@ async function tryDrain(plane: ControlPlane): Promise<void> {
       (await plane.ask('GET', `/apis/policy/v1/namespaces/${NAMESPACE}/poddisruptionbudgets`)).body.items[0],
     ({ status }) => status?.disruptionsAllowed === 1,
   )
+  // Pods in their place find no node, so the budget is spent with the first.
+  for (const name of FAKE_NODES) await must(plane, 'kubectl', 'cordon', name)
   const evictions = (await pods()).map(({ metadata }) => {
     const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: metadata.name } }
     return plane.ask('POST', `/api/v1/namespaces/${NAMESPACE}/pods/${metadata.name}/eviction`, eviction)
   })
   const statuses = (await Promise.all(evictions)).map(({ status }) => status).sort()
   add('three evictions at once', statuses.join(', '), statuses.join() === '201,429,429')
+  for (const name of FAKE_NODES) await must(plane, 'kubectl', 'uncordon', name)
+  await rolledOut(plane)
   const drained = await plane.run(
     'kubectl',
     ...['drain', 'fake-1', '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=60s'],
@@ -297,6 +303,31 @@ async function tryDrain(plane: ControlPlane): Promise<void> {
   add('`kubectl drain` of a node', `${left.length} pods left`, drained.ok && left.length === 0)
   await plane.run('kubectl', 'uncordon', 'fake-1')
   await plane.run('helm', 'uninstall', RELEASE, '--namespace', NAMESPACE, '--wait')
+}
+
+/** Helm 4 makes the same objects, and installs them. */
+async function tryHelm4(plane: ControlPlane): Promise<void> {
+  await buildProgram('helm4')
+  const different: string[] = []
+  for (const variant of VARIANTS) {
+    const words = ['template', RELEASE, CHART, `--kube-version=${KUBERNETES}`, variantFlag(variant)]
+    const [three, four] = [await plane.run('helm', ...words), await plane.run('helm4', ...words)]
+    if (!four.ok || three.text !== four.text) different.push(variant)
+  }
+  const what = `Helm 4: the objects of ${VARIANTS.length} variants`
+  add(what, different.length === 0 ? 'those of Helm 3' : different.join(', '), different.length === 0)
+  const installed = await plane.run(
+    'helm4',
+    'install',
+    RELEASE,
+    CHART,
+    '-n',
+    NAMESPACE,
+    '--wait',
+    '--timeout=60s',
+  )
+  add('Helm 4: install', installed.ok ? 'done' : installed.text.slice(0, 300), installed.ok)
+  await plane.run('helm4', 'uninstall', RELEASE, '-n', NAMESPACE, '--wait')
 }
 
 /** Lines of the page that need what does not run here. */
@@ -358,6 +389,7 @@ try {
   await tryAdmission(plane)
   await tryAutoscaling(plane)
   await tryDrain(plane)
+  await tryHelm4(plane)
   await tryPage(plane)
   keepSection('kubernetes', render())
   if (rows.some(({ isExpected }) => !isExpected)) process.exitCode = 1

@@ -13,6 +13,9 @@ import { buildProgram, PROGRAMS } from './registry-programs.ts'
 
 const runFile = promisify(execFile)
 
+/** Programs that talk to the API server. */
+export type ClientProgram = 'kubectl' | 'helm' | 'helm4'
+
 /** The result of a command. */
 export interface CommandRun {
   readonly ok: boolean
@@ -36,7 +39,7 @@ export interface ControlPlane {
   /** The folder with the logs of the programs. */
   readonly folder: string
   /** Runs kubectl or Helm as the administrator. */
-  run(program: 'kubectl' | 'helm', ...args: readonly string[]): Promise<CommandRun>
+  run(program: ClientProgram, ...args: readonly string[]): Promise<CommandRun>
   /** Sends a request to the API server as the administrator. */
   ask(method: string, path: string, body?: object, contentType?: string): Promise<ApiAnswer>
   /** Starts another program, which ends with the control plane. */
@@ -131,7 +134,7 @@ class LoopbackControlPlane implements ControlPlane {
     await this.#until(async () => (await this.ask('GET', account)).status === 200)
   }
 
-  async run(program: 'kubectl' | 'helm', ...args: readonly string[]): Promise<CommandRun> {
+  async run(program: ClientProgram, ...args: readonly string[]): Promise<CommandRun> {
     const env = { ...process.env, KUBECONFIG: this.kubeconfig, HELM_CACHE_HOME: join(this.folder, 'helm') }
     try {
       const options = { env, maxBuffer: 64 * 1024 * 1024 }

@@ -34,6 +34,7 @@ const BUILDS = {
   cosign2: 'go install github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5; mv $OUT/cosign $OUT/cosign2',
   wkg: 'cargo install --root $OUT wkg@0.16.1; mv $OUT/bin/wkg $OUT/wkg',
   helm: 'go install helm.sh/helm/v3/cmd/helm@v3.22.0',
+  helm4: 'go install helm.sh/helm/v4/cmd/helm@v4.3.1; mv $OUT/helm $OUT/helm4',
   kubeconform: 'go install github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0',
   'kube-score': 'go install github.com/zegl/kube-score/cmd/kube-score@v1.20.0',
   kwok: `go install sigs.k8s.io/kwok/cmd/kwok@${KWOK.split('@')[1]}`,
