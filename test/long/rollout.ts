@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type ControlPlane, openControlPlane } from '../support/control-plane.ts'
+import { type ApiObject, type ControlPlane, openControlPlane } from '../support/control-plane.ts'
 import { guestBytes } from '../support/guest.ts'
 import { CHART } from '../support/helm.ts'
 import { type Load, type LoadCounts, startLoad } from '../support/load.ts'
@@ -49,10 +49,14 @@ async function must(plane: ControlPlane, program: 'kubectl' | 'helm', ...args: s
 
 /** Installs or upgrades, and waits until only new pods are there. */
 async function release(plane: ControlPlane, proxy: ServiceProxy | undefined, values: Values): Promise<void> {
+  await upgrade(plane, values)
+  await settle(plane, proxy, values.replicas)
+}
+
+async function upgrade(plane: ControlPlane, values: Values): Promise<void> {
   const path = join(folder, 'values.json')
   writeFileSync(path, JSON.stringify(values))
   await must(plane, 'helm', 'upgrade', '--install', 'r', CHART, `--values=${path}`)
-  await settle(plane, proxy, values.replicas)
 }
 
 /** Waits until as many pods are there as wanted, all ready, and the proxy knows them. */
@@ -127,6 +131,16 @@ async function run(plane: ControlPlane, agents: readonly NodeAgent[]): Promise<v
     await change('another image', { image: { tag: '2' } })
     await change('another configuration', { config: { watch: true, logLevel: 'debug' } })
     await change('another plug-in, with new pods', { pluginFiles: pluginOf('upper') })
+    await measure(load, 'a plug-in that cannot start, and `helm rollback`', async () => {
+      await upgrade(plane, {
+        ...values,
+        pluginFiles: { 'echo.wasm': Buffer.from('no module').toString('base64') },
+      })
+      await restarted(plane)
+      if (proxy.ready() !== 2) throw new Error(`${proxy.ready()} pods are ready, not the 2 of before`)
+      await must(plane, 'helm', 'rollback', 'r')
+      await settle(plane, proxy, values.replicas)
+    })
     await change('`rollOnConfigChange: false`', { rollOnConfigChange: false })
     values = { ...values, pluginFiles: pluginOf('echo') }
     await measure(load, 'another plug-in, in running pods', async () => {
@@ -187,6 +201,20 @@ function startBoth(url: string): Pick<Load, 'answered' | 'stop' | 'counts'> {
       await Promise.all(clients)
       return counts
     },
+  }
+}
+
+/** Waits until the container of a pod has ended twice. */
+async function restarted(plane: ControlPlane): Promise<void> {
+  const until = Date.now() + 60_000
+  for (;;) {
+    const { body } = await plane.ask('GET', `/api/v1/namespaces/${NAMESPACE}/pods`)
+    const counts: number[] = body.items.map(
+      ({ status }: ApiObject) => status.containerStatuses?.[0].restartCount ?? 0,
+    )
+    if (counts.some((count) => count >= 2)) return
+    if (Date.now() > until) throw new Error('no pod has restarted')
+    await sleep(200)
   }
 }
 
