@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { parseAllDocuments } from 'yaml'
 import { type ApiObject, type ControlPlane, openControlPlane } from '../support/control-plane.ts'
 import { CHART, VARIANTS, variantFlag } from '../support/helm.ts'
 import { extensionFiles, moduleFolder } from '../support/kubernetes-schemas.ts'
@@ -312,7 +313,7 @@ async function tryHelm4(plane: ControlPlane): Promise<void> {
   for (const variant of VARIANTS) {
     const words = ['template', RELEASE, CHART, `--kube-version=${KUBERNETES}`, variantFlag(variant)]
     const [three, four] = [await plane.run('helm', ...words), await plane.run('helm4', ...words)]
-    if (!four.ok || three.text !== four.text) different.push(variant)
+    if (!four.ok || objectsIn(three.text) !== objectsIn(four.text)) different.push(variant)
   }
   const what = `Helm 4: the objects of ${VARIANTS.length} variants`
   add(what, different.length === 0 ? 'those of Helm 3' : different.join(', '), different.length === 0)
@@ -328,6 +329,11 @@ async function tryHelm4(plane: ControlPlane): Promise<void> {
   )
   add('Helm 4: install', installed.ok ? 'done' : installed.text.slice(0, 300), installed.ok)
   await plane.run('helm4', 'uninstall', RELEASE, '-n', NAMESPACE, '--wait')
+}
+
+/** The objects, without the blank lines between them. */
+function objectsIn(manifest: string): string {
+  return JSON.stringify(parseAllDocuments(manifest).flatMap((document) => document.toJSON() ?? []))
 }
 
 /** Lines of the page that need what does not run here. */
