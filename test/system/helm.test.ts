@@ -105,6 +105,7 @@ describeWith(['go'], () => {
     ['replicas=two', 'replicas'],
     [`config.drainMs=\${DRAIN}`, 'drainMs'],
     ['plugin=a.wasm,config.plugins.hello.source=a.wasm', 'plugin'],
+    [`config.host=\${HOST}`, 'config.host'],
     ['admin.enabled=true', 'admin.existingSecret'],
     ['config.processes=auto', 'config.processes'],
     ['resources.limits.memory=lots', 'resources.limits.memory'],

@@ -54,6 +54,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* The address of the probes, on the host of the configuration. */}}
 {{- define "wasm-serve.probes" -}}
 {{- $host := .Values.config.host -}}
+{{- if contains "${" $host -}}{{ fail "config.host must be an address here: it becomes a variable itself" }}{{- end -}}
 {{- printf "%s:%d" (ternary (printf "[%s]" $host) $host (contains ":" $host)) (int64 .Values.probes.port) -}}
 {{- end -}}
 
