@@ -151,6 +151,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Send less, or raise `--body-limit`.',
   ],
   [
+    'WASM_SERVE_MCP_STREAMS_FULL',
+    503,
+    'Too many clients, or too many streams of one client, wait for changed lists.',
+    'Close streams that are not needed. Other requests are not affected.',
+  ],
+  [
     'WASM_SERVE_MCP_CONTENT_TYPE_UNSUPPORTED',
     415,
     'The message to the [MCP endpoint](../guide/mcp.md) is not declared as JSON.',

@@ -9,6 +9,12 @@ export const FleetUnavailableError = failure<[store: string, reason: string]>(
   503,
 )
 
+/** The store of the fleet does not answer at the start, and the state folder has no copy of a revision. */
+export const FleetNoCopyError = failure<[reason: string]>(
+  'WASM_SERVE_FLEET_NO_COPY',
+  'This node has no copy of a revision to start from (--state), and needs the store: %s',
+)
+
 /** Something in the store is missing, damaged, or does not have its digest. */
 export const FleetContentError = failure<[content: string, reason: string]>(
   'WASM_SERVE_FLEET_CONTENT_INVALID',

@@ -14,6 +14,7 @@ import {
   NO_STATS,
   type RouteMeter,
 } from '../../observe/metrics.ts'
+import { MCP_DEFAULTS } from '../../options/mcp-defaults.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { AdminContext } from '../feature.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
@@ -67,11 +68,13 @@ export function consoleEndpoints({ served, meters, lines, processes, fleet }: Ad
       async run({ query }, deployments) {
         const shown = await showDeployment(deployments)
         const { current } = shown
+        const { mcp } = current.options
         const all = meters.all
         return {
           revision: current.revision,
           state: served.state,
           url: served.url,
+          ...(mcp && { mcp: mcp.url ?? MCP_DEFAULTS.url }),
           node: fleet?.status.node,
           version: packageVersion(),
           ms: Math.round(performance.now()),

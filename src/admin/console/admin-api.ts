@@ -6,6 +6,8 @@
 export interface LiveCounts {
   readonly revision: number
   readonly url?: string
+  /** The URL of the MCP endpoint. */
+  readonly mcp?: string
   readonly state: string
   /** Its name, if the server is a node of a fleet. */
   readonly node?: string

@@ -11,6 +11,7 @@ import { PluginView } from './plugin-view.tsx'
 import { PluginsView } from './plugins-view.tsx'
 import { ProcessesView } from './processes-view.tsx'
 import { RoutesView } from './routes-view.tsx'
+import { ToolsView } from './tools-view.tsx'
 
 /* Renders the page: the sign-in form, or the navigation and the view in the address. */
 
@@ -24,6 +25,7 @@ const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
   ['', { title: 'Routes', View: RoutesView }],
   ['plugins', { title: 'Plug-ins', View: PluginsView }],
   ['call', { title: 'Call', View: CallView }],
+  ['tools', { title: 'Tools', View: ToolsView }],
   ['changes', { title: 'Changes', View: ChangesView }],
   ['processes', { title: 'Processes', View: ProcessesView }],
   ['fleet', { title: 'Fleet', View: FleetView }],

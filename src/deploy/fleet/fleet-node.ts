@@ -41,8 +41,8 @@ export interface FleetNodeParts {
   readonly store: FleetStore
   readonly states: Pick<NodeStates, 'load' | 'keep' | 'keepModules' | 'module'>
   readonly log: FastifyBaseLogger
-  /** Default: a random number from 0 to 1. */
-  readonly random?: () => number
+  /** The clock of the node, in ms. Default: a monotonic one. */
+  readonly clock?: () => number
 }
 
 /** What a node serves. */
@@ -104,7 +104,8 @@ export class FleetNode {
   #serial = 0
   /** Settles when the last copy was kept. */
   #keeping: Promise<void> = Promise.resolve()
-  #connectedAt = performance.now()
+  #connectedAt: number
+  readonly #clock: () => number
   #lastNodes: SeenNodes = { nodes: [], now: 0 }
   /** Settles when the last step has ended. */
   #last: Promise<unknown> = Promise.resolve()
@@ -121,6 +122,8 @@ export class FleetNode {
     failed?: FailedBeginning,
   ) {
     this.#parts = parts
+    this.#clock = parts.clock ?? (() => performance.now())
+    this.#connectedAt = this.#clock()
     this.#live = { ...live, since: new Date().toISOString() }
     this.#head = head
     if (failed?.revision) this.#refuse(failed.revision, failed.error)
@@ -134,7 +137,7 @@ export class FleetNode {
   /** A tag of the served state that is the same on all nodes. */
   get tag(): string {
     const { fleet = 'none', revision } = this.#live
-    return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}`
+    return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}-${revision?.id.slice(0, 8) ?? 'none'}`
   }
 
   /** For metrics and readiness. */
@@ -146,15 +149,19 @@ export class FleetNode {
       from: this.#live.from,
       isConnected: this.#isConnected,
       /** Seconds since the store has answered last. */
-      silentSeconds: this.#isConnected ? 0 : (performance.now() - this.#connectedAt) / 1_000,
+      silentSeconds: this.#isConnected ? 0 : (this.#clock() - this.#connectedAt) / 1_000,
       refused: this.#refused,
     }
   }
 
-  /** Begins to follow the head. @param url - For clients, as the node sees it. */
-  start(side: ServingSide, url: string | undefined): void {
+  /** @param side - Serves what the head asks for. */
+  attach(side: ServingSide, url?: string): void {
     this.#side = side
     this.#url = url
+  }
+
+  /** Begins to follow the head. */
+  start(): void {
     this.#parts.store.onWrite(() => {
       this.#isWoken = true
       this.#wake()
@@ -162,17 +169,27 @@ export class FleetNode {
     void this.#follow()
   }
 
-  /** Ends following, and removes the record of the node. */
-  async close(): Promise<void> {
+  /** Ends following, and aborts the present step. */
+  stop(): void {
     this.#ended.abort(new ChangeRefusedError('the server is shutting down'))
     this.#wake()
+  }
+
+  /** Removes the record of the node. */
+  async close(): Promise<void> {
+    this.stop()
     await this.#last.catch(() => undefined) // it has reported its failure
     await this.#keeping
     await this.#parts.store.leave(this.#parts.settings.node).catch(() => undefined) // it is forgotten later
     await this.#parts.store.close()
   }
 
-  /** Runs a step when earlier ones have ended. */
+  /** Reports, reads the head, serves what it asks for, and takes the next step of its rollout. */
+  step(): Promise<void> {
+    return this.exclusive(() => this.#step())
+  }
+
+  /** Runs when earlier steps have ended. */
   exclusive<Value>(step: () => Promise<Value>): Promise<Value> {
     const made = this.#last.then(() => {
       this.#ended.signal.throwIfAborted()
@@ -339,25 +356,25 @@ export class FleetNode {
   }
 
   async #follow(): Promise<void> {
-    const { settings, log, random = Math.random } = this.#parts
+    const { settings, log } = this.#parts
     while (!this.#ended.signal.aborted) {
       this.#isWoken = false
       try {
-        await this.exclusive(() => this.#step())
+        await this.step()
       } catch (error) {
         const isExpected = this.#ended.signal.aborted || error instanceof FleetUnavailableError
         if (!isExpected) log.error({ err: error }, 'the fleet was not followed')
       }
       if (this.#isWoken) continue
       const until = this.#head?.rollout.until
-      const ms = settings.pollMs * (1 + JITTER * (2 * random() - 1))
+      const ms = settings.pollMs * (1 + JITTER * (2 * Math.random() - 1))
       const canaryMs = until === undefined ? ms : Math.max(LEAST_MS, until - Date.now() - this.#aheadMs)
       await this.#pause(Math.min(ms, canaryMs, Math.max(LEAST_MS, this.#retryIn())))
     }
   }
 
   #retryIn(): number {
-    return this.#refused ? this.#retryAt - performance.now() : Number.POSITIVE_INFINITY
+    return this.#refused ? this.#retryAt - this.#clock() : Number.POSITIVE_INFINITY
   }
 
   #pause(ms: number): Promise<void> {
@@ -372,7 +389,6 @@ export class FleetNode {
     })
   }
 
-  /** Reports, reads the head, serves what it asks for, and takes the next step of its rollout. */
   async #step(): Promise<void> {
     const { store } = this.#parts
     await this.#observe()
@@ -411,7 +427,7 @@ export class FleetNode {
   }
 
   #contact(isConnected: boolean): void {
-    if (isConnected) this.#connectedAt = performance.now()
+    if (isConnected) this.#connectedAt = this.#clock()
     this.#isConnected = isConnected
   }
 
@@ -475,7 +491,7 @@ export class FleetNode {
     if (!wanted) return false
     if (this.#refused?.id === wanted.id && this.#retryIn() > 0) return false
     if (isOther) log.warn({ fleet: head.fleet }, 'the store has another fleet, which this node joins')
-    const begun = performance.now()
+    const begun = this.#clock()
     try {
       const state = await states.load(wanted)
       const serial = ++this.#serial
@@ -488,7 +504,7 @@ export class FleetNode {
       this.#refuse(wanted, error)
       return true
     }
-    const ms = Math.round(performance.now() - begun)
+    const ms = Math.round(this.#clock() - begun)
     log.info({ revision: wanted.revision, by: wanted.by, ms }, 'serves a revision of the fleet')
     return true
   }
@@ -499,7 +515,7 @@ export class FleetNode {
     const message = (error as Error).message
     const isNew = this.#refused?.id !== id || this.#refused.message !== message
     this.#retryMs = this.#refused?.id === id ? Math.min(2 * this.#retryMs, MAX_RETRY_MS) : RETRY_MS
-    this.#retryAt = performance.now() + this.#retryMs
+    this.#retryAt = this.#clock() + this.#retryMs
     this.#refused = { revision, id, code, message }
     if (isNew && hasOwnCode(error))
       log.error({ revision, code }, `a revision of the fleet is refused: ${message}`)

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { FleetEmptyError, FleetUnavailableError } from '../../errors/errors.ts'
+import { FleetEmptyError, FleetNoCopyError, FleetUnavailableError } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
 import type { Config } from '../../options/config.ts'
 import type { CheckedLoadOptions } from '../../options/options.ts'
@@ -120,7 +120,10 @@ async function openNode(opening: OpeningFleet, store: FleetStore): Promise<Opene
         title: `${store.name}, revision ${node.status.revision}`,
         node,
         deployments: new FleetDeployments(local, node, () => states.renew()),
-        start: (url) => node.start(serveBy(local, 0), url),
+        start(url) {
+          node.attach(serveBy(local, 0), url)
+          node.start()
+        },
       }
     } catch (error) {
       if (from === 'files' || !hasOwnCode(error)) throw error
@@ -196,7 +199,7 @@ async function findBeginnings(
     read: async () => ({ state: await states.load(revision) }),
   }))
   const kept = await copy?.read()
-  if (!kept && unavailable) throw unavailable
+  if (!kept && unavailable) throw new FleetNoCopyError(unavailable.message, { cause: unavailable })
   if (!kept) return beginnings
   const { fleet, revision, ...texts } = kept
   const read = async () => ({ state: states.stateOf(texts, revision.revision) })

@@ -310,6 +310,7 @@ test('what the package exports changes only on purpose', () => {
       "McpContentTypeError",
       "McpNotAcceptableError",
       "McpOriginRefusedError",
+      "McpStreamsFullError",
       "MethodNotAllowedError",
       "MountConflictError",
       "OptionsError",
