@@ -281,6 +281,7 @@ test('what the package exports changes only on purpose', () => {
       "FleetChangedError",
       "FleetContentError",
       "FleetEmptyError",
+      "FleetNoCopyError",
       "FleetNotAppliedError",
       "FleetRevisionError",
       "FleetUnavailableError",
