@@ -111,7 +111,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_FLEET_CHANGED',
     409,
-    'Another change of the [fleet](../guide/commands.md#fleet) was stored first.',
+    'Another change of the [fleet](../operate/fleet.md) was stored first.',
     'Look at the newest revision, and make the change again.',
   ],
   [
@@ -455,6 +455,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'command',
     'Something in the store of the fleet is missing or damaged, or a module is too large for it (`fleet.moduleMax`).',
     'The message names it. Apply the configuration again; push a large module to a registry, and name it by `oci://`.',
+  ],
+  [
+    'WASM_SERVE_FLEET_NO_COPY',
+    'command',
+    'The store of the fleet does not answer at the start, and the node has no copy of a revision in `--state`.',
+    'Check the server of `--fleet`, and the network to it. A node that has served with `--state` boots without it.',
   ],
   [
     'WASM_SERVE_FUNCTION_UNKNOWN',

@@ -565,7 +565,6 @@ const stallMs = (value: number) =>
 const fleetSettings = only({
   url: Type.String({
     pattern: '^rediss?(?:\\+sentinel)?://.',
-    secret: true,
     hint: 'must be redis://HOST, rediss://HOST or redis+sentinel://HOST:PORT/PRIMARY',
     description:
       'Redis or Valkey that has the desired state of several nodes: `redis://HOST`, `rediss://HOST`, or `redis+sentinel://HOST:PORT,.../PRIMARY`.',

@@ -138,8 +138,8 @@ function NodeRow({ node: shown, newest, isHere }: NodeRowProps) {
         )}
       </td>
       <td data-label="Revision">{revision}</td>
-      <td data-label="Since" title={formatDate(since)}>
-        {formatTime(since)}
+      <td data-label="Since">
+        <ClockTime at={since} />
       </td>
       <td data-label="Plug-ins">
         {digests.map(([name, digest]) => (
@@ -149,10 +149,18 @@ function NodeRow({ node: shown, newest, isHere }: NodeRowProps) {
         ))}
         {more > 0 && <span class="note">and {more} more</span>}
       </td>
-      <td data-label="Last seen" title={formatDate(lastSeen)}>
-        {formatTime(lastSeen)}
+      <td data-label="Last seen">
+        <ClockTime at={lastSeen} />
       </td>
     </tr>
+  )
+}
+
+function ClockTime({ at }: { readonly at: string }) {
+  return (
+    <time datetime={at} title={formatDate(at)}>
+      {formatTime(at)}
+    </time>
   )
 }
 

@@ -1,4 +1,5 @@
 import { hostname, userInfo } from 'node:os'
+import { basename } from 'node:path'
 import { type OwnOptions, readOwnOptions } from '../../deploy/configuration.ts'
 import {
   applyConfiguration,
@@ -204,7 +205,7 @@ async function applyFiles(work: Work): Promise<undefined> {
     read: checkedConfiguration(config, host, sourcesOf(work)),
     sources: sourcesOf(work),
     by: readText('by', values.by) ?? operator(),
-    reason: readText('reason', values.reason) ?? `apply ${own.file}`,
+    reason: readText('reason', values.reason) ?? `apply ${basename(own.file ?? '')}`,
     expected: values.expect === undefined ? undefined : readRevision(values.expect, '--expect', 0),
   })
   const { head, desired, difference, isNew } = applied
