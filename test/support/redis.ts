@@ -64,7 +64,8 @@ async function ready(child: ChildProcess): Promise<void> {
   })
 }
 
-async function freePort(): Promise<number> {
+/** A port that is free now. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
