@@ -450,7 +450,7 @@ describeWith(['redis-server'], () => {
     expect(code).not.toBe(0)
     expect(printed).toContain('FLEET_TEST_KEY')
 
-    const plain = { flags: [...POLL, '--fleet-name', 'two'] }
+    const plain = { flags: [...POLL, '--fleet-name', 'two', '--fleet-max-refusals', '1'] }
     const a = await start(url, 'a', { ...plain, env })
     const without = await start(url, 'b', plain)
     await untilListed(a, 2)
@@ -458,7 +458,8 @@ describeWith(['redis-server'], () => {
     const { configuration } = await headOf(client, 'one')
     const text = await client.get(`wasm-serve:{fleet:one}:content:${configuration}`)
     await tamper(client, 'two', ({ content }) => ({ configuration: content(text ?? '') }))
-    await untilPhase(a, 'stopped')
+    await until(async () => (await fleetOf(a)).newest.revision === 2)
+    await untilPhase(a, 'done')
     expect((await fleetOf(a)).nodes).toMatchObject([
       { node: 'a', revision: 2 },
       { node: 'b', revision: 1, refused: { message: expect.stringContaining('FLEET_TEST_KEY') } },

@@ -88,7 +88,9 @@ export function startNode(options: NodeOptions): NodeProcess {
     }
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', read)
     child.once('error', reject)
-    child.once('close', () => reject(new Error(`${node} ended: ${printed}`)))
+    child.once('close', (code, signal) =>
+      reject(new Error(`${node} ended with ${signal ?? code}: ${printed}`)),
+    )
   })
   listening.catch(() => undefined) // for those who wait for its end only
   const ended = once(child, 'close').then(([code, signal]): NodeEnding => {
