@@ -377,11 +377,10 @@ describeWith(['redis-server'], () => {
     const [a, b] = nodes
     expect((await put(a, 1, {}, '?wait=applied')).status).toBe(200)
     const watcher = await raw(urlOf(sentinel))
-    await until(async () => String(await watcher.sendCommand(['SENTINEL', 'REPLICAS', 'main'])).includes(String(replica.port)))
-    await until(async () => {
-      const answer = await (await raw(urlOf(replica))).sendCommand(['INFO', 'replication'])
-      return String(answer).includes('master_link_status:up')
-    })
+    const follower = await raw(urlOf(replica))
+    const replicas = async () => JSON.stringify(await watcher.sendCommand(['SENTINEL', 'REPLICAS', 'main']))
+    await until(async () => (await replicas()).includes(String(replica.port)))
+    await until(async () => String(await follower.sendCommand(['INFO', 'replication'])).includes('link_status:up'))
     await primary.stop()
     const newPrimary = async () => String(await watcher.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'main']))
     await until(async () => (await newPrimary()).endsWith(String(replica.port)))
