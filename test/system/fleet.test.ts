@@ -62,7 +62,10 @@ async function start(store: string, node: string, options?: StartOptions): Promi
 /** Starts nodes a, b and so on. */
 async function startAll(store: string, count: number, options?: StartOptions): Promise<NodeProcess[]> {
   const [first, ...others] = [...'abcdef'].slice(0, count)
-  return [await start(store, first ?? '', options), ...(await Promise.all(others.map((name) => start(store, name, options))))]
+  return [
+    await start(store, first ?? '', options),
+    ...(await Promise.all(others.map((name) => start(store, name, options)))),
+  ]
 }
 
 /** The version that a node serves. */
@@ -122,7 +125,11 @@ describeWith(['redis-server'], () => {
       expect(await servedBy(nodes)).toEqual(Array(3).fill(versionName(version + 1)))
     }
     const fleet = await fleetOf(a)
-    expect(fleet).toMatchObject({ node: 'a', connected: true, newest: { revision: 4, by: 'ops@example.com' } })
+    expect(fleet).toMatchObject({
+      node: 'a',
+      connected: true,
+      newest: { revision: 4, by: 'ops@example.com' },
+    })
     const digest = sha256(versionModule(3))
     expect(fleet.nodes).toMatchObject(
       ['a', 'b', 'c'].map((node) => ({ node, live: true, revision: 4, plugins: { handle: digest } })),
@@ -217,7 +224,10 @@ describeWith(['redis-server'], () => {
     expect((await put(a, 1)).status).toBe(200)
     await a.end('SIGKILL')
     await until(async () => !(await fleetOf(b)).rollout.nodes.includes('a'))
-    expect((await fleetOf(b)).rollout).toMatchObject({ phase: 'canary', nodes: [expect.stringMatching(/^[bc]$/)] })
+    expect((await fleetOf(b)).rollout).toMatchObject({
+      phase: 'canary',
+      nodes: [expect.stringMatching(/^[bc]$/)],
+    })
     await untilServed([b, c], 1)
     await untilPhase(b, 'done')
     expect((await fleetOf(b)).nodes[0]).toMatchObject({ node: 'a', live: false })
@@ -299,7 +309,8 @@ describeWith(['redis-server'], () => {
   test('an earlier revision is served again, as a new one, and one that is not kept is refused', async () => {
     const [a, b] = (await startAll(urlOf(await store()), 2)) as [NodeProcess, NodeProcess]
     for (const version of [1, 2]) await put(a, version, {}, '?wait=applied')
-    const back = (body: object) => b.ask('POST', '/api/fleet/rollback?wait=applied', { body, headers: { from: 'me' } })
+    const back = (body: object) =>
+      b.ask('POST', '/api/fleet/rollback?wait=applied', { body, headers: { from: 'me' } })
     const first = { status: 200, body: { revision: 4, by: 'me', reason: 'back to revision 1' } }
     expect(await back({ revision: 1 })).toMatchObject(first)
     expect(await servedBy([a, b])).toEqual([0, 0].map(versionName))
@@ -365,7 +376,10 @@ describeWith(['redis-server'], () => {
     expect((await put(b, 1, {}, '?wait=applied')).status).toBe(200)
     expect(await servedBy([a, b])).toEqual([1, 1].map(versionName))
     const stranger = await (await launch(url, 'stranger')).ended // does not know the authority
-    expect(stranger).toMatchObject({ code: 1, printed: expect.stringContaining('WASM_SERVE_FLEET_UNAVAILABLE') })
+    expect(stranger).toMatchObject({
+      code: 1,
+      printed: expect.stringContaining('WASM_SERVE_FLEET_UNAVAILABLE'),
+    })
   })
 
   test('nodes follow a failover of Sentinel, and lose no revision that its replica has', async () => {
@@ -380,9 +394,12 @@ describeWith(['redis-server'], () => {
     const follower = await raw(urlOf(replica))
     const replicas = async () => JSON.stringify(await watcher.sendCommand(['SENTINEL', 'REPLICAS', 'main']))
     await until(async () => (await replicas()).includes(String(replica.port)))
-    await until(async () => String(await follower.sendCommand(['INFO', 'replication'])).includes('link_status:up'))
+    await until(async () =>
+      String(await follower.sendCommand(['INFO', 'replication'])).includes('link_status:up'),
+    )
     await primary.stop()
-    const newPrimary = async () => String(await watcher.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'main']))
+    const newPrimary = async () =>
+      String(await watcher.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'main']))
     await until(async () => (await newPrimary()).endsWith(String(replica.port)))
     await until(async () => (await Promise.all(nodes.map(readiness))).every(({ connected }) => connected))
     await until(async () => (await put(b, 2)).status === 200)
@@ -405,14 +422,21 @@ describeWith(['redis-server'], () => {
       const [was, now] = [sha256(versionModule(0)), content(versionModule(1))]
       return { edits: content(edits.replaceAll(was, now)) }
     })
-    await until(async () => (await fleetOf(nodes[0])).nodes.every(({ refused }: { refused?: object }) => refused))
+    await until(async () =>
+      (await fleetOf(nodes[0])).nodes.every(({ refused }: { refused?: object }) => refused),
+    )
     const { nodes: shown } = await fleetOf(nodes[0])
     const refused = { revision: 2, code: 'WASM_SERVE_SIGNATURE_INVALID' }
-    expect(shown).toMatchObject([{ revision: 1, refused }, { revision: 1, refused }])
+    expect(shown).toMatchObject([
+      { revision: 1, refused },
+      { revision: 1, refused },
+    ])
     expect(await servedBy(nodes)).toEqual([0, 0].map(versionName))
     const wasm = Buffer.from(versionModule(2)).toString('base64')
     const body = { wasm, bundle: signBytes(versionModule(2), key.privateKey) }
-    expect((await nodes[1].ask('POST', '/api/fleet/rollback?wait=applied', { body: { revision: 1 } })).status).toBe(200)
+    expect(
+      (await nodes[1].ask('POST', '/api/fleet/rollback?wait=applied', { body: { revision: 1 } })).status,
+    ).toBe(200)
     expect((await nodes[0].ask('PUT', '/api/plugins/handle?wait=applied', { body })).status).toBe(200)
     expect(await servedBy(nodes)).toEqual([2, 2].map(versionName))
   })
@@ -425,7 +449,10 @@ describeWith(['redis-server'], () => {
       const now = sha256(versionModule(1))
       return { edits: content(edits.replaceAll(sha256(versionModule(0)), now)) }
     })
-    await client.set(`wasm-serve:{fleet:default}:content:${sha256(versionModule(1))}`, Buffer.from(versionModule(2)))
+    await client.set(
+      `wasm-serve:{fleet:default}:content:${sha256(versionModule(1))}`,
+      Buffer.from(versionModule(2)),
+    )
     await until(async () => (await fleetOf(a)).nodes.every(({ refused }: { refused?: object }) => refused))
     expect((await fleetOf(a)).nodes[0].refused).toMatchObject({ code: 'WASM_SERVE_FLEET_CONTENT_INVALID' })
     expect(await servedBy([a, b])).toEqual([0, 0].map(versionName))
@@ -438,7 +465,10 @@ describeWith(['redis-server'], () => {
     const folder = temporaryFolder()
     const config = join(folder, 'wasm-serve.json')
     const value = randomUUID()
-    writeFileSync(config, JSON.stringify({ routes: [{ plugin: PLUGIN, config: { key: '\${FLEET_TEST_KEY}' } }] }))
+    writeFileSync(
+      config,
+      JSON.stringify({ routes: [{ plugin: PLUGIN, config: { key: '$'.concat('{FLEET_TEST_KEY}') } }] }),
+    )
     const env = { FLEET_TEST_KEY: value }
     const named = (name: string) => ({ args: ['-c', config], flags: [...POLL, '--fleet-name', name], env })
     const one = await start(url, 'a', named('one'))
@@ -487,7 +517,9 @@ async function startWithSmall(rules: readonly string[]): Promise<[NodeProcess, N
 const ACL = [
   '~wasm-serve:{fleet:default}:*',
   '&wasm-serve:{fleet:default}:written',
-  ...'ping time eval exists get set persist pexpire pttl unlink publish subscribe'.split(' ').map((name) => `+${name}`),
+  ...'ping time eval exists get set persist pexpire pttl unlink publish subscribe'
+    .split(' ')
+    .map((name) => `+${name}`),
   ...'hget hset hdel hexists hgetall hincrby lpush lrange ltrim'.split(' ').map((name) => `+${name}`),
 ]
 
