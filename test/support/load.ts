@@ -18,6 +18,8 @@ export interface LoadOptions {
   readonly isAnswer?: (answer: string, body: string) => boolean
   /** Receives each answer. @param sent - The body of its request. @param ms - How long it took. */
   readonly onAnswer?: (answer: LoadAnswer, sent: string, ms: number) => void
+  /** Called when a connection is refused. @returns whether the client tries again. Default: it ends. */
+  readonly onRefused?: () => Promise<boolean>
 }
 
 /** The results so far. */
@@ -56,6 +58,7 @@ export function startLoad({
   body = (id) => id,
   isAnswer = (answer, body) => answer === body,
   onAnswer = () => undefined,
+  onRefused = async () => false,
 }: LoadOptions): Load {
   const { hostname, port, host, pathname } = new URL(url)
   const target = socketPath === undefined ? { host: hostname, port: Number(port) } : { path: socketPath }
@@ -76,6 +79,7 @@ export function startLoad({
       const connection = await Connection.open(target)
       if (!connection) {
         counts.refused++
+        if (await onRefused()) continue
         return
       }
       for (let open = true; open && !stopped; ) {
