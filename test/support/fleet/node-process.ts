@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../redis.ts'
 
 /*
  * Nodes of a fleet as processes, for tests and the bench. Whoever starts one ends it.
@@ -131,4 +133,37 @@ async function askAdmin(
     tag: answer.headers.get('etag') ?? '',
     body: text === '' ? undefined : JSON.parse(text),
   }
+}
+
+export interface FleetOptions {
+  readonly count: number
+  /** The URL of the store. */
+  readonly store: string
+  /** Words and flags of all. */
+  readonly args: readonly string[]
+  /** Has a state folder for each. */
+  readonly folder: string
+}
+
+/** Starts nodes on free ports; the first one makes the first revision. @throws if one does not start. */
+export async function startNodes({ count, store, args, folder }: FleetOptions): Promise<NodeProcess[]> {
+  const nodes: NodeProcess[] = []
+  try {
+    for (let index = 0; index < count; index++) {
+      const node = `n${index}`
+      const ports = { port: await freePort(), adminPort: await freePort() }
+      const started = startNode({ ...ports, store, node, args, state: join(folder, node) })
+      nodes.push(started)
+      if (index === 0) await started.listening
+    }
+    await Promise.all(nodes.map(({ listening }) => listening))
+    return nodes
+  } catch (error) {
+    await endNodes(nodes)
+    throw error
+  }
+}
+
+export async function endNodes(nodes: readonly NodeProcess[]): Promise<void> {
+  await Promise.all(nodes.map((node) => node.end('SIGKILL')))
 }
