@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { START_MS } from '../../test/support/fleet/faults.ts'
 import { endNodes, type NodeProcess, startNodes } from '../../test/support/fleet/node-process.ts'
 import { versionIn, versionModule } from '../../test/support/fleet/versions.ts'
 import { file } from '../../test/support/guest.ts'
@@ -29,7 +30,7 @@ export async function measureConvergence(
 ): Promise<ConvergenceMeasurement> {
   const redis = await startRedis()
   const store = `redis://127.0.0.1:${redis.port}`
-  const args = [file('handle.wasm', versionModule(0))]
+  const args = [file('handle.wasm', versionModule(0)), '--start-timeout-ms', String(START_MS)]
   const nodes = await startNodes({ count, store, args, folder })
   const [answered, served]: [number[], number[]] = [[], []]
   try {

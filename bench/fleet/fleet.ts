@@ -22,7 +22,10 @@ const CHANGES = 200
 const REQUESTS = 1_000_000
 
 /** Connections to each node in the second part. */
-const CONNECTIONS = 4
+const CONNECTIONS = 6
+
+/** Pause of each between its requests. */
+const PAUSE_MS = 10
 
 /** How long the store is away in the third part. */
 const AWAY_MS = 60_000
@@ -39,7 +42,16 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
   )
   const faults = await inFolder((folder) =>
     runWithFaults({
-      ...{ nodes: NODES, changes, requests, connections: CONNECTIONS, folder, random, progress },
+      ...{
+        nodes: NODES,
+        changes,
+        requests,
+        connections: CONNECTIONS,
+        pauseMs: PAUSE_MS,
+        folder,
+        random,
+        progress,
+      },
       faults: planFaults(changes, random),
     }),
   )
@@ -62,4 +74,3 @@ async function inFolder<Value>(measure: (folder: string) => Promise<Value>): Pro
     rmSync(folder, { recursive: true, force: true })
   }
 }
-

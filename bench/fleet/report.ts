@@ -52,7 +52,10 @@ function renderFaults(result: FaultyResult): string {
     ['changes that were refused', changes.refused],
     ['changes with an unknown result', changes.unknown],
     ['contradictions in the history of changes', result.problems.length],
-    ['ms from the end of the last fault until all nodes served the newest revision', renderNumber(convergedMs, 0)],
+    [
+      'ms from the end of the last fault until all nodes served the newest revision',
+      renderNumber(convergedMs, 0),
+    ],
   ]
   return [
     `With faults at random (${counted.join(', ')}): ${verdict(isRight && convergedMs <= MAX_CONVERGED_MS)}`,
@@ -64,11 +67,30 @@ function renderFaults(result: FaultyResult): string {
   ].join('\n')
 }
 
-function renderAway({ nodes, awayMs, requests, failed, wrongBodies, saying, restarted, followedMs }: AwayMeasurement) {
+function renderAway({
+  nodes,
+  awayMs,
+  requests,
+  failed,
+  wrongBodies,
+  saying,
+  restarted,
+  followedMs,
+}: AwayMeasurement) {
   const isRight = failed === 0 && wrongBodies === 0 && saying === nodes + 1 && restarted.from === 'copy'
   const cells = [
-    ...[renderNumber(awayMs / 1_000, 0), renderNumber(requests, 0), failed, wrongBodies, `${saying} of ${nodes + 1}`],
-    ...[`revision ${restarted.revision} from its ${restarted.from}`, renderNumber(followedMs, 0), verdict(isRight)],
+    ...[
+      renderNumber(awayMs / 1_000, 0),
+      renderNumber(requests, 0),
+      failed,
+      wrongBodies,
+      `${saying} of ${nodes + 1}`,
+    ],
+    ...[
+      `revision ${restarted.revision} from its ${restarted.from}`,
+      renderNumber(followedMs, 0),
+      verdict(isRight),
+    ],
   ]
   return [
     'While the store is away, and a node is started:',

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { START_MS } from '../../test/support/fleet/faults.ts'
 import { endNodes, type NodeProcess, startNode, startNodes } from '../../test/support/fleet/node-process.ts'
 import { versionIn, versionModule } from '../../test/support/fleet/versions.ts'
 import { file } from '../../test/support/guest.ts'
@@ -23,6 +24,7 @@ export interface AwayMeasurement {
 
 /** Connections to each node: the load shows failures, and must not be all that the machine does. */
 const CONNECTIONS = 2
+const PAUSE_MS = 10
 
 /** The number of plug-in versions that the fleet has had when the store goes away. */
 const CHANGES = 3
@@ -34,7 +36,7 @@ export async function measureAway(
   const data = ['--dir', folder, '--appendonly', 'yes', '--appendfsync', 'always']
   let redis = await startRedis(data)
   const store = `redis://127.0.0.1:${redis.port}`
-  const args = [file('handle.wasm', versionModule(0))]
+  const args = [file('handle.wasm', versionModule(0)), '--start-timeout-ms', String(START_MS)]
   const nodes = await startNodes({ count, store, args, folder })
   try {
     for (let version = 1; version <= CHANGES; version++) await change(nodes, version)
@@ -44,6 +46,7 @@ export async function measureAway(
       startLoad({
         url: `${url}/`,
         connections: CONNECTIONS,
+        pauseMs: PAUSE_MS,
         body: (id) => `${id} `,
         isAnswer: () => true,
         onAnswer: ({ status, body }, sent) => {
@@ -71,7 +74,8 @@ export async function measureAway(
     await change(nodes, CHANGES + 1)
     const followedMs = performance.now() - back
     const counts = await Promise.all(loads.map((load) => load.stop()))
-    const sum = (of: (each: (typeof counts)[number]) => number) => counts.reduce((all, each) => all + of(each), 0)
+    const sum = (of: (each: (typeof counts)[number]) => number) =>
+      counts.reduce((all, each) => all + of(each), 0)
     return {
       ...{ nodes: count, awayMs, wrongBodies, saying, followedMs, restarted: { revision, from, connected } },
       requests: sum(({ answers }) => answers),

@@ -1,4 +1,5 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /*
  * A load generator that compares bodies, which wrk, hey and autocannon do not: each request has a unique id,
@@ -12,6 +13,8 @@ export interface LoadOptions {
   readonly socketPath?: string
   /** Keep-alive connections, each with one request at a time. Default: 100. */
   readonly connections?: number
+  /** Pause of a connection between an answer and its next request. Default: 0. */
+  readonly pauseMs?: number
   /** Creates the body for an id. Default: the id. */
   readonly body?: (id: string) => string
   /** Whether an answer belongs to the request that sent `body`. Default: it is the same. */
@@ -55,6 +58,7 @@ export function startLoad({
   url,
   socketPath,
   connections = 100,
+  pauseMs = 0,
   body = (id) => id,
   isAnswer = (answer, body) => answer === body,
   onAnswer = () => undefined,
@@ -91,6 +95,7 @@ export function startLoad({
           count(answer, sent)
         }
         open = answer !== undefined && !answer.closes
+        if (open && pauseMs > 0) await sleep(pauseMs)
       }
       if (await connection.wasBroken()) counts.resets++
     }

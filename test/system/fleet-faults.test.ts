@@ -14,7 +14,7 @@ describeWith(['redis-server'], () => {
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const faults = FAULT_KINDS.map((kind, index) => ({ kind, from: 2 + 2 * index, changes: 1 }))
     const result = await runWithFaults({
-      ...{ nodes: 3, changes: 20, requests: 6_000, connections: 4, pollMs: 500 },
+      ...{ nodes: 3, changes: 20, requests: 6_000, connections: 4, pauseMs: 5, pollMs: 500 },
       ...{ folder, faults, random: randomOf(Number(FLEET_SEED)) },
     })
     expect(result).toMatchObject({

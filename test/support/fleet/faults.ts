@@ -44,6 +44,8 @@ export interface FaultyOptions {
   readonly requests: number
   /** Connections to each node. */
   readonly connections: number
+  /** Pause of each between its requests: the load must leave the machine time for the changes. */
+  readonly pauseMs: number
   readonly faults: readonly PlannedFault[]
   readonly random: Random
   /** For the data of the store and the nodes' copies. */
@@ -65,6 +67,8 @@ export interface FaultyResult {
   /** The same of killed nodes. */
   readonly failedOfKilled: number
   readonly changes: Readonly<Record<AdminOperation['outcome'], number>>
+  /** The reasons of refusals. */
+  readonly refusals: readonly string[]
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>
   /** From the end of the last fault until all nodes served the newest revision. */
   readonly convergedMs: number
@@ -83,10 +87,16 @@ export async function runWithFaults(options: FaultyOptions): Promise<FaultyResul
 }
 
 /** The time limit of a change. */
-const CHANGE_MS = 20_000
+const CHANGE_MS = 10_000
+
+/** The time limit of reading the entity tag. */
+const TAG_MS = 1_000
 
 /** The time limit of the convergence, which is measured. */
 const CONVERGE_MS = 60_000
+
+/** A plug-in may take so long to start, which is much on a busy machine only: who is too slow refuses the change. */
+export const START_MS = 60_000
 
 /** `CLIENT PAUSE` ends by itself. */
 const PAUSED_MS = 1_500
@@ -112,6 +122,7 @@ class FaultyFleet {
   readonly #operations: AdminOperation[] = []
   readonly #versions = new Set([0])
   readonly #follows = new Map<string, readonly [number, number]>()
+  readonly #refusals = new Set<string>()
   readonly #faults: Partial<Record<FaultKind, number>> = {}
   readonly #open: { readonly until: number; readonly heal: () => Promise<void> }[] = []
   #wrong = 0
@@ -134,12 +145,13 @@ class FaultyFleet {
           state: join(options.folder, name),
         }
         const poll = options.pollMs === undefined ? [] : ['--fleet-poll-ms', String(options.pollMs)]
+        const flags = [...poll, '--start-timeout-ms', String(START_MS)]
         const start = () =>
           startNode({
             ...places,
             node: name,
             store: `redis://127.0.0.1:${proxy.port}`,
-            args: [plugin, ...poll],
+            args: [plugin, ...flags],
           })
         const process = start()
         members.push({
@@ -177,7 +189,7 @@ class FaultyFleet {
       for (const fault of faults) if (fault.from === change) await this.#begin(fault)
       await this.#change(random() < 0.3)
       // Changes and requests take turns.
-      await this.#untilAnswers((requests * change) / changes / 2)
+      await this.#untilAnswers((requests * change) / changes)
       if (change % 20 === 0) progress(`${change} changes, ${this.#answers} requests`)
     }
     await this.#heal(Number.POSITIVE_INFINITY)
@@ -206,6 +218,7 @@ class FaultyFleet {
         refused: outcomes('refused'),
         unknown: outcomes('unknown'),
       },
+      refusals: [...this.#refusals],
       faults: this.#faults,
       convergedMs,
       problems: [
@@ -235,6 +248,7 @@ class FaultyFleet {
     return startLoad({
       url: `${member.process.url}/`,
       connections: this.#options.connections,
+      pauseMs: this.#options.pauseMs,
       body: (id) => `${member.name}-${id} `,
       isAnswer: () => true, // all that follows is more exact
       onAnswer: ({ status, body }, sent) => {
@@ -270,7 +284,7 @@ class FaultyFleet {
       this.#options.random,
     )
     if (!one) return
-    const tag = await one.process.ask('GET', '/api', { timeoutMs: CHANGE_MS }).then(
+    const tag = await one.process.ask('GET', '/api', { timeoutMs: TAG_MS }).then(
       (answer) => answer.tag,
       () => '', // it is stopped
     )
@@ -297,6 +311,7 @@ class FaultyFleet {
       expected: tag === undefined ? tag : revisionOf(tag),
     }
     const outcome = outcomeOf(answer)
+    if (outcome === 'refused') this.#refusals.add(answer?.body.detail)
     this.#operations.push({
       ...operation,
       outcome,

@@ -80,6 +80,7 @@ export function startNode(options: NodeOptions): NodeProcess {
       cwd,
     },
   )
+  process.setMaxListeners(0) // one for each node
   const kill = () => child.kill('SIGKILL')
   process.once('exit', kill)
   let printed = ''
