@@ -14,6 +14,7 @@ import { measureAway } from './store-away.ts'
 export const fleet: Bench = { name: 'fleet', minutes: 12, run }
 
 const NODES = 10
+const QUICK_NODES = 4
 
 /** Changes of the first part, by default, and of the second. */
 const CHANGES = 200
@@ -37,13 +38,14 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
   const seed = settings.seed ?? Math.floor(Math.random() * 1_000_000)
   progress(`seed ${seed}`)
   const random = randomOf(seed)
+  const nodes = quick ? QUICK_NODES : NODES
   const convergence = await inFolder((folder) =>
-    measureConvergence({ nodes: NODES, changes, folder, random }, progress),
+    measureConvergence({ nodes, changes, folder, random }, progress),
   )
   const faults = await inFolder((folder) =>
     runWithFaults({
       ...{
-        nodes: NODES,
+        nodes,
         changes,
         requests,
         connections: CONNECTIONS,
@@ -56,7 +58,7 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
     }),
   )
   const awayMs = quick ? AWAY_MS / 10 : AWAY_MS
-  const away = await inFolder((folder) => measureAway({ nodes: NODES, awayMs, folder }, progress))
+  const away = await inFolder((folder) => measureAway({ nodes, awayMs, folder }, progress))
   const data: FleetMeasurements = { convergence, faults, away }
   return {
     args: ` --runs ${changes} --calls ${requests} --seed ${seed}`,

@@ -222,6 +222,7 @@ class FaultyFleet {
       faults: this.#faults,
       convergedMs,
       problems: [
+        ...[...this.#refusals].filter((reason) => reason === 'Internal server error'),
         ...historyProblems(this.#operations, final),
         ...readProblems(this.#operations, this.#follows.values()),
       ],
@@ -421,7 +422,10 @@ class FaultyFleet {
           connected && revision === newest && revision === first?.revision && version === first.version,
       )
       if (isDone && first) return first
-      if (performance.now() > end) throw new Error(`the fleet does not converge: ${JSON.stringify(states)}`)
+      if (performance.now() > end) {
+        const { body } = (await this.#members[0]?.process.ask('GET', '/api/fleet')) ?? {}
+        throw new Error(`the fleet does not converge: ${JSON.stringify(states)} ${JSON.stringify(body)}`)
+      }
       await sleep(10)
     }
   }
