@@ -1,4 +1,5 @@
 import { type Bench, effortOf, missingMultiMemory, USUAL } from './bench.ts'
+import { fleet } from './fleet/fleet.ts'
 import { scale } from './growth.ts'
 import { guestMemory } from './guest-memory/guest-memory.ts'
 import { longLife } from './guest-memory/long-life.ts'
@@ -98,6 +99,7 @@ export const BENCHES: readonly Bench[] = [
   scale,
   many,
   processes,
+  fleet,
   startup,
   calls,
   merge,

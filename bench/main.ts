@@ -17,7 +17,7 @@ import { measuredBenches, updateTables } from './tables.ts'
 
 /*
  * npm run bench -- [NAME... | all | guard | tables]
- *                  [--runs N] [--seconds S] [--warm-up S] [--connections 1,100] [--calls N] [--tool autocannon|wrk|hey]
+ *                  [--runs N] [--seconds S] [--warm-up S] [--connections 1,100] [--calls N] [--seed N] [--tool autocannon|wrk|hey]
  *                  [--quick] [--json FILE] [--update] [--max-wait S]
  *
  * Prints a table; `--update` waits for a quiet machine, and puts the table into bench/README.md too, with its pictures,

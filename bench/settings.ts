@@ -8,8 +8,10 @@ export interface Settings {
   readonly seconds?: number
   readonly warmUpSeconds?: number
   readonly connections?: readonly number[]
-  /** Calls of `soak`. */
+  /** Calls of `soak`, requests of `fleet`. */
   readonly calls?: number
+  /** Of the faults of `fleet`. */
+  readonly seed?: number
   readonly tool: LoadTool
   /** As little as still shows something. */
   readonly quick: boolean
@@ -39,6 +41,7 @@ export function readCommandLine(): CommandLine {
       'warm-up': { type: 'string' },
       connections: { type: 'string' },
       calls: { type: 'string' },
+      seed: { type: 'string' },
       tool: { type: 'string', default: 'autocannon' },
       quick: { type: 'boolean', default: false },
       json: { type: 'string' },
@@ -46,7 +49,7 @@ export function readCommandLine(): CommandLine {
       'max-wait': { type: 'string', default: '600' },
     },
   })
-  const { runs, seconds, connections, calls } = values
+  const { runs, seconds, connections, calls, seed } = values
   const warmUp = values['warm-up']
   return {
     flags: tokens
@@ -61,6 +64,7 @@ export function readCommandLine(): CommandLine {
         connections: connections.split(',').map((text) => positive('connections', text)),
       }),
       ...(calls !== undefined && { calls: positive('calls', calls) }),
+      ...(seed !== undefined && { seed: positive('seed', seed) }),
       tool: findTool(values.tool),
       quick: values.quick,
     },

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { CallsMeasurements } from './calls.ts'
 import { type EnginesMeasurements, renderEngines } from './engines.ts'
+import { type FleetMeasurements, renderFleet } from './fleet/report.ts'
 import { renderScale, type ScaleMeasurements } from './growth.ts'
 import type { GuestMeasurement } from './guest-memory/guest-memory.ts'
 import { type LongLifeMeasurements, renderLongLife } from './guest-memory/long-life.ts'
@@ -232,6 +233,8 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       return renderScale(readResults<ScaleMeasurements>(bench, major))
     case 'many':
       return renderMany(readResults<ManyMeasurements>(bench, major))
+    case 'fleet':
+      return renderFleet(readResults<FleetMeasurements>(bench, major))
     case 'startup':
       return renderStartup(readResults<StartupMeasurements>(bench, major))
     case 'profile':

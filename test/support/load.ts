@@ -1,4 +1,5 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /*
  * A load generator that compares bodies, which wrk, hey and autocannon do not: each request has a unique id,
@@ -12,12 +13,16 @@ export interface LoadOptions {
   readonly socketPath?: string
   /** Keep-alive connections, each with one request at a time. Default: 100. */
   readonly connections?: number
+  /** Pause of a connection between an answer and its next request. Default: 0. */
+  readonly pauseMs?: number
   /** Creates the body for an id. Default: the id. */
   readonly body?: (id: string) => string
   /** Whether an answer belongs to the request that sent `body`. Default: it is the same. */
   readonly isAnswer?: (answer: string, body: string) => boolean
   /** Receives each answer. @param sent - The body of its request. @param ms - How long it took. */
   readonly onAnswer?: (answer: LoadAnswer, sent: string, ms: number) => void
+  /** Called when a connection is refused. @returns whether the client tries again. Default: it ends. */
+  readonly onRefused?: () => Promise<boolean>
 }
 
 /** The results so far. */
@@ -53,9 +58,11 @@ export function startLoad({
   url,
   socketPath,
   connections = 100,
+  pauseMs = 0,
   body = (id) => id,
   isAnswer = (answer, body) => answer === body,
   onAnswer = () => undefined,
+  onRefused = async () => false,
 }: LoadOptions): Load {
   const { hostname, port, host, pathname } = new URL(url)
   const target = socketPath === undefined ? { host: hostname, port: Number(port) } : { path: socketPath }
@@ -76,6 +83,7 @@ export function startLoad({
       const connection = await Connection.open(target)
       if (!connection) {
         counts.refused++
+        if (await onRefused()) continue
         return
       }
       for (let open = true; open && !stopped; ) {
@@ -87,6 +95,7 @@ export function startLoad({
           count(answer, sent)
         }
         open = answer !== undefined && !answer.closes
+        if (open && pauseMs > 0) await sleep(pauseMs)
       }
       if (await connection.wasBroken()) counts.resets++
     }

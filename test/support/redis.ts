@@ -64,6 +64,7 @@ async function ready(child: ChildProcess): Promise<void> {
   })
 }
 
+/** A port that is free now. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -226,6 +226,7 @@ export class FleetNode {
     if (!change) return // a revision that was stored before, or a reload of this node's own options
     const { store, states, settings } = this.#parts
     const texts = { configuration: this.#live.texts.configuration, edits: renderState(edits) }
+    await this.#keeping // it removes modules that it does not know
     await states.keepModules(modules)
     const [uses, seen] = await Promise.all([
       storeContents(store, texts, edits, this.#moduleOf(modules), settings.moduleMax),
@@ -492,6 +493,7 @@ export class FleetNode {
     if (this.#refused?.id === wanted.id && this.#retryIn() > 0) return false
     if (isOther) log.warn({ fleet: head.fleet }, 'the store has another fleet, which this node joins')
     const begun = this.#clock()
+    await this.#keeping // it removes modules that it does not know
     try {
       const state = await states.load(wanted)
       const serial = ++this.#serial

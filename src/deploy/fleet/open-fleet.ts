@@ -175,7 +175,10 @@ function openBeginning(
   })
 }
 
-/** The states that a node may begin with, the best first. */
+/**
+ * The states that a node may begin with, the best first. A store without a head has lost it if there is a copy: files would
+ * take the fleet back to its first revision.
+ */
 async function findBeginnings(
   { settings, config, around, own }: OpeningFleet,
   store: FleetStore,
@@ -183,7 +186,8 @@ async function findBeginnings(
   { head, unavailable }: FoundHead,
   copy: LastCopy | undefined,
 ): Promise<readonly Beginning[]> {
-  if (!head && !unavailable) {
+  const kept = await copy?.read()
+  if (!head && !unavailable && !kept) {
     if (config.words.length === 0 && own.file === undefined) throw new FleetEmptyError(store.name)
     const read = async () => {
       const plugins = new PluginTable()
@@ -198,7 +202,6 @@ async function findBeginnings(
     ...{ fleet: head?.fleet, revision, from: 'fleet' },
     read: async () => ({ state: await states.load(revision) }),
   }))
-  const kept = await copy?.read()
   if (!kept && unavailable) throw new FleetNoCopyError(unavailable.message, { cause: unavailable })
   if (!kept) return beginnings
   const { fleet, revision, ...texts } = kept

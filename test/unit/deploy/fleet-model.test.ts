@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Edits } from '../../../src/deploy/edits.ts'
@@ -60,8 +61,11 @@ class ModelNode {
     if ('problem' in edits) throw new Error(edits.problem)
     const store = fleet.open(() => this.isReachable)
     const settings = { node: this.name, pollMs: POLL_MS, rules, moduleMax: 1_000 }
+    // What keeps a state removes modules that it does not know.
+    let isKeeping = false
     const states = {
       load: async (revision: FleetRevision) => {
+        expect(isKeeping).toBe(false)
         const texts = this.#model.textsOf(revision)
         const edits = parseState(texts.edits)
         if ('problem' in edits) throw new Error(edits.problem)
@@ -73,8 +77,12 @@ class ModelNode {
         }
       },
       module: async (digest: string) => Buffer.from(digest),
-      keep: async () => undefined,
-      keepModules: async () => undefined,
+      keep: async () => {
+        isKeeping = true
+        await nextTurn()
+        isKeeping = false
+      },
+      keepModules: async () => expect(isKeeping).toBe(false),
     }
     const from = wanted ? 'fleet' : 'files'
     const live = { fleet: wanted && head?.fleet, revision: wanted, edits, texts, from } as const
