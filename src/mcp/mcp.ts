@@ -14,7 +14,7 @@ import { openHyperMcp } from './hyper-mcp.ts'
 import { ListChanges, type ListVersions } from './list-changes.ts'
 import { openMethods } from './methods.ts'
 import { addMetadata } from './protected-resource.ts'
-import { ClientRates } from './rate-limit.ts'
+import { ClientRates, type SharedCounter } from './rate-limit.ts'
 import { openTool, type Tool } from './tool.ts'
 
 export { ListChanges }
@@ -31,6 +31,7 @@ const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
  * @param routes - The routes that are tools.
  * @param isUnwatched - Whether no hook of the app reads answers.
  * @param changes - Streams of clients that wait for changed lists. Default: lists do not change.
+ * @param counter - Counts for the rate limit, of several processes. Default: the endpoint counts for itself.
  * @returns what identifies the content of the lists.
  * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
  * URL is taken.
@@ -41,6 +42,7 @@ export async function addMcp(
   routes: readonly CallableRoute[],
   isUnwatched: boolean,
   changes?: ListChanges,
+  counter?: SharedCounter,
 ): Promise<ListVersions> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
   const described = routes.filter((route) => !isGuestServer(route))
@@ -53,7 +55,7 @@ export async function addMcp(
   const { access: rules, rateLimit, resource, authorizationServers, audit = 'calls' } = options
   const { redactArguments: redact = REDACTED } = options
   const access = openAccess(rules)
-  const rates = rateLimit && new ClientRates(rateLimit)
+  const rates = rateLimit && new ClientRates(rateLimit, counter)
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
     await Promise.all(described.map(openRouteTool)),
