@@ -10,11 +10,13 @@ import { openAccess } from './access.ts'
 import { openAudit } from './audit.ts'
 import { describeTool } from './description.ts'
 import { addEndpoint } from './endpoint.ts'
+import type { GuestServer } from './guest-server.ts'
 import { openHyperMcp } from './hyper-mcp.ts'
 import { ListChanges, type ListVersions } from './list-changes.ts'
 import { openMethods } from './methods.ts'
 import { addMetadata } from './protected-resource.ts'
-import { ClientRates } from './rate-limit.ts'
+import { ClientRates, type SharedCounter } from './rate-limit.ts'
+import { describesItself, isDescription, openSelfDescribed } from './self-described.ts'
 import { openTool, type Tool } from './tool.ts'
 
 export { ListChanges }
@@ -31,6 +33,7 @@ const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
  * @param routes - The routes that are tools.
  * @param isUnwatched - Whether no hook of the app reads answers.
  * @param changes - Streams of clients that wait for changed lists. Default: lists do not change.
+ * @param counter - Counts for the rate limit, of several processes. Default: the endpoint counts for itself.
  * @returns what identifies the content of the lists.
  * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
  * URL is taken.
@@ -41,9 +44,10 @@ export async function addMcp(
   routes: readonly CallableRoute[],
   isUnwatched: boolean,
   changes?: ListChanges,
+  counter?: SharedCounter,
 ): Promise<ListVersions> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
-  const described = routes.filter((route) => !isGuestServer(route))
+  const described = routes.filter((route) => !isGuestServer(route) && !isDescription(route))
   const conflicts = toolConflicts(
     described.map(({ options: { tool, url }, served }) => ({ tool, url, functionName: served.function })),
   )
@@ -53,11 +57,15 @@ export async function addMcp(
   const { access: rules, rateLimit, resource, authorizationServers, audit = 'calls' } = options
   const { redactArguments: redact = REDACTED } = options
   const access = openAccess(rules)
-  const rates = rateLimit && new ClientRates(rateLimit)
+  const opened = await Promise.all(described.map(openRouteTool))
+  const rates = rateLimit && new ClientRates(rateLimit, counter)
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
-    await Promise.all(described.map(openRouteTool)),
-    routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs)),
+    opened.flatMap(({ tool }) => tool ?? []),
+    [
+      ...opened.flatMap(({ guest }) => guest ?? []),
+      ...routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs)),
+    ],
     access,
     openAudit({ level: audit, redact }),
     changes !== undefined,
@@ -73,14 +81,19 @@ export async function addMcp(
     const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]
     addMetadata(app, { resource, authorizationServers, scopes })
   }
-  const guests = routes.filter(isGuestServer).map(({ plugin, options: { url } }) => [url, plugin.digest])
+  const isDynamic = (route: CallableRoute) => isGuestServer(route) || describesItself(route)
+  const guests = routes
+    .filter(isDynamic)
+    .map(({ plugin, options: { url, tool } }) => [url, plugin.digest, tool])
   return methods.versions(JSON.stringify([rules, guests]))
 }
 
-async function openRouteTool(route: CallableRoute): Promise<Tool> {
+/** @returns the tool, or the guest that describes it. */
+async function openRouteTool(route: CallableRoute): Promise<{ tool?: Tool; guest?: GuestServer }> {
   const { source, xtpSchema } = route
   const xtp = source === undefined ? undefined : await readXtpSchema(source, xtpSchema)
   const { options, served, plugin } = route
+  if (!xtp?.exports.has(served.function) && describesItself(route)) return { guest: openSelfDescribed(route) }
   const described = { options, functionName: served.function, pluginName: plugin.name }
-  return openTool(route, describeTool(described, xtp))
+  return { tool: openTool(route, describeTool(described, xtp)) }
 }

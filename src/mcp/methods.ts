@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { ScopeMissingError } from '../errors/errors.ts'
 import type { Access } from './access.ts'
 import type { openAudit } from './audit.ts'
 import type { Exchange } from './exchange.ts'
@@ -8,10 +7,9 @@ import type { GuestServer, ListKind } from './guest-server.ts'
 import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { ChangingList, ListVersions } from './list-changes.ts'
 import { Pages } from './pages.ts'
-import { checkParameterHeaders } from './parameter-headers.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
-import { claimsOf } from './token-claims.ts'
 import type { Tool } from './tool.ts'
+import { ToolBox } from './tool-box.ts'
 import { legacyResult, TextResult, type ToolResult } from './tool-result.ts'
 
 /** What the server says about itself. */
@@ -67,13 +65,9 @@ class AllMethods implements Methods {
   /** `_meta` of results. */
   readonly #meta: Members
   readonly #metaJson: string
-  readonly #ownTools: readonly Tool[]
-  readonly #tools: ReadonlyMap<string, Tool>
-  readonly #guests: readonly GuestServer[]
+  readonly #tools: ToolBox
   readonly #guestMethods: GuestMethods
-  readonly #scopeFor: Access['scopeFor']
   readonly #isLimited: boolean
-  readonly #audit: ReturnType<typeof openAudit>
   readonly #modernPages: Pages
   readonly #legacyPages: Pages
 
@@ -81,7 +75,7 @@ class AllMethods implements Methods {
     description: ServerDescription,
     tools: readonly Tool[],
     guests: readonly GuestServer[],
-    { isLimited, scopeFor }: Access,
+    access: Access,
     audit: ReturnType<typeof openAudit>,
     isChanging: boolean,
   ) {
@@ -90,22 +84,18 @@ class AllMethods implements Methods {
     this.serverInfo = { name, version, ...(title !== undefined && { title }) }
     this.#meta = { [META.serverInfo]: this.serverInfo }
     this.#metaJson = JSON.stringify(this.#meta)
-    this.#ownTools = tools
-    this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
-    this.#guests = guests
+    this.#tools = new ToolBox(tools, guests, access, audit)
     this.#guestMethods = new GuestMethods(guests)
     const { features } = this.#guestMethods
     const lists = features.filter((name) => name !== 'completions')
     this.changingLists = new Set(isChanging ? ['tools', ...lists] : [])
-    this.#isLimited = isLimited
-    this.#scopeFor = scopeFor
-    this.#audit = audit
+    this.#isLimited = access.isLimited
     this.#modernPages = this.#pagesOf(tools, true)
     this.#legacyPages = this.#pagesOf(tools, false)
   }
 
   versions(others: string): ListVersions {
-    const tools = JSON.stringify(this.#ownTools.map(({ listed }) => listed))
+    const tools = JSON.stringify(this.#tools.own.map(({ listed }) => listed))
     return {
       tools: fingerprint(tools + others),
       prompts: fingerprint(others),
@@ -147,7 +137,7 @@ class AllMethods implements Methods {
       case 'tools/list':
         return this.#listTools(params, exchange)
       case 'tools/call':
-        return this.#call(params, exchange)
+        return this.#tools.call(params, exchange)
       case 'resources/list':
         return this.#list('resources', params, exchange)
       case 'resources/templates/list':
@@ -191,8 +181,8 @@ class AllMethods implements Methods {
   async #listTools({ cursor }: Members, exchange: Exchange): Promise<Members> {
     const { isModern } = exchange.revision
     const own = isModern ? this.#modernPages : this.#legacyPages
-    const isStatic = this.#guests.length === 0 && !this.#isLimited
-    const pages = isStatic ? own : this.#pagesOf(await this.#toolsFor(exchange), isModern)
+    const isStatic = this.#tools.isFixed && !this.#isLimited
+    const pages = isStatic ? own : this.#pagesOf(await this.#tools.allowed(exchange), isModern)
     return this.#page('tools', pages, cursor, isModern)
   }
 
@@ -201,19 +191,6 @@ class AllMethods implements Methods {
       isModern ? tools.map(({ listed }) => listed) : tools.map(legacyListed),
       this.#description.pageSize,
     )
-  }
-
-  async #toolsFor(exchange: Exchange): Promise<readonly Tool[]> {
-    const tools = await this.#allTools(exchange)
-    return tools.filter(({ name }) => exchange.grant.allows(name))
-  }
-
-  /** Of several tools with the same name, the first one counts. */
-  async #allTools(exchange: Exchange): Promise<readonly Tool[]> {
-    const lists = await Promise.all(this.#guests.map((guest) => guest.tools(exchange)))
-    const all = new Map<string, Tool>()
-    for (const tool of [...this.#ownTools, ...lists.flat()]) if (!all.has(tool.name)) all.set(tool.name, tool)
-    return [...all.values()]
   }
 
   async #list(
@@ -243,72 +220,10 @@ class AllMethods implements Methods {
   get #caching(): Members {
     return { ttlMs: this.#description.ttlMs, cacheScope: this.#isLimited ? 'private' : 'public' }
   }
-
-  /** Not an async function: the most frequent request is one with a tool of its own. */
-  #call(params: Members, exchange: Exchange): Promise<ToolResult> {
-    const { name } = params
-    const own = typeof name === 'string' ? this.#tools.get(name) : undefined
-    if (own || this.#guests.length === 0) return this.#callTool(own, params, exchange)
-    return this.#findGuestTool(name, exchange).then((tool) => this.#callTool(tool, params, exchange))
-  }
-
-  /** @throws {@link RpcError} if the client may not call it, or the arguments are no object. */
-  #callTool(
-    tool: Tool | undefined,
-    { name, arguments: args = {} }: Members,
-    exchange: Exchange,
-  ): Promise<ToolResult> {
-    if (!tool || !exchange.grant.allows(tool.name)) {
-      if (tool) this.#refuse(tool.name, exchange)
-      throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
-    }
-    if (!isObject(args)) throw invalidParams('the arguments must be an object')
-    const { revision, headers } = exchange
-    if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
-    return this.#audit ? this.#callAudited(tool, args, exchange, this.#audit) : tool.call(args, exchange)
-  }
-
-  async #callAudited(
-    tool: Tool,
-    args: Members,
-    exchange: Exchange,
-    audit: NonNullable<ReturnType<typeof openAudit>>,
-  ): Promise<ToolResult> {
-    const begun = performance.now()
-    const result = await tool.call(args, exchange)
-    const ms = performance.now() - begun
-    const { caller, grant, meta } = exchange
-    const { client } = grant
-    audit({
-      ...{ tool: tool.name, args, client, request: caller.request },
-      ...{ agent: meta[META.clientInfo], ms, result },
-    })
-    return result
-  }
-
-  /**
-   * A client with a token can ask its issuer for another scope. For others the tool does not exist.
-   *
-   * @throws {@link RpcError} with the scope, if the client has a token.
-   */
-  #refuse(tool: string, { caller }: Exchange): void {
-    const scope = claimsOf(caller.request) && this.#scopeFor(tool)
-    if (scope === undefined) return
-    const { message, code, statusCode } = new ScopeMissingError(tool, scope)
-    throw new RpcError(RPC_CODES.invalidRequest, message, statusCode, { code }, scope)
-  }
-
-  async #findGuestTool(name: unknown, exchange: Exchange): Promise<Tool | undefined> {
-    return (await this.#allTools(exchange)).find((tool) => tool.name === name)
-  }
 }
 
 function fingerprint(text: string): string {
   return createHash('sha256').update(text).digest('base64')
-}
-
-function invalidParams(message: string): RpcError {
-  return new RpcError(RPC_CODES.invalidParams, message, 200)
 }
 
 function renderLegacy(result: Members | ToolResult): string {

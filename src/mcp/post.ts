@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { RateLimitedError } from '../errors/errors.ts'
 import type { RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import type { Access, Grant } from './access.ts'
@@ -20,7 +21,7 @@ import {
 import type { ListChanges } from './list-changes.ts'
 import { logFor } from './log-notifications.ts'
 import type { Methods } from './methods.ts'
-import type { ClientRates } from './rate-limit.ts'
+import type { ClientRates, RateLimit, RateWindow } from './rate-limit.ts'
 import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
 
 /** Messages of a batch. */
@@ -46,7 +47,8 @@ export async function answerPost(
   try {
     const { methods, access, rates, changes } = service
     const post = { request, answer, methods, access, rates, changes, grant: access.grantOf(request) }
-    countMessage(post)
+    const counted = countMessage(post)
+    if (counted) await counted
     value = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
     if (Array.isArray(value)) return await answerBatch(value, post)
     const message = readMessage(value)
@@ -72,14 +74,29 @@ interface Post extends McpService {
   readonly grant: Grant
 }
 
-/** @throws {@link RateLimitedError} */
-function countMessage({ rates, grant, request, answer }: Post): void {
-  try {
-    rates?.count(grant.client ?? request.ip)
-  } catch (error) {
-    answer.header('retry-after', String(rates?.retryAfter()))
-    throw error
-  }
+/**
+ * Counts a message.
+ *
+ * @returns a promise only if other processes count, too: others need no turn of the microtask queue.
+ * @throws {@link RateLimitedError}
+ */
+function countMessage(post: Post): Promise<void> | undefined {
+  const { rates, grant, request } = post
+  const window = rates?.count(grant.client ?? request.ip)
+  if (!rates || !window) return undefined
+  if (window instanceof Promise) return window.then((each) => refuseBeyond(rates.limit, each, post))
+  refuseBeyond(rates.limit, window, post)
+  return undefined
+}
+
+function refuseBeyond(
+  { max, timeWindowMs }: RateLimit,
+  { current, ttl }: RateWindow,
+  { answer }: Post,
+): void {
+  if (current <= max) return
+  answer.header('retry-after', String(Math.max(1, Math.ceil(ttl / 1_000))))
+  throw new RateLimitedError(max, timeWindowMs)
 }
 
 /** A class, because V8 would give each object with a getter a hidden class of its own, which outlives the request. */
@@ -130,7 +147,7 @@ async function answerBatch(batch: readonly unknown[], post: Post): Promise<void>
   if (named !== BATCH_REVISION) throw invalidBatch(`revision ${named} has no batches`)
   if (batch.length === 0 || batch.length > MAX_BATCH)
     throw invalidBatch(`a batch has 1 to ${MAX_BATCH} messages`)
-  for (const _ of batch.slice(1)) countMessage(post)
+  for (const _ of batch.slice(1)) await countMessage(post)
   const answers = await Promise.all(batch.map((value) => answerOne(value, post)))
   const messages = answers.filter((message) => message !== undefined)
   if (messages.length === 0) answer.accept()

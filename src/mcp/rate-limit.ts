@@ -1,9 +1,20 @@
-import { RateLimitedError } from '../errors/errors.ts'
-
 /** Messages per client and window. */
 export interface RateLimit {
   readonly max: number
   readonly timeWindowMs: number
+}
+
+/** The window of a client, after a message was counted. */
+export interface RateWindow {
+  /** Messages in this window. */
+  readonly current: number
+  /** Rest of the window, in ms. */
+  readonly ttl: number
+}
+
+/** Counts for several processes together. */
+export interface SharedCounter {
+  count(client: string, timeWindowMs: number): Promise<RateWindow>
 }
 
 /** Clients that are counted. Beyond that, the others share a count. */
@@ -11,29 +22,31 @@ const MAX_CLIENTS = 10_000
 
 /** Counts messages of clients in fixed windows. */
 export class ClientRates {
-  readonly #limit: RateLimit
+  readonly limit: RateLimit
+  readonly #shared: SharedCounter | undefined
   #counts = new Map<string, number>()
   #until = 0
 
-  constructor(limit: RateLimit) {
-    this.#limit = limit
+  /** @param shared - Counts instead of this process alone. */
+  constructor(limit: RateLimit, shared?: SharedCounter) {
+    this.limit = limit
+    this.#shared = shared
   }
 
-  /** @throws {@link RateLimitedError} if the client has used up its window. */
-  count(client: string, now = performance.now()): void {
-    const { max, timeWindowMs } = this.#limit
+  count(client: string): RateWindow | Promise<RateWindow> {
+    const { timeWindowMs } = this.limit
+    return this.#shared ? this.#shared.count(`mcp ${client}`, timeWindowMs) : this.countHere(client)
+  }
+
+  /** Counts a message in this process. */
+  countHere(client: string, now = performance.now()): RateWindow {
     if (now >= this.#until) {
       this.#counts = new Map()
-      this.#until = now + timeWindowMs
+      this.#until = now + this.limit.timeWindowMs
     }
     const key = this.#counts.has(client) || this.#counts.size < MAX_CLIENTS ? client : ''
-    const count = (this.#counts.get(key) ?? 0) + 1
-    this.#counts.set(key, count)
-    if (count > max) throw new RateLimitedError(max, timeWindowMs)
-  }
-
-  /** Seconds until the window ends. */
-  retryAfter(now = performance.now()): number {
-    return Math.max(1, Math.ceil((this.#until - now) / 1_000))
+    const current = (this.#counts.get(key) ?? 0) + 1
+    this.#counts.set(key, current)
+    return { current, ttl: this.#until - now }
   }
 }

@@ -104,7 +104,7 @@ export async function createApp(
         const { addMcp, ListChanges } = await import('../mcp/mcp.ts') // loaded on demand
         const changes = streams.changes ?? new ListChanges()
         streams.changes = changes
-        const versions = await addMcp(scope, mcp, added.callables, isUnwatched && !isLogged, changes)
+        const versions = await addMcp(scope, mcp, added.callables, isUnwatched && !isLogged, changes, counter)
         changes.begin(versions)
         lives.set(app, { begin: () => changes.replace(versions), end: () => changes.close() })
       }

@@ -203,6 +203,22 @@ test('a rate limit counts the requests of a client at all processes', async () =
   expect(statuses).toEqual([...Array(20).fill(200), ...Array(10).fill(429)])
 })
 
+test('a rate limit of tools counts the messages of a client at all processes', async () => {
+  const cwd = temporaryFolder()
+  const mcp = { hosts: ['a'], rateLimit: { max: 5, timeWindowMs: 600_000 } }
+  const options = { mcp, routes: [{ url: '/', plugin: guest('echo') }] }
+  writeFileSync(join(cwd, 'wasm-serve.json'), JSON.stringify(options))
+  const server = await startProcesses(['--processes', '3'], {}, cwd)
+  const clients = await Promise.all(Array.from({ length: 6 }, () => open(Number(new URL(server.url).port))))
+  const ping = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })
+  const statuses: (number | undefined)[] = []
+  for (const client of clients) {
+    client.send(post(ping, 'Content-Type: application/json\r\n', '/mcp'))
+    statuses.push((await client.answer())?.status)
+  }
+  expect(statuses).toEqual([...Array(5).fill(200), 429])
+})
+
 test('processes share a Unix socket', async () => {
   const cwd = temporaryFolder()
   const server = start([guest('echo'), '--socket', 'a.sock', '--processes', '2'], {}, { cwd })

@@ -1,0 +1,107 @@
+import { ToolResultInvalidError } from '../errors/errors.ts'
+import type { CallableRoute } from '../route/callable-route.ts'
+import { knownError, logFailure } from '../route/error-response.ts'
+import { type DescribedRoute, describeTool } from './description.ts'
+import type { Exchange } from './exchange.ts'
+import type { GuestServer } from './guest-server.ts'
+import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
+import { openTool, type Tool } from './tool.ts'
+
+/** The export with which a plug-in describes its functions. */
+const DESCRIBING_EXPORT = 'describe'
+
+/** Whether a plug-in describes the function of a route itself. */
+export function describesItself({ plugin, served }: Pick<CallableRoute, 'plugin' | 'served'>): boolean {
+  const isDescribing = plugin.functions.some(({ name }) => name === DESCRIBING_EXPORT)
+  return isDescribing && served.function !== DESCRIBING_EXPORT
+}
+
+/** Whether a route is the description, and not a tool. */
+export function isDescription({ plugin, served }: Pick<CallableRoute, 'plugin' | 'served'>): boolean {
+  return served.function === DESCRIBING_EXPORT && plugin.functions.length > 1
+}
+
+/**
+ * Opens a tool that its plug-in describes: the export `describe` returns `{"tools": [...]}` with entries as in `tools/list`, of which
+ * the one with the name of the function counts, or the only one. It is called when the first client wants to know. Options take
+ * precedence. If it fails, the tool is one without a description.
+ */
+export function openSelfDescribed(route: CallableRoute): GuestServer {
+  return new SelfDescribed(route)
+}
+
+class SelfDescribed implements GuestServer {
+  readonly #route: CallableRoute
+  readonly #plain: Tool
+  #tools: Promise<readonly Tool[]> | undefined
+
+  constructor(route: CallableRoute) {
+    this.#route = route
+    this.#plain = this.#toolOf({})
+  }
+
+  has(): boolean {
+    return false
+  }
+
+  tools(exchange: Exchange): Promise<readonly Tool[]> {
+    this.#tools ??= this.#describe(exchange)
+    return this.#tools
+  }
+
+  async list(): Promise<readonly Members[]> {
+    return []
+  }
+
+  async answer(method: string): Promise<Members> {
+    throw new RpcError(RPC_CODES.methodNotFound, `Method not found: ${method}`, 200)
+  }
+
+  async #describe({ caller }: Exchange): Promise<readonly Tool[]> {
+    try {
+      const output = await this.#route.call(new Uint8Array(), caller, DESCRIBING_EXPORT)
+      return [this.#toolOf(entryOf(output, this.#route.served.function))]
+    } catch (thrown) {
+      if (caller.isGone) this.#tools = undefined // the next client asks again
+      logFailure(knownError(thrown), caller.request, this.#route.served)
+      return [this.#plain]
+    }
+  }
+
+  /** @throws {@link ToolSchemaInvalidError} if a schema of the entry is invalid. */
+  #toolOf(entry: DescribedRoute['options']['tool']): Tool {
+    const { options, served, plugin } = this.#route
+    const { description = options.description ?? entry?.description, ...own } = options.tool ?? {}
+    const tool = { ...entry, ...own, ...(description !== undefined && { description }) }
+    const described = { ...options, tool }
+    return openTool(
+      this.#route,
+      describeTool({ options: described, functionName: served.function, pluginName: plugin.name }, undefined),
+    )
+  }
+}
+
+/** @throws {@link ToolResultInvalidError} if the output describes no such function. */
+function entryOf(output: Uint8Array, name: string): NonNullable<DescribedRoute['options']['tool']> {
+  const refuse = (problem: string) => new ToolResultInvalidError(DESCRIBING_EXPORT, problem)
+  let value: unknown
+  try {
+    value = parseJson(output)
+  } catch {
+    throw refuse('it is not JSON')
+  }
+  const tools: readonly unknown[] = isObject(value) && Array.isArray(value.tools) ? value.tools : [value]
+  const entries = tools.filter(isObject)
+  const entry = entries.find((each) => each.name === name) ?? (entries.length === 1 ? entries[0] : undefined)
+  if (!entry) throw refuse(`it does not describe ${name}`)
+  const { title, description, inputSchema, outputSchema, annotations } = entry
+  const ownName = typeof entry.name === 'string' && /^[A-Za-z0-9_.-]{1,128}$/.test(entry.name)
+  return {
+    ...(ownName && { name: String(entry.name) }),
+    ...(typeof title === 'string' && { title }),
+    ...(typeof description === 'string' && { description }),
+    ...(isObject(inputSchema) && { inputSchema }),
+    ...(isObject(outputSchema) && { outputSchema }),
+    ...(isObject(annotations) && { annotations }),
+  }
+}

@@ -1,0 +1,117 @@
+import { ScopeMissingError } from '../errors/errors.ts'
+import type { Access } from './access.ts'
+import type { openAudit } from './audit.ts'
+import type { Exchange } from './exchange.ts'
+import type { GuestServer } from './guest-server.ts'
+import { isObject, type Members, RPC_CODES, RpcError } from './json-rpc.ts'
+import { checkParameterHeaders } from './parameter-headers.ts'
+import { META } from './revisions.ts'
+import { claimsOf } from './token-claims.ts'
+import type { Tool } from './tool.ts'
+import type { ToolResult } from './tool-result.ts'
+
+/** Called with each call of a tool. */
+type Audit = NonNullable<ReturnType<typeof openAudit>>
+
+/** All tools, and which of them a client may use. */
+export class ToolBox {
+  /** Tools of routes. */
+  readonly own: readonly Tool[]
+  readonly #byName: ReadonlyMap<string, Tool>
+  readonly #guests: readonly GuestServer[]
+  readonly #scopeFor: Access['scopeFor']
+  readonly #audit: Audit | undefined
+
+  /** @param guests - Plug-ins with tools of their own, which are listed after the others. */
+  constructor(
+    own: readonly Tool[],
+    guests: readonly GuestServer[],
+    { scopeFor }: Access,
+    audit: Audit | undefined,
+  ) {
+    this.own = own
+    this.#byName = new Map(own.map((tool) => [tool.name, tool]))
+    this.#guests = guests
+    this.#scopeFor = scopeFor
+    this.#audit = audit
+  }
+
+  /** Whether all tools are those of routes. */
+  get isFixed(): boolean {
+    return this.#guests.length === 0
+  }
+
+  /** The tools that a client may use, in the order of lists. */
+  async allowed(exchange: Exchange): Promise<readonly Tool[]> {
+    return (await this.#all(exchange)).filter(({ name }) => exchange.grant.allows(name))
+  }
+
+  /**
+   * Answers `tools/call`. Not an async function: the most frequent request is one with a tool of a route.
+   *
+   * @throws {@link RpcError} if there is no such tool for the client, or the arguments are no object.
+   */
+  call(params: Members, exchange: Exchange): Promise<ToolResult> {
+    const { name } = params
+    const own = typeof name === 'string' ? this.#byName.get(name) : undefined
+    if (own || this.isFixed) return this.#run(own, params, exchange)
+    return this.#findGuestTool(name, exchange).then((tool) => this.#run(tool, params, exchange))
+  }
+
+  /** @throws {@link RpcError} if the client may not call it, or the arguments are no object. */
+  #run(
+    tool: Tool | undefined,
+    { name, arguments: args = {} }: Members,
+    exchange: Exchange,
+  ): Promise<ToolResult> {
+    if (!tool || !exchange.grant.allows(tool.name)) {
+      if (tool) this.#refuse(tool.name, exchange)
+      throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
+    }
+    if (!isObject(args)) throw invalidParams('the arguments must be an object')
+    const { revision, headers } = exchange
+    if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
+    return this.#audit ? this.#runAudited(tool, args, exchange, this.#audit) : tool.call(args, exchange)
+  }
+
+  async #runAudited(tool: Tool, args: Members, exchange: Exchange, audit: Audit): Promise<ToolResult> {
+    const begun = performance.now()
+    const result = await tool.call(args, exchange)
+    const ms = performance.now() - begun
+    const { caller, grant, meta } = exchange
+    const { client } = grant
+    audit({
+      ...{ tool: tool.name, args, client, request: caller.request },
+      ...{ agent: meta[META.clientInfo], ms, result },
+    })
+    return result
+  }
+
+  /**
+   * A client with a token can ask its issuer for another scope. For others the tool does not exist.
+   *
+   * @throws {@link RpcError} with the scope, if the client has a token.
+   */
+  #refuse(tool: string, { caller }: Exchange): void {
+    const scope = claimsOf(caller.request) && this.#scopeFor(tool)
+    if (scope === undefined) return
+    const { message, code, statusCode } = new ScopeMissingError(tool, scope)
+    throw new RpcError(RPC_CODES.invalidRequest, message, statusCode, { code }, scope)
+  }
+
+  async #findGuestTool(name: unknown, exchange: Exchange): Promise<Tool | undefined> {
+    return (await this.#all(exchange)).find((tool) => tool.name === name)
+  }
+
+  /** Of several tools with the same name, the first one counts. */
+  async #all(exchange: Exchange): Promise<readonly Tool[]> {
+    const lists = await Promise.all(this.#guests.map((guest) => guest.tools(exchange)))
+    const all = new Map<string, Tool>()
+    for (const tool of [...this.own, ...lists.flat()]) if (!all.has(tool.name)) all.set(tool.name, tool)
+    return [...all.values()]
+  }
+}
+
+function invalidParams(message: string): RpcError {
+  return new RpcError(RPC_CODES.invalidParams, message, 200)
+}

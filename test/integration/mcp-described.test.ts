@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import type { RouteOptions } from '../../src/index.ts'
+import { guestBytes } from '../support/guest.ts'
+import { cannedGuest } from '../support/hyper-guest.ts'
+import { serveMcp } from '../support/mcp.ts'
+
+/* Plug-ins that describe their functions themselves, by an export `describe`. */
+
+const GREET = {
+  name: 'greet',
+  title: 'Greeting',
+  description: 'Greets a person.',
+  inputSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+  annotations: { readOnlyHint: true },
+}
+
+/** A route to the function `greet` of a plug-in whose `describe` returns this text. */
+const described = (output: string, more: Partial<RouteOptions> = {}): RouteOptions => {
+  const plugin = guestBytes(
+    cannedGuest({
+      describe: [{ when: '', output }],
+      greet: [{ when: 'Ada', output: 'Hello Ada' }],
+    }),
+  )
+  return { url: '/x', function: 'greet', plugin, engine: 'inline', ...more }
+}
+
+test('the plug-in describes its tool, and a text that is the only parameter is the input', async () => {
+  const tools = JSON.stringify({ tools: [{ name: 'other' }, GREET] })
+  const user = await serveMcp([described(tools)])
+  expect((await user.modern('tools/list')).body.result.tools).toEqual([GREET])
+  expect((await user.call('greet', { name: 'Ada' })).content).toEqual([{ type: 'text', text: 'Hello Ada' }])
+  expect(await user.call('greet', { name: 7 })).toMatchObject({
+    _meta: { 'wasm-serve/code': 'WASM_SERVE_TOOL_ARGUMENTS_INVALID' },
+  })
+})
+
+test('options take precedence, and the description itself is no tool', async () => {
+  const tool = { name: 'mine', description: 'Better.', annotations: { readOnlyHint: false } }
+  const route = described(JSON.stringify(GREET), { tool })
+  const user = await serveMcp([route, { ...route, url: '/describe', function: 'describe', tool: {} }])
+  const { inputSchema, title } = GREET
+  expect((await user.modern('tools/list')).body.result.tools).toEqual([{ title, inputSchema, ...tool }])
+})
+
+test.each([
+  ['no JSON', '{'],
+  ['another function', JSON.stringify({ tools: [{ name: 'a' }, { name: 'b' }] })],
+  ['a schema that is none', JSON.stringify({ name: 'greet', inputSchema: { type: 'object', required: 7 } })],
+  ['a schema of a text', JSON.stringify({ name: 'greet', inputSchema: { type: 'string' } })],
+])('with a description that has %s, it is a tool without one', async (_what, output) => {
+  const user = await serveMcp([described(output)])
+  const { tools } = (await user.modern('tools/list')).body.result
+  expect(tools).toMatchObject([{ name: 'x', inputSchema: { required: ['input'] } }])
+  expect((await user.call('x', { input: 'Ada' })).content).toEqual([{ type: 'text', text: 'Hello Ada' }])
+})
