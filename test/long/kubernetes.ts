@@ -1,6 +1,8 @@
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseAllDocuments } from 'yaml'
 import { type ApiObject, type ControlPlane, openControlPlane } from '../support/control-plane.ts'
@@ -209,6 +211,18 @@ async function rolledOut(plane: ControlPlane): Promise<void> {
   )
 }
 
+/** On a busy machine kwok misses that a pod was bound, or is to end. It looks again when the pod changes. */
+async function wakeKwok(plane: ControlPlane): Promise<void> {
+  const { body } = await plane.ask('GET', '/api/v1/pods')
+  for (const { metadata, spec, status } of body.items ?? []) {
+    const waits = metadata.deletionTimestamp || (spec.nodeName && status.phase === 'Pending')
+    if (!waits) continue
+    const path = `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`
+    const annotations = { woken: String(Date.now()) }
+    await plane.ask('PATCH', path, { metadata: { annotations } }, 'application/merge-patch+json')
+  }
+}
+
 /** Objects with the label of the release. */
 async function remains(plane: ControlPlane): Promise<string[]> {
   const kinds =
@@ -354,18 +368,15 @@ async function tryPage(plane: ControlPlane): Promise<void> {
     .flatMap(({ code }) => code.replaceAll('\\\n', ' ').split('\n'))
     .filter((line) => line !== '' && !NOT_HERE.test(line))
   for (const line of lines) {
-    const { status, stdout, stderr } = spawnSync('bash', ['-c', line], {
-      cwd,
-      env,
-      encoding: 'utf8',
-      timeout: 90_000,
-    })
+    const child = spawn('bash', ['-c', line], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const [stdout, stderr, [status]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'close'),
+    ])
     const isRight = status === 0 && !/^Warning/m.test(stderr)
-    add(
-      `\`${line.replaceAll(/\s+/g, ' ')}\``,
-      isRight ? 'done' : `${status}: ${(stdout + stderr).slice(0, 300)}`,
-      isRight,
-    )
+    const said = (stdout + stderr).replaceAll(/\s+/g, ' ').slice(0, 300)
+    add(`\`${line.replaceAll(/\s+/g, ' ')}\``, isRight ? 'done' : `${status}: ${said}`, isRight)
   }
 }
 
@@ -389,6 +400,7 @@ function render(): string {
 }
 
 const plane = await openControlPlane(60)
+const waking = setInterval(() => wakeKwok(plane).catch(console.error), 5_000)
 try {
   await prepare(plane)
   for (const variant of ['default', ...VARIANTS]) await tryVariant(plane, variant)
@@ -400,5 +412,6 @@ try {
   keepSection('kubernetes', render())
   if (rows.some(({ isExpected }) => !isExpected)) process.exitCode = 1
 } finally {
+  clearInterval(waking)
   await plane.stop()
 }

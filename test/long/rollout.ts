@@ -6,7 +6,7 @@ import { type ApiObject, type ControlPlane, openControlPlane } from '../support/
 import { guestBytes } from '../support/guest.ts'
 import { CHART } from '../support/helm.ts'
 import { type Load, type LoadCounts, startLoad } from '../support/load.ts'
-import { type NodeAgent, openNodeAgent } from '../support/node-agent.ts'
+import { type NodeAgent, openNodeAgent, type Services } from '../support/node-agent.ts'
 import { KUBERNETES } from '../support/registry-programs.ts'
 import { openServiceProxy, type ServiceProxy } from '../support/service-proxy.ts'
 import { keepSection, renderOrigin } from './page.ts'
@@ -77,6 +77,7 @@ interface Values {
   readonly image: { readonly tag: string }
   readonly config: Readonly<Record<string, unknown>>
   readonly pluginFiles: Readonly<Record<string, string>>
+  readonly test: Readonly<Record<string, unknown>>
 }
 
 function pluginOf(guest: string): Values['pluginFiles'] {
@@ -108,7 +109,7 @@ async function measure(
   console.log(row)
 }
 
-async function run(plane: ControlPlane, agents: readonly NodeAgent[]): Promise<void> {
+async function run(plane: ControlPlane, agents: readonly NodeAgent[], services: Services): Promise<void> {
   await plane.run('kubectl', 'create', 'namespace', NAMESPACE)
   await plane.run('kubectl', 'label', 'namespace', NAMESPACE, 'pod-security.kubernetes.io/enforce=restricted')
   let values: Values = {
@@ -117,9 +118,11 @@ async function run(plane: ControlPlane, agents: readonly NodeAgent[]): Promise<v
     image: { tag: '1' },
     config: { watch: true },
     pluginFiles: pluginOf('echo'),
+    test: { path: '/echo', method: 'POST', body: 'a', status: 200, answer: 'a' },
   }
   await release(plane, undefined, values)
   const proxy = await openServiceProxy(plane, NAMESPACE, DEPLOYMENT)
+  services.set(`http://${DEPLOYMENT}:80`, proxy.url)
   await settle(plane, proxy, 2)
   const load = startBoth(`${proxy.url}/echo`)
   const change = (what: string, next: Partial<Values>) => {
@@ -128,6 +131,7 @@ async function run(plane: ControlPlane, agents: readonly NodeAgent[]): Promise<v
   }
   try {
     await measure(load, 'no change', () => load.answered(10_000))
+    await measure(load, '`helm test`', () => must(plane, 'helm', 'test', 'r'))
     await change('another image', { image: { tag: '2' } })
     await change('another configuration', { config: { watch: true, logLevel: 'debug' } })
     await change('another plug-in, with new pods', { pluginFiles: pluginOf('upper') })
@@ -268,9 +272,10 @@ function render(): string {
 
 const plane = await openControlPlane(6)
 const agents: NodeAgent[] = []
+const services: Services = new Map()
 try {
-  for (let number = 0; number < NODES; number++) agents.push(await openNodeAgent(plane, number))
-  await run(plane, agents)
+  for (let number = 0; number < NODES; number++) agents.push(await openNodeAgent(plane, number, services))
+  await run(plane, agents, services)
   keepSection('rollout', render())
   if (rows.some(({ isExpected }) => !isExpected)) process.exitCode = 1
 } finally {

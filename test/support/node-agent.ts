@@ -19,15 +19,22 @@ export interface NodeAgent {
 /** The interval at which the agent asks for its pods. */
 const POLL_MS = 200
 
+/** The URLs of services, `http://NAME:PORT`, and the addresses that stand for them on this machine. */
+export type Services = Map<string, string>
+
 /**
  * Joins the cluster as a node. It does for pods with the container `wasm-serve` what a kubelet does: it writes their volumes,
  * starts the container's command with its arguments and environment, sends probes, restarts what fails, sends SIGTERM and later
- * SIGKILL, and reports their status. The process has no container around it.
+ * SIGKILL, and reports their status. The process has no container around it. Other pods, such as that of `helm test`, run once.
  *
  * @param number - From 0 to 254. Pods have addresses 10.77.NUMBER.*, for which 127.77.NUMBER.* stands on this machine.
  */
-export async function openNodeAgent(plane: ControlPlane, number: number): Promise<NodeAgent> {
-  const agent = new ProcessNodeAgent(plane, number)
+export async function openNodeAgent(
+  plane: ControlPlane,
+  number: number,
+  services: Services,
+): Promise<NodeAgent> {
+  const agent = new ProcessNodeAgent(plane, number, services)
   await agent.begin()
   return agent
 }
@@ -41,14 +48,16 @@ class ProcessNodeAgent implements NodeAgent {
   readonly name: string
   readonly #plane: ControlPlane
   readonly #number: number
-  readonly #pods = new Map<string, PodProcess>()
+  readonly #services: Services
+  readonly #pods = new Map<string, PodProcess | OnceProcess>()
   #isEnded = false
   #served = 0
   #loop: Promise<void> | undefined
 
-  constructor(plane: ControlPlane, number: number) {
+  constructor(plane: ControlPlane, number: number, services: Services) {
     this.#plane = plane
     this.#number = number
+    this.#services = services
     this.name = `machine-${number}`
   }
 
@@ -94,7 +103,10 @@ class ProcessNodeAgent implements NodeAgent {
     const { uid, deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata
     let own = this.#pods.get(uid)
     if (!own) {
-      own = new PodProcess(this.#plane, pod, `10.77.${this.#number}.${++this.#served}`)
+      const serves = pod.spec.containers.some(({ name }: ApiObject) => name === 'wasm-serve')
+      own = serves
+        ? new PodProcess(this.#plane, pod, `10.77.${this.#number}.${++this.#served}`)
+        : new OnceProcess(this.#plane, pod, this.#services)
       this.#pods.set(uid, own)
     }
     if (deletionTimestamp) own.end(deletionGracePeriodSeconds)
@@ -127,6 +139,55 @@ class ProcessNodeAgent implements NodeAgent {
 }
 
 const MERGE = 'application/merge-patch+json'
+
+function pathOf({ metadata }: ApiObject): string {
+  return `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`
+}
+
+/** A pod whose container runs a program to its end. */
+class OnceProcess {
+  readonly closed: Promise<void>
+  readonly #plane: ControlPlane
+  readonly #pod: ApiObject
+  #child: ChildProcess | undefined
+
+  constructor(plane: ControlPlane, pod: ApiObject, services: Services) {
+    this.#plane = plane
+    this.#pod = pod
+    this.closed = this.#run(services)
+  }
+
+  kill(): void {
+    this.#child?.kill('SIGKILL')
+  }
+
+  async refresh(): Promise<void> {
+    // It has no volumes.
+  }
+
+  end(): void {
+    this.#plane.ask('DELETE', `${pathOf(this.#pod)}?gracePeriodSeconds=0`).catch(() => undefined)
+  }
+
+  async #run(services: Services): Promise<void> {
+    const [{ name, image, command, args, env }] = this.#pod.spec.containers
+    const variables = env.map(({ name, value = '' }: ApiObject) => {
+      const found = [...services].find(([url]) => value.startsWith(url))
+      return [name, found ? value.replace(...found) : value]
+    })
+    const [, ...words] = command // instead of the image's Node.js, this one
+    const child = spawn(process.execPath, [...words, ...args], {
+      env: Object.fromEntries(variables),
+      stdio: 'ignore',
+    })
+    this.#child = child
+    const [exitCode] = await once(child, 'exit')
+    const terminated = { exitCode: exitCode ?? 137, reason: exitCode === 0 ? 'Completed' : 'Error' }
+    const container = { name, image, imageID: image, ready: false, restartCount: 0, state: { terminated } }
+    const status = { phase: exitCode === 0 ? 'Succeeded' : 'Failed', containerStatuses: [container] }
+    await this.#plane.ask('PATCH', `${pathOf(this.#pod)}/status`, { status }, MERGE)
+  }
+}
 
 /** A pod and the process of its container. */
 class PodProcess {
@@ -185,7 +246,7 @@ class PodProcess {
       await ended
       clearTimeout(killing)
     }
-    await this.#plane.ask('DELETE', `${this.#path()}?gracePeriodSeconds=0`)
+    await this.#plane.ask('DELETE', `${pathOf(this.#pod)}?gracePeriodSeconds=0`)
   }
 
   async #run(): Promise<void> {
@@ -282,7 +343,7 @@ class PodProcess {
       ],
       containerStatuses: [{ ...container, restartCount: this.#restarts }],
     }
-    await this.#plane.ask('PATCH', `${this.#path()}/status`, { status }, MERGE)
+    await this.#plane.ask('PATCH', `${pathOf(this.#pod)}/status`, { status }, MERGE)
   }
 
   async #environment(): Promise<NodeJS.ProcessEnv> {
@@ -333,9 +394,5 @@ class PodProcess {
     return (
       await this.#plane.ask('GET', `/api/v1/namespaces/${this.#pod.metadata.namespace}/${kind}/${name}`)
     ).body
-  }
-
-  #path(): string {
-    return `/api/v1/namespaces/${this.#pod.metadata.namespace}/pods/${this.#pod.metadata.name}`
   }
 }
