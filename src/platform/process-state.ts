@@ -4,6 +4,7 @@
  * as that object and are not listed.
  */
 export const PROCESS_STATE: Readonly<Record<string, string>> = {
+  'admin/metrics.ts processMetrics': 'The metrics of the process and of Node.js.',
   'contract/json-machine.ts machine': 'The JSON scanner, compiled once. It keeps nothing between two calls.',
   'engine/engine.ts openEndables':
     'Engines whose calls are ended when the process ends. Closing one server does not touch them.',

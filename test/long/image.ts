@@ -372,6 +372,8 @@ async function checkEarlySignal(): Promise<void> {
   const arrived = once(silent, 'connection')
   const container = await runContainer(IMAGE, [], [`oci://localhost:${port}/hello:1`])
   const [socket] = await arrived
+  // podman knows an exit code only of a container that it has noted as running.
+  await until(() => container.exec('/usr/local/bin/node', '--version') === 0)
   const begun = performance.now()
   const code = await end(container)
   add('SIGTERM while a plug-in is pulled, exit code', code, 143)
