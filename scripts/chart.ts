@@ -29,7 +29,10 @@ export function renderChart(): Readonly<Record<string, string>> {
   const values = read(`${CHART}values.yaml`)
   const { version } = JSON.parse(read('package.json'))
   return {
-    [`${CHART}Chart.yaml`]: read(`${CHART}Chart.yaml`).replaceAll(/^(version|appVersion): .*$/gm, `$1: ${version}`),
+    [`${CHART}Chart.yaml`]: read(`${CHART}Chart.yaml`).replaceAll(
+      /^(version|appVersion): .*$/gm,
+      `$1: ${version}`,
+    ),
     [`${CHART}values.schema.json`]: `${JSON.stringify(valuesSchema(values), null, 1)}\n`,
     [`${CHART}files/alerts.yaml`]: read('deploy/prometheus/alerts.yaml'),
     [`${CHART}files/dashboard.json`]: read('deploy/grafana/dashboard.json'),
