@@ -43,12 +43,17 @@ const REFUSED = ['EACCES', 'EPERM', 'EROFS']
 export async function main(argv: readonly string[], host: Host): Promise<ExitCode> {
   try {
     const chosen = await chooseCommand(argv)
-    return (await chosen.command.run(chosen.argv, host)) ?? 0
+    const code: unknown = await chosen.command.run(chosen.argv, host)
+    return isExitCode(code) ? code : 0 // `void` can be any value, such as that of a stream's write
   } catch (error) {
     host.writeError(`${host.secrets.hide(explain(error)).split('\n').map(printable).join('\n')}\n`)
     const isMistake = MISTAKES.some((mistake) => error instanceof mistake)
     return isMistake && explainLimit(error) === undefined ? 2 : 1
   }
+}
+
+function isExitCode(value: unknown): value is ExitCode {
+  return value === 0 || value === 1 || value === 2 || value === 3
 }
 
 /** Explains mistakes of users and limits of the system in words. Only a bug shows a stack trace. */

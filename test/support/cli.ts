@@ -76,7 +76,13 @@ function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = 
   const { npm_command: _, ...inherited } = process.env
   const host: Host = {
     environment: { ...inherited, ...env },
-    out: { write: (text) => output.add('stdout', Buffer.from(text)), colours: false },
+    out: {
+      write(text) {
+        output.add('stdout', Buffer.from(text))
+        return true // as a stream does
+      },
+      colours: false,
+    },
     isOutTerminal: false,
     writeBytes: (bytes) => output.add('stdout', Buffer.from(bytes)),
     writeError: (text) => output.add('stderr', Buffer.from(text)),

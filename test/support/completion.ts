@@ -51,7 +51,7 @@ export const COMPLETIONS: readonly (readonly [words: readonly string[], complete
     ['completion', ''],
     ['bash', 'fish', 'zsh'],
   ],
-  [['help', 'fl'], ['flags']],
+  [['help', 'fla'], ['flags']],
   [['new', 'as'], ['assemblyscript']],
   [['new', 'rust', ''], []],
 ]
