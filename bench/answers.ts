@@ -20,7 +20,9 @@ export async function checkAnswers(scenario: Scenario, url: string): Promise<num
 }
 
 async function problemOf(scenario: Scenario, url: string, body: string): Promise<string | undefined> {
-  const response = await fetch(url, { method: 'POST', headers: REQUEST_HEADERS, body })
+  const { headers = REQUEST_HEADERS } = scenario
+  const sent = scenario.encode?.(body) ?? body
+  const response = await fetch(url, { method: 'POST', headers, body: sent })
   const text = await response.text()
   if (response.status === 200 && isRight(scenario, body, text)) return undefined
   return `${response.status} ${text} instead of 200 ${scenario.answer(body)}`

@@ -12,6 +12,7 @@ import { setBench } from './set-bench.ts'
 import { article } from './sets/article.ts'
 import { batching } from './sets/batching.ts'
 import { http } from './sets/http.ts'
+import { mcp } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
 import { startup } from './startup.ts'
 import { tails } from './tails.ts'
@@ -89,6 +90,7 @@ export const BENCHES: readonly Bench[] = [
   setBench(http, 'kernel', 6),
   setBench(operations, 'off', 4),
   setBench(batching, 'together', 5),
+  setBench(mcp, 'tool, inline', 6),
   metering,
   peers,
   tails,

@@ -17,6 +17,7 @@ import { renderNumber } from './origin.ts'
 import { runUnderLoad } from './run.ts'
 import { COMMAND, HELLO_BODY, noPlugin, ours, oursInC, type Scenario } from './scenario.ts'
 import { type ServerProcess, startServer } from './server-process.ts'
+import { inlineTool, official } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
 import { measureStarts } from './startup.ts'
 import { median } from './statistics.ts'
@@ -66,6 +67,13 @@ const GUARDS: readonly Guard[] = [
       { name: 'CPU per request: --otel to off', limit: 2.5 },
     ],
     measure: measureOperations,
+  },
+  {
+    checks: [
+      { name: 'CPU per call: a tool, inline, to a request to its route', limit: 1.8 },
+      { name: 'CPU per call: a tool, inline, to the official server of MCP', limit: 0.2 },
+    ],
+    measure: measureTools,
   },
   {
     checks: [{ name: 'p99 with 100 connections: inline to an echo of Fastify', limit: 1.8 }],
@@ -174,6 +182,12 @@ async function measureRequests(): Promise<number[]> {
   const workers = await cpuPerRequest(ours('1 worker', '--workers', '1'))
   const fresh = await cpuPerRequest(ours('fresh', '--isolation', 'fresh'))
   return [inline / echo, workers / inline, fresh / inline]
+}
+
+async function measureTools(): Promise<number[]> {
+  const route = await cpuPerRequest(ours('inline'))
+  const tool = await cpuPerRequest(inlineTool)
+  return [tool / route, tool / (await cpuPerRequest(official))]
 }
 
 async function measureOperations(): Promise<number[]> {

@@ -76,12 +76,12 @@ export async function runUnderLoad(
 /** For as long again, and again, if nothing was answered: too many connections, or too busy a machine. */
 async function fire(scenario: Scenario, url: string, pressure: Pressure, tries = 5): Promise<LoadResult> {
   const { tool, connections, seconds } = pressure
-  const { path, paths = [path], body, mayFail = false } = scenario
+  const { path, paths = [path], headers = REQUEST_HEADERS, body, mayFail = false } = scenario
   const result = await tool.fire({
     url,
     paths,
-    headers: REQUEST_HEADERS,
-    body,
+    headers,
+    body: scenario.encode?.(body) ?? body,
     isRight: (answer) => isRight(scenario, body, answer),
     connections,
     seconds,

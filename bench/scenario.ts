@@ -7,7 +7,11 @@ export interface Scenario {
   readonly path: string
   /** Asked in turns under load, instead of `path`. */
   readonly paths?: readonly string[]
+  /** Default: {@link REQUEST_HEADERS}. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly body: string
+  /** What is sent for a body. Default: the body. */
+  encode?(body: string): string
   /** The right answer to a body. */
   answer(body: string): string
   /** For guests whose answers to equal bodies differ. By default the answer has to be equal to `answer`. */

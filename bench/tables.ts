@@ -21,6 +21,7 @@ import { find, type Ratio, ratioTo, renderRange, renderTable, summarize } from '
 import { article } from './sets/article.ts'
 import { batching } from './sets/batching.ts'
 import { http } from './sets/http.ts'
+import { mcp } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
 import { OURS } from './sets/peers.ts'
 import type { SoakMeasurement } from './soak.ts'
@@ -218,6 +219,8 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       return renderTable(readResults<SetResults>(bench, major).measurements, operations)
     case 'batching':
       return renderTable(readResults<SetResults>(bench, major).measurements, batching)
+    case 'mcp':
+      return renderTable(readResults<SetResults>(bench, major).measurements, mcp)
     case 'peers':
       return renderPeers(readResults<PeersMeasurements>(bench, major))
     case 'tails':

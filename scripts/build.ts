@@ -5,11 +5,11 @@ import { promisify } from 'node:util'
 import type { Ajv } from 'ajv'
 import standaloneCode from 'ajv/dist/standalone/index.js'
 import * as configFile from '../src/options/config-file-check.ts'
-import { configFileSchema, type Schema } from '../src/options/config-file-schema.ts'
 import * as options from '../src/options/options-check.ts'
 import * as schemas from '../src/options/options-schema.ts'
 import { bundle, bundleConsole, bundleThreads, file, type Replacements } from './bundle.ts'
 import { startChunks } from './chunks.ts'
+import { publishedSchema } from './config-schema.ts'
 import { optionTypes } from './option-types.ts'
 
 /*
@@ -21,9 +21,6 @@ import { optionTypes } from './option-types.ts'
  *
  * `lib/` has a module for each source file: benches, and tests with their own process, load parts from there.
  */
-
-const VARIABLE = '\\$\\{'
-const SIZE_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
 
 /** Replacements of modules that take long to load, by path. */
 const FROZEN: Replacements = {
@@ -94,52 +91,4 @@ import { hostProblem } from '../plugin/source/allowed-hosts.ts'
 const require = createRequire(import.meta.url)
 ${standaloneCode.default(ajv, ids)}
 `
-}
-
-/**
- * The schema of config files for editors: plain JSON Schema, in which any value that is not free text may also be text
- * with a variable.
- */
-function publishedSchema(): object {
-  return {
-    $schema: 'http://json-schema.org/draft-07/schema#',
-    title: 'Configuration of wasm-serve',
-    ...publish(configFileSchema),
-  }
-}
-
-function publish({
-  holds: _holds,
-  hint: _hint,
-  secret: _secret,
-  unit,
-  allowedHost: _host,
-  ...schema
-}: Schema): object {
-  const { description, properties, patternProperties, additionalProperties, items } = schema
-  const choices = choicesOf(schema)
-  if (choices) {
-    const { default: value } = schema
-    const pattern = unit === 'bytes' || unit === 'pages' ? SIZE_OR_VARIABLE : VARIABLE
-    return { description, default: value, anyOf: [...choices, { type: 'string', pattern }] }
-  }
-  return {
-    ...schema,
-    ...(properties && { properties: publishEach(properties) }),
-    ...(patternProperties && { patternProperties: publishEach(patternProperties) }),
-    ...(typeof additionalProperties === 'object' && { additionalProperties: publish(additionalProperties) }),
-    ...(items && { items: publish(items) }),
-  }
-}
-
-/** A schema that also allows text with a variable; undefined if it allows any text already. */
-function choicesOf({ description: _, default: _default, ...schema }: Schema): readonly object[] | undefined {
-  if (schema.threadCount) return [{ type: 'integer', minimum: 0, maximum: 256 }, { const: 'auto' }]
-  if (schema.anyOf) return schema.anyOf
-  const isNarrow = schema.type === 'integer' || schema.type === 'boolean' || schema.enum || schema.pattern
-  return isNarrow ? [schema] : undefined
-}
-
-function publishEach(schemas: Readonly<Record<string, Schema>>): object {
-  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, publish(schema)]))
 }

@@ -109,6 +109,30 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'The detail names the conflict. Resolve it first.',
   ],
   [
+    'WASM_SERVE_FLEET_CHANGED',
+    409,
+    'Another change of the [fleet](../operate/fleet.md) was stored first.',
+    'Look at the newest revision, and make the change again.',
+  ],
+  [
+    'WASM_SERVE_FLEET_EMPTY',
+    409,
+    'The fleet has no revision yet, or its store has lost all.',
+    'Start a node with plug-ins or a config file, or run `wasm-serve fleet apply`.',
+  ],
+  [
+    'WASM_SERVE_FLEET_NOT_APPLIED',
+    409,
+    'The revision is stored, but a node refuses it, it was taken back, or not all nodes served it in time.',
+    'The detail names the nodes and the reason. Correct it and apply again, or run `wasm-serve fleet rollback`.',
+  ],
+  [
+    'WASM_SERVE_FLEET_REVISION_OTHER',
+    409,
+    'The newest revision of the fleet is not that of `--expect`.',
+    'Look at it with `wasm-serve fleet diff`, and apply again with its number.',
+  ],
+  [
     'WASM_SERVE_GUEST_ERROR',
     409,
     'The guest reported an error. The body is its message.',
@@ -125,6 +149,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     413,
     'The body is larger than `bodyLimit`.',
     'Send less, or raise `--body-limit`.',
+  ],
+  [
+    'WASM_SERVE_MCP_STREAMS_FULL',
+    503,
+    'Too many clients, or too many streams of one client, wait for changed lists.',
+    'Close streams that are not needed. Other requests are not affected.',
   ],
   [
     'WASM_SERVE_MCP_CONTENT_TYPE_UNSUPPORTED',
@@ -233,6 +263,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     503,
     'The route is being closed.',
     'Retry: the route is being replaced or removed.',
+  ],
+  [
+    'WASM_SERVE_FLEET_UNAVAILABLE',
+    503,
+    'The store of the fleet does not answer. The node serves what it has; the fleet cannot be changed.',
+    'Check the server of `--fleet`, and the network to it.',
   ],
   [
     'WASM_SERVE_HOST_UNAVAILABLE',
@@ -413,6 +449,18 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'command',
     'A file was still being written when it was to be reloaded.',
     'Repeat the reload when the files are complete. Write them under another name, then rename them.',
+  ],
+  [
+    'WASM_SERVE_FLEET_CONTENT_INVALID',
+    'command',
+    'Something in the store of the fleet is missing or damaged, or a module is too large for it (`fleet.moduleMax`).',
+    'The message names it. Apply the configuration again; push a large module to a registry, and name it by `oci://`.',
+  ],
+  [
+    'WASM_SERVE_FLEET_NO_COPY',
+    'command',
+    'The store of the fleet does not answer at the start, and the node has no copy of a revision in `--state`.',
+    'Check the server of `--fleet`, and the network to it. A node that has served with `--state` boots without it.',
   ],
   [
     'WASM_SERVE_FUNCTION_UNKNOWN',

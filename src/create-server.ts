@@ -16,6 +16,8 @@ import { type Behind, openFront } from './server/server.ts'
 export interface WasmServer extends FastifyInstance {
   /** The address of the admin listener; undefined without one. */
   readonly adminUrl: string | undefined
+  /** The address of the listener for probes; undefined without one. */
+  readonly probesUrl: string | undefined
 }
 
 /** Default time limit of pending requests when a server without `graceMs` closes: the maximum of Node's timers. */
@@ -25,8 +27,8 @@ const FOR_EVER_MS = 2_147_483_647
  * Creates a hardened Fastify app that serves plug-ins and nothing else, with open engines: ready for `listen` or
  * `inject`. The caller closes it.
  *
- * `listen()` without an address uses the options. The admin listener (`admin`) and the watching of files (`watch`) are
- * open when the promise resolves, and close with the app. A change by one of them replaces the handlers; the app stays
+ * `listen()` without an address uses the options. The listeners for operators (`admin`, `probes`) and the watching of files (`watch`)
+ * are open when the promise resolves, and close with the app. A change by one of them replaces the handlers; the app stays
  * the same.
  *
  * @param options - The server's options. Default of `drainMs`: 0; of `graceMs`: `close()` waits for pending requests.
@@ -74,7 +76,7 @@ export async function createServer(
         return made.current.served
       },
     })
-    return Object.assign(front.app, { adminUrl: admin?.url })
+    return Object.assign(front.app, { adminUrl: admin?.url, probesUrl: admin?.probesUrl })
   } catch (error) {
     // Open resources would keep the process alive.
     await deployments?.current.app.close()
@@ -86,17 +88,17 @@ export async function createServer(
 
 /** The resources that exist before the routes. */
 interface Parts extends Surroundings {
-  /** Present with the option `admin`. */
+  /** Present with the option `admin` or `probes`. */
   readonly meters?: Meters
   readonly lines?: RecentLines
 }
 
-/** Loaded on demand: most servers have no admin listener. */
+/** Loaded on demand: most servers have no listener for operators. */
 async function openParts(
-  { admin, logLevel }: CheckedServerOptions,
+  { admin, probes, logLevel }: CheckedServerOptions,
   log: FastifyBaseLogger | undefined,
 ): Promise<Parts> {
-  if (admin === undefined) return { log: log ?? openLog(logLevel) }
+  if (admin === undefined && probes === undefined) return { log: log ?? openLog(logLevel) }
   const { RecentLines } = await import('./observe/log/log.ts')
   const { Meters } = await import('./observe/metrics.ts')
   const lines = new RecentLines()
@@ -107,7 +109,7 @@ async function startAdminOf(
   options: CheckedServerOptions,
   { log, meters, lines }: Parts,
 ): Promise<StartedAdmin | undefined> {
-  if (options.admin === undefined || !meters) return undefined
+  if (!meters) return undefined
   const { startAdmin } = await import('./admin/admin.ts')
-  return startAdmin(options.admin, options, { log, meters, lines })
+  return startAdmin(options, { log, meters, lines })
 }

@@ -1,42 +1,22 @@
-import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  LogController,
-  type onRequestHookHandler,
-} from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Deployments } from '../deploy/deployments.ts'
-import { RouteNotFoundError } from '../errors/errors.ts'
 import { RecentLines } from '../observe/log/log.ts'
-import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { sendAnyError } from '../route/error-response.ts'
-import { createHttpServer } from '../server/http-server.ts'
-import { type ListenAddress, listenAt, urlOf } from '../server/listen.ts'
 import { checkOrigin, makeToken, requireToken } from './access.ts'
 import { addApi } from './api/api.ts'
 import type { AdminContext, AdminFeature, ServerView } from './feature.ts'
 import { addHealth } from './health.ts'
+import { answerHeaders, type OperatorListener, openListener, parseOperatorAddress } from './listener.ts'
 import { addMetrics } from './metrics.ts'
+import { openProbes } from './probes.ts'
 
 /** The features of the admin listener. */
 const FEATURES: readonly AdminFeature[] = [addHealth, addMetrics, addApi, addConsole]
-
-/** Time limit for open requests when the listener closes. */
-const ADMIN_CLOSE_MS = 500
-
-/** The admin listener. */
-export interface Admin {
-  /** The address: `http://127.0.0.1:9090`, or `unix:/run/admin.sock`. */
-  readonly url: string
-  /** Call this last, so that operators can watch the server shut down. */
-  close(): Promise<void>
-}
 
 export interface AdminOptions {
   /** The option `admin`. */
@@ -48,120 +28,24 @@ export interface AdminOptions {
 }
 
 /**
- * Opens the admin listener. It has its own socket and app, separate from the listener of the routes.
+ * Opens the admin listener.
  *
  * @throws {@link ListenError} if it cannot listen on the address.
  */
 export async function openAdmin(
-  { address, token, server: options }: AdminOptions,
+  { address, token, server }: AdminOptions,
   context: AdminContext,
-): Promise<Admin> {
+): Promise<OperatorListener> {
   const { log } = context
-  const at = parseAdminAddress(address)
+  const at = parseOperatorAddress(address)
   if (!at.isLocal)
     log.warn({ admin: address }, 'the admin listener is reachable from other machines without encryption')
-
-  const app = openApp(log)
-  const names = at.socket === undefined ? [at.host, ...(options.adminHosts ?? [])] : undefined
-  app.addHook('onRequest', addAnswerHeaders)
-  app.addHook('onRequest', checkOrigin(names))
-  app.addHook('onRequest', requireToken(token))
-  for (const addFeature of FEATURES) app.register(async (scope) => addFeature(scope, context))
-
-  const { tls: _, ...limits } = options
-  const { server, connections } = createHttpServer(
-    limits,
-    (request, response) => app.routing(request, response),
-    log,
-  )
-  try {
-    await app.ready()
-    await listenAt(server, at, '--admin')
-  } catch (error) {
-    await app.close()
-    throw error
-  }
-  const end = async () => {
-    const closed = once(server, 'close')
-    server.close()
-    const cut = setTimeout(() => {
-      for (const socket of connections.keys()) socket.destroy()
-    }, ADMIN_CLOSE_MS)
-    await closed
-    clearTimeout(cut)
-    await app.close()
-  }
-  let ended: Promise<void> | undefined
-
-  return {
-    url: urlOf(server, 'http'),
-    close() {
-      ended ??= end()
-      return ended
-    },
-  }
-}
-
-/** Requests are validated without coercion, and all problems are reported. */
-const CHECK = {
-  allErrors: true,
-  coerceTypes: false,
-  removeAdditional: false,
-  strict: false,
-  useDefaults: false,
-} as const
-
-function openApp(log: FastifyBaseLogger): FastifyInstance {
-  const app = Fastify({
-    childLoggerFactory: requestLogs(log),
-    logController: new LogController({ disableRequestLogging: true }),
-    genReqId: requestId,
-    return503OnClosing: false,
-    ajv: { customOptions: CHECK },
-    // Fastify runs no hooks for a malformed URL.
-    frameworkErrors: (error, request, reply) => sendAnyError(error, request, reply.headers(answerHeaders)),
+  const names = at.socket === undefined ? [at.host, ...(server.adminHosts ?? [])] : undefined
+  return openListener({ address: at, flag: '--admin', server, log }, (app) => {
+    app.addHook('onRequest', checkOrigin(names))
+    app.addHook('onRequest', requireToken(token))
+    for (const addFeature of FEATURES) app.register(async (scope) => addFeature(scope, context))
   })
-  app.log = log
-  app.setErrorHandler(sendAnyError)
-  app.setNotFoundHandler(({ method, url }) => {
-    throw new RouteNotFoundError(method, url)
-  })
-  return app
-}
-
-/** The address of the admin listener. */
-interface AdminAddress extends ListenAddress {
-  /** Whether only programs on this machine can reach it. */
-  readonly isLocal: boolean
-}
-
-/** Parses the option `admin`, which was validated. A port alone means the loopback interface. */
-export function parseAdminAddress(text: string): AdminAddress {
-  if (text.includes('/')) return { host: '', port: 0, socket: text, isLocal: true }
-  const [, given = '127.0.0.1', port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
-  const host = given.replace(/^\[|\]$/g, '')
-  return { host, port: Number(port), isLocal: isLoopbackName(host) }
-}
-
-function isLoopbackName(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(?:\.\d+){3}$/.test(host)
-}
-
-/** Headers of all answers: no caching, framing, type sniffing or loading of resources. A page may set its own policy. */
-const answerHeaders = {
-  'cache-control': 'no-store',
-  'content-security-policy':
-    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-resource-policy': 'same-origin',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-  'x-frame-options': 'DENY',
-}
-
-const addAnswerHeaders: onRequestHookHandler = (_request, reply, done) => {
-  reply.headers(answerHeaders)
-  done()
 }
 
 const FOLDER = new URL('console/', import.meta.url)
@@ -193,8 +77,12 @@ function addConsole(app: FastifyInstance): void {
   }
 }
 
-/** The admin listener of a server. It opens before the server does. */
-export interface StartedAdmin extends Pick<Admin, 'url'> {
+/** The listeners for operators. They open before the server does. */
+export interface StartedAdmin {
+  /** The address of the admin listener; undefined without one. */
+  readonly url: string | undefined
+  /** The address of the listener for probes; undefined without one. */
+  readonly probesUrl: string | undefined
   /** The token, if it was generated here: then it has to be shown to the operator. */
   readonly madeToken: string | undefined
   /** Attaches the running server. */
@@ -229,13 +117,11 @@ export interface AdminSources {
 }
 
 /**
- * Opens the admin listener if the options ask for one.
+ * Opens the listeners that the options `admin` and `probes` ask for.
  *
- * @param address - The option `admin`.
- * @throws {@link ListenError} if it cannot listen on the address.
+ * @throws {@link ListenError} if one cannot listen on its address.
  */
 export async function startAdmin(
-  address: string,
   options: CheckedServerOptions,
   { log, meters, lines = new RecentLines(), secrets, processes, fleet }: AdminSources,
 ): Promise<StartedAdmin> {
@@ -258,16 +144,27 @@ export async function startAdmin(
     processes,
     fleet,
   }
-  const madeToken = options.adminToken === undefined ? makeToken() : undefined
-  const token = options.adminToken ?? madeToken ?? ''
-  const admin = await openAdmin(
-    { address, token, server: options },
-    { served, meters, log, lines, options, processes, fleet },
-  )
+  const context = { served, meters, log, lines, options, processes, fleet }
+  const { admin: address, probes: probesAddress, adminToken } = options
+  const madeToken = address !== undefined && adminToken === undefined ? makeToken() : undefined
+  const token = adminToken ?? madeToken ?? ''
+  const admin =
+    address === undefined ? undefined : await openAdmin({ address, token, server: options }, context)
+  let probes: OperatorListener | undefined
+  const close = async () => {
+    await Promise.all([admin?.close(), probes?.close()])
+  }
+  try {
+    if (probesAddress !== undefined) probes = await openProbes(probesAddress, options, context)
+  } catch (error) {
+    await close()
+    throw error
+  }
   return {
-    url: admin.url,
+    url: admin?.url,
+    probesUrl: probes?.url,
     madeToken,
-    close: () => admin.close(),
+    close,
     show(server) {
       shown = server
       state = 'serving'

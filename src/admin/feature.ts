@@ -15,17 +15,21 @@ import type { ServedRoute } from '../options/served-route.ts'
  */
 export type AdminFeature = (app: FastifyInstance, context: AdminContext) => void | Promise<void>
 
-/** The context of a feature. */
-export interface AdminContext {
+/** The context of a feature that only shows the server. */
+export interface ProbeContext {
   readonly served: ServerView
   readonly meters: Meters
   readonly log: FastifyBaseLogger
+  /** The serving processes; undefined if this process serves. */
+  readonly processes?: Processes | undefined
+}
+
+/** The context of a feature. */
+export interface AdminContext extends ProbeContext {
   /** The most recent log lines. */
   readonly lines: RecentLines
   /** The options of the start. */
   readonly options: CheckedServerOptions
-  /** The serving processes; undefined if this process serves. */
-  readonly processes?: Processes | undefined
   /** The node of a fleet; undefined if the server is not one. */
   readonly fleet?: FleetNode | undefined
 }

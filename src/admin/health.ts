@@ -1,13 +1,14 @@
+import type { FastifyInstance } from 'fastify'
 import { watchdogTrouble } from '../engine/watchdog.ts'
 import { MAX_STUCK_THREADS, stuckThreads } from '../platform/stuck-threads.ts'
-import type { AdminFeature, ServerView } from './feature.ts'
+import type { ProbeContext, ServerView } from './feature.ts'
 
 /**
  * Health checks for supervisors, which have no token. `/healthz` fails if the process should be restarted: the maximum
  * number of stuck threads is reached. If the event loop is blocked, it does not answer at all. Fewer stuck threads
  * affect only their own routes. `/readyz` fails if the server should get no requests now.
  */
-export const addHealth: AdminFeature = (app, { served }) => {
+export function addHealth(app: FastifyInstance, { served }: Pick<ProbeContext, 'served'>): void {
   const config = { needsNoToken: true } as const
 
   app.get('/healthz', { config }, (_request, reply) => {

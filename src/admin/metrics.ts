@@ -1,3 +1,4 @@
+import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { mainModuleOf } from '../deploy/edits.ts'
 import type { FleetNode } from '../deploy/fleet/fleet-node.ts'
@@ -5,7 +6,7 @@ import type { ProcessInfo } from '../deploy/processes/slot.ts'
 import { AdminRequestError, PackageMissingError } from '../errors/errors.ts'
 import type { EngineStats, Histogram, Meters, MeterView } from '../observe/metrics.ts'
 import { loadPackage, packageVersion } from '../platform/packages.ts'
-import type { AdminFeature, ServerView } from './feature.ts'
+import type { ProbeContext, ServerView } from './feature.ts'
 import { whyNotReady } from './health.ts'
 
 /**
@@ -13,8 +14,12 @@ import { whyNotReady } from './health.ts'
  * prom-client is installed, its metrics of the process and of Node.js are included. With serving processes the call
  * metrics are their sum; `?by=process` has them for each process, with a label.
  */
-export const addMetrics: AdminFeature = async (app, { served, meters, log, processes }) => {
-  const registry = await openProcessMetrics().catch(unlessMissing)
+export async function addMetrics(
+  app: FastifyInstance,
+  { served, meters, log, processes }: ProbeContext,
+): Promise<void> {
+  processMetrics ??= openProcessMetrics()
+  const registry = await processMetrics.catch(unlessMissing)
   if (registry instanceof Error) log.info({ code: registry.code }, registry.message)
   const sources = { served, meters, version: packageVersion() }
 
@@ -30,6 +35,9 @@ export const addMetrics: AdminFeature = async (app, { served, meters, log, proce
 }
 
 const TEXT_FORMAT = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** One for the process, because two would observe Node.js twice. */
+let processMetrics: Promise<Registry> | undefined
 
 /** @throws {@link PackageMissingError} */
 async function openProcessMetrics(): Promise<Registry> {

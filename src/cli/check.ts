@@ -1,10 +1,8 @@
 import { commandConfiguration } from '../deploy/configuration.ts'
-import { listOf, openEach, type Plan, planServer } from '../deploy/plan.ts'
+import { listOf, openEach, openTogether, planServer } from '../deploy/plan.ts'
 import { CheckFailedError } from '../errors/errors.ts'
-import { openLog } from '../observe/log/log.ts'
 import { readConfig } from '../options/config.ts'
 import { printable, renderTable } from '../platform/text.ts'
-import { createApp } from '../server/app.ts'
 import { renderEngine } from './banner.ts'
 import type { Command } from './command.ts'
 import { renderHelp } from './help.ts'
@@ -18,7 +16,7 @@ export const checkCommand: Command = {
     const failed = (error: unknown) => failures.push(error)
     const plan = await planServer(commandConfiguration(config, host), failed)
     const routes = plan ? await openEach(plan, failed) : []
-    if (plan && failures.length === 0) await openAll(plan)
+    if (plan && failures.length === 0) await openTogether(plan)
     if (failures.length > 0) throw new CheckFailedError(listOf(failures))
     const rows = routes.map((route) => {
       const { methods, host: name = '', url, plugin, function: exported } = route
@@ -27,10 +25,4 @@ export const checkCommand: Command = {
     const table = renderTable([['METHOD', 'URL', 'PLUGIN', 'FUNCTION', 'ENGINE'], ...rows])
     host.out.write(host.secrets.hide(`${table.join('\n')}\n`))
   },
-}
-
-/** Problems that appear only when all routes are added. */
-async function openAll({ options }: Plan): Promise<void> {
-  const { app } = await createApp(options, openLog('silent'))
-  await app.close()
 }

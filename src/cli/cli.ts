@@ -12,7 +12,7 @@ import {
 import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import { printable } from '../platform/text.ts'
-import type { Command, Host } from './command.ts'
+import type { Command, ExitCode, Host } from './command.ts'
 
 /** Errors of the command line or the configuration. */
 const MISTAKES = [
@@ -38,13 +38,12 @@ const REFUSED = ['EACCES', 'EPERM', 'EROFS']
  *
  * @param argv - The arguments after the program's name.
  * @returns the exit code, when the work is done or a server is running: 0; 2 after a user's mistake; 1 after any other
- * failure. Failures were reported through `host.writeError`.
+ * failure; another one if the command says so. Failures were reported through `host.writeError`.
  */
-export async function main(argv: readonly string[], host: Host): Promise<0 | 1 | 2> {
+export async function main(argv: readonly string[], host: Host): Promise<ExitCode> {
   try {
     const chosen = await chooseCommand(argv)
-    await chosen.command.run(chosen.argv, host)
-    return 0
+    return (await chosen.command.run(chosen.argv, host)) ?? 0
   } catch (error) {
     host.writeError(`${host.secrets.hide(explain(error)).split('\n').map(printable).join('\n')}\n`)
     const isMistake = MISTAKES.some((mistake) => error instanceof mistake)
@@ -118,6 +117,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   store: {
     summary: 'Check, export or import the data that guests store.',
     load: async () => (await import('./store/store.ts')).storeCommand,
+  },
+  fleet: {
+    summary: 'Show, change or roll back what a fleet of servers serves.',
+    load: async () => (await import('./fleet/fleet.ts')).fleetCommand,
   },
   cache: {
     summary: 'List, verify or prune the cache of downloads.',

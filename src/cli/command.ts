@@ -6,13 +6,16 @@ import { type Environment, PARSED_FLAGS } from '../options/config.ts'
 import { didYouMean } from '../platform/text.ts'
 import type { ProcessSignals } from '../server/shutdown.ts'
 
+/** 0: success; 1: failure; 2: a user's mistake; 3: not yet. */
+export type ExitCode = 0 | 1 | 2 | 3
+
 /** A command of the command line. */
 export interface Command {
   /**
    * @param argv - The arguments after the program's name.
-   * @returns when the work is done or a server is running.
+   * @returns when the work is done or a server is running: the exit code, if it is not 0.
    */
-  run(argv: readonly string[], host: Host): Promise<void>
+  run(argv: readonly string[], host: Host): Promise<ExitCode | undefined> | Promise<void>
 }
 
 /** The parts of the process that a command may use. */

@@ -31,7 +31,6 @@ ${renderRows(MAIN_FLAGS).join('\n')}
 }
 
 const MAIN_FLAGS = [
-  ['-m, --manifest <path>', 'The plug-in: an Extism manifest.'],
   ['-c, --config-file <path>', 'YAML or JSON. Default: found in the working folder.'],
   ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
 ] as const

@@ -88,12 +88,13 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
         secrets: host.secrets,
         recent: lines,
       })
-      const meters = options.admin === undefined ? undefined : await openMeters()
+      const isShown = options.admin !== undefined || options.probes !== undefined
+      const meters = isShown ? await openMeters() : undefined
       processes = await openProcessesOf(options, { log, meters }, host)
       if (options.otel && !processes) sdk ??= await startSdk(host)
-      if (options.admin === undefined || !meters) return { log, opener: processes }
+      if (!meters) return { log, opener: processes }
       // Before the routes, so that health checks see the server starting.
-      admin = await startAdminOf(options.admin, options, { log, meters, lines, processes, fleet: node }, host)
+      admin = await startAdminOf(options, { log, meters, lines, processes, fleet: node }, host)
       return { log, meters, opener: processes }
     }
     fleet = await openFleetOf({ config, around, begin, log: () => log })
@@ -133,7 +134,7 @@ async function openFleetOf(
   return settings && openFleet({ ...opening, own, settings })
 }
 
-/** The admin listener stays open until the end. Pending spans are flushed last. */
+/** The listeners for operators stay open until the end. Pending spans are flushed last. */
 async function endServing(
   server: RunningServer,
   admin: StartedAdmin | undefined,
@@ -146,15 +147,17 @@ async function endServing(
 }
 
 async function startAdminOf(
-  address: string,
   options: CheckedServerOptions,
   sources: AdminSources,
   host: Host,
 ): Promise<StartedAdmin> {
-  const { startAdmin } = await import('../admin/admin.ts') // not loaded without --admin
-  const admin = await startAdmin(address, options, { ...sources, secrets: host.secrets })
-  const token = admin.madeToken === undefined ? '' : `, token ${admin.madeToken}`
-  host.writeError(`The admin listener is on ${admin.url}${token}\n${renderConsole(admin)}`)
+  const { startAdmin } = await import('../admin/admin.ts') // loaded on demand
+  const admin = await startAdmin(options, { ...sources, secrets: host.secrets })
+  const { url, probesUrl, madeToken } = admin
+  const token = madeToken === undefined ? '' : `, token ${madeToken}`
+  if (url !== undefined)
+    host.writeError(`The admin listener is on ${url}${token}\n${renderConsole(url, madeToken)}`)
+  if (probesUrl !== undefined) host.writeError(`The listener for probes is on ${probesUrl}\n`)
   return admin
 }
 
@@ -169,7 +172,7 @@ async function keepLines(): Promise<RecentLines> {
 }
 
 /** The console's address, with the token only if it was generated. Browsers cannot reach a Unix socket. */
-function renderConsole({ url, madeToken }: StartedAdmin): string {
+function renderConsole(url: string, madeToken: string | undefined): string {
   if (url.startsWith('unix:')) return ''
   return `The console is on ${reachable(url)}/${madeToken === undefined ? '' : `#token=${madeToken}`}\n`
 }

@@ -3,7 +3,7 @@ import type { Meters } from '../observe/metrics.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { RoutePool } from '../route/route-pool.ts'
-import { createApp } from '../server/app.ts'
+import { createApp, type KeptStreams } from '../server/app.ts'
 import type { RateCounter } from '../server/edge/edge.ts'
 import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import type { DesiredState } from './desired-state.ts'
@@ -60,10 +60,12 @@ export function openHere(
 ): RouteOpener {
   const pool = new RoutePool({ ...options, meters }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers
+  const streams: KeptStreams = {}
   return {
     async open({ options }, _reason, signal) {
       const routes = adapt ? options.routes.map(adapt) : options.routes
-      const opened = await createApp({ ...options, routes, meters, signal }, log, pool, keptKeys, counter)
+      const given = { ...options, routes, meters, signal }
+      const opened = await createApp(given, log, pool, keptKeys, counter, streams)
       return { ...opened, close: () => opened.app.close() }
     },
     close: () => pool.close(),

@@ -130,6 +130,12 @@ export async function openEach(
   return routes.flatMap((_, index) => opened.get(index) ?? [])
 }
 
+/** Opens all routes of a plan together, and closes them: some problems appear only then. */
+export async function openTogether({ options }: Pick<Plan, 'options'>): Promise<void> {
+  const { app } = await createApp(options, openLog('silent'))
+  await app.close()
+}
+
 /** The reason that a server does not start: each route is checked alone. If none fails, it is the start's own error. */
 export async function explainFailure(
   plan: Pick<Plan, 'options' | 'routes' | 'given'>,

@@ -9,6 +9,12 @@ export const FleetUnavailableError = failure<[store: string, reason: string]>(
   503,
 )
 
+/** The store of the fleet does not answer at the start, and the state folder has no copy of a revision. */
+export const FleetNoCopyError = failure<[reason: string]>(
+  'WASM_SERVE_FLEET_NO_COPY',
+  'This node has no copy of a revision to start from (--state), and needs the store: %s',
+)
+
 /** Something in the store is missing, damaged, or does not have its digest. */
 export const FleetContentError = failure<[content: string, reason: string]>(
   'WASM_SERVE_FLEET_CONTENT_INVALID',
@@ -33,5 +39,12 @@ export const FleetNotAppliedError = failure<[revision: number, nodes: string]>(
 export const FleetChangedError = failure(
   'WASM_SERVE_FLEET_CHANGED',
   'Another change of the fleet came first: read the current state and try again',
+  409,
+)
+
+/** The newest revision is not the one that the caller expects. */
+export const FleetRevisionError = failure<[newest: number, expected: number]>(
+  'WASM_SERVE_FLEET_REVISION_OTHER',
+  'The newest revision of the fleet is %d, not %d: look at the difference, and try again',
   409,
 )

@@ -56,6 +56,13 @@ export const McpNotAcceptableError = failure<[]>(
   406,
 )
 
+/** Too many clients wait for changed lists. */
+export const McpStreamsFullError = failure<[max: number, whose: string]>(
+  'WASM_SERVE_MCP_STREAMS_FULL',
+  'No more than %s streams%s may wait for changed lists',
+  503,
+)
+
 /** A message to the MCP endpoint is not JSON by its content type. */
 export const McpContentTypeError = failure<[type: string]>(
   'WASM_SERVE_MCP_CONTENT_TYPE_UNSUPPORTED',

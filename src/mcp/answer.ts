@@ -1,9 +1,12 @@
-import { IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
+import { IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
+import { setCommonHeaders } from '../contract/answer-headers.ts'
+import { keepBeyondApp } from '../platform/lasting-responses.ts'
 import { sendBody } from '../route/error-response.ts'
 
 /**
- * The answer to one request: a JSON object, or a stream of server-sent events if there was a notification before it.
+ * The answer to one request: a JSON text, or a stream of server-sent events if there was a notification before it.
  */
 export class Answer {
   readonly #reply: FastifyReply
@@ -39,51 +42,87 @@ export class Answer {
   notify(method: string, params: object): void {
     if (this.#isCut) return
     if (!this.#isStream) this.#begin()
-    this.#write({ jsonrpc: '2.0', method, params })
+    this.#write(JSON.stringify({ jsonrpc: '2.0', method, params }))
   }
 
-  /** Sends the last message. @param status - Ignored after a notification: the status was sent then. */
-  end(status: number, message: object): void {
+  /** Sends something that has no meaning, after a notification. */
+  keepAlive(): void {
+    if (!this.#isCut) this.#reply.raw.write(': keep-alive\n\n')
+  }
+
+  /** Keeps a stream open when the app is replaced. @param onClosed - Called once, when it has ended. */
+  keepOpen(onClosed: () => void): void {
+    const { raw, request } = this.#reply
+    keepBeyondApp(raw)
+    raw.once('close', onClosed)
+    if (request.raw instanceof IncomingMessage) endWithClient(raw, request.raw.socket)
+    if (this.#isCut) onClosed()
+  }
+
+  /**
+   * Sends the last message.
+   *
+   * @param status - Ignored after a notification: the status was sent then.
+   * @param message - JSON.
+   */
+  end(status: number, message: string): void {
     if (this.#isStream) {
       this.#write(message)
       this.#reply.raw.end()
       return
     }
-    const text = JSON.stringify(message)
     const reply = this.#reply
     if (status === 200 && this.#isDirect) {
-      const length = `${Buffer.byteLength(text)}`
-      reply.raw.writeHead(200, [...directHeaders(reply), 'content-type', JSON_TYPE, 'content-length', length])
-      reply.raw.end(text)
+      endDirectly(message, reply)
       return
     }
+    setCommonHeaders(reply)
     reply.code(status).header('content-type', JSON_TYPE)
-    if (status === 200) reply.send(text)
-    else sendBody(Buffer.from(text), reply) // the client may still be sending its body
+    if (status === 200) reply.send(message)
+    else sendBody(Buffer.from(message), reply) // the client may still be sending its body
   }
 
   /** Accepts messages that have no answer. */
   accept(): void {
+    setCommonHeaders(this.#reply)
     this.#reply.code(202).send()
   }
 
   #begin(): void {
     this.#isStream = true
     const reply = this.#reply.hijack()
+    setCommonHeaders(reply)
     reply.header('content-type', 'text/event-stream')
     reply.header('cache-control', 'no-cache, no-transform')
     reply.header('x-accel-buffering', 'no') // a reverse proxy would collect the events
     reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders)
   }
 
-  #write(message: object): void {
-    if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+  #write(message: string): void {
+    if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${message}\n\n`)
   }
+}
+
+/** Ends a response when the client has closed its side of the connection. */
+function endWithClient(response: ServerResponse, socket: Socket): void {
+  const end = () => response.destroy()
+  socket.once('end', end)
+  response.once('close', () => socket.off('end', end))
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** The headers of every answer. */
-function directHeaders({ request }: FastifyReply): string[] {
-  return ['x-request-id', request.id, 'x-content-type-options', 'nosniff']
+/** Answers through Node's response: Fastify's reply does much work whose result is known here. */
+function endDirectly(text: string, { raw, request }: FastifyReply): void {
+  raw.writeHead(200, [
+    'x-request-id',
+    request.id,
+    'x-content-type-options',
+    'nosniff',
+    'content-type',
+    JSON_TYPE,
+    'content-length',
+    `${Buffer.byteLength(text)}`,
+  ])
+  raw.end(text)
 }

@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { setCommonHeaders } from '../contract/answer-headers.ts'
 import {
   McpContentTypeError,
   McpNotAcceptableError,
@@ -40,6 +39,7 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
     void answerPost(request, new Answer(reply, isUnwatched), service)
   }
   const run = atEndOfTurn(answerNow, { name: 'inline' }) // some tools may be
+  const serve = serveRoute(run, bodyLimit, false)
   const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply) =>
     endWithError(error, undefined, request, new Answer(reply, false))
   try {
@@ -49,23 +49,22 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
       bodyLimit,
       exposeHeadRoute: false,
       config: resource === undefined ? {} : { challenge: challengeOf(resource) },
-      onRequest({ headers }, reply, done) {
-        setCommonHeaders(reply)
-        done(problemWithOrigin(headers) ?? problemWithTypes(headers))
-      },
       errorHandler: refuse,
-      handler: serveRoute(run, bodyLimit, false),
+      handler(request, reply) {
+        const problem = problemWithOrigin(request.headers) ?? problemWithTypes(request.headers)
+        if (problem) reply.send(problem)
+        else serve.call(this, request, reply)
+      },
     })
     app.route({
       method: app.supportedMethods.filter((method) => method !== 'POST' && method !== 'OPTIONS'),
       url,
       exposeHeadRoute: false,
+      errorHandler: refuse,
       onRequest({ method, headers }, reply, done) {
-        setCommonHeaders(reply)
         reply.header('allow', 'POST')
         done(problemWithOrigin(headers) ?? new MethodNotAllowedError(method, 'POST'))
       },
-      errorHandler: refuse,
       handler: () => undefined, // never called
     })
   } catch (error) {
@@ -73,8 +72,12 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
   }
 }
 
+const JSON_TYPE = 'application/json'
+const ACCEPTED = 'application/json, text/event-stream'
+
 function problemWithTypes(headers: IncomingHttpHeaders): Error | undefined {
   const { accept = '*/*', 'content-type': type = 'none' } = headers
+  if (type === JSON_TYPE && accept === ACCEPTED) return undefined // as official clients send it
   if (!/^application\/json\s*(?:;|$)/i.test(type))
     return new McpContentTypeError(printable(type.slice(0, 100)))
   const accepts = (wanted: string) => accept.includes('*/*') || accept.toLowerCase().includes(wanted)

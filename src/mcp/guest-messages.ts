@@ -7,9 +7,9 @@ import { wantedLevels } from './log-notifications.ts'
 const MAX_MESSAGES = 1_000
 
 /** Sends the messages of a guest to its client, as far as the client has asked for them. */
-export function channelTo({ meta, notify }: Pick<Exchange, 'meta' | 'notify'>): AgentChannel {
-  const isWanted = wantedLevels(meta)
-  const { progressToken } = meta
+export function channelTo(client: Pick<Exchange, 'meta' | 'notify'>): AgentChannel {
+  const isWanted = wantedLevels(client.meta)
+  const { progressToken } = client.meta
   let sent = 0
   return (name, text) => {
     const given = readMessage(text)
@@ -17,10 +17,10 @@ export function channelTo({ meta, notify }: Pick<Exchange, 'meta' | 'notify'>): 
     if (name === 'notify_logging_message') {
       const { level, logger, data = null } = given
       if (isWanted?.(level))
-        notify('notifications/message', { level, ...(typeof logger === 'string' && { logger }), data })
+        client.notify('notifications/message', { level, ...(typeof logger === 'string' && { logger }), data })
     } else if (progressToken !== undefined && typeof given.progress === 'number') {
       const { progress, total, message } = given
-      notify('notifications/progress', {
+      client.notify('notifications/progress', {
         ...{ progressToken, progress },
         ...(typeof total === 'number' && { total }),
         ...(typeof message === 'string' && { message }),

@@ -16,9 +16,9 @@ export class GuestMethods {
     this.#guests = guests
   }
 
-  /** The capabilities of the server besides tools. */
-  get capabilities(): Members {
-    return Object.fromEntries(FEATURES.filter((name) => this.#has(name)).map((name) => [name, {}]))
+  /** What the server has besides tools. */
+  get features(): readonly ('resources' | 'prompts' | 'completions')[] {
+    return FEATURES.filter((name) => this.#has(name))
   }
 
   #has(feature: (typeof FEATURES)[number]): boolean {

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer'
+
 /*
  * JSON-RPC 2.0 as MCP uses it: ids are strings or integers and never null, params are objects.
  *
@@ -57,7 +59,8 @@ export class RpcError extends Error {
 export function parseJson(bytes: Uint8Array): unknown {
   let value: unknown
   try {
-    value = JSON.parse(utf8.decode(bytes))
+    if (!isUtf8(bytes)) throw new TypeError('not UTF-8')
+    value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'))
   } catch {
     throw new RpcError(RPC_CODES.parseError, 'Parse error: the body is not JSON in UTF-8')
   }
@@ -66,13 +69,11 @@ export function parseJson(bytes: Uint8Array): unknown {
   return value
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-
 function isDeeper(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (depth === 0) return true
-  const items: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)
-  for (const item of items) if (isDeeper(item, depth - 1)) return true
+  const members = value as Members
+  for (const key in members) if (isDeeper(members[key], depth - 1)) return true
   return false
 }
 
@@ -108,12 +109,13 @@ export function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The answer of a request that succeeded. */
-export function resultMessage(id: RequestId, result: object): object {
-  return { jsonrpc: '2.0', id, result }
+/** The answer of a request that succeeded, as JSON. @param result - JSON. */
+export function resultMessage(id: RequestId, result: string): string {
+  return `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : JSON.stringify(id)},"result":${result}}`
 }
 
-/** The answer of a request that failed. @param id - undefined if the id could not be read. */
-export function errorMessage(id: RequestId | undefined, { code, message, data }: RpcError): object {
-  return { jsonrpc: '2.0', id: id ?? null, error: { code, message, ...(data !== undefined && { data }) } }
+/** The answer of a request that failed, as JSON. @param id - undefined if the id could not be read. */
+export function errorMessage(id: RequestId | undefined, { code, message, data }: RpcError): string {
+  const error = { code, message, ...(data !== undefined && { data }) }
+  return JSON.stringify({ jsonrpc: '2.0', id: id ?? null, error })
 }

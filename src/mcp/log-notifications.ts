@@ -1,4 +1,5 @@
 import type { GuestLogLevel, Log } from '../observe/log/guest-log.ts'
+import type { Exchange } from './exchange.ts'
 import { type Members, RPC_CODES, RpcError } from './json-rpc.ts'
 import { META } from './revisions.ts'
 
@@ -38,13 +39,13 @@ export function wantedLevels(meta: Members): ((level: unknown) => boolean) | und
 }
 
 /** A log that also sends the lines of the guest to a client that wants them. */
-export function logFor(meta: Members, log: Log, notify: (method: string, params: object) => void): Log {
+export function logFor(meta: Members, log: Log, client: Pick<Exchange, 'notify'>): Log {
   const isWanted = wantedLevels(meta)
   if (!isWanted) return log
   const at = (name: GuestLogLevel) => (fields: object, data: string) => {
     log[name](fields, data)
     const level = LEVEL_OF[name]
-    if (isWanted(level)) notify('notifications/message', { level, data })
+    if (isWanted(level)) client.notify('notifications/message', { level, data })
   }
   return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }

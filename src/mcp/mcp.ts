@@ -11,10 +11,13 @@ import { openAudit } from './audit.ts'
 import { describeTool } from './description.ts'
 import { addEndpoint } from './endpoint.ts'
 import { openHyperMcp } from './hyper-mcp.ts'
+import { ListChanges, type ListVersions } from './list-changes.ts'
 import { openMethods } from './methods.ts'
 import { addMetadata } from './protected-resource.ts'
 import { ClientRates } from './rate-limit.ts'
 import { openTool, type Tool } from './tool.ts'
+
+export { ListChanges }
 
 /** The options of the endpoint. */
 export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
@@ -27,6 +30,8 @@ const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
  *
  * @param routes - The routes that are tools.
  * @param isUnwatched - Whether no hook of the app reads answers.
+ * @param changes - Streams of clients that wait for changed lists. Default: lists do not change.
+ * @returns what identifies the content of the lists.
  * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
  * URL is taken.
  */
@@ -35,7 +40,8 @@ export async function addMcp(
   options: McpOptions,
   routes: readonly CallableRoute[],
   isUnwatched: boolean,
-): Promise<void> {
+  changes?: ListChanges,
+): Promise<ListVersions> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
   const described = routes.filter((route) => !isGuestServer(route))
   const conflicts = toolConflicts(
@@ -54,18 +60,21 @@ export async function addMcp(
     routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs)),
     access,
     openAudit({ level: audit, redact }),
+    changes !== undefined,
   )
   const isFound = resource !== undefined && authorizationServers !== undefined
   const findable = isFound ? resource : undefined
   addEndpoint(
     app,
     { url, hosts, origins, bodyLimit, resource: findable, isUnwatched },
-    { methods, access, rates },
+    { methods, access, rates, changes },
   )
   if (isFound) {
     const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]
     addMetadata(app, { resource, authorizationServers, scopes })
   }
+  const guests = routes.filter(isGuestServer).map(({ plugin, options: { url } }) => [url, plugin.digest])
+  return methods.versions(JSON.stringify([rules, guests]))
 }
 
 async function openRouteTool(route: CallableRoute): Promise<Tool> {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { ScopeMissingError } from '../errors/errors.ts'
 import type { Access } from './access.ts'
 import type { openAudit } from './audit.ts'
@@ -5,12 +6,13 @@ import type { Exchange } from './exchange.ts'
 import { GuestMethods } from './guest-methods.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
 import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+import type { ChangingList, ListVersions } from './list-changes.ts'
 import { Pages } from './pages.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
 import { claimsOf } from './token-claims.ts'
 import type { Tool } from './tool.ts'
-import { legacyResult } from './tool-result.ts'
+import { legacyResult, TextResult, type ToolResult } from './tool-result.ts'
 
 /** What the server says about itself. */
 export interface ServerDescription {
@@ -27,17 +29,25 @@ export interface ServerDescription {
 
 /** Answers requests of MCP, independent of how they arrive. */
 export interface Methods {
+  readonly serverInfo: Members
+  /** Lists whose changes clients can wait for. */
+  readonly changingLists: ReadonlySet<ChangingList>
+
+  /** What identifies the content of each list. @param others - Identifies everything else that decides about them. */
+  versions(others: string): ListVersions
+
   /**
-   * @returns the result.
+   * @returns the result, as JSON.
    * @throws {@link RpcError} if the request is wrong, or its method unknown.
    */
-  answer(request: Request, exchange: Exchange): Promise<Members>
+  answer(request: Request, exchange: Exchange): Promise<string>
 }
 
 /**
  * @param tools - In the order of lists. Their names are different.
  * @param guests - Plug-ins with tools of their own, which are listed after the others.
  * @param audit - Called with each call of a tool.
+ * @param isChanging - Whether clients can wait for changes of the lists.
  */
 export function openMethods(
   description: ServerDescription,
@@ -45,13 +55,18 @@ export function openMethods(
   guests: readonly GuestServer[],
   access: Access,
   audit: ReturnType<typeof openAudit>,
+  isChanging: boolean,
 ): Methods {
-  return new AllMethods(description, tools, guests, access, audit)
+  return new AllMethods(description, tools, guests, access, audit, isChanging)
 }
 
 class AllMethods implements Methods {
   readonly #description: ServerDescription
-  readonly #serverInfo: Members
+  readonly serverInfo: Members
+  readonly changingLists: ReadonlySet<ChangingList>
+  /** `_meta` of results. */
+  readonly #meta: Members
+  readonly #metaJson: string
   readonly #ownTools: readonly Tool[]
   readonly #tools: ReadonlyMap<string, Tool>
   readonly #guests: readonly GuestServer[]
@@ -68,14 +83,20 @@ class AllMethods implements Methods {
     guests: readonly GuestServer[],
     { isLimited, scopeFor }: Access,
     audit: ReturnType<typeof openAudit>,
+    isChanging: boolean,
   ) {
     const { name, version, title } = description
     this.#description = description
-    this.#serverInfo = { name, version, ...(title !== undefined && { title }) }
+    this.serverInfo = { name, version, ...(title !== undefined && { title }) }
+    this.#meta = { [META.serverInfo]: this.serverInfo }
+    this.#metaJson = JSON.stringify(this.#meta)
     this.#ownTools = tools
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
     this.#guests = guests
     this.#guestMethods = new GuestMethods(guests)
+    const { features } = this.#guestMethods
+    const lists = features.filter((name) => name !== 'completions')
+    this.changingLists = new Set(isChanging ? ['tools', ...lists] : [])
     this.#isLimited = isLimited
     this.#scopeFor = scopeFor
     this.#audit = audit
@@ -83,24 +104,38 @@ class AllMethods implements Methods {
     this.#legacyPages = this.#pagesOf(tools, false)
   }
 
-  async answer(request: Request, exchange: Exchange): Promise<Members> {
+  versions(others: string): ListVersions {
+    const tools = JSON.stringify(this.#ownTools.map(({ listed }) => listed))
+    return {
+      tools: fingerprint(tools + others),
+      prompts: fingerprint(others),
+      resources: fingerprint(others),
+    }
+  }
+
+  async answer(request: Request, exchange: Exchange): Promise<string> {
     const { isModern } = exchange.revision
     const result = await this.#resultOf(request, exchange)
     if (!result) {
       const message = `Method not found: ${request.method}`
       throw new RpcError(RPC_CODES.methodNotFound, message, isModern ? 404 : 200)
     }
-    if (!isModern) return result
+    return isModern ? this.#renderModern(result) : renderLegacy(result)
+  }
+
+  #renderModern(result: Members | ToolResult): string {
+    if (result instanceof TextResult)
+      return `{"resultType":"complete","content":${result.contentJson},"_meta":${this.#metaJson}}`
     const { _meta } = result
-    const meta = { ...(isObject(_meta) && _meta), [META.serverInfo]: this.#serverInfo }
-    return { resultType: 'complete', ...result, _meta: meta }
+    const meta = isObject(_meta) ? { ..._meta, ...this.#meta } : this.#meta
+    return JSON.stringify({ resultType: 'complete', ...result, _meta: meta })
   }
 
   /** undefined: the revision has no such method. */
   #resultOf(
     { method, params }: Request,
     exchange: Exchange,
-  ): Members | undefined | Promise<Members | undefined> {
+  ): Members | undefined | Promise<Members | ToolResult | undefined> {
     const { isModern } = exchange.revision
     switch (method) {
       case 'server/discover':
@@ -128,10 +163,17 @@ class AllMethods implements Methods {
     const { instructions } = this.#description
     return {
       supportedVersions: MODERN_REVISIONS,
-      capabilities: { tools: {}, logging: {}, ...this.#guestMethods.capabilities },
+      capabilities: { ...this.#capabilities(true), logging: {} },
       ...(instructions !== undefined && { instructions }),
       ...this.#caching,
     }
+  }
+
+  /** @param canListen - Whether the revision has streams for changes. */
+  #capabilities(canListen: boolean): Members {
+    const names = ['tools', ...this.#guestMethods.features] as const
+    const isChanging = (name: string) => canListen && [...this.changingLists].some((list) => list === name)
+    return Object.fromEntries(names.map((name) => [name, isChanging(name) ? { listChanged: true } : {}]))
   }
 
   /** A client that asks for an unknown revision gets the newest one, and decides. */
@@ -140,8 +182,8 @@ class AllMethods implements Methods {
     const known = LEGACY_REVISIONS.find((name) => name === protocolVersion)
     return {
       protocolVersion: known ?? LEGACY_REVISIONS[0],
-      capabilities: { tools: {}, ...this.#guestMethods.capabilities },
-      serverInfo: this.#serverInfo,
+      capabilities: this.#capabilities(false),
+      serverInfo: this.serverInfo,
       ...(instructions !== undefined && { instructions }),
     }
   }
@@ -202,23 +244,46 @@ class AllMethods implements Methods {
     return { ttlMs: this.#description.ttlMs, cacheScope: this.#isLimited ? 'private' : 'public' }
   }
 
-  async #call(params: Members, exchange: Exchange): Promise<Members> {
-    const { name, arguments: args = {} } = params
-    const { revision, headers } = exchange
+  /** Not an async function: the most frequent request is one with a tool of its own. */
+  #call(params: Members, exchange: Exchange): Promise<ToolResult> {
+    const { name } = params
     const own = typeof name === 'string' ? this.#tools.get(name) : undefined
-    const found = own ?? (this.#guests.length > 0 ? await this.#findGuestTool(name, exchange) : undefined)
-    if (found && !exchange.grant.allows(found.name)) this.#refuse(found.name, exchange)
-    const tool = found && exchange.grant.allows(found.name) ? found : undefined
-    if (!tool) throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
+    if (own || this.#guests.length === 0) return this.#callTool(own, params, exchange)
+    return this.#findGuestTool(name, exchange).then((tool) => this.#callTool(tool, params, exchange))
+  }
+
+  /** @throws {@link RpcError} if the client may not call it, or the arguments are no object. */
+  #callTool(
+    tool: Tool | undefined,
+    { name, arguments: args = {} }: Members,
+    exchange: Exchange,
+  ): Promise<ToolResult> {
+    if (!tool || !exchange.grant.allows(tool.name)) {
+      if (tool) this.#refuse(tool.name, exchange)
+      throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
+    }
     if (!isObject(args)) throw invalidParams('the arguments must be an object')
+    const { revision, headers } = exchange
     if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
+    return this.#audit ? this.#callAudited(tool, args, exchange, this.#audit) : tool.call(args, exchange)
+  }
+
+  async #callAudited(
+    tool: Tool,
+    args: Members,
+    exchange: Exchange,
+    audit: NonNullable<ReturnType<typeof openAudit>>,
+  ): Promise<ToolResult> {
     const begun = performance.now()
     const result = await tool.call(args, exchange)
     const ms = performance.now() - begun
     const { caller, grant, meta } = exchange
-    const call = { tool: tool.name, args, client: grant.client, request: caller.request, ms, result }
-    this.#audit?.({ ...call, agent: meta[META.clientInfo] })
-    return { ...(revision.isModern ? result : legacyResult(result)) }
+    const { client } = grant
+    audit({
+      ...{ tool: tool.name, args, client, request: caller.request },
+      ...{ agent: meta[META.clientInfo], ms, result },
+    })
+    return result
   }
 
   /**
@@ -238,8 +303,17 @@ class AllMethods implements Methods {
   }
 }
 
+function fingerprint(text: string): string {
+  return createHash('sha256').update(text).digest('base64')
+}
+
 function invalidParams(message: string): RpcError {
   return new RpcError(RPC_CODES.invalidParams, message, 200)
+}
+
+function renderLegacy(result: Members | ToolResult): string {
+  if (result instanceof TextResult) return `{"content":${result.contentJson}}`
+  return JSON.stringify(legacyResult(result))
 }
 
 /** Revisions with `initialize` know only objects as structured results. */

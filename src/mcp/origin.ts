@@ -17,11 +17,15 @@ export function originCheck(
 ): (headers: IncomingHttpHeaders) => Error | undefined {
   const knownHosts = new Set(['localhost', ...hosts.map((name) => name.toLowerCase())])
   const knownOrigins = new Set(origins.map((origin) => origin.toLowerCase()))
+  let lastHost: unknown // most requests have the same
   return (headers) => {
     const { origin } = headers
-    const host = String(headers.host ?? headers[':authority'] ?? '').toLowerCase()
+    const given = headers.host ?? headers[':authority'] ?? ''
+    if (given === lastHost && origin === undefined) return undefined
+    const host = String(given).toLowerCase()
     if (!isKnownHost(host, knownHosts))
       return new McpOriginRefusedError('the name in its Host header is not one of mcp.hosts')
+    lastHost = given
     if (origin === undefined || knownOrigins.has(origin.toLowerCase())) return undefined
     const url = URL.canParse(origin) ? new URL(origin) : undefined
     if (url?.host === host || (url && isLoopback(url.hostname))) return undefined

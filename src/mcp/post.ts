@@ -8,6 +8,7 @@ import {
   errorMessage,
   idOf,
   isObject,
+  type Members,
   parseJson,
   type Request,
   type RequestId,
@@ -16,6 +17,7 @@ import {
   readMessage,
   resultMessage,
 } from './json-rpc.ts'
+import type { ListChanges } from './list-changes.ts'
 import { logFor } from './log-notifications.ts'
 import type { Methods } from './methods.ts'
 import type { ClientRates } from './rate-limit.ts'
@@ -30,6 +32,8 @@ export interface McpService {
   readonly access: Access
   /** undefined: no limit. */
   readonly rates: ClientRates | undefined
+  /** undefined: the lists do not change. */
+  readonly changes: ListChanges | undefined
 }
 
 /** Answers the message, or the batch, in the body of a request. Never throws: a failure becomes an answer. */
@@ -40,14 +44,21 @@ export async function answerPost(
 ): Promise<void> {
   let value: unknown
   try {
-    const post = { request, answer, ...service, grant: service.access.grantOf(request) }
+    const { methods, access, rates, changes } = service
+    const post = { request, answer, methods, access, rates, changes, grant: access.grantOf(request) }
     countMessage(post)
     value = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
     if (Array.isArray(value)) return await answerBatch(value, post)
     const message = readMessage(value)
     if (message.kind !== 'request') return answer.accept()
     const revision = revisionOf(message, request.headers)
-    const result = await post.methods.answer(message, exchangeOf(message, revision, post, true))
+    if (changes && revision.isModern && message.method === 'subscriptions/listen') {
+      const { id, params } = message
+      const { changingLists: lists, serverInfo } = methods
+      const client = post.grant.client ?? request.ip
+      return changes.listen({ id, params, client, lists, serverInfo }, answer)
+    }
+    const result = await methods.answer(message, new PostExchange(message, revision, post, true))
     answer.end(200, resultMessage(message.id, result))
   } catch (error) {
     endWithError(error, idOf(value), request, answer)
@@ -71,26 +82,46 @@ function countMessage({ rates, grant, request, answer }: Post): void {
   }
 }
 
-/** @param mayNotify - Not in a batch: its answer is one array. */
-function exchangeOf(
-  { id, params }: Request,
-  revision: Revision,
-  { request, answer, grant }: Post,
-  mayNotify: boolean,
-): Exchange {
-  const meta = isObject(params._meta) ? params._meta : {}
-  const notify = (method: string, notified: object) => {
-    if (mayNotify) answer.notify(method, notified)
+/** A class, because V8 would give each object with a getter a hidden class of its own, which outlives the request. */
+class PostExchange implements Exchange, RouteCaller {
+  readonly id: RequestId
+  readonly revision: Revision
+  readonly headers: FastifyRequest['headers']
+  readonly meta: Members
+  readonly request: FastifyRequest
+  readonly grant: Grant
+  readonly log: RouteCaller['log']
+  readonly #answer: Answer
+  readonly #mayNotify: boolean
+
+  /** @param mayNotify - Not in a batch: its answer is one array. */
+  constructor({ id, params }: Request, revision: Revision, post: Post, mayNotify: boolean) {
+    const { request } = post
+    this.id = id
+    this.revision = revision
+    this.headers = request.headers
+    this.meta = isObject(params._meta) ? params._meta : NO_META
+    this.request = request
+    this.grant = post.grant
+    this.#answer = post.answer
+    this.#mayNotify = mayNotify
+    this.log = revision.isModern ? logFor(this.meta, request.log, this) : request.log
   }
-  const caller: RouteCaller = {
-    request,
-    log: revision.isModern ? logFor(meta, request.log, notify) : request.log,
-    get isGone() {
-      return answer.isGone
-    },
+
+  get caller(): RouteCaller {
+    return this
   }
-  return { id, revision, headers: request.headers, meta, caller, grant, notify }
+
+  get isGone(): boolean {
+    return this.#answer.isGone
+  }
+
+  notify(method: string, params: object): void {
+    if (this.#mayNotify) this.#answer.notify(method, params)
+  }
 }
+
+const NO_META: Members = {}
 
 /** Only one revision has batches. Their requests run at the same time, and their answers are one array. */
 async function answerBatch(batch: readonly unknown[], post: Post): Promise<void> {
@@ -103,11 +134,11 @@ async function answerBatch(batch: readonly unknown[], post: Post): Promise<void>
   const answers = await Promise.all(batch.map((value) => answerOne(value, post)))
   const messages = answers.filter((message) => message !== undefined)
   if (messages.length === 0) answer.accept()
-  else answer.end(200, messages)
+  else answer.end(200, `[${messages.join(',')}]`)
 }
 
 /** The answer of a message in a batch; undefined if it has none. */
-async function answerOne(value: unknown, post: Post): Promise<object | undefined> {
+async function answerOne(value: unknown, post: Post): Promise<string | undefined> {
   const { request, methods } = post
   try {
     const message = readMessage(value)
@@ -117,7 +148,7 @@ async function answerOne(value: unknown, post: Post): Promise<object | undefined
       throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
     return resultMessage(
       message.id,
-      await methods.answer(message, exchangeOf(message, revision, post, false)),
+      await methods.answer(message, new PostExchange(message, revision, post, false)),
     )
   } catch (error) {
     return errorMessage(idOf(value), rpcErrorOf(error, request))

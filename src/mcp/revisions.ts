@@ -9,9 +9,6 @@ import { isObject, type Members, type Request, RPC_CODES, RpcError } from './jso
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
  */
 
-/** Revisions whose requests are complete, the newest first. */
-export const MODERN_REVISIONS: readonly string[] = ['2026-07-28']
-
 /** Revisions with `initialize`, the newest first. */
 export const LEGACY_REVISIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 
@@ -25,6 +22,7 @@ export const META = {
   clientInfo: 'io.modelcontextprotocol/clientInfo',
   logLevel: 'io.modelcontextprotocol/logLevel',
   serverInfo: 'io.modelcontextprotocol/serverInfo',
+  subscriptionId: 'io.modelcontextprotocol/subscriptionId',
 } as const
 
 /** The revision in which a request is answered. */
@@ -33,6 +31,11 @@ export interface Revision {
   /** Whether the request is complete by itself. */
   readonly isModern: boolean
 }
+
+const MODERN_REVISION: Revision = { name: '2026-07-28', isModern: true }
+
+/** Revisions whose requests are complete, the newest first. */
+export const MODERN_REVISIONS: readonly string[] = [MODERN_REVISION.name]
 
 /** Headers of a request; a transport without headers has none. */
 export type RequestHeaders = Pick<IncomingHttpHeaders, string> | undefined
@@ -60,9 +63,9 @@ function modernRevision(
   if (typeof version !== 'string') throw incomplete(META.protocolVersion)
   if (!isObject(meta[META.clientCapabilities])) throw incomplete(META.clientCapabilities)
   if (headers) checkHeader('MCP-Protocol-Version', named, version)
-  if (!MODERN_REVISIONS.includes(version)) throw unsupported(version, MODERN_REVISIONS)
+  if (version !== MODERN_REVISION.name) throw unsupported(version, MODERN_REVISIONS)
   if (headers) checkMethodHeaders(request, headers)
-  return { name: version, isModern: true }
+  return MODERN_REVISION
 }
 
 function incomplete(key: string): RpcError {
@@ -110,7 +113,14 @@ function mismatch(problem: string): RpcError {
 /** A header of a request. A repeated one, which Node.js joins with a comma, is a value that does not match. */
 export function headerOf(headers: RequestHeaders, name: string): string | undefined {
   const value = headers?.[name]
-  return typeof value === 'string' ? value.replaceAll(/^[ \t]+|[ \t]+$/g, '') : undefined
+  if (typeof value !== 'string') return undefined
+  return isSpace(value.charCodeAt(0)) || isSpace(value.charCodeAt(value.length - 1))
+    ? value.replaceAll(/^[ \t]+|[ \t]+$/g, '')
+    : value
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x09
 }
 
 /** Encodes a text for a header. */
@@ -125,7 +135,8 @@ export function encodeHeader(value: string): string {
  * @throws {@link RpcError} if the text in it is not base64 of UTF-8.
  */
 export function decodeHeader(header: string, value: string | undefined): string | undefined {
-  const [, encoded] = /^=\?base64\?(.*)\?=$/.exec(value ?? '') ?? []
+  if (value?.startsWith('=?') !== true) return value
+  const [, encoded] = /^=\?base64\?(.*)\?=$/.exec(value) ?? []
   if (encoded === undefined) return value
   const bytes = Buffer.from(encoded, 'base64')
   if (bytes.toString('base64') !== encoded) throw mismatch(`the header ${header} is not valid base64`)

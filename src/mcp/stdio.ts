@@ -48,6 +48,8 @@ class Bridge {
   /** Requests without an answer, by the id of the client. */
   readonly #open = new Map<RequestId, ClientRequest>()
   readonly #ended = new Set<Promise<void>>()
+  /** Requests that are answered for as long as the client wants. */
+  readonly #streams = new Set<ClientRequest>()
   /** The revision of a client that began with `initialize`. */
   #revision: string | undefined
 
@@ -68,6 +70,7 @@ class Bridge {
   }
 
   async over(): Promise<void> {
+    for (const sent of this.#streams) sent.destroy()
     await Promise.all(this.#ended)
   }
 
@@ -78,7 +81,7 @@ class Bridge {
       for await (const text of messagesOf(response)) this.#answer(text, message)
     } catch (error) {
       const isCancelled = id !== undefined && this.#open.get(id)?.destroyed === true
-      if (!isCancelled && id !== undefined) this.#write(JSON.stringify(errorMessage(id, lost(error))))
+      if (!isCancelled && id !== undefined) this.#write(errorMessage(id, lost(error)))
     } finally {
       if (id !== undefined) this.#open.delete(id)
     }
@@ -110,6 +113,10 @@ class Bridge {
       sent.once('error', reject)
       sent.end(body)
       if (id !== undefined) this.#open.set(id, sent)
+      if (isObject(message) && message.method === 'subscriptions/listen') {
+        this.#streams.add(sent)
+        sent.once('close', () => this.#streams.delete(sent))
+      }
     })
   }
 }

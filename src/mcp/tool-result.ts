@@ -6,12 +6,30 @@ import { isObject, type Members } from './json-rpc.ts'
 import type { Check } from './schema.ts'
 
 /** The result of `tools/call`. */
-export interface ToolResult {
+export type ToolResult = {
   readonly content: readonly Content[]
   /** Of revisions with `initialize` only if it is an object. */
   readonly structuredContent?: unknown
   readonly isError?: true
   readonly _meta?: Readonly<Record<string, unknown>>
+}
+
+/** A text and nothing else, which most tools answer: its JSON needs no object. */
+export class TextResult implements ToolResult {
+  readonly #text: string
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  get content(): readonly Content[] {
+    return [{ type: 'text', text: this.#text }]
+  }
+
+  /** The member `content`, as JSON. */
+  get contentJson(): string {
+    return `[{"type":"text","text":${JSON.stringify(this.#text)}}]`
+  }
 }
 
 /** A part of a result. */
@@ -40,8 +58,9 @@ export function resultOf(
 ): ToolResult {
   if (check) return structuredResult(output, name, check)
   const bytes = Buffer.from(output.buffer, output.byteOffset, output.byteLength)
-  const mimeType = contentType ?? (isUtf8(bytes) ? 'text/plain' : imageType(bytes))
-  if (isText(mimeType) && isUtf8(bytes)) return { content: [{ type: 'text', text: bytes.toString('utf8') }] }
+  const isTyped = contentType !== undefined
+  if ((!isTyped || isText(contentType)) && isUtf8(bytes)) return new TextResult(bytes.toString('utf8'))
+  const mimeType = contentType ?? imageType(bytes)
   const data = bytes.toString('base64')
   const [, medium] = /^(image|audio)\//i.exec(mimeType) ?? []
   if (medium !== undefined)
@@ -126,7 +145,7 @@ export function failedResult(error: KnownError): ToolResult {
 }
 
 /** The result as a client of an earlier revision understands it. */
-export function legacyResult(result: ToolResult): ToolResult {
+export function legacyResult(result: Members): Members {
   const { structuredContent, ...rest } = result
   return structuredContent === undefined || isObject(structuredContent) ? result : rest
 }

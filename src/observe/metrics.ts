@@ -48,7 +48,7 @@ export interface MeterView extends Omit<Figures, 'add'> {
   readonly isOpen: boolean
 }
 
-/** Per-route call metrics, kept across reloads. Only active with `--admin`. */
+/** Per-route call metrics, kept across reloads. Only active with `--admin` or `--probes`. */
 export class Meters {
   /** Reloads of files or configuration and changes by the API, by result. */
   readonly reloads = new Counts<(typeof RELOAD_RESULTS)[number]>(RELOAD_RESULTS)

@@ -369,7 +369,7 @@ function isPublic(name: string, schema: Schema): boolean {
   return isNumber(schema) || isName || PUBLIC.includes(name)
 }
 
-const PUBLIC = ['host', 'socket', 'url', 'admin', 'adminHosts', 'redactHeaders']
+const PUBLIC = ['host', 'socket', 'url', 'admin', 'adminHosts', 'probes', 'redactHeaders']
 
 function isNumber({ type, threadCount }: Schema): boolean {
   return type === 'integer' || type === 'boolean' || threadCount === true

@@ -277,7 +277,7 @@ function showValue(
 }
 
 /** Hides the password of a URL. */
-function withoutPassword(value: unknown): unknown {
+export function withoutPassword(value: unknown): unknown {
   if (typeof value !== 'string') return value
   return value.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, '$1(secret)@')
 }

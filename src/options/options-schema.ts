@@ -544,7 +544,15 @@ export const loadSchema = only({
 
 /** A host and port, a port of the loopback interface, or a path with a slash in it. */
 const TCP_PORT = '(?:[0-5]?\\d{1,4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])'
-const ADMIN_ADDRESS = `^(?:(?:\\[[A-Fa-f0-9:.]+\\]|[A-Za-z0-9_.-]+):)?${TCP_PORT}$|/`
+const OPERATOR_ADDRESS = `^(?:(?:\\[[A-Fa-f0-9:.]+\\]|[A-Za-z0-9_.-]+):)?${TCP_PORT}$|/`
+
+const operatorAddress = (description: string) =>
+  Type.String({
+    pattern: OPERATOR_ADDRESS,
+    hint: 'must be HOST:PORT, PORT (at most 65535), or the path of a Unix socket with a slash in it',
+    holds: 'address',
+    description,
+  })
 
 const stallMs = (value: number) =>
   ms(
@@ -557,7 +565,6 @@ const stallMs = (value: number) =>
 const fleetSettings = only({
   url: Type.String({
     pattern: '^rediss?(?:\\+sentinel)?://.',
-    secret: true,
     hint: 'must be redis://HOST, rediss://HOST or redis+sentinel://HOST:PORT/PRIMARY',
     description:
       'Redis or Valkey that has the desired state of several nodes: `redis://HOST`, `rediss://HOST`, or `redis+sentinel://HOST:PORT,.../PRIMARY`.',
@@ -999,15 +1006,15 @@ export const serverSchema = only({
     words('Proxies whose `X-Forwarded-For` is trusted: addresses, networks, `loopback`.'),
   ),
   admin: Type.Optional(
-    Type.String({
-      pattern: ADMIN_ADDRESS,
-      hint: 'must be HOST:PORT, PORT (at most 65535), or the path of a Unix socket with a slash in it',
-      holds: 'address',
-      description: 'Address of the admin listener: `HOST:PORT`, `PORT` or the path of a Unix socket.',
-    }),
+    operatorAddress('Address of the admin listener: `HOST:PORT`, `PORT` or the path of a Unix socket.'),
   ),
   adminToken: Type.Optional(key('Token of the admin listener. Default: one is generated and printed.')),
   adminHosts: Type.Optional(words('Host names of the admin listener, besides `localhost` and IP addresses.')),
+  probes: Type.Optional(
+    operatorAddress(
+      'Address of a listener with `/healthz`, `/readyz` and `/metrics` only, without a token: as for `admin`.',
+    ),
+  ),
   logLevel: withDefault(
     Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',

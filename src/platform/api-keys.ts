@@ -2,8 +2,9 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 
 /** The keys that a request carries: `Authorization: Bearer KEY` and `x-api-key`. */
-export function apiKeysIn({ authorization = '', 'x-api-key': apiKey }: IncomingHttpHeaders): string[] {
-  const [, token] = /^Bearer +(\S+)$/i.exec(authorization) ?? []
+export function apiKeysIn({ authorization, 'x-api-key': apiKey }: IncomingHttpHeaders): string[] {
+  if (authorization === undefined && apiKey === undefined) return []
+  const [, token] = /^Bearer +(\S+)$/i.exec(authorization ?? '') ?? []
   return [token, apiKey].flat().filter((key) => key !== undefined)
 }
 

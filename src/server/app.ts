@@ -1,6 +1,7 @@
 import { METHODS } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { RouteNotFoundError } from '../errors/errors.ts'
+import type { ListChanges } from '../mcp/list-changes.ts'
 import { openAccessLog } from '../observe/log/access-log.ts'
 import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { Tracing } from '../observe/traces.ts'
@@ -22,6 +23,7 @@ import { createHttpServer } from './http-server.ts'
  * @param pool - See {@link addRoutes}.
  * @param keptKeys - Token keys that outlive the app.
  * @param counter - Counts for the rate limit. Default: the app counts for itself.
+ * @param streams - Streams that outlive the app.
  */
 export async function createApp(
   options: CheckedServerOptions & VersionedOptions,
@@ -29,6 +31,7 @@ export async function createApp(
   pool?: RoutePool,
   keptKeys: JwtKeyCache = {},
   counter?: RateCounter,
+  streams: KeptStreams = {},
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
   const logAccess = openAccessLog(options, log)
   const app = Fastify({
@@ -98,8 +101,12 @@ export async function createApp(
       }
       added = await addRoutes(scope, routes, pool)
       if (mcp) {
-        const { addMcp } = await import('../mcp/mcp.ts') // loaded on demand
-        await addMcp(scope, mcp, added.callables, isUnwatched && !isLogged)
+        const { addMcp, ListChanges } = await import('../mcp/mcp.ts') // loaded on demand
+        const changes = streams.changes ?? new ListChanges()
+        streams.changes = changes
+        const versions = await addMcp(scope, mcp, added.callables, isUnwatched && !isLogged, changes)
+        changes.begin(versions)
+        lives.set(app, { begin: () => changes.replace(versions), end: () => changes.close() })
       }
     })
     await app.ready()
@@ -108,6 +115,26 @@ export async function createApp(
     throw error
   }
   return { app, ...added }
+}
+
+/** The part of an app's life that its server decides. */
+interface Life {
+  /** Called when it answers requests in place of another app. */
+  begin(): void
+  /** Called when the server drains, or another app without a life answers. */
+  end(): void
+}
+
+const lives = new WeakMap<FastifyInstance, Life>()
+
+/** undefined: the app need not know. */
+export function lifeOf(app: FastifyInstance): Life | undefined {
+  return lives.get(app)
+}
+
+/** Streams of the MCP endpoint, if it was loaded. */
+export interface KeptStreams {
+  changes?: ListChanges
 }
 
 /**

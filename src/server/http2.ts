@@ -8,6 +8,7 @@ import {
 import type { Server } from 'node:https'
 import type { FastifyBaseLogger } from 'fastify'
 import { RequestTimeoutError } from '../errors/errors.ts'
+import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
 
 /** The HTTP/2 part of a server. */
@@ -122,7 +123,9 @@ export function addHttp2(
   return {
     async over() {
       await Promise.all(
-        [...open.keys()].map((response) => new Promise((resolve) => response.once('close', resolve))),
+        [...open.keys()]
+          .filter((response) => !outlivesApp(response))
+          .map((response) => new Promise((resolve) => response.once('close', resolve))),
       )
     },
     announceEnd() {

@@ -5,8 +5,9 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyListenOptions } from 'f
 import Fastify from 'fastify'
 import { endCalls } from '../engine/engine.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
+import { outlivesApp } from '../platform/lasting-responses.ts'
 import { serveHanded } from '../platform/node-workarounds.ts'
-import { NO_SCHEMAS } from './app.ts'
+import { lifeOf, NO_SCHEMAS } from './app.ts'
 import { Drain } from './drain.ts'
 import { createHttpServer } from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
@@ -118,6 +119,7 @@ export function openServer(
   }
 
   const drainAll = async () => {
+    lifeOf(current)?.end()
     const listening = all.filter(({ server }) => server.listening)
     const cuts = await Promise.all(
       listening.map(({ drain, ...sockets }) =>
@@ -149,6 +151,9 @@ export function openServer(
       if (ended) return next.close()
       const old = current
       current = next
+      const life = lifeOf(next)
+      if (life) life.begin()
+      else lifeOf(old)?.end()
       const end = async () => {
         // The old app may still be receiving a body.
         const responses = all.flatMap(({ connections }) => [...connections.values()])
@@ -169,7 +174,7 @@ export function openServer(
 
 /** Waits until a connection's latest response, and so all earlier ones, have ended. */
 async function over(response: ServerResponse | undefined): Promise<void> {
-  if (!response || response.writableFinished || response.destroyed) return
+  if (!response || response.writableFinished || response.destroyed || outlivesApp(response)) return
   const { socket } = response.req
   await new Promise<void>((resolve) => {
     const end = () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
-import { parseAdminAddress } from '../../src/admin/admin.ts'
+import { parseOperatorAddress } from '../../src/admin/listener.ts'
 import { AUTHORIZED, listenAdmin, TOKEN } from '../support/admin.ts'
 import { type Running, run, start } from '../support/cli.ts'
 import { guest } from '../support/guest.ts'
@@ -112,7 +112,7 @@ test.each([
   ['127.evil.example:80', { host: '127.evil.example', port: 80, isLocal: false }],
   ['./a.sock', { socket: './a.sock', isLocal: true }],
 ])('an address is a host and port, a port, or a path: %s', (text, expected) => {
-  expect(parseAdminAddress(text)).toMatchObject(expected)
+  expect(parseOperatorAddress(text)).toMatchObject(expected)
 })
 
 test('an address that other machines reach is logged as such', async () => {

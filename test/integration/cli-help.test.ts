@@ -38,6 +38,7 @@ test.each([
   'push',
   'store',
   'cache',
+  'fleet',
   'completion',
 ])('the page of %s fits a screen, has examples, and is found in two ways', async (name) => {
   const [asked, helped] = await Promise.all([run([name, '--help']), run(['help', name])])

@@ -1,6 +1,7 @@
 import { onTestFinished } from 'vitest'
-import { type Admin, openAdmin, startAdmin } from '../../src/admin/admin.ts'
+import { openAdmin, startAdmin } from '../../src/admin/admin.ts'
 import type { ServerView } from '../../src/admin/feature.ts'
+import type { OperatorListener } from '../../src/admin/listener.ts'
 import { openLog, RecentLines } from '../../src/observe/log/log.ts'
 import { Meters } from '../../src/observe/metrics.ts'
 import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options/options.ts'
@@ -18,7 +19,7 @@ export async function listenAdmin(
   served: Partial<ServerView> = {},
   server: Partial<ServerOptions> = {},
   log = openLog('silent'),
-): Promise<Admin & { port: number }> {
+): Promise<OperatorListener & { port: number }> {
   const options = checkServerOptions({ routes: [{ plugin: 'none.wasm' }], ...server })
   const { admin: address = '127.0.0.1:0' } = options
   const meters = new Meters()
@@ -37,10 +38,10 @@ export async function listenBoth(
   server: Partial<ServerOptions> = {},
   log = openLog('silent'),
 ): Promise<RunningServer & { adminUrl: string }> {
-  const own = { stallMs: 0, drainMs: 0, graceMs: 100, port: 0, adminToken: TOKEN }
+  const own = { stallMs: 0, drainMs: 0, graceMs: 100, port: 0, admin: '127.0.0.1:0', adminToken: TOKEN }
   const options = checkServerOptions({ ...own, ...server, routes })
   const meters = new Meters()
-  const admin = await startAdmin('127.0.0.1:0', options, { log, meters })
+  const admin = await startAdmin(options, { log, meters })
   const { app, routes: served } = await createApp({ ...options, meters }, log)
   const running = await startServer(options, app, log)
   admin.show({ url: running.url, routes: served })
@@ -50,5 +51,5 @@ export async function listenBoth(
     await admin.close()
   }
   onTestFinished(drain)
-  return { ...running, drain, adminUrl: admin.url }
+  return { ...running, drain, adminUrl: admin.url ?? '' }
 }

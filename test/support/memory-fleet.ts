@@ -29,6 +29,18 @@ export class MemoryFleet {
     return [...this.contents.keys()].filter((digest) => !used.has(digest))
   }
 
+  /** The present content, which a failover to an old replica brings back. */
+  snapshot(): () => void {
+    const { head, revisions } = this
+    const [contents, uses] = [new Map(this.contents), new Map(this.#uses)]
+    return () => {
+      this.head = head
+      this.revisions = [...revisions]
+      refill(this.contents, contents)
+      refill(this.#uses, uses)
+    }
+  }
+
   /** @param isReachable - Whether the node's connection works. Default: it does. */
   open(isReachable: () => boolean = () => true): FleetStore {
     const reach = async () => {
@@ -97,4 +109,9 @@ export class MemoryFleet {
     for (const listener of this.#listeners) listener()
     return 'written' as const
   }
+}
+
+function refill<Value>(map: Map<string, Value>, old: ReadonlyMap<string, Value>): void {
+  map.clear()
+  for (const [key, value] of old) map.set(key, value)
 }

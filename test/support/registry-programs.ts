@@ -14,6 +14,12 @@ export const PROGRAMS = join(FOLDER, 'bin')
 /** The version of Google's libraries and programs for registries. */
 export const GOOGLE = 'v0.22.1'
 
+/** The version of Kubernetes that the chart is installed into, and that of its libraries. */
+export const KUBERNETES = 'v1.36.3'
+
+/** The module of the program for nodes and pods that are not there. */
+export const KWOK = 'sigs.k8s.io/kwok@v0.8.0'
+
 /** How each program is built: commands of the shell that write it to `$OUT`, which is also `$GOBIN`. */
 const BUILDS = {
   crane: `go install github.com/google/go-containerregistry/cmd/crane@${GOOGLE}`,
@@ -27,6 +33,17 @@ const BUILDS = {
   cosign3: 'go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3; mv $OUT/cosign $OUT/cosign3',
   cosign2: 'go install github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5; mv $OUT/cosign $OUT/cosign2',
   wkg: 'cargo install --root $OUT wkg@0.16.1; mv $OUT/bin/wkg $OUT/wkg',
+  helm: 'go install helm.sh/helm/v3/cmd/helm@v3.22.0',
+  helm4: 'go install helm.sh/helm/v4/cmd/helm@v4.3.1; mv $OUT/helm $OUT/helm4',
+  kubeconform: 'go install github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0',
+  'kube-score': 'go install github.com/zegl/kube-score/cmd/kube-score@v1.20.0',
+  kwok: `go install sigs.k8s.io/kwok/cmd/kwok@${KWOK.split('@')[1]}`,
+  // Its own module replaces parts of it by folders, too: as a dependency it does not.
+  etcd: 'cd $OUT; go mod init tools; go get go.etcd.io/etcd/server/v3@v3.6.8; go build -o etcd go.etcd.io/etcd/server/v3',
+  'kube-apiserver': kubernetesBuild('kube-apiserver'),
+  'kube-controller-manager': kubernetesBuild('kube-controller-manager'),
+  'kube-scheduler': kubernetesBuild('kube-scheduler'),
+  kubectl: kubernetesBuild('kubectl'),
   // It stays where it is installed.
   'oras-python':
     'python3 -m venv oras; oras/bin/pip -q install oras==0.2.43; echo "#!/bin/sh" > $OUT/oras-python; echo "exec $PWD/oras/bin/python \\"\\$@\\"" >> $OUT/oras-python; chmod +x $OUT/oras-python',
@@ -54,4 +71,15 @@ export async function buildProgram(name: RegistryProgram): Promise<void> {
 /** @param name - The folder of the Go program, next to this file. */
 function goBuild(name: string, packages: readonly string[]): string {
   return `cp $SOURCES/${name}/*.go $OUT; cd $OUT; go mod init ${name}; go get ${packages.join(' ')}; go build .`
+}
+
+/** A program of Kubernetes: its own module replaces its libraries by folders, which a module elsewhere has to name by versions. */
+function kubernetesBuild(program: string): string {
+  const libraries = KUBERNETES.replace('v1', 'v0')
+  return `cd $OUT; go mod init tools; go mod edit -require=k8s.io/kubernetes@${KUBERNETES}
+    go mod download k8s.io/kubernetes@${KUBERNETES}
+    for m in $(grep '=> ./staging' $(go env GOMODCACHE)/k8s.io/kubernetes@${KUBERNETES}/go.mod | grep -v sample-cli-plugin | awk '{ print $1 }')
+    do go mod edit -replace=$m=$m@${libraries}; done
+    v=k8s.io/component-base/version
+    GOFLAGS=-mod=mod go build -ldflags "-s -w -X $v.gitVersion=${KUBERNETES} -X $v.gitMajor=1 -X $v.gitMinor=36" -o . k8s.io/kubernetes/cmd/${program}`
 }

@@ -10,8 +10,12 @@ import { file, guest, guestBytes, moduleNumber } from '../support/guest.ts'
 import { describeWith } from '../support/tools.ts'
 
 /** A server and its console, entered. */
-async function enter(plugins: readonly string[], options: Parameters<typeof openPage>[1] = {}) {
-  const server = await startApi(start, plugins)
+async function enter(
+  plugins: readonly string[],
+  options: Parameters<typeof openPage>[1] = {},
+  folder = temporaryFolder(),
+) {
+  const server = await startApi(start, plugins, folder)
   const { page, mishaps } = await openPage(server.adminUrl, options)
   await page.goto(`${server.adminUrl}/#token=${TOKEN}`)
   await page.getByRole('heading', { level: 1, name: 'Routes' }).waitFor()
@@ -126,6 +130,45 @@ describeWith(['chromium'], () => {
       expect.stringContaining('letter.txt'),
       expect.stringContaining('@letter.txt'),
     ])
+    expect(mishaps).toEqual([])
+  })
+
+  test('it lists the tools for agents, and calls one', async () => {
+    const folder = temporaryFolder()
+    const inputSchema = {
+      type: 'object',
+      properties: { text: { type: 'string', description: 'To repeat.' }, times: { type: 'integer' } },
+      required: ['text', 'times'],
+    }
+    const config = {
+      apiKeys: ['a-key-of-one-client'],
+      mcp: { toolsOnly: true },
+      plugins: {
+        moody: { source: guest('moody') },
+        echo: { source: guest('echo'), tool: { title: 'Echo', inputSchema } },
+      },
+    }
+    writeFileSync(join(folder, 'wasm-serve.json'), JSON.stringify(config))
+    const { page, mishaps } = await enter([], {}, folder)
+    await page.getByRole('link', { name: 'Tools' }).click()
+    await page.locator('.refusal').waitFor() // the list needs a key, too
+    await page.getByLabel('Headers, one per line').fill('x-api-key: a-key-of-one-client')
+    await page.getByLabel('Tool', { exact: true }).selectOption('echo')
+    await page.getByText('string, required To repeat.').waitFor()
+    const args = page.getByLabel('Arguments')
+    expect(JSON.parse(await args.inputValue())).toEqual({ text: '', times: 0 })
+    await args.fill('[')
+    const call = page.getByRole('button', { name: 'Call the tool' })
+    await call.click()
+    await page.getByText('This is not a JSON object.').waitFor()
+    await args.fill('{"text":"<b>","times":"two"}')
+    await call.click()
+    await page.getByText('WASM_SERVE_TOOL_ARGUMENTS_INVALID').waitFor()
+    await args.fill('{"text":"<b>","times":2}')
+    await call.click()
+    await expect
+      .poll(() => page.getByLabel('Result of the tool').textContent())
+      .toBe('{"text":"<b>","times":2}')
     expect(mishaps).toEqual([])
   })
 

@@ -169,6 +169,30 @@ test('a reload adds a tool, and no call is lost meanwhile', async () => {
   for (const calls of await calling) expect(calls).toBeGreaterThan(0)
 })
 
+test('a client that waits for a changed list sees each reload that changes it, without asking again', async () => {
+  const { hello, zig } = CONFIG.plugins
+  const { cwd, server, url } = await serveConfig({ ...CONFIG, plugins: { hello } })
+  const seen: string[][] = []
+  const onChanged = (_error: unknown, tools: readonly { name: string }[] | null) =>
+    void seen.push((tools ?? []).map(({ name }) => name))
+  const client = new Client(INFO, {
+    ...{ capabilities: {}, versionNegotiation: { mode: 'auto' } },
+    listChanged: { tools: { onChanged, autoRefresh: true, debounceMs: 0 } },
+  })
+  await client.connect(new StreamableHTTPClientTransport(url))
+  onTestFinished(() => client.close())
+  const reload = async (plugins: object, names: string[]) => {
+    writeFileSync(join(cwd, 'wasm-serve.json'), JSON.stringify({ ...CONFIG, plugins }))
+    server.kill('SIGHUP')
+    await expect.poll(() => seen.at(-1), { timeout: 30_000 }).toEqual(names)
+  }
+  await reload({ hello, zig }, ['hello', 'zig'])
+  await reload({ zig }, ['zig'])
+  expect(seen).toHaveLength(2)
+  server.kill('SIGTERM') // it does not wait for the stream
+  expect(await server.ended).toMatchObject({ code: 0 })
+})
+
 test('1,000 clients that vanish leave a server that answers', async () => {
   const route = { source: file('moody.wasm', guestBytes('moody')), timeoutMs: 2_000 }
   const { url } = await serveConfig({ ...CONFIG, plugins: { moody: route, hello: CONFIG.plugins.hello } })

@@ -18,7 +18,13 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
   ['docs/guide/migrate.md', /./, 'test/system/migrate-page.test.ts runs the page'],
   ['docs/guide/registry.md', /./, 'test/system/registry-pages.test.ts has a registry'],
   ['docs/operate/trust.md', /./, 'test/system/registry-pages.test.ts has a registry'],
-  ['docs/operate/deploy.md', /./, 'docker, nginx, permission, reuse-port and systemd have system tests'],
+  ['docs/operate/fleet.md', /./, 'test/system/fleet-page.test.ts has a store'],
+  [
+    'docs/operate/deploy.md',
+    /./,
+    'nginx, permission, reuse-port and systemd have system tests, docker has test/long/image.ts',
+  ],
+  ['docs/operate/kubernetes.md', /./, 'test/long/kubernetes.ts has a control plane'],
   ['docs/explain/release.md', /./, 'needs a published release'],
   ['README.md', /^npm ci/, '.ci/run runs it in a clone'],
   ['', /^npm install /, 'the registry; .ci/run installs the package as npm packs it'],
@@ -28,6 +34,7 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
   ['docs/guide/state.md', /^curl /, 'test/system/state-command.test.ts asks so'],
   ['docs/guide/state.md', /^WASM_SERVE_STORE=redis:/, 'test/system/state-redis.test.ts has a server'],
   ['docs/operate/metrics-and-logs.md', /^curl .*\/metrics$/, 'test/unit/deploy-metrics.test.ts asks so'],
+  ['docs/operate/metrics-and-logs.md', /^curl .*\/readyz$/, 'test/integration/probes.test.ts asks so'],
   ['docs/operate/reload.md', /^kill -HUP /, 'test/system/reload.test.ts sends it'],
 ]
 

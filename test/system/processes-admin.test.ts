@@ -101,6 +101,25 @@ describe('of a server with processes', () => {
   })
 })
 
+test('the primary answers probes, without an admin listener', async () => {
+  const server = start([guest('echo'), '--port', '0', '--processes', '2', '--probes', '127.0.0.1:0'])
+  const url = await server.listening()
+  const probes = /listener for probes is on (\S+)/.exec(server.stderr())?.[1] ?? ''
+  const load = startLoad({ url, connections: 10 })
+  await load.answered(200)
+  const { answers } = await load.stop()
+  const metrics = async (query: string) => (await fetch(`${probes}/metrics${query}`)).text()
+  expect(await metrics('')).toMatch(
+    new RegExp(`^wasm_serve_calls_total\\{.*outcome="ok"\\} ${answers}$`, 'm'),
+  )
+  expect((await metrics('?by=process')).match(/outcome="ok"/g)).toHaveLength(2)
+  const ready = async () => (await (await fetch(`${probes}/readyz`)).json()).reasons
+  expect(await ready()).toEqual([])
+  for (const pid of childrenOf(server.child.pid ?? 0)) process.kill(pid, 'SIGKILL')
+  await until(() => linesOf(server, 'a serving process was lost').length === 2)
+  expect(await ready()).toEqual(['no serving process runs'])
+})
+
 test('a server without processes lists none, and has none to restart', async () => {
   const server = await startApi(start, [guest('echo')])
   expect((await server.api('GET', '/api/processes')).body).toEqual([])

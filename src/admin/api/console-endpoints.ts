@@ -14,6 +14,7 @@ import {
   NO_STATS,
   type RouteMeter,
 } from '../../observe/metrics.ts'
+import { MCP_DEFAULTS } from '../../options/mcp-defaults.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { AdminContext } from '../feature.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
@@ -37,7 +38,7 @@ const MAX_LIVE_ROUTES = 200
 const lineList = { type: 'array', items: ref('LogLine') } as const
 
 /** The endpoints that only the console uses: current counts, log lines, and a call of a route. */
-export function consoleEndpoints({ served, meters, lines, processes }: AdminContext): Endpoint[] {
+export function consoleEndpoints({ served, meters, lines, processes, fleet }: AdminContext): Endpoint[] {
   const memoryBytes = () =>
     memoryUsage.rss() + (processes?.list ?? []).reduce((sum, each) => sum + (each.memoryBytes ?? 0), 0)
   const allLines = async () => {
@@ -67,11 +68,14 @@ export function consoleEndpoints({ served, meters, lines, processes }: AdminCont
       async run({ query }, deployments) {
         const shown = await showDeployment(deployments)
         const { current } = shown
+        const { mcp } = current.options
         const all = meters.all
         return {
           revision: current.revision,
           state: served.state,
           url: served.url,
+          ...(mcp && { mcp: mcp.url ?? MCP_DEFAULTS.url }),
+          node: fleet?.status.node,
           version: packageVersion(),
           ms: Math.round(performance.now()),
           memoryBytes: memoryBytes(),

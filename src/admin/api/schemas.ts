@@ -266,6 +266,8 @@ export const SCHEMAS = {
       revision: countSchema('The current revision.'),
       state: { type: 'string', enum: ['starting', 'serving', 'draining'] },
       url: textSchema('The URL of the routes for clients.'),
+      mcp: textSchema('The URL of the MCP endpoint, below that of the routes.'),
+      node: textSchema('Its name, if the server is a node of a fleet.'),
       version: textSchema('The version of wasm-serve.'),
       ms: {
         type: 'number',

@@ -6,7 +6,11 @@
 export interface LiveCounts {
   readonly revision: number
   readonly url?: string
+  /** The URL of the MCP endpoint. */
+  readonly mcp?: string
   readonly state: string
+  /** Its name, if the server is a node of a fleet. */
+  readonly node?: string
   /** The server's monotonic clock at the time of the counts. */
   readonly ms: number
   readonly memoryBytes: number
@@ -101,6 +105,50 @@ export interface ProcessEntry {
   readonly lost: number
   /** How the last one has ended. */
   readonly lastEnd?: string
+}
+
+/** The fleet that the server is a node of. */
+export interface FleetInfo {
+  readonly name?: string
+  /** The name of the server. */
+  readonly node?: string
+  /** Whether the store answers. */
+  readonly connected?: boolean
+  readonly newest?: FleetRevision
+  readonly rollout?: FleetRollout
+  readonly nodes: readonly FleetNodeInfo[]
+  /** The newest first. */
+  readonly revisions: readonly FleetRevision[]
+}
+
+export interface FleetRevision {
+  readonly revision: number
+  readonly at: string
+  readonly by: string
+  readonly reason: string
+}
+
+export interface FleetRollout {
+  readonly phase: 'canary' | 'all' | 'done' | 'stopped'
+  readonly since: string
+  /** The canary nodes. */
+  readonly nodes: readonly string[]
+  readonly until?: string
+  readonly problem?: string
+}
+
+export interface FleetNodeInfo {
+  readonly node: string
+  readonly live: boolean
+  readonly revision: number
+  readonly since: string
+  readonly from: 'fleet' | 'copy' | 'files'
+  readonly refused?: { readonly revision: number; readonly code: string; readonly message: string }
+  readonly version: string
+  /** Digests by name. */
+  readonly plugins: Readonly<Record<string, string>>
+  readonly pluginCount: number
+  readonly lastSeen: string
 }
 
 export interface LogEntry {

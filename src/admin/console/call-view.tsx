@@ -263,7 +263,8 @@ function CurlLine({ text }: { readonly text: string }) {
   )
 }
 
-function ScrolledText({ label, children }: { readonly label: string; readonly children: string }) {
+/** A text of any length. */
+export function ScrolledText({ label, children }: { readonly label: string; readonly children: string }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: keys scroll it
     <section class="scrolled" tabIndex={0} aria-label={label}>

@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks'
 import { AdminApi, AdminApiError } from './admin-api.ts'
 import { CallView } from './call-view.tsx'
 import { ChangesView } from './changes-view.tsx'
+import { FleetView } from './fleet-view.tsx'
 import { LabelledInput } from './form.tsx'
 import { LiveServer, type ViewProps } from './live-server.ts'
 import { LogView } from './log-view.tsx'
@@ -10,6 +11,7 @@ import { PluginView } from './plugin-view.tsx'
 import { PluginsView } from './plugins-view.tsx'
 import { ProcessesView } from './processes-view.tsx'
 import { RoutesView } from './routes-view.tsx'
+import { ToolsView } from './tools-view.tsx'
 
 /* Renders the page: the sign-in form, or the navigation and the view in the address. */
 
@@ -23,8 +25,10 @@ const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
   ['', { title: 'Routes', View: RoutesView }],
   ['plugins', { title: 'Plug-ins', View: PluginsView }],
   ['call', { title: 'Call', View: CallView }],
+  ['tools', { title: 'Tools', View: ToolsView }],
   ['changes', { title: 'Changes', View: ChangesView }],
   ['processes', { title: 'Processes', View: ProcessesView }],
+  ['fleet', { title: 'Fleet', View: FleetView }],
   ['log', { title: 'Log', View: LogView }],
 ])
 
@@ -107,7 +111,7 @@ function draw(): void {
         <p class="brand">
           <img src="/console/icon.svg" alt="" width="26" height="26" /> wasm-serve
         </p>
-        {server && <Navigation current={name} />}
+        {server && <Navigation current={name} server={server} />}
         {server && <ServerState server={server} />}
       </header>
       <p class="notice" role="alert" hidden={!server?.problem}>
@@ -142,10 +146,18 @@ function decodeFragment(text: string): string {
   }
 }
 
-function Navigation({ current }: { readonly current: string }) {
+interface NavigationProps {
+  readonly current: string
+  readonly server: LiveServer
+}
+
+/** The views: that of the fleet only if the server is one of its nodes. */
+function Navigation({ current, server }: NavigationProps) {
+  const isNode = server.history.last?.node !== undefined
+  const shown = [...VIEWS].filter(([name]) => name !== 'fleet' || isNode)
   return (
     <nav aria-label="Console">
-      {[...VIEWS].map(([name, { title }]) => (
+      {shown.map(([name, { title }]) => (
         <a key={name} href={`#/${name}`} aria-current={name === current ? 'page' : undefined}>
           {title}
         </a>

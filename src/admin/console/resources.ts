@@ -63,7 +63,14 @@ interface Followed<Body> {
   readonly body: Body
 }
 
-function useFollowed<Body>(
+/**
+ * What `get` returns of a path, read again when plug-ins or routes have changed.
+ *
+ * @param path - undefined: nothing is read.
+ * @param again - Another value reads it again.
+ * @returns the last answer, which may be of the path before; undefined before the first.
+ */
+export function useFollowed<Body>(
   server: LiveServer,
   path: string | undefined,
   get: (path: string) => Promise<Body>,

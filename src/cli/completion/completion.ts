@@ -6,6 +6,7 @@ import { BENCH_FLAGS } from '../bench/bench.ts'
 import { CACHE_ACTIONS, CACHE_FLAGS } from '../cache.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
+import { FLEET_ACTIONS, FLEET_FLAGS } from '../fleet/fleet.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
 import { LANGUAGES, NEW_FLAGS } from '../new/new.ts'
 import { PUSH_FLAGS } from '../push.ts'
@@ -48,6 +49,7 @@ function renderBash({
   languages,
   storeActions,
   cacheActions,
+  fleetActions,
   flags,
   choices,
   paths,
@@ -89,6 +91,7 @@ ${cases.join('\n')}
     new) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${languages.join(' ')}' -- "$cur")); return ;;
     store) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${storeActions.join(' ')}' -- "$cur")); return ;;
     cache) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${cacheActions.join(' ')}' -- "$cur")); return ;;
+    fleet) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${fleetActions.join(' ')}' -- "$cur")); return ;;
     help) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W '${commands.join(' ')} flags' -- "$cur")); return ;;
   esac
   if ((number == 1)); then
@@ -113,6 +116,7 @@ function renderFish({
   languages,
   storeActions,
   cacheActions,
+  fleetActions,
   flags,
   choices,
   paths,
@@ -168,8 +172,9 @@ complete -c wasm-serve -n '__wasm_serve_after completion' -a 'bash zsh fish'
 complete -c wasm-serve -n '__wasm_serve_after new' -a '${languages.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after store' -a '${storeActions.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after cache' -a '${cacheActions.join(' ')}'
+complete -c wasm-serve -n '__wasm_serve_after fleet' -a '${fleetActions.join(' ')}'
 complete -c wasm-serve -n '__wasm_serve_after help' -a '${commands.join(' ')} flags'
-complete -c wasm-serve -n 'not contains -- (commandline -opc)[2] completion new store cache help' -a '(__wasm_serve_plugins) (__wasm_serve_names)'
+complete -c wasm-serve -n 'not contains -- (commandline -opc)[2] completion new store cache fleet help' -a '(__wasm_serve_plugins) (__wasm_serve_names)'
 ${lines.join('\n')}
 `
 }
@@ -180,6 +185,7 @@ function renderZsh({
   languages,
   storeActions,
   cacheActions,
+  fleetActions,
   flags,
   choices,
   paths,
@@ -215,6 +221,7 @@ ${cases.join('\n')}
     new) ((CURRENT == 3)) && compadd -- ${languages.join(' ')}; return ;;
     store) ((CURRENT == 3)) && compadd -- ${storeActions.join(' ')}; return ;;
     cache) ((CURRENT == 3)) && compadd -- ${cacheActions.join(' ')}; return ;;
+    fleet) ((CURRENT == 3)) && compadd -- ${fleetActions.join(' ')}; return ;;
     help) ((CURRENT == 3)) && compadd -- ${commands.join(' ')} flags; return ;;
   esac
   if ((number == 1)); then
@@ -238,6 +245,8 @@ interface Words {
   readonly storeActions: readonly string[]
   /** Actions of `cache`. */
   readonly cacheActions: readonly string[]
+  /** Actions of `fleet`. */
+  readonly fleetActions: readonly string[]
   /** Flags with their dashes. */
   readonly flags: readonly string[]
   /** Flags with an enumerated value. */
@@ -255,6 +264,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(BENCH_FLAGS),
   ...Object.entries(STORE_FLAGS),
   ...Object.entries(CACHE_FLAGS),
+  ...Object.entries(FLEET_FLAGS),
   ...Object.entries(PUSH_FLAGS),
   ...Object.entries(NEW_FLAGS),
 ]
@@ -278,6 +288,7 @@ export function completionWords(commands: readonly string[]): Words {
     languages: Object.keys(LANGUAGES),
     storeActions: STORE_ACTIONS,
     cacheActions: CACHE_ACTIONS,
+    fleetActions: FLEET_ACTIONS,
     flags: [
       ...Object.keys(PARSED_FLAGS).map((name) => `--${name}`),
       ...negations.map(({ name }) => `--no-${name}`),

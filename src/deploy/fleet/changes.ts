@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { AdminConflictError, FleetContentError, FleetNotAppliedError } from '../../errors/errors.ts'
+import {
+  AdminConflictError,
+  FleetChangedError,
+  FleetContentError,
+  FleetNotAppliedError,
+  FleetUnavailableError,
+} from '../../errors/errors.ts'
 import type { Edits } from '../edits.ts'
 import { parseState } from '../state-json.ts'
 import { contentsOf, verifiedContent } from './contents.ts'
@@ -56,6 +62,34 @@ export async function revertTo(
   return { head: nextHead(head, { configuration, edits, by, reason, rules }, seen), uses }
 }
 
+/** The current head. @throws `FleetUnavailableError` */
+export async function headOf(store: FleetStore): Promise<FleetHead | undefined> {
+  const { head } = await store.head()
+  return head === 'unchanged' ? undefined : head
+}
+
+/**
+ * Replaces the head. A write whose answer is lost may have been made: the head shows it.
+ *
+ * @param head - The head so far.
+ * @throws {@link FleetChangedError} if it is another one by now, {@link FleetUnavailableError}
+ */
+export async function writeHead(
+  store: FleetStore,
+  head: FleetHead | undefined,
+  next: FleetHead,
+  uses: readonly string[],
+): Promise<void> {
+  const written = await store.write(head?.tag, next, uses).catch(async (error) => {
+    const found = await headOf(store).catch(() => undefined) // it still does not answer
+    if (found?.tag === next.tag) return 'written' as const
+    throw error
+  })
+  if (written === 'changed') throw new FleetChangedError()
+  if (written === 'missing')
+    throw new FleetUnavailableError(store.name, 'it has removed contents of the change')
+}
+
 /** Interval of looking at the nodes. */
 const LOOK_MS = 50
 
@@ -75,12 +109,15 @@ export async function appliedByAll(
     const [{ nodes, now }, { head }] = await Promise.all([store.nodes(), store.head()])
     const live = nodes.filter((node) => isLive(node, now))
     const waiting = live.filter((node) => node.id !== id && node.revision <= revision)
-    if (waiting.length === 0) return live
     const isCurrent = head !== 'unchanged' && head?.newest.id === id
     const refusing = isCurrent ? live.filter((node) => refuses(node, head)) : []
     const [first] = refusing
     if (first && waiting.every((node) => refusing.includes(node)))
       throw new FleetNotAppliedError(revision, `${namesOf(refusing)} refused it: ${first.refused?.message}`)
+    const isTakenBack = head !== 'unchanged' && head?.rollout.problem !== undefined && !isCurrent
+    if (isTakenBack && head.newest.revision === revision + 1)
+      throw new FleetNotAppliedError(revision, `it was taken back: ${head.rollout.problem}`)
+    if (waiting.length === 0) return live
     if (isCurrent && head.rollout.phase === 'stopped')
       throw new FleetNotAppliedError(revision, `its rollout has stopped: ${head.rollout.problem}`)
     if (performance.now() > end) throw new FleetNotAppliedError(revision, `waiting for ${namesOf(waiting)}`)

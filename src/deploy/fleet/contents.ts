@@ -1,6 +1,7 @@
 import { FleetContentError } from '../../errors/errors.ts'
 import { sha256, sha256InSlices } from '../../plugin/source/digest.ts'
 import { bytesOf, type ModuleBytes } from '../../plugin/source/module-bytes.ts'
+import { readSource, type SourceOptions } from '../../plugin/source/source.ts'
 import type { Edits } from '../edits.ts'
 import { digestsOf } from '../state-folder.ts'
 import { renderState } from '../state-json.ts'
@@ -82,4 +83,32 @@ export async function verifiedContent(
   if (!bytes) throw new FleetContentError(what, `${digest} is missing`)
   if ((await sha256InSlices(bytes)) === digest) return bytes
   throw new FleetContentError(what, `the bytes of ${digest} do not match their digest`)
+}
+
+/** The references of modules that may stay in their registry, by digest. */
+export function placesOf({ plugins }: Edits): ReadonlyMap<string, string> {
+  const modules = [...plugins.values()].flatMap(({ versions }) => versions.flatMap(({ modules }) => modules))
+  return new Map(
+    modules.flatMap(({ digest, place }) => (place?.startsWith('oci://') ? [[digest, place] as const] : [])),
+  )
+}
+
+/**
+ * A module of a stored revision.
+ *
+ * @param place - Its reference, if it is from a registry: it is read there if the store does not have it.
+ * @throws {@link FleetContentError}
+ */
+export async function storedModule(
+  store: FleetStore,
+  digest: string,
+  place: string | undefined,
+  sources: SourceOptions,
+): Promise<Uint8Array> {
+  const isElsewhere = place !== undefined && (await store.missing([digest])).length > 0
+  if (!isElsewhere) return verifiedContent(store, digest, 'module')
+  const { modules } = await readSource(place, sources)
+  const found = modules.find((module) => module.digest === digest)
+  if (!found) throw new FleetContentError('module', `${place} does not have ${digest}`)
+  return found.bytes
 }

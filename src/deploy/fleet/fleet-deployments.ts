@@ -96,11 +96,12 @@ export class FleetDeployments implements Deployments {
   }
 
   refuse(): void {
+    this.#node.stop() // first: what a shutdown aborts is not a refusal of a revision
     this.#local.refuse()
   }
 
   async close(): Promise<void> {
-    this.#local.refuse()
+    this.refuse()
     await this.#node.close()
     await this.#local.close()
   }

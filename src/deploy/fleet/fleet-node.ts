@@ -137,7 +137,7 @@ export class FleetNode {
   /** A tag of the served state that is the same on all nodes. */
   get tag(): string {
     const { fleet = 'none', revision } = this.#live
-    return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}`
+    return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}-${revision?.id.slice(0, 8) ?? 'none'}`
   }
 
   /** For metrics and readiness. */
@@ -169,10 +169,15 @@ export class FleetNode {
     void this.#follow()
   }
 
-  /** Ends following, and removes the record of the node. */
-  async close(): Promise<void> {
+  /** Ends following, and aborts the present step. */
+  stop(): void {
     this.#ended.abort(new ChangeRefusedError('the server is shutting down'))
     this.#wake()
+  }
+
+  /** Removes the record of the node. */
+  async close(): Promise<void> {
+    this.stop()
     await this.#last.catch(() => undefined) // it has reported its failure
     await this.#keeping
     await this.#parts.store.leave(this.#parts.settings.node).catch(() => undefined) // it is forgotten later

@@ -2,14 +2,14 @@ import { FleetContentError } from '../../errors/errors.ts'
 import type { Config } from '../../options/config.ts'
 import { sha256 } from '../../plugin/source/digest.ts'
 import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
-import { readSource, type SourceOptions } from '../../plugin/source/source.ts'
+import type { SourceOptions } from '../../plugin/source/source.ts'
 import type { OwnOptions } from '../configuration.ts'
 import type { Configuration } from '../desired-state.ts'
 import type { Edits } from '../edits.ts'
 import type { ServedState } from '../serving-side.ts'
 import { digestsOf } from '../state-folder.ts'
 import { parseState } from '../state-json.ts'
-import { type StateTexts, verifiedContent } from './contents.ts'
+import { placesOf, type StateTexts, storedModule, verifiedContent } from './contents.ts'
 import type { FleetRevision, FleetStore } from './fleet-store.ts'
 import type { CopiedState, LastCopy } from './last-copy.ts'
 import { withOwnOptions } from './own-options.ts'
@@ -65,7 +65,7 @@ export class NodeStates {
   stateOf(texts: StateTexts, revision: number): FleetState {
     const edits = parseState(texts.edits)
     if ('problem' in edits) throw new FleetContentError('list of edits', edits.problem)
-    this.#notePlaces(edits)
+    for (const [digest, place] of placesOf(edits)) this.#places.set(digest, place)
     return { revision, configuration: this.#configuration(texts.configuration), edits, texts }
   }
 
@@ -74,11 +74,8 @@ export class NodeStates {
     const { store, copy } = this.#parts
     const kept = await copy?.modules.get(digest).catch(() => undefined) // not kept yet, or damaged
     if (kept) return kept
-    const place = this.#places.get(digest)
-    const bytes =
-      place !== undefined && (await store.missing([digest])).length > 0
-        ? await this.#pull(place, digest)
-        : await verifiedContent(store, digest, 'module')
+    const { sources } = this.#parts
+    const bytes = await storedModule(store, digest, this.#places.get(digest), sources(this.#own))
     await copy?.modules.put(digest, bytes)
     return bytes
   }
@@ -111,19 +108,5 @@ export class NodeStates {
     const last = [...this.#configurations].at(-1)
     this.#configurations = new Map([...(last ? [last] : []), [digest, { text, configuration }]])
     return configuration
-  }
-
-  #notePlaces({ plugins }: Edits): void {
-    for (const { versions } of plugins.values())
-      for (const { modules } of versions)
-        for (const { digest, place } of modules)
-          if (place?.startsWith('oci://')) this.#places.set(digest, place)
-  }
-
-  async #pull(place: string, digest: string): Promise<Uint8Array> {
-    const { modules } = await readSource(place, this.#parts.sources(this.#own))
-    const found = modules.find((module) => module.digest === digest)
-    if (!found) throw new FleetContentError('module', `${place} does not have ${digest}`)
-    return found.bytes
   }
 }

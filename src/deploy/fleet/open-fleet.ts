@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { FleetEmptyError, FleetUnavailableError } from '../../errors/errors.ts'
+import { FleetEmptyError, FleetNoCopyError, FleetUnavailableError } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
 import type { Config } from '../../options/config.ts'
 import type { CheckedLoadOptions } from '../../options/options.ts'
@@ -202,7 +202,7 @@ async function findBeginnings(
     ...{ fleet: head?.fleet, revision, from: 'fleet' },
     read: async () => ({ state: await states.load(revision) }),
   }))
-  if (!kept && unavailable) throw unavailable
+  if (!kept && unavailable) throw new FleetNoCopyError(unavailable.message, { cause: unavailable })
   if (!kept) return beginnings
   const { fleet, revision, ...texts } = kept
   const read = async () => ({ state: states.stateOf(texts, revision.revision) })

@@ -59,11 +59,12 @@ export function renderShared({ file, server, defaults, routes, warnings }: Share
 /**
  * Reads the output of {@link renderShared}. Variables get the values of this environment.
  *
+ * @param around - undefined: for people, texts with variables stay as they are.
  * @returns the first problem, with the member's path or the origin of the value, if there is one.
  */
 export function parseShared(
   text: string,
-  around: SharedSurroundings,
+  around: SharedSurroundings | undefined,
 ): SharedConfiguration | { readonly problem: string } {
   try {
     const data = readObject(JSON.parse(text), 'it')
@@ -100,6 +101,30 @@ export function parseShared(
   }
 }
 
+/** The origins of secrets that a configuration has literally, instead of as variables: all nodes would store them. */
+export function literalSecrets({ server, defaults, routes }: SharedConfiguration): readonly Origin[] {
+  const shared = [...server.entries].filter(([name]) => !NODE_OPTIONS.has(name))
+  const nodes = [
+    ...shared.map(([, { given }]) => given),
+    defaults.route,
+    ...defaults.plugins.values(),
+    ...routes.map(({ given }) => given),
+  ]
+  const found = new Map(nodes.flatMap(secretsIn).map((origin) => [JSON.stringify(origin), origin]))
+  return [...found.values()]
+}
+
+function secretsIn(given: ConfigNode): readonly Origin[] {
+  switch (given.kind) {
+    case 'scalar':
+      return given.shown !== undefined && !given.template ? [given.origin] : []
+    case 'list':
+      return given.items.flatMap(secretsIn)
+    case 'map':
+      return [...given.entries.values()].flatMap((entry) => secretsIn(entry.given))
+  }
+}
+
 /** Many values have the same origin: each is written once. */
 class Origins {
   readonly all: (readonly (string | number)[])[] = []
@@ -129,8 +154,8 @@ function readOrigin([item, where]: readonly [unknown, string]): Origin {
 }
 
 /*
- * A node is `[origin, value]` for a scalar, `[origin, 't', template]` for a text with variables, `[origin, 'l', items]`
- * for a list, and `[origin, 'm', [[key, origin of the key, node], ...]]` for a map.
+ * A node is `[origin, value]` for a scalar, `[origin, 's', value]` for one that is never shown, `[origin, 't', template]`
+ * for a text with variables, `[origin, 'l', items]` for a list, and `[origin, 'm', [[key, origin of the key, node], ...]]` for a map.
  */
 type RenderedNode = readonly [number, ...unknown[]]
 
@@ -138,7 +163,8 @@ function renderNode(given: ConfigNode, origins: Origins): RenderedNode {
   const at = origins.indexOf(given.origin)
   switch (given.kind) {
     case 'scalar':
-      return given.template ? [at, 't', given.template] : [at, given.value]
+      if (given.template) return [at, 't', given.template]
+      return given.shown === undefined ? [at, given.value] : [at, 's', given.value]
     case 'list':
       return [at, 'l', given.items.map((item) => renderNode(item, origins))]
     case 'map': {
@@ -152,14 +178,17 @@ function renderNode(given: ConfigNode, origins: Origins): RenderedNode {
   }
 }
 
+/** Shown in place of a literal secret. */
+const HIDDEN = '(secret)'
+
 /** Deeper ones are not written by any version. */
 const MAX_DEPTH = 64
 
 class NodeReader {
   readonly #origins: readonly Origin[]
-  readonly #around: SharedSurroundings
+  readonly #around: SharedSurroundings | undefined
 
-  constructor(origins: readonly Origin[], around: SharedSurroundings) {
+  constructor(origins: readonly Origin[], around: SharedSurroundings | undefined) {
     this.#origins = origins
     this.#around = around
   }
@@ -175,6 +204,7 @@ class NodeReader {
     const [first, second, third] = readArray(value, where).map(([item]) => item)
     const origin = this.#origin(first, where)
     if (third === undefined) return { kind: 'scalar', origin, value: scalar(second, where) }
+    if (second === 's') return this.#hidden(scalar(third, where), origin)
     if (second === 't') return this.#filled(readTemplate(third, where), origin)
     const items = readArray(third, where)
     if (second === 'l')
@@ -195,20 +225,22 @@ class NodeReader {
     return origin
   }
 
+  /** A secret that the config file has literally. */
+  #hidden(value: ConfigScalar['value'], origin: Origin): ConfigScalar {
+    this.#around?.secrets.add(String(value), HIDDEN)
+    return { kind: 'scalar', origin, value, shown: HIDDEN }
+  }
+
   #filled(template: ConfigTemplate, origin: Origin): ConfigScalar {
+    const { text: shown } = template
+    if (!this.#around) return { kind: 'scalar', origin, value: shown, shown, template }
     const { environment, secrets } = this.#around
     const { text, variables, problems } = interpolate(template.text, environment)
     const place = origin.kind === 'file' ? `${origin.file}:${origin.line}:${origin.column}` : origin.name
     expect(problems.length === 0, `${place}: ${problems.join(', ')}`)
     if (template.isSecret)
       for (const variable of variables) secrets.add(environment[variable] ?? '', `\${${variable}}`)
-    return {
-      kind: 'scalar',
-      origin,
-      value: valueOfText(template, text, place),
-      shown: template.text,
-      template,
-    }
+    return { kind: 'scalar', origin, value: valueOfText(template, text, place), shown, template }
   }
 }
 

@@ -38,7 +38,7 @@ export interface Boot {
   /** The number of serving processes. */
   readonly count: number
   readonly state: SentState
-  /** Whether calls are counted, and the last lines of the log kept, for an admin listener. */
+  /** Whether calls are counted, and the last lines of the log kept, for operators. */
   readonly isWatched: boolean
   /** Values to mask in logs. */
   readonly secrets: readonly (readonly [value: string, shown: string])[]

@@ -52,6 +52,8 @@ export class RedisConnection {
   #openedAt = 0
   #isClosed = false
   #isLost = false
+  /** Why there is no connection. */
+  #reason: string | undefined
 
   constructor(redis: typeof RedisPackage, settings: RedisConnectionSettings) {
     this.#redis = redis
@@ -163,19 +165,22 @@ export class RedisConnection {
   }
 
   #lose(reason: string): void {
+    this.#reason = reason
     if (this.#isLost || this.#isClosed) return
     this.#isLost = true
     this.#settings.log?.warn({ store: this.#settings.name, reason }, 'the store cannot be reached')
   }
 
   #find(): void {
+    this.#reason = undefined
     if (!this.#isLost) return
     this.#isLost = false
     this.#settings.log?.info({ store: this.#settings.name }, 'the store can be reached again')
   }
 
   #unavailable(error: unknown): Error {
-    const reason = (error as Error).message || 'no answer'
+    const { message } = error as Error
+    const reason = (this.#client.isReady ? message : (this.#reason ?? message)) || 'no answer'
     const advice = this.#isRefusal(error) ? ' (check the user and password of its URL)' : ''
     const { name, unavailable } = this.#settings
     const options = { cause: error }

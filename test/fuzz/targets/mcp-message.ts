@@ -17,7 +17,7 @@ const DESCRIPTION = {
   ...{ pageSize: 2, ttlMs: 1 },
 }
 
-const methods: Methods = openMethods(DESCRIPTION, [], [], openAccess(undefined), undefined)
+const methods: Methods = openMethods(DESCRIPTION, [], [], openAccess(undefined), undefined, false)
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -71,8 +71,8 @@ export const target: FuzzTarget = {
 }
 
 /** What a client reads. @throws if it has another id than the request. */
-function asRead(answer: object, id: unknown): { readonly result?: object } {
-  const read: unknown = JSON.parse(JSON.stringify(answer))
+function asRead(answer: string, id: unknown): { readonly result?: object } {
+  const read: unknown = JSON.parse(answer)
   if (!isObject(read) || read.id !== id) throw new Error(`the answer has the id ${JSON.stringify(read)}`)
   return read
 }

@@ -181,6 +181,12 @@ class Model {
     for (const node of this.nodes) await node.step()
   }
 
+  replicate(): void {
+    this.failOver = this.fleet.snapshot()
+  }
+
+  failOver: () => void = () => undefined
+
   at(index: number): ModelNode {
     const node = this.nodes[index % this.nodes.length]
     if (!node) throw new Error('there are no nodes')
@@ -224,7 +230,7 @@ const action = (name: string, run: (model: Model) => Promise<void>): Action => (
   toString: () => name,
 })
 
-const actions = fc.oneof(
+const faults = [
   { weight: 6, arbitrary: index.map((at) => action(`step ${NODES[at]}`, (model) => model.at(at).step())) },
   {
     weight: 3,
@@ -280,7 +286,15 @@ const actions = fc.oneof(
       }),
     ),
   },
-)
+]
+
+const losses = {
+  weight: 1,
+  arbitrary: fc.constantFrom(
+    action('a replica gets the present state', async (model) => model.replicate()),
+    action('the store fails over to the replica', async (model) => model.failOver()),
+  ),
+}
 
 const rules = fc.record({
   canaryNodes: fc.constantFrom(undefined, 1, 2),
@@ -291,7 +305,7 @@ const rules = fc.record({
 
 test('nodes never go back, serve only what is allowed, and agree when faults have ended', async () => {
   await fc.assert(
-    fc.asyncProperty(rules, fc.array(actions, { maxLength: 40 }), async (rules, actions) => {
+    fc.asyncProperty(rules, fc.array(fc.oneof(...faults), { maxLength: 40 }), async (rules, actions) => {
       const model = new Model(rules)
       await model.seed()
       for (const action of actions) {
@@ -310,6 +324,30 @@ test('nodes never go back, serve only what is allowed, and agree when faults hav
       expect(serving).toEqual(NODES.map(() => head?.newest.revision))
     }),
     { numRuns: runs(150) },
+  )
+})
+
+test('a store that loses writes gets them back from the nodes, which never go back', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      rules,
+      fc.array(fc.oneof(...faults, losses), { maxLength: 40 }),
+      async (rules, actions) => {
+        const model = new Model(rules)
+        await model.seed()
+        model.replicate()
+        for (const action of actions) {
+          await action.run(model)
+          for (const node of model.nodes) node.check()
+        }
+        await model.settle()
+        const { head } = model.fleet
+        const serving = model.nodes.map(({ node }) => node.status.revision)
+        if (head?.rollout.phase === 'stopped') return
+        expect(serving).toEqual(NODES.map(() => head?.newest.revision))
+      },
+    ),
+    { numRuns: runs(100) },
   )
 })
 

@@ -61,10 +61,10 @@ test('the support table, package.json and .ci/run agree about the versions', () 
 
 test('the image is built on the recommended Node.js', () => {
   const [, recommended] = /^\| (\d+) .*\*\*recommended\*\*/m.exec(read('docs/operate/node-versions.md')) ?? []
-  const images = [...read('deploy/docker/Dockerfile').matchAll(/^FROM node:(\d+)/gm)].map(
-    ([, image]) => image,
-  )
-  expect(new Set(images)).toEqual(new Set([recommended]))
+  const dockerfile = read('deploy/docker/Dockerfile')
+  expect(dockerfile).toMatch(new RegExp(`^ARG NODE_IMAGE=docker\\.io/library/node:${recommended}-`, 'm'))
+  const bases = [...dockerfile.matchAll(/^FROM (?:--platform=\S+ )?(\S+)/gm)].map(([, base]) => base)
+  expect(new Set(bases)).toEqual(new Set([`\${NODE_IMAGE}`, 'scratch']))
 })
 
 test('a release is made only after CI, with provenance and signatures', () => {
@@ -87,7 +87,10 @@ test('a release is made only after CI, with provenance and signatures', () => {
   expect(pushing).toHaveLength(1)
   for (const [, job] of pushing) {
     expect(scriptsOf(job)).toMatch(/deploy\/docker\/Dockerfile/)
-    expect(scriptsOf(job)).toMatch(/cosign sign --yes/)
+    expect(scriptsOf(job)).toMatch(/cosign sign --yes --recursive/)
+    expect(scriptsOf(job)).toMatch(/cosign attest --yes --type cyclonedx/)
+    expect(scriptsOf(job)).toMatch(/base=\$base@\$\(docker buildx imagetools inspect/)
+    expect(scriptsOf(job)).toMatch(/--build-arg "NODE_IMAGE=\$base"/)
     expect(job.permissions).toMatchObject({ 'id-token': 'write', packages: 'write' })
   }
 })

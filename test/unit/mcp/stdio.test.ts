@@ -89,3 +89,11 @@ test('requests in flight are answered when the client has closed its side', asyn
   await end()
   expect(await next()).toMatchObject({ id: 1 })
 })
+
+test('a stream of changes ends when the client has closed its side', async () => {
+  const { send, next, end } = await bridge([{ url: '/a', plugin: guest('echo'), engine: 'inline' }])
+  const params = { notifications: { toolsListChanged: true }, _meta: meta }
+  send({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params })
+  expect(await next()).toMatchObject({ method: 'notifications/subscriptions/acknowledged' })
+  await end()
+})

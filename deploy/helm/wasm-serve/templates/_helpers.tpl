@@ -1,0 +1,159 @@
+{{- define "wasm-serve.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Short enough for the suffixes of other objects. */}}
+{{- define "wasm-serve.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}{{- $name = .Release.Name -}}{{- else -}}{{- $name = printf "%s-%s" .Release.Name $name -}}{{- end -}}
+{{- default $name .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Labels by which pods are found. They never change. */}}
+{{- define "wasm-serve.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "wasm-serve.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: server
+{{- end -}}
+
+{{- define "wasm-serve.labels" -}}
+{{ include "wasm-serve.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "wasm-serve.serviceAccountName" -}}
+{{- default (ternary (include "wasm-serve.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{- define "wasm-serve.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}{{ .repository }}@{{ .digest }}
+{{- else -}}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Numbers of `--set` and of files have different types. */}}
+{{- define "wasm-serve.number" -}}
+{{- $value := index . 1 -}}
+{{- if kindIs "string" $value -}}
+{{- fail (printf "config.%s must be a number here: the chart computes with it" (index . 0)) -}}
+{{- end -}}
+{{- int64 $value -}}
+{{- end -}}
+
+{{- define "wasm-serve.port" -}}
+{{- include "wasm-serve.number" (list "port" .Values.config.port) -}}
+{{- end -}}
+
+{{/* The address of the probes, on the host of the configuration. */}}
+{{- define "wasm-serve.probes" -}}
+{{- $host := .Values.config.host -}}
+{{- if contains "${" $host -}}{{ fail "config.host must be an address here: it becomes a variable itself" }}{{- end -}}
+{{- printf "%s:%d" (ternary (printf "[%s]" $host) $host (contains ":" $host)) (int64 .Values.probes.port) -}}
+{{- end -}}
+
+{{- define "wasm-serve.scheme" -}}
+{{- if or .Values.tls.existingSecret .Values.config.tls -}}https{{- else -}}http{{- end -}}
+{{- end -}}
+
+{{/* Seconds until the kubelet kills. The 5 are for ending threads and writing the last log lines. */}}
+{{- define "wasm-serve.terminationGracePeriod" -}}
+{{- if .Values.terminationGracePeriodSeconds -}}
+{{- int64 .Values.terminationGracePeriodSeconds -}}
+{{- else -}}
+{{- $drain := include "wasm-serve.number" (list "drainMs" .Values.config.drainMs) | int64 -}}
+{{- $grace := include "wasm-serve.number" (list "graceMs" .Values.config.graceMs) | int64 -}}
+{{- add (div (add $drain $grace 999) 1000) 5 -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A quantity of Kubernetes, such as 512Mi, in MiB. */}}
+{{- define "wasm-serve.mebibytes" -}}
+{{- $text := toString . -}}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $text -}}
+{{- $unit := trimPrefix $number $text -}}
+{{- $factors := dict "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "" 1.0 -}}
+{{- if or (eq $number "") (not (hasKey $factors $unit)) -}}
+{{- fail (printf "resources.limits.memory: %q is not a number with Ki, Mi, Gi, Ti, k, M, G or T" $text) -}}
+{{- end -}}
+{{- divf (mulf (float64 $number) (get $factors $unit)) 1048576.0 | floor | int64 -}}
+{{- end -}}
+
+{{/* The number of processes of Node.js: the primary and the serving processes, or one. */}}
+{{- define "wasm-serve.processes" -}}
+{{- $processes := .Values.config.processes -}}
+{{- if not $processes -}}1
+{{- else if kindIs "string" $processes -}}
+{{- fail "config.processes: with a memory limit, set a number, or heapMiB and no limit: the limit is divided among the processes" -}}
+{{- else -}}{{ add (int64 $processes) 1 }}
+{{- end -}}
+{{- end -}}
+
+{{/* The memory limit of the container in MiB; empty: none. */}}
+{{- define "wasm-serve.memoryMiB" -}}
+{{- with (.Values.resources.limits | default dict).memory -}}{{ include "wasm-serve.mebibytes" . }}{{- end -}}
+{{- end -}}
+
+{{/* The heap of a process in MiB; empty: Node.js decides. Half of the memory is for guests, compiled code and buffers. */}}
+{{- define "wasm-serve.heapMiB" -}}
+{{- $memory := include "wasm-serve.memoryMiB" . -}}
+{{- if .Values.heapMiB -}}{{ int64 .Values.heapMiB }}
+{{- else if $memory -}}{{ max 32 (div (int64 $memory) (mul 2 (include "wasm-serve.processes" . | int64))) }}
+{{- end -}}
+{{- end -}}
+
+{{/* The configuration file, as JSON: Helm writes large numbers to YAML as floats. */}}
+{{- define "wasm-serve.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if .Values.apiKeys.existingSecret -}}
+{{- $keys := list -}}
+{{- range $index, $_ := .Values.apiKeys.keys -}}{{- $keys = append $keys (printf "${WASM_SERVE_CHART_API_KEY_%d}" $index) -}}{{- end -}}
+{{- $_ := set $config "apiKeys" $keys -}}
+{{- end -}}
+{{- if .Values.tls.existingSecret -}}
+{{- $files := dict "cert" "/etc/wasm-serve/tls/tls.crt" "key" "/etc/wasm-serve/tls/tls.key" -}}
+{{- $_ := set $config "tls" (merge $files (default dict $config.tls)) -}}
+{{- end -}}
+{{- $processes := $config.processes -}}
+{{- if and $processes (not $config.processMemoryMax) -}}
+{{- with include "wasm-serve.memoryMiB" . -}}
+{{- /* The primary takes a share, too. One process is replaced before the kernel ends one. */ -}}
+{{- $share := div (mul (int64 .) 1048576 9) (mul 10 (include "wasm-serve.processes" $ | int64)) -}}
+{{- $_ := set $config "processMemoryMax" $share -}}
+{{- end -}}
+{{- end -}}
+{{- toPrettyJson $config -}}
+{{- end -}}
+
+{{/* The plug-ins of the command line: none if the configuration file names them. */}}
+{{- define "wasm-serve.plugins" -}}
+{{- $words := list -}}
+{{- $named := or .Values.config.plugins .Values.config.routes -}}
+{{- if and $named .Values.plugin -}}
+{{- fail "plugin: config.plugins or config.routes name plug-ins already; use one of them" -}}
+{{- end -}}
+{{- if .Values.plugin -}}{{- $words = list .Values.plugin -}}
+{{- else if not $named -}}
+{{- range .Values.pluginVolumes -}}{{- $words = append $words (printf "/plugins/%s" .name) -}}{{- end -}}
+{{- if .Values.pluginFiles -}}{{- $words = append $words "/plugins/files" -}}{{- end -}}
+{{- $words = default (list "/plugins") $words -}}
+{{- end -}}
+{{- toYaml $words -}}
+{{- end -}}
+
+{{/* Whether the configuration names something outside the cluster. */}}
+{{- define "wasm-serve.needsPublic" -}}
+{{- $text := printf "%s %s" .Values.plugin (toJson .Values.config) -}}
+{{- if regexMatch "oci://|https?://|\"jwksUrl\"|\"allowedHosts\":\\[\"" $text -}}true{{- end -}}
+{{- end -}}
+
+{{- define "wasm-serve.needsStore" -}}
+{{- $isRemote := not (regexMatch "^(memory:|lmdb:|$)" (default "" .Values.config.store)) -}}
+{{- if or .Values.fleet.url .Values.fleet.existingSecret .Values.config.fleet $isRemote -}}true{{- end -}}
+{{- end -}}

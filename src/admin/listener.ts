@@ -1,0 +1,143 @@
+import { once } from 'node:events'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  LogController,
+  type onRequestHookHandler,
+} from 'fastify'
+import { RouteNotFoundError } from '../errors/errors.ts'
+import { requestId, requestLogs } from '../observe/log/request-log.ts'
+import type { CheckedServerOptions } from '../options/options.ts'
+import { sendAnyError } from '../route/error-response.ts'
+import { createHttpServer } from '../server/http-server.ts'
+import { type ListenAddress, listenAt, urlOf } from '../server/listen.ts'
+
+/** A listener for operators, with its own socket and app, separate from the listener of the routes. */
+export interface OperatorListener {
+  /** The address: `http://127.0.0.1:9090`, or `unix:/run/admin.sock`. */
+  readonly url: string
+  /** Call this last, so that operators can watch the server shut down. */
+  close(): Promise<void>
+}
+
+/** The input of {@link openListener}. */
+export interface ListenerOptions {
+  readonly address: OperatorAddress
+  /** The command-line flag of the address. */
+  readonly flag: string
+  /** Limits of its connections. */
+  readonly server: CheckedServerOptions
+  readonly log: FastifyBaseLogger
+}
+
+/**
+ * Opens a listener for operators.
+ *
+ * @param addRoutes - Adds hooks and routes.
+ * @throws {@link ListenError} if it cannot listen on the address.
+ */
+export async function openListener(
+  { address, flag, server: options, log }: ListenerOptions,
+  addRoutes: (app: FastifyInstance) => void,
+): Promise<OperatorListener> {
+  const app = openApp(log)
+  app.addHook('onRequest', addAnswerHeaders)
+  addRoutes(app)
+  const { tls: _, ...limits } = options
+  const { server, connections } = createHttpServer(
+    limits,
+    (request, response) => app.routing(request, response),
+    log,
+  )
+  try {
+    await app.ready()
+    await listenAt(server, address, flag)
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+  const end = async () => {
+    const closed = once(server, 'close')
+    server.close()
+    const cut = setTimeout(() => {
+      for (const socket of connections.keys()) socket.destroy()
+    }, CLOSE_MS)
+    await closed
+    clearTimeout(cut)
+    await app.close()
+  }
+  let ended: Promise<void> | undefined
+
+  return {
+    url: urlOf(server, 'http'),
+    close() {
+      ended ??= end()
+      return ended
+    },
+  }
+}
+
+/** Time limit for open requests when a listener closes. */
+const CLOSE_MS = 500
+
+/** Requests are validated without coercion, and all problems are reported. */
+const CHECK = {
+  allErrors: true,
+  coerceTypes: false,
+  removeAdditional: false,
+  strict: false,
+  useDefaults: false,
+} as const
+
+function openApp(log: FastifyBaseLogger): FastifyInstance {
+  const app = Fastify({
+    childLoggerFactory: requestLogs(log),
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: requestId,
+    return503OnClosing: false,
+    ajv: { customOptions: CHECK },
+    // Fastify runs no hooks for a malformed URL.
+    frameworkErrors: (error, request, reply) => sendAnyError(error, request, reply.headers(answerHeaders)),
+  })
+  app.log = log
+  app.setErrorHandler(sendAnyError)
+  app.setNotFoundHandler(({ method, url }) => {
+    throw new RouteNotFoundError(method, url)
+  })
+  return app
+}
+
+/** Headers of all answers: no caching, framing, type sniffing or loading of resources. A page may set its own policy. */
+export const answerHeaders = {
+  'cache-control': 'no-store',
+  'content-security-policy':
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+}
+
+const addAnswerHeaders: onRequestHookHandler = (_request, reply, done) => {
+  reply.headers(answerHeaders)
+  done()
+}
+
+/** The address of a listener for operators. */
+export interface OperatorAddress extends ListenAddress {
+  /** Whether only programs on this machine can reach it. */
+  readonly isLocal: boolean
+}
+
+/** Parses the option `admin` or `probes`, which was validated. A port alone means the loopback interface. */
+export function parseOperatorAddress(text: string): OperatorAddress {
+  if (text.includes('/')) return { host: '', port: 0, socket: text, isLocal: true }
+  const [, given = '127.0.0.1', port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
+  const host = given.replace(/^\[|\]$/g, '')
+  return { host, port: Number(port), isLocal: isLoopbackName(host) }
+}
+
+function isLoopbackName(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d+){3}$/.test(host)
+}
