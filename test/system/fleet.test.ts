@@ -262,7 +262,7 @@ describeWith(['redis-server'], () => {
     const options = { state: temporaryFolder() }
     const { code, printed } = await (await launch(url, 'a', options)).ended
     expect(code).toBe(1)
-    expect(printed).toContain('WASM_SERVE_FLEET_UNAVAILABLE')
+    expect(printed).toContain('WASM_SERVE_FLEET_NO_COPY')
     expect(printed).not.toContain('hunter2')
   })
 
@@ -299,6 +299,7 @@ describeWith(['redis-server'], () => {
     expect(await served(again)).toBe(versionName(1))
     b.child.kill('SIGCONT')
     await until(async () => (await readiness(b)).connected)
+    await until(async () => (await fleetOf(again)).newest !== undefined)
     await untilListed(again, 2)
     expect(await servedBy([again, b])).toEqual([1, 1].map(versionName))
     expect(await fleetOf(b)).toMatchObject({ id, newest: { revision: 2 } })
@@ -378,7 +379,7 @@ describeWith(['redis-server'], () => {
     const stranger = await (await launch(url, 'stranger')).ended // does not know the authority
     expect(stranger).toMatchObject({
       code: 1,
-      printed: expect.stringContaining('WASM_SERVE_FLEET_UNAVAILABLE'),
+      printed: expect.stringContaining('WASM_SERVE_FLEET_NO_COPY'),
     })
   })
 
