@@ -283,6 +283,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Retry: another process answers. `--grace-ms` is how long calls may take after SIGTERM.',
   ],
   [
+    'WASM_SERVE_STREAMS_FULL',
+    503,
+    'Each thread of a route whose guests [stream](../guide/streams.md) has one exchange at a time, and none became free within `maxWaitMs`.',
+    'Retry later. Add threads (`--workers`), or limit how long an exchange may take (`--stream-timeout-ms`).',
+  ],
+  [
     'WASM_SERVE_THREADS_STUCK',
     503,
     'Two threads that ran the plug-in of the route cannot be ended. No others start until one of them ends.',
