@@ -1,7 +1,7 @@
 ;; A guest that reads its request and writes its answer piece by piece.
 ;;
-;; echo: sends each piece of the body back. swallow: reads all, and answers with the number of bytes in decimal. script:
-;; runs the operations of its body, each a line (see test/support/stream-guest.ts), and logs each result.
+;; echo: sends each piece of the body back. swallow: reads all, and answers with the number of bytes in decimal. head:
+;; starts an answer with the first piece of the body as its head; if that is refused, answers 202 and the code.
 (module
   (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
   (import "extism:host/env" "free" (func $free (param i64)))
@@ -40,4 +40,21 @@
       (local.set $sum (i64.div_u (local.get $sum) (i64.const 10)))
       (br_if $more (i64.ne (local.get $sum) (i64.const 0))))
     (call $output (i64.add (local.get $at) (local.get $digit)) (i64.sub (i64.const 20) (local.get $digit)))
+    (i32.const 0))
+  (func $block (param $from i32) (param $bytes i64) (result i64) (local $at i64) (local $i i64)
+    (local.set $at (call $alloc (local.get $bytes)))
+    (loop $next
+      (call $store (i64.add (local.get $at) (local.get $i))
+        (i32.load8_u (i32.add (local.get $from) (i32.wrap_i64 (local.get $i)))))
+      (local.set $i (i64.add (local.get $i) (i64.const 1)))
+      (br_if $next (i64.lt_u (local.get $i) (local.get $bytes))))
+    (local.get $at))
+  (memory 1)
+  (data (i32.const 0) "{\22status\22:202}-0")
+  (func (export "head") (result i32) (local $code i64)
+    (local.set $code (call $start (call $read (i64.const 131072))))
+    (if (i64.lt_s (local.get $code) (i64.const 0)) (then
+      (drop (call $start (call $block (i32.const 0) (i64.const 14))))
+      (i32.store8 (i32.const 15) (i32.sub (i32.const 48) (i32.wrap_i64 (local.get $code))))
+      (drop (call $write (call $block (i32.const 14) (i64.const 2))))))
     (i32.const 0)))

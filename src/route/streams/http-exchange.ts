@@ -10,6 +10,7 @@ import {
 } from '../../errors/errors.ts'
 import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/streams.ts'
 import { http2StreamOf } from '../../platform/missing-types.ts'
+import { resetNow } from '../../platform/node-workarounds.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
 
@@ -33,6 +34,9 @@ export interface StreamLimits {
 
 /** A guest may run for this long after its client has gone, or its time is over. */
 const GRACE_MS = 1_000
+
+/** How often a client that has closed its side of the connection is probed. */
+const PROBE_MS = 1_000
 
 /** How long a client that has its answer may continue to send before its connection is closed. */
 const LINGER_MS = 1_000
@@ -220,14 +224,20 @@ export class HttpExchange implements StreamExchange {
     if (trailers.size > 0 && this.#hasBody && this.#request.raw.httpVersion !== '1.0')
       all.trailer = [...trailers].join(', ')
     reply.raw.writeHead(status, all).flushHeaders()
-    const { sseHeartbeatMs } = this.#limits
-    const isEvents = headers.get('content-type')?.[0]?.startsWith('text/event-stream')
-    if (sseHeartbeatMs > 0 && isEvents) this.#heartbeat = setInterval(() => this.#beat(), sseHeartbeatMs)
+    if (headers.get('content-type')?.[0]?.startsWith('text/event-stream')) this.#beginBeats()
   }
 
-  #beat(): void {
-    if (this.isOver || performance.now() - this.#lastWriteAt < this.#limits.sseHeartbeatMs / 2) return
-    if (this.#pending === 0) this.#send(HEARTBEAT)
+  /**
+   * A client that has closed its side may be gone, or wait for the rest: only the answer to some bytes tells. Streams of
+   * events have bytes without a meaning.
+   */
+  #beginBeats(): void {
+    const beatMs = this.#limits.sseHeartbeatMs || Number.POSITIVE_INFINITY
+    const beat = () => {
+      const isDue = performance.now() - this.#lastWriteAt >= beatMs || this.#request.raw.socket.readableEnded
+      if (isDue && this.#pending === 0 && !this.isOver) this.#send(HEARTBEAT)
+    }
+    this.#heartbeat = setInterval(beat, Math.min(beatMs, PROBE_MS))
   }
 
   /** HEAD, and statuses without a body, discard it. */
@@ -290,8 +300,7 @@ const HEARTBEAT = Buffer.from(':\n\n')
 function breakResponse(raw: ServerResponse): void {
   const stream = http2StreamOf(raw)
   if (stream) stream.close(constants.NGHTTP2_INTERNAL_ERROR)
-  else if (raw.req.httpVersion === '1.0' && raw.socket && !('encrypted' in raw.socket))
-    raw.socket.resetAndDestroy()
+  else if (raw.req.httpVersion === '1.0' && raw.socket && !('encrypted' in raw.socket)) resetNow(raw.socket)
   else raw.destroy()
 }
 
