@@ -205,13 +205,3 @@ export async function loadQuietly<Module>(load: () => Promise<Module>): Promise<
     process.emitWarning = emitWarning
   }
 }
-
-/**
- * Resets a connection at once. Node's own `resetAndDestroy` closes it in good order first, so that a client may see the end of
- * an answer. `resetAndClosing` is not documented; where it does not exist, the connection is closed in good order.
- *
- * @see {@link https://github.com/nodejs/node/blob/main/lib/net.js}
- */
-export function resetNow(socket: Socket): void {
-  Object.assign(socket, { resetAndClosing: true }).destroy()
-}

@@ -54,7 +54,7 @@ export class HostBridge {
       const caller = running && callerOf(running.call)
       const answer = await this.answer(request, caller, signal)
       if (signal.aborted) return
-      port.postMessage(answer)
+      port.postMessage(answer, request.operation === STREAM ? buffersOfReply(answer) : [])
       stamp.hostAnswered()
     })
     port.unref()
@@ -80,7 +80,10 @@ export interface HostAsker {
   /** Blocks until the answer arrives. @throws Error with the message of the host if the operation failed. */
   ask(operation: string, ...args: readonly unknown[]): unknown
 
-  /** The same, but the time until the answer does not count toward the deadline of the call. */
+  /**
+   * The same, but the time until the answer does not count toward the deadline of the call. Bytes change their owner with
+   * their whole buffer, in both directions.
+   */
   askUncounted(operation: string, ...args: readonly unknown[]): unknown
 }
 
@@ -109,13 +112,13 @@ export class HostClient implements HostAsker {
 
   askUncounted(operation: string, ...args: readonly unknown[]): unknown {
     this.#stamp.beginPause(monotonicMs())
-    const answer = this.#exchange({ operation, args })
+    const answer = this.#exchange({ operation, args }, args.flatMap(buffersOf))
     this.#stamp.endPause(monotonicMs())
     return unwrapHostAnswer(answer)
   }
 
-  #exchange(request: HostRequest): HostAnswer {
-    this.#port.postMessage(request)
+  #exchange(request: HostRequest, moved: ArrayBuffer[] = []): HostAnswer {
+    this.#port.postMessage(request, moved)
     for (;;) {
       const received = receiveMessageOnPort(this.#port)
       if (received) return received.message
@@ -174,14 +177,28 @@ export const AGENT_OPERATIONS: HostOperations = {
   agent: ([name, text], { caller }) => sendToAgent(name, text, caller?.host),
 }
 
+/** The operation of streams: its bytes are moved between the threads and not copied. */
+const STREAM = 'stream'
+
+function buffersOf(value: unknown): ArrayBuffer[] {
+  const isMoved = value instanceof Uint8Array && value.length > 0 && value.buffer instanceof ArrayBuffer
+  return isMoved ? [value.buffer as ArrayBuffer] : []
+}
+
+function buffersOfReply(answer: HostAnswer): ArrayBuffer[] {
+  if (!('value' in answer) || typeof answer.value !== 'object' || answer.value === null) return []
+  return 'answer' in answer.value ? buffersOf(answer.value.answer) : []
+}
+
 /** The exchange of a guest's caller. Waits for its client are not charged to the guest. */
 export function bridgedStream(client: HostAsker): StreamClient {
-  return { call: (operation, ...args) => client.askUncounted('stream', operation, ...args) as never }
+  return { call: (operation, ...args) => client.askUncounted(STREAM, operation, ...args) as never }
 }
 
 /** The main thread's side of {@link bridgedStream}. */
 export const STREAM_OPERATIONS: HostOperations = {
-  stream: ([operation, ...args], { caller }) => callStream(operation as StreamOperation, args, caller?.host),
+  [STREAM]: ([operation, ...args], { caller }) =>
+    callStream(operation as StreamOperation, args, caller?.host),
 }
 
 /** HTTP requests sent by the main thread while the worker waits. */

@@ -35,7 +35,10 @@ export type StreamExchange = {
   ) => MaybePromise<StreamReply<ReturnType<StreamOperations[Name]>>>
 }
 
-/** How the host functions of a thread or process reach the exchange of the running call. It waits for the reply. */
+/**
+ * How the host functions of a thread or process reach the exchange of the running call. It waits for the reply. Bytes
+ * change their owner with their whole buffer.
+ */
 export interface StreamClient {
   call<Name extends StreamOperation>(
     operation: Name,
@@ -103,8 +106,8 @@ export function withStreams(users: HostFunctions | undefined, stream: GuestStrea
   return { ...users, [STREAMS]: { ...streamFunctions(stream), ...users?.[STREAMS] } }
 }
 
-/** Small writes are collected up to this many bytes: sending each of them would take a turn of two threads. */
-export const WRITE_BYTES = 65_536
+/** Maximum bytes of a piece. Small writes are collected up to it: sending each of them would take a turn of two threads. */
+export const PIECE_BYTES = 65_536
 
 /** Maximum bytes of the JSON of an answer's head, and of its trailers. */
 export const HEAD_JSON_MAX = 131_072
@@ -112,7 +115,8 @@ export const HEAD_JSON_MAX = 131_072
 /** The running call of a thread's guest: whether it has started its answer, and the bytes that it has written since the last send. */
 export class GuestStream {
   readonly #client: StreamClient
-  readonly #buffer = new Uint8Array(WRITE_BYTES)
+  #buffer = new Uint8Array(PIECE_BYTES)
+  #spare: Uint8Array<ArrayBuffer> | undefined
   #used = 0
   #isStarted = false
 
@@ -129,7 +133,7 @@ export class GuestStream {
   read(max: number): StreamReply<Uint8Array> {
     if (!(max > 0)) return INVALID
     const failed = this.flush()
-    return failed ?? this.#client.call('read', Math.min(max, Number.MAX_SAFE_INTEGER))
+    return failed ?? this.#client.call('read', Math.min(max, PIECE_BYTES))
   }
 
   start(head: Uint8Array): StreamReply<undefined> {
@@ -142,16 +146,13 @@ export class GuestStream {
   /** @param bytes - Read before it returns. */
   write(bytes: Uint8Array): StreamReply<undefined> {
     if (!this.#isStarted) return { problem: 'order' }
-    if (this.#used + bytes.length < WRITE_BYTES) {
-      this.#buffer.set(bytes, this.#used)
-      this.#used += bytes.length
-      return DONE
-    }
-    const failed = this.flush()
-    if (failed) return failed
-    for (let at = 0; at < bytes.length; at += WRITE_BYTES) {
-      const reply = this.#client.call('write', bytes.slice(at, at + WRITE_BYTES))
-      if ('problem' in reply) return reply
+    for (let at = 0; at < bytes.length; ) {
+      const part = bytes.subarray(at, at + PIECE_BYTES - this.#used)
+      this.#buffer.set(part, this.#used)
+      this.#used += part.length
+      at += part.length
+      const failed = this.#used === PIECE_BYTES ? this.flush() : undefined
+      if (failed) return failed
     }
     return DONE
   }
@@ -159,10 +160,18 @@ export class GuestStream {
   /** Sends what was written. @returns the problem, if there is one. */
   flush(): { readonly problem: StreamProblem } | undefined {
     if (this.#used === 0) return undefined
-    const bytes = this.#buffer.slice(0, this.#used)
+    const bytes = this.#buffer.subarray(0, this.#used)
     this.#used = 0
+    this.#buffer = this.#spare ?? new Uint8Array(PIECE_BYTES)
+    this.#spare = undefined
     const reply = this.#client.call('write', bytes)
     return 'problem' in reply ? reply : undefined
+  }
+
+  /** Keeps the memory of a piece that was read, for writes: memory for each would be 64 KiB of garbage. */
+  reuse({ buffer }: Uint8Array): void {
+    if (buffer.byteLength === PIECE_BYTES && buffer instanceof ArrayBuffer)
+      this.#spare = new Uint8Array(buffer)
   }
 
   trailers(json: Uint8Array): StreamReply<undefined> {
@@ -210,7 +219,10 @@ function streamFunctions(stream: GuestStream): Readonly<Record<string, HostFunct
   return {
     request_read: (context: CallContext, max: bigint) => {
       const reply = stream.read(Number(max))
-      return 'problem' in reply ? STREAM_CODES[reply.problem] : blocksOf(context).replaceInput(reply.answer)
+      if ('problem' in reply) return STREAM_CODES[reply.problem]
+      const at = blocksOf(context).replaceInput(reply.answer)
+      stream.reuse(reply.answer)
+      return at
     },
     response_start: (context: CallContext, head: bigint) =>
       codeOf(stream.start(blocksOf(context).view(head))),

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { BadRequestError } from '../../errors/errors.ts'
+import { PIECE_BYTES } from '../../guest/streams/streams.ts'
 import { hasBody, isTooLarge, tooLarge } from '../body.ts'
 
 /** Reads the body of a request piece by piece. It keeps a bounded number of bytes: beyond, the client has to wait. */
@@ -8,6 +9,7 @@ export class BodyReader {
   readonly #limit: number
   readonly #bufferBytes: number
   readonly #pieces: Buffer[] = []
+  #spare: Uint8Array<ArrayBuffer> | undefined
   #buffered = 0
   #received = 0
   #isReading = false
@@ -48,12 +50,26 @@ export class BodyReader {
     this.#begin()
     const [first] = this.#pieces
     if (!first) return this.#hasEnded ? NO_BYTES : undefined
-    const size = Math.min(max, this.#buffered)
-    const taken = new Uint8Array(size) // exactly: a message to another thread carries a whole buffer
+    const size = Math.min(max, this.#buffered, PIECE_BYTES)
+    const taken = this.#allocate(size)
     for (let at = 0; at < size; ) at += this.#moveTo(taken, at)
     this.#buffered -= size
     if (this.#buffered <= this.#bufferBytes / 2) this.#request.resume()
     return taken
+  }
+
+  /** Memory for the next piece: it changes its owner with its whole buffer, so it needs one of its own. */
+  #allocate(size: number): Uint8Array {
+    if (size < PIECE_BYTES / 4) return new Uint8Array(size)
+    const whole = this.#spare ?? new Uint8Array(PIECE_BYTES)
+    this.#spare = undefined
+    return whole.subarray(0, size)
+  }
+
+  /** Keeps the memory of a piece that was sent. */
+  reuse({ buffer }: Uint8Array): void {
+    if (buffer.byteLength === PIECE_BYTES && buffer instanceof ArrayBuffer)
+      this.#spare = new Uint8Array(buffer)
   }
 
   /** Sets the only listener for news: bytes, the end, or an error. */

@@ -10,7 +10,6 @@ import {
 } from '../../errors/errors.ts'
 import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/streams.ts'
 import { http2StreamOf } from '../../platform/missing-types.ts'
-import { resetNow } from '../../platform/node-workarounds.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
 
@@ -116,12 +115,11 @@ export class HttpExchange implements StreamExchange {
 
   async read(max: number): Promise<StreamReply<Uint8Array>> {
     this.#continue()
-    const size = Math.min(max, this.#limits.streamBuffer)
     for (;;) {
       if (this.isOver) return GONE
       if (this.#body.error)
         return problem(this.#body.error instanceof BodyTooLargeError ? 'too-large' : 'gone')
-      const piece = this.#body.take(size)
+      const piece = this.#body.take(max)
       if (piece) return { answer: piece }
       if (!(await this.#news(this.#limits.streamIdleMs))) this.#end(new RequestTimeoutError())
     }
@@ -248,6 +246,7 @@ export class HttpExchange implements StreamExchange {
     this.#pending += bytes.length
     this.#reply.raw.write(bytes, () => {
       this.#pending -= bytes.length
+      this.#body.reuse(bytes)
       this.#notify()
     })
   }
@@ -300,7 +299,8 @@ const HEARTBEAT = Buffer.from(':\n\n')
 function breakResponse(raw: ServerResponse): void {
   const stream = http2StreamOf(raw)
   if (stream) stream.close(constants.NGHTTP2_INTERNAL_ERROR)
-  else if (raw.req.httpVersion === '1.0' && raw.socket && !('encrypted' in raw.socket)) resetNow(raw.socket)
+  else if (raw.req.httpVersion === '1.0' && raw.socket && !('encrypted' in raw.socket))
+    raw.socket.resetAndDestroy()
   else raw.destroy()
 }
 
