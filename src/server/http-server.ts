@@ -327,6 +327,7 @@ function answerClientError(
 function answerInTurn(error: KnownError, socket: Socket, newest: ServerResponse | undefined): void {
   const isUnfinished = newest !== undefined && !newest.writableFinished
   const isInBody = newest !== undefined && !newest.req.complete
+  if (isInBody && newest.headersSent && isStreamed(newest.req)) newest.req.emit('error', error) // the guest reads it
   if (isInBody && !newest.headersSent) {
     // The body reader answers; Node sends the answer in order.
     if (newest.req.listenerCount('error') > 0) newest.req.emit('error', error)

@@ -16,7 +16,7 @@ const MIB = 2 ** 20
 
 const ROUTE = { plugin: guest('stream'), function: 'echo', bodyLimit: 0, outputLimit: 0, workers: 8 }
 
-test('64 MiB pass through a guest in both directions, with constant memory', async () => {
+test('96 MiB pass through a guest in both directions, with constant memory', async () => {
   const flags = ['--function', 'echo', '--body-limit', '0', '--output-limit', '0', '--workers', '1']
   const running = start([guest('stream'), '0', ...flags])
   const url = await running.listening()
@@ -24,21 +24,21 @@ test('64 MiB pass through a guest in both directions, with constant memory', asy
   const idle = residentBytes(running.child.pid)
   let most = 0
   const watch = setInterval(() => (most = Math.max(most, residentBytes(running.child.pid))), 10)
-  const { sent, received } = await exchange(url, 2, 64 * MIB)
+  const { sent, received } = await exchange(url, 2, 96 * MIB)
   clearInterval(watch)
   expect(received).toBe(sent)
-  expect((most - idle) / MIB).toBeLessThan(40)
+  expect((most - idle) / MIB).toBeLessThan(64) // of 192 that passed: Node's own pipes take 45
 })
 
 test('streams of many clients are never mixed, while apps are swapped and clients vanish', async () => {
   const server = await listen(ROUTE)
   const outcomes = Array.from({ length: 100 }, async (_, id) => {
     await sleep(id * 5)
-    if (id % 10 === 9) return true
+    if (id % 10 === 9) return vanish(server.url, id)
     const { sent, received } = await exchange(server.url, id, 300_000 + 1_000 * id, id % 10 === 8 ? 1 : 0)
     return sent === received
   })
-  for (let swap = 0; swap < 0; swap++) {
+  for (let swap = 0; swap < 5; swap++) {
     const { app } = await createApp(
       checkServerOptions({ logLevel: 'silent', stallMs: 0, routes: [ROUTE] }),
       openLog('silent'),
