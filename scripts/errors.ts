@@ -147,7 +147,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_CLIENT_GONE',
     499,
-    'The client left before its call began, so the guest did not run. Only the log has this code.',
+    'The client left before its call began, so the guest did not run; or during a [stream](../guide/streams.md). Only the log has this code.',
     'Nothing: the client did not wait.',
   ],
   [
@@ -299,6 +299,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     504,
     'The guest ran longer than `timeoutMs`, and was ended with its thread or process.',
     'Make the guest faster, or raise `--timeout`.',
+  ],
+  [
+    'WASM_SERVE_STREAM_TIMEOUT',
+    504,
+    'The exchange of a guest that [streams](../guide/streams.md) took longer than `streamTimeoutMs`. If its answer had been started, it was broken off.',
+    'Make the exchange shorter, or raise `--stream-timeout-ms`.',
   ],
   [
     'WASM_SERVE_HTTP_VERSION_UNSUPPORTED',
