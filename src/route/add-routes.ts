@@ -155,7 +155,7 @@ function streamsOf(
   const observe = observeCalls({ ...listeners, timing: options.timing, version })
   const calls = { exportName, contract, isDirect: false, engine: instances, observe }
   const workers = engine.name === 'inline' ? 1 : engine.workers
-  return serveStreams(calls, { ...options, workers }, config, hooks)
+  return serveStreams(calls, { ...options, workers }, config, hooks, listeners.meter)
 }
 
 function splitHandlers(

@@ -176,12 +176,12 @@ test('the limit of a body holds for a stream, declared or not', async () => {
   expect(await codes(1)).toContain(-5)
 })
 
-test('the limit of an output holds for a stream', async () => {
-  const { url, codes } = await serveSteps([['start', ''], { repeat: 3, steps: [['write zeros', 70_000]] }], {
-    outputLimit: 150_000,
-  })
-  expect((await (await fetch(url)).arrayBuffer()).byteLength).toBe(140_000)
+test('an answer beyond the limit of an output is broken off', async () => {
+  const steps: Step[] = [['start', ''], { repeat: 3, steps: [['write zeros', 70_000]] }]
+  const { url, codes, line } = await serveSteps(steps, { outputLimit: 150_000 })
+  await expect(fetch(url).then((answer) => answer.arrayBuffer())).rejects.toThrow('terminated')
   expect(await codes(4)).toEqual([0, 0, 0, -5])
+  await line(({ code }) => code === 'WASM_SERVE_OUTPUT_TOO_LARGE')
 })
 
 test('only a plug-in that streams can do without limits', async () => {

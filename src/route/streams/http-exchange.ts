@@ -5,10 +5,12 @@ import { AnswerProblem } from '../../contract/http-answer.ts'
 import {
   BodyTooLargeError,
   ClientGoneError,
+  OutputTooLargeError,
   RequestTimeoutError,
   StreamTimeoutError,
 } from '../../errors/errors.ts'
 import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/streams.ts'
+import type { StreamFigures } from '../../observe/metrics.ts'
 import { http2StreamOf } from '../../platform/missing-types.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
@@ -41,10 +43,11 @@ const PROBE_MS = 1_000
 const LINGER_MS = 1_000
 
 /** An HTTP exchange whose guest reads the body of the request and writes that of the answer piece by piece. */
-export class HttpExchange implements StreamExchange {
+export class HttpExchange implements StreamExchange, StreamFigures {
   readonly #request: FastifyRequest
   readonly #reply: FastifyReply
   readonly #limits: StreamLimits
+  readonly #exportName: string
   readonly #body: BodyReader
   readonly #since = performance.now()
   readonly #timeout: NodeJS.Timeout
@@ -58,11 +61,16 @@ export class HttpExchange implements StreamExchange {
   #lastWriteAt = 0
   #goneAt: number | undefined
   #failure: Error | undefined
+  /** Set if the answer is larger than it may be. */
+  #overflow: Error | undefined
   #isClosed = false
+  #isBroken = false
   /** Operations that wait. A guest waits for one at a time, but a new guest may follow one that was ended. */
   readonly #waiting = new Set<() => void>()
 
-  constructor(request: FastifyRequest, reply: FastifyReply, limits: StreamLimits) {
+  /** @param exportName - Of the guest's function, for messages. */
+  constructor(request: FastifyRequest, reply: FastifyReply, limits: StreamLimits, exportName: string) {
+    this.#exportName = exportName
     this.#request = request
     this.#reply = reply
     this.#limits = limits
@@ -95,22 +103,23 @@ export class HttpExchange implements StreamExchange {
 
   /** The reason that the exchange failed, unless its guest did; undefined if it did not. */
   get failure(): Error | undefined {
-    return this.#failure ?? (this.isStarted ? undefined : this.#body.error)
+    return this.#failure ?? this.#overflow ?? (this.isStarted ? undefined : this.#body.error)
   }
 
-  /** For logs and metrics. */
-  get figures(): {
-    readonly received: number
-    readonly sent: number
-    readonly firstByteMs: number | undefined
-    readonly ms: number
-  } {
-    return {
-      received: this.#body.received,
-      sent: this.#sent,
-      firstByteMs: this.#firstByteMs,
-      ms: performance.now() - this.#since,
-    }
+  get received(): number {
+    return this.#body.received
+  }
+
+  get sent(): number {
+    return this.#sent
+  }
+
+  get firstByteMs(): number | undefined {
+    return this.#firstByteMs
+  }
+
+  get isBroken(): boolean {
+    return this.#isBroken
   }
 
   async read(max: number): Promise<StreamReply<Uint8Array>> {
@@ -142,9 +151,14 @@ export class HttpExchange implements StreamExchange {
     if (!this.#head || this.#trailers) return problem('order')
     if (this.isOver) return GONE
     const { outputLimit, streamBuffer } = this.#limits
-    if (outputLimit > 0 && this.#sent + bytes.length > outputLimit) return problem('too-large')
+    const sent = this.#sent + bytes.length
+    if (outputLimit > 0 && sent > outputLimit) {
+      // A guest that goes on would end an incomplete answer in good order.
+      this.#overflow ??= new OutputTooLargeError(this.#exportName, sent, outputLimit)
+      return problem('too-large')
+    }
     this.#send(bytes)
-    this.#sent += bytes.length
+    this.#sent = sent
     while (this.#pending > streamBuffer && !this.isOver) await this.#news()
     return this.isOver ? GONE : DONE
   }
@@ -180,6 +194,7 @@ export class HttpExchange implements StreamExchange {
 
   /** Ends the connection, or the stream of HTTP/2, without the end of the answer: the client notices. */
   break(): void {
+    this.#isBroken = true
     breakResponse(this.#reply.raw)
   }
 

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { setCommonHeaders } from '../../contract/answer-headers.ts'
 import { ClientGoneError, QueueSlowError, StreamsFullError } from '../../errors/errors.ts'
 import { connectStream } from '../../guest/streams/streams.ts'
+import type { RouteMeter } from '../../observe/metrics.ts'
 import { type CallObserver, outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import { joinBytes } from '../../platform/pieces.ts'
@@ -47,19 +48,22 @@ export function isStreamed(request: object): boolean {
  * input is that of a request without a body, and its output is the answer, unless it has started one.
  *
  * @param hooks - The hooks around its calls, if there are any.
+ * @param meter - Counts exchanges, if metrics are enabled.
  */
 export function serveStreams(
   calls: Calls,
   limits: StreamRoute,
   route: ServedRoute,
   hooks: RouteHooks | undefined,
+  meter: RouteMeter | undefined,
 ): RouteHandlerMethod {
   const { exportName, contract, engine, observe } = calls
   const run = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     setCommonHeaders(reply)
-    const exchange = new HttpExchange(request, reply, limits)
+    const exchange = new HttpExchange(request, reply, limits, exportName)
     connectStream(request, exchange)
     streamed.add(request.raw)
+    request.streamFigures = exchange
     const since = performance.now()
     const ms = () => performance.now() - since
     let observer: CallObserver | undefined
@@ -83,6 +87,7 @@ export function serveStreams(
     } finally {
       streamed.delete(request.raw)
       exchange.close()
+      meter?.countStream(exchange)
     }
   }
   /** @returns the error. */
