@@ -186,6 +186,73 @@ test.each([
   expect(before).toBeLessThan(200) // the rest is in the buffers of the system
 })
 
+test('a request behind a stream is answered after it', async () => {
+  const { port } = await serveSteps(
+    [['start', ''], ['write', 'a'], ['flush'], ['wait', 50], ['write', 'b']],
+    { workers: 2 },
+  )
+  const received = await raw(
+    port,
+    'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(2),
+    (all) => all.split('0\r\n\r\n').length === 3,
+  )
+  const bodies = received
+    .split('HTTP/1.1 200 OK')
+    .map((answer) => answer.split('\r\n\r\n').slice(1).join('|'))
+  expect(bodies).toEqual(['', '1\r\na\r\n1\r\nb\r\n0|', '1\r\na\r\n1\r\nb\r\n0|'])
+})
+
+test('a client that closes its side after the request gets the whole answer', async () => {
+  const { port } = await serveSteps([
+    ['wait', 50],
+    ['start', ''],
+    ['write', 'a'],
+    ['flush'],
+    ['wait', 50],
+    ['write', 'b'],
+  ])
+  const socket = connect({ port, host: '127.0.0.1' })
+  onTestFinished(() => void socket.destroy())
+  socket.end('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  let all = ''
+  for await (const piece of socket) all += piece
+  expect(all).toMatch(/1\r\na\r\n1\r\nb\r\n0\r\n\r\n$/)
+})
+
+test('a body that no guest reads keeps its connection for a second at most', async () => {
+  const { port } = await serveSteps([
+    ['start', ''],
+    ['write', 'done'],
+  ])
+  const socket = connect({ port, host: '127.0.0.1' })
+  socket.on('error', () => undefined)
+  onTestFinished(() => void socket.destroy())
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
+  const sending = setInterval(() => socket.write('1\r\nx\r\n'), 20)
+  onTestFinished(() => clearInterval(sending))
+  let all = ''
+  socket.on('data', (piece) => {
+    all += piece
+  })
+  await new Promise((resolve) => socket.once('close', resolve))
+  expect(all).toContain('4\r\ndone\r\n0\r\n\r\n')
+})
+
+test('a malformed body ends the read', async () => {
+  const { port, codes } = await serveSteps([
+    ['read', 10],
+    ['read', 10],
+    ['error', 'hidden'],
+  ])
+  const received = await raw(
+    port,
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\nzz\r\n',
+    (all) => all.includes('WASM_SERVE_BAD_REQUEST'),
+  )
+  expect(received).toMatch(/^HTTP\/1\.1 400 /)
+  expect((await codes(2)).at(-1)).toBe(-1)
+})
+
 /** Sends bytes; returns what came back when it is enough, or the connection closed. */
 async function raw(port: number, bytes: string, isEnough: (all: string) => boolean): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1' })
