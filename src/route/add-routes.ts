@@ -113,6 +113,7 @@ function handlerOf(
       ...engineOf(live),
       engineReason: engine.name === 'inline' ? undefined : engine.reason,
       runtime: runtime.name,
+      streams: live.streams,
       tool: options.tool && {
         name: options.contract === 'hyper-mcp' ? undefined : toolName(options, exportName),
         isOnly: options.contract === 'hyper-mcp' || given.hidesTools === true,
@@ -185,6 +186,7 @@ class LiveRoute implements ServedRoute {
   readonly workers: number
   readonly engineReason: string | undefined
   readonly runtime: string
+  readonly streams: boolean
   readonly split: ServedRoute['split']
   readonly tool: ServedRoute['tool']
   readonly #versions: OpenVersions
@@ -203,6 +205,7 @@ class LiveRoute implements ServedRoute {
     this.workers = route.workers
     this.engineReason = route.engineReason
     this.runtime = route.runtime
+    this.streams = route.streams
     this.split = route.split
     this.tool = route.tool
     this.#versions = versions

@@ -91,13 +91,23 @@ export const STREAM_CODES = {
   unavailable: -7n,
 } as const satisfies Record<StreamProblem, bigint>
 
+/** Whether it is a function of streams. */
+export function isStreamFunction(namespace: string, name: string): boolean {
+  return namespace === STREAMS && FUNCTIONS.has(name)
+}
+
+const FUNCTIONS: ReadonlySet<string> = new Set([
+  ...['request_read', 'response_start', 'response_write', 'response_flush', 'response_trailers'],
+  ...['sse', 'wait', 'client_gone'],
+])
+
 /** The functions of streams that a plug-in imports, except those that the user's host functions override. */
 export function streamImports(
   plugin: Pick<Plugin, 'imports' | 'linked'>,
   users: HostFunctions = {},
 ): readonly string[] {
   return hostImports(plugin)
-    .filter(({ module, name }) => module === STREAMS && !findHostFunction(users, module, name))
+    .filter(({ module, name }) => isStreamFunction(module, name) && !findHostFunction(users, module, name))
     .map(({ name }) => name)
 }
 
