@@ -186,7 +186,7 @@ class LiveRoute implements ServedRoute {
   readonly workers: number
   readonly engineReason: string | undefined
   readonly runtime: string
-  readonly streams: boolean
+  readonly streams: boolean | undefined
   readonly split: ServedRoute['split']
   readonly tool: ServedRoute['tool']
   readonly #versions: OpenVersions
