@@ -103,18 +103,27 @@ function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsFor: Waiting | un
 }
 
 interface Conflict {
-  readonly option: 'process' | 'engine' | 'runtime' | 'workers' | 'timeoutMs' | 'functions'
+  readonly option: 'process' | 'engine' | 'runtime' | 'workers' | 'timeoutMs' | 'functions' | Unlimited
   readonly message: string
 }
 
+/** Limits that a plug-in that streams can do without: others keep the whole body in memory. */
+const UNLIMITED = ['bodyLimit', 'outputLimit'] as const
+
+type Unlimited = (typeof UNLIMITED)[number]
+
 /** Options of the route that exclude each other. */
 function exclusiveOptions(
-  { engine, workers, deadline, functions, runtime, process }: ResolvedRoute,
+  route: ResolvedRoute,
   plugin: Plugin,
   reason: string | undefined,
   waitsFor: Waiting | undefined,
 ): Conflict[] {
-  const problems: Conflict[] = []
+  const { engine, workers, deadline, functions, runtime, process } = route
+  const needsLimit = 'must be 1 or more: only a plug-in that streams can do without a limit'
+  const problems: Conflict[] = UNLIMITED.filter((name) => waitsFor !== 'streams' && route[name] === 0).map(
+    (option) => ({ option, message: needsLimit }),
+  )
   const isProcess = whyProcess({ engine }, plugin) !== undefined
   if (process !== undefined && !isProcess)
     problems.push({ option: 'process', message: 'only engine subprocess has processes' })

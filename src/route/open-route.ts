@@ -87,7 +87,6 @@ export async function chooseRoute(
   const state = await openRouteState(options, plugin, users, shared.store, meter)
   const functions = state?.functions ?? users
   const streams = streamImports(plugin, users).length > 0
-  refuseUnlimited(options, path, streams)
   const engine = chooseEngine(options, plugin, path, waitingOf(streams, state?.waits))
   if (engine.name === 'subprocess' && !plugin.uncompiled) {
     const message = 'it was compiled in this process: for engine subprocess, pass the path, URL or bytes'
@@ -114,14 +113,6 @@ export async function chooseRoute(
       await parts.close()
     },
   }
-}
-
-/** @throws {@link OptionsError} if a body that is kept in memory has no limit. */
-function refuseUnlimited(options: ResolvedRoute, path: readonly string[], streams: boolean): void {
-  const found = (['bodyLimit', 'outputLimit'] as const).filter((name) => !streams && options[name] === 0)
-  if (found.length === 0) return
-  const message = 'must be 1 or more: only a plug-in that streams can do without a limit'
-  throw optionsError(found.map((name) => problemAt([...path, name], message)))
 }
 
 function labelsOf({ host = '', url }: ResolvedRoute, { name, digest }: Plugin): MeterLabels {

@@ -66,6 +66,15 @@ test('waits do not count toward the deadline of a guest, and running does', asyn
   await spins.line(({ code }) => code === 'WASM_SERVE_DEADLINE_EXCEEDED')
 })
 
+test('a guest that only asks meets its deadline', async () => {
+  const { url, line } = await serveSteps([{ repeat: 100_000, steps: [['start', 'x']] }], {
+    timeoutMs: 100,
+    logRate: 1,
+  })
+  expect((await fetch(url)).status).toBe(504)
+  await line(({ code }) => code === 'WASM_SERVE_DEADLINE_EXCEEDED')
+})
+
 test('an exchange has a limit of time', async () => {
   const steps = [['wait', 60_000], ['gone'], ['error', 'hidden']] as const
   const { url, codes } = await serveSteps(steps, { streamTimeoutMs: 50 })

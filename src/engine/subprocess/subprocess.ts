@@ -13,7 +13,7 @@ import {
   type RunnerKind,
   type RunnerOwner,
 } from '../workers/runner.ts'
-import { monotonicMs, type RunningCall, type ThreadStats } from '../workers/stamp.ts'
+import { excusedMs, monotonicMs, type RunningCall, type ThreadStats } from '../workers/stamp.ts'
 import { openRunners, type RunnersOptions } from '../workers/workers.ts'
 import { FROM_CHILD, type Frame, TO_CHILD } from './frames.ts'
 import type { GuestProcess, Tenant } from './guest-process.ts'
@@ -357,7 +357,7 @@ class ProcessRunner implements Runner, Tenant {
   async #answerHost(request: HostRequest, caller: Caller | undefined): Promise<void> {
     const answer = await this.#route.options.bridge.answer(request, caller, this.#ended.signal)
     this.#isAsking = false
-    if (this.#pausedAt !== undefined) this.#excusedMs += monotonicMs() - this.#pausedAt
+    if (this.#pausedAt !== undefined) this.#excusedMs += excusedMs(monotonicMs() - this.#pausedAt)
     this.#pausedAt = undefined
     if (!this.#ended.signal.aborted) this.#process.answerHost(this.#number, answer)
   }

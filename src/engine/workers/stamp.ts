@@ -186,7 +186,7 @@ export class Stamp {
   /** Worker: the wait is over. The call counts as started later. */
   endPause(now: number): void {
     const numbers = this.#numbers
-    numbers[SINCE] = (numbers[SINCE] ?? 0) + now - (numbers[PAUSED_AT] ?? now)
+    numbers[SINCE] = (numbers[SINCE] ?? 0) + excusedMs(now - (numbers[PAUSED_AT] ?? now))
     Atomics.add(this.#words, PAUSES, 1)
   }
 
@@ -216,6 +216,17 @@ export class Stamp {
     Atomics.notify(this.#words, HOST_ANSWERED)
   }
 }
+
+/**
+ * The part of a pause that is not charged to a guest. What the main thread does for it is: a guest that only asks would
+ * otherwise never meet its deadline.
+ */
+export function excusedMs(pauseMs: number): number {
+  return Math.max(pauseMs - ASKING_MS, 0)
+}
+
+/** About the time that an answer takes where nothing is waited for. */
+const ASKING_MS = 0.02
 
 /** Milliseconds on a monotonic clock shared by all threads of the process. */
 export function monotonicMs(): number {

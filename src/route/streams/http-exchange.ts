@@ -194,7 +194,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
 
   /** Ends the connection, or the stream of HTTP/2, without the end of the answer: the client notices. */
   break(): void {
-    this.#isBroken = true
+    this.#isBroken = !(this.#failure instanceof ClientGoneError)
     breakResponse(this.#reply.raw)
   }
 

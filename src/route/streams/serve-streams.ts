@@ -98,7 +98,12 @@ export function serveStreams(
     exchange: HttpExchange,
     observer: CallObserver | undefined,
   ): Error => {
-    if (!exchange.isStarted) return sendFailure(limitOf(thrown, limits), reply, observer)
+    if (!exchange.isStarted) {
+      const { raw } = request
+      // The client may continue to send.
+      if (raw.httpVersionMajor === 1 && raw.complete === false) reply.header('connection', 'close')
+      return sendFailure(limitOf(thrown, limits), reply, observer)
+    }
     const error = knownError(thrown)
     observer?.settled(outcomeOf(error.code), error.code)
     logFailure(error, request, route)
