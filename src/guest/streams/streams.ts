@@ -82,7 +82,7 @@ const OPERATIONS: Readonly<Record<StreamOperation, true>> = {
 /** The namespace of the functions for streams. */
 const STREAMS = 'wasm-serve:http'
 
-/** Return values of failed functions of {@link STREAMS}; see the README beside this file. Equal failures have the codes of the store. */
+/** Return values of failed functions of {@link STREAMS}; see `docs/guide/streams.md`. Failures that the store has too have its codes. */
 export const STREAM_CODES = {
   gone: -1n,
   order: -2n,
