@@ -50,6 +50,9 @@ export const plugins: readonly ExamplePlugin[] = [
   { folder: 'page-title-rust', makes: 'page-title.wasm', ...RUST },
   { folder: 'buggy-median-rust', makes: 'buggy-median.wasm', ...RUST },
   { folder: 'visits', makes: 'visits.wasm', ...RUST },
+  { folder: 'streams-rust', makes: 'streams.wasm', ...RUST },
+  { folder: 'streams-go', makes: 'target/streams.wasm', ...GO },
+  { folder: 'streams-assemblyscript', makes: 'streams.wasm', ...ASSEMBLYSCRIPT },
 ]
 
 /** What it does: the same for those that differ in their language only. */

@@ -177,7 +177,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_CLIENT_GONE',
     499,
-    'The client left before its call began, so the guest did not run. Only the log has this code.',
+    'The client left before its call began, so the guest did not run; or during a [stream](../guide/streams.md). Only the log has this code.',
     'Nothing: the client did not wait.',
   ],
   [
@@ -319,6 +319,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Retry: another process answers. `--grace-ms` is how long calls may take after SIGTERM.',
   ],
   [
+    'WASM_SERVE_STREAMS_FULL',
+    503,
+    'Each thread of a route whose guests [stream](../guide/streams.md) has one exchange at a time, and none became free within `maxWaitMs`.',
+    'Retry later. Add threads (`--workers`), or limit how long an exchange may take (`--stream-timeout-ms`).',
+  ],
+  [
     'WASM_SERVE_THREADS_STUCK',
     503,
     'Two threads that ran the plug-in of the route cannot be ended. No others start until one of them ends.',
@@ -329,6 +335,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     504,
     'The guest ran longer than `timeoutMs`, and was ended with its thread or process.',
     'Make the guest faster, or raise `--timeout`.',
+  ],
+  [
+    'WASM_SERVE_STREAM_TIMEOUT',
+    504,
+    'The exchange of a guest that [streams](../guide/streams.md) took longer than `streamTimeoutMs`. If its answer had been started, it was broken off.',
+    'Make the exchange shorter, or raise `--stream-timeout-ms`.',
   ],
   [
     'WASM_SERVE_HTTP_VERSION_UNSUPPORTED',

@@ -285,6 +285,8 @@ async function helpOf([name = '', ...words]: readonly string[]): Promise<string>
     isOutTerminal: false,
     writeBytes: () => undefined,
     writeError: write,
+    sendBytes: async () => true,
+    readPieces: () => Readable.from([]),
     readInput: async () => new Uint8Array(),
     readLines: () => Readable.from([]),
     program: [process.execPath],

@@ -256,6 +256,10 @@ export const METRICS: readonly Metric[] = [
         }),
       ),
   },
+  ofStreams('exchanges_total', 'Exchanges whose guests stream', 'exchanges'),
+  ofStreams('received_bytes_total', 'Bytes of bodies that guests read as streams', 'received'),
+  ofStreams('sent_bytes_total', 'Bytes of answers that guests wrote as streams', 'sent'),
+  ofStreams('broken_total', 'Answers that were broken off after their guests had started them', 'broken'),
   {
     type: 'counter',
     name: 'wasm_serve_reloads_total',
@@ -365,6 +369,20 @@ function ofFleet(name: string, help: string, of: (status: FleetNode['status']) =
     help: `${help} (\`--fleet\`)`,
     labels: [],
     read: ({ served: { fleet } }) => (fleet ? [[{}, of(fleet.status)]] : []),
+  }
+}
+
+/** A metric of guests that stream. There is none where none has. */
+function ofStreams(name: string, help: string, count: MeterView['streams']['names'][number]): Metric {
+  return {
+    type: 'counter',
+    name: `wasm_serve_stream_${name}`,
+    help,
+    labels: ROUTE,
+    read: ({ meters }) =>
+      meters.all
+        .filter(({ streams }) => streams.of('exchanges') > 0)
+        .map(({ labels, streams }): Sample => [{ ...labels }, streams.of(count)]),
   }
 }
 

@@ -1,13 +1,17 @@
+import { Readable } from 'node:stream'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
 import { GuestTrapError, WorkerLostError } from '../errors/errors.ts'
+import { connectStream } from '../guest/streams/streams.ts'
 import { openLog } from '../observe/log/log.ts'
+import type { Caller } from '../observe/observe.ts'
 import { compilePlugin } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
 import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
 import { openSharedResources } from '../route/shared.ts'
-import { type Command, renderPage, takeOwnFlags } from './command.ts'
+import { type Command, type Host, renderPage, takeOwnFlags } from './command.ts'
 import { chooseEngineOf, INPUT_FLAGS, readGuestConfig, readInput } from './guest-config.ts'
+import { StdioExchange } from './stdio-exchange.ts'
 
 /** Flags of this command only. */
 export const CALL_FLAGS = {
@@ -38,7 +42,8 @@ export const callCommand: Command = {
     if (values.help) return host.out.write(HELP)
     const config = readGuestConfig(rest, host, 'call')
     const { source, route, server, load } = config
-    const input = await readInput(values, host)
+    const isPiped = values.stdin && values.input === undefined && values['input-file'] === undefined
+    const given = isPiped ? undefined : await readInput(values, host)
     const plugin = await compilePlugin(await readSource(source, load), load)
     chooseEngineOf(config, plugin)
     const log = openLog(server.logLevel, { terminal: host.logTerminal, lines: host.logLines })
@@ -51,12 +56,15 @@ export const callCommand: Command = {
       opened = openRoute(chosen, 'call', 0, log)
       const { instances } = opened
       await instances.ready
+      const input = given ?? (chosen.streams ? undefined : await host.readInput())
       const write = values.timing ? host.writeError : () => undefined
       const times = values.loop ?? 1
       const all = performance.now()
       for (let number = 1; number <= times; number++) {
         const begun = performance.now()
-        const output = await callOnce(instances, chosen.exportName, input, log)
+        const output = chosen.streams
+          ? await callStreaming(instances, chosen.exportName, input ? [input] : host.readPieces(), host, log)
+          : await callOnce(instances, chosen.exportName, input ?? NO_BYTES, { log })
         write(`call ${number}: ${since(begun)} ms\n`)
         host.writeBytes(output)
       }
@@ -68,15 +76,31 @@ export const callCommand: Command = {
   },
 }
 
+/** The input of a guest that streams is its body. @returns its output; empty if it has started an answer. */
+async function callStreaming(
+  engine: Engine,
+  exportName: string,
+  body: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  host: Host,
+  log: FastifyBaseLogger,
+): Promise<Uint8Array> {
+  const exchange = new StdioExchange(Readable.from(body), (bytes) => host.sendBytes(bytes))
+  const caller = { log, host: {} }
+  connectStream(caller.host, exchange)
+  const output = await callOnce(engine, exportName, NO_BYTES, caller)
+  return exchange.isStarted ? NO_BYTES : output
+}
+
 /** Logs the cause of a trap or a lost thread, like `serve`. */
 async function callOnce(
   engine: Engine,
   exportName: string,
   input: Uint8Array,
-  log: FastifyBaseLogger,
+  caller: Caller,
 ): Promise<Uint8Array> {
+  const { log } = caller
   try {
-    return await engine.call(exportName, input, { log })
+    return await engine.call(exportName, input, caller)
   } catch (error) {
     if (error instanceof GuestTrapError)
       log.error({ ...(error.cause as object | undefined) }, 'the guest trapped')
@@ -84,6 +108,8 @@ async function callOnce(
     throw error
   }
 }
+
+const NO_BYTES = new Uint8Array()
 
 function since(begun: number): string {
   return (performance.now() - begun).toFixed(3)

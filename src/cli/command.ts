@@ -27,10 +27,14 @@ export interface Host {
   readonly isOutTerminal: boolean
   /** Writes binary results, unbuffered. */
   writeBytes(bytes: Uint8Array): void
+  /** Writes binary results and waits until they are accepted. @returns false if the reader has closed its end. */
+  sendBytes(bytes: Uint8Array): Promise<boolean>
   /** Writes messages other than results. */
   writeError(text: string): void
   /** Reads standard input to its end. */
   readInput(): Promise<Uint8Array>
+  /** Reads standard input piece by piece, as it arrives. */
+  readPieces(): AsyncIterable<Uint8Array>
   /** Reads standard input line by line, as it arrives. */
   readLines(): AsyncIterable<string>
   /** The terminal for a human-readable log; undefined if there is none. */

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { loadOptions, sourceOptions } from '../deploy/loader.ts'
 import { InputUnreadableError, UsageError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
+import { streamImports } from '../guest/streams/streams.ts'
 import { checkGiven, locate, wholeOf } from '../options/check-config.ts'
 import { readConfig } from '../options/config.ts'
 import { type ConfigMap, fromWord, mergeMaps, toData } from '../options/config-node.ts'
@@ -11,7 +12,7 @@ import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions }
 import { resolveRoute } from '../options/resolved-route.ts'
 import { fileProblem } from '../platform/system-errors.ts'
 import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
-import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
+import { chooseEngine, type EngineChoice, waitingOf } from '../route/engine-choice.ts'
 import { waitsForStore } from '../route/shared.ts'
 import type { Host } from './command.ts'
 import { showTransfers } from './progress.ts'
@@ -20,6 +21,7 @@ import { showTransfers } from './progress.ts'
 const HTTP_OPTIONS: ReadonlySet<string> = new Set([
   ...['method', 'url', 'contract', 'headers', 'errorStatus', 'bodyLimit', 'contentType', 'timing'],
   ...['maxQueue', 'maxQueueBytes', 'maxWaitMs', 'spareWorkers', 'idempotent'],
+  ...['streamBuffer', 'streamTimeoutMs', 'streamIdleMs', 'sseHeartbeatMs'],
 ])
 
 /** Options of a server that also apply to a guest without one. */
@@ -108,8 +110,9 @@ export function chooseEngineOf(
   functions?: HostFunctions,
 ): EngineChoice {
   const route = resolveRoute(options, plugin)
-  const waits = waitsForStore(route, plugin, functions, server.store)
-  return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waits))
+  const streams = streamImports(plugin, functions).length > 0
+  const waitsFor = waitingOf(streams, waitsForStore(route, plugin, functions, server.store))
+  return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waitsFor))
 }
 
 /** The flags that select a guest's input. */

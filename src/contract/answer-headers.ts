@@ -68,19 +68,20 @@ type GivenHeaders = ReadonlyMap<string, readonly string[]>
  * Parses the headers of an answer: an object of strings, or arrays of strings. Null counts as an empty array if
  * `acceptsNull`. Of duplicate names the last one counts.
  *
+ * @param given - undefined: the output as a whole.
  * @param field - The name of the headers' field in the answer.
  * @throws {@link AnswerProblem} if they are anything else, or exceed a limit of {@link GUEST_LIMITS}.
  */
 export function readGivenHeaders<Value>(
   output: JsonOutput<Value>,
-  given: Value,
+  given: Value | undefined,
   field: string,
   acceptsNull = false,
 ): GivenHeaders {
   const { headerJsonBytes, headerLines, headerBytes, jsonDepth } = GUEST_LIMITS
-  if (output.kindOf(given) !== 'object') throw new AnswerProblem(`${field} must be an object`)
-  if (output.sizeOf(given) > headerJsonBytes) {
-    throw headersTooLarge(headerJsonBytes)
+  if (given !== undefined) {
+    if (output.kindOf(given) !== 'object') throw new AnswerProblem(`${field} must be an object`)
+    if (output.sizeOf(given) > headerJsonBytes) throw headersTooLarge(headerJsonBytes)
   }
   const limits = { what: field, items: headerLines, depth: jsonDepth }
   const headers = new Map<string, readonly string[]>()

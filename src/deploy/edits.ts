@@ -90,6 +90,7 @@ export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] 
   'runtime', 'isolation', 'recycle', 'recycleMemory', 'memoryMax', 'blockLimit', 'varMax',
   'httpResponseMax', 'httpErrors', 'engine', 'workers', 'spareWorkers', 'timeoutMs', 'idempotent',
   'vars', 'startTimeoutMs', 'maxQueue', 'maxQueueBytes', 'maxWaitMs', 'kv', 'logRate', 'smoke', 'timing',
+  'streamBuffer', 'streamTimeoutMs', 'streamIdleMs', 'sseHeartbeatMs',
 ]
 
 const EDITABLE_FIELDS: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError } from '../errors/errors.ts'
+import { streamImports } from '../guest/streams/streams.ts'
 import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
 import { COMMAND_LINE, type ConfigMap, givenAt, mapOf, mergeMaps, toData } from '../options/config-node.ts'
 import {
@@ -15,7 +16,7 @@ import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import { bytesOf } from '../plugin/source/module-bytes.ts'
 import { type SourceOptions, verifyStored } from '../plugin/source/source.ts'
-import { chooseEngine } from '../route/engine-choice.ts'
+import { chooseEngine, waitingOf } from '../route/engine-choice.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { routeFunction } from '../route/route-function.ts'
 import { type DesiredState, overlay, type Refuse, type RouteTarget, sourceOf } from './desired-state.ts'
@@ -223,7 +224,12 @@ function canServe(
   const problems: unknown[] = []
   try {
     locate(wholeOf(NO_OPTIONS, [given]), () =>
-      chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0']),
+      chooseEngine(
+        resolveRoute(route, plugin),
+        plugin,
+        ['routes', '0'],
+        waitingOf(streamImports(plugin).length > 0),
+      ),
     )
   } catch (error) {
     problems.push(error)

@@ -147,9 +147,9 @@ interface Pending {
 /** A served route as data. */
 export function viewOf(route: ServedRoute): ServedRoute {
   const { methods, url, host, contract, description, errorStatus, plugin, digest, engine, workers } = route
-  const { engineReason, trouble, runtime, split } = route
+  const { engineReason, trouble, runtime, streams, split } = route
   return {
     ...{ methods, url, host, contract, description, errorStatus, plugin, digest, function: route.function },
-    ...{ engine, workers, engineReason, trouble, runtime, split },
+    ...{ engine, workers, engineReason, trouble, runtime, streams, split },
   }
 }

@@ -109,11 +109,25 @@ export const ThreadsStuckError = failure<[threads: number]>(
   503,
 )
 
-/** The client disconnected before its call started, so the guest did not run. Only logged. 499 is nginx's status for it. */
+/** The client disconnected before it had its answer. Only logged. 499 is nginx's status for it. */
 export const ClientGoneError = failure<[]>(
   'WASM_SERVE_CLIENT_GONE',
-  'The client disconnected before the call started',
+  'The client disconnected before it had its answer',
   499,
+)
+
+/** The exchange of a guest that streams took longer than the route's `streamTimeoutMs`. */
+export const StreamTimeoutError = failure<[streamTimeoutMs: number]>(
+  'WASM_SERVE_STREAM_TIMEOUT',
+  'The exchange took longer than %d ms (streamTimeoutMs)',
+  504,
+)
+
+/** All threads of a route whose guests stream had an exchange until `maxWaitMs` was over. */
+export const StreamsFullError = failure<[workers: number, maxWaitMs: number]>(
+  'WASM_SERVE_STREAMS_FULL',
+  'This route serves at most %d streams at a time (workers), and none ended within %d ms (maxWaitMs): try again later',
+  503,
 )
 
 /** The guest was still running `graceMs` after shutdown began: its thread was terminated. */

@@ -49,6 +49,28 @@ export interface CallContext {
   logLevel: GuestLogLevel | 'silent'
 }
 
+/** A context with access to blocks without copies, for wasm-serve's own host functions. (`kernel`) */
+export interface BlockContext extends CallContext {
+  /**
+   * A view of a block, valid until a block is created or the guest continues.
+   *
+   * @throws Error if no block starts there. 0 means no bytes.
+   */
+  view(at: bigint): Uint8Array
+
+  /** Releases a block; an offset without one has no effect. */
+  free(at: bigint): void
+
+  /**
+   * Makes these bytes the input of the call. Those of the last call of this function are released, unless the guest has
+   * released them.
+   *
+   * @returns the offset of their block; 0 for no bytes.
+   * @throws Error if there is no space.
+   */
+  replaceInput(bytes: Uint8Array): bigint
+}
+
 /**
  * Bytes that a host function reads. It has the reading methods of `DataView`, and no writing ones.
  *

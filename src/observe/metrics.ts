@@ -69,11 +69,11 @@ export class Meters {
     const isMany = all.length > MAX_OWN
     const others = all.filter((meter) => (isMany ? !meter.isOwn : meter.isShared))
     const own = all.filter((meter) => (isMany ? meter.isOwn : !meter.isShared))
-    const { outcomes, queueMs, guestMs, outbound, kv } = this.#figuresOfOthers
+    const { outcomes, queueMs, guestMs, outbound, kv, streams } = this.#figuresOfOthers
     const stats = others.map(({ stats }) => stats).reduce(addStats, this.#pastOfOthers)
     return [
       ...own,
-      { labels: OTHERS, outcomes, queueMs, guestMs, outbound, kv, stats, isOpen: others.length > 0 },
+      { labels: OTHERS, outcomes, queueMs, guestMs, outbound, kv, streams, stats, isOpen: others.length > 0 },
     ]
   }
 
@@ -170,6 +170,10 @@ export class RouteMeter implements MeterView {
     return (this.#figures ?? this.#meters.nothing).kv
   }
 
+  get streams(): Figures['streams'] {
+    return (this.#figures ?? this.#meters.nothing).streams
+  }
+
   get stats(): EngineStats {
     let stats = this.#past
     for (const engine of this.#engines) stats = addStats(stats, engine.stats)
@@ -228,6 +232,15 @@ export class RouteMeter implements MeterView {
     this.#counted().kv.count(result)
   }
 
+  /** Counts an exchange whose guest streams. */
+  countStream({ received, sent, isBroken }: StreamFigures): void {
+    const { streams } = this.#counted()
+    streams.count('exchanges')
+    streams.count('received', received)
+    streams.count('sent', sent)
+    if (isBroken) streams.count('broken')
+  }
+
   /** Attaches an engine. */
   opened(engine: StatsSource): void {
     this.#hasOpened = true
@@ -272,6 +285,22 @@ export type KvResult = `${(typeof KV_OPERATIONS)[number]} ${(typeof KV_OPERATION
 const KV_RESULTS: readonly KvResult[] = KV_OPERATIONS.flatMap((operation) =>
   KV_OPERATION_RESULTS.map((result) => `${operation} ${result}` as const),
 )
+
+/** What an exchange whose guest streams has done. */
+export interface StreamFigures {
+  /** Bytes of the request's body that have arrived. */
+  readonly received: number
+  /** Bytes of the answer's body that the guest has written. */
+  readonly sent: number
+  /** Time from the request to the first byte of the answer's body, in ms; undefined before. */
+  readonly firstByteMs: number | undefined
+  /** Whether its answer was broken off. */
+  readonly isBroken: boolean
+}
+
+const STREAM_COUNTS = ['exchanges', 'received', 'sent', 'broken'] as const
+
+type StreamCount = (typeof STREAM_COUNTS)[number]
 
 /** Counters with a fixed set of names, so that the number of labels is bounded. */
 export class Counts<Name extends string> {
@@ -355,6 +384,7 @@ export class Figures {
   readonly guestMs = new Histogram(DURATION_BOUNDS_MS)
   readonly outbound = new Counts<OutboundResult>(OUTBOUND_RESULTS)
   readonly kv = new Counts<KvResult>(KV_RESULTS)
+  readonly streams = new Counts<StreamCount>(STREAM_COUNTS)
 
   add(other: Omit<Figures, 'add'>): void {
     this.outcomes.add(other.outcomes)
@@ -362,6 +392,7 @@ export class Figures {
     this.guestMs.add(other.guestMs)
     this.outbound.add(other.outbound)
     this.kv.add(other.kv)
+    this.streams.add(other.streams)
   }
 }
 
@@ -428,4 +459,11 @@ export function addStats(one: EngineStats, other: EngineStats): EngineStats {
 export function withoutPresent(stats: EngineStats): EngineStats {
   const { recycled, restarted, timeouts, droppedLines } = stats
   return { ...NO_STATS, recycled, restarted, timeouts, droppedLines }
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Present if its guest streams. */
+    streamFigures?: StreamFigures
+  }
 }

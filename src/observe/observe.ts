@@ -60,6 +60,10 @@ const OUTCOME_OF = {
   WASM_SERVE_INSTANCES_FULL: 'start_failed',
   WASM_SERVE_ENGINE_CLOSED: 'closed',
   WASM_SERVE_BODY_TOO_LARGE: 'body_too_large',
+  WASM_SERVE_STREAM_TIMEOUT: 'timeout',
+  WASM_SERVE_STREAMS_FULL: 'queue_slow',
+  WASM_SERVE_REQUEST_TIMEOUT: 'client_gone',
+  WASM_SERVE_BAD_REQUEST: 'client_gone',
 } as const
 
 /** `ok`: it was answered. `error`: any other failure, such as an error in a contract of the user, or a bug. */

@@ -106,8 +106,8 @@ const ms = (description: string, value: number, minimum = 1) =>
   withDefault(Type.Integer({ minimum, maximum: 2_147_483_647, default: value, unit: 'ms', description }))
 
 /** A number of bytes; as text also a size such as `64KiB`. */
-const bytes = (description: string, value: number) =>
-  withDefault(Type.Integer({ minimum: 1, default: value, unit: 'bytes', description }))
+const bytes = (description: string, value: number, minimum = 1) =>
+  withDefault(Type.Integer({ minimum, default: value, unit: 'bytes', description }))
 
 const countOption = (description: string, value: number) =>
   withDefault(Type.Integer({ minimum: 1, default: value, description }))
@@ -213,8 +213,16 @@ export const routeSchema = only({
     }),
   ),
   wasi: withDefault(Type.Boolean({ default: true, description: 'Provide WASI preview 1 to the guest.' })),
-  bodyLimit: bytes('Maximum size of a request body, in bytes. Larger bodies get 413.', 1_048_576),
-  outputLimit: bytes("Maximum size of a guest's output, in bytes. Larger output gets 502.", 8_388_608),
+  bodyLimit: bytes(
+    'Maximum size of a request body, in bytes. Larger bodies get 413. Streams: 0 is no limit.',
+    1_048_576,
+    0,
+  ),
+  outputLimit: bytes(
+    "Maximum size of a guest's output, in bytes. Larger output gets 502. Streams: 0 is no limit.",
+    8_388_608,
+    0,
+  ),
   contentType: Type.Optional(
     Type.String({
       pattern: '^[!-~][ -~]*$',
@@ -360,6 +368,21 @@ export const routeSchema = only({
     'Maximum time that a call waits for an instance, in ms; then 503. (workers, subprocess)',
     5_000,
   ),
+  streamBuffer: withDefault(
+    Type.Integer({
+      unit: 'bytes',
+      minimum: 16_384,
+      maximum: 67_108_864,
+      default: 262_144,
+      description: 'Bytes of a stream that the server keeps in each direction; then the sender waits.',
+    }),
+  ),
+  streamTimeoutMs: ms('Maximum time of an exchange whose guest streams, in ms; then 504.', 3_600_000),
+  streamIdleMs: ms(
+    'Maximum time in which a client sends nothing while the guest reads, in ms; then 408.',
+    30_000,
+  ),
+  sseHeartbeatMs: ms('Interval of comments in an idle stream of events (SSE), in ms. 0: none.', 0, 0),
   kv: Type.Optional(
     Type.Object(
       {

@@ -27,6 +27,8 @@ export interface ServedRoute {
   /** Its current problem as text; undefined if there is none. */
   readonly trouble: string | undefined
   readonly runtime: string
+  /** Whether its guests stream: they read bodies and write answers piece by piece. Default: false. */
+  readonly streams?: boolean | undefined
   /** The second version of the plug-in, if calls are split between two. */
   readonly split?: RouteSplit | undefined
   /** The route as a tool of the MCP endpoint, if it is one. */

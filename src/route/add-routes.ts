@@ -1,4 +1,4 @@
-import type { FastifyInstance, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, onRequestHookHandler, RouteHandlerMethod } from 'fastify'
 import { openRouteContract } from '../contract/direct.ts'
 import { MethodNotAllowedError, RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
@@ -17,10 +17,11 @@ import { atEndOfTurn } from './end-of-turn.ts'
 import { sendRouteError } from './error-response.ts'
 import type { OpenRoute } from './open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
-import { hooksOf, type RunCall, runCalls, runHookedCalls, serveRoute } from './route.ts'
+import { hooksOf, type RouteHooks, type RunCall, runCalls, runHookedCalls, serveRoute } from './route.ts'
 import type { RouteHandler, RoutePool } from './route-pool.ts'
 import { addRouteTable, fitTable, type TableRoute } from './route-table.ts'
 import { splitter } from './split.ts'
+import { serveStreams } from './streams/serve-streams.ts'
 import '../platform/node-workarounds.ts'
 
 /**
@@ -60,7 +61,8 @@ export async function addRoutes(
     const handler = opened.pool.handlerOf(routes[index] ?? route, instances, `${app.prefix} ${own}`, () =>
       handlerOf(app, versions, opened.pool, own, options),
     )
-    served.push({ ...handler, options: route, methods: own })
+    const isStreamed = live.streams || next?.route.streams === true
+    served.push({ ...handler, options: route, methods: own, isStreamed })
     if (route.tool) {
       const hooks = hooksOf(options, route)
       callables.push(callableRoute(versions, handler.config, opened.pool, hooks, routes[index]))
@@ -71,7 +73,8 @@ export async function addRoutes(
   if (options.isAlone && fitTable(app, shown)) await addRouteTable(app, shown)
   else {
     for (const route of shown) {
-      addRoute(app, route, options)
+      if (route.isStreamed) await app.register(unreadScope((scope) => addRoute(scope, route, options)))
+      else addRoute(app, route, options)
       await pace.step()
     }
     await addMethodGuards(
@@ -110,6 +113,7 @@ function handlerOf(
       ...engineOf(live),
       engineReason: engine.name === 'inline' ? undefined : engine.reason,
       runtime: runtime.name,
+      streams: live.streams,
       tool: options.tool && {
         name: options.contract === 'hyper-mcp' ? undefined : toolName(options, exportName),
         isOnly: options.contract === 'hyper-mcp' || given.hidesTools === true,
@@ -129,9 +133,42 @@ function handlerOf(
     return atEndOfTurn(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), instances)
   }
   const countedRunOf = (version: OpenRoute) => runOf(version, pool.countsOf(version))
+  if (live.streams || next?.route.streams) {
+    const handlerOf = (version: OpenRoute) =>
+      version.streams
+        ? streamsOf(version, config, allHooks, pool.countsOf(version))
+        : serveRoute(countedRunOf(version), bodyLimit, isDirect)
+    return { config, handler: splitHandlers(handlerOf(live), next && handlerOf(next.route), next?.percent) }
+  }
   // Without a split, nothing is added between a route and its instances.
   const run = next ? splitCalls(countedRunOf(live), countedRunOf(next.route), next.percent) : runOf(live)
   return { config, handler: serveRoute(run, bodyLimit, isDirect) }
+}
+
+/** The handler of a version whose guests stream. */
+function streamsOf(
+  { options, exportName, instances, listeners, engine }: OpenRoute,
+  config: ServedRoute,
+  hooks: RouteHooks | undefined,
+  version: VersionCounts,
+): RouteHandlerMethod {
+  const { contract } = openRouteContract(options, false) // what a guest has not started may go through hooks
+  const observe = observeCalls({ ...listeners, timing: options.timing, version })
+  const calls = { exportName, contract, isDirect: false, engine: instances, observe }
+  const workers = engine.name === 'inline' ? 1 : engine.workers
+  return serveStreams(calls, { ...options, workers }, config, hooks, listeners.meter)
+}
+
+function splitHandlers(
+  first: RouteHandlerMethod,
+  second: RouteHandlerMethod | undefined,
+  percent = 0,
+): RouteHandlerMethod {
+  if (!second) return first
+  const isSecond = splitter(percent)
+  return function handle(this: FastifyInstance, request, reply) {
+    return (isSecond() ? second : first).call(this, request, reply)
+  }
 }
 
 /** A class, because V8 gives each object literal with a getter a hidden class of its own: 1.5 KiB for each route. */
@@ -149,6 +186,7 @@ class LiveRoute implements ServedRoute {
   readonly workers: number
   readonly engineReason: string | undefined
   readonly runtime: string
+  readonly streams: boolean | undefined
   readonly split: ServedRoute['split']
   readonly tool: ServedRoute['tool']
   readonly #versions: OpenVersions
@@ -167,6 +205,7 @@ class LiveRoute implements ServedRoute {
     this.workers = route.workers
     this.engineReason = route.engineReason
     this.runtime = route.runtime
+    this.streams = route.streams
     this.split = route.split
     this.tool = route.tool
     this.#versions = versions
@@ -188,7 +227,7 @@ function addRoute(
       method: [...methods],
       url,
       constraints: constraintsOf(host),
-      bodyLimit,
+      ...(bodyLimit > 0 && { bodyLimit }),
       config: { wasmServe: config },
       exposeHeadRoute: false, // HEAD is one of the methods
       onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
@@ -197,6 +236,15 @@ function addRoute(
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })
+  }
+}
+
+/** A scope in which Fastify reads no bodies, even in an app that reads those of other routes. */
+function unreadScope(add: (scope: FastifyInstance) => void) {
+  return async (scope: FastifyInstance) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, _body, done) => done(null))
+    add(scope)
   }
 }
 

@@ -43,25 +43,42 @@ export type EngineChoice =
  * deadline, or waiting for other servers or the store. Processes run only on request.
  *
  * @param path - The route's place in the options, for messages: `routes`, `0`.
- * @param waitsForStore - Whether its guests have to wait for the store, if known.
+ * @param waitsFor - What its guests have to wait for, if known.
  * @throws {@link OptionsError} if options exclude each other.
  */
 export function chooseEngine(
   route: ResolvedRoute,
   plugin: Plugin,
   path: readonly string[],
-  waitsForStore = false,
+  waitsFor?: Waiting | undefined,
 ): EngineChoice {
-  const reason = whyThreads(route, plugin, waitsForStore)
-  const problems = exclusiveOptions(route, plugin, reason)
+  const reason = whyThreads(route, plugin, waitsFor)
+  const problems = exclusiveOptions(route, plugin, reason, waitsFor)
   if (problems.length > 0) {
     throw optionsError(problems.map(({ option, message }) => problemAt([...path, option], message)))
   }
   const name = whyProcess(route, plugin) === undefined ? 'workers' : 'subprocess'
   if (!reason || route.engine === 'inline') return { name: 'inline' }
   const workers = route.workers === 'auto' ? availableParallelism() : route.workers
-  return { name, workers: workers || 1, timeoutMs: route.deadline.ms, reason }
+  return {
+    name,
+    workers: workers || (waitsFor === 'streams' ? STREAM_WORKERS : 1),
+    timeoutMs: route.deadline.ms,
+    reason,
+  }
 }
+
+/** What guests wait for, besides other servers. */
+type Waiting = 'key-value store' | 'streams'
+
+/** @param store - Whether guests wait for the store, if they use it. */
+export function waitingOf(streams: boolean, store = false): Waiting | undefined {
+  if (streams) return 'streams'
+  return store ? 'key-value store' : undefined
+}
+
+/** Default number of threads or processes of a route whose guests stream: each has one exchange at a time. */
+const STREAM_WORKERS = 4
 
 /** The reason that only a process can run its guests; undefined if there is none. */
 function whyProcess(
@@ -71,7 +88,7 @@ function whyProcess(
   return engine === 'subprocess' ? '--engine subprocess' : needsProcess
 }
 
-function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsForStore: boolean): string | undefined {
+function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsFor: Waiting | undefined): string | undefined {
   const { engine, workers, deadline } = route
   const needed = whyProcess(route, plugin)
   if (needed !== undefined) return needed
@@ -82,21 +99,31 @@ function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsForStore: boolean
   if (route.outbound && importsHttp(plugin)) return 'outbound HTTP'
   // Agents choose the arguments: a deadline must be able to end the guest. Function objects cannot go to a thread.
   if (route.tool && engine === undefined && typeof route.functions !== 'object') return 'MCP tool'
-  return waitsForStore ? 'key-value store' : undefined
+  return waitsFor
 }
 
 interface Conflict {
-  readonly option: 'process' | 'engine' | 'runtime' | 'workers' | 'timeoutMs' | 'functions'
+  readonly option: 'process' | 'engine' | 'runtime' | 'workers' | 'timeoutMs' | 'functions' | Unlimited
   readonly message: string
 }
 
+/** Limits that a plug-in that streams can do without: others keep the whole body in memory. */
+const UNLIMITED = ['bodyLimit', 'outputLimit'] as const
+
+type Unlimited = (typeof UNLIMITED)[number]
+
 /** Options of the route that exclude each other. */
 function exclusiveOptions(
-  { engine, workers, deadline, functions, runtime, process }: ResolvedRoute,
+  route: ResolvedRoute,
   plugin: Plugin,
   reason: string | undefined,
+  waitsFor: Waiting | undefined,
 ): Conflict[] {
-  const problems: Conflict[] = []
+  const { engine, workers, deadline, functions, runtime, process } = route
+  const needsLimit = 'must be 1 or more: only a plug-in that streams can do without a limit'
+  const problems: Conflict[] = UNLIMITED.filter((name) => waitsFor !== 'streams' && route[name] === 0).map(
+    (option) => ({ option, message: needsLimit }),
+  )
   const isProcess = whyProcess({ engine }, plugin) !== undefined
   if (process !== undefined && !isProcess)
     problems.push({ option: 'process', message: 'only engine subprocess has processes' })
@@ -109,6 +136,11 @@ function exclusiveOptions(
       message: `processes (${reason}) support only the kernel runtime, not the sdk`,
     })
   if (engine === 'inline') {
+    if (waitsFor === 'streams')
+      problems.push({
+        option: 'engine',
+        message: 'a guest that streams needs a thread: remove engine inline',
+      })
     if (workers)
       problems.push({ option: 'workers', message: 'engine inline has no threads: remove it to use threads' })
     const message = 'a guest on the event loop cannot be terminated: remove engine inline, or the deadline'
@@ -158,11 +190,16 @@ export function workersOptions(
     startTimeoutMs,
     backoffMs: BACKOFF_MS,
     timeoutMs,
-    idempotent,
+    idempotent: idempotent && isRepeatable(parts),
     maxQueue,
     maxQueueBytes,
     maxWaitMs,
   }
+}
+
+/** A lost guest may have read a part of its body, or have started its answer. */
+function isRepeatable({ names }: BridgedParts): boolean {
+  return !names.includes('stream')
 }
 
 /**
@@ -229,7 +266,7 @@ export function subprocessOptions(
     startTimeoutMs,
     backoffMs: BACKOFF_MS,
     timeoutMs,
-    idempotent,
+    idempotent: idempotent && isRepeatable(parts.bridged),
     maxQueue,
     maxQueueBytes,
     maxWaitMs,

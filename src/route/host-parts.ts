@@ -3,6 +3,7 @@ import {
   AGENT_OPERATIONS,
   type HostOperations,
   kvOperations,
+  STREAM_OPERATIONS,
   varOperations,
 } from '../engine/workers/host-bridge.ts'
 import type { BridgedService } from '../engine/workers/protocol.ts'
@@ -38,6 +39,7 @@ export interface BridgedParts {
  * Opens the services that the route's options allow.
  *
  * @param kv - Its store, if it has one. Host functions use it on the main thread.
+ * @param streams - Whether its guests stream.
  * @param meter - Counts the operations, if metrics are enabled.
  */
 export async function openHostParts(
@@ -45,6 +47,7 @@ export async function openHostParts(
   plugin: Plugin,
   sharedVars: SharedVars,
   kv: KvClient | undefined,
+  streams: boolean,
   meter?: RouteMeter,
 ): Promise<HostParts> {
   const http = await openRouteOutbound(options, meter)
@@ -59,12 +62,14 @@ export async function openHostParts(
         ...(vars ? (['vars'] as const) : []),
         ...(kv ? (['kv'] as const) : []),
         ...(isAgentic ? (['agent'] as const) : []),
+        ...(streams ? (['stream'] as const) : []),
       ],
       operations: {
         ...http?.operations,
         ...(vars && varOperations(vars)),
         ...(kv && kvOperations(kv)),
         ...(isAgentic && AGENT_OPERATIONS),
+        ...(streams && STREAM_OPERATIONS),
       },
     },
     async close() {
@@ -154,7 +159,7 @@ export function instanceSettings(
   return {
     config,
     wasi: wasi ? { env, allowedPaths: allowedPaths.map(usableFolder) } : undefined,
-    outputLimit,
+    outputLimit: outputLimit || blockLimit, // 0: a stream without a limit
     blockLimit,
     blockPages,
     functions,

@@ -11,6 +11,7 @@ import { openWorkers } from '../engine/workers/workers.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
 import { sendToAgent, withAgent } from '../guest/agent.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
+import { streamImports } from '../guest/streams/streams.ts'
 import { initialisersOf, isInitialiser, START } from '../module/entry-points.ts'
 import { type MeterLabels, meterLabels, type RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
@@ -33,6 +34,7 @@ import {
   chooseEngine,
   type EngineChoice,
   subprocessOptions,
+  waitingOf,
   withFewExports,
   workersOptions,
 } from './engine-choice.ts'
@@ -45,6 +47,8 @@ export interface ChosenRoute {
   readonly options: ResolvedRoute
   readonly plugin: Plugin
   readonly exportName: string
+  /** Whether its guests read bodies and write answers piece by piece. */
+  readonly streams: boolean
   /** The user's host functions and those of the store. */
   readonly functions: HostFunctions | undefined
   readonly runtime: Runtime
@@ -82,14 +86,16 @@ export async function chooseRoute(
   const meter = meters?.of(labels)
   const state = await openRouteState(options, plugin, users, shared.store, meter)
   const functions = state?.functions ?? users
-  const engine = chooseEngine(options, plugin, path, state?.waits)
+  const streams = streamImports(plugin, users).length > 0
+  const engine = chooseEngine(options, plugin, path, waitingOf(streams, state?.waits))
   if (engine.name === 'subprocess' && !plugin.uncompiled) {
     const message = 'it was compiled in this process: for engine subprocess, pass the path, URL or bytes'
     throw optionsError([problemAt([...path, 'plugin'], message)])
   }
-  const parts = await openHostParts(options, plugin, shared.vars, state?.client, meter)
+  const parts = await openHostParts(options, plugin, shared.vars, state?.client, streams, meter)
   return {
     options,
+    streams,
     plugin,
     exportName,
     functions: options.contract === 'hyper-mcp' ? withAgent(functions, sendToAgent) : functions,
@@ -141,9 +147,10 @@ export async function loadRoutePlugin(
 function refuseUnfit(
   options: ResolvedRoute,
   checked: CheckedRouteOptions,
-  { name, merge }: Plugin,
+  plugin: Plugin,
   exportName: string,
 ): void {
+  const { name, merge } = plugin
   const { runtime, wasi, env, allowedPaths, vars, outbound } = options
   if (!wasi && Object.keys({ ...env, ...checked.allowedPaths }).length > 0) {
     throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
@@ -153,6 +160,7 @@ function refuseUnfit(
   if (merge?.isMerged)
     throw new RuntimeUnfitError(name, runtime, 'way to open a plug-in loaded for the kernel')
   if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
+  if (streamImports(plugin).length > 0) throw new RuntimeUnfitError(name, runtime, 'streams')
   if (outbound) throw new RuntimeUnfitError(name, runtime, 'outbound HTTP')
   if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
   if (allowedPaths.length > 0) throw new RuntimeUnfitError(name, runtime, 'allowed paths')

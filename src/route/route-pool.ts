@@ -140,6 +140,10 @@ const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
   'smoke',
   'source',
   'tool',
+  'streamBuffer',
+  'streamTimeoutMs',
+  'streamIdleMs',
+  'sseHeartbeatMs',
 ])
 
 /**

@@ -10,6 +10,8 @@ import type { RouteHandler } from './route-pool.ts'
 export interface TableRoute extends RouteHandler {
   readonly options: ResolvedRoute
   readonly methods: readonly string[]
+  /** Whether its guests read bodies and write answers piece by piece. */
+  readonly isStreamed: boolean
 }
 
 /** Fewer routes are routes of Fastify. */

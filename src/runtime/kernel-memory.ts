@@ -18,6 +18,15 @@ export interface KernelMemory {
   /** Copies the input of a call. @returns false if it exceeds the limit of a call's blocks. */
   input(bytes: CopiedBytes): boolean
 
+  /**
+   * Replaces the input during a call, if the guest has read a part of it. The block of the last replacement is released,
+   * unless the guest has released it: then another one may start there. The first input's block stays.
+   *
+   * @returns the offset of the new input; 0 for no bytes.
+   * @throws Error if the blocks of the call would exceed their limit.
+   */
+  replaceInput(bytes: Uint8Array): bigint
+
   /** Size of the output that the guest set; 0 if none. */
   outputLength(): number
   /** A copy of the output. */
@@ -72,7 +81,16 @@ interface KernelExports {
 }
 
 /** Offsets of the fields that the host uses in the root of `kernel.wat`, in words of 4 bytes. */
-export const ROOT = { span: 0, outputAt: 9, output: 10, errorAt: 11, error: 12, limit: 14, most: 15 }
+export const ROOT = {
+  span: 0,
+  input: 4,
+  outputAt: 9,
+  output: 10,
+  errorAt: 11,
+  error: 12,
+  limit: 14,
+  most: 15,
+}
 
 function isKernel(exports: object): exports is KernelExports {
   return 'memory' in exports
@@ -83,6 +101,8 @@ class LinkedKernelMemory implements KernelMemory {
   readonly memory: WebAssembly.Memory
   readonly #kernel: KernelExports
   #bytes: Uint8Array
+  /** Offset of the last replacement of the input in this call; 0 if none. */
+  #replacedAt = 0
   #root: Uint32Array
 
   constructor({ exports }: WebAssembly.Instance, blockLimit: number) {
@@ -111,6 +131,18 @@ class LinkedKernelMemory implements KernelMemory {
     if (at === 0) return false
     copyBytes(bytes, this.#view(), at)
     return true
+  }
+
+  replaceInput(bytes: Uint8Array): bigint {
+    // The kernel sets the length of the input to 0 when the guest releases its block.
+    if (this.#replacedAt !== 0 && this.#word(ROOT.input) > 0) this.#free(BigInt(this.#replacedAt))
+    this.#replacedAt = 0
+    if (bytes.length === 0) return 0n
+    const at = this.#new(bytes.length, this.#kernel.input_new)
+    if (at === 0) throw new Error(`no room for a block of ${bytes.length} bytes`)
+    this.#view().set(bytes, at)
+    this.#replacedAt = at
+    return BigInt(at)
   }
 
   outputLength(): number {
@@ -154,7 +186,13 @@ class LinkedKernelMemory implements KernelMemory {
   }
 
   reset(): void {
+    this.#replacedAt = 0
     this.#kernel.reset()
+  }
+
+  #free(at: bigint): void {
+    const free = this.functions.free as (at: bigint) => void
+    free(at)
   }
 
   /** An i32 wraps larger numbers; as a result it is signed. */

@@ -1,4 +1,4 @@
-import { type Block, BlockCopy, type CallContext } from '../guest/call-context.ts'
+import { type Block, type BlockContext, BlockCopy } from '../guest/call-context.ts'
 import type { Vars } from '../guest/vars.ts'
 import type { GuestLogLevel } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
@@ -46,7 +46,7 @@ export class CallContexts {
   }
 }
 
-class LinkedCallContext implements CallContext {
+class LinkedCallContext implements BlockContext {
   hasError = false
   #host: ContextHost | undefined
   #caller: Caller | undefined
@@ -82,6 +82,18 @@ class LinkedCallContext implements CallContext {
 
   length(at: bigint | number): bigint {
     return this.#abi('length', BigInt(at))
+  }
+
+  view(at: bigint): Uint8Array {
+    return this.#live().memory.read(at)
+  }
+
+  free(at: bigint): void {
+    this.#abi('free', at)
+  }
+
+  replaceInput(bytes: Uint8Array): bigint {
+    return this.#live().memory.replaceInput(bytes)
   }
 
   setError(error?: string | Error | null): void {
@@ -138,7 +150,7 @@ class LinkedCallContext implements CallContext {
   }
 
   /** The kernel's function accepts hostile numbers, so it accepts the host's. */
-  #abi(name: 'alloc' | 'length' | 'error_set', number: bigint): bigint {
+  #abi(name: 'alloc' | 'free' | 'length' | 'error_set', number: bigint): bigint {
     const run = this.#live().memory.functions[name] as (number: bigint) => bigint
     return run(number)
   }

@@ -25,6 +25,7 @@ import {
   problemDetails,
   sendAndClose,
 } from '../route/error-response.ts'
+import { isStreamed } from '../route/streams/serve-streams.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
@@ -70,9 +71,11 @@ export function createHttpServer(
   server.on('clientError', (error: ParserError, socket: Socket) => {
     if (!connections.has(socket)) return socket.destroy() // it does not speak TLS
     if (broken.has(socket)) return
+    const newest = connections.get(socket)
+    // Its guest reads the body, and has time limits of its own.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && newest && isStreamed(newest.req)) return
     broken.add(socket)
     log.debug({ code: error.code, reason: error.message }, 'closed a connection after a client error')
-    const newest = connections.get(socket)
     setImmediate(answerClientError, error, socket, newest) // answers that need no body go first
   })
   logDrops(server, options.maxConnections, log)
@@ -324,6 +327,7 @@ function answerClientError(
 function answerInTurn(error: KnownError, socket: Socket, newest: ServerResponse | undefined): void {
   const isUnfinished = newest !== undefined && !newest.writableFinished
   const isInBody = newest !== undefined && !newest.req.complete
+  if (isInBody && newest.headersSent && isStreamed(newest.req)) newest.req.emit('error', error) // the guest reads it
   if (isInBody && !newest.headersSent) {
     // The body reader answers; Node sends the answer in order.
     if (newest.req.listenerCount('error') > 0) newest.req.emit('error', error)

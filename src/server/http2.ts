@@ -10,6 +10,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { RequestTimeoutError } from '../errors/errors.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
+import { isStreamed } from '../route/streams/serve-streams.ts'
 
 /** The HTTP/2 part of a server. */
 export interface Http2 {
@@ -107,10 +108,13 @@ export function addHttp2(
     for (const { socket } of sessions) if (socket) resumeHttp2Reading(socket)
     for (const [response, since] of open) {
       const { req, stream } = response
-      if (performance.now() - since > limits.requestTimeout && !hasArrived(req)) refuseLate(req)
+      if (performance.now() - since > limits.requestTimeout && !hasArrived(req) && !isStreamed(req))
+        refuseLate(req)
       else if (response.headersSent && stream.bufferSize > 0 && !unread.has(response)) {
         unread.add(response)
         stream.setTimeout(limits.unreadTimeout, () => stream.close(NGHTTP2_CANCEL)) // streams know whether bytes still move
+      } else if (stream.bufferSize === 0 && isStreamed(req) && unread.delete(response)) {
+        stream.setTimeout(0) // from here on only the guest can be slow
       }
     }
   }

@@ -157,3 +157,16 @@ test.each([
   expect(stderr).not.toMatch(/^\s+at /m)
   expect(stderr).not.toContain('this is a bug')
 })
+
+test('a guest that streams reads the input as its body, and its answer is printed as it comes', async () => {
+  const call = async (args: string[], input?: string) => {
+    const { code, bytes } = await run(
+      ['call', guest('stream'), ...args],
+      {},
+      input === undefined ? {} : { input },
+    )
+    return [code, String(bytes)]
+  }
+  expect(await call(['echo', '--stdin'], 'piped')).toEqual([0, 'piped'])
+  expect(await call(['swallow', '-i', 'hello'])).toEqual([0, '5'])
+})

@@ -85,8 +85,13 @@ function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = 
     },
     isOutTerminal: false,
     writeBytes: (bytes) => output.add('stdout', Buffer.from(bytes)),
+    async sendBytes(bytes) {
+      output.add('stdout', Buffer.from(bytes))
+      return true
+    },
     writeError: (text) => output.add('stderr', Buffer.from(text)),
     readInput: async () => Buffer.from(input),
+    readPieces: () => Readable.from([Buffer.from(input)]),
     readLines: () => Readable.from(Buffer.from(input).toString().split('\n')),
     program: [process.execPath, CLI],
     logTerminal: undefined,

@@ -1,12 +1,15 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type ExamplePlugin, taskOf } from '../../plugins/plugins.ts'
+import type { RouteOptions } from '../../src/index.ts'
 import { describeHttpGuest } from './http-guest.ts'
 import { keepLog, openInstance } from './instance.ts'
 import { describeCountVowels, describeHello, RUNTIMES } from './pdk.ts'
-import { serve } from './serve.ts'
+import { listen, serve } from './serve.ts'
 
 /** A plug-in: its path or its bytes. */
 type Wasm = string | Uint8Array
@@ -30,6 +33,7 @@ const TASKS: Readonly<Record<string, (name: string, wasm: Wasm) => void>> = {
   'page-title': describePageTitle,
   'buggy-median': describeBuggyMedian,
   visits: describeVisits,
+  streams: describeStreams,
 }
 
 function describeMarkdown(name: string, wasm: Wasm): void {
@@ -175,4 +179,58 @@ function describeVisits(name: string, wasm: Wasm): void {
     expect(await visit('Zo\u00eb')).toBe('Zo\u00eb: 1\n')
     expect(await visit('Bob')).toBe('Bob: 2\n')
   })
+}
+
+function describeStreams(name: string, plugin: Wasm): void {
+  describe(name, () => {
+    const serveFunction = (name: string, route: Partial<RouteOptions> = {}) =>
+      listen({
+        plugin,
+        function: name,
+        method: '*',
+        workers: 1,
+        spareWorkers: 0,
+        bodyLimit: 0,
+        timeoutMs: 20_000,
+        ...route,
+      })
+
+    test('an upload of any size is hashed', async () => {
+      const { url } = await serveFunction('hash')
+      const body = Buffer.alloc(3_000_001, 'some bytes')
+      const [digest, size] = (await (await fetch(url, { method: 'POST', body })).text()).trim().split(' ')
+      expect(size).toBe('3000001')
+      if (!name.includes('assemblyscript'))
+        expect(digest).toBe(createHash('sha256').update(body).digest('hex'))
+      else expect(digest).toBe(fnv1a(body))
+    })
+
+    test('a CSV file is filtered line by line', async () => {
+      const { url } = await serveFunction('filter', { config: { keep: 'pear' } })
+      const sent = request(url, { method: 'POST' }).end(CSV.join(''))
+      const [answer] = (await once(sent, 'response')) as [IncomingMessage]
+      const kept = CSV.filter((line) => line.includes('pear'))
+      expect(await text(answer)).toBe(kept.join(''))
+      expect(answer.headers['content-type']).toBe('text/csv')
+      expect(answer.trailers).toEqual({ 'x-lines': `${kept.length}` })
+    })
+
+    test('events are counted', async () => {
+      const { url } = await serveFunction('count', { config: { interval: '1' } })
+      const events = (await (await fetch(url)).text()).split('\n\n')
+      expect(events[9]).toBe('event: count\nid: 10\ndata: 10')
+    })
+  })
+}
+
+const CSV = Array.from(
+  { length: 20_000 },
+  (_, id) => `${id};${id % 7 === 0 ? 'pear' : 'äpfel'};${'x'.repeat(id % 50)}\n`,
+)
+
+/** The digest in AssemblyScript, which has no SHA-256. */
+function fnv1a(bytes: Uint8Array): string {
+  let hash = 0xcbf29ce484222325n
+  for (const byte of bytes) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n)
+  return hash.toString(16).padStart(16, '0')
 }

@@ -76,7 +76,12 @@ async function folderOf(page: string): Promise<string> {
     'wasm-serve.yaml': markedYaml('docs/guide/config-file.md', 'config-file'),
   }
   for (const [name, content] of Object.entries(files)) writeFileSync(join(cwd, name), content)
-  for (const name of ['hello/hello.wasm', 'count-vowels-rust/count-vowels.wasm', 'visits/visits.wasm']) {
+  for (const name of [
+    'hello/hello.wasm',
+    'count-vowels-rust/count-vowels.wasm',
+    'visits/visits.wasm',
+    'streams-rust/streams.wasm',
+  ]) {
     cpSync(new URL(`../../plugins/${name}`, import.meta.url), join(cwd, 'plugins', name))
   }
   // A download that is pinned comes from the cache.

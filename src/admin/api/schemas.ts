@@ -223,6 +223,10 @@ export const SCHEMAS = {
       contract: textSchema('raw, http, simplism, hyper-mcp.'),
       engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
       workers: countSchema('Number of threads for its calls.'),
+      streams: {
+        type: 'boolean',
+        description: 'Whether its guests read bodies and write answers piece by piece.',
+      },
       description: textSchema('The description from the configuration.'),
       trouble: textSchema('The current problem, if any.'),
       errorStatus: countSchema('The HTTP status when the guest returns an error.'),

@@ -1,5 +1,6 @@
 import { PluginInvalidError } from '../../errors/errors.ts'
 import { findHostFunction, type HostFunctions } from '../../guest/host-functions.ts'
+import { isStreamFunction } from '../../guest/streams/streams.ts'
 import { ByteReader } from '../../module/bytes.ts'
 import {
   callableExports,
@@ -218,7 +219,8 @@ function inHost(namespace: string, name: string, kind: string, functions: HostFu
   if (kind !== 'function') return 'nobody'
   return (
     importProviderOf(namespace, name) ??
-    (findHostFunction(functions, namespace, name) ? 'functions' : 'nobody')
+    (findHostFunction(functions, namespace, name) ? 'functions' : undefined) ??
+    (isStreamFunction(namespace, name) ? 'host' : 'nobody')
   )
 }
 

@@ -38,6 +38,7 @@ class SharedRoute implements ServedRoute {
   readonly workers: number
   readonly engineReason: string | undefined
   readonly runtime: string
+  readonly streams: boolean | undefined
   readonly #split: RouteSplit | undefined
   readonly #index: number
   readonly #revision: number
@@ -57,6 +58,7 @@ class SharedRoute implements ServedRoute {
     this.workers = route.workers
     this.engineReason = route.engineReason
     this.runtime = route.runtime
+    this.streams = route.streams
     this.#split = route.split ?? undefined
     this.#index = index
     this.#revision = revision

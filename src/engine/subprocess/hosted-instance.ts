@@ -2,6 +2,7 @@ import { toFailure } from '../../errors/call-failure.ts'
 import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
+import { GuestStream, withStreams } from '../../guest/streams/streams.ts'
 import { alreadyCapped } from '../../module/memory-cap.ts'
 import { readModule } from '../../module/module.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
@@ -9,11 +10,13 @@ import type { Caller } from '../../observe/observe.ts'
 import { compileForms, factsOf } from '../../plugin/load-module.ts'
 import type { CompiledPlugin, UncompiledModule } from '../../plugin/plugin.ts'
 import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
+import { streamingRuntime } from '../../runtime/streaming.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
 import {
   bridgedAgent,
   bridgedHttp,
   bridgedKv,
+  bridgedStream,
   bridgedVars,
   type HostAsker,
   unwrapHostAnswer,
@@ -28,6 +31,11 @@ const NO_BYTES = new Uint8Array()
 export class HostedInstance {
   readonly #number: number
   readonly #caller: Caller
+  /** The server knows which requests it does not count toward the deadline. */
+  readonly #host: HostAsker = {
+    ask: (operation, ...args) => this.#ask(operation, args),
+    askUncounted: (operation, ...args) => this.#ask(operation, args),
+  }
   #engine: InlineEngine | undefined
   #call = 0
   /** The value of `changes` at the last report of stats. */
@@ -43,10 +51,13 @@ export class HostedInstance {
   async open(start: ProcessStart, runtime: Runtime): Promise<void> {
     try {
       const plugin = await compile(start.plugin)
-      const settings = await this.#settingsOf(plugin, start)
+      const stream = start.hostParts.includes('stream')
+        ? new GuestStream(bridgedStream(this.#host))
+        : undefined
+      const settings = await this.#settingsOf(plugin, start, stream)
       const engine = openInline({
         plugin: plugin as CompiledPlugin,
-        runtime,
+        runtime: stream ? streamingRuntime(runtime, stream) : runtime,
         settings,
         maxQueue: 1,
         ...start.isolation,
@@ -129,13 +140,15 @@ export class HostedInstance {
   async #settingsOf(
     plugin: InstantiablePlugin,
     { settings, functions, hostParts }: ProcessStart,
+    stream: GuestStream | undefined,
   ): Promise<InstanceSettings> {
-    const host: HostAsker = { ask: (operation, ...args) => this.#ask(operation, args) }
+    const host = this.#host
     const users = await loadFunctions(functions)
     const stored = hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(host)) : users
+    const agentic = hostParts.includes('agent') ? withAgent(stored, bridgedAgent(host)) : stored
     return {
       ...settings,
-      functions: hostParts.includes('agent') ? withAgent(stored, bridgedAgent(host)) : stored,
+      functions: stream ? withStreams(agentic, stream) : agentic,
       log: this.#caller.log,
       logsAtOnce: true,
       ...(hostParts.includes('http') && { http: bridgedHttp(host) }),

@@ -194,6 +194,12 @@ const ARGUMENTS: Readonly<Record<string, readonly ArgumentKind[]>> = {
   var_get: ['text'],
   var_set: ['text', 'bytes'],
   var_delete: ['text'],
+  'stream read': ['number'],
+  'stream start': ['bytes'],
+  'stream write': ['bytes'],
+  'stream trailers': ['bytes'],
+  'stream wait': ['number'],
+  'stream isGone': [],
   'kv get': ['bytes'],
   'kv set': ['bytes', 'bytes', 'number'],
   'kv delete': ['bytes'],
@@ -213,10 +219,10 @@ export function readHostRequest(packed: Uint8Array): HostRequest {
     throw new RangeError('it is not a request')
   const { operation, args } = request
   if (typeof operation !== 'string' || !Array.isArray(args)) throw new RangeError('it is not a request')
-  const isKv = operation === 'kv'
-  const name = isKv ? `kv ${args[0]}` : operation
+  const hasName = operation === 'kv' || operation === 'stream'
+  const name = hasName ? `${operation} ${args[0]}` : operation
   const kinds = Object.hasOwn(ARGUMENTS, name) ? ARGUMENTS[name] : undefined
-  const given: unknown[] = isKv ? args.slice(1) : args
+  const given: unknown[] = hasName ? args.slice(1) : args
   if (!kinds || given.length > kinds.length || !kinds.every((kind, index) => isOf(kind, given[index])))
     throw new RangeError(`unknown operation "${name}" or wrong arguments`)
   return { operation, args }

@@ -13,7 +13,7 @@ import {
   type RunnerKind,
   type RunnerOwner,
 } from '../workers/runner.ts'
-import { monotonicMs, type RunningCall, type ThreadStats } from '../workers/stamp.ts'
+import { excusedMs, monotonicMs, type RunningCall, type ThreadStats } from '../workers/stamp.ts'
 import { openRunners, type RunnersOptions } from '../workers/workers.ts'
 import { FROM_CHILD, type Frame, TO_CHILD } from './frames.ts'
 import type { GuestProcess, Tenant } from './guest-process.ts'
@@ -110,6 +110,8 @@ class ProcessRunner implements Runner, Tenant {
   /** The running call was settled by `drop`; the answer of the process is still to come. */
   #isDropped = false
   #isAsking = false
+  /** Since when the running call waits for its client, which is not charged to it. */
+  #pausedAt: number | undefined
   #failure: Error | undefined
   #hasLeft = false
 
@@ -191,12 +193,14 @@ class ProcessRunner implements Runner, Tenant {
         this.#heardUntil = now
       })
     }
-    return this.#heardUntil - this.#since - this.#excusedMs
+    const until = Math.min(this.#heardUntil, this.#pausedAt ?? Number.POSITIVE_INFINITY)
+    return until - this.#since - this.#excusedMs
   }
 
   /** Excuses all of it: the server received nothing meanwhile, so the guest's CPU use is unknown. */
   excuse({ from, to }: HeldTime): void {
-    if (this.#given.length > 0) this.#excusedMs += Math.max(to - Math.max(from, this.#since), 0)
+    if (this.#given.length > 0 && this.#pausedAt === undefined)
+      this.#excusedMs += Math.max(to - Math.max(from, this.#since), 0)
   }
 
   /** Returns none: the process may have started any of them. If it ends, the calls after the first go to other runners. */
@@ -343,6 +347,7 @@ class ProcessRunner implements Runner, Tenant {
     if (this.#isAsking || !this.isBusy) throw new RangeError('no call waits for an answer')
     const request = readHostRequest(payload)
     this.#isAsking = true
+    if (request.operation === 'stream') this.#pausedAt = monotonicMs()
     this.#owner.asking()
     const [first] = this.#given
     const caller = first?.number === call ? first.call.caller : undefined
@@ -352,6 +357,8 @@ class ProcessRunner implements Runner, Tenant {
   async #answerHost(request: HostRequest, caller: Caller | undefined): Promise<void> {
     const answer = await this.#route.options.bridge.answer(request, caller, this.#ended.signal)
     this.#isAsking = false
+    if (this.#pausedAt !== undefined) this.#excusedMs += excusedMs(monotonicMs() - this.#pausedAt)
+    this.#pausedAt = undefined
     if (!this.#ended.signal.aborted) this.#process.answerHost(this.#number, answer)
   }
 

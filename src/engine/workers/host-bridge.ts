@@ -1,6 +1,7 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { sendToAgent } from '../../guest/agent.ts'
 import type { KvClient, KvOperation } from '../../guest/store/kv.ts'
+import { callStream, type StreamClient, type StreamOperation } from '../../guest/streams/streams.ts'
 import type { Vars } from '../../guest/vars.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { GuestHttp, HttpResponse } from '../../runtime/kernel-host.ts'
@@ -53,7 +54,7 @@ export class HostBridge {
       const caller = running && callerOf(running.call)
       const answer = await this.answer(request, caller, signal)
       if (signal.aborted) return
-      port.postMessage(answer)
+      port.postMessage(answer, request.operation === STREAM ? buffersOfReply(answer) : [])
       stamp.hostAnswered()
     })
     port.unref()
@@ -78,6 +79,12 @@ export class HostBridge {
 export interface HostAsker {
   /** Blocks until the answer arrives. @throws Error with the message of the host if the operation failed. */
   ask(operation: string, ...args: readonly unknown[]): unknown
+
+  /**
+   * The same, but the time until the answer does not count toward the deadline of the call. Bytes change their owner with
+   * their whole buffer, in both directions.
+   */
+  askUncounted(operation: string, ...args: readonly unknown[]): unknown
 }
 
 /** The worker's end of the bridge to services of the main thread. `ask` blocks the thread. */
@@ -98,13 +105,23 @@ export class HostClient implements HostAsker {
    */
   ask(operation: string, ...args: readonly unknown[]): unknown {
     this.#stamp.beginAsking(monotonicMs())
-    this.#port.postMessage({ operation, args } satisfies HostRequest)
+    const answer = this.#exchange({ operation, args })
+    this.#stamp.endAsking()
+    return unwrapHostAnswer(answer)
+  }
+
+  askUncounted(operation: string, ...args: readonly unknown[]): unknown {
+    this.#stamp.beginPause(monotonicMs())
+    const answer = this.#exchange({ operation, args }, args.flatMap(buffersOf))
+    this.#stamp.endPause(monotonicMs())
+    return unwrapHostAnswer(answer)
+  }
+
+  #exchange(request: HostRequest, moved: ArrayBuffer[] = []): HostAnswer {
+    this.#port.postMessage(request, moved)
     for (;;) {
       const received = receiveMessageOnPort(this.#port)
-      if (received) {
-        this.#stamp.endAsking()
-        return unwrapHostAnswer(received.message)
-      }
+      if (received) return received.message
       this.#stamp.waitForHost()
     }
   }
@@ -158,6 +175,30 @@ export function bridgedAgent(client: HostAsker): (name: string, text: string) =>
 /** The main thread's side of {@link bridgedAgent}. */
 export const AGENT_OPERATIONS: HostOperations = {
   agent: ([name, text], { caller }) => sendToAgent(name, text, caller?.host),
+}
+
+/** The operation of streams: its bytes are moved between the threads and not copied. */
+const STREAM = 'stream'
+
+function buffersOf(value: unknown): ArrayBuffer[] {
+  const isMoved = value instanceof Uint8Array && value.length > 0 && value.buffer instanceof ArrayBuffer
+  return isMoved ? [value.buffer as ArrayBuffer] : []
+}
+
+function buffersOfReply(answer: HostAnswer): ArrayBuffer[] {
+  if (!('value' in answer) || typeof answer.value !== 'object' || answer.value === null) return []
+  return 'answer' in answer.value ? buffersOf(answer.value.answer) : []
+}
+
+/** The exchange of a guest's caller. Waits for its client are not charged to the guest. */
+export function bridgedStream(client: HostAsker): StreamClient {
+  return { call: (operation, ...args) => client.askUncounted(STREAM, operation, ...args) as never }
+}
+
+/** The main thread's side of {@link bridgedStream}. */
+export const STREAM_OPERATIONS: HostOperations = {
+  [STREAM]: ([operation, ...args], { caller }) =>
+    callStream(operation as StreamOperation, args, caller?.host),
 }
 
 /** HTTP requests sent by the main thread while the worker waits. */

@@ -62,7 +62,7 @@ export type InstantiablePlugin = Pick<
 >
 
 /** Services used over the bridge instead of the thread's own. */
-export type BridgedService = 'http' | 'vars' | 'kv' | 'agent'
+export type BridgedService = 'http' | 'vars' | 'kv' | 'agent' | 'stream'
 
 /** Kinds of records in the ring of calls. */
 export const CALL = {

@@ -19,11 +19,13 @@ const WORKER_STATE = 1
 const MAIN_RUNG = 2
 const HOST_ANSWERED = 3
 const WAITS_FOR_HOST = 4
+/** Odd during a pause of the running call. */
+const PAUSES = 5
 /** One word per assigned call: its number until a thread claims it. */
-const CLAIMS = 5
+const CLAIMS = 6
 const WORD_COUNT = CLAIMS + MAX_AHEAD
 
-/** 8-byte numbers: the start of the running call, {@link ThreadStats}, and since when it waits for the host. */
+/** 8-byte numbers: the start of the running call, {@link ThreadStats}, since when it waits for the host, and the start of its last pause. */
 const SINCE = 0
 const GUEST_BYTES = 1
 const KERNEL_BYTES = 2
@@ -31,7 +33,8 @@ const RECYCLED = 3
 const RESTARTED = 4
 const DROPPED_LINES = 5
 const WAITS_SINCE = 6
-const NUMBER_COUNT = 7
+const PAUSED_AT = 7
+const NUMBER_COUNT = 8
 
 /** States of a worker. Asleep: its event loop waits for a message. Napping: the thread waits on a word of this memory. */
 const ASLEEP = 0
@@ -174,6 +177,34 @@ export class Stamp {
     Atomics.store(this.#words, WAITS_FOR_HOST, 0)
   }
 
+  /** Worker: the running call is about to wait for something that is not charged to it. */
+  beginPause(now: number): void {
+    this.#numbers[PAUSED_AT] = now
+    Atomics.add(this.#words, PAUSES, 1)
+  }
+
+  /** Worker: the wait is over. The call counts as started later. */
+  endPause(now: number): void {
+    const numbers = this.#numbers
+    numbers[SINCE] = (numbers[SINCE] ?? 0) + excusedMs(now - (numbers[PAUSED_AT] ?? now))
+    Atomics.add(this.#words, PAUSES, 1)
+  }
+
+  get isPaused(): boolean {
+    return Atomics.load(this.#words, PAUSES) % 2 === 1
+  }
+
+  /** How long the latest call has run so far, without its pauses. */
+  ranMs(now: number): number {
+    for (;;) {
+      const pauses = Atomics.load(this.#words, PAUSES)
+      const since = this.#numbers[SINCE] ?? 0
+      const pausedAt = this.#numbers[PAUSED_AT] ?? 0
+      // A pause that began or ended in between has changed both.
+      if (Atomics.load(this.#words, PAUSES) === pauses) return (pauses % 2 === 1 ? pausedAt : now) - since
+    }
+  }
+
   /** Since when the worker waits for the host; undefined if it does not. */
   waitsSince(): number | undefined {
     return Atomics.load(this.#words, WAITS_FOR_HOST) === 1 ? this.#numbers[WAITS_SINCE] : undefined
@@ -185,6 +216,17 @@ export class Stamp {
     Atomics.notify(this.#words, HOST_ANSWERED)
   }
 }
+
+/**
+ * The part of a pause that is not charged to a guest. What the main thread does for it is: a guest that only asks would
+ * otherwise never meet its deadline.
+ */
+export function excusedMs(pauseMs: number): number {
+  return Math.max(pauseMs - ASKING_MS, 0)
+}
+
+/** About the time that an answer takes where nothing is waited for. */
+const ASKING_MS = 0.02
 
 /** Milliseconds on a monotonic clock shared by all threads of the process. */
 export function monotonicMs(): number {

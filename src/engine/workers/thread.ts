@@ -147,8 +147,8 @@ export class WorkerThread implements Runner {
   }
 
   /** The guest time of a call so far, in ms. */
-  usedMs({ call, since }: RunningCall): number {
-    return monotonicMs() - since - (this.#excused.call === call ? this.#excused.ms : 0)
+  usedMs({ call }: RunningCall): number {
+    return this.#stamp.ranMs(monotonicMs()) - (this.#excused.call === call ? this.#excused.ms : 0)
   }
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
@@ -156,7 +156,7 @@ export class WorkerThread implements Runner {
     if (this.#silentSince !== undefined)
       this.#silentSince = Math.min(this.#silentSince + held.to - held.from, performance.now())
     const running = this.running()
-    if (!running) return
+    if (!running || this.#stamp.isPaused) return
     const { call } = running
     const ms = unusedMs(held, running, this.#stamp.waitsSince())
     this.#excused = { call, ms: ms + (this.#excused.call === call ? this.#excused.ms : 0) }

@@ -3,13 +3,22 @@ import { toFailure } from '../../errors/call-failure.ts'
 import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
+import { GuestStream, withStreams } from '../../guest/streams/streams.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { giveBack } from '../../platform/buffer-pool.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
+import { streamingRuntime } from '../../runtime/streaming.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
-import { bridgedAgent, bridgedHttp, bridgedKv, bridgedVars, HostClient } from './host-bridge.ts'
+import {
+  bridgedAgent,
+  bridgedHttp,
+  bridgedKv,
+  bridgedStream,
+  bridgedVars,
+  HostClient,
+} from './host-bridge.ts'
 import {
   ANSWER,
   CALL,
@@ -254,12 +263,14 @@ async function openEngine(
   const client = new HostClient(host, stamp)
   const users = await loadFunctions(functions)
   const stored = hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(client)) : users
+  const agentic = hostParts.includes('agent') ? withAgent(stored, bridgedAgent(client)) : stored
+  const stream = hostParts.includes('stream') ? new GuestStream(bridgedStream(client)) : undefined
   const options = {
     plugin: plugin as CompiledPlugin,
-    runtime,
+    runtime: stream ? streamingRuntime(runtime, stream) : runtime,
     settings: {
       ...settings,
-      functions: hostParts.includes('agent') ? withAgent(stored, bridgedAgent(client)) : stored,
+      functions: stream ? withStreams(agentic, stream) : agentic,
       log,
       logsAtOnce: true,
       ...(hostParts.includes('http') && { http: bridgedHttp(client) }),

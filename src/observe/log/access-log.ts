@@ -79,6 +79,18 @@ function fieldsOf({ request, reply, ip, at }: Exchange): object {
   return {
     ...{ method, url, status: statusOf(reply), bytes: bytesSent(reply), ms: msSince(at), ip },
     ...(route && { route: route.url, plugin: route.plugin, function: route.function }),
+    ...streamFields(request),
+  }
+}
+
+/** What an answer that was streamed has in addition. */
+function streamFields({ streamFigures }: FastifyRequest): object | undefined {
+  if (!streamFigures) return undefined
+  const { received, firstByteMs, isBroken } = streamFigures
+  return {
+    received,
+    ...(firstByteMs !== undefined && { firstByteMs: rounded(firstByteMs) }),
+    broken: isBroken,
   }
 }
 
@@ -103,7 +115,7 @@ function openJson(lines: LineStream, level: string, headersOf: HeadersOf): Write
         bytes === undefined ? '' : `,"bytes":${bytes}`
       },"ms":${msSince(at)}${ip === undefined ? '' : `,"ip":${JSON.stringify(ip)}`}${route}${
         headers ? `,"headers":${JSON.stringify(headers)}` : ''
-      },"msg":"request"}\n`,
+      }${request.streamFigures ? `,${JSON.stringify(streamFields(request)).slice(1, -1)}` : ''},"msg":"request"}\n`,
     )
   }
 }
@@ -122,7 +134,12 @@ function latest(render: (value: number) => string): (value: number) => string {
 }
 
 function msSince(at: number): number {
-  return Math.round((performance.now() - at) * 1_000) / 1_000
+  return rounded(performance.now() - at)
+}
+
+/** To microseconds. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1_000) / 1_000
 }
 
 /** The status of the answer; 499, as in nginx, if the client disconnected before. */
@@ -133,7 +150,7 @@ function statusOf({ raw }: FastifyReply): number {
 /** Size of the body; undefined if unknown before it was sent. */
 function bytesSent(reply: FastifyReply): number | undefined {
   const length = reply.getHeader('content-length')
-  return length === undefined ? undefined : Number(length)
+  return length === undefined ? reply.request.streamFigures?.sent : Number(length)
 }
 
 const REDACTED = '[redacted]'

@@ -57,7 +57,7 @@ function routeOperation(
   schema: XtpSchema | undefined,
   prefix: string,
 ): object {
-  const { description, plugin, function: exported, host, errorStatus, contract } = route
+  const { description, plugin, function: exported, host, errorStatus, contract, streams } = route
   // Contracts other than raw define input and output, which differ from the bodies.
   const called = contract === 'raw' ? schema?.exports.get(exported) : undefined
   const said = description ?? called?.description
@@ -74,7 +74,10 @@ function routeOperation(
     })),
     ...(WITH_BODY.includes(method) && { requestBody: { content: contentOf(called?.input, prefix) } }),
     responses: {
-      200: { description: 'The output of the function.', content: contentOf(called?.output, prefix) },
+      200: {
+        description: 'The output of the function.',
+        content: { ...contentOf(called?.output, prefix), ...(streams && { 'text/event-stream': {} }) },
+      },
       [errorStatus]: { description: 'The function returned an error.', content: { 'text/plain': {} } },
       default: {
         description: 'The call failed.',

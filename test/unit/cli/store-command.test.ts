@@ -43,6 +43,8 @@ async function run(
     writeBytes: () => undefined,
     writeError: () => undefined,
     readInput: async () => Buffer.from(input),
+    readPieces: () => Readable.from([]),
+    sendBytes: async () => true,
     readLines: () => Readable.from([]),
     logTerminal: undefined,
     secrets: new Secrets(),

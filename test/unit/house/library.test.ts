@@ -364,6 +364,8 @@ test('what the package exports changes only on purpose', () => {
       "StoreInvalidError",
       "StoreNotEmptyError",
       "StoreUnavailableError",
+      "StreamTimeoutError",
+      "StreamsFullError",
       "ThreadsStuckError",
       "TlsInvalidError",
       "TokenRefusedError",

@@ -65,7 +65,7 @@ test.each([
   ['an empty list of routes', { routes: [] }],
   ['a route that is no object', { routes: [null] }],
   ['config that is no text', { routes: [{ plugin, config: { a: 1 } }] }],
-  ['a limit of zero', { routes: [{ plugin, bodyLimit: 0 }] }],
+  ['a limit of zero', { routes: [{ plugin, maxQueueBytes: 0 }] }],
   ['a limit that is text', { routes: [{ plugin, bodyLimit: '1MB' }] }],
   ['a limit with a fraction', { routes: [{ plugin, bodyLimit: 1.5 }] }],
   ['a limit that is no number', { routes: [{ plugin, bodyLimit: Number.NaN }] }],

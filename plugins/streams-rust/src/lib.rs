@@ -1,0 +1,59 @@
+mod stream;
+
+use extism_pdk::{config, plugin_fn, FnResult};
+use sha2::{Digest, Sha256};
+
+/// Answers with the SHA-256 and the size of an upload of any size.
+#[plugin_fn]
+pub fn hash() -> FnResult<String> {
+    let mut digest = Sha256::new();
+    let mut bytes = 0;
+    while let Some(piece) = stream::read()? {
+        digest.update(&piece);
+        bytes += piece.len();
+    }
+    Ok(format!("{:x} {bytes}\n", digest.finalize()))
+}
+
+/// Passes on the lines of a CSV file that have the text of the config `keep`, and its first line.
+#[plugin_fn]
+pub fn filter() -> FnResult<()> {
+    let keep = config::get("keep")?.unwrap_or_default().into_bytes();
+    stream::start(r#"{"headers":{"content-type":"text/csv"},"trailers":["x-lines"]}"#)?;
+    let mut lines = 0;
+    let mut rest = Vec::new();
+    while let Some(piece) = stream::read()? {
+        rest.extend_from_slice(&piece);
+        let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for line in rest[..end].split_inclusive(|byte| *byte == b'\n') {
+            lines += pass_on(line, &keep, lines == 0)?;
+        }
+        rest.drain(..end);
+    }
+    if !rest.is_empty() {
+        lines += pass_on(&rest, &keep, lines == 0)?;
+    }
+    stream::trailers(&format!(r#"{{"x-lines":"{lines}"}}"#))?;
+    Ok(())
+}
+
+fn pass_on(line: &[u8], keep: &[u8], is_first: bool) -> Result<usize, stream::Problem> {
+    if !is_first && !keep.is_empty() && !line.windows(keep.len()).any(|part| part == keep) {
+        return Ok(0);
+    }
+    stream::write(line)?;
+    Ok(1)
+}
+
+/// Sends a number every `interval` milliseconds (a config), up to 10, until the client has gone.
+#[plugin_fn]
+pub fn count() -> FnResult<()> {
+    let interval = config::get("interval")?.and_then(|text| text.parse().ok()).unwrap_or(1_000);
+    for number in 1..=10 {
+        if stream::event(&format!(r#"{{"event":"count","id":"{number}","data":{number}}}"#)).is_err() {
+            return Ok(()); // the client has gone
+        }
+        let _ = stream::pause(interval);
+    }
+    Ok(())
+}

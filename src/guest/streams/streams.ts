@@ -1,0 +1,266 @@
+import { hostImports } from '../../plugin/host-imports.ts'
+import type { Plugin } from '../../plugin/plugin.ts'
+import type { BlockContext, CallContext } from '../call-context.ts'
+import { findHostFunction, type HostFunction, type HostFunctions } from '../host-functions.ts'
+import type { MaybePromise } from '../store/store.ts'
+import { EVENT_JSON_MAX, renderEvent } from './sse.ts'
+
+/** The HTTP exchange of a call as its guest sees it. It lives on the main thread. */
+export interface StreamOperations {
+  /** The next piece of the request's body. @param max - Maximum bytes. @returns no bytes at the end. */
+  read(max: number): Uint8Array
+  /** Starts the answer. @param head - JSON: `{ "status", "headers", "trailers" }`. */
+  start(head: Uint8Array): undefined
+  /** Sends bytes of the answer's body. Waits while the client reads more slowly. */
+  write(bytes: Uint8Array): undefined
+  /** @param trailers - JSON: an object of announced names. */
+  trailers(trailers: Uint8Array): undefined
+  /** Waits, for this time at most, for the end of the exchange. */
+  wait(ms: number): undefined
+  isGone(): boolean
+}
+
+export type StreamOperation = keyof StreamOperations
+
+/** The kinds of failures that a guest can distinguish. */
+export type StreamProblem = 'gone' | 'order' | 'invalid' | 'too-large' | 'unavailable'
+
+/** A result or a failure, as plain data: errors lose their class between threads. */
+export type StreamReply<Answer> = { readonly answer: Answer } | { readonly problem: StreamProblem }
+
+/** The main thread's end of an exchange. */
+export type StreamExchange = {
+  readonly [Name in StreamOperation]: (
+    ...args: Parameters<StreamOperations[Name]>
+  ) => MaybePromise<StreamReply<ReturnType<StreamOperations[Name]>>>
+}
+
+/**
+ * How the host functions of a thread or process reach the exchange of the running call. It waits for the reply. Bytes
+ * change their owner with their whole buffer.
+ */
+export interface StreamClient {
+  call<Name extends StreamOperation>(
+    operation: Name,
+    ...args: Parameters<StreamOperations[Name]>
+  ): StreamReply<ReturnType<StreamOperations[Name]>>
+}
+
+/** The exchanges of running calls, by the host of their callers. */
+const exchanges = new WeakMap<object, StreamExchange>()
+
+/** Sets the exchange of the calls of a host, which is the request that they answer. */
+export function connectStream(host: object, exchange: StreamExchange): void {
+  exchanges.set(host, exchange)
+}
+
+/**
+ * Runs an operation of a guest on the exchange of its caller.
+ *
+ * @param host - Of the caller; anything without an exchange, such as the request of an agent, makes it `unavailable`.
+ */
+export function callStream(
+  operation: StreamOperation,
+  args: readonly unknown[],
+  host: unknown,
+): MaybePromise<StreamReply<unknown>> {
+  const exchange = typeof host === 'object' && host !== null ? exchanges.get(host) : undefined
+  if (!exchange || !Object.hasOwn(OPERATIONS, operation)) return { problem: 'unavailable' }
+  const run: (...args: never[]) => MaybePromise<StreamReply<unknown>> = exchange[operation]
+  return Reflect.apply(run, exchange, args)
+}
+
+const OPERATIONS: Readonly<Record<StreamOperation, true>> = {
+  read: true,
+  start: true,
+  write: true,
+  trailers: true,
+  wait: true,
+  isGone: true,
+}
+
+/** The namespace of the functions for streams. */
+const STREAMS = 'wasm-serve:http'
+
+/** Return values of failed functions of {@link STREAMS}; see `docs/guide/streams.md`. Failures that the store has too have its codes. */
+export const STREAM_CODES = {
+  gone: -1n,
+  order: -2n,
+  invalid: -4n,
+  'too-large': -5n,
+  unavailable: -7n,
+} as const satisfies Record<StreamProblem, bigint>
+
+/** Whether it is a function of streams. */
+export function isStreamFunction(namespace: string, name: string): boolean {
+  return namespace === STREAMS && FUNCTIONS.has(name)
+}
+
+const FUNCTIONS: ReadonlySet<string> = new Set([
+  ...['request_read', 'response_start', 'response_write', 'response_flush', 'response_trailers'],
+  ...['sse', 'wait', 'client_gone'],
+])
+
+/** The functions of streams that a plug-in imports, except those that the user's host functions override. */
+export function streamImports(
+  plugin: Pick<Plugin, 'imports' | 'linked'>,
+  users: HostFunctions = {},
+): readonly string[] {
+  return hostImports(plugin)
+    .filter(({ module, name }) => isStreamFunction(module, name) && !findHostFunction(users, module, name))
+    .map(({ name }) => name)
+}
+
+/** The host functions of the user with those of streams. The user's take precedence. */
+export function withStreams(users: HostFunctions | undefined, stream: GuestStream): HostFunctions {
+  return { ...users, [STREAMS]: { ...streamFunctions(stream), ...users?.[STREAMS] } }
+}
+
+/** Maximum bytes of a piece. Small writes are collected up to it: sending each of them would take a turn of two threads. */
+export const PIECE_BYTES = 65_536
+
+/** Maximum bytes of the JSON of an answer's head, and of its trailers. */
+export const HEAD_JSON_MAX = 131_072
+
+/** The running call of a thread's guest: whether it has started its answer, and the bytes that it has written since the last send. */
+export class GuestStream {
+  readonly #client: StreamClient
+  #buffer = new Uint8Array(PIECE_BYTES)
+  #spare: Uint8Array<ArrayBuffer> | undefined
+  #used = 0
+  #isStarted = false
+
+  constructor(client: StreamClient) {
+    this.#client = client
+  }
+
+  /** Forgets the previous call. */
+  begin(): void {
+    this.#used = 0
+    this.#isStarted = false
+  }
+
+  read(max: number): StreamReply<Uint8Array> {
+    if (!(max > 0)) return INVALID
+    const failed = this.flush()
+    return failed ?? this.#client.call('read', Math.min(max, PIECE_BYTES))
+  }
+
+  start(head: Uint8Array): StreamReply<undefined> {
+    if (head.length > HEAD_JSON_MAX) return { problem: 'too-large' }
+    const reply = this.#client.call('start', head.slice())
+    if (!('problem' in reply)) this.#isStarted = true
+    return reply
+  }
+
+  /** @param bytes - Read before it returns. */
+  write(bytes: Uint8Array): StreamReply<undefined> {
+    if (!this.#isStarted) return { problem: 'order' }
+    for (let at = 0; at < bytes.length; ) {
+      const part = bytes.subarray(at, at + PIECE_BYTES - this.#used)
+      this.#buffer.set(part, this.#used)
+      this.#used += part.length
+      at += part.length
+      const failed = this.#used === PIECE_BYTES ? this.flush() : undefined
+      if (failed) return failed
+    }
+    return DONE
+  }
+
+  /** Sends what was written. @returns the problem, if there is one. */
+  flush(): { readonly problem: StreamProblem } | undefined {
+    if (this.#used === 0) return undefined
+    const bytes = this.#buffer.subarray(0, this.#used)
+    this.#used = 0
+    this.#buffer = this.#spare ?? new Uint8Array(PIECE_BYTES)
+    this.#spare = undefined
+    const reply = this.#client.call('write', bytes)
+    return 'problem' in reply ? reply : undefined
+  }
+
+  /** Keeps the memory of a piece that was read, for writes: memory for each would be 64 KiB of garbage. */
+  reuse({ buffer }: Uint8Array): void {
+    if (buffer.byteLength === PIECE_BYTES && buffer instanceof ArrayBuffer)
+      this.#spare = new Uint8Array(buffer)
+  }
+
+  trailers(json: Uint8Array): StreamReply<undefined> {
+    if (json.length > HEAD_JSON_MAX) return { problem: 'too-large' }
+    if (!this.#isStarted) return { problem: 'order' }
+    return this.flush() ?? this.#client.call('trailers', json.slice())
+  }
+
+  /** Sends an event at once. The first one starts the answer, if the guest has not. */
+  event(json: Uint8Array): StreamReply<undefined> {
+    if (json.length > EVENT_JSON_MAX) return { problem: 'too-large' }
+    const event = renderEvent(json)
+    if (!event) return INVALID
+    if (!this.#isStarted) {
+      const started = this.start(EVENT_STREAM)
+      if ('problem' in started) return started
+    }
+    const written = this.write(event)
+    return 'problem' in written ? written : (this.flush() ?? DONE)
+  }
+
+  wait(ms: number): StreamReply<undefined> {
+    if (!(ms >= 0)) return INVALID
+    return this.flush() ?? this.#client.call('wait', Math.min(ms, MAX_WAIT_MS))
+  }
+
+  isGone(): boolean {
+    const reply = this.#client.call('isGone')
+    return 'problem' in reply || reply.answer
+  }
+}
+
+const INVALID = { problem: 'invalid' } as const
+const DONE = { answer: undefined } as const
+
+/** The maximum of a timer. */
+const MAX_WAIT_MS = 2_147_483_647
+
+const EVENT_STREAM = new TextEncoder().encode(
+  JSON.stringify({ headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' } }),
+)
+
+/** The functions by which a guest reads its request and writes its answer. */
+function streamFunctions(stream: GuestStream): Readonly<Record<string, HostFunction>> {
+  return {
+    request_read: (context: CallContext, max: bigint) => {
+      const reply = stream.read(Number(max))
+      if ('problem' in reply) return STREAM_CODES[reply.problem]
+      const at = blocksOf(context).replaceInput(reply.answer)
+      stream.reuse(reply.answer)
+      return at
+    },
+    response_start: (context: CallContext, head: bigint) =>
+      codeOf(stream.start(blocksOf(context).view(head))),
+    response_write: (context: CallContext, at: bigint) => {
+      const blocks = blocksOf(context)
+      const reply = stream.write(blocks.view(at))
+      blocks.free(at)
+      return codeOf(reply)
+    },
+    response_flush: () => codeOf(stream.flush() ?? DONE),
+    response_trailers: (context: CallContext, trailers: bigint) =>
+      codeOf(stream.trailers(blocksOf(context).view(trailers))),
+    sse: (context: CallContext, event: bigint) => codeOf(stream.event(blocksOf(context).view(event))),
+    wait: (_context: CallContext, ms: bigint) => codeOf(stream.wait(Number(ms))),
+    client_gone: () => (stream.isGone() ? 1 : 0),
+  }
+}
+
+function codeOf(reply: StreamReply<undefined>): bigint {
+  return 'problem' in reply ? STREAM_CODES[reply.problem] : 0n
+}
+
+/** Only routes with the kernel have streams. */
+function blocksOf(context: CallContext): BlockContext {
+  if (isBlockContext(context)) return context
+  throw new Error('streams need the kernel runtime')
+}
+
+function isBlockContext(context: CallContext): context is BlockContext {
+  return 'replaceInput' in context
+}

@@ -1,0 +1,123 @@
+import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import { setCommonHeaders } from '../../contract/answer-headers.ts'
+import { ClientGoneError, QueueSlowError, StreamsFullError } from '../../errors/errors.ts'
+import { connectStream } from '../../guest/streams/streams.ts'
+import type { RouteMeter } from '../../observe/metrics.ts'
+import { type CallObserver, outcomeOf } from '../../observe/observe.ts'
+import type { ServedRoute } from '../../options/served-route.ts'
+import { joinBytes } from '../../platform/pieces.ts'
+import { knownError, logFailure } from '../error-response.ts'
+import { type Calls, hookedInput, notify, RequestCaller, type RouteHooks, sendFailure } from '../route.ts'
+import { HttpExchange, type StreamLimits } from './http-exchange.ts'
+
+/** The options of a route with streams. */
+export interface StreamRoute extends StreamLimits {
+  /** Number of exchanges at a time. */
+  readonly workers: number
+  readonly maxWaitMs: number
+}
+
+/** The caller of a guest with streams: it is ended some time after its exchange. */
+class StreamCaller extends RequestCaller {
+  readonly #exchange: HttpExchange
+
+  constructor(request: FastifyRequest, observer: CallObserver | undefined, exchange: HttpExchange) {
+    super(request, observer)
+    this.#exchange = exchange
+  }
+
+  override get isGone(): boolean {
+    return this.#exchange.isOver
+  }
+
+  get endsWhenGone(): boolean {
+    return this.#exchange.isOverdue
+  }
+}
+
+/** Requests whose bodies may take long to arrive. */
+const streamed = new WeakSet<object>()
+
+/** Whether a request's body is read by a guest: the HTTP server's time limit for requests does not apply to it. */
+export function isStreamed(request: object): boolean {
+  return streamed.has(request)
+}
+
+/**
+ * Creates the handler of a route whose guests read bodies and write answers themselves. A guest need not do either: its
+ * input is that of a request without a body, and its output is the answer, unless it has started one.
+ *
+ * @param hooks - The hooks around its calls, if there are any.
+ * @param meter - Counts exchanges, if metrics are enabled.
+ */
+export function serveStreams(
+  calls: Calls,
+  limits: StreamRoute,
+  route: ServedRoute,
+  hooks: RouteHooks | undefined,
+  meter: RouteMeter | undefined,
+): RouteHandlerMethod {
+  const { exportName, contract, engine, observe } = calls
+  const run = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    setCommonHeaders(reply)
+    const exchange = new HttpExchange(request, reply, limits, exportName)
+    connectStream(request, exchange)
+    streamed.add(request.raw)
+    request.streamFigures = exchange
+    const since = performance.now()
+    const ms = () => performance.now() - since
+    let observer: CallObserver | undefined
+    try {
+      if (exchange.failure) throw exchange.failure
+      const plain = joinBytes(contract.input(request))
+      const input = hooks ? await hookedInput({ route, request, input: plain }, hooks.onCall) : plain
+      observer = observe?.(request)
+      const output = await engine.call(exportName, input, new StreamCaller(request, observer, exchange))
+      observer?.returned()
+      if (exchange.failure) throw exchange.failure
+      if (exchange.isStarted) {
+        if (output.length > 0) request.log.warn({ route: route.url, bytes: output.length }, IGNORED)
+        exchange.finish()
+      } else contract.answer(output, reply)
+      observer?.settled('ok')
+      if (hooks) notify(hooks.onResult, { route, request, output, ms: ms() }, 'onResult')
+    } catch (thrown) {
+      const error = fail(exchange.failure ?? thrown, request, reply, exchange, observer)
+      if (hooks) notify(hooks.onError, { route, request, error, ms: ms() }, 'onError')
+    } finally {
+      streamed.delete(request.raw)
+      exchange.close()
+      meter?.countStream(exchange)
+    }
+  }
+  /** @returns the error. */
+  const fail = (
+    thrown: unknown,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    exchange: HttpExchange,
+    observer: CallObserver | undefined,
+  ): Error => {
+    if (!exchange.isStarted) {
+      const { raw } = request
+      // The client may continue to send.
+      if (raw.httpVersionMajor === 1 && raw.complete === false) reply.header('connection', 'close')
+      return sendFailure(limitOf(thrown, limits), reply, observer)
+    }
+    const error = knownError(thrown)
+    observer?.settled(outcomeOf(error.code), error.code)
+    logFailure(error, request, route)
+    if (!(error instanceof ClientGoneError)) request.log.warn({ route: route.url, code: error.code }, BROKEN)
+    exchange.break()
+    return error
+  }
+  return (request, reply) => void run(request, reply)
+}
+
+const IGNORED = 'the output of a guest that had started its answer is ignored'
+const BROKEN = 'an answer that had been started was broken off'
+
+/** Each thread has one exchange: the limit of a call that waited is their number. */
+function limitOf(thrown: unknown, { workers, maxWaitMs }: StreamRoute): unknown {
+  return thrown instanceof QueueSlowError ? new StreamsFullError(workers, maxWaitMs) : thrown
+}
