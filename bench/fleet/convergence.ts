@@ -41,12 +41,10 @@ export async function measureConvergence(
       const put = async () => {
         const answer = await node?.ask('PUT', '/api/plugins/handle', { body })
         answered.push(performance.now() - begun)
-        if (answer?.status !== 200) throw new Error(`change ${version}: ${JSON.stringify(answer?.body)} ${node?.printed()}`)
+        if (answer?.status !== 200)
+          throw new Error(`change ${version}: ${JSON.stringify(answer?.body)} ${node?.printed()}`)
       }
-      const [times] = await Promise.all([
-        Promise.all(nodes.map((each) => servedAt(each, version))),
-        put(),
-      ])
+      const [times] = await Promise.all([Promise.all(nodes.map((each) => servedAt(each, version))), put()])
       served.push(Math.max(...times) - begun)
       if (version % 50 === 0) progress(`${version} changes of ${count} nodes`)
     }
