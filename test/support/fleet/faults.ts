@@ -467,9 +467,11 @@ function outcomeOf(
   return answer.body.code === 'WASM_SERVE_FLEET_UNAVAILABLE' ? 'unknown' : 'refused'
 }
 
-/** The revision of an entity tag. */
+/** The revision of an entity tag: `"FLEET-REVISION-ID"`. */
 function revisionOf(tag: string): number {
-  return Number(/-(\d+)"$/.exec(tag)?.[1])
+  const [, revision] = /^"[^-"]+-(\d+)-[^-"]+"$/.exec(tag) ?? []
+  if (revision === undefined) throw new Error(`the entity tag ${tag} names no revision`)
+  return Number(revision)
 }
 
 function shuffled<Item>(items: readonly Item[], random: Random): Item[] {
