@@ -3,7 +3,6 @@ import type { FastifyBaseLogger } from 'fastify'
 import {
   AdminConflictError,
   ChangeRefusedError,
-  FleetChangedError,
   FleetEmptyError,
   FleetUnavailableError,
 } from '../../errors/errors.ts'
@@ -13,7 +12,7 @@ import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
 import { type Edits, trafficOf } from '../edits.ts'
 import type { ServingSide } from '../serving-side.ts'
 import { renderState } from '../state-json.ts'
-import { appliedByAll, revertTo, usesOf } from './changes.ts'
+import { appliedByAll, revertTo, usesOf, writeHead } from './changes.ts'
 import { digestsOfTexts, type StateTexts, storeContents } from './contents.ts'
 import type { FleetHead, FleetRevision, FleetStore, NodeReport, Refusal, SeenNodes } from './fleet-store.ts'
 import type { NodeStates } from './node-states.ts'
@@ -238,7 +237,7 @@ export class FleetNode {
       { ...digestsOfTexts(texts), by, reason, rules: settings.rules, node: settings.node },
       seen,
     )
-    await this.#write(head, next, uses)
+    await writeHead(store, head, next, uses)
     this.#adopt(next, next.newest, { edits, texts })
   }
 
@@ -276,7 +275,7 @@ export class FleetNode {
       const head = this.#head
       if (!head) throw new FleetEmptyError(store.name)
       const next = await revertTo(store, head, { revision, by: by ?? settings.node, ...settings })
-      await this.#write(head, next.head, next.uses)
+      await writeHead(store, head, next.head, next.uses)
       await this.#step().catch(() => undefined) // it is stored: this node follows like any other
       return next.head.newest
     })
@@ -327,19 +326,6 @@ export class FleetNode {
         `this node does not serve revision ${newest.revision} (${this.#refused?.message ?? 'it serves a newer one'}): use another node`,
       )
     return head
-  }
-
-  /** A write whose answer is lost may have been made: the head tells. */
-  async #write(head: FleetHead | undefined, next: FleetHead, uses?: readonly string[]): Promise<void> {
-    const { store } = this.#parts
-    const written = await store.write(head?.tag, next, uses).catch(async (error) => {
-      const seen = await store.head().catch(() => undefined) // it still does not answer
-      if (seen && seen.head !== 'unchanged' && seen.head?.tag === next.tag) return 'written' as const
-      throw error
-    })
-    if (written === 'changed') throw new FleetChangedError()
-    if (written === 'missing')
-      throw new FleetUnavailableError(store.name, 'it has removed contents of the change')
   }
 
   #adopt(head: FleetHead, revision: FleetRevision, { edits, texts }: Pick<Live, 'edits' | 'texts'>): void {
@@ -515,10 +501,11 @@ export class FleetNode {
     const { log } = this.#parts
     const code = hasOwnCode(error) ? error.code : 'WASM_SERVE_INTERNAL_ERROR'
     const message = (error as Error).message
-    const isNew = this.#refused?.id !== id || this.#refused.message !== message
-    this.#retryMs = this.#refused?.id === id ? Math.min(2 * this.#retryMs, MAX_RETRY_MS) : RETRY_MS
+    const before = this.#refused?.id === id ? this.#refused : undefined
+    const isNew = before?.message !== message
+    this.#retryMs = before ? Math.min(2 * this.#retryMs, MAX_RETRY_MS) : RETRY_MS
     this.#retryAt = this.#clock() + this.#retryMs
-    this.#refused = { revision, id, code, message }
+    this.#refused = { revision, id, code, message, attempts: (before?.attempts ?? 0) + 1 }
     if (isNew && hasOwnCode(error))
       log.error({ revision, code }, `a revision of the fleet is refused: ${message}`)
     else if (isNew) log.error({ revision, err: error }, 'a revision of the fleet is refused')

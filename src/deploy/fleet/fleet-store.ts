@@ -149,6 +149,8 @@ export interface Refusal {
   readonly id: string
   readonly code: string
   readonly message: string
+  /** How often the node has tried. */
+  readonly attempts: number
 }
 
 export interface SeenNode extends NodeReport {

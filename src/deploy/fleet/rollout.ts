@@ -92,9 +92,12 @@ export function isLive({ seen, pollMs }: Pick<SeenNode, 'seen' | 'pollMs'>, now:
   return now - seen <= Math.max(LATE_MS, LATE_POLLS * pollMs)
 }
 
-/** Whether a node refuses the newest revision. */
+/** A node on a busy machine may fail once. */
+const COUNTED_ATTEMPTS = 2
+
+/** Whether a node refuses the newest revision, also when it tried again. */
 export function refuses({ refused }: Pick<NodeReport, 'refused'>, { newest }: FleetHead): boolean {
-  return refused?.id === newest.id
+  return refused?.id === newest.id && refused.attempts >= COUNTED_ATTEMPTS
 }
 
 /** The next step of a rollout. @returns undefined if it has to wait, or has ended. */

@@ -124,7 +124,7 @@ const node: SeenNode = {
   ...{ node: 'one', instance: 'i', revision: 2, id: 'two', since: '2026-01-01T00:00:00Z', from: 'fleet' },
   ...{ version: '1', plugins: { echo: 'a'.repeat(64) }, pluginCount: 1, pollMs: 100, seen: 1_000 },
 }
-const refused = { revision: 2, id: 'two', code: 'WASM_SERVE_X', message: 'line\u001b[2J' }
+const refused = { revision: 2, id: 'two', code: 'WASM_SERVE_X', message: 'line\u001b[2J', attempts: 2 }
 
 test.each([
   ['served', head, [node]],
