@@ -3,7 +3,7 @@ import { startLoad } from '../test/support/load.ts'
 import { type Bench, effortOf, type Report, USUAL } from './bench.ts'
 import { post } from './client.ts'
 import { assembleGuestFile } from './guest.ts'
-import { measure } from './measure.ts'
+import { type Measurement, measure } from './measure.ts'
 import { renderNumber } from './origin.ts'
 import { renderTable, verdict } from './report.ts'
 import { echoing } from './scenario.ts'
@@ -61,8 +61,19 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
   ]
   const measurements = await measure(scenarios, { ...effort, connections }, progress)
   const losses = await measureLosses(plugin, settings.quick ? LOSS_REQUESTS / 10 : LOSS_REQUESTS, progress)
+  const data = { measurements, losses }
+  return { args: `${args} --connections ${connections}`, markdown: renderProcesses(data), data }
+}
+
+/** What a run of this bench measures. */
+export interface ProcessesMeasurements {
+  readonly measurements: readonly Measurement[]
+  readonly losses: LossMeasurement
+}
+
+export function renderProcesses({ measurements, losses }: ProcessesMeasurements): string {
   const table = renderTable(measurements, {
-    scenarios,
+    scenarios: [{ name: ONE }],
     compared: [['two processes, guest of 200 µs', BUSY_ONE]],
     floors: [
       { scenario: 'a primary and one process', to: ONE, maxCpu: MAX_CPU },
@@ -70,11 +81,7 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
       { scenario: 'two processes, guest of 200 µs', to: BUSY_ONE, minRate: MIN_RATE },
     ],
   })
-  return {
-    args: `${args} --connections ${connections}`,
-    markdown: `${table}\n\n${renderLosses(losses)}`,
-    data: { measurements, losses },
-  }
+  return `${table}\n\n${renderLosses(losses)}`
 }
 
 /** @param plugin - Path of `guests/moods.wat`, assembled. */

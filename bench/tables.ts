@@ -18,6 +18,7 @@ import { type PeersMeasurements, renderPeers, renderSummary } from './peers.ts'
 import { type ProfileLine, renderProfile } from './profile.ts'
 import { hasMarkers, updateReadme } from './readme.ts'
 import { find, type Ratio, ratioTo, renderRange, renderTable, summarize } from './report.ts'
+import { type ProcessesMeasurements, renderProcesses } from './serving-processes.ts'
 import { article } from './sets/article.ts'
 import { batching } from './sets/batching.ts'
 import { http } from './sets/http.ts'
@@ -233,6 +234,8 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       return renderScale(readResults<ScaleMeasurements>(bench, major))
     case 'many':
       return renderMany(readResults<ManyMeasurements>(bench, major))
+    case 'processes':
+      return renderProcesses(readResults<ProcessesMeasurements>(bench, major))
     case 'fleet':
       return renderFleet(readResults<FleetMeasurements>(bench, major))
     case 'startup':
