@@ -301,3 +301,15 @@ test('it tells that a store makes its guests wait, in threads, without opening t
   expect(await reason(reader, '--store', 'redis://nowhere.invalid')).toBe('key-value store')
   expect(await reason(reader, '--store', 'redis://nowhere.invalid', '--kv-access', 'none')).toBeUndefined()
 })
+
+test('an export that describes the tools is none itself', async () => {
+  const text =
+    '(module (func (export "add") (result i32) (i32.const 0)) (func (export "describe") (result i32) (i32.const 0)))'
+  const described = file('described.wasm', guestBytes(text))
+  const { tools } = await inspect(described)
+  expect(tools.map(({ name }: { name: string }) => name)).toEqual(['add'])
+  const { stdout } = await run(['inspect', described])
+  expect(stdout).toContain('What the export describe says of them when it runs takes precedence.')
+  const only = file('only.wasm', guestBytes('(module (func (export "describe") (result i32) (i32.const 0)))'))
+  expect((await inspect(only)).tools).toHaveLength(1)
+})

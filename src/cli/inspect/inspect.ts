@@ -75,6 +75,9 @@ export const inspect: Command = {
 /** A function as a tool. */
 type ShownTool = Pick<ToolDescription, 'name' | 'description' | 'inputSchema' | 'outputSchema'>
 
+/** The export with which a plug-in describes its tools when it runs. */
+const DESCRIBING = 'describe'
+
 /** The functions as tools. A plug-in made for hyper-mcp describes its tools when it runs. */
 function toolsOf(
   { name: pluginName }: Plugin,
@@ -83,7 +86,8 @@ function toolsOf(
   xtp: XtpSchema | undefined,
 ): ShownTool[] {
   if (functions.includes('list_tools') && functions.includes('call_tool')) return []
-  return functions.map((functionName) => {
+  const tools = functions.length > 1 ? functions.filter((name) => name !== DESCRIBING) : functions
+  return tools.map((functionName) => {
     const url = functions.length === 1 ? '/' : `/${functionName}`
     const described = describeTool({ options: { ...options, url }, functionName, pluginName }, xtp)
     const { name, description, inputSchema, outputSchema } = described
@@ -118,7 +122,7 @@ function renderInspection(inspection: Inspection, tools: readonly ShownTool[], c
     ...(functions.length === 0 ? ['  none'] : functions.map(renderFunction)),
     ...notCallable.map((each) => `  not callable: ${each.name}, ${each.reason}`),
     '',
-    ...(tools.length === 0 ? [] : ['As tools for agents (--mcp):', ...tools.map(renderTool), '']),
+    ...renderTools(tools, functions),
     'Imports:',
     ...renderImports(inspection.imports),
     ...(needs.length + problems.length + warnings.length > 0 ? ['', 'To serve it:'] : []),
@@ -149,6 +153,13 @@ const SHOWN_KINDS: Readonly<Record<ModuleKind, string>> = {
 function renderFunction(name: string, _index: number, all: readonly string[]): string {
   if (name !== START) return `  ${name}`
   return `  ${name}: the program, in a new instance for each call${all.length > 1 ? ', if it is named' : ''}`
+}
+
+function renderTools(tools: readonly ShownTool[], functions: readonly string[]): string[] {
+  if (tools.length === 0) return []
+  const isDescribed = tools.length < functions.length
+  const note = isDescribed ? ['  What the export describe says of them when it runs takes precedence.'] : []
+  return ['As tools for agents (--mcp):', ...tools.map(renderTool), ...note, '']
 }
 
 /** The arguments of a tool, and its description. */
