@@ -465,8 +465,8 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_FLEET_CONTENT_INVALID',
     'command',
-    'Something in the store of the fleet is missing or damaged, or a module is too large for it (`fleet.moduleMax`).',
-    'The message names it. Apply the configuration again; push a large module to a registry, and name it by `oci://`.',
+    'Something of the fleet is missing or damaged, needs a variable that this node does not have, or is too large (`fleet.moduleMax`).',
+    'The message names it. Set the variable, or apply the configuration again; push a large module to a registry, and name it by `oci://`.',
   ],
   [
     'WASM_SERVE_FLEET_NO_COPY',

@@ -15,10 +15,10 @@ export const FleetNoCopyError = failure<[reason: string]>(
   'This node has no copy of a revision to start from (--state), and needs the store: %s',
 )
 
-/** Something in the store is missing, damaged, or does not have its digest. */
+/** Something of the fleet is missing, damaged, does not have its digest, or needs a variable that this node does not have. */
 export const FleetContentError = failure<[content: string, reason: string]>(
   'WASM_SERVE_FLEET_CONTENT_INVALID',
-  'The store of the fleet has a wrong %s: %s',
+  'The %s of the fleet cannot be used: %s',
 )
 
 /** The fleet has no revision yet, or the store has lost it. */
