@@ -394,8 +394,10 @@ export class FleetNode {
     if (await this.#serve()) await this.#observe()
   }
 
+  /** What is reported as served has been kept, so that a node that is killed then has it. */
   async #observe(): Promise<void> {
     const { store } = this.#parts
+    await this.#keeping
     try {
       const { head, now } = await store.report(this.#report(), this.#head?.tag)
       this.#contact(true)
