@@ -56,12 +56,13 @@ export async function playPod(
   const configMaps = objects.filter(({ kind }) => kind === 'ConfigMap')
   const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: template.metadata.labels }, spec }
   const container = `${name}-wasm-serve`
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-pod-'))
   const remove = () => {
     podman('pod', 'rm', '--force', '--ignore', name)
     for (const { metadata } of configMaps) podman('volume', 'rm', '--force', metadata.name)
     for (const secret of Object.keys(secrets)) podman('secret', 'rm', secret)
+    rmSync(folder, { recursive: true, force: true }) // not sooner: each restart reads containers.conf
   }
-  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-pod-'))
   try {
     const [config, file] = [join(folder, 'containers.conf'), join(folder, 'pod.yaml')]
     writeFileSync(config, CONFIG)
@@ -71,8 +72,6 @@ export async function playPod(
   } catch (error) {
     remove()
     throw error
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
   }
   const inspect = (format: string) => podman('inspect', '--type=container', `--format=${format}`, container)
   const probe = (kind: ProbeKind) => {
