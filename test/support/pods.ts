@@ -54,7 +54,8 @@ export async function playPod(
   const template = objects.find(({ kind }) => kind === 'Deployment')?.spec.template
   const { probes, port, spec } = adapt(template.spec)
   const configMaps = objects.filter(({ kind }) => kind === 'ConfigMap')
-  const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: template.metadata.labels }, spec }
+  const metadata = { name, labels: template.metadata.labels, annotations: ANNOTATIONS }
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec }
   const container = `${name}-wasm-serve`
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-pod-'))
   const remove = () => {
@@ -107,6 +108,9 @@ export async function playPod(
     remove,
   }
 }
+
+/** podman removes an init container that has run, by default, and fails if its end is not yet noted. */
+const ANNOTATIONS = { 'io.podman.annotations.init.container.type': 'always' }
 
 /** The hard limits of this process, because podman asks for more than it may have; and cgroups without systemd. */
 const CONFIG = `
