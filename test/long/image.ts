@@ -4,7 +4,6 @@ import {
   chmodSync,
   copyFileSync,
   cpSync,
-  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -21,6 +20,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { CLI } from '../support/cli.ts'
+import { confinementOf, mostMemoryOf } from '../support/confinement.ts'
 import {
   buildah,
   buildImage,
@@ -32,6 +32,7 @@ import {
   runContainer,
 } from '../support/containers.ts'
 import { startLoad } from '../support/load.ts'
+import { freePort } from '../support/redis.ts'
 import { openRegistryServer } from '../support/registry-server.ts'
 import { keepSection, renderOrigin } from './page.ts'
 
@@ -176,15 +177,6 @@ interface Server extends Container {
   readonly startMs: number
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 async function isReady(probes: string): Promise<boolean> {
   return fetch(`${probes}/readyz`).then(
     ({ ok }) => ok,
@@ -288,17 +280,13 @@ async function checkState(): Promise<void> {
 async function checkConfinement(): Promise<number> {
   const server = await serve([])
   const [node] = descendantsOf(server.pid)
-  const status = readFileSync(`/proc/${node?.pid}/status`, 'utf8')
-  const field = (name: string) => (new RegExp(`^${name}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? '').split(/\s+/)
-  add('user and group', [...new Set([...field('Uid'), ...field('Gid')])], [String(USER)])
-  const sets = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].flatMap(field)
-  add('capabilities', [...new Set(sets)], ['0000000000000000'])
-  add('no new privileges, and a seccomp filter', [field('NoNewPrivs'), field('Seccomp')], [['1'], ['2']])
-  const mounts = readFileSync(`/proc/${node?.pid}/mountinfo`, 'utf8').split('\n')
-  const root = mounts.map((line) => line.split(' ')).find(([, , , , point]) => point === '/')
-  add('the root is read-only', root?.[5]?.split(',')[0], 'ro')
-  const memory = memoryFolderOf(server.pid)
-  add('the memory limit', readNumber(memory, ['memory.limit_in_bytes', 'memory.max']), 256 * 1024 * 1024)
+  const confinement = confinementOf(node?.pid ?? 0)
+  add('user and group', confinement.ids, [USER])
+  add('capabilities', confinement.capabilities, ['0000000000000000'])
+  const { hasNoNewPrivileges, hasSeccompFilter } = confinement
+  add('no new privileges, and a seccomp filter', [hasNoNewPrivileges, hasSeccompFilter], [true, true])
+  add('the root is read-only', confinement.isRootReadOnly, true)
+  add('the memory limit', confinement.memoryLimit, 256 * 1024 * 1024)
   add('the health check', server.exec('/usr/local/bin/node', '/app/health.mjs'), 0)
   add('there is no shell', server.exec('/bin/sh', '-c', 'true') !== 0, true)
   const loads = server.exec('/usr/local/bin/node', '--eval', LOAD_ALL)
@@ -306,7 +294,7 @@ async function checkConfinement(): Promise<number> {
   const load = startHellos(`${server.url}/hello`)
   await load.answered(REQUESTS)
   await load.stop()
-  const peak = readNumber(memory, ['memory.max_usage_in_bytes', 'memory.peak'])
+  const peak = mostMemoryOf(server.pid)
   await end(server)
   return peak
 }
@@ -319,20 +307,6 @@ const LOAD_ALL = `
   for (const name of Object.keys({ ...dependencies, ...peerDependencies }))
     if (!without.includes(name)) import(app.resolve(name))
 `
-
-/** The folder of a process's memory cgroup, of version 1 or 2. */
-function memoryFolderOf(pid: number): string {
-  const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').split('\n')
-  const pathOf = (controllers: string) =>
-    lines.map((line) => line.split(':')).find(([, names]) => names === controllers)?.[2]
-  const first = pathOf('memory')
-  return first === undefined ? join('/sys/fs/cgroup', pathOf('') ?? '') : join('/sys/fs/cgroup/memory', first)
-}
-
-function readNumber(folder: string, names: readonly string[]): number {
-  const found = names.map((name) => join(folder, name)).find((path) => existsSync(path))
-  return Number(found === undefined ? Number.NaN : readFileSync(found, 'utf8'))
-}
 
 /** Requests whose bodies are not complete when the signal arrives, and a load beside them. */
 async function checkDrain(): Promise<void> {

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
   cpSync,
@@ -13,6 +13,7 @@ import {
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 
 /*
  * Images are built with buildah, and run with podman and runc, as root. Their storage is a folder of the cache, apart from that of
@@ -52,6 +53,14 @@ export function buildah(...words: string[]): string {
 export function podman(...words: string[]): string {
   return must('podman', podmanWords(words))
 }
+
+/** Runs podman, and lets this process go on meanwhile. @param env - Further variables. @returns its output. */
+export async function startPodman(words: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
+  const { stdout } = await runFile('podman', podmanWords(words), { env: { ...process.env, ...env } })
+  return stdout.trim()
+}
+
+const runFile = promisify(execFile)
 
 function podmanWords(words: readonly string[]): string[] {
   return [...STORAGE, '--cgroup-manager=cgroupfs', '--runtime=runc', '--events-backend=file', ...words]

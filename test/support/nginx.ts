@@ -7,14 +7,15 @@ import { fileURLToPath } from 'node:url'
 
 const CONFIG = fileURLToPath(new URL('../../deploy/nginx/wasm-serve.conf', import.meta.url))
 
-/**
- * Addresses of the documented configuration, and their replacements in the folder of the test. The rest is unchanged.
- */
+/** Addresses of the documented configuration that are replaced. The rest is unchanged. */
 const PLACES = [
-  ['listen 80;', 'nginx.sock', (path: string) => `listen unix:${path};`],
-  ['unix:/run/wasm-serve-blue/http.sock', 'blue.sock', (path: string) => `unix:${path}`],
-  ['unix:/run/wasm-serve-green/http.sock', 'green.sock', (path: string) => `unix:${path}`],
+  'listen 80;',
+  'unix:/run/wasm-serve-blue/http.sock',
+  'unix:/run/wasm-serve-green/http.sock',
 ] as const
+
+/** The addresses of the two servers behind nginx. */
+export type Upstreams = readonly [blue: string, green: string]
 
 /** An nginx with the configuration of `deploy/nginx`. */
 export interface Nginx {
@@ -22,26 +23,34 @@ export interface Nginx {
   readonly socketPath: string
   /** Its log. */
   log(): string
+  /** Sends new requests to others. Connections that are open are closed after their requests. */
+  follow(upstreams: Upstreams): void
   stop(): Promise<void>
 }
 
-/** Starts nginx (Debian: nginx-light). What it serves is expected at `blue.sock` and `green.sock` of the folder. */
-export async function startNginx(folder: string): Promise<Nginx> {
-  let ours = readFileSync(CONFIG, 'utf8')
-  for (const [from, name, render] of PLACES) {
-    if (ours.split(from).length !== 2) throw new Error(`${CONFIG} does not have "${from}" once`)
-    ours = ours.replace(from, render(join(folder, name)))
-  }
-  writeFileSync(join(folder, 'wasm-serve.conf'), ours)
+/**
+ * Starts nginx (Debian: nginx-light).
+ *
+ * @param upstreams - What it serves. Default: the sockets `blue.sock` and `green.sock` of the folder.
+ */
+export async function startNginx(
+  folder: string,
+  upstreams: Upstreams = [`unix:${join(folder, 'blue.sock')}`, `unix:${join(folder, 'green.sock')}`],
+): Promise<Nginx> {
+  writeConfig(folder, upstreams)
   writeFileSync(join(folder, 'nginx.conf'), around(folder))
   const child = spawn('nginx', ['-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')], {
     stdio: 'inherit',
   })
-  const socketPath = join(folder, 'nginx.sock')
+  const socketPath = socketIn(folder)
   await listening(child, socketPath)
   return {
     socketPath,
     log: () => readFileSync(join(folder, 'error.log'), 'utf8'),
+    follow(upstreams) {
+      writeConfig(folder, upstreams)
+      child.kill('SIGHUP')
+    },
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return
       const ended = once(child, 'exit')
@@ -49,6 +58,20 @@ export async function startNginx(folder: string): Promise<Nginx> {
       await ended
     },
   }
+}
+
+function socketIn(folder: string): string {
+  return join(folder, 'nginx.sock')
+}
+
+function writeConfig(folder: string, upstreams: Upstreams): void {
+  const replacements = [`listen unix:${socketIn(folder)};`, ...upstreams]
+  let ours = readFileSync(CONFIG, 'utf8')
+  for (const [index, from] of PLACES.entries()) {
+    if (ours.split(from).length !== 2) throw new Error(`${CONFIG} does not have "${from}" once`)
+    ours = ours.replace(from, replacements[index] ?? '')
+  }
+  writeFileSync(join(folder, 'wasm-serve.conf'), ours)
 }
 
 /** The surrounding configuration of a distribution. */
