@@ -161,6 +161,7 @@ export class FleetNode {
 
   /** Begins to follow the head. */
   start(): void {
+    if (this.#live.from === 'fleet') this.#keepCopy()
     this.#parts.store.onWrite(() => {
       this.#isWoken = true
       this.#wake()
@@ -336,9 +337,14 @@ export class FleetNode {
     }
     this.#refused = undefined
     this.#retryMs = RETRY_MS
-    const copy = { fleet: head.fleet, revision, ...texts }
+    this.#keepCopy()
+  }
+
+  #keepCopy(): void {
+    const { fleet, revision, edits, texts } = this.#live
+    if (fleet === undefined || !revision) return
     this.#keeping = this.#keeping
-      .then(() => this.#parts.states.keep(copy, edits))
+      .then(() => this.#parts.states.keep({ fleet, revision, ...texts }, edits))
       .catch((error) => this.#parts.log.error({ err: error }, 'the last state of the fleet was not kept'))
   }
 
