@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { chmodSync, copyFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import type { Ajv } from 'ajv'
 import standaloneCode from 'ajv/dist/standalone/index.js'
+import { minifySync } from 'rolldown/utils'
 import * as configFile from '../src/options/config-file-check.ts'
 import * as options from '../src/options/options-check.ts'
 import * as schemas from '../src/options/options-schema.ts'
@@ -60,8 +61,19 @@ writeFileSync(
     Load: schemas.loadSchema,
   }),
 )
-writeFileSync(file('dist/schema.json'), `${JSON.stringify(publishedSchema(), null, 2)}\n`)
+writeFileSync(file('dist/schema.json'), `${JSON.stringify(publishedSchema())}\n`)
+withoutSpaces(file('dist/config-file.js'))
 chmodSync(file('dist/cli.js'), 0o755)
+
+/** Most of this file is the generated check of config files, which only machines read. */
+function withoutSpaces(path: string): void {
+  const codegen = { removeWhitespace: true }
+  const { code, errors } = minifySync(path, readFileSync(path, 'utf8'), {
+    ...{ module: true, compress: false, mangle: false, codegen },
+  })
+  if (errors.length > 0) throw new Error(`${path} was not minified: ${errors[0]?.message}`)
+  writeFileSync(path, code)
+}
 
 async function writeTypes(): Promise<void> {
   const tsc = createRequire(import.meta.url)
