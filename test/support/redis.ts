@@ -64,13 +64,20 @@ async function ready(child: ChildProcess): Promise<void> {
   })
 }
 
-/** A port that is free now. */
+/** The ports that Linux gives to no connection by itself (`ip_local_port_range`), and that need no rights. */
+const [FIRST_PORT, LAST_PORT] = [10_000, 32_000]
+
+/** A port that is free now, and that no connection takes meanwhile. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (typeof address !== 'object' || address === null) throw new Error('no port')
-  return address.port
+  for (;;) {
+    const port = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT))
+    const server = createServer()
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+    })
+    if (!isFree) continue
+    server.close()
+    await once(server, 'close')
+    return port
+  }
 }
