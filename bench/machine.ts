@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { processTimes } from './processes.ts'
+import { orphanedTicks, processTimes } from './processes.ts'
 import { percentile } from './statistics.ts'
 
 /** How much others than the bench used the machine. Results from before a figure was measured lack it. */
@@ -90,7 +90,7 @@ function readTimes(): Times {
   const [, , , idle = 0, iowait = 0, , , stolen = 0] = times
   const all = times.reduce((sum, time) => sum + time, 0)
   const { own, endedChildren } = processTimes(readFileSync('/proc/self/stat', 'utf8'))
-  return { all, used: all - idle - iowait - stolen, stolen, own: own + endedChildren }
+  return { all, used: all - idle - iowait - stolen, stolen, own: own + endedChildren + orphanedTicks() }
 }
 
 function usedSince(begun: Times): Pick<Required<Quietness>, 'load' | 'steal'> {

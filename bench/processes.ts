@@ -16,6 +16,21 @@ export function treeCpuMicros(pid: number | undefined): number {
   return sum(ticks) * MICROS_PER_TICK
 }
 
+let orphaned = 0
+
+/** Call before a process is killed: nobody waits for its children then, so that their times are added to none of ours. */
+export function noteOrphans(pid: number | undefined): void {
+  for (const child of tree(pid).slice(1)) {
+    const { own, endedChildren } = processTimes(readProc(`/proc/${child}/stat`))
+    orphaned += own + endedChildren
+  }
+}
+
+/** The CPU time of all that was noted, in ticks. */
+export function orphanedTicks(): number {
+  return orphaned
+}
+
 /** Memory of a process and all that it started that is in RAM, in bytes. What they share counts twice. */
 export function treeMemoryBytes(pid: number | undefined): number {
   return sum(

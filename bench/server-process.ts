@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { MICROS_PER_TICK, treeCpuMicros, treeMemoryBytes } from './processes.ts'
+import { MICROS_PER_TICK, noteOrphans, treeCpuMicros, treeMemoryBytes } from './processes.ts'
 import type { Scenario } from './scenario.ts'
 import { longestTurns, type PROBE_FLAGS, type Turns } from './turns.ts'
 
@@ -53,7 +53,10 @@ export async function startServer(
     env: environment(),
     stdio: ['ignore', 'pipe', 'pipe', ...channel],
   })
-  const stop = () => child.kill('SIGKILL')
+  const stop = () => {
+    if (child.exitCode === null && child.signalCode === null) noteOrphans(child.pid)
+    child.kill('SIGKILL')
+  }
   process.once('exit', stop)
   const printed = collect(child)
   const ended = new Promise<Ending>((resolve) => {
