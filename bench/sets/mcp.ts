@@ -66,7 +66,7 @@ export const mcp: ScenarioSet = {
   ],
   floors: [
     { scenario: inlineTool.name, to: 'route, inline', maxCpu: 1.5 },
-    { scenario: 'tool, 1 worker', to: 'route, 1 worker', maxCpu: 1.5 },
+    { scenario: 'tool, 1 worker', to: 'route, 1 worker', maxCpu: 1.7 },
     { scenario: inlineTool.name, to: official.name, maxCpu: 0.2 },
     { scenario: loggedTool.name, to: official.name, maxCpu: 0.2 },
   ],
