@@ -31,6 +31,8 @@ export function tlsFile(name: string): string {
 /** @param port - Default: a free one. */
 export async function startRedis(args: readonly string[] = [], port?: number): Promise<RedisServer> {
   const at = port ?? (await freePort())
+  // A child of a server that was killed, which writes its data, holds the port for a moment.
+  while (port !== undefined && port !== 0 && !(await isFree(port)));
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-redis-'))
   const place = ['--port', String(at), '--bind', '127.0.0.1', '--dir', folder]
   const child = spawn('redis-server', [...place, '--save', '', '--appendonly', 'no', ...args], {
@@ -71,13 +73,17 @@ const [FIRST_PORT, LAST_PORT] = [10_000, 32_000]
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT))
-    const server = createServer()
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
-    })
-    if (!isFree) continue
-    server.close()
-    await once(server, 'close')
-    return port
+    if (await isFree(port)) return port
   }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer()
+  const isListening = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+  })
+  if (!isListening) return false
+  server.close()
+  await once(server, 'close')
+  return true
 }
