@@ -7,13 +7,18 @@ const SPACING = 4
 /** The longest fault, in changes. */
 const LONGEST = 4
 
-/** Faults at random during changes. The last one ends after the last change. */
+/** Faults at random during changes; the store has one at a time. The last one ends after the last change. */
 export function planFaults(changes: number, random: Random): PlannedFault[] {
   const faults: PlannedFault[] = []
   const below = (limit: number) => Math.floor(random() * limit)
+  let storeUntil = 0
   for (let from = 2; from <= changes; from += 1 + below(2 * SPACING - 1)) {
     const kind = FAULT_KINDS[below(FAULT_KINDS.length)]
-    if (kind) faults.push({ kind, from, changes: 1 + below(LONGEST) })
+    const changes = 1 + below(LONGEST)
+    const isOfStore = kind?.startsWith('store ') ?? false
+    if (!kind || (isOfStore && from < storeUntil)) continue
+    if (isOfStore) storeUntil = from + changes
+    faults.push({ kind, from, changes })
   }
   return [...faults, { kind: 'node silent', from: changes, changes: 1 }]
 }

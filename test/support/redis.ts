@@ -31,8 +31,6 @@ export function tlsFile(name: string): string {
 /** @param port - Default: a free one. */
 export async function startRedis(args: readonly string[] = [], port?: number): Promise<RedisServer> {
   const at = port ?? (await freePort())
-  // A child of a server that was killed, which writes its data, holds the port for a moment.
-  while (port !== undefined && port !== 0 && !(await isFree(port)));
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-redis-'))
   const place = ['--port', String(at), '--bind', '127.0.0.1', '--dir', folder]
   const child = spawn('redis-server', [...place, '--save', '', '--appendonly', 'no', ...args], {
