@@ -71,9 +71,14 @@ const [FIRST_PORT, LAST_PORT] = [10_000, 32_000]
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT))
-    if (await isFree(port)) return port
+    if (given.has(port) || !(await isFree(port))) continue
+    given.add(port)
+    return port
   }
 }
+
+/** Ports that may not be in use yet. */
+const given = new Set<number>()
 
 async function isFree(port: number): Promise<boolean> {
   const server = createServer()
