@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
@@ -5,7 +6,6 @@ import { commandConfiguration, readOwnOptions } from '../deploy/configuration.ts
 import { type Deployments, reload, type Surroundings } from '../deploy/deployments.ts'
 import { mainModuleOf } from '../deploy/edits.ts'
 import type { FleetNode } from '../deploy/fleet/fleet-node.ts'
-import { mayHaveFleet } from '../deploy/fleet/may-have-fleet.ts'
 import type { OpenedFleet, OpeningFleet } from '../deploy/fleet/open-fleet.ts'
 import { planCommand } from '../deploy/plan.ts'
 import type { Processes } from '../deploy/processes/processes.ts'
@@ -159,6 +159,20 @@ async function startAdminOf(
     host.writeError(`The admin listener is on ${url}${token}\n${renderConsole(url, madeToken)}`)
   if (probesUrl !== undefined) host.writeError(`The listener for probes is on ${probesUrl}\n`)
   return admin
+}
+
+/** Whether a command line may name a fleet. Most do not, and their config file is not parsed twice. */
+async function mayHaveFleet({ flags, variables, configFile, words }: Config): Promise<boolean> {
+  if (flags.server.entries.has('fleet') || variables.server.entries.has('fleet')) return true
+  const file = configFile ?? (words.length === 0 ? await defaultConfigFile() : undefined)
+  // Who reads the configuration reports a file that cannot be read.
+  const text = file === undefined ? '' : await readFile(file, 'utf8').catch(() => '')
+  return text.includes('fleet')
+}
+
+async function defaultConfigFile(): Promise<string | undefined> {
+  const { findConfigFile } = await import('../options/config-file.ts') // loaded on demand
+  return findConfigFile('.')
 }
 
 async function openMeters(): Promise<Meters> {

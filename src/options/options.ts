@@ -5,6 +5,7 @@ import { headerProblem } from '../contract/answer-headers.ts'
 import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
+import { redisUrlProblem } from '../guest/store/redis-url.ts'
 import { didYouMean } from '../platform/text.ts'
 import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
 import type {
@@ -277,7 +278,9 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
 /** The nodes of a fleet change together: none follows files or tags by itself. */
 function fleetProblems({ fleet, watch }: Partial<CheckedServerOptions>): Problem[] {
   if (!fleet) return []
+  const problem = redisUrlProblem(fleet.url)
   return [
+    ...(problem === undefined ? [] : [problemAt(['fleet', 'url'], problem)]),
     ...(watch ? [problemAt(['watch'], 'is not possible in a fleet: use wasm-serve fleet apply')] : []),
     ...(fleet.canaryNodes !== undefined && fleet.canaryPercent !== undefined
       ? [problemAt(['fleet', 'canaryPercent'], 'must not be given with canaryNodes')]

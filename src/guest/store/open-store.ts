@@ -3,6 +3,7 @@ import type { Log } from '../../observe/log/guest-log.ts'
 import { openLmdbStore } from './lmdb.ts'
 import { openMemoryStore } from './memory.ts'
 import { openRedisStore } from './redis.ts'
+import { redisUrlProblem } from './redis-url.ts'
 import type { Store } from './store.ts'
 
 export interface StoreSettings {
@@ -46,9 +47,9 @@ export function nameOfStore(url: string): string {
   return `${protocol}//${host}${pathname}`
 }
 
-/** The text is not part of any message: it may contain a password. */
+/** @throws {@link StoreInvalidError} */
 function parseRedisUrl(scheme: string, url: string): URL {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined
-  if (parsed?.hostname && /^\/?\d*$/.test(parsed.pathname)) return parsed
-  throw new StoreInvalidError(`${scheme}:`, 'it is not a URL such as redis://user:password@host:6379/0')
+  const problem = redisUrlProblem(url)
+  if (problem === undefined) return new URL(url)
+  throw new StoreInvalidError(`${scheme}:`, `it ${problem}`)
 }

@@ -1,6 +1,7 @@
 import type * as RedisPackage from '@redis/client'
 import { StoreUnavailableError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
+import { parseSentinelUrl, type SentinelUrl } from './redis-url.ts'
 
 export interface RedisConnectionSettings {
   /**
@@ -193,8 +194,8 @@ export class RedisConnection {
 const PING_MS = 10_000
 
 function openClient(redis: typeof RedisPackage, url: string, pingInterval?: number): RedisClient {
-  const [, scheme = '', rest = ''] = /^(rediss?)\+sentinel:\/\/(.*)$/s.exec(url) ?? []
-  return scheme ? openSentinel(redis, scheme, rest) : openServer(redis, url, pingInterval)
+  const sentinel = parseSentinelUrl(url)
+  return sentinel ? openSentinel(redis, sentinel) : openServer(redis, url, pingInterval)
 }
 
 /** @param pingInterval - In ms. Default: no pings. */
@@ -223,35 +224,27 @@ function openServer(
 /** Interval of questions to a Sentinel for the primary's address; a failover is also announced by it. */
 const SENTINEL_MS = 1_000
 
-/** @param rest - `[USER[:PASSWORD]@]HOST[:PORT],.../NAME[/DATABASE]`. The Sentinels have no password. */
 function openSentinel(
   { createSentinel, RESP_TYPES }: typeof RedisPackage,
-  scheme: string,
-  rest: string,
+  { isTls, login, sentinels, name, database }: SentinelUrl,
 ): RedisClient {
-  const [, login = '', hosts = '', name = '', database = '0'] =
-    /^(?:([^@]*)@)?([^/]*)\/([^/]*)(?:\/(\d+))?$/.exec(rest) ?? []
-  const [username = '', password] = login.split(':', 2).map(decodeURIComponent)
   const socket = {
     connectTimeout: CONNECT_MS,
     reconnectStrategy: (retries: number) => Math.min(50 * 2 ** retries, 1_000),
-    ...(scheme === 'rediss' && { tls: true as const }),
+    ...(isTls && { tls: true as const }),
   }
   const sentinel = createSentinel({
     name,
-    sentinelRootNodes: hosts.split(',').map((host) => {
-      const [, address = host, port = '26379'] = /^(.*?)(?::(\d+))?$/.exec(host) ?? []
-      return { host: address.replace(/^\[|\]$/g, ''), port: Number(port) }
-    }),
+    sentinelRootNodes: [...sentinels],
     RESP: 2,
     scanInterval: SENTINEL_MS,
     passthroughClientErrorEvents: true,
     nodeClientOptions: {
       socket,
-      database: Number(database),
+      database,
       disableOfflineQueue: true,
       commandsQueueMaxLength: MAX_PENDING_COMMANDS,
-      ...(login && { username: username || 'default', password: password ?? '' }),
+      ...login,
     },
     sentinelClientOptions: { socket },
     commandOptions: { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } },
