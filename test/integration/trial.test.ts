@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { expect, test, vi } from 'vitest'
-import { tryInThread } from '../../src/engine/workers/trial.ts'
+import { TrialThread, tryInThread } from '../../src/engine/workers/trial.ts'
 import { file } from '../support/guest.ts'
 import { threadOptions } from '../support/trial.ts'
 
@@ -60,4 +60,18 @@ parentPort.postMessage({ other: 1 })
 export default { own: { answer: () => 42n } }`,
   )
   expect(await tryInThread(await threadOptions('echo', { functions }), 10_000)).toBeGreaterThan(0)
+})
+
+test('of several idle threads the one used last is used again', async () => {
+  const [echo, upper] = await Promise.all(['echo', 'upper'].map((name) => threadOptions(name)))
+  if (!echo || !upper) throw new Error('a plug-in is missing')
+  for (const thread of [new TrialThread(echo.runtime), new TrialThread(echo.runtime)]) {
+    await thread.run(echo)
+    thread.rest()
+  }
+  const run = async () => {
+    await tryInThread(echo, 10_000)
+    await tryInThread(upper, 10_000)
+  }
+  expect(await startedBy(run)).toBe(1)
 })

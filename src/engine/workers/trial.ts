@@ -41,7 +41,8 @@ async function tryNow(
   startTimeoutMs: number,
   signal: AbortSignal | undefined,
 ): Promise<number> {
-  const at = idleThreads.findIndex(({ runtime }) => runtime === options.runtime)
+  // The one used last, so that others come to their end.
+  const at = idleThreads.findLastIndex(({ runtime }) => runtime === options.runtime)
   const [thread = new TrialThread(options.runtime)] = at < 0 ? [] : idleThreads.splice(at, 1)
   const stopClock = startClock(startTimeoutMs, () => {
     thread.fail(new InstanceStartError(options.plugin.name, startedLate(startTimeoutMs)))
