@@ -18,9 +18,10 @@ test('a stream of events that is idle has comments if the route wants them', asy
   let all = ''
   for await (const bytes of answer.body ?? []) {
     all += Buffer.from(bytes)
-    if (all.endsWith(':\n\n:\n\n')) break
+    if (all.includes('data: a\n\n:\n\n:\n\n')) break
   }
-  expect(all).toMatch(/^data: a\n\n(:\n\n)+$/)
+  // A busy machine may take longer than the interval until the first event.
+  expect(all).toMatch(/^(:\n\n)*data: a\n\n(:\n\n)+$/)
 })
 
 test('a guest that dies after the start breaks the answer, which clients notice', async () => {
