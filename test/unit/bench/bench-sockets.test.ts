@@ -56,15 +56,18 @@ test('at a rate, the time of an answer counts from when its request was due', as
 })
 
 test('a request without an answer has failed, and its time is that of the wait', async () => {
-  let seen: () => void = () => undefined
-  const arrived = new Promise<void>((resolve) => {
-    seen = resolve
-  })
-  const silent = await serve(() => seen())
-  const load = await startSocketLoad(loadOf(silent, { connections: 1, perSecond: 100 }))
+  let send: () => void = () => undefined
+  const sent = () => new Promise<void>((resolve) => (send = resolve))
+  const silent = await serve(() => undefined)
+  const request = (id: number) => {
+    send()
+    return { path: '/', body: `${id}` }
+  }
+  const load = await startSocketLoad(loadOf(silent, { connections: 1, perSecond: 100, request }))
   onTestFinished(() => load.stop())
   load.begin()
-  await arrived
+  await sent() // it may have been due before the beginning
+  await sent()
   const { failed, times } = await load.end(20)
   expect(failed).toBe(times.length)
   expect(Math.max(...times)).toBeGreaterThanOrEqual(20)
