@@ -1,5 +1,5 @@
 import { Config, Host } from '@extism/as-pdk'
-import { Body, event, pause, start, trailers, write } from './stream.ts'
+import { Body, event, pause, Request, start, trailers, write } from './stream.ts'
 
 /** Answers with the FNV-1a hash (64 bits) and the size of an upload of any size. */
 export function hash(): i32 {
@@ -55,6 +55,47 @@ export function count(): i32 {
     pause(ms)
   }
   return 0
+}
+
+/** Posts the body to the URL of the config `upstream`, and passes its answer back in capitals. */
+export function proxy(): i32 {
+  const upstream = new Request(
+    `{"method":"POST","url":"${config('upstream')}","headers":{"content-type":"text/plain"}}`,
+  )
+  const body = new Body()
+  let isMore = true
+  isStarted = false
+  while (isMore && upstream.code >= 0 && body.next()) {
+    // A server may answer while it reads, or without reading all.
+    while (isMore && !upstream.write(body.piece) && upstream.code >= 0) isMore = passBack(upstream)
+  }
+  if (body.code < 0) return <i32>body.code
+  if (isMore && upstream.code >= 0) upstream.end()
+  while (isMore && upstream.code >= 0) isMore = passBack(upstream)
+  upstream.close()
+  if (upstream.code >= 0) return 0
+  if (isStarted) return <i32>upstream.code
+  start('{"status":502}') // the client can get a proper answer
+  return 0
+}
+
+/** Whether the running call has started its answer. */
+let isStarted = false
+
+/** Passes the next piece of the answer back. @returns false at its end, and if that failed. */
+function passBack(upstream: Request): bool {
+  if (!isStarted) {
+    const head = upstream.response()
+    if (upstream.code < 0 || start(head) < 0) return false
+    isStarted = true
+  }
+  if (!upstream.next()) return false
+  const piece = upstream.piece
+  for (let i = 0; i < piece.length; i++) {
+    const char = unchecked(piece[i])
+    if (char >= 97 && char <= 122) piece[i] = char - 32
+  }
+  return write(piece) >= 0
 }
 
 /** One character per byte, as of the lines. */

@@ -14,6 +14,18 @@ declare function response_trailers(trailers: u64): i64
 declare function sse(event: u64): i64
 @external("wasm-serve:http", "wait")
 declare function wait_ms(ms: u64): i64
+@external("wasm-serve:http", "http_open")
+declare function http_open(request: u64): i64
+@external("wasm-serve:http", "http_write")
+declare function http_write(request: i64, block: u64): i64
+@external("wasm-serve:http", "http_response")
+declare function http_response(request: i64): i64
+@external("wasm-serve:http", "http_read")
+declare function http_read(request: i64, max: u64): i64
+@external("wasm-serve:http", "http_close")
+declare function http_close(request: i64): i64
+@external("extism:host/env", "length")
+declare function length(block: u64): u64
 
 /** The request's body, piece by piece. */
 export class Body {
@@ -57,4 +69,59 @@ export function event(json: string): i64 {
 /** Waits, without using up the time limit of the call. */
 export function pause(ms: u64): i64 {
   return wait_ms(ms)
+}
+
+/** A request to another server. `code` is below 0 if its last operation failed. */
+export class Request {
+  code: i64
+  /** The last piece of the answer; empty at the end. */
+  piece: Uint8Array = new Uint8Array(0)
+  private handle: i64
+
+  /** `json` is `{"url":"https://example.com/","method":"PUT","headers":{"x-a":"1"}}`. */
+  constructor(json: string) {
+    const block = Memory.allocateString(json)
+    this.handle = http_open(block.offset)
+    this.code = this.handle
+    block.free()
+  }
+
+  /** Sends a piece of the body, of up to 64 KiB. @returns false: nothing was sent, as the answer has to be read first. */
+  write(bytes: Uint8Array): bool {
+    if (bytes.length === 0) return true
+    const block = Memory.allocateBytes(bytes)
+    this.code = http_write(this.handle, block.offset)
+    if (this.code !== 0) block.free()
+    return this.code === 0
+  }
+
+  /** Ends the body. A wait for the answer does so, too. */
+  end(): void {
+    this.code = http_write(this.handle, 0)
+  }
+
+  /** Status and headers of the answer, as JSON that `start` takes. */
+  response(): string {
+    this.code = http_response(this.handle)
+    return this.code > 0 ? String.UTF8.decode(this.take().buffer) : ''
+  }
+
+  /** Reads the next piece of the answer. @returns false at the end, and if it failed. */
+  next(): bool {
+    this.code = http_read(this.handle, 65_536)
+    if (this.code <= 0) return false
+    this.piece = this.take()
+    return true
+  }
+
+  close(): void {
+    http_close(this.handle)
+  }
+
+  private take(): Uint8Array {
+    const block = new Memory(this.code, length(this.code))
+    const bytes = block.toUint8Array()
+    block.free()
+    return bytes
+  }
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -95,6 +97,102 @@ func count() int32 {
 		_ = Pause(interval)
 	}
 	return 0
+}
+
+// proxy passes requests on to the server of the config `upstream`, and passes its answers back in capitals.
+//
+//go:wasmexport proxy
+func proxy() int32 {
+	upstream, _ := pdk.GetConfig("upstream")
+	var request struct {
+		Method, URL string
+		Headers     map[string]any
+	}
+	if err := pdk.InputJSON(&request); err != nil {
+		return fail(err)
+	}
+	contentType, _ := request.Headers["content-type"].(string)
+	head, err := json.Marshal(map[string]any{
+		"method":   request.Method,
+		"url":      upstream + request.URL,
+		"headers":  map[string]string{"content-type": contentType},
+		"redirect": "manual",
+	})
+	if err != nil {
+		return fail(err)
+	}
+	started := false
+	if err := pass(string(head), &started); err != nil {
+		if started || errors.Is(err, StreamError(-1)) {
+			return fail(err)
+		}
+		_ = Start(`{"status":502}`) // before the start, the client can get a proper answer
+	}
+	return 0
+}
+
+func pass(head string, started *bool) error {
+	upstream, err := Open(head)
+	if err != nil {
+		return err
+	}
+	defer upstream.Close()
+	passBack := func() (bool, error) {
+		if !*started {
+			head, err := upstream.Response()
+			if err != nil {
+				return false, err
+			}
+			if err := Start(head); err != nil {
+				return false, err
+			}
+			*started = true
+		}
+		piece, err := upstream.Read()
+		if err != nil || piece == nil {
+			return false, err
+		}
+		return true, Write(capitals(piece))
+	}
+	for {
+		piece, err := Read()
+		if err != nil {
+			return err
+		}
+		if piece == nil {
+			break
+		}
+		for isSent := false; !isSent; {
+			if isSent, err = upstream.Write(piece); err != nil {
+				return err
+			}
+			if isSent {
+				break
+			}
+			// The server answers while it reads, or without reading all.
+			if isMore, err := passBack(); err != nil || !isMore {
+				return err
+			}
+		}
+	}
+	if err := upstream.End(); err != nil {
+		return err
+	}
+	for {
+		if isMore, err := passBack(); err != nil || !isMore {
+			return err
+		}
+	}
+}
+
+// capitals changes ASCII only: a piece may end within any other character.
+func capitals(piece []byte) []byte {
+	for at, char := range piece {
+		if 'a' <= char && char <= 'z' {
+			piece[at] -= 'a' - 'A'
+		}
+	}
+	return piece
 }
 
 func fail(err error) int32 {

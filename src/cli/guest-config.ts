@@ -110,7 +110,7 @@ export function chooseEngineOf(
   functions?: HostFunctions,
 ): EngineChoice {
   const route = resolveRoute(options, plugin)
-  const streams = streamImports(plugin, functions).length > 0
+  const streams = streamImports(plugin, functions)
   const waitsFor = waitingOf(streams, waitsForStore(route, plugin, functions, server.store))
   return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waitsFor))
 }

@@ -224,12 +224,7 @@ function canServe(
   const problems: unknown[] = []
   try {
     locate(wholeOf(NO_OPTIONS, [given]), () =>
-      chooseEngine(
-        resolveRoute(route, plugin),
-        plugin,
-        ['routes', '0'],
-        waitingOf(streamImports(plugin).length > 0),
-      ),
+      chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0'], waitingOf(streamImports(plugin))),
     )
   } catch (error) {
     problems.push(error)

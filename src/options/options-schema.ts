@@ -304,7 +304,7 @@ export const routeSchema = only({
       unit: 'bytes',
       minimum: 0,
       description:
-        "Maximum bytes of the answer to a guest's HTTP request. Default: the manifest's, else 52428800.",
+        "Maximum bytes of the answer to a guest's HTTP request. 0: no limit if it is streamed. Default: the manifest's, else 52428800.",
     }),
   ),
   httpErrors: withDefault(

@@ -138,10 +138,12 @@ function resolveOutbound(
 ): OutboundOptions | undefined {
   const allowedHosts = options.allowedHosts ?? settings?.allowedHosts ?? []
   if (allowedHosts.length === 0) return undefined
+  const responseMax = options.httpResponseMax ?? settings?.memory.maxHttpResponseBytes ?? HTTP_RESPONSE_MAX
   return {
     allowedHosts,
     opensPrivate: options.allowedHosts !== undefined || !settings?.isRemote,
-    responseMax: options.httpResponseMax ?? settings?.memory.maxHttpResponseBytes ?? HTTP_RESPONSE_MAX,
+    responseMax,
+    streamMax: options.httpResponseMax === 0 ? Number.POSITIVE_INFINITY : responseMax,
   }
 }
 

@@ -5,6 +5,7 @@ import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subpr
 import type { SubprocessOptions } from '../engine/subprocess/subprocess.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
 import type { WorkersOptions } from '../engine/workers/workers.ts'
+import { importsExchange } from '../guest/streams/streams.ts'
 import { INITIALISERS } from '../module/entry-points.ts'
 import { shortened } from '../module/on-demand.ts'
 import { optionsError, problemAt } from '../options/options.ts'
@@ -62,19 +63,26 @@ export function chooseEngine(
   const workers = route.workers === 'auto' ? availableParallelism() : route.workers
   return {
     name,
-    workers: workers || (waitsFor === 'streams' ? STREAM_WORKERS : 1),
+    workers: workers || (isStreaming(waitsFor) ? STREAM_WORKERS : 1),
     timeoutMs: route.deadline.ms,
     reason,
   }
 }
 
 /** What guests wait for, besides other servers. */
-type Waiting = 'key-value store' | 'streams'
+type Waiting = 'key-value store' | 'streams' | 'streams of requests'
 
-/** @param store - Whether guests wait for the store, if they use it. */
-export function waitingOf(streams: boolean, store = false): Waiting | undefined {
-  if (streams) return 'streams'
+/**
+ * @param streams - The functions of streams that they import.
+ * @param store - Whether guests wait for the store, if they use it.
+ */
+export function waitingOf(streams: readonly string[], store = false): Waiting | undefined {
+  if (streams.length > 0) return importsExchange(streams) ? 'streams' : 'streams of requests'
   return store ? 'key-value store' : undefined
+}
+
+function isStreaming(waitsFor: Waiting | undefined): boolean {
+  return waitsFor === 'streams' || waitsFor === 'streams of requests'
 }
 
 /** Default number of threads or processes of a route whose guests stream: each has one exchange at a time. */
@@ -136,7 +144,7 @@ function exclusiveOptions(
       message: `processes (${reason}) support only the kernel runtime, not the sdk`,
     })
   if (engine === 'inline') {
-    if (waitsFor === 'streams')
+    if (isStreaming(waitsFor))
       problems.push({
         option: 'engine',
         message: 'a guest that streams needs a thread: remove engine inline',

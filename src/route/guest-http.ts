@@ -25,11 +25,11 @@ export async function sendForGuest(
   }
 }
 
-/** The guest's own headers take precedence. */
-function withHeaders(
-  request: GuestRequest,
+/** Adds headers to a request. The guest's own take precedence. */
+export function withHeaders<Request extends GuestRequest>(
+  request: Request,
   headers: Readonly<Record<string, string>> | undefined,
-): GuestRequest {
+): Request {
   if (!headers) return request
   const given = new Set(Object.keys(request.headers).map((name) => name.toLowerCase()))
   const added = Object.entries(headers).filter(([name]) => !given.has(name))

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import type { Engine } from '../engine/engine.ts'
 import {
   AGENT_OPERATIONS,
   type HostOperations,
@@ -11,6 +12,7 @@ import { AllowedPathError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import type { Outbound } from '../guest/outbound/outbound.ts'
 import { type KvClient, serveKv } from '../guest/store/kv.ts'
+import { importsRequests } from '../guest/streams/streams.ts'
 import { START } from '../module/entry-points.ts'
 import type { Log } from '../observe/log/guest-log.ts'
 import type { OutboundResult, RouteMeter } from '../observe/metrics.ts'
@@ -26,6 +28,8 @@ export interface HostParts {
   /** For instances on the main thread. */
   readonly direct: Pick<InstanceSettings, 'http' | 'vars'>
   readonly bridged: BridgedParts
+  /** Serves the requests that the guests of an engine stream to other servers. @returns the engine to call. */
+  readonly serveRequests: (engine: Engine) => Engine
   close(): Promise<void>
 }
 
@@ -39,7 +43,7 @@ export interface BridgedParts {
  * Opens the services that the route's options allow.
  *
  * @param kv - Its store, if it has one. Host functions use it on the main thread.
- * @param streams - Whether its guests stream.
+ * @param streams - The functions of streams that its guests import.
  * @param meter - Counts the operations, if metrics are enabled.
  */
 export async function openHostParts(
@@ -47,7 +51,7 @@ export async function openHostParts(
   plugin: Plugin,
   sharedVars: SharedVars,
   kv: KvClient | undefined,
-  streams: boolean,
+  streams: readonly string[],
   meter?: RouteMeter,
 ): Promise<HostParts> {
   const http = await openRouteOutbound(options, meter)
@@ -62,16 +66,19 @@ export async function openHostParts(
         ...(vars ? (['vars'] as const) : []),
         ...(kv ? (['kv'] as const) : []),
         ...(isAgentic ? (['agent'] as const) : []),
-        ...(streams ? (['stream'] as const) : []),
+        ...(streams.length > 0 ? (['stream'] as const) : []),
       ],
       operations: {
         ...http?.operations,
         ...(vars && varOperations(vars)),
         ...(kv && kvOperations(kv)),
         ...(isAgentic && AGENT_OPERATIONS),
-        ...(streams && STREAM_OPERATIONS),
+        ...(streams.length > 0 && STREAM_OPERATIONS),
       },
     },
+    serveRequests: importsRequests(streams)
+      ? await requestServer(options, http?.outbound)
+      : (engine) => engine,
     async close() {
       shared?.close()
       await http?.close()
@@ -107,6 +114,7 @@ async function openRouteOutbound({ outbound: where }: ResolvedRoute, meter: Rout
   const outbound = meter ? meterOutbound(opened, meter) : opened
   const limits = { timeoutMs: HTTP_TIMEOUT_MS }
   return {
+    outbound,
     direct: {
       isAsync: true,
       // Copies: the guest's memory may move during the wait.
@@ -128,20 +136,45 @@ const RESULT_OF: Readonly<Record<string, OutboundResult>> = {
 
 /** Counts the results of the guests' HTTP requests. */
 function meterOutbound(outbound: Outbound, meter: RouteMeter): Outbound {
+  const countStatus = (status: number) =>
+    meter.countOutbound(`${Math.floor(status / 100)}xx` as OutboundResult)
+  const countError = (error: unknown) => {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    meter.countOutbound(RESULT_OF[code] ?? 'failed')
+  }
   return {
     async fetch(...request) {
       try {
         const response = await outbound.fetch(...request)
-        meter.countOutbound(`${Math.floor(response.status / 100)}xx` as OutboundResult)
+        countStatus(response.status)
         return response
       } catch (error) {
-        const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-        meter.countOutbound(RESULT_OF[code] ?? 'failed')
+        countError(error)
+        throw error
+      }
+    },
+    open(...request) {
+      try {
+        const stream = outbound.open(...request)
+        stream.done.then(countStatus, countError)
+        return stream
+      } catch (error) {
+        countError(error)
         throw error
       }
     },
     close: () => outbound.close(),
   }
+}
+
+/** Loaded on demand, for plug-ins that stream requests. */
+async function requestServer(
+  { streamBuffer, streamIdleMs, streamTimeoutMs }: ResolvedRoute,
+  outbound: Outbound | undefined,
+): Promise<HostParts['serveRequests']> {
+  const { withGuestRequests } = await import('./streams/guest-requests.ts')
+  const limits = { bufferBytes: streamBuffer, idleMs: streamIdleMs, timeoutMs: streamTimeoutMs }
+  return (engine) => withGuestRequests(engine, { outbound, limits })
 }
 
 /**

@@ -11,7 +11,7 @@ import { openWorkers } from '../engine/workers/workers.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
 import { sendToAgent, withAgent } from '../guest/agent.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
-import { streamImports } from '../guest/streams/streams.ts'
+import { importsExchange, streamImports } from '../guest/streams/streams.ts'
 import { initialisersOf, isInitialiser, START } from '../module/entry-points.ts'
 import { type MeterLabels, meterLabels, type RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
@@ -86,7 +86,7 @@ export async function chooseRoute(
   const meter = meters?.of(labels)
   const state = await openRouteState(options, plugin, users, shared.store, meter)
   const functions = state?.functions ?? users
-  const streams = streamImports(plugin, users).length > 0
+  const streams = streamImports(plugin, users)
   const engine = chooseEngine(options, plugin, path, waitingOf(streams, state?.waits))
   if (engine.name === 'subprocess' && !plugin.uncompiled) {
     const message = 'it was compiled in this process: for engine subprocess, pass the path, URL or bytes'
@@ -95,7 +95,7 @@ export async function chooseRoute(
   const parts = await openHostParts(options, plugin, shared.vars, state?.client, streams, meter)
   return {
     options,
-    streams,
+    streams: importsExchange(streams),
     plugin,
     exportName,
     functions: options.contract === 'hyper-mcp' ? withAgent(functions, sendToAgent) : functions,
@@ -223,7 +223,8 @@ export function openRoute(
 ): OpenRoute {
   for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
   const open = route.plugin.compile ? openLazyEngine : openEngine
-  const instances = open(route, () => (stallMs > 0 ? openWatch(route, url, stallMs, log) : undefined), log)
+  const engine = open(route, () => (stallMs > 0 ? openWatch(route, url, stallMs, log) : undefined), log)
+  const instances = route.parts.serveRequests(engine)
   const { meter } = route.listeners
   meter?.opened(instances)
   return {

@@ -129,14 +129,20 @@ test('what guests send to other servers is counted', async () => {
   const server = await listenBoth([
     { plugin: guest('fetch'), function: 'fetch', url: '/fetch', allowedHosts: ['127.0.0.1'] },
     { plugin: guest('fetch'), function: 'fetch', url: '/refused', allowedHosts: ['other.example'] },
+    { plugin: guest('requests'), function: 'size', url: '/size', allowedHosts: ['127.0.0.1'], workers: 1 },
   ])
   const request = JSON.stringify({ url: `${server.adminUrl}/readyz` })
+  const nowhere = JSON.stringify({ url: 'http://127.0.0.1:1/' })
   await send(`${server.url}/fetch`, [request])
   await send(`${server.url}/refused`, [request])
+  await send(`${server.url}/size`, [request, request, nowhere, JSON.stringify({ url: 'http://localhost/' })])
   const metrics = await scrape(server.adminUrl)
   expect(countedIn(metrics, 'wasm_serve_outbound_requests_total', 'result')).toEqual([
     '/fetch 2xx 1',
     '/refused refused 1',
+    '/size 2xx 2',
+    '/size failed 1',
+    '/size refused 1',
   ])
 })
 

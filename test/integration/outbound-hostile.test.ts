@@ -1,7 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { encodeHeaders, joinHeaders } from '../../src/guest/outbound/client.ts'
-import { type GuestRequest, parseGuestRequest } from '../../src/guest/outbound/guest-request.ts'
+import {
+  type GuestRequest,
+  parseGuestRequest,
+  parseGuestStreamRequest,
+} from '../../src/guest/outbound/guest-request.ts'
 import { ask, failureOf, open, serveHttp, serveRaw } from '../support/outbound.ts'
 import { runs } from '../support/runs.ts'
 
@@ -39,6 +43,24 @@ test.each<[string, Uint8Array | string]>([
   ['depth', '['.repeat(60_000)],
 ])('%s is refused', (_, json) => {
   expect(() => parseGuestRequest(Buffer.from(json))).toThrowError(invalid)
+})
+
+test('a request that is streamed may have a length, and leave redirects to the guest', () => {
+  const parse = (request: object) => parseGuestStreamRequest(Buffer.from(JSON.stringify({ url, ...request })))
+  expect(parse({})).toMatchObject({ url, method: 'GET', length: undefined, followsRedirects: true })
+  expect(parse({ length: 5, redirect: 'manual' })).toMatchObject({ length: 5, followsRedirects: false })
+  expect(parse({ length: null, redirect: 'follow' })).toMatchObject({
+    length: undefined,
+    followsRedirects: true,
+  })
+  for (const wrong of [
+    { length: -1 },
+    { length: 0.5 },
+    { length: '1' },
+    { length: 1e300 },
+    { redirect: 'error' },
+  ])
+    expect(() => parse(wrong)).toThrowError(invalid)
 })
 
 test('a key of every object is a header like any other', async () => {

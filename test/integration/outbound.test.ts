@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
-import { redirectedRequest } from '../../src/guest/outbound/outbound.ts'
+import { redirectedRequest } from '../../src/guest/outbound/redirect.ts'
 import type { Resolve } from '../../src/guest/outbound/target.ts'
 import { selfSigned } from '../support/certificate.ts'
 import {
@@ -294,8 +294,7 @@ test('a redirect from https to http is one to another origin', () => {
     ]),
     body: undefined,
   }
-  const to = (location: string) =>
-    redirectedRequest(request, { status: 302, headers: { location }, body: new Uint8Array() })
+  const to = (location: string) => redirectedRequest(request, { status: 302, headers: { location } })
   expect([...(to('http://origin.test/')?.headers ?? [])]).toEqual([['accept', 'b']])
   expect([...(to('https://origin.test:443/')?.headers ?? [])]).toHaveLength(2)
   expect([...(to('https://origin.test:80/')?.headers ?? [])]).toHaveLength(1)

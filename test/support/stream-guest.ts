@@ -14,6 +14,17 @@ export type Step =
   | readonly ['write zeros', bytes: number]
   | readonly ['wait', ms: number]
   | readonly ['flush' | 'gone' | 'trap' | 'spin']
+  /** Of requests to other servers. The handles of a call are 1, 2, ... */
+  | readonly ['http open', json: string]
+  | readonly ['http write', handle: number, text: string]
+  | readonly ['http write zeros', handle: number, bytes: number]
+  | readonly ['http end' | 'http close', handle: number]
+  /** Logs the head itself. */
+  | readonly ['http response', handle: number]
+  /** Logs the length of the piece. */
+  | readonly ['http read', handle: number, max: number]
+  /** Writes all of the response to the answer, and logs the last code. */
+  | readonly ['http pass', handle: number]
   /** The output of the call. */
   | readonly ['output' | 'error', text: string]
   | Repeat
@@ -66,6 +77,22 @@ export function streamGuest(...steps: readonly Step[]): Uint8Array {
         return 'unreachable'
       case 'spin':
         return '(loop $for_ever (br $for_ever))'
+      case 'http open':
+        return `(call $said (call $http_open ${block(step[1])}))`
+      case 'http write':
+        return `(call $said (call $http_write (i64.const ${step[1]}) ${block(step[2])}))`
+      case 'http write zeros':
+        return `(call $said (call $http_write (i64.const ${step[1]}) (call $alloc (i64.const ${step[2]}))))`
+      case 'http end':
+        return `(call $said (call $http_write (i64.const ${step[1]}) (i64.const 0)))`
+      case 'http close':
+        return `(call $said (call $http_close (i64.const ${step[1]})))`
+      case 'http response':
+        return `(call $said_text (call $http_response (i64.const ${step[1]})))`
+      case 'http read':
+        return `(call $said_length (call $http_read (i64.const ${step[1]}) (i64.const ${step[2]})))`
+      case 'http pass':
+        return `(call $http_pass (i64.const ${step[1]}))`
       case 'output':
         return `(local.set $at ${block(step[1])}) (call $output (local.get $at) (call $length (local.get $at)))`
       case 'error':
@@ -73,6 +100,7 @@ export function streamGuest(...steps: readonly Step[]): Uint8Array {
     }
   }
   const body = steps.map(code).join('\n')
+  const hasRequests = body.includes('$http_') // others should not import what they do not use
   const bytes = Buffer.from(texts.join(''))
   const data = [...bytes].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`)
   return guestBytes(`(module
@@ -91,6 +119,7 @@ export function streamGuest(...steps: readonly Step[]): Uint8Array {
   (import "wasm-serve:http" "sse" (func $sse (param i64) (result i64)))
   (import "wasm-serve:http" "wait" (func $wait (param i64) (result i64)))
   (import "wasm-serve:http" "client_gone" (func $gone (result i32)))
+  ${hasRequests ? REQUEST_IMPORTS : ''}
   (memory (export "memory") ${Math.ceil((TEXTS + bytes.length) / 65_536)})
   (data (i32.const ${TEXTS}) "${data.join('')}")
   (func $block (param $from i32) (param $bytes i32) (result i64) (local $at i64) (local $i i32)
@@ -123,12 +152,33 @@ export function streamGuest(...steps: readonly Step[]): Uint8Array {
   (func $said_length (param $at i64)
     (if (i64.gt_s (local.get $at) (i64.const 0)) (then (local.set $at (call $length (local.get $at)))))
     (call $said (local.get $at)))
+  ${hasRequests ? REQUEST_FUNCTIONS : ''}
   (func (export "run") (result i32) (local $at i64) (local $i0 i32) (local $i1 i32)
     ${body}
     (i32.const 0)))`)
 }
 
 const TEXTS = 64
+
+const REQUEST_IMPORTS = `
+  (import "wasm-serve:http" "http_open" (func $http_open (param i64) (result i64)))
+  (import "wasm-serve:http" "http_write" (func $http_write (param i64 i64) (result i64)))
+  (import "wasm-serve:http" "http_response" (func $http_response (param i64) (result i64)))
+  (import "wasm-serve:http" "http_read" (func $http_read (param i64 i64) (result i64)))
+  (import "wasm-serve:http" "http_close" (func $http_close (param i64) (result i64)))`
+
+const REQUEST_FUNCTIONS = `
+  (func $said_text (param $at i64)
+    (if (i64.gt_s (local.get $at) (i64.const 0))
+      (then (call $log (local.get $at)) (call $free (local.get $at)))
+      (else (call $said (local.get $at)))))
+  (func $http_pass (param $handle i64) (local $at i64)
+    (block $done (loop $next
+      (local.set $at (call $http_read (local.get $handle) (i64.const 65536)))
+      (br_if $done (i64.le_s (local.get $at) (i64.const 0)))
+      (local.set $at (call $write (local.get $at)))
+      (br_if $next (i64.eqz (local.get $at)))))
+    (call $said (local.get $at)))`
 
 /** A line of a log. */
 export interface LogLine {

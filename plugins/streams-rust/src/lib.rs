@@ -1,6 +1,7 @@
 mod stream;
 
-use extism_pdk::{config, plugin_fn, FnResult};
+use extism_pdk::{config, plugin_fn, FnResult, Json};
+use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 
 /// Answers with the SHA-256 and the size of an upload of any size.
@@ -55,5 +56,51 @@ pub fn count() -> FnResult<()> {
         }
         let _ = stream::pause(interval);
     }
+    Ok(())
+}
+
+/// Passes requests on to the server of the config `upstream`, and passes its answers back in capitals.
+#[plugin_fn]
+pub fn proxy(Json(request): Json<Value>) -> FnResult<()> {
+    let upstream = config::get("upstream")?.unwrap_or_default();
+    let path = request["url"].as_str().unwrap_or("/");
+    let content_type = request["headers"]["content-type"].as_str().unwrap_or("text/plain");
+    let head = json!({
+        "method": request["method"],
+        "url": format!("{upstream}{path}"),
+        "headers": { "content-type": content_type },
+        "redirect": "manual",
+    });
+    let mut is_started = false;
+    match pass(&head, &mut is_started) {
+        // Before the start, the client can get a proper answer.
+        Err(problem) if !is_started && problem != stream::Problem::Gone => {
+            Ok(stream::start(r#"{"status":502}"#)?)
+        }
+        passed => Ok(passed?),
+    }
+}
+
+fn pass(head: &Value, is_started: &mut bool) -> Result<(), stream::Problem> {
+    let upstream = stream::Request::open(&head.to_string())?;
+    let mut pass_back = || {
+        if !*is_started {
+            stream::start(&upstream.response()?)?;
+            *is_started = true;
+        }
+        let piece = upstream.read()?;
+        stream::write(&piece.as_deref().unwrap_or_default().to_ascii_uppercase())?;
+        Ok(piece.is_some())
+    };
+    while let Some(piece) = stream::read()? {
+        // A server may answer while it reads, or without reading all.
+        while !upstream.write(&piece)? {
+            if !pass_back()? {
+                return Ok(());
+            }
+        }
+    }
+    upstream.end()?;
+    while pass_back()? {}
     Ok(())
 }

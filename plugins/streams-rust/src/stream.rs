@@ -14,6 +14,11 @@ extern "C" {
     fn sse(event: u64) -> i64;
     fn wait(ms: u64) -> i64;
     fn client_gone() -> i32;
+    fn http_open(request: u64) -> i64;
+    fn http_write(request: i64, block: u64) -> i64;
+    fn http_response(request: i64) -> i64;
+    fn http_read(request: i64, max: u64) -> i64;
+    fn http_close(request: i64) -> i64;
 }
 
 /// Why an operation failed. `docs/guide/streams.md` lists the codes.
@@ -23,10 +28,16 @@ pub enum Problem {
     Gone,
     /// Not now: twice, before the start, or after the trailers.
     Order,
+    /// The host or address of a request is not allowed.
+    Forbidden,
     Invalid,
     TooLarge,
+    /// Too many requests are open.
+    Full,
     /// The guest was not called by an HTTP request.
     Unavailable,
+    /// The server of a request cannot be reached, or broke off.
+    Failed,
 }
 
 impl From<Problem> for Error {
@@ -77,19 +88,80 @@ pub fn is_gone() -> bool {
     unsafe { client_gone() != 0 }
 }
 
+/// A request to another server. It is closed when it is dropped.
+pub struct Request(i64);
+
+impl Request {
+    /// `json` is `{"url":"https://example.com/","method":"PUT","headers":{"x-a":"1"}}`.
+    pub fn open(json: &str) -> Result<Request, Problem> {
+        block_code(json.as_bytes(), |offset| unsafe { http_open(offset) }).map(|handle| Request(handle as i64))
+    }
+
+    /// Sends a piece of the body, of up to 64 KiB. Waits while the server reads more slowly. `false`: nothing was sent, because
+    /// the answer has to be read first.
+    pub fn write(&self, piece: &[u8]) -> Result<bool, Problem> {
+        if piece.is_empty() {
+            return Ok(true);
+        }
+        Ok(block_code(piece, |offset| unsafe { http_write(self.0, offset) })? == 0)
+    }
+
+    /// Ends the body. A wait for the answer does so, too.
+    pub fn end(&self) -> Result<(), Problem> {
+        check(unsafe { http_write(self.0, 0) }).map(drop)
+    }
+
+    /// Status and headers of the answer, as JSON that `start` takes.
+    pub fn response(&self) -> Result<String, Problem> {
+        let head = take(unsafe { http_response(self.0) })?;
+        Ok(String::from_utf8(head.unwrap_or_default()).unwrap_or_default())
+    }
+
+    /// The next piece of the answer; `None` at its end.
+    pub fn read(&self) -> Result<Option<Vec<u8>>, Problem> {
+        take(unsafe { http_read(self.0, 65_536) })
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        unsafe { http_close(self.0) };
+    }
+}
+
+/// The bytes of a block, which is freed.
+fn take(code: i64) -> Result<Option<Vec<u8>>, Problem> {
+    let block = match check(code)? {
+        0 => None,
+        offset => Memory::find(offset),
+    };
+    Ok(block.map(|block| {
+        let bytes = block.to_vec();
+        block.free();
+        bytes
+    }))
+}
+
 fn with_block(bytes: &[u8], run: impl Fn(u64) -> i64) -> Result<(), Problem> {
+    block_code(bytes, run).map(drop)
+}
+
+fn block_code(bytes: &[u8], run: impl Fn(u64) -> i64) -> Result<u64, Problem> {
     let block = Memory::from_bytes(bytes).map_err(|_| Problem::TooLarge)?;
     let code = run(block.offset());
     block.free();
-    check(code).map(drop)
+    check(code)
 }
 
 fn check(code: i64) -> Result<u64, Problem> {
     match code {
         -1 => Err(Problem::Gone),
         -2 => Err(Problem::Order),
+        -3 => Err(Problem::Forbidden),
         -4 => Err(Problem::Invalid),
         -5 => Err(Problem::TooLarge),
+        -6 => Err(Problem::Full),
+        -8 => Err(Problem::Failed),
         code if code < 0 => Err(Problem::Unavailable),
         code => Ok(code as u64),
     }

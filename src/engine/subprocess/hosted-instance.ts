@@ -2,6 +2,7 @@ import { toFailure } from '../../errors/call-failure.ts'
 import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
+import { withRequests } from '../../guest/streams/requests.ts'
 import { GuestStream, withStreams } from '../../guest/streams/streams.ts'
 import { alreadyCapped } from '../../module/memory-cap.ts'
 import { readModule } from '../../module/module.ts'
@@ -148,7 +149,7 @@ export class HostedInstance {
     const agentic = hostParts.includes('agent') ? withAgent(stored, bridgedAgent(host)) : stored
     return {
       ...settings,
-      functions: stream ? withStreams(agentic, stream) : agentic,
+      functions: stream ? withRequests(withStreams(agentic, stream), stream) : agentic,
       log: this.#caller.log,
       logsAtOnce: true,
       ...(hostParts.includes('http') && { http: bridgedHttp(host) }),

@@ -190,15 +190,14 @@ function buffersOfReply(answer: HostAnswer): ArrayBuffer[] {
   return 'answer' in answer.value ? buffersOf(answer.value.answer) : []
 }
 
-/** The exchange of a guest's caller. Waits for its client are not charged to the guest. */
+/** The exchange of a guest's caller, and its requests to other servers. Waits for these are not charged to the guest. */
 export function bridgedStream(client: HostAsker): StreamClient {
   return { call: (operation, ...args) => client.askUncounted(STREAM, operation, ...args) as never }
 }
 
 /** The main thread's side of {@link bridgedStream}. */
 export const STREAM_OPERATIONS: HostOperations = {
-  [STREAM]: ([operation, ...args], { caller }) =>
-    callStream(operation as StreamOperation, args, caller?.host),
+  [STREAM]: ([operation, ...args], { caller }) => callStream(operation as StreamOperation, args, caller),
 }
 
 /** HTTP requests sent by the main thread while the worker waits. */

@@ -3,6 +3,7 @@ import { toFailure } from '../../errors/call-failure.ts'
 import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
+import { withRequests } from '../../guest/streams/requests.ts'
 import { GuestStream, withStreams } from '../../guest/streams/streams.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
@@ -270,7 +271,7 @@ async function openEngine(
     runtime: stream ? streamingRuntime(runtime, stream) : runtime,
     settings: {
       ...settings,
-      functions: stream ? withStreams(agentic, stream) : agentic,
+      functions: stream ? withRequests(withStreams(agentic, stream), stream) : agentic,
       log,
       logsAtOnce: true,
       ...(hostParts.includes('http') && { http: bridgedHttp(client) }),

@@ -23,6 +23,13 @@ export interface OutboundClient {
    * @throws the error of Node.js, if there is no response.
    */
   exchange(request: SendableRequest, target: Target, ended: AbortSignal): Promise<OutboundResponse>
+  /**
+   * Begins a request without its `body`. The caller writes one, ends the request, and destroys it if it is not needed any
+   * more. See {@link responseTo}.
+   *
+   * @param framing - The length of the body in bytes, `chunked` if it is unknown, or undefined if there is no body.
+   */
+  begin(request: SendableRequest, target: Target, framing: number | 'chunked' | undefined): http.ClientRequest
   /** Closes all connections, also those in use. */
   close(): void
 }
@@ -73,7 +80,7 @@ class NodeClient implements OutboundClient {
 
   async exchange(request: SendableRequest, target: Target, ended: AbortSignal): Promise<OutboundResponse> {
     for (;;) {
-      const outgoing = this.#send(request, target)
+      const outgoing = this.begin(request, target, request.body?.length).end(request.body)
       try {
         return await readResponse(outgoing, target.name, this.#maxBytes, ended)
       } catch (error) {
@@ -82,12 +89,11 @@ class NodeClient implements OutboundClient {
     }
   }
 
-  close(): void {
-    this.#http.destroy()
-    this.#https.destroy()
-  }
-
-  #send({ method, headers, body }: SendableRequest, target: Target): http.ClientRequest {
+  begin(
+    { method, headers }: SendableRequest,
+    target: Target,
+    framing: number | 'chunked' | undefined,
+  ): http.ClientRequest {
     const { url, host, lookup } = target
     const isSecure = url.protocol === 'https:'
     const outgoing = (isSecure ? https : http).request({
@@ -110,9 +116,14 @@ class NodeClient implements OutboundClient {
     })
     for (const [name, value] of Object.entries(DEFAULT_HEADERS)) outgoing.setHeader(name, value)
     for (const [name, value] of headers) outgoing.setHeader(name, value)
-    if (body !== undefined) outgoing.setHeader('content-length', body.length)
-    outgoing.end(body)
+    if (framing === 'chunked') outgoing.setHeader('transfer-encoding', 'chunked')
+    else if (framing !== undefined) outgoing.setHeader('content-length', framing)
     return outgoing
+  }
+
+  close(): void {
+    this.#http.destroy()
+    this.#https.destroy()
   }
 }
 
@@ -129,10 +140,8 @@ async function readResponse(
   ended.addEventListener('abort', stop)
   try {
     const response = await responseTo(outgoing, ended)
-    const { statusCode = 0, headers, rawHeaders } = response
-    const isBodiless = outgoing.method === 'HEAD' || statusCode === 304 // but may have a content-length
-    if (!isBodiless && Number(headers['content-length']) > maxBytes)
-      throw new OutboundTooLargeError(name, maxBytes)
+    const { statusCode = 0, rawHeaders } = response
+    if (declaresMore(response, outgoing, maxBytes)) throw new OutboundTooLargeError(name, maxBytes)
     const body = await readResponseBody(response, name, maxBytes)
     return { status: statusCode, headers: joinHeaders(rawHeaders), body }
   } catch (error) {
@@ -144,8 +153,22 @@ async function readResponse(
   }
 }
 
-/** The error listener stays: errors after the response are also errors of the response. */
-function responseTo(outgoing: http.ClientRequest, ended: AbortSignal): Promise<http.IncomingMessage> {
+/** Whether the announced body of a response is larger than this. Responses without a body may announce one. */
+export function declaresMore(
+  { statusCode, headers }: http.IncomingMessage,
+  { method }: http.ClientRequest,
+  maxBytes: number,
+): boolean {
+  const isBodiless = method === 'HEAD' || statusCode === 304
+  return !isBodiless && Number(headers['content-length']) > maxBytes
+}
+
+/**
+ * Waits for the head of a response. The error listener stays: errors after the response are also errors of the response.
+ *
+ * @param ended - Ends the wait, but not the request.
+ */
+export function responseTo(outgoing: http.ClientRequest, ended: AbortSignal): Promise<http.IncomingMessage> {
   return new Promise((resolve, reject) => {
     outgoing.on('response', resolve)
     outgoing.on('error', reject)
@@ -182,7 +205,7 @@ async function readResponseBody(
  * Whether a server closed a kept connection just as it was used. An idempotent request is then sent again on another
  * connection (RFC 9110, 9.2.2).
  */
-function wasStale(outgoing: http.ClientRequest, error: unknown, ended: AbortSignal): boolean {
+export function wasStale(outgoing: http.ClientRequest, error: unknown, ended: AbortSignal): boolean {
   const { code } = error as NodeJS.ErrnoException
   const isLost = code === 'ECONNRESET' || code === 'EPIPE'
   return isLost && outgoing.reusedSocket && IDEMPOTENT.has(outgoing.method) && !ended.aborted

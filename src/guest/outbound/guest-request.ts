@@ -18,11 +18,46 @@ const { httpJsonBytes: MAX_JSON, httpHeaders: MAX_HEADERS, httpUrl: MAX_URL } = 
  * @throws {@link OutboundRequestInvalidError} if it has another form.
  */
 export function parseGuestRequest(json: Uint8Array): GuestRequest {
+  return readGuestRequest(parseRequestObject(json))
+}
+
+/** The HTTP request of a guest that writes the body and reads the answer piece by piece. */
+export interface GuestStreamRequest extends GuestRequest {
+  /** The size of the body in bytes, if the guest knows it. */
+  readonly length: number | undefined
+  /** Whether redirects are followed, or given to the guest. */
+  readonly followsRedirects: boolean
+}
+
+/**
+ * Parses the JSON argument of `http_open`: that of {@link parseGuestRequest}, with `"length"?` and `"redirect"?`, which is
+ * `follow` or `manual`.
+ *
+ * @throws {@link OutboundRequestInvalidError} if it has another form.
+ */
+export function parseGuestStreamRequest(json: Uint8Array): GuestStreamRequest {
+  const request = parseRequestObject(json)
+  const length = request.length ?? undefined
+  const redirect = request.redirect ?? 'follow'
+  if (length !== undefined && !isLength(length))
+    throw new OutboundRequestInvalidError('"length" must be a number of bytes')
+  if (redirect !== 'follow' && redirect !== 'manual')
+    throw new OutboundRequestInvalidError('"redirect" must be "follow" or "manual"')
+  return { ...readGuestRequest(request), length, followsRedirects: redirect === 'follow' }
+}
+
+function isLength(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}
+
+function parseRequestObject(json: Uint8Array): Record<string, unknown> {
   if (json.length > MAX_JSON) throw new OutboundRequestInvalidError(`it is larger than ${MAX_JSON} bytes`)
   const request = parseRequestJson(json)
   if (!isPlainObject(request)) throw new OutboundRequestInvalidError('it is not a JSON object')
+  return request
+}
 
-  const { url, method, headers, header } = request
+function readGuestRequest({ url, method, headers, header }: Record<string, unknown>): GuestRequest {
   if (typeof url !== 'string') throw new OutboundRequestInvalidError('"url" must be text')
   if (url.length > MAX_URL)
     throw new OutboundRequestInvalidError(`"url" is longer than ${MAX_URL} characters`)

@@ -1,8 +1,15 @@
-import { isNativeError } from 'node:util/types'
-import { EngineClosedError, OutboundFailedError, OutboundTimeoutError } from '../../errors/errors.ts'
+import { EngineClosedError, OutboundTimeoutError } from '../../errors/errors.ts'
 import { allowHosts, type Reach } from '../../plugin/source/allowed-hosts.ts'
 import { type OutboundClient, type OutboundResponse, openClient } from './client.ts'
-import { checkRequest, type GuestRequest, type SendableRequest } from './guest-request.ts'
+import {
+  checkRequest,
+  type GuestRequest,
+  type GuestStreamRequest,
+  type SendableRequest,
+} from './guest-request.ts'
+import { toOutboundError } from './outbound-error.ts'
+import { type OutboundStream, openStream, type StreamLimits } from './outbound-stream.ts'
+import { followRedirects } from './redirect.ts'
 import {
   checkTarget,
   type NetworkView,
@@ -20,6 +27,8 @@ export interface OutboundOptions {
   readonly opensPrivate?: boolean | undefined
   /** Maximum size of a response body, in bytes. */
   readonly responseMax: number
+  /** The same for a response that is streamed. Infinity: without limit. Default: `responseMax`. */
+  readonly streamMax?: number | undefined
   /** Default: the network of this machine. */
   readonly network?: Network | undefined
 }
@@ -51,7 +60,7 @@ export interface Outbound {
    * @throws `OutboundRefusedError` if host or address are not allowed.
    * @throws {@link OutboundTimeoutError} after `timeoutMs` milliseconds.
    * @throws `OutboundTooLargeError` at `responseMax`.
-   * @throws {@link OutboundFailedError} if there is no complete response.
+   * @throws `OutboundFailedError` if there is no complete response.
    * @throws {@link EngineClosedError} when the route is closed.
    * @throws the signal's reason, when it ends the request.
    */
@@ -60,6 +69,16 @@ export interface Outbound {
     body: Uint8Array | undefined,
     limits: OutboundLimits,
   ): Promise<OutboundResponse>
+  /**
+   * Begins a request whose body is written and whose response is read piece by piece, under the same checks. A redirect
+   * that would send a body again is a result. GET and HEAD are sent at once, others with the first piece or the end of their
+   * body.
+   *
+   * @throws `OutboundRequestInvalidError` if it cannot be sent as it is.
+   * @throws `OutboundRefusedError` if its host or address is not allowed. A name is resolved later.
+   * @throws {@link EngineClosedError} when the route is closed.
+   */
+  open(request: GuestStreamRequest, limits: StreamLimits): OutboundStream
   /** Aborts all requests in flight and closes all connections. */
   close(): Promise<void>
 }
@@ -69,8 +88,6 @@ export function openOutbound(options: OutboundOptions): Outbound {
   return new HttpOutbound(options)
 }
 
-const MAX_REDIRECTS = 5
-
 /** Maximum of Node's timers, in ms; a longer one would fire at once. */
 const MAX_TIMER_MS = 2_147_483_647
 
@@ -78,16 +95,25 @@ class HttpOutbound implements Outbound {
   readonly #reachOf: (url: URL) => Reach
   readonly #surroundings: NetworkView
   readonly #client: OutboundClient
+  readonly #streamMax: number
   readonly #running = new Map<AbortController, Promise<unknown>>()
+  readonly #streams = new Set<OutboundStream>()
   #closed = false
 
-  constructor({ allowedHosts, opensPrivate, responseMax, network }: OutboundOptions) {
+  constructor({
+    allowedHosts,
+    opensPrivate,
+    responseMax,
+    streamMax = responseMax,
+    network,
+  }: OutboundOptions) {
     this.#reachOf = allowHosts(allowedHosts, opensPrivate)
     this.#surroundings = {
       resolve: network?.resolve ?? resolveBySystem,
       own: ownAddresses(network?.addresses),
     }
     this.#client = openClient(responseMax, network?.ca)
+    this.#streamMax = streamMax
   }
 
   async fetch(
@@ -107,8 +133,24 @@ class HttpOutbound implements Outbound {
     }
   }
 
+  open(request: GuestStreamRequest, limits: StreamLimits): OutboundStream {
+    if (this.#closed) throw new EngineClosedError()
+    const { length, followsRedirects } = request
+    const stream = openStream(checkRequest(request, undefined), length, limits, {
+      client: this.#client,
+      check: (url, name) => this.#check(url, name),
+      maxBytes: this.#streamMax,
+      followsRedirects,
+    })
+    this.#streams.add(stream)
+    const forget = () => this.#streams.delete(stream)
+    stream.done.then(forget, forget)
+    return stream
+  }
+
   async close(): Promise<void> {
     this.#closed = true
+    for (const stream of this.#streams) stream.close(new EngineClosedError())
     const running = [...this.#running]
     for (const [ended] of running) ended.abort(new EngineClosedError())
     await Promise.allSettled(running.map(([, response]) => response))
@@ -126,120 +168,22 @@ class HttpOutbound implements Outbound {
     signal?.addEventListener('abort', onAbort)
     const timer = setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER_MS))
     try {
-      return await this.#follow(request, ended.signal)
+      return await followRedirects(request, (next, label) => this.#exchange(next, label, ended.signal))
     } finally {
       clearTimeout(timer)
       signal?.removeEventListener('abort', onAbort)
     }
   }
 
-  async #follow(first: SendableRequest, ended: AbortSignal): Promise<OutboundResponse> {
-    let request = first
-    for (let redirects = 0; ; redirects++) {
-      const response = await this.#exchange(request, requestLabel(request, first), ended)
-      const next = redirectedRequest(request, response)
-      if (!next) return response
-      if (redirects === MAX_REDIRECTS)
-        throw new OutboundFailedError(
-          showTarget(first.url),
-          `it was redirected more than ${MAX_REDIRECTS} times`,
-        )
-      request = next
-    }
-  }
-
   async #exchange(request: SendableRequest, name: string, ended: AbortSignal): Promise<OutboundResponse> {
-    const target = checkTarget(request.url, name, this.#reachOf, this.#surroundings)
+    const target = this.#check(request.url, name)
     try {
       return await this.#client.exchange(request, target, ended)
     } catch (error) {
       throw ended.aborted ? ended.reason : toOutboundError(error, target)
     }
   }
-}
-
-/** For messages. */
-function requestLabel({ url }: SendableRequest, first: SendableRequest): string {
-  return url === first.url ? showTarget(url) : `${showTarget(url)} (redirected from ${showTarget(first.url)})`
-}
-
-/** Translates errors of Node's client for the author of the guest. Errors of wasm-serve pass unchanged. */
-function toOutboundError(error: unknown, { url, name }: Target): unknown {
-  const code = isNativeError(error) && 'code' in error ? error.code : undefined
-  if (typeof code !== 'string' || code.startsWith('WASM_SERVE_')) return error
-  return new OutboundFailedError(name, whyFailed(code, url), { cause: error })
-}
-
-function whyFailed(code: string, { protocol, host, hostname }: URL): string {
-  switch (code) {
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return `the name ${hostname} does not resolve (${code})`
-    case 'ECONNREFUSED':
-      return `nothing listens on ${host}`
-    case 'ECONNRESET':
-    case 'EPIPE':
-      return `${host} closed the connection before the end`
-    case 'HPE_HEADER_OVERFLOW':
-      return `the headers of ${host} are larger than 16 KiB`
+  #check(url: URL, name: string): Target {
+    return checkTarget(url, name, this.#reachOf, this.#surroundings)
   }
-  if (code.startsWith('HPE_')) return `${host} did not answer in HTTP (${code})`
-  // Certificate errors have dozens of codes; unlike those of the system, all contain an underscore.
-  if (protocol === 'https:' && (code.includes('_') || code === 'EPROTO'))
-    return `no trusted TLS connection to ${host} (${code})`
-  return `${host} cannot be reached (${code})`
-}
-
-/**
- * The request that a redirect leads to, as `fetch` makes it: 303, and 301 and 302 after a POST, become a GET without
- * body; 307 and 308 keep the body, to another origin too. Another origin receives only headers that hold no
- * credentials: a header of any other name may hold a key. The target is not checked here.
- *
- * @returns undefined if the response is not a redirect.
- * @throws {@link OutboundFailedError} if its target is not a valid URL.
- */
-export function redirectedRequest(
-  request: SendableRequest,
-  { status, headers }: OutboundResponse,
-): SendableRequest | undefined {
-  const { location } = headers
-  if (!REDIRECT_STATUSES.has(status) || location === undefined) return undefined
-  if (!URL.canParse(location, request.url))
-    throw new OutboundFailedError(showTarget(request.url), 'it was redirected to an invalid URL')
-
-  const url = new URL(location, request.url)
-  const isSame = url.origin === request.url.origin // scheme, host and port
-  const kept = [...request.headers].filter(([name]) => isSame || HARMLESS_HEADERS.has(name))
-  if (!becomesGet(status, request.method)) return { ...request, url, headers: new Map(kept) }
-  const ofGet = kept.filter(([name]) => !BODY_HEADERS.has(name))
-  return { url, method: 'GET', headers: new Map(ofGet), body: undefined }
-}
-
-const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
-
-/** Headers that describe a body. */
-const BODY_HEADERS: ReadonlySet<string> = new Set([
-  'content-encoding',
-  'content-language',
-  'content-location',
-  'content-type',
-])
-
-/** Headers that are also sent to another origin: they describe response, body or trace, and hold no credentials. */
-const HARMLESS_HEADERS: ReadonlySet<string> = new Set([
-  'accept',
-  'accept-encoding',
-  'accept-language',
-  'cache-control',
-  'content-encoding',
-  'content-language',
-  'content-type',
-  'range',
-  'traceparent',
-  'user-agent',
-])
-
-function becomesGet(status: number, method: string): boolean {
-  if (status === 303) return method !== 'GET' && method !== 'HEAD'
-  return status < 303 && method === 'POST'
 }

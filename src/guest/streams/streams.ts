@@ -1,3 +1,4 @@
+import type { Caller } from '../../observe/observe.ts'
 import { hostImports } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { BlockContext, CallContext } from '../call-context.ts'
@@ -20,20 +21,51 @@ export interface StreamOperations {
   isGone(): boolean
 }
 
-export type StreamOperation = keyof StreamOperations
+/** The requests of a call to other servers as its guest sees them. They live on the main thread. */
+export interface RequestOperations {
+  /** @param request - JSON: see `parseGuestStreamRequest`. @returns its handle, a positive number. */
+  httpOpen(request: Uint8Array): number
+  /** Sends a piece of the body; no bytes end it. @returns false if the response has to be read before they are taken. */
+  httpWrite(handle: number, bytes: Uint8Array): boolean
+  /** @returns JSON: `{ "status", "headers" }`, which {@link StreamOperations.start} accepts. */
+  httpResponse(handle: number): Uint8Array
+  /** The next piece of the response. @param max - Maximum bytes. @returns no bytes at the end. */
+  httpRead(handle: number, max: number): Uint8Array
+  httpClose(handle: number): undefined
+}
+
+export type RequestOperation = keyof RequestOperations
+
+type Operations = StreamOperations & RequestOperations
+
+export type StreamOperation = keyof Operations
 
 /** The kinds of failures that a guest can distinguish. */
-export type StreamProblem = 'gone' | 'order' | 'invalid' | 'too-large' | 'unavailable'
+export type StreamProblem =
+  | 'gone'
+  | 'order'
+  | 'forbidden'
+  | 'invalid'
+  | 'too-large'
+  | 'full'
+  | 'unavailable'
+  | 'failed'
 
 /** A result or a failure, as plain data: errors lose their class between threads. */
 export type StreamReply<Answer> = { readonly answer: Answer } | { readonly problem: StreamProblem }
 
-/** The main thread's end of an exchange. */
-export type StreamExchange = {
-  readonly [Name in StreamOperation]: (
-    ...args: Parameters<StreamOperations[Name]>
-  ) => MaybePromise<StreamReply<ReturnType<StreamOperations[Name]>>>
+/** The main thread's end of these operations. */
+type Answering<Names extends StreamOperation> = {
+  readonly [Name in Names]: (
+    ...args: Parameters<Operations[Name]>
+  ) => MaybePromise<StreamReply<ReturnType<Operations[Name]>>>
 }
+
+/** The main thread's end of an exchange. */
+export type StreamExchange = Answering<keyof StreamOperations>
+
+/** The main thread's end of a call's requests to other servers. */
+export type StreamRequests = Answering<RequestOperation>
 
 /**
  * How the host functions of a thread or process reach the exchange of the running call. It waits for the reply. Bytes
@@ -42,8 +74,8 @@ export type StreamExchange = {
 export interface StreamClient {
   call<Name extends StreamOperation>(
     operation: Name,
-    ...args: Parameters<StreamOperations[Name]>
-  ): StreamReply<ReturnType<StreamOperations[Name]>>
+    ...args: Parameters<Operations[Name]>
+  ): StreamReply<ReturnType<Operations[Name]>>
 }
 
 /** The exchanges of running calls, by the host of their callers. */
@@ -54,51 +86,77 @@ export function connectStream(host: object, exchange: StreamExchange): void {
   exchanges.set(host, exchange)
 }
 
+/** The requests of running calls to other servers, by caller. */
+const callRequests = new WeakMap<Caller, StreamRequests>()
+
+/** Sets the requests of a caller's call to other servers. */
+export function connectRequests(caller: Caller, requests: StreamRequests): void {
+  callRequests.set(caller, requests)
+}
+
 /**
- * Runs an operation of a guest on the exchange of its caller.
+ * Runs an operation of a guest on the exchange of its caller, or on its requests.
  *
- * @param host - Of the caller; anything without an exchange, such as the request of an agent, makes it `unavailable`.
+ * @param caller - One without an exchange, such as an agent, makes its operations `unavailable`. undefined while the guest
+ * starts.
  */
 export function callStream(
   operation: StreamOperation,
   args: readonly unknown[],
-  host: unknown,
+  caller: Caller | undefined,
 ): MaybePromise<StreamReply<unknown>> {
-  const exchange = typeof host === 'object' && host !== null ? exchanges.get(host) : undefined
-  if (!exchange || !Object.hasOwn(OPERATIONS, operation)) return { problem: 'unavailable' }
-  const run: (...args: never[]) => MaybePromise<StreamReply<unknown>> = exchange[operation]
-  return Reflect.apply(run, exchange, args)
+  if (!caller || !Object.hasOwn(OPERATIONS, operation)) return { problem: 'unavailable' }
+  const end: Partial<StreamExchange & StreamRequests> | undefined =
+    OPERATIONS[operation] === 'exchange' ? exchangeOf(caller) : callRequests.get(caller)
+  const run: ((...args: never[]) => MaybePromise<StreamReply<unknown>>) | undefined = end?.[operation]
+  return run ? Reflect.apply(run, end, args) : { problem: 'unavailable' }
 }
 
-const OPERATIONS: Readonly<Record<StreamOperation, true>> = {
-  read: true,
-  start: true,
-  write: true,
-  trailers: true,
-  wait: true,
-  isGone: true,
+function exchangeOf({ host }: Caller): StreamExchange | undefined {
+  return typeof host === 'object' && host !== null ? exchanges.get(host) : undefined
+}
+
+const OPERATIONS: Readonly<Record<StreamOperation, 'exchange' | 'requests'>> = {
+  read: 'exchange',
+  start: 'exchange',
+  write: 'exchange',
+  trailers: 'exchange',
+  wait: 'exchange',
+  isGone: 'exchange',
+  httpOpen: 'requests',
+  httpWrite: 'requests',
+  httpResponse: 'requests',
+  httpRead: 'requests',
+  httpClose: 'requests',
 }
 
 /** The namespace of the functions for streams. */
-const STREAMS = 'wasm-serve:http'
+export const STREAMS = 'wasm-serve:http'
 
 /** Return values of failed functions of {@link STREAMS}; see `docs/guide/streams.md`. Failures that the store has too have its codes. */
 export const STREAM_CODES = {
   gone: -1n,
   order: -2n,
+  forbidden: -3n,
   invalid: -4n,
   'too-large': -5n,
+  full: -6n,
   unavailable: -7n,
+  failed: -8n,
 } as const satisfies Record<StreamProblem, bigint>
 
 /** Whether it is a function of streams. */
 export function isStreamFunction(namespace: string, name: string): boolean {
-  return namespace === STREAMS && FUNCTIONS.has(name)
+  return namespace === STREAMS && (EXCHANGE_FUNCTIONS.has(name) || REQUEST_FUNCTIONS.has(name))
 }
 
-const FUNCTIONS: ReadonlySet<string> = new Set([
+const EXCHANGE_FUNCTIONS: ReadonlySet<string> = new Set([
   ...['request_read', 'response_start', 'response_write', 'response_flush', 'response_trailers'],
   ...['sse', 'wait', 'client_gone'],
+])
+
+const REQUEST_FUNCTIONS: ReadonlySet<string> = new Set([
+  ...['http_open', 'http_write', 'http_response', 'http_read', 'http_close'],
 ])
 
 /** The functions of streams that a plug-in imports, except those that the user's host functions override. */
@@ -109,6 +167,16 @@ export function streamImports(
   return hostImports(plugin)
     .filter(({ module, name }) => isStreamFunction(module, name) && !findHostFunction(users, module, name))
     .map(({ name }) => name)
+}
+
+/** Whether guests with these imports read bodies and write answers piece by piece. */
+export function importsExchange(imports: readonly string[]): boolean {
+  return imports.some((name) => EXCHANGE_FUNCTIONS.has(name))
+}
+
+/** Whether guests with these imports stream requests to other servers. */
+export function importsRequests(imports: readonly string[]): boolean {
+  return imports.some((name) => REQUEST_FUNCTIONS.has(name))
 }
 
 /** The host functions of the user with those of streams. The user's take precedence. */
@@ -184,6 +252,23 @@ export class GuestStream {
       this.#spare = new Uint8Array(buffer)
   }
 
+  /** A copy, which has its buffer for itself. @param bytes - At most {@link PIECE_BYTES}. */
+  copy(bytes: Uint8Array): Uint8Array {
+    if (bytes.length < PIECE_BYTES / 4) return bytes.slice()
+    const whole = this.#spare ?? new Uint8Array(PIECE_BYTES)
+    this.#spare = undefined
+    whole.set(bytes)
+    return whole.subarray(0, bytes.length)
+  }
+
+  /** Runs an operation of a request to another server, which may wait. Before, it sends what was written. */
+  request<Name extends RequestOperation>(
+    operation: Name,
+    ...args: Parameters<Operations[Name]>
+  ): StreamReply<ReturnType<Operations[Name]>> {
+    return this.flush() ?? this.#client.call(operation, ...args)
+  }
+
   trailers(json: Uint8Array): StreamReply<undefined> {
     if (json.length > HEAD_JSON_MAX) return { problem: 'too-large' }
     if (!this.#isStarted) return { problem: 'order' }
@@ -251,12 +336,13 @@ function streamFunctions(stream: GuestStream): Readonly<Record<string, HostFunct
   }
 }
 
-function codeOf(reply: StreamReply<undefined>): bigint {
+/** @returns 0, or the code of the problem. */
+export function codeOf(reply: StreamReply<undefined>): bigint {
   return 'problem' in reply ? STREAM_CODES[reply.problem] : 0n
 }
 
 /** Only routes with the kernel have streams. */
-function blocksOf(context: CallContext): BlockContext {
+export function blocksOf(context: CallContext): BlockContext {
   if (isBlockContext(context)) return context
   throw new Error('streams need the kernel runtime')
 }

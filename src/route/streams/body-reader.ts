@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { BadRequestError } from '../../errors/errors.ts'
-import { PIECE_BYTES } from '../../guest/streams/streams.ts'
+import { PieceQueue } from '../../guest/streams/piece-queue.ts'
 import { hasBody, isTooLarge, tooLarge } from '../body.ts'
 
 /** Reads the body of a request piece by piece. It keeps a bounded number of bytes: beyond, the client has to wait. */
@@ -8,9 +8,7 @@ export class BodyReader {
   readonly #request: IncomingMessage
   readonly #limit: number
   readonly #bufferBytes: number
-  readonly #pieces: Buffer[] = []
-  #spare: Uint8Array<ArrayBuffer> | undefined
-  #buffered = 0
+  readonly #pieces = new PieceQueue()
   #received = 0
   #isReading = false
   #hasEnded = false
@@ -48,28 +46,15 @@ export class BodyReader {
   /** The next bytes if there are any, no bytes at the end, or undefined: then wait for {@link BodyReader.subscribe}. */
   take(max: number): Uint8Array | undefined {
     this.#begin()
-    const [first] = this.#pieces
-    if (!first) return this.#hasEnded ? NO_BYTES : undefined
-    const size = Math.min(max, this.#buffered, PIECE_BYTES)
-    const taken = this.#allocate(size)
-    for (let at = 0; at < size; ) at += this.#moveTo(taken, at)
-    this.#buffered -= size
-    if (this.#buffered <= this.#bufferBytes / 2) this.#request.resume()
+    const taken = this.#pieces.take(max)
+    if (!taken) return this.#hasEnded ? NO_BYTES : undefined
+    if (this.#pieces.bytes <= this.#bufferBytes / 2) this.#request.resume()
     return taken
   }
 
-  /** Memory for the next piece: it changes its owner with its whole buffer, so it needs one of its own. */
-  #allocate(size: number): Uint8Array {
-    if (size < PIECE_BYTES / 4) return new Uint8Array(size)
-    const whole = this.#spare ?? new Uint8Array(PIECE_BYTES)
-    this.#spare = undefined
-    return whole.subarray(0, size)
-  }
-
   /** Keeps the memory of a piece that was sent. */
-  reuse({ buffer }: Uint8Array): void {
-    if (buffer.byteLength === PIECE_BYTES && buffer instanceof ArrayBuffer)
-      this.#spare = new Uint8Array(buffer)
+  reuse(piece: Uint8Array): void {
+    this.#pieces.reuse(piece)
   }
 
   /** Sets the only listener for news: bytes, the end, or an error. */
@@ -79,8 +64,7 @@ export class BodyReader {
 
   /** Discards the rest, which the client may still send. */
   close(): void {
-    this.#pieces.length = 0
-    this.#buffered = 0
+    this.#pieces.clear()
     this.#hasEnded = true
     this.#notify = () => undefined
     this.#request.resume()
@@ -100,9 +84,8 @@ export class BodyReader {
       this.#fail(tooLarge(this.#limit))
       return
     }
-    this.#pieces.push(piece)
-    this.#buffered += piece.length
-    if (this.#buffered >= this.#bufferBytes) this.#request.pause()
+    this.#pieces.add(piece)
+    if (this.#pieces.bytes >= this.#bufferBytes) this.#request.pause()
     this.#notify()
   }
 
@@ -121,23 +104,8 @@ export class BodyReader {
   #fail(error: Error): void {
     if (this.#hasEnded) return
     this.#error ??= error
-    this.#pieces.length = 0
-    this.#buffered = 0
+    this.#pieces.clear()
     this.#notify()
-  }
-
-  #moveTo(target: Uint8Array, at: number): number {
-    const piece = this.#pieces[0] ?? NO_BYTES
-    const moved = piece.subarray(0, target.length - at)
-    target.set(moved, at)
-    if (moved.length === piece.length) this.#pieces.shift()
-    else
-      this.#pieces[0] = Buffer.from(
-        piece.buffer,
-        piece.byteOffset + moved.length,
-        piece.length - moved.length,
-      )
-    return moved.length
   }
 }
 

@@ -111,9 +111,18 @@ test("the manifest's hosts and limit count if the route has none", async () => {
     allowedHosts: ['a.com'],
     opensPrivate: true,
     responseMax: 7,
+    streamMax: 7,
   })
   expect(outboundOf({ httpResponseMax: 8 }, settings)?.responseMax).toBe(8)
   expect(outboundOf({}, await manifested({ allowed_hosts: ['a.com'] }))?.responseMax).toBe(52_428_800)
+})
+
+test('only the option lifts the limit of a streamed response', async () => {
+  const memory = { max_http_response_bytes: 0 }
+  const settings = await manifested({ allowed_hosts: ['a.com'], memory })
+  expect(outboundOf({}, settings)).toMatchObject({ responseMax: 0, streamMax: 0 })
+  const lifted = { responseMax: 0, streamMax: Number.POSITIVE_INFINITY }
+  expect(outboundOf({ httpResponseMax: 0 }, settings)).toMatchObject(lifted)
 })
 
 test("the route's hosts replace the manifest's, even by none", async () => {
