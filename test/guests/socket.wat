@@ -1,0 +1,48 @@
+;; A guest that serves a WebSocket.
+;;
+;; echo: sends each message back. greet: sends its input, the handshake, and returns. first: answers the first message and
+;; returns. close: closes with 4001 and "bye", and tries to send after it. trap, spin: after the first message. twice: for a
+;; message, sends it and answers with it.
+(module
+  (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+  (import "extism:host/env" "store_u8" (func $store (param i64 i32)))
+  (import "extism:host/env" "input_offset" (func $input_offset (result i64)))
+  (import "extism:host/env" "input_length" (func $input_length (result i64)))
+  (import "extism:host/env" "output_set" (func $output (param i64 i64)))
+  (import "wasm-serve:http" "ws_receive" (func $receive (result i64)))
+  (import "wasm-serve:http" "ws_kind" (func $kind (result i32)))
+  (import "wasm-serve:http" "ws_send" (func $send (param i64 i32) (result i64)))
+  (import "wasm-serve:http" "ws_close" (func $close (param i32 i64) (result i64)))
+  (func (export "echo") (result i32) (local $at i64)
+    (block $done
+      (loop $next
+        (local.set $at (call $receive))
+        (br_if $done (i64.lt_s (local.get $at) (i64.const 0)))
+        (br_if $next (i64.eqz (call $send (local.get $at) (call $kind))))))
+    (i32.const 0))
+  (func (export "greet") (result i32)
+    (drop (call $send (call $input_offset) (i32.const 1)))
+    (i32.const 0))
+  (func (export "first") (result i32)
+    (drop (call $send (call $receive) (i32.const 0)))
+    (i32.const 0))
+  (func (export "close") (result i32) (local $at i64)
+    (local.set $at (call $alloc (i64.const 3)))
+    (call $store (local.get $at) (i32.const 98))
+    (call $store (i64.add (local.get $at) (i64.const 1)) (i32.const 121))
+    (call $store (i64.add (local.get $at) (i64.const 2)) (i32.const 101))
+    (if (i64.ne (call $close (i32.const 1005) (i64.const 0)) (i64.const -4)) (then (unreachable)))
+    (if (i64.ne (call $close (i32.const 4001) (local.get $at)) (i64.const 0)) (then (unreachable)))
+    (if (i64.ne (call $send (local.get $at) (i32.const 1)) (i64.const -2)) (then (unreachable)))
+    (i32.const 0))
+  (func (export "trap") (result i32)
+    (drop (call $receive))
+    (unreachable))
+  (func (export "spin") (result i32)
+    (drop (call $receive))
+    (loop $for_ever (br $for_ever)) (i32.const 0))
+  (func (export "twice") (result i32)
+    (if (i64.ne (call $receive) (i64.const -7)) (then (unreachable)))
+    (drop (call $send (call $input_offset) (i32.const 2)))
+    (call $output (call $input_offset) (call $input_length))
+    (i32.const 0)))
