@@ -2,7 +2,7 @@
 ;;
 ;; echo: sends each message back. greet: sends its input, the handshake, and returns. first: answers the first message and
 ;; returns. close: closes with 4001 and "bye", and tries to send after it. trap, spin: after the first message. twice: for a
-;; message, sends it and answers with it.
+;; message, sends "b" and answers with the message.
 (module
   (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
   (import "extism:host/env" "store_u8" (func $store (param i64 i32)))
@@ -41,8 +41,10 @@
   (func (export "spin") (result i32)
     (drop (call $receive))
     (loop $for_ever (br $for_ever)) (i32.const 0))
-  (func (export "twice") (result i32)
+  (func (export "twice") (result i32) (local $at i64)
     (if (i64.ne (call $receive) (i64.const -7)) (then (unreachable)))
-    (drop (call $send (call $input_offset) (i32.const 2)))
+    (local.set $at (call $alloc (i64.const 1)))
+    (call $store (local.get $at) (i32.const 98))
+    (drop (call $send (local.get $at) (i32.const 2)))
     (call $output (call $input_offset) (call $input_length))
     (i32.const 0)))

@@ -238,13 +238,15 @@ test('a client that reads nothing is not read, and is disconnected', async () =>
   const more = () => {
     while (!socket.destroyed && socket.write(frame(BINARY, Buffer.alloc(60_000)))) sent++
   }
+  const closed = new Promise((resolve) => socket.on('close', resolve)) // perhaps after an error
   socket.on('drain', more)
   more()
-  await once(socket, 'close')
+  await closed
   const [counts] = meters.all
   // What the systems of both ends keep is not known here, but bounded.
   expect(counts?.sockets.of('bytesIn')).toBeLessThan(40_000_000)
   expect(sent).toBeLessThan(1_000)
+  while (counts?.sockets.of('closed') === 0) await new Promise(setImmediate) // the server may notice it later
   expect(counts?.sockets.of('close 1006')).toBe(1)
 })
 
@@ -306,7 +308,7 @@ test('a guest that is called for a message can send others, but takes none', asy
   const { port } = await listen({ ...SOCKET, function: 'twice', websocketPer: 'message' })
   const { socket, next } = await openSocket(port)
   socket.send('a')
-  expect([await next(), await next()]).toEqual([Buffer.from('a'), 'a'])
+  expect([await next(), await next()]).toEqual([Buffer.from('b'), 'a'])
 })
 
 test('a plug-in that takes no messages cannot serve a connection', async () => {
@@ -324,11 +326,13 @@ test.each([
 })
 
 test('a change of the route lets the call in progress answer, and then closes the connection', async () => {
-  const { port, replace } = await listen({ ...MOODY, workers: 1, timeoutMs: 10_000 })
+  const calls = new EventTarget()
+  const onCall = () => void calls.dispatchEvent(new Event('call'))
+  const { port, replace } = await listen({ ...MOODY, onCall, workers: 1, timeoutMs: 10_000 })
   const { socket, next, closed } = await openSocket(port)
   socket.send('W')
   socket.send('never run')
-  await new Promise(setImmediate)
+  await once(calls, 'call')
   const { app } = await createApp(checkServerOptions({ routes: [MOODY] }), openLog('silent'))
   await Promise.all([replace(app), closed])
   expect([await next(), await next(), await closed]).toEqual(['W', undefined, [1001, '']])
