@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import websocket from '@fastify/websocket'
 import Fastify from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
-import { CallRefusedError, type RouteOptions, wasmServe } from '../../src/index.ts'
+import { CallRefusedError, createServer, type RouteOptions, wasmServe } from '../../src/index.ts'
 import { openLog } from '../../src/observe/log/log.ts'
 import { Meters } from '../../src/observe/metrics.ts'
 import { checkServerOptions, type ServerOptions } from '../../src/options/options.ts'
@@ -369,6 +369,16 @@ test('a server that ends closes its connections with 1001', async () => {
   const running = await listenAll([{ ...SOCKET, function: 'echo' }], { graceMs: 5_000 })
   const { closed } = await openSocket(running.port)
   await Promise.all([running.drain(), closed])
+  expect(await closed).toEqual([1001, ''])
+})
+
+test('an app of createServer serves them, and closes them when it closes', async () => {
+  const app = await createServer({ logLevel: 'silent', stallMs: 0, port: 0, routes: [ECHO] })
+  onTestFinished(() => app.close())
+  const { socket, next, closed } = await openSocket(Number(new URL(await app.listen()).port))
+  socket.send('a')
+  expect(await next()).toBe('a')
+  await Promise.all([app.close(), closed])
   expect(await closed).toEqual([1001, ''])
 })
 

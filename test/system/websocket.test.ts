@@ -5,7 +5,7 @@ import { checkServerOptions } from '../../src/options/options.ts'
 import { createApp } from '../../src/server/app.ts'
 import { openPage } from '../support/browser.ts'
 import { selfSigned } from '../support/certificate.ts'
-import { start } from '../support/cli-process.ts'
+import { run, start } from '../support/cli-process.ts'
 import { file, guest } from '../support/guest.ts'
 import { startProcesses } from '../support/processes.ts'
 import { listen } from '../support/serve.ts'
@@ -79,6 +79,18 @@ test('while apps are swapped, each call in progress is answered before its conne
   expect(await Promise.all(outcomes)).toEqual(outcomes.map(() => 0))
 })
 
+test('a thread that is lost ends the connection of its call, and no other', async () => {
+  const functions = file(
+    'lose.mjs',
+    `export default { env: { relay(context, input) { if (context.read(input).text() === 'die') process.exit(); return input } } }`,
+  )
+  const { port } = await listen({ plugin: guest('relay'), contract: 'websocket', functions, workers: 2 })
+  const [lost, other] = [await openSocket(port), await openSocket(port)]
+  lost.socket.send('die')
+  expect(await lost.closed).toEqual([1011, 'WASM_SERVE_WORKER_LOST'])
+  expect(await talk(other, 1, 20)).toBe(20)
+})
+
 test('half-open, reset and silent clients leave nothing behind', async () => {
   const { port } = await listen({ ...SOCKET, workers: 2, websocketMax: 12 })
   for (let round = 0; round < 5; round++) {
@@ -103,6 +115,21 @@ test('several processes serve connections behind one port, and end them at SIGTE
   const ends = await Promise.all(connections.map(({ closed }) => closed))
   expect(ends).toEqual(connections.map(() => [1001, '']))
   expect(await server.ended).toMatchObject({ code: 0, signal: null })
+})
+
+test('without the package a server says how to install it, and serves routes of other contracts', async () => {
+  const hooks = `export const resolve = (name, context, next) => {
+    if (name !== '@fastify/websocket') return next(name, context)
+    throw Object.assign(new Error("Cannot find package '@fastify/websocket'"), { code: 'ERR_MODULE_NOT_FOUND' })
+  }`
+  const url = JSON.stringify(`data:text/javascript,${encodeURIComponent(hooks)}`)
+  const missing = file('no-websocket.mjs', `import { register } from 'node:module'; register(${url})`)
+  const env = { NODE_OPTIONS: `--import ${missing}` }
+  const { code, stderr } = await run([guest('echo'), '0', '--contract', 'websocket'], env)
+  expect(code).not.toBe(0)
+  expect(stderr).toMatch(/npm install @fastify\/websocket[\s\S]*WASM_SERVE_PACKAGE_MISSING/)
+  const other = await start([guest('echo'), '0'], env).listening()
+  expect(await (await fetch(other, { method: 'POST', body: 'a' })).text()).toBe('a')
 })
 
 test('over TLS with HTTP/2 a client connects over HTTP/1.1', async () => {
