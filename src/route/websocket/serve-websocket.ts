@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import {
   BadRequestError,
+  ClientGoneError,
   EngineClosedError,
   QueueSlowError,
   StreamsFullError,
@@ -127,7 +128,8 @@ export class RouteSockets {
     } catch (thrown) {
       const error = knownError(limitOf(thrown, version))
       logFailure(error, request, this.#route)
-      connection.end(connection.isRetired ? GOING_AWAY : closeCodeOf(error), error.code)
+      const reason = error instanceof ClientGoneError ? '' : error.code // retired before its call had begun
+      connection.end(connection.isRetired ? GOING_AWAY : closeCodeOf(error), reason)
     }
     await connection.closed()
   }
