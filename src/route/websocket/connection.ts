@@ -73,7 +73,8 @@ export class Connection implements SocketFigures {
       .once('close', (code) => this.#closed(code))
     raw.on('timeout', () => this.#unread())
     const { websocketPingMs: pingMs, websocketIdleMs: idleMs } = limits
-    if (pingMs > 0) this.#pings = setInterval(() => this.#ping(), pingMs)
+    // After the event loop has read: it may have been blocked since the answer arrived.
+    if (pingMs > 0) this.#pings = setInterval(() => setImmediate(() => this.#ping()), pingMs)
     if (idleMs > 0) this.#idle = setTimeout(() => this.end(1001, IDLE), idleMs)
   }
 
