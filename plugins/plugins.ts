@@ -53,6 +53,7 @@ export const plugins: readonly ExamplePlugin[] = [
   { folder: 'streams-rust', makes: 'streams.wasm', ...RUST },
   { folder: 'streams-go', makes: 'target/streams.wasm', ...GO },
   { folder: 'streams-assemblyscript', makes: 'streams.wasm', ...ASSEMBLYSCRIPT },
+  { folder: 'socket-rust', makes: 'socket.wasm', ...RUST },
 ]
 
 /** What it does: the same for those that differ in their language only. */

@@ -73,6 +73,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Ask the issuer for a token with the scope of the message.',
   ],
   [
+    'WASM_SERVE_WEBSOCKET_ORIGIN_REFUSED',
+    403,
+    'A web page of another origin has opened a [WebSocket](../guide/websockets.md).',
+    'Add the origin of the page to `websocketOrigins`. Behind a proxy, pass the header `Host` on.',
+  ],
+  [
     'WASM_SERVE_ADMIN_UNKNOWN',
     404,
     'The admin API knows no such plug-in, version or route.',
@@ -161,6 +167,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     415,
     'The message to the [MCP endpoint](../guide/mcp.md) is not declared as JSON.',
     'Send `Content-Type: application/json`.',
+  ],
+  [
+    'WASM_SERVE_UPGRADE_REQUIRED',
+    426,
+    'The route speaks [WebSocket](../guide/websockets.md), and the request is no handshake.',
+    'Connect with `ws://` or `wss://`, over HTTP/1.1. A proxy must pass `Connection` and `Upgrade` on.',
   ],
   [
     'WASM_SERVE_RATE_LIMITED',
@@ -329,6 +341,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     503,
     'Two threads that ran the plug-in of the route cannot be ended. No others start until one of them ends.',
     'Find the native call that does not return (the log names route and plug-in), or run the plug-in with `--engine subprocess`.',
+  ],
+  [
+    'WASM_SERVE_WEBSOCKETS_FULL',
+    503,
+    'As many [WebSockets](../guide/websockets.md) of the route are open as `websocketMax` allows.',
+    'Retry later, or raise `--websocket-max`.',
   ],
   [
     'WASM_SERVE_DEADLINE_EXCEEDED',

@@ -260,6 +260,26 @@ export const METRICS: readonly Metric[] = [
   ofStreams('received_bytes_total', 'Bytes of bodies that guests read as streams', 'received'),
   ofStreams('sent_bytes_total', 'Bytes of answers that guests wrote as streams', 'sent'),
   ofStreams('broken_total', 'Answers that were broken off after their guests had started them', 'broken'),
+  ofSockets('gauge', 'connections', 'Open WebSockets', (counts) => counts.of('opened') - counts.of('closed')),
+  ofSockets('counter', 'connections_total', 'WebSockets that were opened', (counts) => counts.of('opened')),
+  ofSockets('counter', 'received_messages_total', 'Messages of clients', (counts) => counts.of('messagesIn')),
+  ofSockets('counter', 'sent_messages_total', 'Messages to clients', (counts) => counts.of('messagesOut')),
+  ofSockets('counter', 'received_bytes_total', 'Bytes of messages of clients', (counts) =>
+    counts.of('bytesIn'),
+  ),
+  ofSockets('counter', 'sent_bytes_total', 'Bytes of messages to clients', (counts) => counts.of('bytesOut')),
+  {
+    type: 'counter',
+    name: 'wasm_serve_websocket_closes_total',
+    help: 'WebSockets that have closed, by code: 1000 and so on, other',
+    labels: [...ROUTE, 'code'],
+    read: ({ meters }) =>
+      meters.all.flatMap(({ labels, sockets }) =>
+        sockets.counted
+          .filter(([name]) => name.startsWith(CLOSE))
+          .map(([name, times]): Sample => [{ ...labels, code: name.slice(CLOSE.length) }, times]),
+      ),
+  },
   {
     type: 'counter',
     name: 'wasm_serve_reloads_total',
@@ -383,6 +403,28 @@ function ofStreams(name: string, help: string, count: MeterView['streams']['name
       meters.all
         .filter(({ streams }) => streams.of('exchanges') > 0)
         .map(({ labels, streams }): Sample => [{ ...labels }, streams.of(count)]),
+  }
+}
+
+/** The beginning of the names of counts by closing code. */
+const CLOSE = 'close '
+
+/** A metric of WebSockets. There is none where none was opened. */
+function ofSockets(
+  type: 'counter' | 'gauge',
+  name: string,
+  help: string,
+  of: (counts: MeterView['sockets']) => number,
+): Metric {
+  return {
+    type,
+    name: `wasm_serve_websocket_${name}`,
+    help,
+    labels: ROUTE,
+    read: ({ meters }) =>
+      meters.all
+        .filter(({ sockets }) => sockets.of('opened') > 0)
+        .map(({ labels, sockets }): Sample => [{ ...labels }, of(sockets)]),
   }
 }
 

@@ -75,6 +75,8 @@ function renderThreads(engine: string, workers: number): string {
 
 function renderExample(url: string, route: ServedRoute | undefined): string {
   const path = route ? shownPath(route).replace(/\*$/, '') : '/'
+  if (route?.contract === 'websocket' && !url.startsWith(UNIX))
+    return `new WebSocket('${new URL(reachable(url) + path).href.replace(/^http/, 'ws')}') // in a browser`
   const target = targetOf(url, path)
   const methods = route?.methods ?? ['POST']
   if (methods.includes('POST') || methods.includes('*')) return `curl ${target} -d '😄 Bob Morane'`

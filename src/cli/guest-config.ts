@@ -22,6 +22,7 @@ const HTTP_OPTIONS: ReadonlySet<string> = new Set([
   ...['method', 'url', 'contract', 'headers', 'errorStatus', 'bodyLimit', 'contentType', 'timing'],
   ...['maxQueue', 'maxQueueBytes', 'maxWaitMs', 'spareWorkers', 'idempotent'],
   ...['streamBuffer', 'streamTimeoutMs', 'streamIdleMs', 'sseHeartbeatMs'],
+  ...['websocketPer', 'websocketMax', 'websocketPingMs', 'websocketIdleMs'],
 ])
 
 /** Options of a server that also apply to a guest without one. */

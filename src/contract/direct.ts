@@ -5,7 +5,7 @@ import { giveBack } from '../platform/buffer-pool.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import { setCommonHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
-import { openHttp } from './http.ts'
+import { openHttp, renderRequest } from './http.ts'
 import { openSimplism } from './simplism.ts'
 
 /** A contract whose input may be in pieces, because only the guest reads it. */
@@ -94,7 +94,7 @@ function latin1(bytes: Uint8Array): string {
   return buffer.toString('latin1')
 }
 
-type ContractName = 'raw' | 'http' | 'simplism' | 'hyper-mcp'
+type ContractName = 'raw' | 'http' | 'simplism' | 'hyper-mcp' | 'websocket'
 
 /** Opens the contract of a route by its name. A custom contract is used as it is. */
 export function openContract(contract: ContractName | Contract, options: ContractOptions): Contract {
@@ -107,6 +107,8 @@ export function openContract(contract: ContractName | Contract, options: Contrac
       return openSimplism(options)
     case 'hyper-mcp':
       return { ...openRaw(options), name: 'hyper-mcp' } // no request reaches it: its guests are called as tools only
+    case 'websocket':
+      return { ...openRaw(options), name: 'websocket', input: renderRequest } // the answers are messages
     default:
       return contract
   }

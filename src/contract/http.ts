@@ -34,9 +34,14 @@ export function openHttp({ contentType }: ContractOptions): Contract {
   prepareMachine()
   return {
     name: 'http',
-    input: (request) => Buffer.from(JSON.stringify(renderHttpRequest(request))),
+    input: renderRequest,
     answer: (output, reply) => sendAnswer(readEnvelope(output), contentType, reply),
   }
+}
+
+/** The input of the contract: a {@link RequestEnvelope} as JSON. */
+export function renderRequest(request: FastifyRequest): Uint8Array {
+  return Buffer.from(JSON.stringify(renderHttpRequest(request)))
 }
 
 function renderHttpRequest(request: FastifyRequest): RequestEnvelope {

@@ -10,6 +10,7 @@ import {
 } from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
+import { defaultMethod } from '../options/served-route.ts'
 import { Pace } from '../platform/async-work.ts'
 import {
   type Edits,
@@ -249,7 +250,7 @@ export function withPlace<Options extends RouteEditOptions>(
   configuration: Configuration,
 ): Options {
   const { url = '/', method, host, contract } = desiredData(givenOf(options, configuration))
-  const place = { url, method: method ?? (contract === 'simplism' ? '*' : 'POST') }
+  const place = { url, method: method ?? defaultMethod(contract) }
   return { ...options, ...place, ...(host !== undefined && { host }) }
 }
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { AdminConflictError, AdminUnknownError } from '../errors/errors.ts'
 import type { RouteOptions } from '../options/options.ts'
 import { routeSchema } from '../options/options-schema.ts'
-import type { RoutePlace } from '../options/served-route.ts'
+import { defaultMethod, type RoutePlace } from '../options/served-route.ts'
 import { sha256 } from '../plugin/source/digest.ts'
 import type { ManifestSettings } from '../plugin/source/manifest.ts'
 import { type Companions, type ModuleOrigin, renderSigner } from '../plugin/source/origin.ts'
@@ -91,6 +91,7 @@ export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] 
   'httpResponseMax', 'httpErrors', 'engine', 'workers', 'spareWorkers', 'timeoutMs', 'idempotent',
   'vars', 'startTimeoutMs', 'maxQueue', 'maxQueueBytes', 'maxWaitMs', 'kv', 'logRate', 'smoke', 'timing',
   'streamBuffer', 'streamTimeoutMs', 'streamIdleMs', 'sseHeartbeatMs',
+  'websocketPer', 'websocketMax', 'websocketPingMs', 'websocketIdleMs', 'websocketOrigins', 'websocketProtocols',
 ]
 
 const EDITABLE_FIELDS: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])
@@ -156,7 +157,7 @@ export function storedBytes(modules: readonly SourceModule[]): Map<string, Uint8
 
 /** The id of a route: a digest of its method, host and URL. */
 export function routeId({ url, host = '', method, contract }: RoutePlace): string {
-  const methods = [method ?? (contract === 'simplism' ? '*' : 'POST')].flat().sort()
+  const methods = [method ?? defaultMethod(contract)].flat().sort()
   return createHash('sha256').update(`${methods} ${host.toLowerCase()} ${url}`).digest('hex').slice(0, 12)
 }
 

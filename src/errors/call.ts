@@ -181,6 +181,27 @@ export const MethodNotAllowedError = failure<[method: string, allowed: string]>(
   405,
 )
 
+/** The route has the contract `websocket`, and the request is no handshake. */
+export const UpgradeRequiredError = failure<[]>(
+  'WASM_SERVE_UPGRADE_REQUIRED',
+  'This route speaks WebSocket: connect with ws:// or wss://, over HTTP/1.1',
+  426,
+)
+
+/** The handshake comes from a web page of another origin. */
+export const WebSocketOriginError = failure<[]>(
+  'WASM_SERVE_WEBSOCKET_ORIGIN_REFUSED',
+  'The connection was opened by a web page whose origin is neither that of the server nor one of websocketOrigins',
+  403,
+)
+
+/** The route has as many connections as `websocketMax` allows. */
+export const WebSocketsFullError = failure<[websocketMax: number]>(
+  'WASM_SERVE_WEBSOCKETS_FULL',
+  'This route has %d connections, and no more may be open (websocketMax): try again later',
+  503,
+)
+
 /** The request was not complete within `requestTimeoutMs`. */
 export const RequestTimeoutError = failure<[]>(
   'WASM_SERVE_REQUEST_TIMEOUT',

@@ -10,7 +10,7 @@ import {
 /** The counts of one version on one route since the start of its process, as data. */
 export interface MeterReport {
   readonly labels: MeterLabels
-  /** Of outcomes, waits, guests, outbound requests and store operations. */
+  /** Of outcomes, waits, guests, outbound requests, store operations, streams and WebSockets. */
   readonly counts: readonly Float64Array[]
   /** Of waits and guests, in milliseconds. */
   readonly sums: readonly [queueMs: number, guestMs: number]
@@ -28,8 +28,12 @@ export function reportMeters({ all }: Pick<Meters, 'all'>): MeterReport[] {
   }))
 }
 
-function countsOf({ outcomes, queueMs, guestMs, outbound, kv }: Omit<Figures, 'add'>): Float64Array[] {
-  return [outcomes.values, queueMs.counts, guestMs.counts, outbound.values, kv.values]
+function countsOf(figures: Omit<Figures, 'add'>): Float64Array[] {
+  const { outcomes, queueMs, guestMs, outbound, kv, streams, sockets } = figures
+  return [
+    ...[outcomes.values, queueMs.counts, guestMs.counts],
+    ...[outbound.values, kv.values, streams.values, sockets.values],
+  ]
 }
 
 /** Adds the reports of one process to meters of another, each count once. */
@@ -60,7 +64,10 @@ export class ReportedMeters {
 
   /** The process has ended: its counts stay. */
   end(): void {
-    for (const known of this.#known.values()) this.#followEngines({ ...known, isOpen: false }, known)
+    for (const known of this.#known.values()) {
+      this.#followEngines({ ...known, isOpen: false }, known)
+      this.#closeSockets(known)
+    }
     this.#known.clear()
   }
 
@@ -78,6 +85,19 @@ export class ReportedMeters {
     more.queueMs.sum = report.sums[0] - before.sums[0]
     more.guestMs.sum = report.sums[1] - before.sums[1]
     for (const meters of this.#targets) meterOf(meters, report.labels).add(more)
+  }
+
+  /** A process takes its connections with it. */
+  #closeSockets({ labels, counts }: Known): void {
+    const counted = new Figures()
+    for (const [place, to] of countsOf(counted).entries()) to.set(counts[place] ?? [])
+    const { sockets } = counted
+    const open = sockets.of('opened') - sockets.of('closed')
+    if (open <= 0) return
+    const more = new Figures()
+    more.sockets.count('closed', open)
+    more.sockets.count('close 1006', open)
+    for (const meters of this.#targets) meterOf(meters, labels).add(more)
   }
 
   /** The engines of a version are one source while some are open. What it had counted before is not counted again. */

@@ -69,11 +69,15 @@ export class Meters {
     const isMany = all.length > MAX_OWN
     const others = all.filter((meter) => (isMany ? !meter.isOwn : meter.isShared))
     const own = all.filter((meter) => (isMany ? meter.isOwn : !meter.isShared))
-    const { outcomes, queueMs, guestMs, outbound, kv, streams } = this.#figuresOfOthers
+    const { outcomes, queueMs, guestMs, outbound, kv, streams, sockets } = this.#figuresOfOthers
     const stats = others.map(({ stats }) => stats).reduce(addStats, this.#pastOfOthers)
     return [
       ...own,
-      { labels: OTHERS, outcomes, queueMs, guestMs, outbound, kv, streams, stats, isOpen: others.length > 0 },
+      {
+        labels: OTHERS,
+        ...{ outcomes, queueMs, guestMs, outbound, kv, streams, sockets, stats },
+        isOpen: others.length > 0,
+      },
     ]
   }
 
@@ -174,6 +178,10 @@ export class RouteMeter implements MeterView {
     return (this.#figures ?? this.#meters.nothing).streams
   }
 
+  get sockets(): Figures['sockets'] {
+    return (this.#figures ?? this.#meters.nothing).sockets
+  }
+
   get stats(): EngineStats {
     let stats = this.#past
     for (const engine of this.#engines) stats = addStats(stats, engine.stats)
@@ -241,6 +249,19 @@ export class RouteMeter implements MeterView {
     if (isBroken) streams.count('broken')
   }
 
+  /** Counts something of WebSockets. */
+  countSockets(what: Exclude<SocketCount, `close ${string}`>, times = 1): void {
+    this.#counted().sockets.count(what, times)
+  }
+
+  /** Counts a WebSocket that has closed, by its code. */
+  countClosed(code: number): void {
+    const { sockets } = this.#counted()
+    sockets.count('closed')
+    const name = CLOSE_CODES.find((known) => known === String(code))
+    sockets.count(`close ${name ?? 'other'}`)
+  }
+
   /** Attaches an engine. */
   opened(engine: StatsSource): void {
     this.#hasOpened = true
@@ -301,6 +322,31 @@ export interface StreamFigures {
 const STREAM_COUNTS = ['exchanges', 'received', 'sent', 'broken'] as const
 
 type StreamCount = (typeof STREAM_COUNTS)[number]
+
+/** What a WebSocket has done. */
+export interface SocketFigures {
+  /** Bytes of the messages that the client has sent. */
+  readonly received: number
+  /** Bytes of the messages that were sent to it. */
+  readonly sent: number
+  readonly receivedMessages: number
+  readonly sentMessages: number
+  /** undefined while it is open. 1006: it was lost. */
+  readonly closeCode: number | undefined
+}
+
+/** The codes that are counted. (RFC 6455, section 7.4.1) */
+const CLOSE_CODES = [
+  ...(['1000', '1001', '1002', '1003', '1005', '1006', '1007', '1008', '1009'] as const),
+  ...(['1011', '1012', '1013', 'other'] as const),
+] as const
+
+const SOCKET_COUNTS = [
+  ...(['opened', 'closed', 'messagesIn', 'messagesOut', 'bytesIn', 'bytesOut'] as const),
+  ...CLOSE_CODES.map((code) => `close ${code}` as const),
+] as const
+
+export type SocketCount = (typeof SOCKET_COUNTS)[number]
 
 /** Counters with a fixed set of names, so that the number of labels is bounded. */
 export class Counts<Name extends string> {
@@ -385,6 +431,7 @@ export class Figures {
   readonly outbound = new Counts<OutboundResult>(OUTBOUND_RESULTS)
   readonly kv = new Counts<KvResult>(KV_RESULTS)
   readonly streams = new Counts<StreamCount>(STREAM_COUNTS)
+  readonly sockets = new Counts<SocketCount>(SOCKET_COUNTS)
 
   add(other: Omit<Figures, 'add'>): void {
     this.outcomes.add(other.outcomes)
@@ -393,6 +440,7 @@ export class Figures {
     this.outbound.add(other.outbound)
     this.kv.add(other.kv)
     this.streams.add(other.streams)
+    this.sockets.add(other.sockets)
   }
 }
 
@@ -465,5 +513,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Present if its guest streams. */
     streamFigures?: StreamFigures
+    /** Present if it became a WebSocket. */
+    socketFigures?: SocketFigures
   }
 }

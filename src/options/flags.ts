@@ -69,7 +69,10 @@ const HOOKS = ['onCall', 'onResult', 'onError']
  * lists of a Fastify plugin, and keys, which every user of the machine could read there.
  */
 const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
-  route: ['plugin', 'host', 'description', 'smoke', 'tool', ...HOOKS],
+  route: [
+    ...['plugin', 'host', 'description', 'smoke', 'tool', 'websocketOrigins', 'websocketProtocols'],
+    ...HOOKS,
+  ],
   load: [],
   server: [
     ...[

@@ -166,7 +166,7 @@ export const routeSchema = only({
   method: Type.Optional(
     oneOrSeveral(
       ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'],
-      'HTTP methods of the route, `*` for all. Default: POST; all with `simplism`.',
+      'HTTP methods of the route, `*` for all. Default: POST; all with `simplism`; GET with `websocket`.',
     ),
   ),
   url: withDefault(
@@ -190,10 +190,10 @@ export const routeSchema = only({
     }),
   ),
   contract: withDefault(
-    nameOrContract(['raw', 'http', 'simplism', 'hyper-mcp'], {
+    nameOrContract(['raw', 'http', 'simplism', 'hyper-mcp', 'websocket'], {
       default: 'raw',
       description:
-        'Format of requests and answers between server and guest: raw, http or simplism; hyper-mcp for tools only.',
+        'Format of requests and answers between server and guest: raw, http or simplism; websocket; hyper-mcp for tools only.',
     }),
   ),
   config: texts('Configuration of the guest, which it reads with `config_get`.'),
@@ -383,6 +383,42 @@ export const routeSchema = only({
     30_000,
   ),
   sseHeartbeatMs: ms('Interval of comments in an idle stream of events (SSE), in ms. 0: none.', 0, 0),
+  websocketPer: Type.Optional(
+    Type.Enum(['message', 'connection'], {
+      description:
+        'Whether a call answers a message or serves a connection. Default: connection if the plug-in imports ws_receive. (websocket)',
+    }),
+  ),
+  websocketMax: countOption(
+    'Maximum number of open connections of the route. Further ones get 503. (websocket)',
+    1_000,
+  ),
+  websocketPingMs: ms(
+    'Interval of pings, in ms. A client that has not answered the last one is disconnected. 0: none. (websocket)',
+    30_000,
+    0,
+  ),
+  websocketIdleMs: ms(
+    'Time without a message after which a connection is closed, in ms. 0: no limit. (websocket)',
+    0,
+    0,
+  ),
+  websocketOrigins: withDefault(
+    Type.Array(Type.String({ minLength: 1 }), {
+      default: [],
+      description:
+        'Origins of web pages that may connect, `*` for all. Default: only pages of the same host. (websocket)',
+    }),
+  ),
+  websocketProtocols: withDefault(
+    Type.Array(
+      Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", hint: 'must be a token, such as chat.v1' }),
+      {
+        default: [],
+        description: 'Subprotocols; the first one that the client offers is chosen. (websocket)',
+      },
+    ),
+  ),
   kv: Type.Optional(
     Type.Object(
       {

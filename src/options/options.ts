@@ -141,6 +141,7 @@ function checkWith<Options>(isValid: ValidateFunction, options: unknown): Option
         ...edgeProblems(copy as Partial<CheckedServerOptions>),
         ...toolProblems(copy as Partial<CheckedWasmServeOptions>),
         ...mcpProblems(copy as Partial<CheckedServerOptions>),
+        ...webSocketProblems(copy as Partial<CheckedWasmServeOptions>),
       ]
     : problemsFound(isValid)
   if (found.length > 0) throw optionsError(found)
@@ -174,6 +175,21 @@ function toolProblems({ routes = [], mcp }: Partial<CheckedWasmServeOptions>): P
     return tool?.enabled && !TOOL_CONTRACTS.includes(contract)
       ? [problemAt([...path, 'tool', 'enabled'], message)]
       : []
+  })
+}
+
+/** A handshake is a GET, and a smoke request is none. */
+function webSocketProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
+  return routes.flatMap(({ contract, method, smoke, ...route }, index) => {
+    if (contract !== 'websocket') return []
+    const problem = (option: string, message: string) => problemAt(['routes', String(index), option], message)
+    const isGet = method === undefined || [method].flat().join() === 'GET'
+    const unlimited = (['bodyLimit', 'outputLimit'] as const).filter((name) => route[name] === 0)
+    return [
+      ...(isGet ? [] : [problem('method', 'must be GET with the contract websocket')]),
+      ...(smoke ? [problem('smoke', 'has no effect with the contract websocket')] : []),
+      ...unlimited.map((name) => problem(name, 'must be 1 or more with the contract websocket')),
+    ]
   })
 }
 

@@ -10,7 +10,7 @@ export interface ServedRoute {
   readonly url: string
   /** The only host that it answers to, if any. */
   readonly host: string | undefined
-  /** `raw`, `http`, `simplism`, or the name of the user's own contract. */
+  /** `raw`, `http`, `simplism`, `websocket`, or the name of the user's own contract. */
   readonly contract: string
   readonly description: string | undefined
   /** Status of the answer when the guest reports an error. */
@@ -135,7 +135,7 @@ export interface RoutePlace {
 }
 
 /**
- * The methods of each route. GET includes HEAD, unless another route has it; a Simplism plug-in answers all.
+ * The methods of each route. GET includes HEAD, unless another route has it or it is for handshakes.
  *
  * @param supported - The methods that the app supports.
  */
@@ -147,16 +147,25 @@ export function methodsOfAll(
   return (route) => {
     const methods = askedFor(route)
     if (methods.includes('*')) return supported
-    return methods.includes('GET') && !headTaken.has(servedAt(route)) ? [...methods, 'HEAD'] : methods
+    const isRead = methods.includes('GET') && route.contract !== 'websocket'
+    return isRead && !headTaken.has(servedAt(route)) ? [...methods, 'HEAD'] : methods
   }
 }
 
-const POST: readonly string[] = ['POST']
-const ALL: readonly string[] = ['*']
+/** The method of a route that names none, by its contract. */
+export function defaultMethod(contract: unknown): string {
+  return (typeof contract === 'string' && METHODS_OF.get(contract)) || 'POST'
+}
+
+/** A Simplism plug-in answers all, and a handshake is a GET. */
+const METHODS_OF: ReadonlyMap<string, string> = new Map([
+  ['simplism', '*'],
+  ['websocket', 'GET'],
+])
 
 function askedFor({ method, contract }: RoutePlace): readonly string[] {
   if (typeof method === 'object') return method
-  return method === undefined ? (contract === 'simplism' ? ALL : POST) : [method]
+  return [method ?? defaultMethod(contract)]
 }
 
 /** Two routes that match the same requests. */

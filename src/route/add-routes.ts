@@ -1,4 +1,4 @@
-import type { FastifyInstance, onRequestHookHandler, RouteHandlerMethod } from 'fastify'
+import type { FastifyInstance, onRequestHookHandler, RouteHandlerMethod, RouteOptions } from 'fastify'
 import { openRouteContract } from '../contract/direct.ts'
 import { MethodNotAllowedError, RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
@@ -22,6 +22,8 @@ import type { RouteHandler, RoutePool } from './route-pool.ts'
 import { addRouteTable, fitTable, type TableRoute } from './route-table.ts'
 import { splitter } from './split.ts'
 import { serveStreams } from './streams/serve-streams.ts'
+import type { SocketTableRoute } from './websocket/add-websockets.ts'
+import type { RouteSockets } from './websocket/serve-websocket.ts'
 import '../platform/node-workarounds.ts'
 
 /**
@@ -29,13 +31,12 @@ import '../platform/node-workarounds.ts'
  *
  * @param given - Resources of the server's other apps: unchanged routes are reused. The pool belongs to its creator.
  * Default: a pool of this app.
- * @returns the routes, those that are tools, and the number of reused plug-ins.
  */
 export async function addRoutes(
   app: FastifyInstance,
   options: VersionedOptions,
   given?: RoutePool,
-): Promise<{ routes: readonly ServedRoute[]; callables: readonly CallableRoute[]; kept: number }> {
+): Promise<AddedRoutes> {
   const { routes } = options
   refuseRouteConflicts(routes, app.supportedMethods)
 
@@ -49,6 +50,8 @@ export async function addRoutes(
   }
   const opened = await openRoutes(options, app, tryOut, given)
   app.addHook('onClose', () => opened.close())
+  // Loaded on demand.
+  const websockets = routes.some(isSocketRoute) ? await import('./websocket/add-websockets.ts') : undefined
   const pace = new Pace(() => app.after()) // lets Fastify process its queue
   const methods = methodsOfAll(routes, app.supportedMethods)
   const served: TableRoute[] = []
@@ -59,7 +62,7 @@ export async function addRoutes(
     const own = methods(route)
     const instances = [live.instances, ...(next ? [next.route.instances] : [])]
     const handler = opened.pool.handlerOf(routes[index] ?? route, instances, `${app.prefix} ${own}`, () =>
-      handlerOf(app, versions, opened.pool, own, options),
+      handlerOf(app, versions, opened.pool, own, { ...options, websockets }),
     )
     const isStreamed = live.streams || next?.route.streams === true
     served.push({ ...handler, options: route, methods: own, isStreamed })
@@ -69,7 +72,9 @@ export async function addRoutes(
     }
     await pace.step()
   }
-  const shown = served.filter(({ config: { tool } }) => !tool?.isOnly)
+  const sockets = served.filter(hasSockets)
+  await websockets?.addWebSockets(app, sockets, addRoute, options)
+  const shown = served.filter((route) => !hasSockets(route) && !route.config.tool?.isOnly)
   if (options.isAlone && fitTable(app, shown)) await addRouteTable(app, shown)
   else {
     for (const route of shown) {
@@ -79,10 +84,34 @@ export async function addRoutes(
     }
     await addMethodGuards(
       app,
-      shown.map(({ options: route }) => route),
+      [...shown, ...sockets].map(({ options: route }) => route),
     )
   }
-  return { routes: served.map(({ config }) => config), callables, kept: opened.kept }
+  return {
+    routes: served.map(({ config }) => config),
+    callables,
+    sockets: sockets.map(({ sockets }) => sockets),
+    kept: opened.kept,
+  }
+}
+
+/** What {@link addRoutes} has added. */
+interface AddedRoutes {
+  readonly routes: readonly ServedRoute[]
+  /** Those that are tools. */
+  readonly callables: readonly CallableRoute[]
+  /** The connections of each route with the contract `websocket`. */
+  readonly sockets: readonly RouteSockets[]
+  /** The number of reused plug-ins. */
+  readonly kept: number
+}
+
+function isSocketRoute({ contract }: Pick<CheckedRouteOptions, 'contract'>): boolean {
+  return contract === 'websocket'
+}
+
+function hasSockets(route: TableRoute): route is SocketTableRoute {
+  return route.sockets !== undefined
 }
 
 /** The handler of a route with these versions. */
@@ -91,7 +120,10 @@ function handlerOf(
   versions: OpenVersions,
   pool: RoutePool,
   methods: readonly string[],
-  given: CallHooks & Pick<VersionedOptions, 'isUnwatched' | 'isLogged' | 'hidesTools'>,
+  given: CallHooks &
+    Pick<VersionedOptions, 'isUnwatched' | 'isLogged' | 'hidesTools' | 'unreadTimeoutMs'> & {
+      readonly websockets: typeof import('./websocket/add-websockets.ts') | undefined
+    },
 ): RouteHandler {
   const { live, next } = versions
   const { options, plugin, exportName, runtime, engine } = live
@@ -127,6 +159,11 @@ function handlerOf(
     },
     versions,
   )
+  if (given.websockets && isSocketRoute(options)) {
+    const { openSockets } = given.websockets
+    const countsOf = (version: OpenRoute) => (next ? pool.countsOf(version) : undefined)
+    return openSockets(versions, config, allHooks, countsOf, given.unreadTimeoutMs)
+  }
   const runOf = ({ exportName, instances, listeners }: OpenRoute, version?: VersionCounts): RunCall => {
     const observe = observeCalls({ ...listeners, timing, version })
     const calls = { exportName, contract, isDirect, engine: instances, observe }
@@ -217,10 +254,12 @@ class LiveRoute implements ServedRoute {
   }
 }
 
+/** @param more - Other properties of Fastify's route. */
 function addRoute(
   app: FastifyInstance,
   { options: { url, host, bodyLimit, headers, timing }, methods, config, handler }: TableRoute,
   given: Pick<VersionedOptions, 'isOwnApp'>,
+  more: Partial<RouteOptions> = {},
 ): void {
   try {
     app.route({
@@ -233,6 +272,7 @@ function addRoute(
       onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
       ...(timing && { onSend: addServerTiming }),
       handler,
+      ...more,
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })

@@ -5,7 +5,7 @@ import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subpr
 import type { SubprocessOptions } from '../engine/subprocess/subprocess.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
 import type { WorkersOptions } from '../engine/workers/workers.ts'
-import { importsExchange } from '../guest/streams/streams.ts'
+import { importsExchange, takesMessages } from '../guest/streams/streams.ts'
 import { INITIALISERS } from '../module/entry-points.ts'
 import { shortened } from '../module/on-demand.ts'
 import { optionsError, problemAt } from '../options/options.ts'
@@ -111,7 +111,9 @@ function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsFor: Waiting | un
 }
 
 interface Conflict {
-  readonly option: 'process' | 'engine' | 'runtime' | 'workers' | 'timeoutMs' | 'functions' | Unlimited
+  readonly option:
+    | ('process' | 'engine' | 'runtime' | 'workers' | 'timeoutMs' | 'functions' | 'websocketPer')
+    | Unlimited
   readonly message: string
 }
 
@@ -132,6 +134,10 @@ function exclusiveOptions(
   const problems: Conflict[] = UNLIMITED.filter((name) => waitsFor !== 'streams' && route[name] === 0).map(
     (option) => ({ option, message: needsLimit }),
   )
+  if (route.websocketPer === 'connection' && !takesMessages(plugin)) {
+    const message = 'must be message: the plug-in does not import ws_receive of wasm-serve:http'
+    problems.push({ option: 'websocketPer', message })
+  }
   const isProcess = whyProcess({ engine }, plugin) !== undefined
   if (process !== undefined && !isProcess)
     problems.push({ option: 'process', message: 'only engine subprocess has processes' })

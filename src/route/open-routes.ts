@@ -45,6 +45,8 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly isLogged?: boolean
   /** Whether routes that are tools are not served at their URLs. */
   readonly hidesTools?: boolean
+  /** Time after which a client that reads nothing of its messages is disconnected. Default: 30 s. */
+  readonly unreadTimeoutMs?: number
 }
 
 /** The engine of a route's guests. */

@@ -7,6 +7,7 @@ import type { ServedRoute } from '../options/served-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { OpenRoute } from './open-route.ts'
 import { openSharedResources, type SharedResources } from './shared.ts'
+import type { RouteSockets } from './websocket/serve-websocket.ts'
 
 /**
  * Resources that outlive the successive apps of a server: the instances of routes that a reload leaves unchanged, and
@@ -99,6 +100,8 @@ export class RoutePool {
 export interface RouteHandler {
   readonly config: ServedRoute
   readonly handler: RouteHandlerMethod
+  /** Its connections, with the contract `websocket`. */
+  readonly sockets?: RouteSockets | undefined
 }
 
 interface KnownHandler {
@@ -144,6 +147,11 @@ const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
   'streamTimeoutMs',
   'streamIdleMs',
   'sseHeartbeatMs',
+  'websocketMax',
+  'websocketPingMs',
+  'websocketIdleMs',
+  'websocketOrigins',
+  'websocketProtocols',
 ])
 
 /**

@@ -12,6 +12,7 @@ import { addRoutes } from '../route/add-routes.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
 import type { RoutePool } from '../route/route-pool.ts'
+import type { RouteSockets } from '../route/websocket/serve-websocket.ts'
 import type { RateCounter } from './edge/edge.ts'
 import type { JwtKeyCache } from './edge/jwt.ts'
 import { createHttpServer } from './http-server.ts'
@@ -60,9 +61,9 @@ export async function createApp(
       done()
     })
   }
-  let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], callables: [], kept: 0 }
+  let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], callables: [], sockets: [], kept: 0 }
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
-  const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances } = options
+  const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances, unreadTimeoutMs } = options
   const isUnwatched = !hasEdge(options)
   const isLogged = logAccess !== undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
@@ -76,6 +77,7 @@ export async function createApp(
       meters,
       tracing,
       signal,
+      unreadTimeoutMs,
     },
   }
   try {
@@ -114,7 +116,15 @@ export async function createApp(
     await app.close() // threads and connections would keep the process alive
     throw error
   }
-  return { app, ...added }
+  socketsOf.set(app, added.sockets)
+  return { app, routes: added.routes, kept: added.kept }
+}
+
+const socketsOf = new WeakMap<FastifyInstance, readonly RouteSockets[]>()
+
+/** Closes the WebSockets of an app, each after the call in progress. */
+export async function endSockets(app: FastifyInstance): Promise<void> {
+  await Promise.all((socketsOf.get(app) ?? []).map((sockets) => sockets.end()))
 }
 
 /** The part of an app's life that its server decides. */

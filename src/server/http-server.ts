@@ -44,7 +44,7 @@ export function createHttpServer(
   const listener: RequestHandler = (request, response) => {
     if (broken.has(request.socket)) return // its client already got the timeout answer
     connections.set(request.socket, response)
-    const problem = framingProblem(request) ?? hostHeaderProblem(request)
+    const problem = requestProblem(request)
     if (problem) {
       broken.add(request.socket) // its connection ends with this answer
       return refuse(response, problem)
@@ -110,6 +110,11 @@ function openNodeServer(
   const server = createTlsServer({ ...limits, ...tls, ALPNProtocols: ['h2', 'http/1.1'] }, listener)
   const http2 = addHttp2(server, http2Listener, { ...limits, unreadTimeout: options.unreadTimeoutMs }, log)
   return { server, connections: trackTlsConnections(server), http2 }
+}
+
+/** Why a request of HTTP/1 is refused although Node has parsed it. */
+export function requestProblem(request: IncomingMessage): KnownError | undefined {
+  return framingProblem(request) ?? hostHeaderProblem(request)
 }
 
 /** Over HTTP/1.1, Node's parser enforces this limit. */

@@ -7,10 +7,11 @@ import { endCalls } from '../engine/engine.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { serveHanded } from '../platform/node-workarounds.ts'
-import { lifeOf, NO_SCHEMAS } from './app.ts'
+import { endSockets, lifeOf, NO_SCHEMAS } from './app.ts'
 import { Drain } from './drain.ts'
 import { createHttpServer } from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
+import { acceptUpgrades } from './upgrades.ts'
 
 /** Time for instances to close after the last connection has ended. */
 const SERVER_CLOSE_MS = 500
@@ -107,7 +108,10 @@ export function openServer(
   let current = app
   const open = () => {
     const drain = new Drain((request, response) => current.routing(request, response))
-    return { drain, ...createHttpServer(options, drain.handle, log) }
+    const sockets = createHttpServer(options, drain.handle, log)
+    const upgrades = acceptUpgrades(sockets.server, sockets.connections)
+    upgrades.follow(current)
+    return { drain, upgrades, ...sockets }
   }
   const first = open()
   const all = [first]
@@ -120,6 +124,7 @@ export function openServer(
 
   const drainAll = async () => {
     lifeOf(current)?.end()
+    setTimeout(() => void endSockets(current), options.drainMs) // until then new ones are accepted
     const listening = all.filter(({ server }) => server.listening)
     const cuts = await Promise.all(
       listening.map(({ drain, ...sockets }) =>
@@ -151,6 +156,7 @@ export function openServer(
       if (ended) return next.close()
       const old = current
       current = next
+      for (const { upgrades } of all) upgrades.follow(next)
       const life = lifeOf(next)
       if (life) life.begin()
       else lifeOf(old)?.end()

@@ -10,6 +10,7 @@ import { describeHttpGuest } from './http-guest.ts'
 import { keepLog, openInstance } from './instance.ts'
 import { describeCountVowels, describeHello, RUNTIMES } from './pdk.ts'
 import { listen, serve } from './serve.ts'
+import { openSocket } from './web-socket.ts'
 
 /** A plug-in: its path or its bytes. */
 type Wasm = string | Uint8Array
@@ -34,6 +35,7 @@ const TASKS: Readonly<Record<string, (name: string, wasm: Wasm) => void>> = {
   'buggy-median': describeBuggyMedian,
   visits: describeVisits,
   streams: describeStreams,
+  socket: describeSocket,
 }
 
 function describeMarkdown(name: string, wasm: Wasm): void {
@@ -178,6 +180,35 @@ function describeVisits(name: string, wasm: Wasm): void {
     expect(await visit('Bob')).toBe('Bob: 1\n')
     expect(await visit('Zo\u00eb')).toBe('Zo\u00eb: 1\n')
     expect(await visit('Bob')).toBe('Bob: 2\n')
+  })
+}
+
+function describeSocket(name: string, plugin: Wasm): void {
+  describe(name, () => {
+    const serveFunction = (name: string) =>
+      listen({ plugin, function: name, contract: 'websocket', workers: 1, spareWorkers: 0 })
+
+    test('the numbers of a client are added up', async () => {
+      const { port } = await serveFunction('sum')
+      const { socket, next, closed } = await openSocket(port)
+      for (const message of ['1', 'x', '41', 'stop']) socket.send(message)
+      expect([await next(), await next(), await next()]).toEqual(['1', 'not a number', '42'])
+      expect(await closed).toEqual([1000, 'the sum is 42'])
+    })
+
+    test('bytes are refused with a code of its own', async () => {
+      const { port } = await serveFunction('sum')
+      const { socket, closed } = await openSocket(port)
+      socket.send(Buffer.from('1'))
+      expect(await closed).toEqual([4000, 'send numbers as text'])
+    })
+
+    test('a guest sends when it wants to', async () => {
+      const { port } = await serveFunction('countdown')
+      const { next, closed } = await openSocket(port)
+      expect([await next(), await next(), await next()]).toEqual(['3', '2', '1'])
+      expect(await closed).toEqual([1000, ''])
+    })
   })
 }
 

@@ -81,6 +81,7 @@ async function folderOf(page: string): Promise<string> {
     'count-vowels-rust/count-vowels.wasm',
     'visits/visits.wasm',
     'streams-rust/streams.wasm',
+    'socket-rust/socket.wasm',
   ]) {
     cpSync(new URL(`../../plugins/${name}`, import.meta.url), join(cwd, 'plugins', name))
   }

@@ -16,7 +16,7 @@ import {
 } from '../../errors/errors.ts'
 import { callableExports } from '../../module/entry-points.ts'
 import { type CallTotals, type Meters, meterLabels, type RouteMeter } from '../../observe/metrics.ts'
-import type { ServedRoute } from '../../options/served-route.ts'
+import { defaultMethod, type ServedRoute } from '../../options/served-route.ts'
 import { Pace } from '../../platform/async-work.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
@@ -119,7 +119,7 @@ function routeAddress({ current }: Deployments, id: string): object {
     url,
     ...(method !== undefined && { method }),
     ...(host !== undefined && { host }),
-    ...(contract === 'simplism' && { contract }), // simplism serves all methods
+    ...(typeof contract === 'string' && defaultMethod(contract) !== 'POST' && { contract }), // it decides the method
   }
 }
 

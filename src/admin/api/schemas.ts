@@ -220,7 +220,7 @@ export const SCHEMAS = {
       plugin: textSchema('The name of its plug-in.'),
       digest: { ...digestSchema, description: 'SHA-256 of the main module of the live version.' },
       function: textSchema('The exported function that it calls.'),
-      contract: textSchema('raw, http, simplism, hyper-mcp.'),
+      contract: textSchema('raw, http, simplism, hyper-mcp, websocket.'),
       engine: { type: 'string', enum: ['inline', 'workers', 'subprocess'] },
       workers: countSchema('Number of threads for its calls.'),
       streams: {

@@ -6,6 +6,7 @@ import {
   givenAt,
   toData,
 } from '../../options/config-node.ts'
+import { defaultMethod } from '../../options/served-route.ts'
 import { type DesiredRoute, idOf } from '../desired-state.ts'
 import { type Edits, type PluginVersions, trafficOf } from '../edits.ts'
 import { NODE_OPTIONS, type SharedConfiguration } from './shared-configuration.ts'
@@ -77,7 +78,7 @@ function nameOfRoute({ given }: DesiredRoute): string {
     const node = givenAt(given, [option])
     return node && toData(node)
   }
-  const method = text('method') ?? (text('contract') === 'simplism' ? '*' : 'POST')
+  const method = text('method') ?? defaultMethod(text('contract'))
   return `${[method].flat().join(',')} ${text('host') ?? ''}${text('url') ?? '/'}`
 }
 

@@ -1,5 +1,6 @@
 import { type CallFailure, fromFailure } from '../../errors/call-failure.ts'
 import { InstanceStartError } from '../../errors/errors.ts'
+import { isNextMessage } from '../../guest/streams/streams.ts'
 import { LineRate, type Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { Pieces } from '../../platform/pieces.ts'
@@ -337,7 +338,7 @@ class ProcessRunner implements Runner, Tenant {
     if (!this.isBusy) this.#process.passOn()
   }
 
-  /** Of the first call that was sent. */
+  /** Of the first call that was sent, and of each message that it gets. */
   #beginCall(): void {
     this.#since = monotonicMs()
     this.#excusedMs = 0
@@ -359,6 +360,7 @@ class ProcessRunner implements Runner, Tenant {
     this.#isAsking = false
     if (this.#pausedAt !== undefined) this.#excusedMs += excusedMs(monotonicMs() - this.#pausedAt)
     this.#pausedAt = undefined
+    if ('value' in answer && isNextMessage(request.args[0], answer.value)) this.#beginCall()
     if (!this.#ended.signal.aborted) this.#process.answerHost(this.#number, answer)
   }
 

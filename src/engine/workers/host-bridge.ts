@@ -1,7 +1,12 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { sendToAgent } from '../../guest/agent.ts'
 import type { KvClient, KvOperation } from '../../guest/store/kv.ts'
-import { callStream, type StreamClient, type StreamOperation } from '../../guest/streams/streams.ts'
+import {
+  callStream,
+  isNextMessage,
+  type StreamClient,
+  type StreamOperation,
+} from '../../guest/streams/streams.ts'
 import type { Vars } from '../../guest/vars.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { GuestHttp, HttpResponse } from '../../runtime/kernel-host.ts'
@@ -113,7 +118,7 @@ export class HostClient implements HostAsker {
   askUncounted(operation: string, ...args: readonly unknown[]): unknown {
     this.#stamp.beginPause(monotonicMs())
     const answer = this.#exchange({ operation, args }, args.flatMap(buffersOf))
-    this.#stamp.endPause(monotonicMs())
+    this.#stamp.endPause(monotonicMs(), 'value' in answer && isNextMessage(args[0], answer.value))
     return unwrapHostAnswer(answer)
   }
 

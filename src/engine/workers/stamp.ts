@@ -183,10 +183,11 @@ export class Stamp {
     Atomics.add(this.#words, PAUSES, 1)
   }
 
-  /** Worker: the wait is over. The call counts as started later. */
-  endPause(now: number): void {
+  /** Worker: the wait is over. The call counts as started later. @param isAnew - Whether it counts as started now. */
+  endPause(now: number, isAnew = false): void {
     const numbers = this.#numbers
-    numbers[SINCE] = (numbers[SINCE] ?? 0) + excusedMs(now - (numbers[PAUSED_AT] ?? now))
+    const since = (numbers[SINCE] ?? 0) + excusedMs(now - (numbers[PAUSED_AT] ?? now))
+    numbers[SINCE] = isAnew ? now : since
     Atomics.add(this.#words, PAUSES, 1)
   }
 

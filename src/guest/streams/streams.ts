@@ -19,6 +19,20 @@ export interface StreamOperations {
   /** Waits, for this time at most, for the end of the exchange. */
   wait(ms: number): undefined
   isGone(): boolean
+  /** The next message of a WebSocket. `gone` at its end. */
+  receiveMessage(): StreamMessage
+  /** Sends a message of a WebSocket. Waits while the client reads more slowly. */
+  sendMessage(bytes: Uint8Array, kind: MessageKind): undefined
+  /** Closes a WebSocket. @param reason - A text of up to 123 bytes. */
+  closeSocket(code: number, reason: Uint8Array): undefined
+}
+
+export type MessageKind = 'text' | 'binary'
+
+/** A message of a WebSocket. */
+export interface StreamMessage {
+  readonly bytes: Uint8Array
+  readonly isText: boolean
 }
 
 /** The requests of a call to other servers as its guest sees them. They live on the main thread. */
@@ -61,8 +75,8 @@ type Answering<Names extends StreamOperation> = {
   ) => MaybePromise<StreamReply<ReturnType<Operations[Name]>>>
 }
 
-/** The main thread's end of an exchange. */
-export type StreamExchange = Answering<keyof StreamOperations>
+/** The main thread's end of an exchange. An operation that it does not have is `unavailable`. */
+export type StreamExchange = Partial<Answering<keyof StreamOperations>>
 
 /** The main thread's end of a call's requests to other servers. */
 export type StreamRequests = Answering<RequestOperation>
@@ -123,11 +137,22 @@ const OPERATIONS: Readonly<Record<StreamOperation, 'exchange' | 'requests'>> = {
   trailers: 'exchange',
   wait: 'exchange',
   isGone: 'exchange',
+  receiveMessage: 'exchange',
+  sendMessage: 'exchange',
+  closeSocket: 'exchange',
   httpOpen: 'requests',
   httpWrite: 'requests',
   httpResponse: 'requests',
   httpRead: 'requests',
   httpClose: 'requests',
+}
+
+/**
+ * Whether a reply is a message, with which the time limit of the call begins anew: a call for a connection may last as
+ * long as that.
+ */
+export function isNextMessage(operation: unknown, reply: unknown): boolean {
+  return operation === 'receiveMessage' && typeof reply === 'object' && reply !== null && 'answer' in reply
 }
 
 /** The namespace of the functions for streams. */
@@ -153,11 +178,17 @@ export function isStreamFunction(namespace: string, name: string): boolean {
 const EXCHANGE_FUNCTIONS: ReadonlySet<string> = new Set([
   ...['request_read', 'response_start', 'response_write', 'response_flush', 'response_trailers'],
   ...['sse', 'wait', 'client_gone'],
+  ...['ws_receive', 'ws_kind', 'ws_send', 'ws_close'],
 ])
 
 const REQUEST_FUNCTIONS: ReadonlySet<string> = new Set([
   ...['http_open', 'http_write', 'http_response', 'http_read', 'http_close'],
 ])
+
+/** Whether a plug-in takes the messages of a WebSocket itself: a call of it serves a connection. */
+export function takesMessages(plugin: Pick<Plugin, 'imports' | 'linked'>): boolean {
+  return hostImports(plugin).some(({ module, name }) => module === STREAMS && name === 'ws_receive')
+}
 
 /** The functions of streams that a plug-in imports, except those that the user's host functions override. */
 export function streamImports(
@@ -197,6 +228,7 @@ export class GuestStream {
   #spare: Uint8Array<ArrayBuffer> | undefined
   #used = 0
   #isStarted = false
+  #kind: MessageKind = 'text'
 
   constructor(client: StreamClient) {
     this.#client = client
@@ -206,6 +238,7 @@ export class GuestStream {
   begin(): void {
     this.#used = 0
     this.#isStarted = false
+    this.#kind = 'text'
   }
 
   read(max: number): StreamReply<Uint8Array> {
@@ -297,7 +330,32 @@ export class GuestStream {
     const reply = this.#client.call('isGone')
     return 'problem' in reply || reply.answer
   }
+
+  /** The kind of the last message. Default: text. */
+  get kind(): MessageKind {
+    return this.#kind
+  }
+
+  receive(): StreamReply<Uint8Array> {
+    const reply = this.#client.call('receiveMessage')
+    if ('problem' in reply) return reply
+    this.#kind = reply.answer.isText ? 'text' : 'binary'
+    return { answer: reply.answer.bytes }
+  }
+
+  /** @param kind - 1: text, 2: binary, 0: that of the last message. */
+  send(bytes: Uint8Array, kind: number): StreamReply<undefined> {
+    const chosen = kind === 0 ? this.#kind : KINDS[kind]
+    return chosen ? this.#client.call('sendMessage', bytes.slice(), chosen) : INVALID
+  }
+
+  close(code: number, reason: Uint8Array): StreamReply<undefined> {
+    return this.#client.call('closeSocket', code, reason.slice())
+  }
 }
+
+/** By the number of the opcode. (RFC 6455, section 5.2) */
+const KINDS: Readonly<Record<number, MessageKind | undefined>> = { 1: 'text', 2: 'binary' }
 
 const INVALID = { problem: 'invalid' } as const
 const DONE = { answer: undefined } as const
@@ -333,6 +391,19 @@ function streamFunctions(stream: GuestStream): Readonly<Record<string, HostFunct
     sse: (context: CallContext, event: bigint) => codeOf(stream.event(blocksOf(context).view(event))),
     wait: (_context: CallContext, ms: bigint) => codeOf(stream.wait(Number(ms))),
     client_gone: () => (stream.isGone() ? 1 : 0),
+    ws_receive: (context: CallContext) => {
+      const reply = stream.receive()
+      return 'problem' in reply ? STREAM_CODES[reply.problem] : blocksOf(context).replaceInput(reply.answer)
+    },
+    ws_kind: () => (stream.kind === 'text' ? 1 : 2),
+    ws_send: (context: CallContext, at: bigint, kind: number) => {
+      const blocks = blocksOf(context)
+      const reply = stream.send(blocks.view(at), kind)
+      blocks.free(at)
+      return codeOf(reply)
+    },
+    ws_close: (context: CallContext, code: number, reason: bigint) =>
+      codeOf(stream.close(code, blocksOf(context).view(reason))),
   }
 }
 

@@ -80,7 +80,15 @@ function fieldsOf({ request, reply, ip, at }: Exchange): object {
     ...{ method, url, status: statusOf(reply), bytes: bytesSent(reply), ms: msSince(at), ip },
     ...(route && { route: route.url, plugin: route.plugin, function: route.function }),
     ...streamFields(request),
+    ...socketFields(request),
   }
+}
+
+/** What a WebSocket has in addition: its line is written when it has closed. */
+function socketFields({ socketFigures }: FastifyRequest): object | undefined {
+  if (!socketFigures) return undefined
+  const { received, receivedMessages, sentMessages, closeCode } = socketFigures
+  return { received, receivedMessages, sentMessages, closeCode }
 }
 
 /** What an answer that was streamed has in addition. */
@@ -115,9 +123,14 @@ function openJson(lines: LineStream, level: string, headersOf: HeadersOf): Write
         bytes === undefined ? '' : `,"bytes":${bytes}`
       },"ms":${msSince(at)}${ip === undefined ? '' : `,"ip":${JSON.stringify(ip)}`}${route}${
         headers ? `,"headers":${JSON.stringify(headers)}` : ''
-      }${request.streamFigures ? `,${JSON.stringify(streamFields(request)).slice(1, -1)}` : ''},"msg":"request"}\n`,
+      }${inner(request.streamFigures && streamFields(request))}${inner(request.socketFigures && socketFields(request))},"msg":"request"}\n`,
     )
   }
+}
+
+/** Fields for the end of an object in JSON. */
+function inner(fields: object | undefined): string {
+  return fields ? `,${JSON.stringify(fields).slice(1, -1)}` : ''
 }
 
 /** Keeps the text of the last value: the requests of a moment have the same time. */
@@ -143,14 +156,17 @@ function rounded(ms: number): number {
 }
 
 /** The status of the answer; 499, as in nginx, if the client disconnected before. */
-function statusOf({ raw }: FastifyReply): number {
+function statusOf({ raw, request }: FastifyReply): number {
+  if (request.socketFigures) return 101
   return raw.headersSent ? raw.statusCode : 499
 }
 
 /** Size of the body; undefined if unknown before it was sent. */
 function bytesSent(reply: FastifyReply): number | undefined {
   const length = reply.getHeader('content-length')
-  return length === undefined ? reply.request.streamFigures?.sent : Number(length)
+  if (length !== undefined) return Number(length)
+  const { streamFigures, socketFigures } = reply.request
+  return (streamFigures ?? socketFigures)?.sent
 }
 
 const REDACTED = '[redacted]'

@@ -74,11 +74,18 @@ function routeOperation(
     })),
     ...(WITH_BODY.includes(method) && { requestBody: { content: contentOf(called?.input, prefix) } }),
     responses: {
-      200: {
-        description: 'The output of the function.',
-        content: { ...contentOf(called?.output, prefix), ...(streams && { 'text/event-stream': {} }) },
-      },
-      [errorStatus]: { description: 'The function returned an error.', content: { 'text/plain': {} } },
+      ...(contract === 'websocket'
+        ? { 101: { description: 'The connection is a WebSocket from here on.' } }
+        : {
+            200: {
+              description: 'The output of the function.',
+              content: { ...contentOf(called?.output, prefix), ...(streams && { 'text/event-stream': {} }) },
+            },
+            [errorStatus]: {
+              description: 'The function returned an error.',
+              content: { 'text/plain': {} },
+            },
+          }),
       default: {
         description: 'The call failed.',
         content: { [PROBLEM]: { schema: { $ref: '#/components/schemas/Problem' } } },

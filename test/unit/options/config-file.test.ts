@@ -77,7 +77,7 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
     'a contract that there is not',
     'yaml',
     'defaults: {contract: htp}',
-    /must be one of raw, http, simplism, hyper-mcp$/,
+    /must be one of raw, http, simplism, hyper-mcp, websocket$/,
   ],
   [
     'a host that is none',

@@ -95,7 +95,7 @@ test('a wrong method, contract or header is one problem that says what is right'
   const route = { plugin, method: 'FETCH', contract: 'cgi' }
   expect(problemsIn(() => checkServerOptions({ routes: [route] }))).toEqual([
     ['routes[0].method', 'must be one or several of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, *'],
-    ['routes[0].contract', 'must be one of raw, http, simplism, hyper-mcp, or a contract'],
+    ['routes[0].contract', 'must be one of raw, http, simplism, hyper-mcp, websocket, or a contract'],
   ])
   const headers = { 'X-A': '1', Connection: 'close' }
   expect(problemsIn(() => checkServerOptions({ routes: [{ plugin, headers }] }))).toEqual([
@@ -147,7 +147,7 @@ test('the published schema describes the same options, as a config file has them
   expect(Object.keys(schema.properties.routes.items.properties)).toEqual(Object.keys(inFile))
   expect(schema.properties.routes.items.properties.plugin).toMatchObject({ type: 'string', minLength: 1 })
   expect(schema.properties.routes.items.properties.contract).toMatchObject({
-    anyOf: [{ enum: ['raw', 'http', 'simplism', 'hyper-mcp'] }, { type: 'string' }],
+    anyOf: [{ enum: ['raw', 'http', 'simplism', 'hyper-mcp', 'websocket'] }, { type: 'string' }],
   })
   expect(schema.additionalProperties).toBe(false)
   expect(JSON.stringify(schema)).not.toMatch(

@@ -1,0 +1,292 @@
+import type { Socket } from 'node:net'
+import type { WebSocket } from 'ws'
+import type { RouteMeter, SocketFigures } from '../../observe/metrics.ts'
+
+/** The options of a route that limit its connections. */
+export interface ConnectionLimits {
+  /** Maximum bytes of a received message. */
+  readonly bodyLimit: number
+  /** Bytes of received messages that wait, and of sent ones that the client has not read. */
+  readonly streamBuffer: number
+  /** Interval of pings, in which a client must have answered the last one; 0: none. */
+  readonly websocketPingMs: number
+  /** Maximum time without a message in either direction; 0: no limit. */
+  readonly websocketIdleMs: number
+  /** Maximum time in which a client reads nothing of what waits for it. */
+  readonly unreadTimeoutMs: number
+}
+
+/** A message of a WebSocket. */
+export interface Message {
+  /** With a buffer of their own. */
+  readonly bytes: Uint8Array
+  readonly isText: boolean
+}
+
+/** How long a client may take to answer a closing frame. */
+const CLOSE_MS = 2_000
+
+/** Memory of a waiting message besides its bytes. */
+const MESSAGE_BYTES = 128
+
+/** The maximum of a reason in a closing frame. (RFC 6455, section 5.5) */
+const REASON_BYTES = 123
+
+/**
+ * A WebSocket whose memory is bounded: it reads no more while messages wait, and {@link Connection.send} waits while
+ * the client reads slowly. A client that does not answer a ping is disconnected.
+ */
+export class Connection implements SocketFigures {
+  readonly #socket: WebSocket
+  readonly #raw: Socket
+  readonly #limits: ConnectionLimits
+  readonly #meter: RouteMeter | undefined
+  readonly #queue: Message[] = []
+  readonly #waiting = new Set<() => void>()
+  readonly #pings: NodeJS.Timeout | undefined
+  readonly #idle: NodeJS.Timeout | undefined
+  #queued = 0
+  #isPaused = false
+  #isAlive = true
+  #isRetired = false
+  #goneAt: number | undefined
+  #closeCode: number | undefined
+  #received = 0
+  #sent = 0
+  #receivedMessages = 0
+  #sentMessages = 0
+
+  /** @param raw - The connection below. @param meter - Counts, if metrics are enabled. */
+  constructor(socket: WebSocket, raw: Socket, limits: ConnectionLimits, meter: RouteMeter | undefined) {
+    this.#socket = socket
+    this.#raw = raw
+    this.#limits = limits
+    this.#meter = meter
+    meter?.countSockets('opened')
+    socket
+      .on('error', (error) => this.#close(codeOf(error)))
+      .on('message', (data, isBinary) => this.#receive(Buffer.isBuffer(data) ? data : NO_BYTES, !isBinary))
+      .on('ping', (data) => this.#answerPing(data))
+      .on('pong', () => {
+        this.#isAlive = true
+      })
+      .once('close', (code) => this.#closed(code))
+    raw.on('timeout', () => this.#unread())
+    const { websocketPingMs: pingMs, websocketIdleMs: idleMs } = limits
+    // After the event loop has read: it may have been blocked since the answer arrived.
+    if (pingMs > 0) this.#pings = setInterval(() => setImmediate(() => this.#ping()), pingMs)
+    if (idleMs > 0) this.#idle = setTimeout(() => this.end(1001, IDLE), idleMs)
+  }
+
+  get received(): number {
+    return this.#received
+  }
+
+  get sent(): number {
+    return this.#sent
+  }
+
+  get receivedMessages(): number {
+    return this.#receivedMessages
+  }
+
+  get sentMessages(): number {
+    return this.#sentMessages
+  }
+
+  get closeCode(): number | undefined {
+    return this.#closeCode
+  }
+
+  /** Whether nothing can be sent any more: an end has closed the connection, or it is lost, or its route is being closed. */
+  get isOver(): boolean {
+    return this.#goneAt !== undefined
+  }
+
+  /** How long it has been over, in ms. */
+  get overMs(): number {
+    return this.#goneAt === undefined ? 0 : performance.now() - this.#goneAt
+  }
+
+  /** Whether {@link Connection.retire} has been called. */
+  get isRetired(): boolean {
+    return this.#isRetired
+  }
+
+  /** Whether it ended without the closing handshake. What the client has sent before a clean end counts. */
+  get isLost(): boolean {
+    return this.#closeCode === 1006
+  }
+
+  /** The next message, in order; undefined after the last one. */
+  async take(): Promise<Message | undefined> {
+    while (!this.#isRetired) {
+      const message = this.#queue.shift()
+      if (message) {
+        this.#queued -= message.bytes.length + MESSAGE_BYTES
+        if (this.#queued <= this.#limits.streamBuffer / 2) this.#resume()
+        return message
+      }
+      if (this.isOver) return undefined
+      await this.news()
+    }
+    return undefined
+  }
+
+  /**
+   * Sends a message. Waits while more than `streamBuffer` bytes are unread.
+   *
+   * @returns false if it cannot be sent any more.
+   */
+  async send(bytes: Uint8Array, isText: boolean): Promise<boolean> {
+    if (this.#socket.readyState !== OPEN) return false
+    this.#sent += bytes.length
+    this.#sentMessages++
+    this.#meter?.countSockets('messagesOut')
+    this.#meter?.countSockets('bytesOut', bytes.length)
+    this.#idle?.refresh()
+    this.#socket.send(bytes, { binary: !isText }, () => this.#notify())
+    if (this.#isBehind) {
+      this.#raw.setTimeout(this.#limits.unreadTimeoutMs)
+      while (this.#isBehind && this.#socket.readyState === OPEN) await this.news()
+      this.#raw.setTimeout(0)
+    }
+    return this.#socket.readyState === OPEN
+  }
+
+  /** Waits for a change, for this time at most. Default: no limit. */
+  async news(ms?: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        clearTimeout(timer)
+        this.#waiting.delete(wake)
+        resolve()
+      }
+      const timer = ms === undefined ? undefined : setTimeout(wake, Math.ceil(ms))
+      this.#waiting.add(wake)
+    })
+  }
+
+  /** Lets the message in hand be answered, and gives out no others. Then {@link Connection.end} it. */
+  retire(): void {
+    this.#isRetired = true
+    this.#goneAt ??= performance.now()
+    this.#notify()
+  }
+
+  /** Closes it with a code and a reason, of which the first 123 bytes count. Messages that wait are dropped. */
+  end(code: number, reason: string): void {
+    if (this.#socket.readyState !== OPEN) return
+    this.#socket.close(code, shorten(reason))
+    this.#close(code)
+  }
+
+  /** Ends it without a closing frame. */
+  terminate(): void {
+    this.#closeCode ??= 1006
+    this.#socket.terminate()
+  }
+
+  /** Resolves when it is closed. */
+  async closed(): Promise<void> {
+    while (this.#socket.readyState !== CLOSED) await this.news()
+  }
+
+  get #isBehind(): boolean {
+    return this.#socket.bufferedAmount > this.#limits.streamBuffer
+  }
+
+  #receive(data: Buffer, isText: boolean): void {
+    this.#isAlive = true
+    this.#received += data.length
+    this.#receivedMessages++
+    this.#meter?.countSockets('messagesIn')
+    this.#meter?.countSockets('bytesIn', data.length)
+    if (this.isOver) return
+    if (data.length > this.#limits.bodyLimit) {
+      this.end(1009, '') // the package of the user's app allows more
+      return
+    }
+    this.#idle?.refresh()
+    this.#queue.push({ bytes: new Uint8Array(data), isText }) // `data` is a part of what the socket has read
+    this.#queued += data.length + MESSAGE_BYTES
+    if (this.#queued > this.#limits.streamBuffer && !this.#isPaused) {
+      this.#isPaused = true
+      this.#socket.pause()
+    }
+    this.#notify()
+  }
+
+  #resume(): void {
+    if (!this.#isPaused) return
+    this.#isPaused = false
+    this.#isAlive = true
+    this.#socket.resume()
+  }
+
+  /** The answer to some of many pings is enough (RFC 6455, section 5.5.3), and a client that does not read gets none. */
+  #answerPing(data: Buffer): void {
+    this.#isAlive = true
+    if (!this.#isBehind && this.#socket.readyState === OPEN) this.#socket.pong(data)
+  }
+
+  /** An answer cannot be seen while nothing is read. */
+  #ping(): void {
+    if (this.#isPaused) return
+    if (!this.#isAlive) this.terminate()
+    else if (this.#socket.readyState === OPEN) {
+      this.#isAlive = false
+      this.#socket.ping()
+    }
+  }
+
+  /** The HTTP server sets the timeout too, and then also a client that has read all meets it. */
+  #unread(): void {
+    if (this.#raw.writableLength > 0) this.terminate()
+    else this.#raw.setTimeout(0)
+  }
+
+  /** The closing handshake has begun: the client's part of it has to be read. */
+  #close(code: number): void {
+    this.#closeCode ??= code
+    this.#goneAt ??= performance.now()
+    this.#queue.length = 0
+    this.#resume()
+    const timer = setTimeout(() => this.#socket.terminate(), CLOSE_MS)
+    this.#socket.once('close', () => clearTimeout(timer))
+    this.#notify()
+  }
+
+  #closed(code: number): void {
+    this.#closeCode ??= code
+    this.#goneAt ??= performance.now()
+    if (this.isLost) this.#queue.length = 0
+    clearInterval(this.#pings)
+    clearTimeout(this.#idle)
+    this.#meter?.countClosed(this.#closeCode)
+    this.#notify()
+  }
+
+  #notify(): void {
+    for (const wake of [...this.#waiting]) wake()
+  }
+}
+
+const OPEN = 1
+const CLOSED = 3
+const NO_BYTES = Buffer.alloc(0)
+const IDLE = 'idle'
+
+/** The code of the closing frame that the package `ws` sends after a violation of the protocol. */
+function codeOf(error: Error): number {
+  const code = 'code' in error ? String(error.code) : ''
+  if (code === 'WS_ERR_INVALID_UTF8') return 1007
+  if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return 1009
+  return code.startsWith('WS_ERR_') ? 1002 : 1006
+}
+
+/** Cuts a text where a character ends. */
+function shorten(reason: string): string {
+  const { read } = new TextEncoder().encodeInto(reason, new Uint8Array(REASON_BYTES))
+  return reason.slice(0, read)
+}
