@@ -1,0 +1,124 @@
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
+import { expect, onTestFinished, test } from 'vitest'
+import type { CallLine } from '../../src/admin/console/admin-api.ts'
+import { listenAdmin } from '../support/admin.ts'
+import { startWithAdmin, TOKEN } from '../support/admin-api.ts'
+import { file, guest } from '../support/guest.ts'
+import { streamGuest } from '../support/stream-guest.ts'
+
+const AUTHORIZED = { authorization: `Bearer ${TOKEN}` }
+
+/** Calls a route by the admin API. `next` waits for the next line. */
+async function call(adminUrl: string, request: object) {
+  const ending = new AbortController()
+  onTestFinished(() => ending.abort())
+  const answer = await fetch(`${adminUrl}/api/streams`, {
+    method: 'POST',
+    headers: { ...AUTHORIZED, 'content-type': 'application/json' },
+    body: JSON.stringify(request),
+    signal: ending.signal,
+  })
+  if (!answer.ok || !answer.body) return { status: answer.status, problem: await answer.json() }
+  const lines = createInterface({ input: Readable.fromWeb(answer.body) })[Symbol.asyncIterator]()
+  const next = async (): Promise<CallLine> => JSON.parse((await lines.next()).value ?? '{}')
+  return { status: answer.status, type: answer.headers.get('content-type'), next, cancel: () => ending.abort() }
+}
+
+const upload = (adminUrl: string, id: string | undefined, body: BodyInit, type = 'application/octet-stream') =>
+  fetch(`${adminUrl}/api/streams/${id}`, {
+    method: 'PUT',
+    headers: { ...AUTHORIZED, 'content-type': type },
+    body,
+    duplex: 'half',
+  } as RequestInit)
+
+const text = ({ data = '' }: CallLine) => Buffer.from(data, 'base64').toString()
+
+test('an operator gets each piece of an answer when it comes, while the body is still sent', async () => {
+  const { adminUrl } = await startWithAdmin([guest('stream'), 'echo'])
+  const { next, type } = await call(adminUrl, { url: '/', hasBody: true })
+  expect(type).toBe('application/x-ndjson')
+  const { call: id } = (await next?.()) ?? {}
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
+  const sent = upload(adminUrl, id, readable)
+  const writer = writable.getWriter()
+  const send = (bytes: string) => void writer.write(Buffer.from(bytes))
+  send('one')
+  expect(await next?.()).toMatchObject({ status: 200, headers: { 'transfer-encoding': 'chunked' } })
+  expect(text((await next?.()) ?? { ms: 0 })).toBe('one')
+  send('two')
+  expect(text((await next?.()) ?? { ms: 0 })).toBe('two')
+  void writer.close()
+  expect(await next?.()).toMatchObject({ trailers: {}, ms: expect.any(Number) })
+  expect(await (await sent).json()).toEqual({ bytes: 6 })
+})
+
+test('trailers, broken answers and refusals of routes are lines too', async () => {
+  const ending = [
+    ['start', '{"trailers":["x-sum"]}'],
+    ['write', 'a'],
+    ['trailers', '{"x-sum":"1"}'],
+  ] as const
+  const breaking = [['start', '{"status":201}'], ['flush'], ['trap']] as const
+  const { adminUrl } = await startWithAdmin([
+    file('ending.wasm', streamGuest(...ending)),
+    file('breaking.wasm', streamGuest(...breaking)),
+  ])
+  const linesOf = async (request: object) => {
+    const { next } = await call(adminUrl, request)
+    const lines: CallLine[] = []
+    do lines.push((await next?.()) ?? { ms: 0, problem: 'none' })
+    while (!lines.some(({ trailers, problem }) => trailers !== undefined || problem !== undefined))
+    return lines.slice(1)
+  }
+  expect(await linesOf({ url: '/ending' })).toMatchObject([
+    { status: 200 },
+    { data: 'YQ==' },
+    { trailers: { 'x-sum': '1' } },
+  ])
+  expect(await linesOf({ url: '/breaking', headers: { 'X-A': 'b' } })).toMatchObject([
+    { status: 201 },
+    { problem: expect.any(String) },
+  ])
+  expect((await linesOf({ url: '/nowhere' }))[0]).toMatchObject({ status: 404 })
+})
+
+test('the end of a request ends the call', async () => {
+  const { adminUrl, stderr } = await startWithAdmin([
+    file('waits.wasm', streamGuest(['start', ''], ['flush'], ['wait', 60_000])),
+    ...['--log-level', 'info'],
+  ])
+  const { next, cancel } = await call(adminUrl, { url: '/' })
+  await next?.()
+  expect(await next?.()).toMatchObject({ status: 200 })
+  cancel?.()
+  await expect.poll(stderr).toMatch(/"msg":"-1"/) // the guest logs the code
+})
+
+test('what cannot be sent is refused', async () => {
+  const { adminUrl } = await startWithAdmin([guest('stream'), 'echo'])
+  for (const request of [{}, { url: 'x' }, { url: '/', body: 'x' }, { url: '/é\u0100' }, { url: '/', headers: { 'a b': 'c' } }])
+    expect(await call(adminUrl, request)).toMatchObject({
+      status: 400,
+      problem: { code: 'WASM_SERVE_ADMIN_REQUEST_INVALID' },
+    })
+  expect((await upload(adminUrl, 'none', 'x')).status).toBe(404)
+  const { next } = await call(adminUrl, { url: '/', hasBody: true })
+  const { call: id } = (await next?.()) ?? {}
+  expect((await upload(adminUrl, id, '{}', 'application/json')).status).toBe(400)
+})
+
+test('a server that does not listen, or that requires certificates, gets no calls', async () => {
+  const silent = await listenAdmin({ url: undefined })
+  const tls = { cert: 'cert.pem', key: 'key.pem', ca: 'ca.pem' }
+  const strict = await listenAdmin({}, { tls })
+  for (const { url } of [silent, strict]) {
+    const answer = await fetch(`${url}/api/streams`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer a-token-for-tests-0123456789', 'content-type': 'application/json' },
+      body: '{"url":"/"}',
+    })
+    expect([answer.status, (await answer.json()).code]).toEqual([400, 'WASM_SERVE_ADMIN_REQUEST_INVALID'])
+  }
+})
