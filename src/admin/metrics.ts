@@ -398,11 +398,7 @@ function ofStreams(
   }
 }
 
-function timeOfStreams(
-  name: string,
-  help: string,
-  of: (streams: MeterView['streams']) => Histogram,
-): Metric {
+function timeOfStreams(name: string, help: string, of: (streams: MeterView['streams']) => Histogram): Metric {
   return {
     type: 'histogram',
     name: `wasm_serve_stream_${name}`,

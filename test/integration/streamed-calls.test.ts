@@ -1,5 +1,3 @@
-import { createInterface } from 'node:readline'
-import { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CallLine } from '../../src/admin/console/admin-api.ts'
 import { listenAdmin } from '../support/admin.ts'
@@ -20,12 +18,28 @@ async function call(adminUrl: string, request: object) {
     signal: ending.signal,
   })
   if (!answer.ok || !answer.body) return { status: answer.status, problem: await answer.json() }
-  const lines = createInterface({ input: Readable.fromWeb(answer.body) })[Symbol.asyncIterator]()
-  const next = async (): Promise<CallLine> => JSON.parse((await lines.next()).value ?? '{}')
-  return { status: answer.status, type: answer.headers.get('content-type'), next, cancel: () => ending.abort() }
+  const pieces = answer.body.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ''
+  const next = async (): Promise<CallLine> => {
+    while (!rest.includes('\n')) rest += (await pieces.read()).value ?? '{"problem":"no line"}\n'
+    const [line = '', ...more] = rest.split('\n')
+    rest = more.join('\n')
+    return JSON.parse(line)
+  }
+  return {
+    status: answer.status,
+    type: answer.headers.get('content-type'),
+    next,
+    cancel: () => ending.abort(),
+  }
 }
 
-const upload = (adminUrl: string, id: string | undefined, body: BodyInit, type = 'application/octet-stream') =>
+const upload = (
+  adminUrl: string,
+  id: string | undefined,
+  body: BodyInit,
+  type = 'application/octet-stream',
+) =>
   fetch(`${adminUrl}/api/streams/${id}`, {
     method: 'PUT',
     headers: { ...AUTHORIZED, 'content-type': type },
@@ -36,7 +50,7 @@ const upload = (adminUrl: string, id: string | undefined, body: BodyInit, type =
 const text = ({ data = '' }: CallLine) => Buffer.from(data, 'base64').toString()
 
 test('an operator gets each piece of an answer when it comes, while the body is still sent', async () => {
-  const { adminUrl } = await startWithAdmin([guest('stream'), 'echo'])
+  const { adminUrl } = await startWithAdmin([guest('stream'), 'echo', '--workers', '1'])
   const { next, type } = await call(adminUrl, { url: '/', hasBody: true })
   expect(type).toBe('application/x-ndjson')
   const { call: id } = (await next?.()) ?? {}
@@ -87,18 +101,24 @@ test('trailers, broken answers and refusals of routes are lines too', async () =
 test('the end of a request ends the call', async () => {
   const { adminUrl, stderr } = await startWithAdmin([
     file('waits.wasm', streamGuest(['start', ''], ['flush'], ['wait', 60_000])),
-    ...['--log-level', 'info'],
+    ...['--workers', '1'],
   ])
   const { next, cancel } = await call(adminUrl, { url: '/' })
   await next?.()
   expect(await next?.()).toMatchObject({ status: 200 })
   cancel?.()
-  await expect.poll(stderr).toMatch(/"msg":"-1"/) // the guest logs the code
+  await expect.poll(stderr, { timeout: 10_000 }).toMatch(/"msg":"-1"/) // the guest logs the code
 })
 
 test('what cannot be sent is refused', async () => {
-  const { adminUrl } = await startWithAdmin([guest('stream'), 'echo'])
-  for (const request of [{}, { url: 'x' }, { url: '/', body: 'x' }, { url: '/é\u0100' }, { url: '/', headers: { 'a b': 'c' } }])
+  const { adminUrl } = await startWithAdmin([guest('stream'), 'echo', '--workers', '1'])
+  for (const request of [
+    {},
+    { url: 'x' },
+    { url: '/', body: 'x' },
+    { url: '/é\u0100' },
+    { url: '/', headers: { 'a b': 'c' } },
+  ])
     expect(await call(adminUrl, request)).toMatchObject({
       status: 400,
       problem: { code: 'WASM_SERVE_ADMIN_REQUEST_INVALID' },

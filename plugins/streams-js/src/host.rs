@@ -63,16 +63,21 @@ fn encode(ctx: Ctx, text: String) -> rquickjs::Result<TypedArray<u8>> {
 
 /// As UTF-8. Bytes that are not become replacement characters.
 fn decode(bytes: TypedArray<u8>) -> String {
-    String::from_utf8_lossy(bytes.as_bytes().unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(view(&bytes)).into_owned()
 }
 
 fn with_block(bytes: TypedArray<u8>, run: impl Fn(u64) -> i64) -> i64 {
-    let Ok(block) = Memory::from_bytes(bytes.as_bytes().unwrap_or_default()) else {
+    let Ok(block) = Memory::from_bytes(view(&bytes)) else {
         return TOO_LARGE;
     };
     let code = run(block.offset());
     block.free();
     code
+}
+
+fn view<'a>(bytes: &'a TypedArray<u8>) -> &'a [u8] {
+    // No script, which could detach or change them, runs meanwhile.
+    unsafe { bytes.as_bytes() }.unwrap_or_default()
 }
 
 const TOO_LARGE: i64 = -5;

@@ -273,7 +273,14 @@ function apiDocument(endpoints: readonly EndpointDescription[]): object {
   }
 }
 
-function endpointOperation({ id, summary, description, method, answers, ...endpoint }: EndpointDescription): object {
+function endpointOperation({
+  id,
+  summary,
+  description,
+  method,
+  answers,
+  ...endpoint
+}: EndpointDescription): object {
   const failures = [...FAILURES.all, ...(method === 'GET' ? [] : FAILURES.changes)]
   return {
     operationId: id,

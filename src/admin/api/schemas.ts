@@ -417,7 +417,7 @@ export const SCHEMAS = {
       {
         ms: { type: 'number', description: 'Time since the request began.' },
         call: textSchema('The id of the call: the first line.'),
-        uploaded: countSchema('Bytes of the body that were sent so far: while the answer has not begun.'),
+        uploaded: countSchema('Bytes of the body that were sent so far.'),
         status: countSchema('The status of the answer.'),
         headers: {
           type: 'object',
@@ -430,7 +430,8 @@ export const SCHEMAS = {
       },
       ['ms'],
     ),
-    description: 'A line of the answer to a streamed call. It has one of the fields besides `ms`.',
+    description:
+      'A line of the answer to a streamed call. Besides `ms` it has one of the fields, or none: there is one each second.',
   },
   SentBody: objectSchema({ bytes: countSchema('Bytes that were sent.') }),
   ChangedPlugin: objectSchema({

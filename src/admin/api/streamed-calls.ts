@@ -77,15 +77,17 @@ export const addStreamedCalls: AdminFeature = (app, { served, options }) => {
     handler: async ({ body }, reply) => {
       const call = body as StreamedCall
       const request = openRequest(call, served.url, options)
+      const answered = once(request, 'response') as Answered
+      answered.catch(() => undefined) // it is awaited later
       const id = randomUUID()
       const upload = { request, bytes: 0 }
       if (call.hasBody) uploads.set(id, upload)
       else request.end()
       reply.raw.once('close', () => {
         uploads.delete(id)
-        request.destroy()
+        abandon(request)
       })
-      return reply.type('application/x-ndjson').send(Readable.from(renderLines(id, upload)))
+      return reply.type('application/x-ndjson').send(Readable.from(renderLines(id, upload, answered)))
     },
   })
   app.put<{ Params: { readonly id: string } }>('/api/streams/:id', async ({ params, body, raw }, reply) => {
@@ -120,7 +122,9 @@ function openRequest(
 ): ClientRequest {
   if (url === undefined) throw new AdminRequestError('The server does not listen')
   if (tls?.ca !== undefined)
-    throw new AdminRequestError('The server requires certificates of its clients, so that it refuses this one')
+    throw new AdminRequestError(
+      'The server requires certificates of its clients, so that it refuses this one',
+    )
   const all: OutgoingHttpHeaders = { 'user-agent': 'wasm-serve console', ...lowerCased(headers) }
   if (hasBody && all['content-length'] === undefined) all['transfer-encoding'] = 'chunked'
   const options = { ...addressOf(url), method, path, headers: all, agent: false }
@@ -131,6 +135,14 @@ function openRequest(
   } catch (error) {
     throw new AdminRequestError(`The request cannot be sent: ${reasonOf(error)}`)
   }
+}
+
+/** Resets the connection, where that is possible: a server that has nothing to send does not notice the end of one side. */
+function abandon(request: ClientRequest): void {
+  const { socket } = request
+  const isTcp = socket?.remoteAddress !== undefined && !('encrypted' in socket)
+  if (isTcp) socket.resetAndDestroy()
+  request.destroy()
 }
 
 function lowerCased(headers: Readonly<Record<string, string>>): OutgoingHttpHeaders {
@@ -149,27 +161,43 @@ const UNIX_SCHEME = 'unix:'
 /** Of addresses that stand for all. */
 const LOOPBACK_OF: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
-/** Interval of lines while the answer has not begun. */
-const PROGRESS_MS = 500
-
-async function* renderLines(id: string, upload: Upload): AsyncGenerator<string> {
+/** @param answered - The answer to the request of the upload. */
+async function* renderLines(id: string, upload: Upload, answered: Answered): AsyncGenerator<string> {
   const since = performance.now()
   const render = (line: object) =>
     `${JSON.stringify({ ms: Math.round((performance.now() - since) * 1_000) / 1_000, ...line })}\n`
-  const answered = once(upload.request, 'response') as Promise<[IncomingMessage]>
-  answered.catch(() => undefined) // it is awaited later
   yield render({ call: id })
   try {
-    let answer: IncomingMessage | undefined
-    while (!answer) {
-      ;[answer] = (await Promise.race([answered, sleep(PROGRESS_MS, undefined, { ref: false })])) ?? []
-      if (!answer && upload.bytes > 0) yield render({ uploaded: upload.bytes })
-    }
-    yield render({ status: answer.statusCode, headers: answer.headers })
-    for await (const piece of answer) yield render({ data: (piece as Buffer).toString('base64') })
-    yield render({ trailers: answer.trailers })
+    for await (const line of withBeats(linesOf(answered)))
+      yield render(line ?? (upload.bytes > 0 ? { uploaded: upload.bytes } : {}))
   } catch (error) {
     yield render({ problem: reasonOf(error) })
+  }
+}
+
+type Answered = Promise<[IncomingMessage]>
+
+async function* linesOf(answered: Answered): AsyncGenerator<object> {
+  const [answer] = await answered
+  yield { status: answer.statusCode, headers: answer.headers }
+  for await (const piece of answer) yield { data: (piece as Buffer).toString('base64') }
+  yield { trailers: answer.trailers }
+}
+
+/** Interval of lines without news: a client that closes its connection is noticed when something is sent. */
+const BEAT_MS = 1_000
+
+/** Yields the values, and undefined once in an interval. */
+async function* withBeats<Value>(values: AsyncIterable<Value>): AsyncGenerator<Value | undefined> {
+  const iterator = values[Symbol.asyncIterator]()
+  const newBeat = () => sleep(BEAT_MS, undefined, { ref: false })
+  let beat = newBeat()
+  for (let next = iterator.next(); ; ) {
+    const come = await Promise.race([next, beat])
+    if (come?.done) return
+    if (come) next = iterator.next()
+    else beat = newBeat()
+    yield come?.value
   }
 }
 

@@ -170,7 +170,7 @@ export interface RouteAnswer {
   readonly ms: number
 }
 
-/** A line of the answer to `POST /api/streams`. It has one of the fields besides `ms`. */
+/** A line of the answer to `POST /api/streams`. Besides `ms` it has one of the fields, or none. */
 export interface CallLine {
   readonly ms: number
   /** The id of the call: the first line. */

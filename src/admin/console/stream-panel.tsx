@@ -44,7 +44,8 @@ export function StreamPanel({ call }: { readonly call: StreamedCall }) {
         <LogLink headers={headers} />
       </p>
       <output class={problem === undefined ? 'note' : 'problem'}>
-        {problem ?? (isOver ? 'Complete.' : status === undefined ? 'Waiting for the answer …' : 'Streaming …')}
+        {problem ??
+          (isOver ? 'Complete.' : status === undefined ? 'Waiting for the answer …' : 'Streaming …')}
       </output>
       {!isOver && (
         <button type="button" onClick={() => call.cancel()}>
@@ -108,9 +109,7 @@ function StreamedBody({ answer }: { readonly answer: StreamedAnswer }) {
   const isCut = answer.bytes > KEPT_BYTES
   return (
     <>
-      <h3>
-        Body{isCut && `: the last ${formatBytes(KEPT_BYTES)} of ${formatBytes(answer.bytes)}`}
-      </h3>
+      <h3>Body{isCut && `: the last ${formatBytes(KEPT_BYTES)} of ${formatBytes(answer.bytes)}`}</h3>
       <div ref={body} onScrollCapture={followEnd}>
         <ScrolledText label="Body of the answer">{textOf(answer)}</ScrolledText>
       </div>

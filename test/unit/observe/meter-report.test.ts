@@ -1,6 +1,12 @@
 import { beforeEach, expect, test } from 'vitest'
 import { type MeterReport, ReportedMeters, reportMeters } from '../../../src/observe/meter-report.ts'
-import { type EngineStats, type Histogram, Meters, meterLabels, NO_STATS } from '../../../src/observe/metrics.ts'
+import {
+  type EngineStats,
+  type Histogram,
+  Meters,
+  meterLabels,
+  NO_STATS,
+} from '../../../src/observe/metrics.ts'
 
 const LABELS = meterLabels('/', 'echo.wasm', 'a'.repeat(64))
 
