@@ -1,7 +1,10 @@
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CallLine } from '../../src/admin/console/admin-api.ts'
 import { listenAdmin } from '../support/admin.ts'
-import { startWithAdmin, TOKEN } from '../support/admin-api.ts'
+import { startWithAdmin, TOKEN, temporaryFolder } from '../support/admin-api.ts'
+import { start } from '../support/cli.ts'
 import { file, guest } from '../support/guest.ts'
 import { streamGuest } from '../support/stream-guest.ts'
 
@@ -30,7 +33,6 @@ async function call(adminUrl: string, request: object) {
     status: answer.status,
     type: answer.headers.get('content-type'),
     next,
-    cancel: () => ending.abort(),
   }
 }
 
@@ -98,17 +100,23 @@ test('trailers, broken answers and refusals of routes are lines too', async () =
   expect((await linesOf({ url: '/nowhere' }))[0]).toMatchObject({ status: 404 })
 })
 
-test('the end of a request ends the call', async () => {
-  const { adminUrl, stderr } = await startWithAdmin([
-    file('waits.wasm', streamGuest(['start', ''], ['flush'], ['wait', 60_000])),
-    ...['--workers', '1'],
-  ])
-  const { next, cancel } = await call(adminUrl, { url: '/' })
-  await next?.()
-  expect(await next?.()).toMatchObject({ status: 200 })
-  cancel?.()
-  await expect.poll(stderr, { timeout: 10_000 }).toMatch(/"msg":"-1"/) // the guest logs the code
+test.each([
+  ['TLS', () => ['--port', '0', '--tls-cert', pem('cert'), '--tls-key', pem('key')]],
+  ['a Unix socket', () => ['--socket', join(temporaryFolder(), 'a.sock')]],
+  ['all addresses', () => ['--port', '0', '--host', '0.0.0.0']],
+])('calls reach a server with %s', async (_what, flags) => {
+  const args = [guest('stream'), 'swallow', '--workers', '1', '--admin', '127.0.0.1:0', ...flags()]
+  const server = start(args, { WASM_SERVE_ADMIN_TOKEN: TOKEN })
+  await server.listening()
+  const [, adminUrl = ''] = /admin listener is on (\S+)/.exec(server.stderr()) ?? []
+  const { next } = await call(adminUrl, { url: '/', hasBody: true, headers: { 'Content-Length': '5' } })
+  const { call: id } = (await next?.()) ?? {}
+  expect((await upload(adminUrl, id, 'hello')).status).toBe(200)
+  expect(await next?.()).toMatchObject({ status: 200, headers: { 'content-length': '1' } })
+  expect(text((await next?.()) ?? { ms: 0 })).toBe('5')
 })
+
+const pem = (name: string) => fileURLToPath(new URL(`../support/tls/${name}.pem`, import.meta.url))
 
 test('what cannot be sent is refused', async () => {
   const { adminUrl } = await startWithAdmin([guest('stream'), 'echo', '--workers', '1'])

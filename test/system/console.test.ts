@@ -7,6 +7,7 @@ import { openPage } from '../support/browser.ts'
 import { start } from '../support/cli-process.ts'
 import { faintTexts, namelessElements } from '../support/contrast.ts'
 import { file, guest, guestBytes, moduleNumber } from '../support/guest.ts'
+import { until } from '../support/processes.ts'
 import { streamGuest } from '../support/stream-guest.ts'
 import { describeWith } from '../support/tools.ts'
 
@@ -142,7 +143,7 @@ describeWith(['chromium'], () => {
       ['read', 100],
       ['wait', 60_000],
     ] as const
-    const { page, mishaps } = await enter([
+    const { page, mishaps, stderr } = await enter([
       guest('stream'),
       file('steps.wasm', streamGuest(...steps)),
       file('events.wasm', streamGuest(['sse', '{"event":"tick","id":"7","data":"one"}'], ['wait', 60_000])),
@@ -164,6 +165,7 @@ describeWith(['chromium'], () => {
     await cancel.click()
     await page.getByText('Cancelled.').waitFor()
     expect(await cancel.count()).toBe(0)
+    await until(() => stderr().includes('"msg":"-1"')) // the guest has noticed
 
     await choose('POST /events – events, run')
     await page.getByLabel('None').check()
