@@ -280,5 +280,7 @@ test('the API tells numbers, lines of the log by plug-in, and what a route answe
     expect((await api('POST', '/api/call', body)).body.code).toBe('WASM_SERVE_ADMIN_REQUEST_INVALID')
   expect((await api('POST', '/api/call', { url: '/nowhere' })).body.status).toBe(404)
   const { paths } = (await api('GET', '/openapi.json')).body
-  expect(Object.keys(paths)).toEqual(expect.arrayContaining(['/api/live', '/api/logs', '/api/call']))
+  expect(Object.keys(paths)).toEqual(
+    expect.arrayContaining(['/api/live', '/api/logs', '/api/call', '/api/streams', '/api/streams/{id}']),
+  )
 })
