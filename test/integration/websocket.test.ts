@@ -297,13 +297,6 @@ test('a thread serves one connection: another one waits, and is then closed with
   expect(await (await openSocket(port)).closed).toEqual([1013, 'WASM_SERVE_STREAMS_FULL'])
 })
 
-test('the time limit of a connection begins anew with each message', async () => {
-  const { port } = await listen({ ...SOCKET, function: 'echo', timeoutMs: 60 })
-  const { socket, next } = await openSocket(port)
-  for (let round = 0; round < 2_000; round++) socket.send('a'.repeat(1_000))
-  for (let round = 0; round < 2_000; round++) expect(await next()).toHaveLength(1_000)
-})
-
 test('a guest that is called for a message can send others, but takes none', async () => {
   const { port } = await listen({ ...SOCKET, function: 'twice', websocketPer: 'message' })
   const { socket, next } = await openSocket(port)

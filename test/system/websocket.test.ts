@@ -52,6 +52,12 @@ test.each([
   expect((await Promise.all(served)).filter((count) => count !== 100)).toEqual([])
 })
 
+test('the time limit of a connection begins anew with each message', async () => {
+  const { port } = await listen({ ...SOCKET, workers: 1, timeoutMs: 400 })
+  // Two calls of functions are charged for each, 20 us each: more than the limit in total.
+  expect(await talk(await openSocket(port), 1, 12_000)).toBe(12_000)
+})
+
 test('while apps are swapped, each call in progress is answered before its connection closes', async () => {
   const server = await listen(ECHO)
   let isOver = false
