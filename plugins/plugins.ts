@@ -52,6 +52,7 @@ export const plugins: readonly ExamplePlugin[] = [
   { folder: 'visits', makes: 'visits.wasm', ...RUST },
   { folder: 'streams-rust', makes: 'streams.wasm', ...RUST },
   { folder: 'streams-go', makes: 'target/streams.wasm', ...GO },
+  { folder: 'streams-js', makes: 'target/streams.wasm', ...JAVASCRIPT },
   { folder: 'streams-assemblyscript', makes: 'streams.wasm', ...ASSEMBLYSCRIPT },
 ]
 

@@ -9,6 +9,7 @@ import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { checkOrigin, makeToken, requireToken } from './access.ts'
 import { addApi } from './api/api.ts'
+import { addStreamedCalls } from './api/streamed-calls.ts'
 import type { AdminContext, AdminFeature, ServerView } from './feature.ts'
 import { addHealth } from './health.ts'
 import { answerHeaders, type OperatorListener, openListener, parseOperatorAddress } from './listener.ts'
@@ -16,7 +17,7 @@ import { addMetrics } from './metrics.ts'
 import { openProbes } from './probes.ts'
 
 /** The features of the admin listener. */
-const FEATURES: readonly AdminFeature[] = [addHealth, addMetrics, addApi, addConsole]
+const FEATURES: readonly AdminFeature[] = [addHealth, addMetrics, addApi, addStreamedCalls, addConsole]
 
 export interface AdminOptions {
   /** The option `admin`. */

@@ -260,6 +260,16 @@ export const METRICS: readonly Metric[] = [
   ofStreams('received_bytes_total', 'Bytes of bodies that guests read as streams', 'received'),
   ofStreams('sent_bytes_total', 'Bytes of answers that guests wrote as streams', 'sent'),
   ofStreams('broken_total', 'Answers that were broken off after their guests had started them', 'broken'),
+  timeOfStreams(
+    'first_byte_seconds',
+    'Time from requests to the first bytes of answers that guests wrote as streams, in seconds',
+    ({ firstByteMs }) => firstByteMs,
+  ),
+  timeOfStreams(
+    'duration_seconds',
+    'Time from requests until the guests that stream had ended, in seconds',
+    ({ durationMs }) => durationMs,
+  ),
   {
     type: 'counter',
     name: 'wasm_serve_reloads_total',
@@ -373,17 +383,33 @@ function ofFleet(name: string, help: string, of: (status: FleetNode['status']) =
 }
 
 /** A metric of guests that stream. There is none where none has. */
-function ofStreams(name: string, help: string, count: MeterView['streams']['names'][number]): Metric {
+function ofStreams(
+  name: string,
+  help: string,
+  count: MeterView['streams']['counts']['names'][number],
+): Metric {
   return {
     type: 'counter',
     name: `wasm_serve_stream_${name}`,
     help,
     labels: ROUTE,
     read: ({ meters }) =>
-      meters.all
-        .filter(({ streams }) => streams.of('exchanges') > 0)
-        .map(({ labels, streams }): Sample => [{ ...labels }, streams.of(count)]),
+      streaming(meters).map(({ labels, streams }): Sample => [{ ...labels }, streams.counts.of(count)]),
   }
+}
+
+function timeOfStreams(name: string, help: string, of: (streams: MeterView['streams']) => Histogram): Metric {
+  return {
+    type: 'histogram',
+    name: `wasm_serve_stream_${name}`,
+    help,
+    labels: ROUTE,
+    read: ({ meters }) => streaming(meters).map(({ labels, streams }) => [labels, of(streams)]),
+  }
+}
+
+function streaming({ all }: MetricSources['meters']): MeterView[] {
+  return all.filter(({ streams }) => streams.counts.of('exchanges') > 0)
 }
 
 /** A metric of serving processes. There is none where the process itself serves. */

@@ -1,6 +1,7 @@
 import {
   type EngineStats,
   Figures,
+  type Histogram,
   type MeterLabels,
   type Meters,
   NO_STATS,
@@ -10,10 +11,10 @@ import {
 /** The counts of one version on one route since the start of its process, as data. */
 export interface MeterReport {
   readonly labels: MeterLabels
-  /** Of outcomes, waits, guests, outbound requests and store operations. */
+  /** Of outcomes, outbound requests, store operations and streams, and those of the histograms. */
   readonly counts: readonly Float64Array[]
-  /** Of waits and guests, in milliseconds. */
-  readonly sums: readonly [queueMs: number, guestMs: number]
+  /** Those of the histograms, in milliseconds. */
+  readonly sums: readonly number[]
   readonly stats: EngineStats
   readonly isOpen: boolean
 }
@@ -22,14 +23,20 @@ export function reportMeters({ all }: Pick<Meters, 'all'>): MeterReport[] {
   return all.map((meter) => ({
     labels: meter.labels,
     counts: countsOf(meter).map((counts) => counts.slice()),
-    sums: [meter.queueMs.sum, meter.guestMs.sum],
+    sums: histogramsOf(meter).map(({ sum }) => sum),
     stats: meter.stats,
     isOpen: meter.isOpen,
   }))
 }
 
-function countsOf({ outcomes, queueMs, guestMs, outbound, kv }: Omit<Figures, 'add'>): Float64Array[] {
-  return [outcomes.values, queueMs.counts, guestMs.counts, outbound.values, kv.values]
+function countsOf(figures: Omit<Figures, 'add'>): Float64Array[] {
+  const { outcomes, outbound, kv, streams } = figures
+  const counters = [outcomes, outbound, kv, streams.counts].map(({ values }) => values)
+  return [...counters, ...histogramsOf(figures).map(({ counts }) => counts)]
+}
+
+function histogramsOf({ queueMs, guestMs, streams }: Omit<Figures, 'add'>): Histogram[] {
+  return [queueMs, guestMs, streams.firstByteMs, streams.durationMs]
 }
 
 /** Adds the reports of one process to meters of another, each count once. */
@@ -52,7 +59,7 @@ export class ReportedMeters {
       now.set(key, { ...report, ...this.#followEngines(report, before) })
     }
     for (const gone of this.#known.values()) {
-      this.#addFigures({ ...gone, counts: [], sums: [0, 0] }, gone)
+      this.#addFigures({ ...gone, counts: [], sums: [] }, gone)
       this.#followEngines({ ...gone, stats: NO_STATS, isOpen: false }, gone)
     }
     this.#known = now
@@ -75,8 +82,8 @@ export class ReportedMeters {
       }
     }
     if (!isChanged) return
-    more.queueMs.sum = report.sums[0] - before.sums[0]
-    more.guestMs.sum = report.sums[1] - before.sums[1]
+    for (const [place, histogram] of histogramsOf(more).entries())
+      histogram.sum = (report.sums[place] ?? 0) - (before.sums[place] ?? 0)
     for (const meters of this.#targets) meterOf(meters, report.labels).add(more)
   }
 
@@ -101,7 +108,7 @@ interface Known extends MeterReport {
   readonly past: EngineStats
 }
 
-const NOTHING = { counts: [], sums: [0, 0], stats: NO_STATS, past: NO_STATS, isOpen: false } as const
+const NOTHING = { counts: [], sums: [], stats: NO_STATS, past: NO_STATS, isOpen: false } as const
 
 function meterOf(meters: Meters, labels: MeterLabels): RouteMeter {
   return meters.find(labels) ?? meters.of(labels)

@@ -232,13 +232,15 @@ export class RouteMeter implements MeterView {
     this.#counted().kv.count(result)
   }
 
-  /** Counts an exchange whose guest streams. */
-  countStream({ received, sent, isBroken }: StreamFigures): void {
-    const { streams } = this.#counted()
-    streams.count('exchanges')
-    streams.count('received', received)
-    streams.count('sent', sent)
-    if (isBroken) streams.count('broken')
+  /** Counts an exchange whose guest streams. @param ms - How long it took. */
+  countStream({ received, sent, firstByteMs, isBroken }: StreamFigures, ms: number): void {
+    const { counts, firstByteMs: firstBytes, durationMs } = this.#counted().streams
+    counts.count('exchanges')
+    counts.count('received', received)
+    counts.count('sent', sent)
+    if (isBroken) counts.count('broken')
+    if (firstByteMs !== undefined) firstBytes.observe(firstByteMs)
+    durationMs.observe(ms)
   }
 
   /** Attaches an engine. */
@@ -376,6 +378,27 @@ export const DURATION_BOUNDS_MS: readonly number[] = [
   0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
 ]
 
+/** Bucket bounds in milliseconds of exchanges with streams, which may take an hour. */
+const EXCHANGE_BOUNDS_MS: readonly number[] = [
+  ...[1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000],
+  ...[30_000, 60_000, 300_000, 1_800_000, 3_600_000],
+]
+
+/** What is counted of exchanges whose guests stream. */
+class StreamTotals {
+  readonly counts = new Counts<StreamCount>(STREAM_COUNTS)
+  /** Histogram of the time to the first byte of the answer, in milliseconds. */
+  readonly firstByteMs = new Histogram(EXCHANGE_BOUNDS_MS)
+  /** Histogram of the time from the request to the end of the guest, in milliseconds. */
+  readonly durationMs = new Histogram(EXCHANGE_BOUNDS_MS)
+
+  add(other: StreamTotals): void {
+    this.counts.add(other.counts)
+    this.firstByteMs.add(other.firstByteMs)
+    this.durationMs.add(other.durationMs)
+  }
+}
+
 /** What is counted of calls. */
 export class Figures {
   readonly outcomes = new Counts<Outcome>(OUTCOMES)
@@ -384,7 +407,7 @@ export class Figures {
   readonly guestMs = new Histogram(DURATION_BOUNDS_MS)
   readonly outbound = new Counts<OutboundResult>(OUTBOUND_RESULTS)
   readonly kv = new Counts<KvResult>(KV_RESULTS)
-  readonly streams = new Counts<StreamCount>(STREAM_COUNTS)
+  readonly streams = new StreamTotals()
 
   add(other: Omit<Figures, 'add'>): void {
     this.outcomes.add(other.outcomes)

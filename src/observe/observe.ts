@@ -101,8 +101,12 @@ export interface CallListeners {
   readonly version?: VersionCounts | undefined
 }
 
+/** What happens in an exchange whose guest streams: the first byte of the request's body arrives, that of the answer leaves. */
+export type StreamEvent = 'request.first_byte' | 'response.first_byte'
+
 /** The span of a call in a trace. */
 export interface CallSpan {
+  happened(event: StreamEvent): void
   /** See {@link CallObserver.outboundHeaders}. */
   outboundHeaders(): Readonly<Record<string, string>>
   /** @param code - The code of the engine's error. */
@@ -191,6 +195,11 @@ export class ObservedCall implements CallObserver, CallTimes {
 
   outboundHeaders(): Readonly<Record<string, string>> | undefined {
     return this.#span?.outboundHeaders()
+  }
+
+  /** Adds an event to the trace. */
+  happened(event: StreamEvent): void {
+    this.#span?.happened(event)
   }
 }
 

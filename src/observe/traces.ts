@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attributes, Context, Span } from '@opentelemetry/api'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { loadPackage } from '../platform/packages.ts'
-import type { CallSpan, CallTimes, Outcome } from './observe.ts'
+import type { CallSpan, CallTimes, Outcome, StreamEvent } from './observe.ts'
 
 /** The calls with the same span name and attributes. */
 export interface TracedFunction {
@@ -199,6 +199,10 @@ class OtelSpan implements CallSpan {
     const headers: Record<string, string> = {}
     this.#api.propagation.inject(this.#api.trace.setSpan(this.#parent, this.#span), headers)
     return headers
+  }
+
+  happened(event: StreamEvent): void {
+    this.#span.addEvent(`wasm_serve.${event}`)
   }
 
   end({ queueMs }: CallTimes, outcome: Outcome, code = ''): void {

@@ -8,10 +8,12 @@ import {
   NO_STATS,
   type StatsSource,
 } from '../../src/observe/metrics.ts'
+import type { RouteOptions } from '../../src/options/options.ts'
 import { listenBoth } from '../support/admin.ts'
 import { file, guest } from '../support/guest.ts'
 import { kvGuest } from '../support/kv-guest.ts'
 import { open, post } from '../support/socket.ts'
+import { streamGuest } from '../support/stream-guest.ts'
 
 /** Values by name and labels, as Prometheus reads them. */
 async function scrape(adminUrl: string): Promise<Map<string, number>> {
@@ -225,6 +227,31 @@ test('a client chooses no label', async () => {
   const own = (metrics: Map<string, number>) =>
     [...metrics.keys()].filter((key) => key.startsWith('wasm_serve'))
   expect(own(await scrape(server.adminUrl))).toEqual(own(before))
+})
+
+test('streamed exchanges are counted, with their bytes, first bytes and durations', async () => {
+  const plugin = streamGuest(['read', 10], ['start', ''], ['write', 'abc'], ['flush'], ['wait', 20])
+  const routes: RouteOptions[] = [
+    { plugin, url: '/answers', function: 'run', workers: 1 },
+    { plugin: guest('stream'), url: '/silent', function: 'swallow', workers: 1 },
+  ]
+  const server = await listenBoth(routes)
+  for (const path of ['/answers', '/silent'])
+    await (await fetch(server.url + path, { method: 'POST', body: '12345' })).text()
+  const metrics = await scrape(server.adminUrl)
+  const value = (name: string, route: string) =>
+    [...metrics].find(([key]) => key.startsWith(`wasm_serve_stream_${name}{route="${route}"`))?.[1]
+  const values = (route: string) =>
+    ['exchanges_total', 'received_bytes_total', 'sent_bytes_total', 'first_byte_seconds_count'].map((name) =>
+      value(name, route),
+    )
+  expect(values('/answers')).toEqual([1, 5, 3, 1])
+  expect(values('/silent')).toEqual([1, 5, 0, 0])
+  expect(value('duration_seconds_count', '/answers')).toBe(1)
+  expect(value('duration_seconds_sum', '/answers')).toBeGreaterThanOrEqual(0.02)
+  expect(value('first_byte_seconds_sum', '/answers')).toBeLessThan(
+    value('duration_seconds_sum', '/answers') ?? 0,
+  )
 })
 
 test('a histogram puts a value into the bucket whose bound is not below it', () => {

@@ -12,6 +12,9 @@ export interface SentSpan {
   readonly parentSpanId: string | undefined
   readonly kind: number
   readonly isError: boolean
+  readonly ms: number
+  /** The names of its events, in order. */
+  readonly events: readonly string[]
   readonly service: unknown
   readonly attributes: Readonly<Record<string, unknown>>
 }
@@ -58,6 +61,9 @@ interface Export {
         readonly spanId: string
         readonly parentSpanId?: string
         readonly kind: number
+        readonly startTimeUnixNano: string
+        readonly endTimeUnixNano: string
+        readonly events: readonly { readonly name: string }[]
         readonly status: { readonly code?: number }
         readonly attributes: readonly Attribute[]
       }[]
@@ -70,13 +76,15 @@ const ERROR = 2
 function readSpans({ resourceSpans }: Export): SentSpan[] {
   return resourceSpans.flatMap(({ resource, scopeSpans }) =>
     scopeSpans.flatMap(({ spans }) =>
-      spans.map(({ name, traceId, spanId, parentSpanId, kind, status, attributes }) => ({
+      spans.map(({ name, traceId, spanId, parentSpanId, kind, status, attributes, ...span }) => ({
         name,
         traceId,
         spanId,
         parentSpanId: parentSpanId || undefined,
         kind,
         isError: status.code === ERROR,
+        ms: Number(BigInt(span.endTimeUnixNano) - BigInt(span.startTimeUnixNano)) / 1e6,
+        events: span.events.map((event) => event.name),
         service: toRecord(resource.attributes)['service.name'],
         attributes: toRecord(attributes),
       })),

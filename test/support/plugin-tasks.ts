@@ -200,9 +200,9 @@ function describeStreams(name: string, plugin: Wasm): void {
       const body = Buffer.alloc(3_000_001, 'some bytes')
       const [digest, size] = (await (await fetch(url, { method: 'POST', body })).text()).trim().split(' ')
       expect(size).toBe('3000001')
-      if (!name.includes('assemblyscript'))
-        expect(digest).toBe(createHash('sha256').update(body).digest('hex'))
-      else expect(digest).toBe(fnv1a(body))
+      if (name.includes('assemblyscript')) expect(digest).toBe(fnv1a(body))
+      else if (name.includes('-js')) expect(digest).toBe(fnv1aOf32Bits(body))
+      else expect(digest).toBe(createHash('sha256').update(body).digest('hex'))
     })
 
     test('a CSV file is filtered line by line', async () => {
@@ -233,4 +233,11 @@ function fnv1a(bytes: Uint8Array): string {
   let hash = 0xcbf29ce484222325n
   for (const byte of bytes) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n)
   return hash.toString(16).padStart(16, '0')
+}
+
+/** The digest in JavaScript, where SHA-256 would be slow. */
+function fnv1aOf32Bits(bytes: Uint8Array): string {
+  let hash = 0x811c9dc5
+  for (const byte of bytes) hash = Math.imul(hash ^ byte, 0x01000193)
+  return (hash >>> 0).toString(16).padStart(8, '0')
 }

@@ -7,6 +7,8 @@ import { openPage } from '../support/browser.ts'
 import { start } from '../support/cli-process.ts'
 import { faintTexts, namelessElements } from '../support/contrast.ts'
 import { file, guest, guestBytes, moduleNumber } from '../support/guest.ts'
+import { until } from '../support/processes.ts'
+import { streamGuest } from '../support/stream-guest.ts'
 import { describeWith } from '../support/tools.ts'
 
 /** A server and its console, entered. */
@@ -130,6 +132,61 @@ describeWith(['chromium'], () => {
       expect.stringContaining('letter.txt'),
       expect.stringContaining('@letter.txt'),
     ])
+    expect(mishaps).toEqual([])
+  })
+
+  test('it shows a streamed answer as it comes, and sends a file as a stream', async () => {
+    const steps = [
+      ['start', '{"headers":{"content-type":"text/plain"},"trailers":["x-sum"]}'],
+      ['write', 'first äö'],
+      ['flush'],
+      ['read', 100],
+      ['wait', 60_000],
+    ] as const
+    const { page, mishaps, stderr } = await enter([
+      guest('stream'),
+      file('steps.wasm', streamGuest(...steps)),
+      file('events.wasm', streamGuest(['sse', '{"event":"tick","id":"7","data":"one"}'], ['wait', 60_000])),
+      ...['--body-limit', '0', '--output-limit', '0'],
+    ])
+    await page.getByRole('link', { name: 'Call', exact: true }).click()
+    const choose = (label: string) => page.getByLabel('Route', { exact: true }).selectOption({ label })
+    const send = page.getByRole('button', { name: 'Send' })
+    const cancel = page.getByRole('button', { name: 'Cancel' })
+    const body = page.getByLabel('Body of the answer')
+    const status = page.locator('.status')
+
+    await choose('POST /steps – steps, run')
+    await page.getByRole('textbox', { name: 'Body' }).fill('abc')
+    await send.click()
+    await expect.poll(() => body.textContent()).toBe('first äö')
+    expect(await status.textContent()).toMatch(/^200.*10 B.*first byte after/)
+    expect(await page.getByLabel('The same request with curl').textContent()).toMatch(/^curl -iN /)
+    await cancel.click()
+    await page.getByText('Cancelled.').waitFor()
+    expect(await cancel.count()).toBe(0)
+    await until(() => stderr().includes('"msg":"-1"')) // the guest has noticed
+
+    await choose('POST /events – events, run')
+    await page.getByLabel('None').check()
+    await send.click()
+    await page.getByText('1 event, the newest first').waitFor()
+    const row = page.getByLabel('Events, the newest first').getByRole('listitem')
+    expect(await row.textContent()).toMatch(/(µs|ms)tickoneid=7$/)
+    expect(await faintTexts(page)).toEqual([])
+    expect(await namelessElements(page)).toEqual([])
+
+    await choose('POST /stream/echo – stream, echo') // ends the call before
+    const line = 'a line of a large file äöü\n'
+    const large = file('large.csv', line.repeat(400_000))
+    await page.getByLabel('File').check()
+    await page.locator('#body-file').setInputFiles(large)
+    await send.click()
+    await page.getByText('Complete.').waitFor()
+    expect(await status.textContent()).toContain('11.4 MiB')
+    await page.getByText('Body: the last 64 KiB of 11.4 MiB').waitFor()
+    expect((await body.textContent())?.endsWith(line.repeat(1_000))).toBe(true)
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth > 0)).toBe(false)
     expect(mishaps).toEqual([])
   })
 

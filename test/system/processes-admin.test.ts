@@ -92,6 +92,16 @@ describe('of a server with processes', () => {
     expect((await server.api('POST', '/api/call', { url: '/nowhere' })).body).toMatchObject({ status: 404 })
   })
 
+  test('a streamed test request does, too', async () => {
+    const answer = await fetch(`${server.adminUrl}/api/streams`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+      body: '{"url":"/"}',
+    })
+    const lines = (await answer.text()).trim().split('\n')
+    expect(lines.map((line) => JSON.parse(line))).toContainEqual({ ms: expect.any(Number), trailers: {} })
+  })
+
   test('the log has the lines of all processes', async () => {
     await server.api('POST', '/api/restart')
     const { body } = await server.api('GET', '/api/logs')

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { propagation, SpanKind, trace } from '@opentelemetry/api'
 import { core, tracing } from '@opentelemetry/sdk-node'
 import { expect, onTestFinished, test } from 'vitest'
@@ -10,6 +12,7 @@ import { inputOf } from '../support/contract.ts'
 import { file, guest } from '../support/guest.ts'
 import { serve } from '../support/serve.ts'
 import { post } from '../support/socket.ts'
+import { streamGuest } from '../support/stream-guest.ts'
 
 /** What OTLP has for `SpanKind.SERVER`. */
 const SERVER_IN_OTLP = 2
@@ -107,6 +110,36 @@ test('the span of a request has the status and the failure of its answer; withou
   ).toEqual(statuses.map((status) => [status, status !== 200]))
   expect(requests('POST /loop')).toHaveLength(1)
   expect(requests('POST /loop')[0]?.attributes).not.toHaveProperty('http.response.status_code')
+})
+
+test('the spans of a streamed exchange last as long as it does, with its first bytes as events', async () => {
+  const { url, ended } = await startTraced({ routes: [{ plugin: guest('stream'), function: 'echo' }] })
+  const sent = request(url, { method: 'POST' })
+  sent.write('1')
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage]
+  await once(answer, 'data')
+  const since = performance.now()
+  for (let round = 0; round < 20; round++) {
+    sent.write('2')
+    await once(answer, 'data')
+  }
+  const ms = performance.now() - since
+  sent.end()
+  expect(await text(answer)).toBe('')
+  const spans = inOrder(await ended())
+  expect(spans.map(({ name, events, isError }) => [name, events, isError])).toEqual([
+    ['POST /', [], false],
+    ['stream.wasm echo', ['wasm_serve.request.first_byte', 'wasm_serve.response.first_byte'], false],
+  ])
+  for (const span of spans) expect(span.ms).toBeGreaterThanOrEqual(ms)
+})
+
+test('a streamed answer that was broken off is an error of its request', async () => {
+  const { url, ended } = await startTraced({
+    routes: [{ plugin: file('late.wasm', streamGuest(['start', ''], ['write', 'a'], ['flush'], ['trap'])) }],
+  })
+  await expect(fetch(url, { method: 'POST' }).then((answer) => answer.text())).rejects.toThrow('terminated')
+  expect((await ended()).map(({ isError }) => isError)).toEqual([true, true])
 })
 
 test('what a guest asks other servers is part of its call', async () => {

@@ -7,7 +7,6 @@ import type {
   FastifySchema,
   preValidationHookHandler,
 } from 'fastify'
-import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
 import type { Deployments } from '../../deploy/deployments.ts'
 import {
   AdminRequestError,
@@ -23,13 +22,14 @@ import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 import type { AdminContext, AdminFeature, ServerView } from '../feature.ts'
 import { changeEndpoints, consoleEndpoints } from './console-endpoints.ts'
-import { type Endpoint, entityTag, matches } from './endpoint.ts'
+import { type Endpoint, type EndpointDescription, entityTag, matches, toRequestError } from './endpoint.ts'
 import { fleetEndpoints } from './fleet-endpoints.ts'
 import { listEndpoints } from './list-endpoints.ts'
 import { bodyBytes, pluginEndpoints, readBytes, type UploadReservation, Uploads } from './plugin-endpoints.ts'
 import { processEndpoints } from './process-endpoints.ts'
 import { routeEndpoints } from './route-endpoints.ts'
 import { ref, SCHEMAS } from './schemas.ts'
+import { STREAMED_CALLS } from './streamed-calls.ts'
 
 /** Content types of a module's bytes. */
 const BYTES = ['application/wasm', 'application/octet-stream']
@@ -77,7 +77,7 @@ export const addApi: AdminFeature = (app, context) => {
   const all = endpointsOf(context)
   const held = holdUploads(app, bodyLimit)
   for (const endpoint of all) addEndpoint(app, endpoint, served, bodyLimit, held)
-  app.get('/openapi.json', () => apiDocument(all))
+  app.get('/openapi.json', () => apiDocument([...all, ...STREAMED_CALLS]))
   app.get('/routes/openapi.json', async () => {
     const { routes } = deploymentsOf(served).current
     const { routesDocument } = await import('../../route/openapi/routes-document.ts')
@@ -209,19 +209,6 @@ function refuseForm({ takesBytes, body: schema }: Endpoint): preValidationHookHa
   }
 }
 
-function toRequestError(errors: FastifySchemaValidationError[], part: string): Error {
-  const problems = errors.map(({ instancePath, message, params }) => {
-    const unknown = params.additionalProperty
-    if (part === 'querystring')
-      return unknown === undefined
-        ? `Invalid value for query parameter ${instancePath.slice(1)}`
-        : `Unknown query parameter ${String(unknown)}`
-    const what = instancePath.slice(1) || 'the body'
-    return `${what} ${message}${unknown === undefined ? '' : ` ("${String(unknown)}")`}`
-  })
-  return new AdminRequestError(problems.join('; '))
-}
-
 /** Masks values that came from the environment into the configuration. */
 function hideSecrets(payload: unknown, { secrets }: ServerView): unknown {
   return secrets ? JSON.parse(secrets.hideInJson(JSON.stringify(payload))) : payload
@@ -263,7 +250,7 @@ const FAILURES = {
 } as const
 
 /** Describes the admin API. (OpenAPI 3.1) */
-function apiDocument(endpoints: readonly Endpoint[]): object {
+function apiDocument(endpoints: readonly EndpointDescription[]): object {
   const paths: Record<string, Record<string, object>> = {}
   for (const endpoint of endpoints) {
     const { path, method } = endpoint
@@ -286,7 +273,14 @@ function apiDocument(endpoints: readonly Endpoint[]): object {
   }
 }
 
-function endpointOperation({ id, summary, description, method, answers, ...endpoint }: Endpoint): object {
+function endpointOperation({
+  id,
+  summary,
+  description,
+  method,
+  answers,
+  ...endpoint
+}: EndpointDescription): object {
   const failures = [...FAILURES.all, ...(method === 'GET' ? [] : FAILURES.changes)]
   return {
     operationId: id,
@@ -297,11 +291,15 @@ function endpointOperation({ id, summary, description, method, answers, ...endpo
       ...queryParameters({ method, ...endpoint }),
       ...ifMatch(method),
     ],
-    ...(endpoint.body && { requestBody: requestBody(endpoint) }),
+    ...((endpoint.body || endpoint.takesStream) && { requestBody: requestBody(endpoint) }),
     responses: Object.fromEntries([
-      ...Object.entries(answers).map(([status, { description, headers, schema }]) => [
+      ...Object.entries(answers).map(([status, { description, headers, schema, ...answer }]) => [
         status,
-        { description, headers: { ...HEADERS, ...headers }, content: { 'application/json': { schema } } },
+        {
+          description,
+          headers: { ...HEADERS, ...headers },
+          content: { [answer.contentType ?? 'application/json']: { schema } },
+        },
       ]),
       ...failures.map((status) => [
         status,
@@ -348,9 +346,12 @@ function ifMatch(method: Endpoint['method']): object[] {
   return [{ name: 'If-Match', in: 'header', description, schema: { type: 'string' } }]
 }
 
-function requestBody({ body, takesBytes, path }: Pick<Endpoint, 'body' | 'takesBytes' | 'path'>): object {
+function requestBody({ body, takesBytes, takesStream, path }: EndpointPart): object {
+  if (takesStream) return { required: true, content: { 'application/octet-stream': {} } }
   return {
     required: !path.endsWith('/rollback'),
     content: { 'application/json': { schema: body }, ...(takesBytes && { 'application/wasm': {} }) },
   }
 }
+
+type EndpointPart = Pick<Endpoint, 'body' | 'takesBytes' | 'takesStream' | 'path'>

@@ -1,6 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
 import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import type { ChangeRecord } from '../../deploy/desired-state.ts'
+import { AdminRequestError } from '../../errors/errors.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
 /** An endpoint of the admin API. Its route and its OpenAPI description are generated from it. */
@@ -17,14 +19,21 @@ export interface Endpoint {
   readonly body?: JsonSchema
   /** Whether the body may also be the bytes of a module. */
   readonly takesBytes?: true
+  /** Whether the body is any bytes, without a limit. */
+  readonly takesStream?: true
   readonly answers: Readonly<Record<number, EndpointAnswer>>
   /** @returns the JSON answer; its status is 200 unless the reply has another. */
   run(request: ApiRequest, deployments: Deployments, reply: FastifyReply): unknown
 }
 
+/** The description of an endpoint. */
+export type EndpointDescription = Omit<Endpoint, 'run'>
+
 /** The description of an answer. */
 interface EndpointAnswer {
   readonly description: string
+  /** Default: JSON. */
+  readonly contentType?: string
   /** Headers besides the `ETag`. */
   readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: JsonSchema }>>
   readonly schema: JsonSchema
@@ -76,4 +85,18 @@ export function matches({ headers }: FastifyRequest, tag: string): boolean {
   const wanted = headers['if-match']
   if (wanted === undefined || wanted.trim() === '*') return true
   return wanted.split(',').some((one) => one.trim().replace(/^W\//, '') === tag)
+}
+
+/** Names all problems of a request that does not match its schema. */
+export function toRequestError(errors: FastifySchemaValidationError[], part: string): Error {
+  const problems = errors.map(({ instancePath, message, params }) => {
+    const unknown = params.additionalProperty
+    if (part === 'querystring')
+      return unknown === undefined
+        ? `Invalid value for query parameter ${instancePath.slice(1)}`
+        : `Unknown query parameter ${String(unknown)}`
+    const what = instancePath.slice(1) || 'the body'
+    return `${what} ${message}${unknown === undefined ? '' : ` ("${String(unknown)}")`}`
+  })
+  return new AdminRequestError(problems.join('; '))
 }

@@ -56,6 +56,12 @@ function plain(schema: Schema): JsonSchema {
 
 const share = objectSchema({ digest: digestSchema, percent: { ...percent, minimum: 1 } })
 
+const callFields = {
+  method: { type: 'string', pattern: '^[A-Z]{1,20}$', default: 'POST' },
+  url: { type: 'string', pattern: '^/', description: 'Path and query of the request.' },
+  headers: { type: 'object', additionalProperties: { type: 'string' } },
+} as const satisfies Record<string, JsonSchema>
+
 export const bodies = {
   source: objectSchema(
     {
@@ -85,11 +91,17 @@ export const bodies = {
   rollback: objectSchema({ digest: digestSchema }, []),
   fleetRollback: objectSchema({ revision: { type: 'integer', minimum: 1 } }, []),
   call: objectSchema(
+    { ...callFields, body: { type: 'string', description: 'The body in base64. Default: none.' } },
+    ['url'],
+  ),
+  streamedCall: objectSchema(
     {
-      method: { type: 'string', pattern: '^[A-Z]{1,20}$', default: 'POST' },
-      url: { type: 'string', pattern: '^/', description: 'Path and query of the request.' },
-      headers: { type: 'object', additionalProperties: { type: 'string' } },
-      body: { type: 'string', description: 'The body in base64. Default: none.' },
+      ...callFields,
+      hasBody: {
+        type: 'boolean',
+        default: false,
+        description: 'Whether the body follows, in a request to `/api/streams/{id}`.',
+      },
     },
     ['url'],
   ),
@@ -400,6 +412,28 @@ export const SCHEMAS = {
     body: textSchema('The body in base64.'),
     ms: { type: 'number', description: 'From the request to the last byte of the answer.' },
   }),
+  CallLine: {
+    ...objectSchema(
+      {
+        ms: { type: 'number', description: 'Time since the request began.' },
+        call: textSchema('The id of the call: the first line.'),
+        uploaded: countSchema('Bytes of the body that were sent so far.'),
+        status: countSchema('The status of the answer.'),
+        headers: {
+          type: 'object',
+          additionalProperties: true,
+          description: 'With the status. Values are strings or lists of strings.',
+        },
+        data: textSchema('The next bytes of the answer’s body, in base64.'),
+        trailers: { type: 'object', additionalProperties: true, description: 'The last line: the end.' },
+        problem: textSchema('The last line: why the answer ended early, or did not begin.'),
+      },
+      ['ms'],
+    ),
+    description:
+      'A line of the answer to a streamed call. Besides `ms` it has one of the fields, or none: there is one each second.',
+  },
+  SentBody: objectSchema({ bytes: countSchema('Bytes that were sent.') }),
   ChangedPlugin: objectSchema({
     change: { $ref: '#/components/schemas/Change' },
     plugin: { $ref: '#/components/schemas/Plugin' },

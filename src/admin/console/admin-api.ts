@@ -47,6 +47,8 @@ export interface ShownRoute {
   readonly digest: string
   readonly function: string
   readonly engine: string
+  /** Whether its guests stream. */
+  readonly streams?: boolean
   readonly description?: string
   readonly trouble?: string
   readonly tool?: { readonly name?: string; readonly isOnly: boolean }
@@ -168,6 +170,24 @@ export interface RouteAnswer {
   readonly ms: number
 }
 
+/** A line of the answer to `POST /api/streams`. Besides `ms` it has one of the fields, or none. */
+export interface CallLine {
+  readonly ms: number
+  /** The id of the call: the first line. */
+  readonly call?: string
+  /** Bytes of the body that were sent so far. */
+  readonly uploaded?: number
+  /** Comes with the headers. */
+  readonly status?: number
+  readonly headers?: RouteAnswer['headers']
+  /** The next bytes of the answer's body, in base64. */
+  readonly data?: string
+  /** The last line. */
+  readonly trailers?: RouteAnswer['headers']
+  /** The last line: why the answer ended early. */
+  readonly problem?: string
+}
+
 /** An error answer of the admin API, with its message; or the server did not answer. */
 export class AdminApiError extends Error {
   /** 0: there was no answer. */
@@ -226,24 +246,58 @@ export class AdminApi {
     return (await this.#request<Body>(path, { method, ...contentOf(body) })).body
   }
 
+  /**
+   * Yields an answer in lines of JSON, line by line.
+   *
+   * @throws {@link AdminApiError}; what the signal throws.
+   */
+  async *lines<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line> {
+    const response = await this.#fetch(path, { method: 'POST', ...contentOf(body), signal })
+    if (!response.ok || !response.body) throw await toApiError(response)
+    let rest = ''
+    const decoder = new TextDecoder()
+    const reader = response.body.getReader()
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      const lines = (rest + decoder.decode(read.value, { stream: true })).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) yield JSON.parse(line)
+    }
+  }
+
+  /** Sends bytes as they are read from a file. @throws {@link AdminApiError}; what the signal throws. */
+  async upload(path: string, body: Blob, signal: AbortSignal): Promise<void> {
+    const headers = { 'content-type': 'application/octet-stream' }
+    const response = await this.#fetch(path, { method: 'PUT', headers, body, signal })
+    if (!response.ok) throw await toApiError(response)
+  }
+
   async #request<Body>(path: string, init: RequestInit): Promise<{ body: Body; headers: Headers }> {
     const isChange = init.method !== 'GET' && path.startsWith(PLUGINS_PATH)
-    const headers = {
-      ...init.headers,
-      authorization: `Bearer ${this.#token}`,
-      ...(isChange && { 'if-match': this.#etag }),
-    }
-    const response = await fetch(path, { ...init, headers, cache: 'no-store' }).catch(() => {
-      throw new AdminApiError(0, '', 'The server does not answer.')
-    })
-    const body = await response.json().catch(() => undefined)
+    const headers = { ...init.headers, ...(isChange && { 'if-match': this.#etag }) }
+    const response = await this.#fetch(path, { ...init, headers })
     const [resource = ''] = path.split('?')
     if (init.method === 'GET' && PLUGINS_SHOWN.test(resource))
       this.#etag = response.headers.get('etag') ?? '*'
-    if (response.ok) return { body, headers: response.headers }
-    const { code = '', detail = `The server answered ${response.status}.` } = body ?? {}
-    throw new AdminApiError(response.status, String(code), String(detail))
+    if (!response.ok) throw await toApiError(response)
+    return { body: await readJson(response), headers: response.headers }
   }
+
+  async #fetch(path: string, init: RequestInit): Promise<Response> {
+    const headers = { ...init.headers, authorization: `Bearer ${this.#token}` }
+    return fetch(path, { ...init, headers, cache: 'no-store' }).catch((error) => {
+      throw init.signal?.aborted ? error : new AdminApiError(0, '', 'The server does not answer.')
+    })
+  }
+}
+
+async function toApiError(response: Response): Promise<AdminApiError> {
+  const { code = '', detail = `The server answered ${response.status}.` } = (await readJson(response)) ?? {}
+  return new AdminApiError(response.status, String(code), String(detail))
+}
+
+/** @returns undefined if it is not JSON. */
+function readJson(response: Response) {
+  return response.json().catch(() => undefined)
 }
 
 function contentOf(body: unknown): RequestInit {

@@ -1,9 +1,12 @@
 import { useRef, useState } from 'preact/hooks'
 import type { RouteAnswer, ShownRoute } from './admin-api.ts'
+import { AnswerPanel, ScrolledText } from './answer-panel.tsx'
 import { LabelledControl, LabelledInput, useAttempt } from './form.tsx'
-import { formatBytes, formatCount, formatMs, fromBase64, toBase64, toHex, toText } from './format.ts'
+import { formatCount, fromBase64, toBase64 } from './format.ts'
 import { addressOf, type ViewProps } from './live-server.ts'
 import { usePage, useResource, useSettled } from './resources.ts'
+import { StreamPanel } from './stream-panel.tsx'
+import { openStreamedCall } from './streamed-call.ts'
 
 const ALL_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
 
@@ -50,11 +53,14 @@ export function CallView({ server, rest }: ViewProps) {
     setProblem(found)
     if (found !== undefined) return
     await attempt.run(async () => {
+      const request = { method: draft.method, url: draft.path, headers: headersOf(draft) }
+      if (route.streams) {
+        const call = await openStreamedCall(server.api, { ...request, body: blobOfBody(draft) })
+        return <StreamPanel call={call} />
+      }
       const body = await bytesOfBody(draft)
       const answer = await server.api.send<RouteAnswer>('POST', '/api/call', {
-        method: draft.method,
-        url: draft.path,
-        headers: headersOf(draft),
+        ...request,
         ...(body !== undefined && { body: toBase64(body) }),
       })
       return <AnswerPanel answer={answer} />
@@ -137,7 +143,7 @@ export function CallView({ server, rest }: ViewProps) {
           <button class="primary" type="submit" aria-disabled={attempt.isBusy}>
             Send
           </button>
-          <CurlLine text={renderCurl(reachableUrl(url), draft)} />
+          <CurlLine text={renderCurl(reachableUrl(url), draft, route.streams)} />
         </form>
         <section class="card">
           <h2>Answer</h2>
@@ -263,80 +269,6 @@ function CurlLine({ text }: { readonly text: string }) {
   )
 }
 
-/** A text of any length. */
-export function ScrolledText({ label, children }: { readonly label: string; readonly children: string }) {
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: keys scroll it
-    <section class="scrolled" tabIndex={0} aria-label={label}>
-      {children}
-    </section>
-  )
-}
-
-/** Status, time, body and headers of an answer. */
-function AnswerPanel({ answer: { status, headers, body, ms } }: { readonly answer: RouteAnswer }) {
-  const bytes = fromBase64(body) ?? new Uint8Array()
-  const id = headers['x-request-id']
-  const lines = Object.entries(headers).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))
-  return (
-    <div class="answer">
-      <p class="status">
-        <strong class={`badge ${status < 400 ? 'good' : status < 500 ? 'warn' : 'bad'}`}>{status}</strong>
-        <span>{formatMs(ms)}</span>
-        <span>{formatBytes(bytes.length)}</span>
-        {typeof id === 'string' && <a href={`#/log/${encodeURIComponent(id)}`}>Log lines of this request</a>}
-      </p>
-      <h3>Body</h3>
-      <ScrolledText label="Body of the answer">
-        {readable(bytes, String(headers['content-type'] ?? ''))}
-      </ScrolledText>
-      {bytes.length > 0 && (
-        <button class="quiet" type="button" onClick={() => save(bytes)}>
-          Save the body
-        </button>
-      )}
-      <h3>Headers</h3>
-      <dl class="headers">
-        {lines.map(([name, value]) => (
-          <>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </>
-        ))}
-      </dl>
-    </div>
-  )
-}
-
-/** Maximum length of a displayed body. The complete body can be saved. */
-const SHOWN_BYTES = 4_096
-const SHOWN_CHARACTERS = 100_000
-
-function readable(bytes: Uint8Array, type: string): string {
-  if (bytes.length === 0) return '(empty)'
-  const text = toText(bytes)
-  if (text === undefined) {
-    const more = bytes.length - SHOWN_BYTES
-    return toHex(bytes.subarray(0, SHOWN_BYTES)) + (more > 0 ? `\n… ${formatBytes(more)} more` : '')
-  }
-  const pretty = /\bjson\b/.test(type) || /^[[{]/.test(text) ? indented(text) : text
-  return pretty.length > SHOWN_CHARACTERS ? `${pretty.slice(0, SHOWN_CHARACTERS)}\n…` : pretty
-}
-
-function indented(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2)
-  } catch {
-    return text // not valid JSON after all
-  }
-}
-
-function save(bytes: Uint8Array<ArrayBuffer>): void {
-  const href = URL.createObjectURL(new Blob([bytes]))
-  Object.assign(document.createElement('a'), { href, download: 'answer' }).click()
-  setTimeout(() => URL.revokeObjectURL(href), 1_000)
-}
-
 /** The kinds of body that the form offers, with their labels and content types. */
 const BODY_KINDS = {
   text: { label: 'Text', type: 'text/plain; charset=utf-8' },
@@ -376,11 +308,17 @@ export function problemWithBody({ kind, text, file }: CallRequest): string | und
   }
 }
 
-/** The bytes of the body; undefined if it has none. */
-export async function bytesOfBody({ kind, text, file }: CallRequest): Promise<Uint8Array | undefined> {
+/** The body; undefined if it has none. A file is not read. */
+export function blobOfBody({ kind, text, file }: CallRequest): Blob | undefined {
   if (kind === 'none') return undefined
-  if (kind === 'file') return file && new Uint8Array(await file.arrayBuffer())
-  return kind === 'base64' ? fromBase64(text) : new TextEncoder().encode(text)
+  if (kind === 'file') return file
+  return new Blob([kind === 'base64' ? (fromBase64(text) ?? '') : text])
+}
+
+/** The bytes of the body; undefined if it has none. */
+export async function bytesOfBody(request: CallRequest): Promise<Uint8Array | undefined> {
+  const blob = blobOfBody(request)
+  return blob && new Uint8Array(await blob.arrayBuffer())
 }
 
 /** Headers by name. Those from the form override the host and the content type of the body. */
@@ -402,10 +340,11 @@ const UNIX_SCHEME = 'unix:'
  * The command line that sends the request from a POSIX shell.
  *
  * @param server - `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`.
+ * @param streams - Whether the answer is to be printed as it comes.
  */
-export function renderCurl(server: string, request: CallRequest): string {
+export function renderCurl(server: string, request: CallRequest, streams = false): string {
   const { method, path, kind, text, file } = request
-  const words = ['curl', '-i']
+  const words = ['curl', streams ? '-iN' : '-i']
   if (method === 'HEAD') words.push('--head')
   else if (method !== (kind === 'none' ? 'GET' : 'POST')) words.push('-X', method)
   if (server.startsWith(UNIX_SCHEME))

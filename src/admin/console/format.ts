@@ -75,10 +75,13 @@ export function toBase64(bytes: Uint8Array): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finds control characters
 const UNREADABLE = /[\u0000-\u0008\u000e-\u001f\u007f]/
 
-/** @returns undefined if the bytes are not UTF-8, or contain control characters other than white space. */
-export function toText(bytes: Uint8Array): string | undefined {
+/**
+ * @param isPart - Whether more bytes follow: then the last character may be incomplete.
+ * @returns undefined if the bytes are not UTF-8, or contain control characters other than white space.
+ */
+export function toText(bytes: Uint8Array, isPart = false): string | undefined {
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: isPart })
     return UNREADABLE.test(text) ? undefined : text
   } catch {
     return undefined

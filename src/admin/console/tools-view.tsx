@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { askEndpoint, exampleOf, listTools, parseObject, type RpcAnswer, type Schema } from './agent-tools.ts'
-import { ScrolledText } from './call-view.tsx'
+import { ScrolledText } from './answer-panel.tsx'
 import { LabelledControl, useAttempt } from './form.tsx'
 import { formatMs } from './format.ts'
 import type { ViewProps } from './live-server.ts'

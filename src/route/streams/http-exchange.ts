@@ -11,6 +11,7 @@ import {
 } from '../../errors/errors.ts'
 import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/streams.ts'
 import type { StreamFigures } from '../../observe/metrics.ts'
+import type { StreamEvent } from '../../observe/observe.ts'
 import { http2StreamOf } from '../../platform/missing-types.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
@@ -58,7 +59,9 @@ export class HttpExchange implements StreamExchange, StreamFigures {
   #pending = 0
   #sent = 0
   #firstByteMs: number | undefined
+  #onEvent: ((event: StreamEvent) => void) | undefined
   #lastWriteAt = 0
+  #hasReceived = false
   #goneAt: number | undefined
   #failure: Error | undefined
   /** Set if the answer is larger than it may be. */
@@ -75,7 +78,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     this.#reply = reply
     this.#limits = limits
     this.#body = new BodyReader(request.raw, limits.bodyLimit, limits.streamBuffer)
-    this.#body.subscribe(() => this.#notify())
+    this.#body.subscribe(() => this.#heard())
     this.#timeout = setTimeout(
       () => this.#end(new StreamTimeoutError(limits.streamTimeoutMs)),
       limits.streamTimeoutMs,
@@ -120,6 +123,11 @@ export class HttpExchange implements StreamExchange, StreamFigures {
 
   get isBroken(): boolean {
     return this.#isBroken
+  }
+
+  /** Sets the only listener for events. */
+  listen(onEvent: (event: StreamEvent) => void): void {
+    this.#onEvent = onEvent
   }
 
   async read(max: number): Promise<StreamReply<Uint8Array>> {
@@ -255,8 +263,11 @@ export class HttpExchange implements StreamExchange, StreamFigures {
 
   /** HEAD, and statuses without a body, discard it. */
   #send(bytes: Uint8Array): void {
-    this.#firstByteMs ??= performance.now() - this.#since
     this.#lastWriteAt = performance.now()
+    if (this.#firstByteMs === undefined) {
+      this.#firstByteMs = this.#lastWriteAt - this.#since
+      this.#onEvent?.('response.first_byte')
+    }
     if (!this.#hasBody) return
     this.#pending += bytes.length
     this.#reply.raw.write(bytes, () => {
@@ -281,6 +292,15 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     if (this.#goneAt !== undefined || this.#isClosed) return
     this.#goneAt = performance.now()
     this.#failure = reason
+    this.#notify()
+  }
+
+  /** The body has news. */
+  #heard(): void {
+    if (!this.#hasReceived && this.#body.received > 0) {
+      this.#hasReceived = true
+      this.#onEvent?.('request.first_byte')
+    }
     this.#notify()
   }
 

@@ -3,7 +3,7 @@ import { setCommonHeaders } from '../../contract/answer-headers.ts'
 import { ClientGoneError, QueueSlowError, StreamsFullError } from '../../errors/errors.ts'
 import { connectStream } from '../../guest/streams/streams.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
-import { type CallObserver, outcomeOf } from '../../observe/observe.ts'
+import { type CallObserver, type ObservedCall, outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import { joinBytes } from '../../platform/pieces.ts'
 import { knownError, logFailure } from '../error-response.ts'
@@ -38,7 +38,12 @@ class StreamCaller extends RequestCaller {
 /** Requests whose bodies may take long to arrive. */
 const streamed = new WeakSet<object>()
 
-/** Whether a request's body is read by a guest: the HTTP server's time limit for requests does not apply to it. */
+/** Exempts a request from the HTTP server's time limit for requests. */
+export function letStream(request: object): void {
+  streamed.add(request)
+}
+
+/** Whether a request's body may take long: the HTTP server's time limit for requests does not apply to it. */
 export function isStreamed(request: object): boolean {
   return streamed.has(request)
 }
@@ -62,16 +67,17 @@ export function serveStreams(
     setCommonHeaders(reply)
     const exchange = new HttpExchange(request, reply, limits, exportName)
     connectStream(request, exchange)
-    streamed.add(request.raw)
+    letStream(request.raw)
     request.streamFigures = exchange
     const since = performance.now()
     const ms = () => performance.now() - since
-    let observer: CallObserver | undefined
+    let observer: ObservedCall | undefined
     try {
       if (exchange.failure) throw exchange.failure
       const plain = joinBytes(contract.input(request))
       const input = hooks ? await hookedInput({ route, request, input: plain }, hooks.onCall) : plain
       observer = observe?.(request)
+      exchange.listen((event) => observer?.happened(event))
       const output = await engine.call(exportName, input, new StreamCaller(request, observer, exchange))
       observer?.returned()
       if (exchange.failure) throw exchange.failure
@@ -87,7 +93,7 @@ export function serveStreams(
     } finally {
       streamed.delete(request.raw)
       exchange.close()
-      meter?.countStream(exchange)
+      meter?.countStream(exchange, ms())
     }
   }
   /** @returns the error. */
@@ -107,7 +113,10 @@ export function serveStreams(
     const error = knownError(thrown)
     observer?.settled(outcomeOf(error.code), error.code)
     logFailure(error, request, route)
-    if (!(error instanceof ClientGoneError)) request.log.warn({ route: route.url, code: error.code }, BROKEN)
+    if (!(error instanceof ClientGoneError)) {
+      request.log.warn({ route: route.url, code: error.code }, BROKEN)
+      request.requestSpan?.failed(error)
+    }
     exchange.break()
     return error
   }

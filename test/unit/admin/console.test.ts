@@ -8,6 +8,7 @@ import {
   problemWithBody,
   renderCurl,
 } from '../../../src/admin/console/call-view.tsx'
+import { EventStream } from '../../../src/admin/console/event-stream.ts'
 import {
   formatBytes,
   formatMs,
@@ -18,6 +19,7 @@ import {
   toText,
 } from '../../../src/admin/console/format.ts'
 import { LiveHistory, percentile } from '../../../src/admin/console/live-server.ts'
+import { StreamedAnswer } from '../../../src/admin/console/streamed-call.ts'
 import { RecentLines } from '../../../src/observe/log/log.ts'
 import { startWithAdmin } from '../../support/admin-api.ts'
 import { guest } from '../../support/guest.ts'
@@ -173,6 +175,47 @@ test('bytes become base64, text or hex, and what is none is told from it', () =>
   expect(toHex(bytes.subarray(0, 17)).split('\n')[1]).toBe('000010  10')
 })
 
+test('events are parsed as browsers do, however they are cut', () => {
+  const text =
+    'data: a\r\n\r\n: comment\n\nevent: tick\rid: 7\rdata:b\rdata:  c\r\rretry: 5\nid\ndata\n\nevent: lost\n\ndata: unfinished'
+  const events = [
+    { event: 'message', id: '', data: 'a' },
+    { event: 'tick', id: '7', data: 'b\n c' },
+    { event: 'message', id: '', data: '' },
+  ]
+  for (const size of [1, 2, 3, 7, text.length]) {
+    const stream = new EventStream()
+    const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, index) =>
+      text.slice(index * size, (index + 1) * size),
+    )
+    expect(pieces.flatMap((piece) => stream.add(piece))).toEqual(events)
+  }
+  const stream = new EventStream()
+  for (let piece = 0; piece < 100; piece++) stream.add(`data: ${'x'.repeat(1_000)}\n`)
+  expect(stream.add('\n')[0]?.data.length).toBe(65_536)
+})
+
+test('of a streamed answer the last bytes and events are kept, and all are counted', () => {
+  const answer = new StreamedAnswer()
+  answer.add({ ms: 1, uploaded: 5 })
+  answer.add({ ms: 2, status: 200, headers: { 'content-type': 'text/plain' } })
+  const piece = Uint8Array.from({ length: 1_000 }, (_, place) => place % 251)
+  for (let ms = 3; ms < 203; ms++) answer.add({ ms, data: toBase64(piece) })
+  expect(answer).toMatchObject({ bytes: 200_000, firstByteMs: 3, ms: 202, uploaded: 5, isOver: false })
+  expect(answer.tail).toHaveLength(65_536)
+  expect(answer.tail.at(-1)).toBe(piece.at(-1))
+  answer.add({ ms: 300, problem: 'aborted' })
+  expect(answer).toMatchObject({ isOver: true, problem: 'aborted', status: 200 })
+
+  const events = new StreamedAnswer()
+  events.add({ ms: 1, status: 200, headers: { 'content-type': 'text/event-stream' } })
+  const smiley = new TextEncoder().encode('data: 😄\n\n')
+  for (let ms = 2; ms < 252; ms++)
+    for (const part of [smiley.subarray(0, 8), smiley.subarray(8)]) events.add({ ms, data: toBase64(part) })
+  expect([events.eventCount, events.events?.length]).toEqual([250, 200])
+  expect(events.events?.at(-1)).toEqual({ event: 'message', id: '', data: '😄', ms: 251, number: 250 })
+})
+
 test('numbers are short', () => {
   expect([0, 0.25, 12.34, 1_234, 12_345, 2e6].map(formatRate)).toEqual([
     '0',
@@ -237,5 +280,7 @@ test('the API tells numbers, lines of the log by plug-in, and what a route answe
     expect((await api('POST', '/api/call', body)).body.code).toBe('WASM_SERVE_ADMIN_REQUEST_INVALID')
   expect((await api('POST', '/api/call', { url: '/nowhere' })).body.status).toBe(404)
   const { paths } = (await api('GET', '/openapi.json')).body
-  expect(Object.keys(paths)).toEqual(expect.arrayContaining(['/api/live', '/api/logs', '/api/call']))
+  expect(Object.keys(paths)).toEqual(
+    expect.arrayContaining(['/api/live', '/api/logs', '/api/call', '/api/streams', '/api/streams/{id}']),
+  )
 })

@@ -1,6 +1,12 @@
 import { beforeEach, expect, test } from 'vitest'
 import { type MeterReport, ReportedMeters, reportMeters } from '../../../src/observe/meter-report.ts'
-import { type EngineStats, Meters, meterLabels, NO_STATS } from '../../../src/observe/metrics.ts'
+import {
+  type EngineStats,
+  type Histogram,
+  Meters,
+  meterLabels,
+  NO_STATS,
+} from '../../../src/observe/metrics.ts'
 
 const LABELS = meterLabels('/', 'echo.wasm', 'a'.repeat(64))
 
@@ -41,6 +47,19 @@ test('the counts of processes are added, each once', () => {
     { outcomes: { ok: 1, trap: 1 }, guestMs: 5, timeouts: 2, instances: 4, isOpen: true },
   ])
   expect(total.find(LABELS)?.totals).toEqual({ calls: 2, failures: 1, guestMs: 5 })
+})
+
+test('streams are counted in reports, with their times', () => {
+  const { own, report } = openProcess()
+  own.of(LABELS).countStream({ received: 10, sent: 20, firstByteMs: 3, isBroken: true }, 7)
+  own.of(LABELS).countStream({ received: 1, sent: 0, firstByteMs: undefined, isBroken: false }, 5)
+  report()
+  report()
+  const { counts, firstByteMs, durationMs } = total.find(LABELS)?.streams ?? own.nothing.streams
+  expect(Object.fromEntries(counts.entries)).toEqual({ exchanges: 2, received: 11, sent: 20, broken: 1 })
+  expect([firstByteMs.sum, durationMs.sum]).toEqual([3, 12])
+  const sumOf = (histogram: Histogram) => histogram.counts.reduce((sum, count) => sum + count, 0)
+  expect([sumOf(firstByteMs), sumOf(durationMs)]).toEqual([1, 2])
 })
 
 test('the counts of a process that has ended stay, and its instances do not', () => {

@@ -14,6 +14,7 @@ function keep() {
   const ended: unknown[] = []
   const span: CallSpan = {
     outboundHeaders: () => ({ traceparent: 'of the call' }),
+    happened: () => undefined,
     end: ({ queueMs }, outcome, code) => ended.push([outcome, code, queueMs !== undefined]),
   }
   const version = { calls: 0, failures: 0 }
