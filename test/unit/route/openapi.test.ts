@@ -4,6 +4,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { endpointsOf } from '../../../src/admin/api/api.ts'
+import { STREAMED_CALLS } from '../../../src/admin/api/streamed-calls.ts'
 import type { AdminContext } from '../../../src/admin/feature.ts'
 import { parseXtpSchema } from '../../../src/route/openapi/xtp-schema.ts'
 import { startWithAdmin, temporaryFolder } from '../../support/admin-api.ts'
@@ -56,7 +57,7 @@ test('both documents are valid OpenAPI 3.1, and tell of all that there is', asyn
   const described = Object.entries(admin.paths).flatMap(([path, methods]) =>
     Object.keys(methods as object).map((method) => `${method.toUpperCase()} ${path}`),
   )
-  const endpoints = endpointsOf({} as AdminContext) // which is there for those that run
+  const endpoints = [...endpointsOf({} as AdminContext), ...STREAMED_CALLS] // the context is there for those that run
   expect(described.sort()).toEqual(endpoints.map(({ method, path }) => `${method} ${path}`).sort())
 
   const { body: document } = await api('GET', '/routes/openapi.json')
