@@ -22,9 +22,6 @@ export interface GuestPool {
   /** Begins a call at once. @throws as `Engine.call` does, if an instance cannot be opened. */
   call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array>
 
-  /** Ends a call whose guest is suspended and will not continue. Its instance is not used again. */
-  abandon(caller: Caller, reason: Error): void
-
   /** Completes the running calls and closes the instances. */
   close(): Promise<void>
 }
@@ -59,8 +56,7 @@ class InstancePool implements GuestPool {
   readonly #options: PoolOptions
   /** The one used last is at the end, and is used first. */
   readonly #idle: PooledInstance[] = []
-  readonly #running = new Map<Caller, PooledInstance>()
-  readonly #abandoned = new WeakMap<Caller, (reason: Error) => void>()
+  readonly #running = new Set<PooledInstance>()
   #recycled = 0
   #restarted = 0
   #droppedLines = 0
@@ -88,7 +84,7 @@ class InstancePool implements GuestPool {
   }
 
   get stats(): EngineStats {
-    const all = [...this.#idle, ...this.#running.values()].map(({ instance }) => instance)
+    const all = [...this.#idle, ...this.#running].map(({ instance }) => instance)
     const kernelBytes = all.reduce((sum, instance) => sum + instance.kernelBytes, 0)
     return {
       ...NO_STATS,
@@ -106,10 +102,9 @@ class InstancePool implements GuestPool {
     if (this.#isClosed) throw new EngineClosedError()
     const opened = this.#idle.pop() ?? this.#open()
     const pooled = opened instanceof Promise ? await opened : opened
-    this.#running.set(caller, pooled)
+    this.#running.add(pooled)
     try {
-      const output = this.#begin(pooled, exportName, input, caller)
-      const bytes = output instanceof Promise ? await this.#unlessAbandoned(output, caller) : output
+      const bytes = await this.#begin(pooled, exportName, input, caller)
       this.#ended(pooled, caller)
       return bytes
     } catch (error) {
@@ -119,10 +114,6 @@ class InstancePool implements GuestPool {
       else this.#failed(pooled, caller)
       throw error
     }
-  }
-
-  abandon(caller: Caller, reason: Error): void {
-    this.#abandoned.get(caller)?.(reason)
   }
 
   async close(): Promise<void> {
@@ -155,13 +146,6 @@ class InstancePool implements GuestPool {
     }
   }
 
-  #unlessAbandoned(output: Promise<Uint8Array>, caller: Caller): Promise<Uint8Array> {
-    return new Promise((resolve, reject) => {
-      this.#abandoned.set(caller, reject)
-      output.then(resolve, reject)
-    })
-  }
-
   #ended(pooled: PooledInstance, caller: Caller): void {
     const { memoryBytes } = pooled.instance
     if (memoryBytes !== pooled.memoryBytes) this.changes++
@@ -170,17 +154,17 @@ class InstancePool implements GuestPool {
       this.#recycled++
       this.#retire(pooled)
     } else this.#idle.push(pooled)
-    this.#left(caller)
+    this.#left(pooled, caller)
   }
 
   #failed(pooled: PooledInstance, caller: Caller): void {
     this.#restarted++
     this.#retire(pooled)
-    this.#left(caller)
+    this.#left(pooled, caller)
   }
 
-  #left(caller: Caller): void {
-    this.#running.delete(caller)
+  #left(pooled: PooledInstance, caller: Caller): void {
+    this.#running.delete(pooled)
     caller.observer?.ended()
     while (this.#idle.length > Math.max(MIN_IDLE, this.#running.size)) {
       const oldest = this.#idle.shift()

@@ -1,6 +1,11 @@
 import { ClientGoneError, EngineClosedError, QueueFullError, QueueSlowError } from '../errors/errors.ts'
-import { after } from '../guest/streams/after.ts'
-import { callStream, GuestStreams, type StreamClient, withStreams } from '../guest/streams/streams.ts'
+import {
+  callStream,
+  GuestStreams,
+  type StreamClient,
+  type StreamOperation,
+  withStreams,
+} from '../guest/streams/streams.ts'
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 import { nextTurn } from '../platform/async-work.ts'
@@ -110,19 +115,20 @@ class SuspendingEngine implements Engine {
     if (this.#running === 0) this.#onIdle?.()
   }
 
-  /** A guest that continues after its client has gone, and is to be ended then, gets no reply. */
   #clientOf(caller: Caller): StreamClient {
-    return {
-      call: (operation, ...args) => {
-        const ask = () => callStream(operation, args, caller.host)
-        // A guest that only looks would keep the event loop from turning.
-        const reply = operation === 'isGone' ? nextTurn().then(ask) : ask()
-        return after(reply, (answer) => {
-          if (!isToBeEnded({ caller })) return answer
-          this.#pool.abandon(caller, new ClientGoneError())
-          return new Promise<never>(() => undefined)
-        }) as never
-      },
-    }
+    return { call: (operation, ...args) => this.#ask(caller, operation, args) as never }
   }
+
+  /** @throws {@link ClientGoneError} if the client has gone and the guest is to be ended: V8 never frees one that stays suspended. */
+  async #ask(caller: Caller, operation: StreamOperation, args: readonly unknown[]): Promise<unknown> {
+    const reply = await callStream(operation, args, caller.host)
+    // Only bytes need turns of the event loop to come or go: it must turn although a guest asks again and again.
+    if ('problem' in reply || !hasBytes(operation)) await nextTurn()
+    if (isToBeEnded({ caller })) throw new ClientGoneError()
+    return reply
+  }
+}
+
+function hasBytes(operation: StreamOperation): boolean {
+  return operation === 'read' || operation === 'write'
 }

@@ -1,12 +1,19 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { StdioExchange } from '../../src/cli/stdio-exchange.ts'
+import { HostBridge, STREAM_OPERATIONS } from '../../src/engine/workers/host-bridge.ts'
+import { connectStream } from '../../src/guest/streams/streams.ts'
 import type { RouteOptions } from '../../src/index.ts'
 import { suspending } from '../../src/platform/missing-types.ts'
+import { kernel } from '../../src/runtime/kernel.ts'
+import { STREAMS_PER_THREAD } from '../../src/runtime/streaming.ts'
+import { openEngine } from '../support/engine.ts'
 import { guest } from '../support/guest.ts'
+import { keepLog } from '../support/instance.ts'
 import { listen } from '../support/serve.ts'
 import { type Step, serveSteps } from '../support/stream-guest.ts'
 
@@ -81,11 +88,10 @@ describe.skipIf(!suspending)('suspended guests', () => {
     const abort = new AbortController()
     onTestFinished(() => abort.abort())
     const leaving = Array.from({ length: 2 }, () => request(url, { agent: false }).end())
+    const answered = Promise.all(leaving.map((sending) => once(sending, 'response')))
     const staying = await fetch(url, { signal: abort.signal })
-    for (const sending of leaving) {
-      await once(sending, 'response')
-      sending.on('error', () => undefined).destroy()
-    }
+    await answered
+    for (const sending of leaving) sending.on('error', () => undefined).socket?.resetAndDestroy()
     const gone = () => lines.filter(({ code }) => code === 'WASM_SERVE_CLIENT_GONE').length
     await line(() => gone() === 2)
     const rest = Promise.race([staying.text(), new Promise((resolve) => setImmediate(resolve, 'open'))])
@@ -135,12 +141,49 @@ describe.skipIf(!suspending)('suspended guests', () => {
     ])
   })
 
+  test('after many streams no call is left, and few instances are', async () => {
+    const engine = await openEngine({ name: 'workers', runtime: kernel }, 'stream', {
+      concurrent: STREAMS_PER_THREAD,
+      hostParts: ['stream'],
+      bridge: new HostBridge(STREAM_OPERATIONS, true),
+      spareWorkers: 0,
+    })
+    await engine.ready
+    const ofOne = engine.stats.guestBytes
+    const gate = new EventEmitter()
+    const isOpen = once(gate, 'open')
+    const outputs = new Map<number, string>()
+    const calls = Array.from({ length: 200 }, async (_, id) => {
+      const host = {}
+      async function* body() {
+        yield Buffer.from(`first of ${id} `)
+        await isOpen
+        yield Buffer.from(`last of ${id}`)
+      }
+      const write = async (bytes: Uint8Array) => {
+        outputs.set(id, (outputs.get(id) ?? '') + Buffer.from(bytes))
+        gate.emit('write')
+        return true
+      }
+      connectStream(host, new StdioExchange(body(), write))
+      return engine.call('echo', new Uint8Array(), { log: keepLog(), host })
+    })
+    while (outputs.size < calls.length) await once(gate, 'write')
+    gate.emit('open')
+    await Promise.all(calls)
+    expect(calls.map((_, id) => outputs.get(id))).toEqual(
+      calls.map((_, id) => `first of ${id} last of ${id}`),
+    )
+    expect(engine.stats).toMatchObject({ running: 0, waiting: 0, restarted: 0, timeouts: 0 })
+    expect(engine.stats.guestBytes).toBeLessThanOrEqual(8 * ofOne)
+  })
+
   test('with the engine inline, more streams than the limit wait and get 503', async () => {
     const steps = [['start', ''], ['flush'], ['wait', 60_000]] as const
     const { url } = await serveSteps(steps, { engine: 'inline', workers: 0, maxWaitMs: 50 })
     const abort = new AbortController()
     onTestFinished(() => abort.abort())
-    await Promise.all(Array.from({ length: 256 }, () => fetch(url, { signal: abort.signal })))
+    for (let open = 0; open < STREAMS_PER_THREAD; open++) await fetch(url, { signal: abort.signal })
     const answer = await fetch(url)
     expect([answer.status, JSON.parse(await answer.text()).code]).toEqual([503, 'WASM_SERVE_STREAMS_FULL'])
   })

@@ -19,6 +19,8 @@ export class CallInTurns implements Caller {
   ranMs = 0
   /** The start of its current turn, or of its current wait. */
   since = 0
+  /** The reason that its guest must end. */
+  endReason: Error | undefined
 
   constructor(number: number, exportName: string, reporter: Reporter) {
     this.number = number
@@ -36,8 +38,6 @@ export interface TurnsOwner {
   free(): void
   /** An answer has come, or several. */
   answered(): void
-  /** A suspended guest must not continue. */
-  abandoned(call: CallInTurns, reason: Error): void
 }
 
 /** A suspended guest. */
@@ -91,22 +91,23 @@ export class GuestTurns implements SuspendedAsker {
     this.#stamp.endReply()
     const guest = this.#suspended.get(reply.call)
     if (!guest) return true
-    this.#suspended.delete(reply.call)
     this.#resume(guest, reply)
     return true
   }
 
+  /**
+   * A guest that must end gets an exception, which ends it: V8 never frees one that stays suspended. If it catches that, it runs
+   * like any other, until the main thread terminates this thread.
+   */
   #resume({ call, resolve, reject }: SuspendedGuest, { answer }: SuspendedAnswer): void {
+    this.#suspended.delete(call.number)
     const waitedMs = monotonicMs() - call.since
     call.ranMs += waitedMs - excusedMs(waitedMs)
-    const isLate = call.ranMs >= this.#timeoutMs
-    if (isLate || !answer) {
-      const late = new DeadlineError(call.exportName, this.#timeoutMs)
-      this.#owner?.abandoned(call, isLate ? late : new ClientGoneError())
-      return
-    }
+    if (call.ranMs >= this.#timeoutMs) call.endReason = new DeadlineError(call.exportName, this.#timeoutMs)
+    else if (!answer) call.endReason = new ClientGoneError()
     this.begin(call)
     try {
+      if (call.endReason || !answer) throw call.endReason
       resolve(unwrapHostAnswer(answer))
     } catch (error) {
       reject(error)
@@ -129,6 +130,7 @@ export class GuestTurns implements SuspendedAsker {
 
   async ask(caller: Caller, operation: string, ...args: readonly unknown[]): Promise<unknown> {
     if (!(caller instanceof CallInTurns) || this.#running !== caller) throw new Error('the call does not run')
+    if (caller.endReason) throw caller.endReason
     const now = monotonicMs()
     caller.ranMs += now - caller.since
     caller.since = now

@@ -60,10 +60,6 @@ export class SuspendingLoop implements TurnsOwner {
     queueMicrotask(() => this.#continue())
   }
 
-  abandoned(call: CallInTurns, reason: Error): void {
-    this.#pool.abandon(call, reason)
-  }
-
   /** Runs guests until all are suspended, then lets the thread sleep. A guest that runs calls back when it does not. */
   #continue(): void {
     this.#stamp.stayAwake()
@@ -116,11 +112,12 @@ export class SuspendingLoop implements TurnsOwner {
     const { exportName, reporter } = call
     try {
       const output = await this.#pool.call(exportName, input, call)
+      if (call.endReason) throw call.endReason
       this.#reportStats()
       reporter.output(this.#turns.ranMs(call), output)
     } catch (error) {
       this.#reportStats()
-      reporter.failure(this.#turns.ranMs(call), error)
+      reporter.failure(this.#turns.ranMs(call), call.endReason ?? error)
     }
     this.#turns.end(call)
   }

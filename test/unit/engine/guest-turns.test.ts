@@ -18,7 +18,6 @@ function open(timeoutMs = Number.POSITIVE_INFINITY) {
   turns.open({
     free: () => events.push('free'),
     answered: () => answered.dispatchEvent(new Event('answer')),
-    abandoned: ({ number }, reason) => events.push(`${number} ${'code' in reason && reason.code}`),
   })
   const callOf = (number: number) =>
     new CallInTurns(number, 'run', new Reporter(new Ring(Ring.allocate(1_024)), stamp, () => undefined))
@@ -96,18 +95,17 @@ test('waits do not count, but a minimum of each does', async () => {
   expect(beforeMs).toBeLessThan(runMs + 0.03)
 })
 
-test('a guest that must not continue is abandoned, and the next one gets its turn', async () => {
-  const { turns, stamp, events, callOf, answer } = open()
-  const [gone, other] = [callOf(257), callOf(258)]
-  turns.begin(gone)
-  let isAnswered = false
-  void turns.ask(gone, 'stream', 'wait', 1).finally(() => (isAnswered = true))
-  turns.begin(other)
-  const asked = turns.ask(other, 'stream', 'isGone')
+test('a guest that must not continue gets an exception, and every time that it asks again', async () => {
+  const { turns, stamp, callOf, answer } = open()
+  const call = callOf(257)
+  turns.begin(call)
+  const asked = turns.ask(call, 'stream', 'wait', 1)
   await answer({ call: 257, answer: undefined })
-  await answer({ call: 258, answer: { value: true } })
-  expect([turns.next(), turns.isFree, turns.next(), stamp.running()?.call]).toEqual([true, true, true, 258])
-  expect([await asked, isAnswered, events.at(-1)]).toEqual([true, false, '257 WASM_SERVE_CLIENT_GONE'])
+  turns.next()
+  const gone = { code: 'WASM_SERVE_CLIENT_GONE' }
+  await expect(asked).rejects.toMatchObject(gone)
+  await expect(turns.ask(call, 'stream', 'isGone')).rejects.toMatchObject(gone)
+  expect([call.endReason, stamp.running()]).toMatchObject([gone, { call: 257 }])
 })
 
 test('an answer for a call that is over is ignored', async () => {
@@ -132,15 +130,20 @@ test('each turn of a call has another start', async () => {
   expect(stamp.turn).not.toBe(turn)
 })
 
-test('a guest whose time is over is abandoned when it would continue', async () => {
-  const { turns, events, callOf, answer } = open(0.05)
+test('a guest whose time is over gets an exception when it would continue', async () => {
+  const { turns, callOf, answer } = open(0.05)
   const call = callOf(257)
+  const late = { code: 'WASM_SERVE_DEADLINE_EXCEEDED' }
   turns.begin(call)
-  for (let asks = 0; asks < 3; asks++) {
-    if (turns.isFree) break
-    void turns.ask(call, 'stream', 'isGone')
-    await answer({ call: 257, answer: { value: true } })
-    turns.next()
+  const asks = async () => {
+    // Each of them counts, however short it is.
+    for (let count = 0; count < 3; count++) {
+      const asked = turns.ask(call, 'stream', 'isGone')
+      await answer({ call: 257, answer: { value: true } })
+      turns.next()
+      await asked
+    }
   }
-  expect([turns.isFree, events.at(-1)]).toEqual([true, '257 WASM_SERVE_DEADLINE_EXCEEDED'])
+  await expect(asks()).rejects.toMatchObject(late)
+  expect(call.endReason).toMatchObject(late)
 })
