@@ -109,7 +109,6 @@ test('a tool streams requests', async () => {
 })
 
 test.each([
-  { engine: 'inline' as const },
   { bodyLimit: 0 },
   { outputLimit: 0 },
 ])('a guest that only requests cannot have %j', async (option) => {
