@@ -333,7 +333,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_STREAMS_FULL',
     503,
-    'Each thread of a route whose guests [stream](../guide/streams.md) has one exchange at a time, and none became free within `maxWaitMs`.',
+    'The threads of a route whose guests [stream](../guide/streams.md) have as many exchanges as they can have, and none ended within `maxWaitMs`. A thread has 256 at a time, or one before Node.js 24.',
     'Retry later. Add threads (`--workers`), or limit how long an exchange may take (`--stream-timeout-ms`).',
   ],
   [

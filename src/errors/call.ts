@@ -123,10 +123,12 @@ export const StreamTimeoutError = failure<[streamTimeoutMs: number]>(
   504,
 )
 
-/** All threads of a route whose guests stream had an exchange until `maxWaitMs` was over. */
-export const StreamsFullError = failure<[workers: number, maxWaitMs: number]>(
+/** All threads of a route whose guests stream had as many exchanges as they can have, until `maxWaitMs` was over. */
+export const StreamsFullError = failure<
+  [streams: number, workers: number, streamsPerWorker: number, maxWaitMs: number]
+>(
   'WASM_SERVE_STREAMS_FULL',
-  'This route serves at most %d streams at a time (workers), and none ended within %d ms (maxWaitMs): try again later',
+  'This route serves at most %d streams at a time (workers: %d, streams of each: %d), and none ended within %d ms (maxWaitMs): try again later',
   503,
 )
 

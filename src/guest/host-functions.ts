@@ -31,8 +31,8 @@ export interface NamedHostFunction {
   readonly name: string
   /** Both names, for messages. */
   readonly label: string
-  /** Whether it returns a promise, for which the guest has to wait. */
-  readonly isAsync: boolean
+  /** Whether it returns a promise, for which the guest has to wait; `sometimes`: see {@link waitsSometimes}. */
+  readonly isAsync: boolean | 'sometimes'
   /** Calls it; async if it is. @throws {@link HostFunctionFailure} */
   readonly call: (context: CallContext, ...args: unknown[]) => unknown
 }
@@ -107,9 +107,19 @@ export function findHostFunction(
   if (!found) return undefined
   const label = `"${namespace}" "${name}"`
   const run = found as (context: CallContext, ...args: unknown[]) => unknown
+  if (sometimesAsync.has(found))
+    return { namespace, name, label, isAsync: 'sometimes', call: callSometimesAsync(label, run) }
   const isAsync = isAsyncHostFunction(run)
   return { namespace, name, label, isAsync, call: isAsync ? callAsync(label, run) : callSync(label, run) }
 }
+
+/** Marks a function of wasm-serve that returns a promise only if it has to wait. Otherwise the guest continues at once. */
+export function waitsSometimes(run: HostFunction): HostFunction {
+  sometimesAsync.add(run)
+  return run
+}
+
+const sometimesAsync = new WeakSet<HostFunction>()
 
 /** Node does not report bound async functions as async, but they have the same prototype. */
 function isAsyncHostFunction(run: unknown): boolean {
@@ -140,6 +150,20 @@ function callAsync(label: string, run: NamedHostFunction['call']): NamedHostFunc
       return await run(context, ...args)
     } catch (thrown) {
       throw new HostFunctionFailure(label, thrown)
+    }
+  }
+}
+
+function callSometimesAsync(label: string, run: NamedHostFunction['call']): NamedHostFunction['call'] {
+  const fail = (thrown: unknown) => {
+    throw new HostFunctionFailure(label, thrown)
+  }
+  return (context, ...args) => {
+    try {
+      const returned = run(context, ...args)
+      return returned instanceof Promise ? returned.catch(fail) : returned
+    } catch (thrown) {
+      return fail(thrown)
     }
   }
 }

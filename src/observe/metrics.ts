@@ -471,7 +471,7 @@ export class Figures {
 export interface EngineStats {
   /** Queued calls. */
   readonly waiting: number
-  /** Calls assigned to instances: on the event loop at most one; a thread may have some in advance. */
+  /** Calls assigned to instances: on the event loop one, or all whose guests are suspended; a thread may have some in advance. */
   readonly running: number
   /** Open instances, one per thread, including spare ones. */
   readonly instances: number

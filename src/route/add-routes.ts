@@ -184,7 +184,7 @@ function handlerOf(
 
 /** The handler of a version whose guests stream. */
 function streamsOf(
-  { options, exportName, instances, listeners, engine }: OpenRoute,
+  { options, exportName, instances, listeners, engine, streamsPerThread }: OpenRoute,
   config: ServedRoute,
   hooks: RouteHooks | undefined,
   version: VersionCounts,
@@ -193,7 +193,7 @@ function streamsOf(
   const observe = observeCalls({ ...listeners, timing: options.timing, version })
   const calls = { exportName, contract, isDirect: false, engine: instances, observe }
   const workers = engine.name === 'inline' ? 1 : engine.workers
-  return serveStreams(calls, { ...options, workers }, config, hooks, listeners.meter)
+  return serveStreams(calls, { ...options, workers, streamsPerThread }, config, hooks, listeners.meter)
 }
 
 function splitHandlers(

@@ -16,6 +16,7 @@ import type { CompiledPlugin, Plugin } from '../plugin/plugin.ts'
 import type { AllowedPath } from '../plugin/source/manifest.ts'
 import { HTTP_REQUEST } from '../runtime/link-plan.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
+import { suspensionProblem } from '../runtime/streaming.ts'
 import type { BridgedParts, HostParts } from './host-parts.ts'
 
 /** Where the instances of a route run. */
@@ -85,7 +86,7 @@ function isStreaming(waitsFor: Waiting | undefined): boolean {
   return waitsFor === 'streams' || waitsFor === 'streams of requests'
 }
 
-/** Default number of threads or processes of a route whose guests stream: each has one exchange at a time. */
+/** Default number of threads or processes of a route whose guests stream: some have one exchange at a time. */
 const STREAM_WORKERS = 4
 
 /** The reason that only a process can run its guests; undefined if there is none. */
@@ -150,11 +151,9 @@ function exclusiveOptions(
       message: `processes (${reason}) support only the kernel runtime, not the sdk`,
     })
   if (engine === 'inline') {
-    if (isStreaming(waitsFor))
-      problems.push({
-        option: 'engine',
-        message: 'a guest that streams needs a thread: remove engine inline',
-      })
+    const problem = isStreaming(waitsFor) ? suspensionProblem(plugin) : undefined
+    if (problem !== undefined)
+      problems.push({ option: 'engine', message: `${problem}, so it needs a thread: remove engine inline` })
     if (workers)
       problems.push({ option: 'workers', message: 'engine inline has no threads: remove it to use threads' })
     const message = 'a guest on the event loop cannot be terminated: remove engine inline, or the deadline'
@@ -176,7 +175,7 @@ function importsHttp(plugin: Plugin): boolean {
 /** Delay after the first failed start of a thread or process. */
 const BACKOFF_MS = 1_000
 
-/** The settings of a route's threads. */
+/** The settings of a route's threads. @param concurrent - Number of calls that a thread has at a time, while their guests are suspended. */
 export function workersOptions(
   options: ResolvedRoute,
   whole: CompiledPlugin,
@@ -184,6 +183,7 @@ export function workersOptions(
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
   parts: BridgedParts,
+  concurrent = 1,
 ): WorkersOptions {
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
   const { functions: _functions, log, ...settings } = instances
@@ -198,6 +198,7 @@ export function workersOptions(
     isolation: options.isolation,
     hostParts: parts.names,
     bridge: new HostBridge(parts.operations, Number.isFinite(timeoutMs)),
+    concurrent,
     log,
     workers,
     spareWorkers,

@@ -91,13 +91,14 @@ export async function trialParts(
   { kv: { access } }: ResolvedRoute,
   { bridged }: HostParts,
 ): Promise<BridgedParts> {
-  const agent = bridged.names.filter((name) => name === 'agent')
+  // No call runs, so these are not used.
+  const others = bridged.names.filter((name) => name === 'agent' || name === 'stream')
   if (access === 'none' || !bridged.names.includes('kv'))
-    return { names: agent, operations: AGENT_OPERATIONS }
+    return { names: others, operations: AGENT_OPERATIONS }
   const { openMemoryStore } = await import('../guest/store/memory.ts')
   const store = openMemoryStore({ maxBytes: TRIAL_STORE_BYTES })
   const kv = kvOperations(serveKv(store, { namespace: 'trial', access }))
-  return { names: ['kv', ...agent], operations: { ...kv, ...AGENT_OPERATIONS } }
+  return { names: ['kv', ...others], operations: { ...kv, ...AGENT_OPERATIONS } }
 }
 
 /** Space for a few values of the maximum size. */

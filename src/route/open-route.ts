@@ -5,6 +5,7 @@ import { openInline } from '../engine/inline.ts'
 import { type AwakeEngines, openLazy } from '../engine/lazy.ts'
 import type { GuestProcesses } from '../engine/subprocess/process-group.ts'
 import { openSubprocess } from '../engine/subprocess/subprocess.ts'
+import { openSuspending } from '../engine/suspending.ts'
 import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
 import { tryInThread } from '../engine/workers/trial.ts'
 import { openWorkers } from '../engine/workers/workers.ts'
@@ -30,6 +31,7 @@ import {
 import { readSource } from '../plugin/source/source.ts'
 import { kernel } from '../runtime/kernel.ts'
 import type { Runtime } from '../runtime/runtime.ts'
+import { STREAMS_PER_THREAD, streamsPerThread } from '../runtime/streaming.ts'
 import {
   chooseEngine,
   type EngineChoice,
@@ -49,6 +51,8 @@ export interface ChosenRoute {
   readonly exportName: string
   /** Whether its guests read bodies and write answers piece by piece. */
   readonly streams: boolean
+  /** Number of streams that an engine has at a time for each of its threads or processes, or on the event loop. */
+  readonly streamsPerThread: number
   /** The user's host functions and those of the store. */
   readonly functions: HostFunctions | undefined
   readonly runtime: Runtime
@@ -96,6 +100,7 @@ export async function chooseRoute(
   return {
     options,
     streams: importsExchange(streams),
+    streamsPerThread: streamLimitOf(engine, plugin, users),
     plugin,
     exportName,
     functions: options.contract === 'hyper-mcp' ? withAgent(functions, sendToAgent) : functions,
@@ -113,6 +118,11 @@ export async function chooseRoute(
       await parts.close()
     },
   }
+}
+
+function streamLimitOf(engine: EngineChoice, plugin: Plugin, users: HostFunctions | undefined): number {
+  if (engine.name === 'inline') return STREAMS_PER_THREAD
+  return engine.name === 'workers' ? streamsPerThread(plugin, users) : 1
 }
 
 function labelsOf({ host = '', url }: ResolvedRoute, { name, digest }: Plugin): MeterLabels {
@@ -293,22 +303,27 @@ function runsAtStart({ hasStart, exports, imports }: LinkedModule): boolean {
 function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
   const { options, plugin, exportName, functions, engine, parts } = route
   const settings = instanceSettings(options, exportName, functions, log)
+  const isStreaming = parts.bridged.names.includes('stream')
+  const concurrent = isStreaming ? route.streamsPerThread : 1
   if (engine.name === 'workers') {
+    const compiled = compiledPlugin(plugin)
     return openWorkers(
-      workersOptions(options, compiledPlugin(plugin), exportName, engine, settings, parts.bridged),
+      workersOptions(options, compiled, exportName, engine, settings, parts.bridged, concurrent),
     )
   }
   if (engine.name === 'subprocess') return openSubprocess(subprocessOptions(route, engine, settings))
-  const { maxQueue } = options
-  return openInline({
+  const { maxQueue, maxWaitMs } = options
+  const inline = {
     plugin: withFewExports(compiledPlugin(plugin), exportName, options),
     runtime: route.runtime,
     settings: { ...settings, ...parts.direct },
     maxQueue,
     watch: watch(),
-    turns: processFairTurns,
     ...options.isolation,
-  })
+  }
+  return isStreaming
+    ? openSuspending({ ...inline, concurrent, maxWaitMs })
+    : openInline({ ...inline, turns: processFairTurns })
 }
 
 function openWatch(

@@ -16,7 +16,7 @@ import {
   type PlannedImport,
   type PlannedModule,
 } from './link-plan.ts'
-import type { CallContexts } from './linked-call-context.ts'
+import type { CallContexts, LinkedCallContext } from './linked-call-context.ts'
 import {
   HostWatch,
   type ImportedHostFunction,
@@ -287,10 +287,9 @@ function toImport(
       return returned
     }
   }
-  async function run(args: readonly unknown[]): Promise<unknown> {
-    const context = contexts.current()
+  async function waitFor(promised: Promise<unknown>, context: LinkedCallContext): Promise<unknown> {
     try {
-      const returned = await call(context, ...args)
+      const returned = await promised
       context.writeBack()
       return returned
     } finally {
@@ -299,8 +298,12 @@ function toImport(
   }
   return new suspending.Suspending((...args: unknown[]) => {
     // Thrown synchronously: V8 would not await a promise here.
-    if (contexts.isIdle)
+    if (contexts.isIdle && isAsync === true)
       throw new Error(`host function ${label}: it is async and cannot be called while the guest starts`)
-    return run(args)
+    const context = contexts.current()
+    const returned = call(context, ...args)
+    if (returned instanceof Promise) return waitFor(returned, context)
+    context.writeBack()
+    return returned
   })
 }

@@ -306,7 +306,7 @@ function waitingCommand(groups: LinkPlan['groups'], asyncHttp: string | undefine
   function isWaiting({ name, provider }: PlannedImport): boolean {
     if (typeof provider === 'string') return provider === 'host' && name === asyncHttp
     if ('command' in provider) return waits.has(provider.command)
-    return 'module' in provider ? waits.has(provider.module) : provider.isAsync
+    return 'module' in provider ? waits.has(provider.module) : provider.isAsync !== false
   }
 }
 

@@ -46,7 +46,8 @@ export class CallContexts {
   }
 }
 
-class LinkedCallContext implements BlockContext {
+/** The context of one call. */
+export class LinkedCallContext implements BlockContext {
   hasError = false
   #host: ContextHost | undefined
   #caller: Caller | undefined

@@ -81,7 +81,7 @@ type SdkFunction = SdkFunctions[string][string]
 function sdkFunctions(hostFunctions: readonly NamedHostFunction[], errors: HostErrors): SdkFunctions {
   const functions: SdkFunctions = {}
   for (const { namespace, name, isAsync, call } of hostFunctions) {
-    functions[namespace] = { ...functions[namespace], [name]: errors.watched(call, isAsync) }
+    functions[namespace] = { ...functions[namespace], [name]: errors.watched(call, isAsync !== false) }
   }
   return functions
 }

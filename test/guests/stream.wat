@@ -1,7 +1,8 @@
 ;; A guest that reads its request and writes its answer piece by piece.
 ;;
 ;; echo: sends each piece of the body back. swallow: reads all, and answers with the number of bytes in decimal. head:
-;; starts an answer with the first piece of the body as its head; if that is refused, answers 202 and the code.
+;; starts an answer with the first piece of the body as its head; if that is refused, answers 202 and the code. tell: sends
+;; each piece of the body, which is the JSON of an event; a piece that begins with "!" makes it loop.
 (module
   (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
   (import "extism:host/env" "free" (func $free (param i64)))
@@ -11,6 +12,8 @@
   (import "wasm-serve:http" "request_read" (func $read (param i64) (result i64)))
   (import "wasm-serve:http" "response_start" (func $start (param i64) (result i64)))
   (import "wasm-serve:http" "response_write" (func $write (param i64) (result i64)))
+  (import "wasm-serve:http" "sse" (func $sse (param i64) (result i64)))
+  (import "extism:host/env" "load_u8" (func $load (param i64) (result i32)))
   (func (export "echo") (result i32) (local $at i64) (local $code i64)
     (local.set $code (call $start (i64.const 0)))
     (if (i64.lt_s (local.get $code) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $code)))))
@@ -20,6 +23,17 @@
         (br_if $done (i64.eqz (local.get $at)))
         (if (i64.lt_s (local.get $at) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $at)))))
         (local.set $code (call $write (local.get $at)))
+        (if (i64.lt_s (local.get $code) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $code)))))
+        (br $next)))
+    (i32.const 0))
+  (func (export "tell") (result i32) (local $at i64) (local $code i64)
+    (block $done
+      (loop $next
+        (local.set $at (call $read (i64.const 65536)))
+        (br_if $done (i64.eqz (local.get $at)))
+        (if (i64.lt_s (local.get $at) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $at)))))
+        (if (i32.eq (call $load (local.get $at)) (i32.const 33)) (then (loop $for_ever (br $for_ever))))
+        (local.set $code (call $sse (local.get $at)))
         (if (i64.lt_s (local.get $code) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $code)))))
         (br $next)))
     (i32.const 0))

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
-import type { RouteOptions } from '../../src/index.ts'
+import { suspending } from '../../src/platform/missing-types.ts'
 import { guest } from '../support/guest.ts'
 import { listen, serve } from '../support/serve.ts'
 import { type Step, serveSteps } from '../support/stream-guest.ts'
@@ -191,11 +191,17 @@ test('only a plug-in that streams can do without limits', async () => {
     })
 })
 
-test.each<[string, Partial<RouteOptions>, string]>([
-  ['the event loop', { engine: 'inline' }, 'WASM_SERVE_OPTIONS_INVALID'],
-  ["Extism's SDK", { runtime: 'sdk' }, 'WASM_SERVE_RUNTIME_UNFIT'],
-])('a guest that streams cannot run with %s', async (_what, route, code) => {
-  await expect(serve({ plugin: guest('stream'), function: 'echo', ...route })).rejects.toMatchObject({ code })
+test("a guest that streams cannot run with Extism's SDK", async () => {
+  const served = serve({ plugin: guest('stream'), function: 'echo', runtime: 'sdk' })
+  await expect(served).rejects.toMatchObject({ code: 'WASM_SERVE_RUNTIME_UNFIT' })
+})
+
+test.skipIf(suspending)('only a newer Node.js runs a guest that streams on the event loop', async () => {
+  const served = serve({ plugin: guest('stream'), function: 'echo', engine: 'inline' })
+  await expect(served).rejects.toMatchObject({
+    code: 'WASM_SERVE_OPTIONS_INVALID',
+    message: expect.stringContaining('24'),
+  })
 })
 
 test('events have the form of SSE, and start the answer', async () => {

@@ -47,6 +47,7 @@ export async function openEngine(
     isolation,
     hostParts: [],
     bridge: new HostBridge({}, true),
+    concurrent: 1,
     log,
     workers: 1,
     spareWorkers: 1,

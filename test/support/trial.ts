@@ -21,6 +21,8 @@ export async function threadOptions(
     isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
     hostParts: [],
     bridge: new HostBridge({}, true),
+    concurrent: 1,
+    timeoutMs: 1_000,
     log: keepLog(),
     ...more,
   }

@@ -3,7 +3,7 @@ import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
 import { withRequests } from '../../guest/streams/requests.ts'
-import { GuestStream, withStreams } from '../../guest/streams/streams.ts'
+import { GuestStreams, withStreams } from '../../guest/streams/streams.ts'
 import { alreadyCapped } from '../../module/memory-cap.ts'
 import { readModule } from '../../module/module.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
@@ -17,7 +17,7 @@ import {
   bridgedAgent,
   bridgedHttp,
   bridgedKv,
-  bridgedStream,
+  bridgedStreams,
   bridgedVars,
   type HostAsker,
   unwrapHostAnswer,
@@ -52,13 +52,13 @@ export class HostedInstance {
   async open(start: ProcessStart, runtime: Runtime): Promise<void> {
     try {
       const plugin = await compile(start.plugin)
-      const stream = start.hostParts.includes('stream')
-        ? new GuestStream(bridgedStream(this.#host))
+      const streams = start.hostParts.includes('stream')
+        ? new GuestStreams(bridgedStreams(this.#host))
         : undefined
-      const settings = await this.#settingsOf(plugin, start, stream)
+      const settings = await this.#settingsOf(plugin, start, streams)
       const engine = openInline({
         plugin: plugin as CompiledPlugin,
-        runtime: stream ? streamingRuntime(runtime, stream) : runtime,
+        runtime: streams ? streamingRuntime(runtime, streams) : runtime,
         settings,
         maxQueue: 1,
         ...start.isolation,
@@ -141,7 +141,7 @@ export class HostedInstance {
   async #settingsOf(
     plugin: InstantiablePlugin,
     { settings, functions, hostParts }: ProcessStart,
-    stream: GuestStream | undefined,
+    streams: GuestStreams | undefined,
   ): Promise<InstanceSettings> {
     const host = this.#host
     const users = await loadFunctions(functions)
@@ -149,7 +149,7 @@ export class HostedInstance {
     const agentic = hostParts.includes('agent') ? withAgent(stored, bridgedAgent(host)) : stored
     return {
       ...settings,
-      functions: stream ? withRequests(withStreams(agentic, stream), stream) : agentic,
+      functions: streams ? withRequests(withStreams(agentic, streams), streams) : agentic,
       log: this.#caller.log,
       logsAtOnce: true,
       ...(hostParts.includes('http') && { http: bridgedHttp(host) }),

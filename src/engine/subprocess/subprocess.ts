@@ -53,7 +53,7 @@ function processKind(options: ProcessOptions): RunnerKind {
   }
   options.group.join(route, options.needs)
   const start = (owner: RunnerOwner) => new ProcessRunner(route, owner)
-  return { name: 'subprocess', one: 'process', many: 'processes', owner: {}, start } // SIGKILL ends them
+  return { name: 'subprocess', one: 'process', many: 'processes', owner: {}, concurrent: 1, start } // SIGKILL ends them
 }
 
 /** Bytes of a frame beyond the limits of the route, for a log line or a stack. */
@@ -178,7 +178,7 @@ class ProcessRunner implements Runner, Tenant {
 
   running(): RunningCall | undefined {
     const [first] = this.#given
-    return first && { call: first.number, since: this.#since }
+    return first && { call: first.number, since: this.#since, beforeMs: 0 }
   }
 
   /**

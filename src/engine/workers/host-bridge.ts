@@ -5,12 +5,14 @@ import {
   callStream,
   isNextMessage,
   type StreamClient,
+  type StreamHost,
   type StreamOperation,
 } from '../../guest/streams/streams.ts'
 import type { Vars } from '../../guest/vars.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { GuestHttp, HttpResponse } from '../../runtime/kernel-host.ts'
-import type { HostAnswer, HostRequest } from './protocol.ts'
+import type { HostAnswer, HostRequest, SuspendedAnswer, SuspendedRequest } from './protocol.ts'
+import { isToBeEnded } from './runner.ts'
 import { monotonicMs, type Stamp } from './stamp.ts'
 
 /** The call whose guest uses the host. */
@@ -65,15 +67,47 @@ export class HostBridge {
     port.unref()
   }
 
-  /** @param caller - The caller of the running call; undefined while the guest starts. @param signal - See {@link BridgeCall}. */
+  /**
+   * Answers the requests of the suspended guests of one thread. A guest that continues after its client has gone, and is to be
+   * ended then, gets no answer.
+   *
+   * @param callerOf - See {@link serve}.
+   * @param onAsked - See {@link serve}.
+   */
+  serveSuspended(
+    port: MessagePort,
+    stamp: Stamp,
+    signal: AbortSignal,
+    callerOf: (call: number) => Caller | undefined,
+    onAsked: () => void,
+  ): void {
+    port.on('message', async ({ call, ...request }: SuspendedRequest) => {
+      onAsked()
+      const caller = callerOf(call)
+      const answer = await this.answer(request, caller, signal, false)
+      if (signal.aborted) return
+      const isEnded = !caller || isToBeEnded({ caller })
+      stamp.beginReply()
+      const reply: SuspendedAnswer = { call, answer: isEnded ? undefined : answer }
+      port.postMessage(reply, isEnded ? [] : buffersOfReply(answer))
+    })
+    port.unref()
+  }
+
+  /**
+   * @param caller - The caller of the running call; undefined while the guest starts.
+   * @param signal - See {@link BridgeCall}.
+   * @param hasDeadline - Whether a deadline ends the request. Default: that of calls does.
+   */
   async answer(
     { operation, args }: HostRequest,
     caller: Caller | undefined,
     signal: AbortSignal,
+    hasDeadline = this.#hasDeadline,
   ): Promise<HostAnswer> {
     try {
       const run = Object.hasOwn(this.#operations, operation) ? this.#operations[operation] : undefined
-      return { value: await run?.(args, { caller, signal, hasDeadline: this.#hasDeadline }) }
+      return { value: await run?.(args, { caller, signal, hasDeadline }) }
     } catch (error) {
       return { failure: error instanceof Error ? error.message : String(error) }
     }
@@ -185,7 +219,8 @@ export const AGENT_OPERATIONS: HostOperations = {
 /** The operation of streams: its bytes are moved between the threads and not copied. */
 const STREAM = 'stream'
 
-function buffersOf(value: unknown): ArrayBuffer[] {
+/** The buffers of the bytes among the arguments of {@link STREAM}, which are moved. */
+export function buffersOf(value: unknown): ArrayBuffer[] {
   const isMoved = value instanceof Uint8Array && value.length > 0 && value.buffer instanceof ArrayBuffer
   return isMoved ? [value.buffer as ArrayBuffer] : []
 }
@@ -195,12 +230,31 @@ function buffersOfReply(answer: HostAnswer): ArrayBuffer[] {
   return 'answer' in answer.value ? buffersOf(answer.value.answer) : []
 }
 
-/** The exchange of a guest's caller, and its requests to other servers. Waits for these are not charged to the guest. */
-export function bridgedStream(client: HostAsker): StreamClient {
-  return { call: (operation, ...args) => client.askUncounted(STREAM, operation, ...args) as never }
+/** The exchanges of a thread or process that runs one call at a time and waits for replies. Waits are not charged to the guest. */
+export function bridgedStreams(host: HostAsker): StreamHost {
+  const client: StreamClient = {
+    call: (operation, ...args) => host.askUncounted(STREAM, operation, ...args) as never,
+  }
+  return { suspends: false, clientOf: () => client }
 }
 
-/** The main thread's side of {@link bridgedStream}. */
+/** Asks the host for a call whose guest is suspended until the answer comes. Waits are not charged to the guest. */
+export interface SuspendedAsker {
+  /** Bytes change their owner with their whole buffer, in both directions. @throws as {@link HostAsker.ask} does. */
+  ask(caller: Caller, operation: string, ...args: readonly unknown[]): Promise<unknown>
+}
+
+/** The exchanges of calls whose guests are suspended until a reply comes. */
+export function suspendedStreams(host: SuspendedAsker): StreamHost {
+  return {
+    suspends: true,
+    clientOf: (caller) => ({
+      call: (operation, ...args) => host.ask(caller, STREAM, operation, ...args) as never,
+    }),
+  }
+}
+
+/** The main thread's side of {@link bridgedStreams}. */
 export const STREAM_OPERATIONS: HostOperations = {
   [STREAM]: ([operation, ...args], { caller }) => callStream(operation as StreamOperation, args, caller),
 }
@@ -212,5 +266,17 @@ export function bridgedHttp(client: HostAsker): GuestHttp {
     // Copies: a message carries the whole buffer of its bytes, and here that is the kernel's memory.
     send: (request, body) =>
       client.ask('http', new Uint8Array(request), new Uint8Array(body)) as HttpResponse,
+  }
+}
+
+/** HTTP requests for which guests are suspended, except while they start. */
+export function suspendedHttp(client: HostAsker, host: SuspendedAsker): GuestHttp {
+  const { send } = bridgedHttp(client)
+  return {
+    isAsync: true,
+    send: (request, body, caller) =>
+      caller
+        ? (host.ask(caller, 'http', new Uint8Array(request), new Uint8Array(body)) as Promise<HttpResponse>)
+        : send(request, body),
   }
 }

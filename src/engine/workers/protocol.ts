@@ -32,13 +32,22 @@ export interface WorkerStart {
   readonly inputs: MessagePort
   /** Carries the guest's requests to the host and the answers. */
   readonly host: MessagePort
+  /** Number of calls that it runs at a time, while their guests are suspended. 1: it runs them in order. */
+  readonly concurrent: number
+  /** Maximum guest time of a call, in ms: a suspended guest does not continue after it. */
+  readonly timeoutMs: number
+  /** Carries the requests of suspended guests; undefined if it runs calls in order. */
+  readonly suspended: MessagePort | undefined
 }
 
 /** The start data of a thread that tries the start of plug-ins, one after another. */
 export const FOR_TRIALS = 'for trials'
 
 /** A plug-in to try. */
-export type TrialStart = Omit<WorkerStart, 'calls' | 'answers' | 'inputs'>
+export type TrialStart = Omit<
+  WorkerStart,
+  'calls' | 'answers' | 'inputs' | 'concurrent' | 'timeoutMs' | 'suspended'
+>
 
 /** Messages of a thread that tries plug-ins: a log line of the guest; the time that opening an instance took, in ms; or why it failed. */
 export type FromTrial =
@@ -113,3 +122,15 @@ export interface HostRequest {
 }
 
 export type HostAnswer = { readonly value: unknown } | { readonly failure: string }
+
+/** A request of a guest that is suspended until the answer comes. */
+export interface SuspendedRequest extends HostRequest {
+  /** The number of its call. */
+  readonly call: number
+}
+
+export interface SuspendedAnswer {
+  readonly call: number
+  /** undefined: the guest must not continue. */
+  readonly answer: HostAnswer | undefined
+}

@@ -40,6 +40,8 @@ export interface RosterUser {
   asking(): void
   /** @param ms - Guest time. */
   answered(thread: Runner, ms: number): void
+  /** A suspended guest was ended at its deadline. */
+  late(): void
   /** A runner has ended. */
   left(unanswered: UnansweredCalls, reason: Error): void
   /** No runner can be started. */
@@ -178,6 +180,10 @@ export class Roster implements RunnerOwner {
 
   answered(thread: Runner, ms: number): void {
     this.#user.answered(thread, ms)
+  }
+
+  late(): void {
+    this.#user.late()
   }
 
   broken(thread: Runner, reason: Error): void {

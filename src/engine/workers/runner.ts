@@ -3,7 +3,7 @@ import type { ThreadLabel } from '../../platform/stuck-threads.ts'
 import type { PendingCall } from '../engine.ts'
 import { monotonicMs, type RunningCall, type ThreadStats } from './stamp.ts'
 
-/** A thread or process that runs calls in order, and can be terminated together with its guest. */
+/** A thread or process that runs calls, and can be terminated together with its guests. */
 export interface Runner {
   /** Number of assigned calls without an answer. */
   readonly load: number
@@ -34,7 +34,7 @@ export interface Runner {
   /** Time that it has been awake without running a guest or answering, on the main thread's clock. */
   silentMs(): number
 
-  /** The call that its guest is running. */
+  /** The call that its guest is running; undefined if all its guests are suspended. */
   running(): RunningCall | undefined
 
   /** The guest time of a call so far, in ms. */
@@ -75,6 +75,8 @@ export interface RunnerOwner {
   asking(): void
   /** A call was settled. @param ms - Guest time. */
   answered(runner: Runner, ms: number): void
+  /** A suspended guest was ended at its deadline; its runner continues. */
+  late(): void
   /** It could not open another instance, and runs no more calls. */
   broken(runner: Runner, reason: Error): void
   /** It has ended or is given up. @param unanswered - Its calls. @param reason - The reason, if `end` was not called. */
@@ -100,6 +102,8 @@ export interface RunnerKind {
    * terminated.
    */
   readonly owner: ThreadLabel
+  /** Number of calls that one of them runs at a time, while their guests are suspended. 1: it runs them in order. */
+  readonly concurrent: number
   /** Starts one. @throws the error of the system, if its limit is reached. */
   start(owner: RunnerOwner): Runner
 }
@@ -164,7 +168,7 @@ export class HeldWatch {
  */
 export function unusedMs(
   { from, to, cpuMs }: HeldTime,
-  { since }: RunningCall,
+  { since }: Pick<RunningCall, 'call' | 'since'>,
   waitsSince: number | undefined,
 ): number {
   const waitedMs = waitsSince === undefined ? 0 : to - Math.max(from, waitsSince)
@@ -180,7 +184,7 @@ export interface QueueLimits {
 }
 
 /** Whether a running call is to be ended, because its client has disconnected. */
-export function isToBeEnded({ caller }: PendingCall): boolean {
+export function isToBeEnded({ caller }: Pick<PendingCall, 'caller'>): boolean {
   return caller.endsWhenGone === true && caller.isGone === true
 }
 

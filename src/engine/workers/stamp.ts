@@ -5,12 +5,12 @@ import type { EngineStats } from '../../observe/metrics.ts'
  * start, and whether either thread has to be woken.
  */
 
-/** Maximum number of calls assigned to a thread, including the running one. */
-export const MAX_AHEAD = 64
+/** Maximum number of calls assigned to a thread, including the running or suspended ones. */
+export const SLOTS = 256
 
 /** The slot of an assigned call; its number ends with the slot. */
 export function slotOf(call: number): number {
-  return call % MAX_AHEAD
+  return call % SLOTS
 }
 
 /** Words of 4 bytes. */
@@ -19,13 +19,18 @@ const WORKER_STATE = 1
 const MAIN_RUNG = 2
 const HOST_ANSWERED = 3
 const WAITS_FOR_HOST = 4
-/** Odd during a pause of the running call. */
+/** Odd during a pause of the running call. Changes with each turn of a suspended one. */
 const PAUSES = 5
+/** Number of replies that the worker has not taken. */
+const REPLIES = 6
 /** One word per assigned call: its number until a thread claims it. */
-const CLAIMS = 6
-const WORD_COUNT = CLAIMS + MAX_AHEAD
+const CLAIMS = 7
+const WORD_COUNT = CLAIMS + SLOTS
 
-/** 8-byte numbers: the start of the running call, {@link ThreadStats}, since when it waits for the host, and the start of its last pause. */
+/**
+ * 8-byte numbers: the start of the running call or turn, {@link ThreadStats}, since when it waits for the host, the start of
+ * its last pause, and the time that it ran in earlier turns.
+ */
 const SINCE = 0
 const GUEST_BYTES = 1
 const KERNEL_BYTES = 2
@@ -34,7 +39,8 @@ const RESTARTED = 4
 const DROPPED_LINES = 5
 const WAITS_SINCE = 6
 const PAUSED_AT = 7
-const NUMBER_COUNT = 8
+const BEFORE_MS = 8
+const NUMBER_COUNT = 9
 
 /** States of a worker. Asleep: its event loop waits for a message. Napping: the thread waits on a word of this memory. */
 const ASLEEP = 0
@@ -44,8 +50,10 @@ const NAPPING = 2
 /** A running call. */
 export interface RunningCall {
   readonly call: number
-  /** On {@link monotonicMs}'s clock. */
+  /** The start of its current turn, on {@link monotonicMs}'s clock. A call that is never suspended has one turn. */
   readonly since: number
+  /** Time that it ran in earlier turns, in ms. */
+  readonly beforeMs: number
 }
 
 /** Statistics that the engine of a thread reports. */
@@ -72,18 +80,27 @@ export class Stamp {
     Atomics.store(this.#words, RUNNING, call)
   }
 
-  /** Worker: the answer is stored safely. */
+  /** Worker: the answer is stored safely, or the guest is suspended. */
   end(): void {
     Atomics.store(this.#words, RUNNING, 0)
   }
 
-  /** The running call. */
+  /** Worker: a guest starts, or continues after it was suspended. @param beforeMs - Time that it ran in earlier turns. */
+  beginTurn(call: number, now: number, beforeMs: number): void {
+    Atomics.add(this.#words, PAUSES, 2)
+    this.#numbers[BEFORE_MS] = beforeMs
+    this.begin(call, now)
+  }
+
+  /** The running call; undefined if it is suspended. */
   running(): RunningCall | undefined {
     const call = Atomics.load(this.#words, RUNNING)
+    const turn = Atomics.load(this.#words, PAUSES)
     const since = this.#numbers[SINCE] ?? 0
-    // Another call may have started in between.
+    const beforeMs = this.#numbers[BEFORE_MS] ?? 0
+    // Another call, or another turn of the same, may have started in between.
     if (call === 0 || Atomics.load(this.#words, RUNNING) !== call) return undefined
-    return { call, since }
+    return Atomics.load(this.#words, PAUSES) === turn ? { call, since, beforeMs } : undefined
   }
 
   /** Worker: publishes the engine's stats. */
@@ -111,6 +128,16 @@ export class Stamp {
   /** Main thread: from now on a call can be claimed. */
   offer(call: number): void {
     Atomics.store(this.#words, CLAIMS + slotOf(call), call)
+  }
+
+  /** Changes when a suspended guest continues. */
+  get turn(): number {
+    return Atomics.load(this.#words, PAUSES)
+  }
+
+  /** Main thread: whether no thread has claimed a call yet. */
+  isOffered(call: number): boolean {
+    return Atomics.load(this.#words, CLAIMS + slotOf(call)) === call
   }
 
   /** Either thread: the worker claims a call to run it, the main thread to take it back. Only one succeeds. */
@@ -209,6 +236,21 @@ export class Stamp {
   /** Since when the worker waits for the host; undefined if it does not. */
   waitsSince(): number | undefined {
     return Atomics.load(this.#words, WAITS_FOR_HOST) === 1 ? this.#numbers[WAITS_SINCE] : undefined
+  }
+
+  /** Main thread: posts a reply for a suspended guest. */
+  beginReply(): void {
+    Atomics.add(this.#words, REPLIES, 1)
+  }
+
+  /** Worker: received a reply for a suspended guest. */
+  endReply(): void {
+    Atomics.sub(this.#words, REPLIES, 1)
+  }
+
+  /** Whether the worker has not received all replies. */
+  get hasReplies(): boolean {
+    return Atomics.load(this.#words, REPLIES) > 0
   }
 
   /** Main thread: the answer is available. */

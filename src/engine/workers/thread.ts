@@ -1,6 +1,6 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { fromFailure } from '../../errors/call-failure.ts'
-import { ClientGoneError, InstanceStartError } from '../../errors/errors.ts'
+import { ClientGoneError, DeadlineError, InstanceStartError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { takeBuffer } from '../../platform/buffer-pool.ts'
 import { workerFile } from '../../platform/packages.ts'
@@ -29,10 +29,13 @@ import {
   type RunnerOwner,
   unusedMs,
 } from './runner.ts'
-import { MAX_AHEAD, monotonicMs, type RunningCall, Stamp, slotOf, type ThreadStats } from './stamp.ts'
+import { monotonicMs, type RunningCall, SLOTS, Stamp, slotOf, type ThreadStats } from './stamp.ts'
 
 /** The common settings of a route's threads. */
-export type ThreadOptions = Omit<WorkerStart, 'stamp' | 'calls' | 'answers' | 'inputs' | 'host'> & {
+export type ThreadOptions = Omit<
+  WorkerStart,
+  'stamp' | 'calls' | 'answers' | 'inputs' | 'host' | 'suspended'
+> & {
   readonly runtime: Runtime['name']
   /** Host and URL of its route. */
   readonly route?: string | undefined
@@ -59,7 +62,8 @@ interface GivenCall {
 export function threadKind(options: ThreadOptions): RunnerKind {
   const start = (owner: RunnerOwner) => new WorkerThread(options, owner)
   const owner = { route: options.route, digest: options.plugin.digest }
-  return { name: 'workers', one: 'worker thread', many: 'worker threads', owner, start }
+  const { concurrent } = options
+  return { name: 'workers', one: 'worker thread', many: 'worker threads', owner, concurrent, start }
 }
 
 /** The main thread's side of one worker thread. */
@@ -72,12 +76,14 @@ export class WorkerThread implements Runner {
   readonly #answers: Ring
   readonly #inputs = new MessageChannel()
   readonly #host = new MessageChannel()
+  /** undefined if the thread runs calls in order. */
+  readonly #suspended: MessageChannel | undefined
   /**
    * By slot. Not a `Map`: with many insertions and deletions, its abandoned tables keep their contents and each next table
    * from being collected in the young generation. The garbage of whole requests doubled the CPU time of a call.
    */
-  readonly #given: (GivenCall | undefined)[] = Array.from({ length: MAX_AHEAD })
-  readonly #freeSlots = Array.from({ length: MAX_AHEAD }, (_, slot) => slot)
+  readonly #given: (GivenCall | undefined)[] = Array.from({ length: SLOTS })
+  readonly #freeSlots = Array.from({ length: SLOTS }, (_, slot) => slot)
   readonly #exportNumbers = new Map<string, number>()
   readonly #ended = new AbortController()
   #load = 0
@@ -85,8 +91,10 @@ export class WorkerThread implements Runner {
   #failure: Error | undefined
   /** The time when it was woken or last answered, if answers are pending. */
   #silentSince: number | undefined
-  /** Time of the last call, in ms, that is not charged to its guest. */
-  #excused = { call: 0, ms: 0 }
+  /** Time, in ms, that is not charged to the guests of calls. */
+  readonly #excused = new WeakMap<GivenCall, number>()
+  /** Of its guests, when they were last looked at. */
+  #lastTurn = 0
   #hasLeft = false
   #hasRun = false
 
@@ -96,12 +104,17 @@ export class WorkerThread implements Runner {
     const [inputs, host] = [this.#inputs.port2, this.#host.port2]
     this.#options = options
     this.#owner = owner
+    this.#suspended = options.concurrent > 1 ? new MessageChannel() : undefined
+    const suspended = this.#suspended?.port2
     this.#calls = new Ring(calls)
     this.#answers = new Ring(answers)
     this.#worker = new Worker(workerFile(`${runtime}-thread`), {
       name: `wasm-serve ${options.plugin.name}`,
-      workerData: { ...start, stamp: this.#stamp.buffer, calls, answers, inputs, host } satisfies WorkerStart,
-      transferList: [inputs, host],
+      workerData: {
+        ...start,
+        ...{ stamp: this.#stamp.buffer, calls, answers, inputs, host, suspended },
+      } satisfies WorkerStart,
+      transferList: [inputs, host, ...(suspended ? [suspended] : [])],
       resourceLimits: HEAP_LIMITS,
     })
     const { name, digest } = options.plugin
@@ -112,7 +125,10 @@ export class WorkerThread implements Runner {
     })
     this.#worker.once('exit', (code) => this.#leave(new Error(`it ended with exit code ${code}`)))
     const callerOf = (number: number) => this.#find(number)?.call.caller
-    bridge.serve(this.#host.port1, this.#stamp, this.#ended.signal, callerOf, () => owner.asking())
+    const { signal } = this.#ended
+    bridge.serve(this.#host.port1, this.#stamp, signal, callerOf, () => owner.asking())
+    if (this.#suspended)
+      bridge.serveSuspended(this.#suspended.port1, this.#stamp, signal, callerOf, () => owner.asking())
   }
 
   /** Number of assigned calls without an answer. */
@@ -135,8 +151,12 @@ export class WorkerThread implements Runner {
     return true
   }
 
-  /** Time that it has been awake without running a guest or answering, on the main thread's clock. */
+  /**
+   * Time that it has been awake without running a guest or answering, on the main thread's clock. While its guests are
+   * suspended, it need not do either.
+   */
   silentMs(): number {
+    if (this.#suspended) this.#noticeTurns()
     if (this.#silentSince === undefined || this.running()) return 0
     return performance.now() - this.#silentSince
   }
@@ -147,8 +167,9 @@ export class WorkerThread implements Runner {
   }
 
   /** The guest time of a call so far, in ms. */
-  usedMs({ call }: RunningCall): number {
-    return this.#stamp.ranMs(monotonicMs()) - (this.#excused.call === call ? this.#excused.ms : 0)
+  usedMs({ call, beforeMs }: RunningCall): number {
+    const given = this.#find(call)
+    return beforeMs + this.#stamp.ranMs(monotonicMs()) - ((given && this.#excused.get(given)) ?? 0)
   }
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
@@ -156,15 +177,15 @@ export class WorkerThread implements Runner {
     if (this.#silentSince !== undefined)
       this.#silentSince = Math.min(this.#silentSince + held.to - held.from, performance.now())
     const running = this.running()
-    if (!running || this.#stamp.isPaused) return
-    const { call } = running
+    const given = running && this.#find(running.call)
+    if (!running || !given || this.#stamp.isPaused) return
     const ms = unusedMs(held, running, this.#stamp.waitsSince())
-    this.#excused = { call, ms: ms + (this.#excused.call === call ? this.#excused.ms : 0) }
+    this.#excused.set(given, ms + (this.#excused.get(given) ?? 0))
   }
 
   /**
-   * Assigns a call; the thread sees it when it is woken. Large inputs are not assigned in advance: the copy would be wasted
-   * if the call is taken back.
+   * Assigns a call; the thread sees it when it is woken. Large inputs are not assigned in advance of others: the copy would be
+   * wasted if the call is taken back.
    *
    * @returns false if there is no space now, or the thread is ending.
    */
@@ -174,7 +195,7 @@ export class WorkerThread implements Runner {
     const isPosted = input.length > RING_PAYLOAD
     const slot = this.#freeSlots.at(-1)
     const isRoom = this.#calls.hasRoom(exportName.length * 3, isPosted ? 0 : input.length)
-    if (slot === undefined || !isRoom || (isPosted && this.load > 0)) return false
+    if (slot === undefined || !isRoom || (isPosted && this.load > 0 && !this.#suspended)) return false
 
     this.#freeSlots.pop()
     const number = this.#nextNumber(slot)
@@ -307,7 +328,10 @@ export class WorkerThread implements Runner {
 
   #fail(call: PendingCall, error: Error): void {
     call.reject(error)
-    if (error instanceof InstanceStartError) this.#owner.broken(this, error)
+    if (error instanceof DeadlineError) this.#owner.late()
+    // Suspended guests continue.
+    if (error instanceof InstanceStartError && (this.#load === 0 || !this.#suspended))
+      this.#owner.broken(this, error)
   }
 
   #leave(reason: Error): void {
@@ -317,10 +341,21 @@ export class WorkerThread implements Runner {
     this.collect()
     this.#inputs.port1.close()
     this.#host.port1.close()
+    this.#suspended?.port1.close()
     const unbegun = this.takeBack()
     const lost = this.#given.filter((given) => given !== undefined)
     for (const given of lost) this.#forget(given)
     this.#owner.ended(this, { unbegun, lost: lost.map(({ call }) => call) }, this.#failure ?? reason)
+  }
+
+  /** While its guests take turns, or no call and no reply waits for it, it is not silent. */
+  #noticeTurns(): void {
+    const { turn, hasReplies } = this.#stamp
+    const hasTurned = turn !== this.#lastTurn
+    this.#lastTurn = turn
+    const isAwaited = hasReplies || this.#given.some((given) => given && this.#stamp.isOffered(given.number))
+    if (hasTurned || !isAwaited) this.#silentSince = undefined
+    else this.#silentSince ??= performance.now()
   }
 
   #find(number: number): GivenCall | undefined {
@@ -338,7 +373,7 @@ export class WorkerThread implements Runner {
   /** A positive Int32 that is not reused for many millions of calls. */
   #nextNumber(slot: number): number {
     this.#lastRound = (this.#lastRound % MAX_ROUND) + 1
-    return this.#lastRound * MAX_AHEAD + slot
+    return this.#lastRound * SLOTS + slot
   }
 
   /** The thread knows an export by a number after its name was sent. */
@@ -357,7 +392,7 @@ export function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null
 }
 
-const MAX_ROUND = Math.floor(0x7fff_ffff / MAX_AHEAD) - 1
+const MAX_ROUND = Math.floor(0x7fff_ffff / SLOTS) - 1
 
 const NO_INPUT = new Uint8Array()
 const utf8 = new TextDecoder()

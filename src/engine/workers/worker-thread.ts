@@ -4,35 +4,30 @@ import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
 import { withRequests } from '../../guest/streams/requests.ts'
-import { GuestStream, withStreams } from '../../guest/streams/streams.ts'
-import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
+import { GuestStreams, type StreamHost, withStreams } from '../../guest/streams/streams.ts'
+import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
-import { giveBack } from '../../platform/buffer-pool.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { streamingRuntime } from '../../runtime/streaming.ts'
+import { openPool } from '../guest-pool.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
+import { GuestTurns } from './guest-turns.ts'
 import {
   bridgedAgent,
   bridgedHttp,
   bridgedKv,
-  bridgedStream,
+  bridgedStreams,
   bridgedVars,
   HostClient,
+  suspendedHttp,
+  suspendedStreams,
 } from './host-bridge.ts'
-import {
-  ANSWER,
-  CALL,
-  FOR_TRIALS,
-  type FromTrial,
-  type FromWorker,
-  type LogLine,
-  RING_PAYLOAD,
-  type TrialStart,
-  type WorkerStart,
-} from './protocol.ts'
+import { CALL, FOR_TRIALS, type FromTrial, type TrialStart, type WorkerStart } from './protocol.ts'
+import { logTo, type Post, Reporter } from './reporter.ts'
 import { Ring, type RingRecord } from './ring.ts'
 import { monotonicMs, Stamp } from './stamp.ts'
+import { SuspendingLoop } from './suspending-loop.ts'
 
 /** Maximum time between turns of the thread's event loop, which V8 and host functions need. */
 const TURN_MS = 4
@@ -151,72 +146,6 @@ class CallLoop {
   }
 }
 
-type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
-
-/** A log that passes on each line. */
-function logTo(send: (line: LogLine) => void): Log {
-  return {
-    trace: (fields, message) => send(['trace', fields, message]),
-    debug: (fields, message) => send(['debug', fields, message]),
-    info: (fields, message) => send(['info', fields, message]),
-    warn: (fields, message) => send(['warn', fields, message]),
-    error: (fields, message) => send(['error', fields, message]),
-  } satisfies Record<GuestLogLevel, Log[GuestLogLevel]>
-}
-
-/** Reports answers and log lines to the main thread. A report arrives even if the thread is killed right after it. */
-class Reporter {
-  /** Sends log lines immediately, with the number of the running call. */
-  readonly log = logTo((line) => this.#report(ANSWER.log, 0, Buffer.from(JSON.stringify(line))))
-  readonly #answers: Ring
-  readonly #stamp: Stamp
-  readonly #post: Post
-  #call = 0
-  /** A message of this call was posted: later ones must not overtake it in the ring. */
-  #isPosting = false
-
-  constructor(answers: SharedArrayBuffer, stamp: Stamp, post: Post) {
-    this.#answers = new Ring(answers)
-    this.#stamp = stamp
-    this.#post = post
-  }
-
-  begin(call: number): void {
-    this.#call = call
-    this.#isPosting = false
-  }
-
-  /** @param ms - Guest time. */
-  output(ms: number, output: Uint8Array): void {
-    this.#report(ANSWER.output, ms, output)
-    this.#call = 0
-  }
-
-  failure(ms: number, error: unknown): void {
-    this.#report(ANSWER.failure, ms, Buffer.from(JSON.stringify(toFailure(error))))
-    this.#call = 0
-  }
-
-  #report(kind: number, ms: number, payload: Uint8Array): void {
-    const isSmall = payload.length <= RING_PAYLOAD && !this.#isPosting
-    if (isSmall && this.#answers.write(kind, this.#call, 0, ms, payload)) {
-      giveBack(payload)
-      if (this.#stamp.ring()) this.#post('answers')
-      return
-    }
-    this.#isPosting = true
-    const own = ownBuffer(payload)
-    this.#post({ kind, call: this.#call, detail: 0, ms, payload: own }, [own.buffer])
-  }
-}
-
-/** Bytes with their own buffer, which can be transferred. */
-function ownBuffer(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  const { buffer, byteLength } = bytes
-  const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === byteLength
-  return isWhole ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes)
-}
-
 /**
  * The main function of a worker thread: an inline engine whose calls come from the main thread and whose answers go back
  * there; or trials of plug-ins.
@@ -231,9 +160,11 @@ async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
   const post: Post = (message, transfer = []) => parentPort?.postMessage(message, transfer)
   try {
     const stamp = new Stamp(start.stamp)
-    const reporter = new Reporter(start.answers, stamp, post)
-    const { engine } = await openEngine(start, runtime, stamp, reporter.log)
-    const loop = new CallLoop(start, engine, stamp, reporter)
+    const answers = new Ring(start.answers)
+    const reporter = new Reporter(answers, stamp, post)
+    const loop = start.suspended
+      ? await openSuspendingLoop(start, start.suspended, runtime, stamp, answers, post)
+      : new CallLoop(start, (await openEngine(start, runtime, stamp, reporter.log)).engine, stamp, reporter)
     parentPort?.on('message', () => loop.run())
     post({ isReady: true })
   } catch (error) {
@@ -260,28 +191,54 @@ async function openEngine(
   stamp: Stamp,
   log: Log,
 ): Promise<{ engine: InlineEngine; startMs: number }> {
-  const { plugin, settings, functions, isolation, host, hostParts } = start
-  const client = new HostClient(host, stamp)
+  const client = new HostClient(start.host, stamp)
+  const parts = await guestParts(start, runtime, client, bridgedStreams(client))
+  const http = start.hostParts.includes('http') && { http: bridgedHttp(client) }
+  const settings = { ...parts.settings, ...http, log }
+  const begun = performance.now()
+  const engine = openInline({ ...parts, settings, maxQueue: 1, ...start.isolation })
+  await engine.ready
+  return { engine, startMs: performance.now() - begun }
+}
+
+/** Guests are suspended while they wait for the host. */
+async function openSuspendingLoop(
+  start: WorkerStart,
+  port: MessagePort,
+  runtime: Runtime,
+  stamp: Stamp,
+  answers: Ring,
+  post: Post,
+): Promise<SuspendingLoop> {
+  const client = new HostClient(start.host, stamp)
+  const turns = new GuestTurns(port, stamp, start.timeoutMs)
+  const parts = await guestParts(start, runtime, client, suspendedStreams(turns))
+  const http = start.hostParts.includes('http') && { http: suspendedHttp(client, turns) }
+  const settings = { ...parts.settings, ...http, log: new Reporter(answers, stamp, post).log }
+  const pool = openPool({ ...parts, settings, ...start.isolation })
+  await pool.ready
+  return new SuspendingLoop(start, pool, turns, () => new Reporter(answers, stamp, post))
+}
+
+/** The host of a thread's guests, without its log and its HTTP. */
+async function guestParts(
+  { plugin, settings, functions, hostParts }: TrialStart,
+  runtime: Runtime,
+  client: HostClient,
+  streamHost: StreamHost,
+) {
   const users = await loadFunctions(functions)
   const stored = hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(client)) : users
   const agentic = hostParts.includes('agent') ? withAgent(stored, bridgedAgent(client)) : stored
-  const stream = hostParts.includes('stream') ? new GuestStream(bridgedStream(client)) : undefined
-  const options = {
+  const streams = hostParts.includes('stream') ? new GuestStreams(streamHost) : undefined
+  return {
     plugin: plugin as CompiledPlugin,
-    runtime: stream ? streamingRuntime(runtime, stream) : runtime,
+    runtime: streams ? streamingRuntime(runtime, streams) : runtime,
     settings: {
       ...settings,
-      functions: stream ? withRequests(withStreams(agentic, stream), stream) : agentic,
-      log,
+      functions: streams ? withRequests(withStreams(agentic, streams), streams) : agentic,
       logsAtOnce: true,
-      ...(hostParts.includes('http') && { http: bridgedHttp(client) }),
       ...(hostParts.includes('vars') && { vars: bridgedVars(client) }),
     },
-    maxQueue: 1,
-    ...isolation,
   }
-  const begun = performance.now()
-  const engine = openInline(options)
-  await engine.ready
-  return { engine, startMs: performance.now() - begun }
 }

@@ -19,7 +19,7 @@ import {
   type UnansweredCalls,
   WaitingCalls,
 } from './runner.ts'
-import { MAX_AHEAD, monotonicMs, type RunningCall } from './stamp.ts'
+import { monotonicMs, type RunningCall } from './stamp.ts'
 import { type ThreadOptions, threadKind } from './thread.ts'
 
 export interface RunnersOptions extends QueueLimits, RosterOptions {
@@ -33,10 +33,12 @@ export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plu
   readonly plugin: ThreadOptions['plugin']
 }
 
-/** Instances in threads, one per thread: a guest that does not return is terminated with its thread. */
+/** Instances in threads: a guest that does not return is terminated with its thread. */
 export function openWorkers(options: WorkersOptions): Engine {
   const { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log } = options
-  const threads = { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log }
+  const { concurrent, timeoutMs } = options
+  const instances = { plugin, runtime, settings, functions, isolation, hostParts }
+  const threads = { ...instances, route, bridge, log, concurrent, timeoutMs }
   return openRunners(threadKind(threads), options)
 }
 
@@ -56,6 +58,9 @@ const TAKE_BACK_MS = 4
  * thread, and clients cannot make the server replace threads all the time.
  */
 const LEAVE_MS = 50
+
+/** Maximum number of calls assigned to a thread that runs them one after another. */
+const MAX_AHEAD = 64
 
 /** Guest time of the calls assigned in advance, in ms: enough to hide the latency between threads. */
 const AHEAD_MS = 1
@@ -87,6 +92,8 @@ class WorkersEngine implements Engine, Endable {
   readonly #held: HeldWatch
   /** Runners with slow guests: they get no calls in advance. */
   readonly #slow = new WeakSet<Runner>()
+  /** Number of calls that a runner has at a time, all of them started; 0: it runs one after another. */
+  readonly #concurrent: number
   #guestMs = AHEAD_MS
   #timer: NodeJS.Timeout | undefined
   #timeouts = 0
@@ -99,12 +106,14 @@ class WorkersEngine implements Engine, Endable {
   constructor(kind: RunnerKind, options: RunnersOptions) {
     this.name = kind.name
     this.#options = options
+    this.#concurrent = kind.concurrent > 1 ? kind.concurrent : 0
     this.#held = new HeldWatch(Math.max(2 * CHECK_MS, Math.min(MAX_HELD_MS, options.timeoutMs * HELD_SHARE)))
     this.#waiting = new WaitingCalls(options)
     this.#roster = new Roster(kind, options, {
       available: () => this.#feed(),
       asking: () => this.#noticeHeld(),
       answered: (thread, ms) => this.#answered(thread, ms),
+      late: () => this.#timeouts++,
       left: (unanswered, reason) => this.#left(unanswered, reason),
       refused: (error) => this.#waiting.rejectAll(error),
     })
@@ -205,10 +214,11 @@ class WorkersEngine implements Engine, Endable {
 
   /** The runner with the least work; undefined if all have enough. */
   #chooseThread(): Runner | undefined {
-    const most = Math.max(1, Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#guestMs)))
+    const concurrent = this.#concurrent
+    const most = concurrent || Math.max(1, Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#guestMs)))
     let chosen: Runner | undefined
     for (const thread of this.#roster.threads) {
-      const room = this.#slow.has(thread) ? 1 : most
+      const room = concurrent || !this.#slow.has(thread) ? most : 1
       if (thread.load < room && thread.load < (chosen?.load ?? room) && thread.mayTake()) chosen = thread
     }
     return chosen
@@ -255,13 +265,15 @@ class WorkersEngine implements Engine, Endable {
     if (silentMs >= UNRESPONSIVE_MS) this.#lookAtSilent(thread)
     const running = thread.running()
     const ms = running ? monotonicMs() - running.since : 0
-    if (!running || ms < TAKE_BACK_MS) return
-    this.#slow.add(thread)
-    this.#waiting.unshift(thread.takeBack())
-    // From here on it starts nothing else: only this call can be lost.
+    if (!running || running.beforeMs + ms < TAKE_BACK_MS) return
+    if (ms >= TAKE_BACK_MS) {
+      this.#slow.add(thread)
+      this.#waiting.unshift(thread.takeBack())
+    }
+    // From here on it starts nothing else: only this call can be lost, and those that are suspended.
     const isLate = thread.usedMs(running) >= this.#options.timeoutMs
     if (!isLate && (ms < LEAVE_MS || !thread.isAbandoned(running))) return
-    if (thread.running()?.call === running.call) this.#kill(thread, running, isLate)
+    if (isSameTurn(thread.running(), running)) this.#kill(thread, running, isLate)
   }
 
   /** A timer of a host function may block it, or the start of a replacement instance. */
@@ -279,7 +291,7 @@ class WorkersEngine implements Engine, Endable {
     if (isLate) this.#timeouts++
     this.#roster.retire(thread) // first: its answers free space, and it must get no calls
     const call = thread.drop(running)
-    call?.caller.observer?.ended(monotonicMs() - running.since)
+    call?.caller.observer?.ended(running.beforeMs + monotonicMs() - running.since)
     call?.reject(isLate ? new DeadlineError(call.exportName, timeoutMs) : new ClientGoneError())
   }
 
@@ -300,4 +312,9 @@ class WorkersEngine implements Engine, Endable {
     this.#feed()
     this.#notifyIfIdle()
   }
+}
+
+/** Whether a guest has not been suspended between two looks. */
+function isSameTurn(now: RunningCall | undefined, before: RunningCall): boolean {
+  return now?.call === before.call && now.since === before.since
 }

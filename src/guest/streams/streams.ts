@@ -2,8 +2,9 @@ import type { Caller } from '../../observe/observe.ts'
 import { hostImports } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { BlockContext, CallContext } from '../call-context.ts'
-import { findHostFunction, type HostFunction, type HostFunctions } from '../host-functions.ts'
+import { findHostFunction, type HostFunction, type HostFunctions, waitsSometimes } from '../host-functions.ts'
 import type { MaybePromise } from '../store/store.ts'
+import { after } from './after.ts'
 import { EVENT_JSON_MAX, renderEvent } from './sse.ts'
 
 /** The HTTP exchange of a call as its guest sees it. It lives on the main thread. */
@@ -81,15 +82,20 @@ export type StreamExchange = Partial<Answering<keyof StreamOperations>>
 /** The main thread's end of a call's requests to other servers. */
 export type StreamRequests = Answering<RequestOperation>
 
-/**
- * How the host functions of a thread or process reach the exchange of the running call. It waits for the reply. Bytes
- * change their owner with their whole buffer.
- */
+/** How host functions reach the exchange of a call. Bytes change their owner with their whole buffer. */
 export interface StreamClient {
+  /** @returns a promise only if the host {@link StreamHost.suspends}. */
   call<Name extends StreamOperation>(
     operation: Name,
     ...args: Parameters<Operations[Name]>
-  ): StreamReply<ReturnType<Operations[Name]>>
+  ): MaybePromise<StreamReply<ReturnType<Operations[Name]>>>
+}
+
+/** Where the guests of an engine find the exchanges of their calls. */
+export interface StreamHost {
+  /** Whether a guest is suspended until a reply comes. Otherwise its thread or process waits. */
+  readonly suspends: boolean
+  clientOf(caller: Caller): StreamClient
 }
 
 /** The exchanges of running calls, by the host of their callers. */
@@ -210,9 +216,9 @@ export function importsRequests(imports: readonly string[]): boolean {
   return imports.some((name) => REQUEST_FUNCTIONS.has(name))
 }
 
-/** The host functions of the user with those of streams. The user's take precedence. */
-export function withStreams(users: HostFunctions | undefined, stream: GuestStream): HostFunctions {
-  return { ...users, [STREAMS]: { ...streamFunctions(stream), ...users?.[STREAMS] } }
+/** The host functions of the user with those of streams: one object for all instances. The user's take precedence. */
+export function withStreams(users: HostFunctions | undefined, streams: GuestStreams): HostFunctions {
+  return { ...users, [STREAMS]: { ...streamFunctions(streams), ...users?.[STREAMS] } }
 }
 
 /** Maximum bytes of a piece. Small writes are collected up to it: sending each of them would take a turn of two threads. */
@@ -221,10 +227,48 @@ export const PIECE_BYTES = 65_536
 /** Maximum bytes of the JSON of an answer's head, and of its trailers. */
 export const HEAD_JSON_MAX = 131_072
 
-/** The running call of a thread's guest: whether it has started its answer, and the bytes that it has written since the last send. */
-export class GuestStream {
+/** The streams of the running calls of an engine. */
+export class GuestStreams {
+  readonly suspends: boolean
+  readonly #host: StreamHost
+  readonly #streams = new WeakMap<object, GuestStream>()
+
+  constructor(host: StreamHost) {
+    this.suspends = host.suspends
+    this.#host = host
+  }
+
+  /** A call begins. A caller has one call at a time. */
+  begin(caller: Caller): void {
+    const key = contextOf(caller)
+    const known = this.#streams.get(key)
+    if (known) known.begin()
+    else this.#streams.set(key, new GuestStream(this.#host.clientOf(caller)))
+  }
+
+  /** The stream of a host function's call. While a guest starts, there is none. */
+  of(context: CallContext): GuestStream {
+    const key = context.hostContext<object>()
+    return (key && this.#streams.get(key)) ?? new GuestStream(UNAVAILABLE)
+  }
+
+  /** Sends what a guest has written before its call ended. */
+  end(caller: Caller): MaybePromise<unknown> {
+    return this.#streams.get(contextOf(caller))?.flush()
+  }
+}
+
+/** The value of `hostContext()`. */
+function contextOf(caller: Caller): object {
+  return typeof caller.host === 'object' && caller.host !== null ? caller.host : caller
+}
+
+const UNAVAILABLE: StreamClient = { call: () => ({ problem: 'unavailable' }) }
+
+/** The stream of a call: whether its guest has started the answer, and the bytes that it has written since the last send. */
+class GuestStream {
   readonly #client: StreamClient
-  #buffer = new Uint8Array(PIECE_BYTES)
+  #buffer: Uint8Array<ArrayBuffer> | undefined
   #spare: Uint8Array<ArrayBuffer> | undefined
   #used = 0
   #isStarted = false
@@ -241,42 +285,57 @@ export class GuestStream {
     this.#kind = 'text'
   }
 
-  read(max: number): StreamReply<Uint8Array> {
+  read(max: number): MaybePromise<StreamReply<Uint8Array>> {
     if (!(max > 0)) return INVALID
-    const failed = this.flush()
-    return failed ?? this.#client.call('read', Math.min(max, PIECE_BYTES))
+    return this.#flushed(() => this.#client.call('read', Math.min(max, PIECE_BYTES)))
   }
 
-  start(head: Uint8Array): StreamReply<undefined> {
+  start(head: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (head.length > HEAD_JSON_MAX) return { problem: 'too-large' }
-    const reply = this.#client.call('start', head.slice())
-    if (!('problem' in reply)) this.#isStarted = true
-    return reply
+    return after(this.#client.call('start', head.slice()), (reply) => {
+      if (!('problem' in reply)) this.#isStarted = true
+      return reply
+    })
   }
 
-  /** @param bytes - Read before it returns. */
-  write(bytes: Uint8Array): StreamReply<undefined> {
+  /** @param bytes - Read before the reply. */
+  write(bytes: Uint8Array, from = 0): MaybePromise<StreamReply<undefined>> {
     if (!this.#isStarted) return { problem: 'order' }
-    for (let at = 0; at < bytes.length; ) {
+    for (let at = from; at < bytes.length; ) {
+      this.#buffer ??= this.#takeSpare()
       const part = bytes.subarray(at, at + PIECE_BYTES - this.#used)
       this.#buffer.set(part, this.#used)
       this.#used += part.length
       at += part.length
-      const failed = this.#used === PIECE_BYTES ? this.flush() : undefined
-      if (failed) return failed
+      if (this.#used < PIECE_BYTES) break
+      const reply = this.flush()
+      if (reply instanceof Promise)
+        return reply.then((later) => ('problem' in later ? later : this.write(bytes, at)))
+      if ('problem' in reply) return reply
     }
     return DONE
   }
 
-  /** Sends what was written. @returns the problem, if there is one. */
-  flush(): { readonly problem: StreamProblem } | undefined {
-    if (this.#used === 0) return undefined
+  /** Sends what was written. */
+  flush(): MaybePromise<StreamReply<undefined>> {
+    if (this.#used === 0 || !this.#buffer) return DONE
     const bytes = this.#buffer.subarray(0, this.#used)
     this.#used = 0
-    this.#buffer = this.#spare ?? new Uint8Array(PIECE_BYTES)
+    if (bytes.length <= COPIED_BYTES) return this.#client.call('write', bytes.slice())
+    this.#buffer = undefined
+    return this.#client.call('write', bytes)
+  }
+
+  /** Continues after what was written is sent. */
+  #flushed<Answer>(next: () => MaybePromise<StreamReply<Answer>>): MaybePromise<StreamReply<Answer>> {
+    if (this.#used === 0) return next()
+    return after(this.flush(), (reply) => ('problem' in reply ? reply : next()))
+  }
+
+  #takeSpare(): Uint8Array<ArrayBuffer> {
+    const taken = this.#spare ?? new Uint8Array(PIECE_BYTES)
     this.#spare = undefined
-    const reply = this.#client.call('write', bytes)
-    return 'problem' in reply ? reply : undefined
+    return taken
   }
 
   /** Keeps the memory of a piece that was read, for writes: memory for each would be 64 KiB of garbage. */
@@ -288,8 +347,7 @@ export class GuestStream {
   /** A copy, which has its buffer for itself. @param bytes - At most {@link PIECE_BYTES}. */
   copy(bytes: Uint8Array): Uint8Array {
     if (bytes.length < PIECE_BYTES / 4) return bytes.slice()
-    const whole = this.#spare ?? new Uint8Array(PIECE_BYTES)
-    this.#spare = undefined
+    const whole = this.#takeSpare()
     whole.set(bytes)
     return whole.subarray(0, bytes.length)
   }
@@ -298,37 +356,34 @@ export class GuestStream {
   request<Name extends RequestOperation>(
     operation: Name,
     ...args: Parameters<Operations[Name]>
-  ): StreamReply<ReturnType<Operations[Name]>> {
-    return this.flush() ?? this.#client.call(operation, ...args)
+  ): MaybePromise<StreamReply<ReturnType<Operations[Name]>>> {
+    return this.#flushed(() => this.#client.call(operation, ...args))
   }
 
-  trailers(json: Uint8Array): StreamReply<undefined> {
+  trailers(json: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (json.length > HEAD_JSON_MAX) return { problem: 'too-large' }
     if (!this.#isStarted) return { problem: 'order' }
-    return this.flush() ?? this.#client.call('trailers', json.slice())
+    const own = json.slice()
+    return this.#flushed(() => this.#client.call('trailers', own))
   }
 
   /** Sends an event at once. The first one starts the answer, if the guest has not. */
-  event(json: Uint8Array): StreamReply<undefined> {
+  event(json: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (json.length > EVENT_JSON_MAX) return { problem: 'too-large' }
     const event = renderEvent(json)
     if (!event) return INVALID
-    if (!this.#isStarted) {
-      const started = this.start(EVENT_STREAM)
-      if ('problem' in started) return started
-    }
-    const written = this.write(event)
-    return 'problem' in written ? written : (this.flush() ?? DONE)
+    const send = () => after(this.write(event), (reply) => ('problem' in reply ? reply : this.flush()))
+    if (this.#isStarted) return send()
+    return after(this.start(EVENT_STREAM), (reply) => ('problem' in reply ? reply : send()))
   }
 
-  wait(ms: number): StreamReply<undefined> {
+  wait(ms: number): MaybePromise<StreamReply<undefined>> {
     if (!(ms >= 0)) return INVALID
-    return this.flush() ?? this.#client.call('wait', Math.min(ms, MAX_WAIT_MS))
+    return this.#flushed(() => this.#client.call('wait', Math.min(ms, MAX_WAIT_MS)))
   }
 
-  isGone(): boolean {
-    const reply = this.#client.call('isGone')
-    return 'problem' in reply || reply.answer
+  isGone(): MaybePromise<boolean> {
+    return after(this.#client.call('isGone'), (reply) => 'problem' in reply || reply.answer)
   }
 
   /** The kind of the last message. Default: text. */
@@ -336,26 +391,30 @@ export class GuestStream {
     return this.#kind
   }
 
-  receive(): StreamReply<Uint8Array> {
-    const reply = this.#client.call('receiveMessage')
-    if ('problem' in reply) return reply
-    this.#kind = reply.answer.isText ? 'text' : 'binary'
-    return { answer: reply.answer.bytes }
+  receive(): MaybePromise<StreamReply<Uint8Array>> {
+    return after(this.#client.call('receiveMessage'), (reply) => {
+      if ('problem' in reply) return reply
+      this.#kind = reply.answer.isText ? 'text' : 'binary'
+      return { answer: reply.answer.bytes }
+    })
   }
 
   /** @param kind - 1: text, 2: binary, 0: that of the last message. */
-  send(bytes: Uint8Array, kind: number): StreamReply<undefined> {
+  send(bytes: Uint8Array, kind: number): MaybePromise<StreamReply<undefined>> {
     const chosen = kind === 0 ? this.#kind : KINDS[kind]
     return chosen ? this.#client.call('sendMessage', bytes.slice(), chosen) : INVALID
   }
 
-  close(code: number, reason: Uint8Array): StreamReply<undefined> {
+  close(code: number, reason: Uint8Array): MaybePromise<StreamReply<undefined>> {
     return this.#client.call('closeSocket', code, reason.slice())
   }
 }
 
 /** By the number of the opcode. (RFC 6455, section 5.2) */
 const KINDS: Readonly<Record<number, MessageKind | undefined>> = { 1: 'text', 2: 'binary' }
+
+/** Fewer bytes are copied into memory of their own: the buffer stays for the next ones. */
+const COPIED_BYTES = 4_096
 
 const INVALID = { problem: 'invalid' } as const
 const DONE = { answer: undefined } as const
@@ -368,42 +427,55 @@ const EVENT_STREAM = new TextEncoder().encode(
 )
 
 /** The functions by which a guest reads its request and writes its answer. */
-function streamFunctions(stream: GuestStream): Readonly<Record<string, HostFunction>> {
+function streamFunctions(streams: GuestStreams): Readonly<Record<string, HostFunction>> {
+  const define = (run: HostFunction) => (streams.suspends ? waitsSometimes(run) : run)
   return {
-    request_read: (context: CallContext, max: bigint) => {
-      const reply = stream.read(Number(max))
-      if ('problem' in reply) return STREAM_CODES[reply.problem]
-      const at = blocksOf(context).replaceInput(reply.answer)
-      stream.reuse(reply.answer)
-      return at
-    },
-    response_start: (context: CallContext, head: bigint) =>
-      codeOf(stream.start(blocksOf(context).view(head))),
-    response_write: (context: CallContext, at: bigint) => {
+    request_read: define((context: CallContext, max: bigint) => {
+      const stream = streams.of(context)
+      return after(stream.read(Number(max)), (reply) => {
+        if ('problem' in reply) return STREAM_CODES[reply.problem]
+        const at = blocksOf(context).replaceInput(reply.answer)
+        stream.reuse(reply.answer)
+        return at
+      })
+    }),
+    response_start: define((context: CallContext, head: bigint) =>
+      after(streams.of(context).start(blocksOf(context).view(head)), codeOf),
+    ),
+    response_write: define((context: CallContext, at: bigint) => {
       const blocks = blocksOf(context)
-      const reply = stream.write(blocks.view(at))
-      blocks.free(at)
-      return codeOf(reply)
-    },
-    response_flush: () => codeOf(stream.flush() ?? DONE),
-    response_trailers: (context: CallContext, trailers: bigint) =>
-      codeOf(stream.trailers(blocksOf(context).view(trailers))),
-    sse: (context: CallContext, event: bigint) => codeOf(stream.event(blocksOf(context).view(event))),
-    wait: (_context: CallContext, ms: bigint) => codeOf(stream.wait(Number(ms))),
-    client_gone: () => (stream.isGone() ? 1 : 0),
-    ws_receive: (context: CallContext) => {
-      const reply = stream.receive()
-      return 'problem' in reply ? STREAM_CODES[reply.problem] : blocksOf(context).replaceInput(reply.answer)
-    },
-    ws_kind: () => (stream.kind === 'text' ? 1 : 2),
-    ws_send: (context: CallContext, at: bigint, kind: number) => {
+      return after(streams.of(context).write(blocks.view(at)), (reply) => {
+        blocks.free(at)
+        return codeOf(reply)
+      })
+    }),
+    response_flush: define((context: CallContext) => after(streams.of(context).flush(), codeOf)),
+    response_trailers: define((context: CallContext, trailers: bigint) =>
+      after(streams.of(context).trailers(blocksOf(context).view(trailers)), codeOf),
+    ),
+    sse: define((context: CallContext, event: bigint) =>
+      after(streams.of(context).event(blocksOf(context).view(event)), codeOf),
+    ),
+    wait: define((context: CallContext, ms: bigint) => after(streams.of(context).wait(Number(ms)), codeOf)),
+    client_gone: define((context: CallContext) =>
+      after(streams.of(context).isGone(), (isGone) => (isGone ? 1 : 0)),
+    ),
+    ws_receive: define((context: CallContext) =>
+      after(streams.of(context).receive(), (reply) =>
+        'problem' in reply ? STREAM_CODES[reply.problem] : blocksOf(context).replaceInput(reply.answer),
+      ),
+    ),
+    ws_kind: (context: CallContext) => (streams.of(context).kind === 'text' ? 1 : 2),
+    ws_send: define((context: CallContext, at: bigint, kind: number) => {
       const blocks = blocksOf(context)
-      const reply = stream.send(blocks.view(at), kind)
-      blocks.free(at)
-      return codeOf(reply)
-    },
-    ws_close: (context: CallContext, code: number, reason: bigint) =>
-      codeOf(stream.close(code, blocksOf(context).view(reason))),
+      return after(streams.of(context).send(blocks.view(at), kind), (reply) => {
+        blocks.free(at)
+        return codeOf(reply)
+      })
+    }),
+    ws_close: define((context: CallContext, code: number, reason: bigint) =>
+      after(streams.of(context).close(code, blocksOf(context).view(reason)), codeOf),
+    ),
   }
 }
 

@@ -12,8 +12,10 @@ import { HttpExchange, type StreamLimits } from './http-exchange.ts'
 
 /** The options of a route with streams. */
 export interface StreamRoute extends StreamLimits {
-  /** Number of exchanges at a time. */
+  /** Number of threads or processes. */
   readonly workers: number
+  /** Number of exchanges that each of them has at a time. */
+  readonly streamsPerThread: number
   readonly maxWaitMs: number
 }
 
@@ -126,7 +128,8 @@ export function serveStreams(
 const IGNORED = 'the output of a guest that had started its answer is ignored'
 const BROKEN = 'an answer that had been started was broken off'
 
-/** Each thread has one exchange: the limit of a call that waited is their number. */
-function limitOf(thrown: unknown, { workers, maxWaitMs }: StreamRoute): unknown {
-  return thrown instanceof QueueSlowError ? new StreamsFullError(workers, maxWaitMs) : thrown
+/** A call that waited met the limit of exchanges. */
+function limitOf(thrown: unknown, { workers, streamsPerThread, maxWaitMs }: StreamRoute): unknown {
+  if (!(thrown instanceof QueueSlowError)) return thrown
+  return new StreamsFullError(workers * streamsPerThread, workers, streamsPerThread, maxWaitMs)
 }

@@ -1,0 +1,135 @@
+import { ClientGoneError, EngineClosedError, QueueFullError, QueueSlowError } from '../errors/errors.ts'
+import { withRequests } from '../guest/streams/requests.ts'
+import {
+  callStream,
+  GuestStreams,
+  type StreamClient,
+  type StreamOperation,
+  withStreams,
+} from '../guest/streams/streams.ts'
+import type { EngineStats } from '../observe/metrics.ts'
+import type { Caller } from '../observe/observe.ts'
+import { nextTurn } from '../platform/async-work.ts'
+import type { CopiedBytes } from '../platform/pieces.ts'
+import { streamingRuntime } from '../runtime/streaming.ts'
+import { type Engine, PendingCall } from './engine.ts'
+import { type GuestPool, openPool, type PoolOptions } from './guest-pool.ts'
+import { isGone, isToBeEnded } from './workers/runner.ts'
+
+export interface SuspendingOptions extends PoolOptions {
+  /** Maximum number of calls at a time. */
+  readonly concurrent: number
+  /** Maximum number of calls that wait. */
+  readonly maxQueue: number
+  /** Maximum time that a call waits. */
+  readonly maxWaitMs: number
+}
+
+/**
+ * Many instances on the event loop, for guests with streams: a guest is suspended while it waits for its exchange. A guest that
+ * does not return cannot be stopped. The runtime must be the kernel, with a Node.js that can suspend guests.
+ */
+export function openSuspending(options: SuspendingOptions): Engine {
+  return new SuspendingEngine(options)
+}
+
+class SuspendingEngine implements Engine {
+  readonly name = 'inline'
+  readonly trouble = undefined
+  readonly ready: Promise<void>
+  readonly #options: SuspendingOptions
+  readonly #pool: GuestPool
+  /** With the timers that end their wait. */
+  readonly #waiting = new Map<PendingCall, NodeJS.Timeout>()
+  #running = 0
+  #isClosed = false
+  #closing: Promise<void> | undefined
+  #onIdle: (() => void) | undefined
+
+  constructor(options: SuspendingOptions) {
+    const streams = new GuestStreams({ suspends: true, clientOf: (caller) => this.#clientOf(caller) })
+    const { settings } = options
+    this.#options = options
+    this.#pool = openPool({
+      ...options,
+      runtime: streamingRuntime(options.runtime, streams),
+      settings: { ...settings, functions: withRequests(withStreams(settings.functions, streams), streams) },
+    })
+    this.ready = this.#pool.ready
+  }
+
+  get stats(): EngineStats {
+    return { ...this.#pool.stats, waiting: this.#waiting.size }
+  }
+
+  call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> | PendingCall {
+    const { concurrent, maxQueue, maxWaitMs } = this.#options
+    if (this.#isClosed) throw new EngineClosedError()
+    if (this.#running < concurrent) return this.#run(exportName, input, caller)
+    caller.observer?.queued()
+    if (this.#waiting.size >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
+    const call = new PendingCall(exportName, input, caller)
+    const onLate = () => {
+      this.#waiting.delete(call)
+      call.reject(new QueueSlowError(maxWaitMs))
+    }
+    this.#waiting.set(call, setTimeout(onLate, maxWaitMs))
+    return call
+  }
+
+  close(): Promise<void> {
+    this.#isClosed = true
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    if (this.#running > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
+    await this.#pool.close()
+  }
+
+  async #run(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
+    this.#running++
+    try {
+      return await this.#pool.call(exportName, input, caller)
+    } finally {
+      this.#running--
+      this.#next()
+    }
+  }
+
+  /** Runs the first call that waits and whose client is still there. */
+  #next(): void {
+    for (const [call, timer] of this.#waiting) {
+      clearTimeout(timer)
+      this.#waiting.delete(call)
+      if (isGone(call)) {
+        call.reject(new ClientGoneError())
+        continue
+      }
+      this.#run(call.exportName, call.input, call.caller).then(
+        (output) => call.resolve(output),
+        (error) => call.reject(error),
+      )
+      return
+    }
+    if (this.#running === 0) this.#onIdle?.()
+  }
+
+  #clientOf(caller: Caller): StreamClient {
+    return { call: (operation, ...args) => this.#ask(caller, operation, args) as never }
+  }
+
+  /** @throws {@link ClientGoneError} if the client has gone and the guest is to be ended: V8 never frees one that stays suspended. */
+  async #ask(caller: Caller, operation: StreamOperation, args: readonly unknown[]): Promise<unknown> {
+    const reply = await callStream(operation, args, caller)
+    // Only bytes need turns of the event loop to come or go: it must turn although a guest asks again and again.
+    if ('problem' in reply || !hasBytes(operation)) await nextTurn()
+    if (isToBeEnded({ caller })) throw new ClientGoneError()
+    return reply
+  }
+}
+
+function hasBytes(operation: StreamOperation): boolean {
+  return operation === 'read' || operation === 'write'
+}

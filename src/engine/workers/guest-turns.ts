@@ -1,0 +1,146 @@
+import type { MessagePort } from 'node:worker_threads'
+import { ClientGoneError, DeadlineError } from '../../errors/errors.ts'
+import type { Log } from '../../observe/log/guest-log.ts'
+import type { Caller } from '../../observe/observe.ts'
+import { buffersOf, type SuspendedAsker, unwrapHostAnswer } from './host-bridge.ts'
+import type { SuspendedAnswer, SuspendedRequest } from './protocol.ts'
+import type { Reporter } from './reporter.ts'
+import { excusedMs, monotonicMs, type Stamp } from './stamp.ts'
+
+/** A call of a thread that has several: it runs in turns, between which its guest is suspended. */
+export class CallInTurns implements Caller {
+  readonly number: number
+  readonly exportName: string
+  readonly log: Log
+  /** For host functions. */
+  readonly host: Pick<Caller, 'log'>
+  readonly reporter: Reporter
+  /** Guest time of its turns that are over, in ms. */
+  ranMs = 0
+  /** The start of its current turn, or of its current wait. */
+  since = 0
+  /** The reason that its guest must end. */
+  endReason: Error | undefined
+
+  constructor(number: number, exportName: string, reporter: Reporter) {
+    this.number = number
+    this.exportName = exportName
+    this.log = reporter.log
+    this.host = { log: reporter.log }
+    this.reporter = reporter
+    reporter.begin(number)
+  }
+}
+
+/** The owner of a thread's turns. */
+export interface TurnsOwner {
+  /** No guest runs any more. The guest of the last turn may not be suspended yet: continue in another job. */
+  free(): void
+  /** An answer has come, or several. */
+  answered(): void
+}
+
+/** A suspended guest. */
+interface SuspendedGuest {
+  readonly call: CallInTurns
+  readonly resolve: (answer: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** The guests of one thread, of which one runs at a time. The others are suspended until the host has answered. */
+export class GuestTurns implements SuspendedAsker {
+  readonly #port: MessagePort
+  readonly #stamp: Stamp
+  readonly #timeoutMs: number
+  readonly #suspended = new Map<number, SuspendedGuest>()
+  readonly #answers: SuspendedAnswer[] = []
+  #owner: TurnsOwner | undefined
+  #running: CallInTurns | undefined
+
+  /** @param timeoutMs - Maximum guest time of a call. */
+  constructor(port: MessagePort, stamp: Stamp, timeoutMs: number) {
+    this.#port = port
+    this.#timeoutMs = timeoutMs
+    this.#stamp = stamp
+  }
+
+  /** Begins to receive answers. */
+  open(owner: TurnsOwner): void {
+    this.#owner = owner
+    this.#port.on('message', (answer: SuspendedAnswer) => {
+      this.#answers.push(answer)
+      owner.answered()
+    })
+  }
+
+  /** Whether no guest runs. Only then the next one may begin. */
+  get isFree(): boolean {
+    return this.#running === undefined
+  }
+
+  begin(call: CallInTurns): void {
+    this.#running = call
+    call.since = monotonicMs()
+    this.#stamp.beginTurn(call.number, call.since, call.ranMs)
+  }
+
+  /** Lets a guest continue that has its answer. @returns false if there is none. */
+  next(): boolean {
+    const reply = this.#answers.shift()
+    if (!reply) return false
+    this.#stamp.endReply()
+    const guest = this.#suspended.get(reply.call)
+    if (!guest) return true
+    this.#resume(guest, reply)
+    return true
+  }
+
+  /**
+   * A guest that must end gets an exception, which ends it: V8 never frees one that stays suspended. If it catches that, it runs
+   * like any other, until the main thread terminates this thread.
+   */
+  #resume({ call, resolve, reject }: SuspendedGuest, { answer }: SuspendedAnswer): void {
+    this.#suspended.delete(call.number)
+    const waitedMs = monotonicMs() - call.since
+    call.ranMs += waitedMs - excusedMs(waitedMs)
+    if (call.ranMs >= this.#timeoutMs) call.endReason = new DeadlineError(call.exportName, this.#timeoutMs)
+    else if (!answer) call.endReason = new ClientGoneError()
+    this.begin(call)
+    try {
+      if (call.endReason || !answer) throw call.endReason
+      resolve(unwrapHostAnswer(answer))
+    } catch (error) {
+      reject(error)
+    }
+  }
+
+  /** Guest time of a call so far, in ms. */
+  ranMs(call: CallInTurns): number {
+    return call.ranMs + (this.#running === call ? monotonicMs() - call.since : 0)
+  }
+
+  /** A call is over. */
+  end(call: CallInTurns): void {
+    this.#suspended.delete(call.number)
+    if (this.#running !== call) return
+    this.#running = undefined
+    this.#stamp.end()
+    this.#owner?.free()
+  }
+
+  async ask(caller: Caller, operation: string, ...args: readonly unknown[]): Promise<unknown> {
+    if (!(caller instanceof CallInTurns) || this.#running !== caller) throw new Error('the call does not run')
+    if (caller.endReason) throw caller.endReason
+    const now = monotonicMs()
+    caller.ranMs += now - caller.since
+    caller.since = now
+    this.#running = undefined
+    this.#stamp.end()
+    const request: SuspendedRequest = { call: caller.number, operation, args }
+    this.#port.postMessage(request, args.flatMap(buffersOf))
+    this.#owner?.free()
+    return new Promise((resolve, reject) =>
+      this.#suspended.set(caller.number, { call: caller, resolve, reject }),
+    )
+  }
+}

@@ -1,0 +1,131 @@
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
+import type { GuestPool } from '../guest-pool.ts'
+import { CallInTurns, type GuestTurns, type TurnsOwner } from './guest-turns.ts'
+import { CALL, type WorkerStart } from './protocol.ts'
+import type { Reporter } from './reporter.ts'
+import { Ring, type RingRecord } from './ring.ts'
+import { Stamp } from './stamp.ts'
+
+/** Maximum time between turns of the thread's event loop, which brings the answers of the host. */
+const TURN_MS = 4
+
+/**
+ * Runs the assigned calls of a thread at the same time, each on an instance of its own: while a guest is suspended, others
+ * run. Calls that the main thread took back are left out.
+ */
+export class SuspendingLoop implements TurnsOwner {
+  readonly #calls: Ring
+  readonly #inputs: MessagePort
+  readonly #stamp: Stamp
+  readonly #pool: GuestPool
+  readonly #turns: GuestTurns
+  readonly #report: () => Reporter
+  readonly #exportNames: string[] = []
+  /** The value of `changes` at the last report of stats. */
+  #reportedChanges = -1
+  /** When the event loop has to turn. */
+  #until = 0
+  #isPlanned = false
+  /** Whether a new call comes before a suspended guest. They take turns. */
+  #isForCalls = false
+
+  /** @param report - Opens a reporter for a call. */
+  constructor(
+    { calls, inputs, stamp }: WorkerStart,
+    pool: GuestPool,
+    turns: GuestTurns,
+    report: () => Reporter,
+  ) {
+    this.#calls = new Ring(calls)
+    this.#inputs = inputs
+    this.#stamp = new Stamp(stamp)
+    this.#pool = pool
+    this.#turns = turns
+    this.#report = report
+    this.#reportStats()
+    turns.open(this)
+  }
+
+  /** Begins a turn of the event loop. */
+  run(): void {
+    this.#until = performance.now() + TURN_MS
+    this.#continue()
+  }
+
+  answered(): void {
+    this.run()
+  }
+
+  free(): void {
+    queueMicrotask(() => this.#continue())
+  }
+
+  /** Runs guests until all are suspended, then lets the thread sleep. A guest that runs calls back when it does not. */
+  #continue(): void {
+    this.#stamp.stayAwake()
+    while (this.#turns.isFree) {
+      if (!this.#next()) {
+        this.#stamp.beginNap()
+        // Calls may have been written after the last look, when this thread still counted as awake.
+        if (this.#calls.isEmpty && !this.#stamp.nap(0)) return
+        this.#stamp.stayAwake()
+      } else if (performance.now() >= this.#until) {
+        this.#plan()
+        return
+      }
+    }
+  }
+
+  #plan(): void {
+    if (this.#isPlanned) return
+    this.#isPlanned = true
+    setImmediate(() => {
+      this.#isPlanned = false
+      this.run()
+    })
+  }
+
+  #next(): boolean {
+    this.#isForCalls = !this.#isForCalls
+    return this.#isForCalls ? this.#takeCall() || this.#turns.next() : this.#turns.next() || this.#takeCall()
+  }
+
+  #takeCall(): boolean {
+    const record = this.#calls.peek()
+    if (!record) return false
+    if (record.kind === CALL.name) this.#exportNames[record.detail] = Buffer.from(record.payload).toString()
+    else this.#start(record)
+    this.#calls.release(record)
+    return true
+  }
+
+  #start({ kind, call: number, detail, payload }: RingRecord): void {
+    // A posted input comes before its call is written. The ring's memory is released before the guest ends.
+    const input = kind === CALL.posted ? receiveMessageOnPort(this.#inputs)?.message : payload.slice()
+    if (!this.#stamp.claim(number)) return
+    const call = new CallInTurns(number, this.#exportNames[detail] ?? '', this.#report())
+    this.#turns.begin(call)
+    void this.#run(call, input)
+  }
+
+  async #run(call: CallInTurns, input: Uint8Array): Promise<void> {
+    const { exportName, reporter } = call
+    try {
+      const output = await this.#pool.call(exportName, input, call)
+      if (call.endReason) throw call.endReason
+      this.#reportStats()
+      reporter.output(this.#turns.ranMs(call), output)
+    } catch (error) {
+      this.#reportStats()
+      reporter.failure(this.#turns.ranMs(call), call.endReason ?? error)
+    }
+    this.#turns.end(call)
+  }
+
+  /** Written before the answer, so that stats read after an answer include it. */
+  #reportStats(): void {
+    if (this.#reportedChanges === this.#pool.changes) return
+    this.#reportedChanges = this.#pool.changes
+    this.#stamp.writeStats(this.#pool.stats)
+  }
+}

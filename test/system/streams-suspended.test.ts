@@ -1,0 +1,259 @@
+import { createHash } from 'node:crypto'
+import { EventEmitter, once } from 'node:events'
+import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { StdioExchange } from '../../src/cli/stdio-exchange.ts'
+import { HostBridge, STREAM_OPERATIONS } from '../../src/engine/workers/host-bridge.ts'
+import { connectStream } from '../../src/guest/streams/streams.ts'
+import type { RouteOptions } from '../../src/index.ts'
+import { suspending } from '../../src/platform/missing-types.ts'
+import { kernel } from '../../src/runtime/kernel.ts'
+import { STREAMS_PER_THREAD } from '../../src/runtime/streaming.ts'
+import { openEngine } from '../support/engine.ts'
+import { guest } from '../support/guest.ts'
+import { keepLog } from '../support/instance.ts'
+import { listen } from '../support/serve.ts'
+import { type Step, serveSteps } from '../support/stream-guest.ts'
+
+/* Guests that are suspended while they wait: only newer versions of Node.js can do that. */
+
+const TELL = { plugin: guest('stream'), function: 'tell', bodyLimit: 0, outputLimit: 0, spareWorkers: 0 }
+
+/** The engines that run several guests in one thread. */
+const ENGINES: [string, Partial<RouteOptions>][] = [
+  ['a worker', { workers: 1 }],
+  ['the event loop', { engine: 'inline', workers: 0 }],
+]
+
+describe.skipIf(!suspending)('suspended guests', () => {
+  test('a thousand clients of events on four threads each get their own', async () => {
+    const { url } = await listen({ ...TELL, workers: 4 })
+    const clients = Array.from({ length: 1_000 }, (_, id) => new TellClient(url, id))
+    for (const round of [1, 2, 3]) {
+      // All exchanges are open: each guest has answered, and waits for the next piece.
+      expect(await Promise.all(clients.map((client) => client.ask(round)))).toEqual(
+        clients.map((client) => client.expected(round)),
+      )
+    }
+    expect(await Promise.all(clients.map((client) => client.end()))).toEqual(clients.map(() => ''))
+  })
+
+  test('a guest that loops after it was suspended takes only the streams of its thread along', async () => {
+    const { url } = await listen({ ...TELL, workers: 2, timeoutMs: 200 })
+    const clients = Array.from({ length: 20 }, (_, id) => new TellClient(url, id))
+    await Promise.all(clients.map((client) => client.ask(1)))
+    const [looper, ...others] = clients
+    await expect(looper?.send('!')).rejects.toThrow('aborted')
+    const second = await Promise.allSettled(others.map((client) => client.ask(2)))
+    const answers = second.flatMap((one, at) =>
+      one.status === 'fulfilled' ? [[one.value, others[at]?.expected(2)]] : [],
+    )
+    expect(answers).toHaveLength(10)
+    for (const [own, expected] of answers) expect(own).toBe(expected)
+    const later = new TellClient(url, 99)
+    expect(await later.ask(1)).toBe(later.expected(1))
+  })
+
+  test.each(
+    ENGINES,
+  )('a hundred uploads and downloads at a time are never mixed in %s', async (_name, route) => {
+    const { url } = await listen({ ...TELL, function: 'echo', ...route })
+    const outcomes = Array.from({ length: 100 }, async (_, id) => {
+      const { sent, received } = await echo(url, id, 300_000 + 1_000 * id, id % 10 === 0 ? 1 : 0)
+      return sent === received
+    })
+    expect((await Promise.all(outcomes)).filter((isOwn) => !isOwn)).toEqual([])
+  })
+
+  test('waits of guests in one thread do not count toward their deadlines', async () => {
+    const { url } = await serveSteps(
+      [
+        ['wait', 400],
+        ['start', ''],
+        ['write', 'done'],
+      ],
+      { timeoutMs: 200 },
+    )
+    const answers = await Promise.all(Array.from({ length: 50 }, async () => (await fetch(url)).text()))
+    expect(answers.filter((text) => text !== 'done')).toEqual([])
+  })
+
+  test.each(
+    ENGINES,
+  )('a guest that ignores that its client has gone is ended alone in %s', async (_name, route) => {
+    const steps: Step[] = [['start', ''], ['flush'], { repeat: 1_000_000_000, steps: [['wait', 10]] }]
+    const { url, lines, line } = await serveSteps(steps, { ...route, logRate: 1 })
+    const abort = new AbortController()
+    onTestFinished(() => abort.abort())
+    const leaving = Array.from({ length: 2 }, () => request(url, { agent: false }).end())
+    const answered = Promise.all(leaving.map((sending) => once(sending, 'response')))
+    const staying = await fetch(url, { signal: abort.signal })
+    await answered
+    for (const sending of leaving) sending.on('error', () => undefined).socket?.resetAndDestroy()
+    const gone = () => lines.filter(({ code }) => code === 'WASM_SERVE_CLIENT_GONE').length
+    await line(() => gone() === 2)
+    const rest = Promise.race([staying.text(), new Promise((resolve) => setImmediate(resolve, 'open'))])
+    expect(await rest).toBe('open')
+  })
+
+  test.each(
+    ENGINES,
+  )('what a guest sets is its own: order, status and trailers in %s', async (_name, route) => {
+    const { url, codes } = await serveSteps(
+      [
+        ['write', 'early'],
+        ['start', '{"status":201}'],
+        ['start', ''],
+        ['write', 'a'],
+        ['flush'],
+        ['gone'],
+        ['wait', 1],
+        ['write', 'b'],
+        ['trailers', '{}'],
+        ['write', 'late'],
+        ['flush'],
+      ],
+      route,
+    )
+    const answer = await fetch(url)
+    expect([answer.status, await answer.text()]).toEqual([201, 'ab'])
+    expect(await codes(11)).toEqual([-2, 0, -2, 0, 0, 0, 0, 0, 0, 0, -2])
+  })
+
+  test.each(ENGINES)('large writes and many pieces arrive in order in %s', async (_name, route) => {
+    const { url } = await serveSteps(
+      [
+        ['start', ''],
+        ['write zeros', 1_000_000],
+        ['write', 'x'],
+        ['write zeros', 200_000],
+        ['write', 'end'],
+      ],
+      route,
+    )
+    const body = Buffer.from(await (await fetch(url)).arrayBuffer())
+    expect([body.length, body.indexOf('x'), body.subarray(-3).toString()]).toEqual([
+      1_200_004,
+      1_000_000,
+      'end',
+    ])
+  })
+
+  test('after many streams no call is left, and few instances are', async () => {
+    const engine = await openEngine({ name: 'workers', runtime: kernel }, 'stream', {
+      concurrent: STREAMS_PER_THREAD,
+      hostParts: ['stream'],
+      bridge: new HostBridge(STREAM_OPERATIONS, true),
+      spareWorkers: 0,
+    })
+    await engine.ready
+    const ofOne = engine.stats.guestBytes
+    const gate = new EventEmitter()
+    const isOpen = once(gate, 'open')
+    const outputs = new Map<number, string>()
+    const calls = Array.from({ length: 200 }, async (_, id) => {
+      const host = {}
+      async function* body() {
+        yield Buffer.from(`first of ${id} `)
+        await isOpen
+        yield Buffer.from(`last of ${id}`)
+      }
+      const write = async (bytes: Uint8Array) => {
+        outputs.set(id, (outputs.get(id) ?? '') + Buffer.from(bytes))
+        gate.emit('write')
+        return true
+      }
+      connectStream(host, new StdioExchange(body(), write))
+      return engine.call('echo', new Uint8Array(), { log: keepLog(), host })
+    })
+    while (outputs.size < calls.length) await once(gate, 'write')
+    gate.emit('open')
+    await Promise.all(calls)
+    expect(calls.map((_, id) => outputs.get(id))).toEqual(
+      calls.map((_, id) => `first of ${id} last of ${id}`),
+    )
+    expect(engine.stats).toMatchObject({ running: 0, waiting: 0, restarted: 0, timeouts: 0 })
+    expect(engine.stats.guestBytes).toBeLessThanOrEqual(8 * ofOne)
+  })
+
+  test('with the engine inline, more streams than the limit wait and get 503', async () => {
+    const steps = [['start', ''], ['flush'], ['wait', 60_000]] as const
+    const { url } = await serveSteps(steps, { engine: 'inline', workers: 0, maxWaitMs: 50 })
+    const abort = new AbortController()
+    onTestFinished(() => abort.abort())
+    for (let open = 0; open < STREAMS_PER_THREAD; open++) await fetch(url, { signal: abort.signal })
+    const answer = await fetch(url)
+    expect([answer.status, JSON.parse(await answer.text()).code]).toEqual([503, 'WASM_SERVE_STREAMS_FULL'])
+  })
+})
+
+/** A client that sends an event at a time and gets it back. */
+class TellClient {
+  readonly #id: number
+  readonly #sending: ClientRequest
+  readonly #answer: Promise<IncomingMessage>
+  #text = ''
+
+  constructor(url: string, id: number) {
+    this.#id = id
+    this.#sending = request(url, { method: 'POST', agent: false })
+    this.#sending.on('error', () => undefined) // the answer tells
+    this.#answer = once(this.#sending, 'response').then(([answer]) => answer as IncomingMessage)
+    this.#answer.catch(() => undefined)
+  }
+
+  expected(round: number): string {
+    return `id: ${this.#id}\ndata: client ${this.#id} round ${round}\n\n`
+  }
+
+  ask(round: number): Promise<string> {
+    return this.send(JSON.stringify({ id: `${this.#id}`, data: `client ${this.#id} round ${round}` }))
+  }
+
+  /** Sends a piece. @returns the event that comes. */
+  async send(piece: string): Promise<string> {
+    this.#sending.write(piece)
+    const answer = await this.#answer
+    if (answer.errored) throw answer.errored
+    while (!this.#text.includes('\n\n')) {
+      const [bytes] = await once(answer, 'data')
+      this.#text += bytes
+    }
+    const end = this.#text.indexOf('\n\n') + 2
+    const event = this.#text.slice(0, end)
+    this.#text = this.#text.slice(end)
+    return event
+  }
+
+  /** @returns what comes after the last event. */
+  async end(): Promise<string> {
+    const answer = await this.#answer
+    this.#sending.end()
+    for await (const bytes of answer) this.#text += bytes
+    return this.#text
+  }
+}
+
+/** Sends a body that is unique to its id and reads the answer at the same time. @returns the digests of both. */
+async function echo(url: string, id: number, bytes: number, pauseMs: number) {
+  const sent = createHash('sha256')
+  const sending = request(url, { method: 'POST', agent: false })
+  function* pieces() {
+    for (let at = 0; at < bytes; at += 50_000) {
+      const piece = Buffer.alloc(Math.min(50_000, bytes - at), `${id} ${at};`)
+      sent.update(piece)
+      yield piece
+    }
+  }
+  const answered = once(sending, 'response') as Promise<[IncomingMessage]>
+  Readable.from(pieces()).pipe(sending)
+  const [answer] = await answered
+  const received = createHash('sha256')
+  for await (const piece of answer) {
+    received.update(piece)
+    if (pauseMs > 0) await sleep(pauseMs)
+  }
+  return { sent: sent.digest('hex'), received: received.digest('hex') }
+}
