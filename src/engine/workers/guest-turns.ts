@@ -1,4 +1,4 @@
-import type { MessagePort } from 'node:worker_threads'
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { ClientGoneError, DeadlineError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
@@ -86,13 +86,18 @@ export class GuestTurns implements SuspendedAsker {
 
   /** Lets a guest continue that has its answer. @returns false if there is none. */
   next(): boolean {
-    const reply = this.#answers.shift()
+    const reply = this.#answers.shift() ?? this.#receive()
     if (!reply) return false
-    this.#stamp.endReply()
+    this.#stamp.tookReply()
     const guest = this.#suspended.get(reply.call)
     if (!guest) return true
     this.#resume(guest, reply)
     return true
+  }
+
+  /** A message that the event loop has not brought yet. */
+  #receive(): SuspendedAnswer | undefined {
+    return this.#stamp.hasReplies ? receiveMessageOnPort(this.#port)?.message : undefined
   }
 
   /**
