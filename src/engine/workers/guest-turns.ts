@@ -95,6 +95,42 @@ export class GuestTurns implements SuspendedAsker {
     return true
   }
 
+  /** Guest time of a call so far, in ms. */
+  ranMs(call: CallInTurns): number {
+    return call.ranMs + (this.#running === call ? monotonicMs() - call.since : 0)
+  }
+
+  /** A call is over. */
+  end(call: CallInTurns): void {
+    this.#suspended.delete(call.number)
+    if (this.#running === call) this.#leave()
+  }
+
+  ask(caller: Caller, operation: string, ...args: readonly unknown[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (!(caller instanceof CallInTurns) || this.#running !== caller)
+        throw new Error('the call does not run')
+      if (caller.endReason) throw caller.endReason
+      const request: SuspendedRequest = { call: caller.number, operation, args }
+      this.#port.postMessage(request, args.flatMap(buffersOf))
+      this.#suspended.set(caller.number, { call: caller, resolve, reject })
+      this.#pause(caller)
+    })
+  }
+
+  #pause(call: CallInTurns): void {
+    const now = monotonicMs()
+    call.ranMs += now - call.since
+    call.since = now
+    this.#leave()
+  }
+
+  #leave(): void {
+    this.#running = undefined
+    this.#stamp.end()
+    this.#owner?.free()
+  }
+
   /** A message that the event loop has not brought yet. */
   #receive(): SuspendedAnswer | undefined {
     return this.#stamp.hasReplies ? receiveMessageOnPort(this.#port)?.message : undefined
@@ -117,35 +153,5 @@ export class GuestTurns implements SuspendedAsker {
     } catch (error) {
       reject(error)
     }
-  }
-
-  /** Guest time of a call so far, in ms. */
-  ranMs(call: CallInTurns): number {
-    return call.ranMs + (this.#running === call ? monotonicMs() - call.since : 0)
-  }
-
-  /** A call is over. */
-  end(call: CallInTurns): void {
-    this.#suspended.delete(call.number)
-    if (this.#running !== call) return
-    this.#running = undefined
-    this.#stamp.end()
-    this.#owner?.free()
-  }
-
-  async ask(caller: Caller, operation: string, ...args: readonly unknown[]): Promise<unknown> {
-    if (!(caller instanceof CallInTurns) || this.#running !== caller) throw new Error('the call does not run')
-    if (caller.endReason) throw caller.endReason
-    const now = monotonicMs()
-    caller.ranMs += now - caller.since
-    caller.since = now
-    this.#running = undefined
-    this.#stamp.end()
-    const request: SuspendedRequest = { call: caller.number, operation, args }
-    this.#port.postMessage(request, args.flatMap(buffersOf))
-    this.#owner?.free()
-    return new Promise((resolve, reject) =>
-      this.#suspended.set(caller.number, { call: caller, resolve, reject }),
-    )
   }
 }
