@@ -300,8 +300,9 @@ function runsAtStart({ hasStart, exports, imports }: LinkedModule): boolean {
 }
 
 function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
-  const { options, plugin, exportName, functions, engine, parts, streams } = route
+  const { options, plugin, exportName, functions, engine, parts } = route
   const settings = instanceSettings(options, exportName, functions, log)
+  const streams = parts.bridged.names.includes('stream')
   const concurrent = streams ? route.streamsPerThread : 1
   if (engine.name === 'workers') {
     const compiled = compiledPlugin(plugin)
