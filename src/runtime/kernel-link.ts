@@ -298,7 +298,7 @@ function toImport(
   }
   return new suspending.Suspending((...args: unknown[]) => {
     // Thrown synchronously: V8 would not await a promise here.
-    if (contexts.isIdle && isAsync === true)
+    if (contexts.isIdle)
       throw new Error(`host function ${label}: it is async and cannot be called while the guest starts`)
     const context = contexts.current()
     const returned = call(context, ...args)

@@ -9,7 +9,7 @@ const FAR = Number.POSITIVE_INFINITY
 
 /** The shared suite of all engines, with every runtime. */
 export const describeEngine = (kind: EngineKind) =>
-  describe(`the ${kind.isLazy ? 'lazy ' : ''}${kind.name} engine with the ${kind.runtime.name} runtime`, () => {
+  describe(`the ${kind.concurrent ? 'suspending ' : ''}${kind.isLazy ? 'lazy ' : ''}${kind.name} engine with the ${kind.runtime.name} runtime`, () => {
     test('gives each of 1,000 calls its own answer, made while it is still opening', async () => {
       const engine = await openEngine(kind, 'upper')
       const calls = Array.from({ length: 1_000 }, (_, i) => callText(engine, 'upper', `call ${i}`))

@@ -20,6 +20,8 @@ export interface EngineKind {
   readonly runtime: Runtime
   /** Whether it is opened by its first call. */
   readonly isLazy?: boolean
+  /** Number of calls that a thread has at a time. Default: 1. */
+  readonly concurrent?: number
 }
 
 /** Each engine of this process with a runtime. */
@@ -29,7 +31,7 @@ export function enginesOf(runtime: Runtime): readonly EngineKind[] {
 
 /** An engine whose opening is not waited for; closed when the test ends. */
 export async function openEngine(
-  { name, runtime, isLazy = false }: EngineKind,
+  { name, runtime, isLazy = false, concurrent = 1 }: EngineKind,
   guestName: string,
   options: Partial<WorkersOptions> & { readonly processes?: GuestProcesses } = {},
 ): Promise<Engine> {
@@ -47,7 +49,7 @@ export async function openEngine(
     isolation,
     hostParts: [],
     bridge: new HostBridge({}, true),
-    concurrent: 1,
+    concurrent,
     log,
     workers: 1,
     spareWorkers: 1,

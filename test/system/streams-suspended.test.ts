@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
-import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { type ClientRequest, createServer, type IncomingMessage, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { StdioExchange } from '../../src/cli/stdio-exchange.ts'
@@ -12,9 +14,9 @@ import { suspending } from '../../src/platform/missing-types.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { STREAMS_PER_THREAD } from '../../src/runtime/streaming.ts'
 import { openEngine } from '../support/engine.ts'
-import { guest } from '../support/guest.ts'
+import { file, guest, guestBytes } from '../support/guest.ts'
 import { keepLog } from '../support/instance.ts'
-import { listen } from '../support/serve.ts'
+import { listen, serve } from '../support/serve.ts'
 import { type Step, serveSteps } from '../support/stream-guest.ts'
 
 /* Guests that are suspended while they wait: only newer versions of Node.js can do that. */
@@ -141,6 +143,59 @@ describe.skipIf(!suspending)('suspended guests', () => {
     ])
   })
 
+  test.each(ENGINES)('each exchange may have a fresh instance in %s', async (_name, route) => {
+    const { url } = await listen({ ...TELL, ...route, isolation: 'fresh' })
+    const clients = Array.from({ length: 20 }, (_, id) => new TellClient(url, id))
+    for (const round of [1, 2])
+      expect(await Promise.all(clients.map((client) => client.ask(round)))).toEqual(
+        clients.map((client) => client.expected(round)),
+      )
+  })
+
+  test('while a guest waits for HTTP, others of its thread run', async () => {
+    const requests = new EventEmitter()
+    const upstream = createServer((asked, answer) => {
+      if (asked.url === '/slow') requests.once('release', () => answer.end('slow'))
+      else answer.end('fast')
+      requests.emit(asked.url ?? '')
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void upstream.close())
+    await once(upstream, 'listening')
+    const { port } = upstream.address() as AddressInfo
+    const fetching = { plugin: FETCHING, function: 'run', workers: 1, allowedHosts: ['127.0.0.1'] }
+    const { url } = await listen({ ...fetching, spareWorkers: 0 })
+    const ask = async (path: string) => {
+      const body = JSON.stringify({ url: `http://127.0.0.1:${port}${path}` })
+      return (await fetch(url, { method: 'POST', body })).text()
+    }
+    const isAsked = once(requests, '/slow')
+    const slow = ask('/slow')
+    await isAsked
+    expect(await ask('/fast')).toBe('fast')
+    requests.emit('release')
+    expect(await slow).toBe('slow')
+  })
+
+  test('a guest that would wait while it starts does not start', async () => {
+    await expect(serve({ plugin: STARTING, function: 'run' })).rejects.toMatchObject({
+      code: 'WASM_SERVE_INSTANCE_START_FAILED',
+      message: expect.stringContaining('while the guest starts'),
+    })
+  })
+
+  test('a guest that catches its end and goes on is ended with its thread', async () => {
+    const { url } = await listen({ plugin: CATCHING, method: '*', workers: 1, spareWorkers: 0 })
+    const [leaving, other] = [request(url, { agent: false }).end(), request(url, { agent: false }).end()]
+    const answers = await Promise.all([once(leaving, 'response'), once(other, 'response')])
+    leaving.on('error', () => undefined).socket?.resetAndDestroy()
+    await expect(text(answers[1][0])).rejects.toThrow('aborted')
+  })
+
+  test('a guest that streams on the event loop is tried in a thread before, if code runs when it starts', async () => {
+    const { url } = await listen({ plugin: file('trial.wasm', READY), engine: 'inline', load: 'lazy' })
+    expect(await (await fetch(url, { method: 'POST', body: 'tried' })).text()).toBe('tried')
+  })
+
   test('after many streams no call is left, and few instances are', async () => {
     const engine = await openEngine({ name: 'workers', runtime: kernel }, 'stream', {
       concurrent: STREAMS_PER_THREAD,
@@ -180,7 +235,7 @@ describe.skipIf(!suspending)('suspended guests', () => {
 
   test('with the engine inline, more streams than the limit wait and get 503', async () => {
     const steps = [['start', ''], ['flush'], ['wait', 60_000]] as const
-    const { url } = await serveSteps(steps, { engine: 'inline', workers: 0, maxWaitMs: 50 })
+    const { url } = await serveSteps(steps, { engine: 'inline', workers: 0, maxWaitMs: 1_000 })
     const abort = new AbortController()
     onTestFinished(() => abort.abort())
     for (let open = 0; open < STREAMS_PER_THREAD; open++) await fetch(url, { signal: abort.signal })
@@ -188,6 +243,46 @@ describe.skipIf(!suspending)('suspended guests', () => {
     expect([answer.status, JSON.parse(await answer.text()).code]).toEqual([503, 'WASM_SERVE_STREAMS_FULL'])
   })
 })
+
+const STREAM_IMPORTS = `
+  (import "extism:host/env" "http_request" (func $http (param i64 i64) (result i64)))
+  (import "wasm-serve:http" "request_read" (func $read (param i64) (result i64)))
+  (import "wasm-serve:http" "response_start" (func $start (param i64) (result i64)))
+  (import "wasm-serve:http" "response_write" (func $write (param i64) (result i64)))
+  (import "wasm-serve:http" "response_flush" (func $flush (result i64)))
+  (import "wasm-serve:http" "wait" (func $wait (param i64) (result i64)))`
+
+/** Sends the request that is its body, and answers with what comes. */
+const FETCHING = guestBytes(`(module ${STREAM_IMPORTS}
+  (func (export "run") (result i32)
+    (drop (call $start (i64.const 0)))
+    (drop (call $write (call $http (call $read (i64.const 65536)) (i64.const 0))))
+    (i32.const 0)))`)
+
+/** Sends a piece back. Its start runs code. */
+const READY = guestBytes(`(module ${STREAM_IMPORTS}
+  (func (export "_initialize"))
+  (func (export "run") (result i32)
+    (drop (call $start (i64.const 0)))
+    (drop (call $write (call $read (i64.const 100))))
+    (i32.const 0)))`)
+
+/** Waits before its first call. */
+const STARTING = guestBytes(`(module ${STREAM_IMPORTS}
+  (func (export "_initialize") (drop (call $wait (i64.const 1))))
+  (func (export "run") (result i32) (i32.const 0)))`)
+
+/** Waits for ever, whatever comes. */
+const CATCHING = guestBytes(
+  `(module ${STREAM_IMPORTS}
+  (func (export "run") (result i32)
+    (drop (call $start (i64.const 0)))
+    (drop (call $flush))
+    (loop $for_ever
+      (try (do (drop (call $wait (i64.const 60000)))) (catch_all))
+      (br $for_ever))
+    (i32.const 0)))`,
+)
 
 /** A client that sends an event at a time and gets it back. */
 class TellClient {

@@ -169,7 +169,7 @@ test('more streams than threads wait, and then get 503 with the limit', async ()
       ['start', ''],
       ['wait', 60_000],
     ],
-    { maxWaitMs: 50 },
+    { maxWaitMs: 1_000 },
   )
   const abort = new AbortController()
   onTestFinished(() => abort.abort())

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
+import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { suspending } from '../../src/platform/missing-types.ts'
@@ -118,6 +119,18 @@ test.runIf(suspending)('so is one that does not return after it has waited', asy
   )
   const server = await listening(file('waits.wasm', bytes), '--functions', functions)
   askInVain(server.url)
+  expect(await server.ended).toMatchObject({ signal: 'SIGKILL' })
+  expect(await lastWords(server)).toMatchObject({ code: 'WASM_SERVE_GUEST_STALL' })
+})
+
+test.runIf(suspending)('so is one that streams, and does not return after it was suspended', async () => {
+  const server = await listening(guest('stream'), '--function', 'tell', '--engine', 'inline')
+  const sending = request(server.url, { method: 'POST' }).on('error', () => undefined)
+  sending.write('{"data":"a"}')
+  const [answer] = await once(sending, 'response')
+  answer.on('error', () => undefined)
+  await once(answer, 'data')
+  sending.write('!')
   expect(await server.ended).toMatchObject({ signal: 'SIGKILL' })
   expect(await lastWords(server)).toMatchObject({ code: 'WASM_SERVE_GUEST_STALL' })
 })

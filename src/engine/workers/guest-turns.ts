@@ -1,5 +1,6 @@
-import type { MessagePort } from 'node:worker_threads'
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { ClientGoneError, DeadlineError } from '../../errors/errors.ts'
+import { isNextMessage } from '../../guest/streams/streams.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { buffersOf, type SuspendedAsker, unwrapHostAnswer } from './host-bridge.ts'
@@ -43,6 +44,8 @@ export interface TurnsOwner {
 /** A suspended guest. */
 interface SuspendedGuest {
   readonly call: CallInTurns
+  /** The first argument of its request. */
+  readonly asked: unknown
   readonly resolve: (answer: unknown) => void
   readonly reject: (error: unknown) => void
 }
@@ -86,32 +89,13 @@ export class GuestTurns implements SuspendedAsker {
 
   /** Lets a guest continue that has its answer. @returns false if there is none. */
   next(): boolean {
-    const reply = this.#answers.shift()
+    const reply = this.#answers.shift() ?? this.#receive()
     if (!reply) return false
-    this.#stamp.endReply()
+    this.#stamp.tookReply()
     const guest = this.#suspended.get(reply.call)
     if (!guest) return true
     this.#resume(guest, reply)
     return true
-  }
-
-  /**
-   * A guest that must end gets an exception, which ends it: V8 never frees one that stays suspended. If it catches that, it runs
-   * like any other, until the main thread terminates this thread.
-   */
-  #resume({ call, resolve, reject }: SuspendedGuest, { answer }: SuspendedAnswer): void {
-    this.#suspended.delete(call.number)
-    const waitedMs = monotonicMs() - call.since
-    call.ranMs += waitedMs - excusedMs(waitedMs)
-    if (call.ranMs >= this.#timeoutMs) call.endReason = new DeadlineError(call.exportName, this.#timeoutMs)
-    else if (!answer) call.endReason = new ClientGoneError()
-    this.begin(call)
-    try {
-      if (call.endReason || !answer) throw call.endReason
-      resolve(unwrapHostAnswer(answer))
-    } catch (error) {
-      reject(error)
-    }
   }
 
   /** Guest time of a call so far, in ms. */
@@ -122,25 +106,56 @@ export class GuestTurns implements SuspendedAsker {
   /** A call is over. */
   end(call: CallInTurns): void {
     this.#suspended.delete(call.number)
-    if (this.#running !== call) return
+    if (this.#running === call) this.#leave()
+  }
+
+  ask(caller: Caller, operation: string, ...args: readonly unknown[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (!(caller instanceof CallInTurns) || this.#running !== caller)
+        throw new Error('the call does not run')
+      if (caller.endReason) throw caller.endReason
+      const request: SuspendedRequest = { call: caller.number, operation, args }
+      this.#port.postMessage(request, args.flatMap(buffersOf))
+      this.#suspended.set(caller.number, { call: caller, asked: args[0], resolve, reject })
+      this.#pause(caller)
+    })
+  }
+
+  #pause(call: CallInTurns): void {
+    const now = monotonicMs()
+    call.ranMs += now - call.since
+    call.since = now
+    this.#leave()
+  }
+
+  #leave(): void {
     this.#running = undefined
     this.#stamp.end()
     this.#owner?.free()
   }
 
-  async ask(caller: Caller, operation: string, ...args: readonly unknown[]): Promise<unknown> {
-    if (!(caller instanceof CallInTurns) || this.#running !== caller) throw new Error('the call does not run')
-    if (caller.endReason) throw caller.endReason
-    const now = monotonicMs()
-    caller.ranMs += now - caller.since
-    caller.since = now
-    this.#running = undefined
-    this.#stamp.end()
-    const request: SuspendedRequest = { call: caller.number, operation, args }
-    this.#port.postMessage(request, args.flatMap(buffersOf))
-    this.#owner?.free()
-    return new Promise((resolve, reject) =>
-      this.#suspended.set(caller.number, { call: caller, resolve, reject }),
-    )
+  /** A message that the event loop has not brought yet. */
+  #receive(): SuspendedAnswer | undefined {
+    return this.#stamp.hasReplies ? receiveMessageOnPort(this.#port)?.message : undefined
+  }
+
+  /**
+   * A guest that must end gets an exception, which ends it: V8 never frees one that stays suspended. If it catches that, it runs
+   * like any other, until the main thread terminates this thread.
+   */
+  #resume({ call, asked, resolve, reject }: SuspendedGuest, { answer }: SuspendedAnswer): void {
+    this.#suspended.delete(call.number)
+    const waitedMs = monotonicMs() - call.since
+    const isAnew = answer && 'value' in answer && isNextMessage(asked, answer.value)
+    call.ranMs = isAnew ? 0 : call.ranMs + waitedMs - excusedMs(waitedMs)
+    if (call.ranMs >= this.#timeoutMs) call.endReason = new DeadlineError(call.exportName, this.#timeoutMs)
+    else if (!answer) call.endReason = new ClientGoneError()
+    this.begin(call)
+    try {
+      if (call.endReason || !answer) throw call.endReason
+      resolve(unwrapHostAnswer(answer))
+    } catch (error) {
+      reject(error)
+    }
   }
 }

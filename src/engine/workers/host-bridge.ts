@@ -87,9 +87,9 @@ export class HostBridge {
       const answer = await this.answer(request, caller, signal, false)
       if (signal.aborted) return
       const isEnded = !caller || isToBeEnded({ caller })
-      stamp.beginReply()
       const reply: SuspendedAnswer = { call, answer: isEnded ? undefined : answer }
       port.postMessage(reply, isEnded ? [] : buffersOfReply(answer))
+      stamp.replied()
     })
     port.unref()
   }

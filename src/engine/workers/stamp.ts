@@ -238,17 +238,19 @@ export class Stamp {
     return Atomics.load(this.#words, WAITS_FOR_HOST) === 1 ? this.#numbers[WAITS_SINCE] : undefined
   }
 
-  /** Main thread: posts a reply for a suspended guest. */
-  beginReply(): void {
+  /** Main thread: has posted a reply for a suspended guest. A worker that is asleep is woken by the message. */
+  replied(): void {
     Atomics.add(this.#words, REPLIES, 1)
+    if (Atomics.compareExchange(this.#words, WORKER_STATE, NAPPING, AWAKE) !== NAPPING) return
+    Atomics.notify(this.#words, WORKER_STATE)
   }
 
-  /** Worker: received a reply for a suspended guest. */
-  endReply(): void {
+  /** Worker: lets a suspended guest continue with its reply. */
+  tookReply(): void {
     Atomics.sub(this.#words, REPLIES, 1)
   }
 
-  /** Whether the worker has not received all replies. */
+  /** Whether the worker has not taken all replies. */
   get hasReplies(): boolean {
     return Atomics.load(this.#words, REPLIES) > 0
   }

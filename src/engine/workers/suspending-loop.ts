@@ -6,8 +6,11 @@ import type { Reporter } from './reporter.ts'
 import { Ring, type RingRecord } from './ring.ts'
 import { Stamp } from './stamp.ts'
 
-/** Maximum time between turns of the thread's event loop, which brings the answers of the host. */
+/** Maximum time between turns of the thread's event loop, which V8 and host functions need. */
 const TURN_MS = 4
+
+/** How long to wait for the next answer or call before the thread sleeps. */
+const NAP_MS = 1
 
 /**
  * Runs the assigned calls of a thread at the same time, each on an instance of its own: while a guest is suspended, others
@@ -66,10 +69,12 @@ export class SuspendingLoop implements TurnsOwner {
     while (this.#turns.isFree) {
       if (!this.#next()) {
         this.#stamp.beginNap()
-        // Calls may have been written after the last look, when this thread still counted as awake.
-        if (this.#calls.isEmpty && !this.#stamp.nap(0)) return
+        // Written after the last look, when this thread still counted as awake.
+        const isNews = !this.#calls.isEmpty || this.#stamp.hasReplies
+        if (!isNews && !this.#stamp.nap(NAP_MS)) return
         this.#stamp.stayAwake()
-      } else if (performance.now() >= this.#until) {
+      }
+      if (performance.now() >= this.#until) {
         this.#plan()
         return
       }

@@ -74,6 +74,9 @@ const MAX_SAMPLE_FACTOR = 16
 /** Time that a thread may neither run a guest nor answer before its calls go to other threads, in ms. */
 const UNRESPONSIVE_MS = 100
 
+/** The time after which it is terminated, if the calls of many suspended guests are lost with it. */
+const MANY_UNRESPONSIVE_MS = 5_000
+
 /** Shorter blocks of the event loop are charged to guests: this fraction of their deadline, up to this maximum. */
 const HELD_SHARE = 1 / 10
 const MAX_HELD_MS = 100
@@ -283,7 +286,8 @@ class WorkersEngine implements Engine, Endable {
     if (silentMs < UNRESPONSIVE_MS) return
     this.#slow.add(thread)
     this.#waiting.unshift(thread.takeBack())
-    if (silentMs >= Math.max(this.#options.timeoutMs, UNRESPONSIVE_MS)) this.#roster.retire(thread)
+    const limitMs = this.#concurrent ? MANY_UNRESPONSIVE_MS : UNRESPONSIVE_MS
+    if (silentMs >= Math.max(this.#options.timeoutMs, limitMs)) this.#roster.retire(thread)
   }
 
   #kill(thread: Runner, running: RunningCall, isLate: boolean): void {

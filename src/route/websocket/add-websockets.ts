@@ -41,7 +41,7 @@ export function openSockets(
 }
 
 function versionOf(
-  { options, plugin, exportName, instances, listeners, engine }: OpenRoute,
+  { options, plugin, exportName, instances, listeners, engine, streamsPerThread }: OpenRoute,
   version: VersionCounts | undefined,
 ): SocketVersion {
   const { contract, isDirect } = openRouteContract(options, false)
@@ -57,6 +57,7 @@ function versionOf(
     },
     isPerConnection,
     workers: engine.name === 'inline' ? 1 : engine.workers,
+    streamsPerThread,
     maxWaitMs: options.maxWaitMs,
     meter: listeners.meter,
   }

@@ -39,8 +39,9 @@ export interface SocketVersion {
   readonly calls: Calls
   /** Whether a call serves a connection. Otherwise it answers a message. */
   readonly isPerConnection: boolean
-  /** Number of threads or processes, and how long a call waits for one. */
+  /** Number of threads or processes, how many calls each of them has at a time, and how long another call waits. */
   readonly workers: number
+  readonly streamsPerThread: number
   readonly maxWaitMs: number
   readonly meter: RouteMeter | undefined
 }
@@ -242,8 +243,11 @@ function closeCodeOf({ code, statusCode }: KnownError): number {
   return code !== 'WASM_SERVE_GUEST_ERROR' && statusCode >= 400 && statusCode < 500 ? 1008 : 1011
 }
 
-/** A thread serves one connection at a time: the limit of a call that waited is their number. */
-function limitOf(thrown: unknown, { isPerConnection, workers, maxWaitMs }: SocketVersion): unknown {
-  const isFull = isPerConnection && thrown instanceof QueueSlowError
-  return isFull ? new StreamsFullError(workers, maxWaitMs) : thrown
+/** A call for a connection that waited met the limit of exchanges. */
+function limitOf(
+  thrown: unknown,
+  { isPerConnection, workers, streamsPerThread, maxWaitMs }: SocketVersion,
+): unknown {
+  if (!isPerConnection || !(thrown instanceof QueueSlowError)) return thrown
+  return new StreamsFullError(workers * streamsPerThread, workers, streamsPerThread, maxWaitMs)
 }

@@ -23,8 +23,8 @@ function open(timeoutMs = Number.POSITIVE_INFINITY) {
     new CallInTurns(number, 'run', new Reporter(new Ring(Ring.allocate(1_024)), stamp, () => undefined))
   const answer = async (message: object) => {
     const arrives = once(answered, 'answer')
-    stamp.beginReply()
     host.postMessage(message)
+    stamp.replied()
     await arrives
   }
   return { turns, stamp, host, events, callOf, answer }
