@@ -17,6 +17,7 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
   ['docs/tutorial.md', /./, 'test/system/tutorial.test.ts follows the page'],
   ['docs/guide/migrate.md', /./, 'test/system/migrate-page.test.ts runs the page'],
   ['docs/guide/registry.md', /./, 'test/system/registry-pages.test.ts has a registry'],
+  ['docs/guide/streams.md', /./, 'test/system/streams-page.test.ts follows the page'],
   ['docs/operate/trust.md', /./, 'test/system/registry-pages.test.ts has a registry'],
   ['docs/operate/fleet.md', /./, 'test/system/fleet-page.test.ts has a store'],
   [
@@ -76,12 +77,7 @@ async function folderOf(page: string): Promise<string> {
     'wasm-serve.yaml': markedYaml('docs/guide/config-file.md', 'config-file'),
   }
   for (const [name, content] of Object.entries(files)) writeFileSync(join(cwd, name), content)
-  for (const name of [
-    'hello/hello.wasm',
-    'count-vowels-rust/count-vowels.wasm',
-    'visits/visits.wasm',
-    'streams-rust/streams.wasm',
-  ]) {
+  for (const name of ['hello/hello.wasm', 'count-vowels-rust/count-vowels.wasm', 'visits/visits.wasm']) {
     cpSync(new URL(`../../plugins/${name}`, import.meta.url), join(cwd, 'plugins', name))
   }
   // A download that is pinned comes from the cache.
