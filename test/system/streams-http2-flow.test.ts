@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import type { RouteOptions, ServerOptions } from '../../src/options/options.ts'
+import { openLog } from '../../src/observe/log/log.ts'
+import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options/options.ts'
+import { createApp } from '../../src/server/app.ts'
 import { selfSigned } from '../support/certificate.ts'
 import { guest } from '../support/guest.ts'
 import { begin, openHttp2 } from '../support/http2-client.ts'
@@ -167,4 +169,22 @@ test('a stream that outlives the grace period of a server that ends is broken of
   await drain()
   await closed
   expect(stream.rstCode).not.toBe(constants.NGHTTP2_NO_ERROR)
+})
+
+test('a stream that outlives many apps ends well, and no listeners pile up', async () => {
+  const warnings: Error[] = []
+  const note = (warning: Error) => void warnings.push(warning)
+  process.on('warning', note)
+  onTestFinished(() => void process.off('warning', note))
+  const { session, replace } = await openEcho()
+  const stream = begin(session)
+  stream.write('before')
+  expect(String((await once(stream, 'data'))[0])).toBe('before')
+  const options = checkServerOptions({ logLevel: 'silent', stallMs: 0, routes: [{ plugin: guest('echo') }] })
+  const replaced: Promise<void>[] = []
+  for (let i = 0; i < 12; i++) replaced.push(replace((await createApp(options, openLog('silent'))).app))
+  stream.end('after')
+  expect(await text(stream)).toBe('after')
+  await Promise.all(replaced)
+  expect(warnings).toEqual([])
 })

@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
+import { openLog } from '../../src/observe/log/log.ts'
+import { checkServerOptions } from '../../src/options/options.ts'
+import { createApp } from '../../src/server/app.ts'
 import { start } from '../support/cli-process.ts'
 import { file, guest } from '../support/guest.ts'
 import { listen } from '../support/serve.ts'
@@ -194,6 +197,25 @@ test('an answer that is slow to end holds the server for the grace period only',
   await connection.until(chunk('half'))
   await drain()
   expect(await connection.all()).not.toContain(LAST_CHUNK)
+})
+
+test('a stream that outlives many apps ends well, and no listeners pile up', async () => {
+  const warnings: Error[] = []
+  const note = (warning: Error) => void warnings.push(warning)
+  process.on('warning', note)
+  onTestFinished(() => void process.off('warning', note))
+  const { port, replace } = await listen(ECHO)
+  const connection = new Connection(port)
+  connection.socket.write(CHUNKED + chunk('before'))
+  await connection.until(chunk('before'))
+  const options = checkServerOptions({ logLevel: 'silent', stallMs: 0, routes: [{ plugin: guest('echo') }] })
+  const replaced: Promise<void>[] = []
+  for (let i = 0; i < 12; i++) replaced.push(replace((await createApp(options, openLog('silent'))).app))
+  connection.socket.write(chunk('after') + LAST_CHUNK)
+  await connection.until(`${chunk('after')}${LAST_CHUNK}`)
+  connection.socket.destroy()
+  await Promise.all(replaced)
+  expect(warnings).toEqual([])
 })
 
 test('clients that read slowly cost memory that does not grow with what they get', async () => {
