@@ -15,6 +15,7 @@ import { http } from './sets/http.ts'
 import { mcp } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
 import { startup } from './startup.ts'
+import { streams } from './streams/streams.ts'
 import { tails } from './tails.ts'
 
 const calls: Bench = {
@@ -100,6 +101,7 @@ export const BENCHES: readonly Bench[] = [
   many,
   processes,
   fleet,
+  streams,
   startup,
   calls,
   merge,

@@ -15,7 +15,7 @@ import { measureMerge } from './merge.ts'
 import { measureNeighbours, NEIGHBOURS } from './neighbours.ts'
 import { renderNumber } from './origin.ts'
 import { runUnderLoad } from './run.ts'
-import { COMMAND, HELLO_BODY, noPlugin, ours, oursInC, type Scenario } from './scenario.ts'
+import { besideStreams, COMMAND, HELLO_BODY, noPlugin, ours, oursInC, type Scenario } from './scenario.ts'
 import { type ServerProcess, startServer } from './server-process.ts'
 import { inlineTool, official } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
@@ -67,6 +67,10 @@ const GUARDS: readonly Guard[] = [
       { name: 'CPU per request: --otel to off', limit: 2.5 },
     ],
     measure: measureOperations,
+  },
+  {
+    checks: [{ name: 'CPU per request: inline beside a route that streams to inline', limit: 1.2 }],
+    measure: measureBesideStreams,
   },
   {
     checks: [
@@ -182,6 +186,12 @@ async function measureRequests(): Promise<number[]> {
   const workers = await cpuPerRequest(ours('1 worker', '--workers', '1'))
   const fresh = await cpuPerRequest(ours('fresh', '--isolation', 'fresh'))
   return [inline / echo, workers / inline, fresh / inline]
+}
+
+/** Guests that do not stream pay nothing for those that do. */
+async function measureBesideStreams(): Promise<number[]> {
+  const alone = await cpuPerRequest(ours('inline'))
+  return [(await cpuPerRequest(besideStreams)) / alone]
 }
 
 async function measureTools(): Promise<number[]> {

@@ -75,8 +75,6 @@ async function startNeighbours(): Promise<ServerProcess> {
     name: 'neighbours',
     command: [process.execPath, ...COMMAND, '-c', file],
     path: '/',
-    body: '',
-    answer: (body) => body,
   })
 }
 

@@ -116,3 +116,9 @@ export const COMMAND = ['dist/cli.js', '--port', '0']
 
 /** The same before it is bundled. */
 export const UNBUNDLED = ['lib/cli.js', '--port', '0']
+
+/** hello.wasm with its default settings, with a route beside it whose guest streams. */
+export const besideStreams: Scenario = {
+  ...ours('beside a route that streams'),
+  command: [process.execPath, ...COMMAND, '-c', 'bench/servers/beside-streams.json'],
+}

@@ -43,7 +43,7 @@ const START_TIMEOUT_MS = 60_000
  * @throws when it ends, or does not say within a minute where it listens.
  */
 export async function startServer(
-  { name, command, path }: Scenario,
+  { name, command, path }: Pick<Scenario, 'name' | 'command' | 'path'>,
   isProbed = false,
 ): Promise<ServerProcess> {
   const [program, ...args] = command

@@ -27,6 +27,7 @@ import { operations } from './sets/operations.ts'
 import { OURS } from './sets/peers.ts'
 import type { SoakMeasurement } from './soak.ts'
 import { ratioOfStarts, renderStartup, type StartupMeasurements } from './startup.ts'
+import { renderStreams, type StreamsMeasurements } from './streams/report.ts'
 import { renderTails, type TailsMeasurements } from './tails.ts'
 
 /*
@@ -238,6 +239,8 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       return renderProcesses(readResults<ProcessesMeasurements>(bench, major))
     case 'fleet':
       return renderFleet(readResults<FleetMeasurements>(bench, major))
+    case 'streams':
+      return renderStreams(readResults<StreamsMeasurements>(bench, major))
     case 'startup':
       return renderStartup(readResults<StartupMeasurements>(bench, major))
     case 'profile':

@@ -51,8 +51,6 @@ export async function startGuestServer(
       exportName,
     ],
     path: '/',
-    body: '',
-    answer: () => '',
   })
   return {
     url: server.url,

@@ -126,11 +126,7 @@ export function addHttp2(
 
   return {
     async over() {
-      await Promise.all(
-        [...open.keys()]
-          .filter((response) => !outlivesApp(response))
-          .map((response) => new Promise((resolve) => response.once('close', resolve))),
-      )
+      await Promise.all([...open.keys()].filter((response) => !outlivesApp(response)).map(endOf))
     },
     announceEnd() {
       isEnding = true
@@ -142,6 +138,15 @@ export function addHttp2(
     },
   }
 }
+
+/** Waits until a response has ended. A stream may outlive many apps, which share one listener. */
+function endOf(response: Http2ServerResponse): Promise<void> {
+  const end = ends.get(response) ?? new Promise<void>((resolve) => void response.once('close', resolve))
+  ends.set(response, end)
+  return end
+}
+
+const ends = new WeakMap<Http2ServerResponse, Promise<void>>()
 
 /** Closes a connection whose streams are reset too often, by either side. */
 function limitResets(session: ServerHttp2Session): void {

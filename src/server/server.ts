@@ -181,11 +181,20 @@ export function openServer(
 /** Waits until a connection's latest response, and so all earlier ones, have ended. */
 async function over(response: ServerResponse | undefined): Promise<void> {
   if (!response || response.writableFinished || response.destroyed || outlivesApp(response)) return
+  const end = ends.get(response) ?? endOf(response)
+  ends.set(response, end)
+  await end
+}
+
+/** The ends that are waited for. A stream may outlive many apps, which share one listener. */
+const ends = new WeakMap<ServerResponse, Promise<void>>()
+
+function endOf(response: ServerResponse): Promise<void> {
   const { socket } = response.req
-  await new Promise<void>((resolve) => {
+  return new Promise((resolve) => {
     const end = () => {
       response.off('close', end)
-      socket.off('close', end) // the socket may outlive many apps
+      socket.off('close', end) // the socket may outlive the response
       resolve()
     }
     response.once('close', end)

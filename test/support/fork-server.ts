@@ -27,6 +27,8 @@ export interface ProcessResources {
   readonly memory: NodeJS.MemoryUsage
   /** Resources that keep its event loop alive, by kind. */
   readonly handles: Readonly<Record<string, number>>
+  /** Calls that run or wait, by the metrics. Calls of an app that `replace` has put in place are not counted. */
+  readonly calls: number
   /** Warnings of Node. */
   readonly warnings: readonly string[]
 }

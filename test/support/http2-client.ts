@@ -4,6 +4,7 @@ import {
   type ClientHttp2Stream,
   connect,
   type IncomingHttpHeaders,
+  type SecureClientSessionOptions,
 } from 'node:http2'
 import { buffer } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
@@ -16,8 +17,13 @@ export interface Http2Answer {
 }
 
 /** Connects to a server of the loopback interface; destroyed when the test ends. */
-export async function openHttp2(port: number, ca: string): Promise<ClientHttp2Session> {
-  const session = connect(`https://localhost:${port}`, { ca, host: '127.0.0.1', servername: 'localhost' })
+export async function openHttp2(
+  port: number,
+  ca: string,
+  options: SecureClientSessionOptions = {},
+): Promise<ClientHttp2Session> {
+  const here = { ca, host: '127.0.0.1', servername: 'localhost' }
+  const session = connect(`https://localhost:${port}`, { ...here, ...options })
   session.on('error', () => undefined) // a reset is a way of closing
   onTestFinished(() => session.destroy())
   await once(session, 'connect')

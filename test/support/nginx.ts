@@ -7,6 +7,9 @@ import { fileURLToPath } from 'node:url'
 
 const CONFIG = fileURLToPath(new URL('../../deploy/nginx/wasm-serve.conf', import.meta.url))
 
+/** The part of the configuration that a distribution includes. */
+const CONFIG_FILE = 'wasm-serve.conf'
+
 /** Addresses of the documented configuration that are replaced. The rest is unchanged. */
 const PLACES = [
   'listen 80;',
@@ -17,15 +20,21 @@ const PLACES = [
 /** The addresses of the two servers behind nginx. */
 export type Upstreams = readonly [blue: string, green: string]
 
-/** An nginx with the configuration of `deploy/nginx`. */
-export interface Nginx {
+/** A running nginx. */
+export interface RunningNginx {
   /** Its address. */
   readonly socketPath: string
   /** Its log. */
   log(): string
-  /** Sends new requests to others. Connections that are open are closed after their requests. */
-  follow(upstreams: Upstreams): void
+  /** Reads its configuration again. Connections that are open are closed after their requests. */
+  reload(): void
   stop(): Promise<void>
+}
+
+/** An nginx with the configuration of `deploy/nginx`. */
+export interface Nginx extends RunningNginx {
+  /** Sends new requests to others. */
+  follow(upstreams: Upstreams): void
 }
 
 /**
@@ -38,6 +47,23 @@ export async function startNginx(
   upstreams: Upstreams = [`unix:${join(folder, 'blue.sock')}`, `unix:${join(folder, 'green.sock')}`],
 ): Promise<Nginx> {
   writeConfig(folder, upstreams)
+  const nginx = await run(folder)
+  return {
+    ...nginx,
+    follow(upstreams) {
+      writeConfig(folder, upstreams)
+      nginx.reload()
+    },
+  }
+}
+
+/** Starts nginx with one server, which has these directives. */
+export async function startNginxWith(folder: string, directives: string): Promise<RunningNginx> {
+  writeFileSync(join(folder, CONFIG_FILE), `server { listen unix:${socketIn(folder)}; ${directives} }`)
+  return run(folder)
+}
+
+async function run(folder: string): Promise<RunningNginx> {
   writeFileSync(join(folder, 'nginx.conf'), around(folder))
   const child = spawn('nginx', ['-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')], {
     stdio: 'inherit',
@@ -47,10 +73,7 @@ export async function startNginx(
   return {
     socketPath,
     log: () => readFileSync(join(folder, 'error.log'), 'utf8'),
-    follow(upstreams) {
-      writeConfig(folder, upstreams)
-      child.kill('SIGHUP')
-    },
+    reload: () => void child.kill('SIGHUP'),
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return
       const ended = once(child, 'exit')
@@ -71,7 +94,7 @@ function writeConfig(folder: string, upstreams: Upstreams): void {
     if (ours.split(from).length !== 2) throw new Error(`${CONFIG} does not have "${from}" once`)
     ours = ours.replace(from, replacements[index] ?? '')
   }
-  writeFileSync(join(folder, 'wasm-serve.conf'), ours)
+  writeFileSync(join(folder, CONFIG_FILE), ours)
 }
 
 /** The surrounding configuration of a distribution. */
@@ -85,7 +108,7 @@ function around(folder: string): string {
     pid ${join(folder, 'nginx.pid')};
     error_log ${join(folder, 'error.log')} info;
     events { worker_connections 1024; }
-    http { access_log off; ${temporary.join(' ')} include ${join(folder, 'wasm-serve.conf')}; }`
+    http { access_log off; ${temporary.join(' ')} include ${join(folder, CONFIG_FILE)}; }`
 }
 
 async function listening(child: ChildProcess, path: string): Promise<void> {

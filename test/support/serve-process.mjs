@@ -1,6 +1,7 @@
 import { programConfiguration } from '../../lib/deploy/configuration.js'
 import { openDeployments } from '../../lib/deploy/start.js'
 import { openLog } from '../../lib/observe/log/log.js'
+import { Meters } from '../../lib/observe/metrics.js'
 import { checkServerOptions } from '../../lib/options/options.js'
 import { createApp } from '../../lib/server/app.js'
 import { startServer } from '../../lib/server/server.js'
@@ -18,7 +19,8 @@ const source = {
   ...programConfiguration(checked),
   read: (reading) => programConfiguration(wanted).read(reading),
 }
-const deployments = await openDeployments(source, () => ({ log }))
+const meters = new Meters()
+const deployments = await openDeployments(source, () => ({ log, meters }))
 const server = await startServer(checked, deployments.current.app, log)
 deployments.follow(server)
 endWithSignals(server, checked, log)
@@ -51,7 +53,7 @@ async function changeTo(options) {
   return record
 }
 
-/** Resources while idle: memory after garbage collection, and handles that keep the event loop alive. */
+/** Resources while idle: memory after garbage collection, handles that keep the event loop alive, and calls that have not ended. */
 async function measure() {
   // Threads that start or wait to be started have a timer.
   for (let i = 0; i < 5 || (i < 400 && process.getActiveResourcesInfo().includes('Timeout')); i++) {
@@ -60,5 +62,6 @@ async function measure() {
   }
   const handles = {}
   for (const name of process.getActiveResourcesInfo()) handles[name] = (handles[name] ?? 0) + 1
-  return { memory: process.memoryUsage(), handles, warnings }
+  const calls = meters.all.reduce((sum, { stats }) => sum + stats.running + stats.waiting, 0)
+  return { memory: process.memoryUsage(), handles, warnings, calls }
 }

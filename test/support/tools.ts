@@ -7,6 +7,7 @@ import { GOOGLE } from './registry-programs.ts'
 /** Tools of system tests besides Node.js: how they are found, and how to get them. */
 const TOOLS = {
   chromium: { isHere: () => isInstalled('chromium'), get: 'apt-get install chromium' },
+  curl: { isHere: () => isInstalled('curl'), get: 'apt-get install curl' },
   'docker-registry': { isHere: () => isInstalled('docker-registry'), get: 'apt-get install docker-registry' },
   fish: { isHere: () => isInstalled('fish'), get: 'apt-get install fish' },
   go: {

@@ -17,6 +17,7 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
   ['docs/tutorial.md', /./, 'test/system/tutorial.test.ts follows the page'],
   ['docs/guide/migrate.md', /./, 'test/system/migrate-page.test.ts runs the page'],
   ['docs/guide/registry.md', /./, 'test/system/registry-pages.test.ts has a registry'],
+  ['docs/guide/streams.md', /./, 'test/system/streams-page.test.ts follows the page'],
   ['docs/operate/trust.md', /./, 'test/system/registry-pages.test.ts has a registry'],
   ['docs/operate/fleet.md', /./, 'test/system/fleet-page.test.ts has a store'],
   [
@@ -80,7 +81,6 @@ async function folderOf(page: string): Promise<string> {
     'hello/hello.wasm',
     'count-vowels-rust/count-vowels.wasm',
     'visits/visits.wasm',
-    'streams-rust/streams.wasm',
     'socket-rust/socket.wasm',
   ]) {
     cpSync(new URL(`../../plugins/${name}`, import.meta.url), join(cwd, 'plugins', name))
