@@ -36,7 +36,7 @@ export class Body {
 
   /** Reads the next piece. @returns false at the end, and if it failed. */
   next(): bool {
-    this.code = request_read(65_536)
+    this.code = request_read(262_144)
     if (this.code <= 0) return false
     this.piece = Host.input() // a piece is also the input of the call
     return true
@@ -86,7 +86,7 @@ export class Request {
     block.free()
   }
 
-  /** Sends a piece of the body, of up to 64 KiB. @returns false: nothing was sent, as the answer has to be read first. */
+  /** Sends a piece of the body, of up to 256 KiB. @returns false: nothing was sent, as the answer has to be read first. */
   write(bytes: Uint8Array): bool {
     if (bytes.length === 0) return true
     const block = Memory.allocateBytes(bytes)
@@ -108,7 +108,7 @@ export class Request {
 
   /** Reads the next piece of the answer. @returns false at the end, and if it failed. */
   next(): bool {
-    this.code = http_read(this.handle, 65_536)
+    this.code = http_read(this.handle, 262_144)
     if (this.code <= 0) return false
     this.piece = this.take()
     return true

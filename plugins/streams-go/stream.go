@@ -48,7 +48,7 @@ func (code StreamError) Error() string { return fmt.Sprintf("the stream failed: 
 
 // Read returns the next piece of the request's body; nil at its end.
 func Read() ([]byte, error) {
-	at := requestRead(65_536)
+	at := requestRead(262_144)
 	if at <= 0 {
 		return nil, check(at)
 	}
@@ -80,7 +80,7 @@ func Open(json string) (Request, error) {
 	return Request{handle}, check(handle)
 }
 
-// Write sends a piece of the body, of up to 64 KiB. It waits while the server reads more slowly. False: nothing was sent,
+// Write sends a piece of the body, of up to 256 KiB. It waits while the server reads more slowly. False: nothing was sent,
 // because the answer has to be read first.
 func (request Request) Write(piece []byte) (bool, error) {
 	if len(piece) == 0 {
@@ -100,7 +100,7 @@ func (request Request) Response() (string, error) {
 }
 
 // Read returns the next piece of the answer; nil at its end.
-func (request Request) Read() ([]byte, error) { return take(httpRead(request.handle, 65_536)) }
+func (request Request) Read() ([]byte, error) { return take(httpRead(request.handle, 262_144)) }
 
 // Close closes the connection, if the answer is not complete.
 func (request Request) Close() { httpClose(request.handle) }

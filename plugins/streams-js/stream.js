@@ -11,8 +11,7 @@ class StreamError extends Error {
 const stream = {
   /** The next piece of the request's body, as a Uint8Array; undefined at its end. */
   read() {
-    const piece = host.request_read(65_536)
-    return typeof piece === 'number' ? check(piece) : piece
+    return pieceOf(host.request_read(262_144))
   },
 
   /** The lines of the request's body with their ends, as text: for (const line of stream.lines()) ... */
@@ -46,12 +45,54 @@ const stream = {
   pause: (ms) => check(host.wait(ms)),
 
   isGone: () => host.client_gone() !== 0,
+
+  /** Begins a request to another server: { method: 'PUT', url: 'https://example.com/', headers: { 'x-a': '1' } }. */
+  open: (request) => new Request(check(host.http_open(host.encode(JSON.stringify(request))))),
+}
+
+/** A request to another server. The end of the call closes it. */
+class Request {
+  constructor(handle) {
+    this.handle = handle
+  }
+
+  /** Sends a piece of the body, of up to 256 KiB. Waits while the server reads more slowly. false: read the answer first. */
+  write(piece) {
+    return piece.length === 0 || check(host.http_write(this.handle, piece)) === 0
+  }
+
+  /** Ends the body. A wait for the answer does so, too. */
+  end() {
+    check(host.http_end(this.handle))
+  }
+
+  /** Status and headers of the answer, which `stream.start` takes. */
+  response() {
+    return JSON.parse(host.decode(pieceOf(host.http_response(this.handle))))
+  }
+
+  /** The next piece of the answer; undefined at its end. */
+  read() {
+    return pieceOf(host.http_read(this.handle, 262_144))
+  }
+
+  close() {
+    check(host.http_close(this.handle))
+  }
 }
 
 const LINE_FEED = 10
 
 function check(code) {
   if (code < 0) throw new StreamError(code)
+  return code
+}
+
+/** Bytes, or undefined if there are none. */
+function pieceOf(result) {
+  if (typeof result !== 'number') return result
+  check(result)
+  return undefined
 }
 
 function joined(first, second) {

@@ -34,3 +34,41 @@ function count() {
     if (!(error instanceof StreamError)) throw error // the client has gone
   }
 }
+
+/** Passes requests on to the server of the config `upstream`, and passes its answers back in capitals. */
+function proxy(input) {
+  const { method, url, headers } = JSON.parse(input)
+  const type = headers['content-type'] ?? 'text/plain'
+  let isStarted = false
+  try {
+    const upstream = stream.open({
+      method,
+      url: `${host.config('upstream') ?? ''}${url}`,
+      headers: { 'content-type': type },
+      redirect: 'manual',
+    })
+    const passBack = () => {
+      if (!isStarted) stream.start(upstream.response())
+      isStarted = true
+      const piece = upstream.read()
+      if (piece) stream.write(capitals(piece))
+      return piece !== undefined
+    }
+    for (let piece = stream.read(); piece; piece = stream.read()) {
+      // A server may answer while it reads, or without reading all.
+      while (!upstream.write(piece)) if (!passBack()) return
+    }
+    upstream.end()
+    while (passBack());
+  } catch (error) {
+    // Before the start, the client can get a proper answer.
+    if (isStarted || !(error instanceof StreamError) || error.code === GONE) throw error
+    stream.start({ status: 502 })
+  }
+}
+
+const GONE = -1
+
+function capitals(piece) {
+  return piece.map((byte) => (byte >= 97 && byte <= 122 ? byte - 32 : byte))
+}

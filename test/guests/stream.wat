@@ -19,7 +19,7 @@
     (if (i64.lt_s (local.get $code) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $code)))))
     (block $done
       (loop $next
-        (local.set $at (call $read (i64.const 65536)))
+        (local.set $at (call $read (i64.const 262144)))
         (br_if $done (i64.eqz (local.get $at)))
         (if (i64.lt_s (local.get $at) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $at)))))
         (local.set $code (call $write (local.get $at)))
@@ -29,7 +29,7 @@
   (func (export "tell") (result i32) (local $at i64) (local $code i64)
     (block $done
       (loop $next
-        (local.set $at (call $read (i64.const 65536)))
+        (local.set $at (call $read (i64.const 262144)))
         (br_if $done (i64.eqz (local.get $at)))
         (if (i64.lt_s (local.get $at) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $at)))))
         (if (i32.eq (call $load (local.get $at)) (i32.const 33)) (then (loop $for_ever (br $for_ever))))
@@ -40,7 +40,7 @@
   (func (export "swallow") (result i32) (local $at i64) (local $sum i64) (local $digit i64)
     (block $done
       (loop $next
-        (local.set $at (call $read (i64.const 65536)))
+        (local.set $at (call $read (i64.const 262144)))
         (br_if $done (i64.eqz (local.get $at)))
         (if (i64.lt_s (local.get $at) (i64.const 0)) (then (return (i32.wrap_i64 (local.get $at)))))
         (local.set $sum (i64.add (local.get $sum) (call $length (local.get $at))))

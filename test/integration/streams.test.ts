@@ -177,8 +177,8 @@ test('the limit of a body holds for a stream, declared or not', async () => {
 })
 
 test('an answer beyond the limit of an output is broken off', async () => {
-  const steps: Step[] = [['start', ''], { repeat: 3, steps: [['write zeros', 70_000]] }]
-  const { url, codes, line } = await serveSteps(steps, { outputLimit: 150_000 })
+  const steps: Step[] = [['start', ''], { repeat: 3, steps: [['write zeros', 300_000]] }]
+  const { url, codes, line } = await serveSteps(steps, { outputLimit: 700_000 })
   await expect(fetch(url).then((answer) => answer.arrayBuffer())).rejects.toThrow('terminated')
   expect(await codes(4)).toEqual([0, 0, 0, -5])
   await line(({ code }) => code === 'WASM_SERVE_OUTPUT_TOO_LARGE')

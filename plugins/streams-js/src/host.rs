@@ -13,6 +13,11 @@ extern "C" {
     fn sse(event: u64) -> i64;
     fn wait(ms: u64) -> i64;
     fn client_gone() -> i32;
+    fn http_open(request: u64) -> i64;
+    fn http_write(request: i64, block: u64) -> i64;
+    fn http_response(request: i64) -> i64;
+    fn http_read(request: i64, max: u64) -> i64;
+    fn http_close(request: i64) -> i64;
 }
 
 /// Adds the object to the globals.
@@ -26,6 +31,12 @@ pub fn install(ctx: &Ctx) -> rquickjs::Result<()> {
     host.set("sse", Func::from(event))?;
     host.set("wait", Func::from(|ms: f64| unsafe { wait(ms as u64) }))?;
     host.set("client_gone", Func::from(|| unsafe { client_gone() }))?;
+    host.set("http_open", Func::from(open))?;
+    host.set("http_write", Func::from(write_to))?;
+    host.set("http_end", Func::from(|request: i32| unsafe { http_write(request.into(), 0) }))?;
+    host.set("http_response", Func::from(response))?;
+    host.set("http_read", Func::from(read_from))?;
+    host.set("http_close", Func::from(|request: i32| unsafe { http_close(request.into()) }))?;
     host.set("config", Func::from(|name: String| config::get(name).unwrap_or_default()))?;
     host.set("encode", Func::from(encode))?;
     host.set("decode", Func::from(decode))?;
@@ -55,6 +66,32 @@ fn trailers(json: TypedArray<u8>) -> i64 {
 
 fn event(json: TypedArray<u8>) -> i64 {
     with_block(json, |at| unsafe { sse(at) })
+}
+
+fn open(json: TypedArray<u8>) -> i64 {
+    with_block(json, |at| unsafe { http_open(at) })
+}
+
+fn write_to(request: i32, bytes: TypedArray<u8>) -> i64 {
+    with_block(bytes, |at| unsafe { http_write(request.into(), at) })
+}
+
+fn response(ctx: Ctx, request: i32) -> rquickjs::Result<Value> {
+    take(ctx, unsafe { http_response(request.into()) })
+}
+
+fn read_from(ctx: Ctx, request: i32, max: u32) -> rquickjs::Result<Value> {
+    take(ctx, unsafe { http_read(request.into(), max.into()) })
+}
+
+/// The bytes of a block, which is freed; or 0 if there are none, or the code of a failure.
+fn take(ctx: Ctx, code: i64) -> rquickjs::Result<Value> {
+    let Some(block) = u64::try_from(code).ok().and_then(Memory::find) else {
+        return Ok(Value::new_number(ctx, code as f64));
+    };
+    let bytes = TypedArray::new(ctx, block.to_vec());
+    block.free();
+    bytes.map(TypedArray::into_value)
 }
 
 fn encode(ctx: Ctx, text: String) -> rquickjs::Result<TypedArray<u8>> {

@@ -15,26 +15,31 @@ thread_local! {
 
 #[plugin_fn]
 pub fn hash() -> FnResult<String> {
-    Ok(call("hash")?)
+    Ok(call("hash", "")?)
 }
 
 #[plugin_fn]
 pub fn filter() -> FnResult<String> {
-    Ok(call("filter")?)
+    Ok(call("filter", "")?)
 }
 
 #[plugin_fn]
 pub fn count() -> FnResult<String> {
-    Ok(call("count")?)
+    Ok(call("count", "")?)
+}
+
+#[plugin_fn]
+pub fn proxy(request: String) -> FnResult<String> {
+    Ok(call("proxy", &request)?)
 }
 
 /// Calls the scripts' function of this name. Its result, if it has one, is the output.
-fn call(name: &str) -> Result<String, Error> {
+fn call(name: &str, input: &str) -> Result<String, Error> {
     SCRIPTED.with(|context| {
         context.get_or_init(|| run_scripts().expect("the scripts run")).with(|ctx| {
             let function: Function = ctx.globals().get(name)?;
             let output: Option<String> =
-                function.call(()).catch(&ctx).map_err(|thrown| Error::msg(thrown.to_string()))?;
+                function.call((input,)).catch(&ctx).map_err(|thrown| Error::msg(thrown.to_string()))?;
             Ok(output.unwrap_or_default())
         })
     })

@@ -48,7 +48,7 @@ impl From<Problem> for Error {
 
 /// The next piece of the request's body; `None` at its end.
 pub fn read() -> Result<Option<Vec<u8>>, Problem> {
-    match check(unsafe { request_read(65_536) })? {
+    match check(unsafe { request_read(262_144) })? {
         0 => Ok(None),
         offset => Ok(Memory::find(offset).map(|block| block.to_vec())),
     }
@@ -97,7 +97,7 @@ impl Request {
         block_code(json.as_bytes(), |offset| unsafe { http_open(offset) }).map(|handle| Request(handle as i64))
     }
 
-    /// Sends a piece of the body, of up to 64 KiB. Waits while the server reads more slowly. `false`: nothing was sent, because
+    /// Sends a piece of the body, of up to 256 KiB. Waits while the server reads more slowly. `false`: nothing was sent, because
     /// the answer has to be read first.
     pub fn write(&self, piece: &[u8]) -> Result<bool, Problem> {
         if piece.is_empty() {
@@ -119,7 +119,7 @@ impl Request {
 
     /// The next piece of the answer; `None` at its end.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Problem> {
-        take(unsafe { http_read(self.0, 65_536) })
+        take(unsafe { http_read(self.0, 262_144) })
     }
 }
 

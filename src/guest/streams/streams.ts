@@ -221,8 +221,11 @@ export function withStreams(users: HostFunctions | undefined, streams: GuestStre
   return { ...users, [STREAMS]: { ...streamFunctions(streams), ...users?.[STREAMS] } }
 }
 
-/** Maximum bytes of a piece. Small writes are collected up to it: sending each of them would take a turn of two threads. */
-export const PIECE_BYTES = 65_536
+/**
+ * Maximum bytes of a piece. Small writes are collected up to it. Each piece takes a turn of two threads, which costs more than
+ * to copy 64 KiB.
+ */
+export const PIECE_BYTES = 262_144
 
 /** Maximum bytes of the JSON of an answer's head, and of its trailers. */
 export const HEAD_JSON_MAX = 131_072
@@ -302,9 +305,9 @@ class GuestStream {
   write(bytes: Uint8Array, from = 0): MaybePromise<StreamReply<undefined>> {
     if (!this.#isStarted) return { problem: 'order' }
     for (let at = from; at < bytes.length; ) {
-      this.#buffer ??= this.#takeSpare()
+      const buffer = this.#roomFor(bytes.length - at)
       const part = bytes.subarray(at, at + PIECE_BYTES - this.#used)
-      this.#buffer.set(part, this.#used)
+      buffer.set(part, this.#used)
       this.#used += part.length
       at += part.length
       if (this.#used < PIECE_BYTES) break
@@ -332,13 +335,23 @@ class GuestStream {
     return after(this.flush(), (reply) => ('problem' in reply ? reply : next()))
   }
 
+  /** The buffer for writes. It grows: most streams write little at a time. */
+  #roomFor(bytes: number): Uint8Array<ArrayBuffer> {
+    const needed = Math.min(this.#used + bytes, PIECE_BYTES)
+    if (this.#buffer && this.#buffer.length >= needed) return this.#buffer
+    const larger = needed > MIN_BUFFER_BYTES ? this.#takeSpare() : new Uint8Array(MIN_BUFFER_BYTES)
+    if (this.#buffer) larger.set(this.#buffer.subarray(0, this.#used))
+    this.#buffer = larger
+    return larger
+  }
+
   #takeSpare(): Uint8Array<ArrayBuffer> {
     const taken = this.#spare ?? new Uint8Array(PIECE_BYTES)
     this.#spare = undefined
     return taken
   }
 
-  /** Keeps the memory of a piece that was read, for writes: memory for each would be 64 KiB of garbage. */
+  /** Keeps the memory of a piece that was read, for writes: memory for each would be garbage. */
   reuse({ buffer }: Uint8Array): void {
     if (buffer.byteLength === PIECE_BYTES && buffer instanceof ArrayBuffer)
       this.#spare = new Uint8Array(buffer)
@@ -413,8 +426,11 @@ class GuestStream {
 /** By the number of the opcode. (RFC 6455, section 5.2) */
 const KINDS: Readonly<Record<number, MessageKind | undefined>> = { 1: 'text', 2: 'binary' }
 
+/** The size of a buffer for writes that has never held more. */
+const MIN_BUFFER_BYTES = 16_384
+
 /** Fewer bytes are copied into memory of their own: the buffer stays for the next ones. */
-const COPIED_BYTES = 4_096
+const COPIED_BYTES = PIECE_BYTES / 4
 
 const INVALID = { problem: 'invalid' } as const
 const DONE = { answer: undefined } as const
