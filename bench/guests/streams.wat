@@ -10,7 +10,7 @@
   ;; The size of the body; -1 if it ended early.
   (func $size (result i64) (local $at i64) (local $sum i64)
     (loop $next
-      (local.set $at (call $read (i64.const 65536)))
+      (local.set $at (call $read (i64.const 262144)))
       (if (i64.lt_s (local.get $at) (i64.const 0)) (then (return (i64.const -1))))
       (if (i64.gt_s (local.get $at) (i64.const 0)) (then
         (local.set $sum (i64.add (local.get $sum) (call $length (local.get $at))))
