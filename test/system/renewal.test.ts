@@ -65,7 +65,7 @@ const INPUTS = ['', 'world', '{"a":1}', '# title\n\n- one\n- two', 'x'.repeat(10
 /** Not those that import what is no plug-in's, or that run for ever if the input is not JSON. */
 const folder = new URL('../../plugins/', import.meta.url)
 const plugins = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-  .filter((path) => /^(?!visits|streams-|http-assemblyscript)[^/]+\/[^/]+\.wasm$/.test(path))
+  .filter((path) => /^(?!visits|streams-|socket-|http-assemblyscript)[^/]+\/[^/]+\.wasm$/.test(path))
   .map((path) => new URL(path, folder).pathname)
 const guests = ['upper', 'stain', 'sizes', 'wasi', 'config', 'log', 'several'].map(guest)
 
