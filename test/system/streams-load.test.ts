@@ -16,7 +16,7 @@ const MIB = 2 ** 20
 
 const ROUTE = { plugin: guest('stream'), function: 'echo', bodyLimit: 0, outputLimit: 0, workers: 8 }
 
-test('96 MiB pass through a guest in both directions, with constant memory', async () => {
+test('192 MiB pass through a guest in both directions, with constant memory', async () => {
   const flags = ['--function', 'echo', '--body-limit', '0', '--output-limit', '0', '--workers', '1']
   const running = start([guest('stream'), '0', ...flags])
   const url = await running.listening()
@@ -24,10 +24,10 @@ test('96 MiB pass through a guest in both directions, with constant memory', asy
   const idle = residentBytes(running.child.pid)
   let most = 0
   const watch = setInterval(() => (most = Math.max(most, residentBytes(running.child.pid))), 10)
-  const { sent, received } = await exchange(url, 2, 96 * MIB)
+  const { sent, received } = await exchange(url, 2, 192 * MIB)
   clearInterval(watch)
   expect(received).toBe(sent)
-  expect((most - idle) / MIB).toBeLessThan(64) // of 192 that passed: Node's own pipes take 45
+  expect((most - idle) / MIB).toBeLessThan(100) // of 384 that passed: Node's own pipes take 45
 })
 
 test('streams of many clients are never mixed, while apps are swapped and clients vanish', async () => {
@@ -51,7 +51,7 @@ test('streams of many clients are never mixed, while apps are swapped and client
 
 test('when threads are killed, their streams break off, and all others end well', async () => {
   const { plugin } = ROUTE
-  const server = await listen({ ...ROUTE, plugin, streamTimeoutMs: 700 })
+  const server = await listen({ ...ROUTE, plugin, streamTimeoutMs: 3_000 })
   const outcomes = Array.from({ length: 24 }, async (_, id) => {
     const isHeld = id % 6 === 0
     try {
