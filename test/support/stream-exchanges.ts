@@ -43,7 +43,7 @@ export interface Exchange {
 
 /**
  * How a stream ended: as it should; by its client; broken off; with 503; with 408, because its client stopped to send; with
- * 504, because another guest ended its thread.
+ * 500 before its answer began, because another guest ended its thread.
  */
 export type End = 'whole' | 'left' | 'broken' | 'refused' | 'late' | 'lost'
 

@@ -186,7 +186,7 @@ const REFUSALS: Readonly<Record<string, End>> = {
   '503 WASM_SERVE_STREAMS_FULL': 'refused',
   '503 WASM_SERVE_QUEUE_FULL': 'refused',
   '408 WASM_SERVE_REQUEST_TIMEOUT': 'late',
-  '504 WASM_SERVE_DEADLINE_EXCEEDED': 'lost',
+  '500 WASM_SERVE_WORKER_LOST': 'lost',
 }
 
 async function refusal(response: IncomingMessage, sent: ClientRequest): Promise<Outcome> {
