@@ -1,6 +1,7 @@
 mod stream;
 
 use extism_pdk::{config, plugin_fn, FnResult, Json};
+use memchr::{memchr_iter, memmem::Finder, memrchr};
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 
@@ -19,13 +20,14 @@ pub fn hash() -> FnResult<String> {
 /// Passes on the lines of a CSV file that have the text of the config `keep`, and its first line.
 #[plugin_fn]
 pub fn filter() -> FnResult<()> {
-    let keep = config::get("keep")?.unwrap_or_default().into_bytes();
+    let keep = config::get("keep")?.unwrap_or_default();
+    let keep = Finder::new(keep.as_bytes());
     stream::start(r#"{"headers":{"content-type":"text/csv"},"trailers":["x-lines"]}"#)?;
     let mut lines = 0;
     let mut rest = Vec::new();
     while let Some(piece) = stream::read()? {
         rest.extend_from_slice(&piece);
-        let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let end = memrchr(b'\n', &rest).map_or(0, |at| at + 1);
         lines += pass_on(&rest[..end], &keep, lines == 0)?;
         rest.drain(..end);
     }
@@ -35,13 +37,21 @@ pub fn filter() -> FnResult<()> {
 }
 
 /// Sends those lines of a piece at once: a call of the host for each line would take longer than all else.
-fn pass_on(piece: &[u8], keep: &[u8], is_first: bool) -> Result<usize, stream::Problem> {
-    let is_kept = |line: &[u8]| keep.is_empty() || line.windows(keep.len()).any(|part| part == keep);
-    let lines = piece.split_inclusive(|byte| *byte == b'\n').enumerate();
-    let kept: Vec<&[u8]> =
-        lines.filter(|(at, line)| (is_first && *at == 0) || is_kept(line)).map(|(_, line)| line).collect();
-    stream::write(&kept.concat())?;
-    Ok(kept.len())
+fn pass_on(piece: &[u8], keep: &Finder, is_first: bool) -> Result<usize, stream::Problem> {
+    let mut kept = Vec::with_capacity(piece.len());
+    let mut lines = 0;
+    let mut start = 0;
+    for end in memchr_iter(b'\n', piece).map(|at| at + 1).chain([piece.len()]) {
+        let line = &piece[start..end];
+        let is_kept = (is_first && start == 0) || keep.find(line).is_some();
+        if is_kept && !line.is_empty() {
+            kept.extend_from_slice(line);
+            lines += 1;
+        }
+        start = end;
+    }
+    stream::write(&kept)?;
+    Ok(lines)
 }
 
 /// Sends a number every `interval` milliseconds (a config), up to 10, until the client has gone.
