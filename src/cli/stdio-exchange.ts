@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { StreamExchange, StreamReply } from '../guest/streams/streams.ts'
+import type { StreamExchange, StreamReply } from '../guest/streams/operations.ts'
 
 /**
  * The exchange of a guest that streams and is called without HTTP: it reads these pieces, and its answer is written without its

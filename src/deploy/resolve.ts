@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError } from '../errors/errors.ts'
-import { streamImports } from '../guest/streams/streams.ts'
+import { streamImports } from '../guest/streams/stream-imports.ts'
 import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
 import { COMMAND_LINE, type ConfigMap, givenAt, mapOf, mergeMaps, toData } from '../options/config-node.ts'
 import {

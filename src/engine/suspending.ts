@@ -1,12 +1,7 @@
 import { ClientGoneError, EngineClosedError, QueueFullError, QueueSlowError } from '../errors/errors.ts'
-import { withRequests } from '../guest/streams/requests.ts'
-import {
-  callStream,
-  GuestStreams,
-  type StreamClient,
-  type StreamOperation,
-  withStreams,
-} from '../guest/streams/streams.ts'
+import { GuestStreams } from '../guest/streams/guest-stream.ts'
+import { callStream, type StreamClient, type StreamOperation } from '../guest/streams/operations.ts'
+import { withStreams } from '../guest/streams/stream-functions.ts'
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 import { nextTurn } from '../platform/async-work.ts'
@@ -53,7 +48,7 @@ class SuspendingEngine implements Engine {
     this.#pool = openPool({
       ...options,
       runtime: streamingRuntime(options.runtime, streams),
-      settings: { ...settings, functions: withRequests(withStreams(settings.functions, streams), streams) },
+      settings: { ...settings, functions: withStreams(settings.functions, streams) },
     })
     this.ready = this.#pool.ready
   }
@@ -117,12 +112,17 @@ class SuspendingEngine implements Engine {
   }
 
   #clientOf(caller: Caller): StreamClient {
-    return { call: (operation, ...args) => this.#ask(caller, operation, args) as never }
+    return { call: (operation, written, ...args) => this.#ask(caller, operation, args, written) as never }
   }
 
   /** @throws {@link ClientGoneError} if the client has gone and the guest is to be ended: V8 never frees one that stays suspended. */
-  async #ask(caller: Caller, operation: StreamOperation, args: readonly unknown[]): Promise<unknown> {
-    const reply = await callStream(operation, args, caller)
+  async #ask(
+    caller: Caller,
+    operation: StreamOperation,
+    args: readonly unknown[],
+    written?: Uint8Array,
+  ): Promise<unknown> {
+    const reply = await callStream(operation, args, caller, written)
     // Only bytes need turns of the event loop to come or go: it must turn although a guest asks again and again.
     if ('problem' in reply || !hasBytes(operation)) await nextTurn()
     if (isToBeEnded({ caller })) throw new ClientGoneError()

@@ -71,6 +71,16 @@ export interface BlockContext extends CallContext {
   replaceInput(bytes: Uint8Array): bigint
 }
 
+/** @throws Error if the route has no kernel. */
+export function blocksOf(context: CallContext): BlockContext {
+  if (isBlockContext(context)) return context
+  throw new Error('this function needs the kernel runtime')
+}
+
+function isBlockContext(context: CallContext): context is BlockContext {
+  return 'replaceInput' in context
+}
+
 /**
  * Bytes that a host function reads. It has the reading methods of `DataView`, and no writing ones.
  *

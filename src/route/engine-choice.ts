@@ -5,7 +5,7 @@ import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subpr
 import type { SubprocessOptions } from '../engine/subprocess/subprocess.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
 import type { WorkersOptions } from '../engine/workers/workers.ts'
-import { importsExchange, takesMessages } from '../guest/streams/streams.ts'
+import { importsExchange, takesMessages } from '../guest/streams/stream-imports.ts'
 import { INITIALISERS } from '../module/entry-points.ts'
 import { shortened } from '../module/on-demand.ts'
 import { optionsError, problemAt } from '../options/options.ts'

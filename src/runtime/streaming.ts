@@ -1,6 +1,6 @@
 import { findHostFunction, type HostFunctions } from '../guest/host-functions.ts'
 import { after } from '../guest/streams/after.ts'
-import type { GuestStreams } from '../guest/streams/streams.ts'
+import type { GuestStreams } from '../guest/streams/guest-stream.ts'
 import type { Caller } from '../observe/observe.ts'
 import { suspending } from '../platform/missing-types.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'

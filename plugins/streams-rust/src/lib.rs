@@ -1,7 +1,7 @@
 mod stream;
 
 use extism_pdk::{config, plugin_fn, FnResult, Json};
-use memchr::{memchr_iter, memmem::Finder, memrchr};
+use memchr::{memchr, memmem::Finder, memrchr};
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 
@@ -39,17 +39,20 @@ pub fn filter() -> FnResult<()> {
 /// Sends those lines of a piece at once: a call of the host for each line would take longer than all else.
 fn pass_on(piece: &[u8], keep: &Finder, is_first: bool) -> Result<usize, stream::Problem> {
     let mut kept = Vec::with_capacity(piece.len());
+    let mut copied = 0; // successive lines are copied together
     let mut lines = 0;
     let mut start = 0;
-    for end in memchr_iter(b'\n', piece).map(|at| at + 1).chain([piece.len()]) {
-        let line = &piece[start..end];
-        let is_kept = (is_first && start == 0) || keep.find(line).is_some();
-        if is_kept && !line.is_empty() {
-            kept.extend_from_slice(line);
+    while start < piece.len() {
+        let end = memchr(b'\n', &piece[start..]).map_or(piece.len(), |at| start + at + 1);
+        if (is_first && start == 0) || keep.find(&piece[start..end]).is_some() {
             lines += 1;
+        } else {
+            kept.extend_from_slice(&piece[copied..start]);
+            copied = end;
         }
         start = end;
     }
+    kept.extend_from_slice(&piece[copied..]);
     stream::write(&kept)?;
     Ok(lines)
 }

@@ -1,6 +1,6 @@
 import { PluginInvalidError } from '../../errors/errors.ts'
 import { findHostFunction, type HostFunctions } from '../../guest/host-functions.ts'
-import { isStreamFunction } from '../../guest/streams/streams.ts'
+import { isStreamFunction } from '../../guest/streams/stream-imports.ts'
 import { ByteReader } from '../../module/bytes.ts'
 import {
   callableExports,

@@ -2,8 +2,8 @@ import { toFailure } from '../../errors/call-failure.ts'
 import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
-import { withRequests } from '../../guest/streams/requests.ts'
-import { GuestStreams, withStreams } from '../../guest/streams/streams.ts'
+import { GuestStreams } from '../../guest/streams/guest-stream.ts'
+import { withStreams } from '../../guest/streams/stream-functions.ts'
 import { alreadyCapped } from '../../module/memory-cap.ts'
 import { readModule } from '../../module/module.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
@@ -149,7 +149,7 @@ export class HostedInstance {
     const agentic = hostParts.includes('agent') ? withAgent(stored, bridgedAgent(host)) : stored
     return {
       ...settings,
-      functions: streams ? withRequests(withStreams(agentic, streams), streams) : agentic,
+      functions: streams ? withStreams(agentic, streams) : agentic,
       log: this.#caller.log,
       logsAtOnce: true,
       ...(hostParts.includes('http') && { http: bridgedHttp(host) }),

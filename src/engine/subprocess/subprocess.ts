@@ -1,6 +1,6 @@
 import { type CallFailure, fromFailure } from '../../errors/call-failure.ts'
 import { InstanceStartError } from '../../errors/errors.ts'
-import { isNextMessage } from '../../guest/streams/streams.ts'
+import { isNextMessage } from '../../guest/streams/operations.ts'
 import { LineRate, type Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { Pieces } from '../../platform/pieces.ts'

@@ -1,6 +1,6 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { ClientGoneError, DeadlineError } from '../../errors/errors.ts'
-import { isNextMessage } from '../../guest/streams/streams.ts'
+import { isNextMessage } from '../../guest/streams/operations.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { buffersOf, type SuspendedAsker, unwrapHostAnswer } from './host-bridge.ts'

@@ -1,13 +1,15 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { sendToAgent } from '../../guest/agent.ts'
 import type { KvClient, KvOperation } from '../../guest/store/kv.ts'
+import type { MaybePromise } from '../../guest/store/store.ts'
+import { after } from '../../guest/streams/after.ts'
 import {
   callStream,
   isNextMessage,
   type StreamClient,
   type StreamHost,
   type StreamOperation,
-} from '../../guest/streams/streams.ts'
+} from '../../guest/streams/operations.ts'
 import type { Vars } from '../../guest/vars.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { GuestHttp, HttpResponse } from '../../runtime/kernel-host.ts'
@@ -27,6 +29,7 @@ export interface BridgeCall {
 
 /** Services of the host for guests, by the name of the operation. */
 export interface HostOperations {
+  /** Returns the value, or a promise of it. */
   readonly [operation: string]: (args: readonly unknown[], call: BridgeCall) => unknown
 }
 
@@ -55,14 +58,16 @@ export class HostBridge {
     callerOf: (call: number) => Caller | undefined,
     onAsked: () => void,
   ): void {
-    port.on('message', async (request: HostRequest) => {
+    const reply = (answer: HostAnswer, { operation }: HostRequest) => {
+      if (signal.aborted) return
+      port.postMessage(answer, operation === STREAM ? buffersOfReply(answer) : [])
+      stamp.hostAnswered()
+    }
+    port.on('message', (request: HostRequest) => {
       onAsked()
       const running = stamp.running()
       const caller = running && callerOf(running.call)
-      const answer = await this.answer(request, caller, signal)
-      if (signal.aborted) return
-      port.postMessage(answer, request.operation === STREAM ? buffersOfReply(answer) : [])
-      stamp.hostAnswered()
+      void after(this.answer(request, caller, signal), (answer) => reply(answer, request))
     })
     port.unref()
   }
@@ -81,37 +86,46 @@ export class HostBridge {
     callerOf: (call: number) => Caller | undefined,
     onAsked: () => void,
   ): void {
-    port.on('message', async ({ call, ...request }: SuspendedRequest) => {
-      onAsked()
-      const caller = callerOf(call)
-      const answer = await this.answer(request, caller, signal, false)
+    const reply = (answer: HostAnswer, call: number, caller: Caller | undefined) => {
       if (signal.aborted) return
       const isEnded = !caller || isToBeEnded({ caller })
       const reply: SuspendedAnswer = { call, answer: isEnded ? undefined : answer }
       port.postMessage(reply, isEnded ? [] : buffersOfReply(answer))
       stamp.replied()
+    }
+    port.on('message', ({ call, ...request }: SuspendedRequest) => {
+      onAsked()
+      const caller = callerOf(call)
+      void after(this.answer(request, caller, signal, false), (answer) => reply(answer, call, caller))
     })
     port.unref()
   }
 
   /**
+   * Answers at once if the operation does: a thread that has its answer runs while this one writes to a client.
+   *
    * @param caller - The caller of the running call; undefined while the guest starts.
    * @param signal - See {@link BridgeCall}.
    * @param hasDeadline - Whether a deadline ends the request. Default: that of calls does.
    */
-  async answer(
+  answer(
     { operation, args }: HostRequest,
     caller: Caller | undefined,
     signal: AbortSignal,
     hasDeadline = this.#hasDeadline,
-  ): Promise<HostAnswer> {
+  ): MaybePromise<HostAnswer> {
     try {
       const run = Object.hasOwn(this.#operations, operation) ? this.#operations[operation] : undefined
-      return { value: await run?.(args, { caller, signal, hasDeadline }) }
+      const value = run?.(args, { caller, signal, hasDeadline })
+      return value instanceof Promise ? value.then((later) => ({ value: later }), toHostFailure) : { value }
     } catch (error) {
-      return { failure: error instanceof Error ? error.message : String(error) }
+      return toHostFailure(error)
     }
   }
+}
+
+function toHostFailure(error: unknown): HostAnswer {
+  return { failure: error instanceof Error ? error.message : String(error) }
 }
 
 /** Access to the services of the main thread. */
@@ -233,7 +247,7 @@ function buffersOfReply(answer: HostAnswer): ArrayBuffer[] {
 /** The exchanges of a thread or process that runs one call at a time and waits for replies. Waits are not charged to the guest. */
 export function bridgedStreams(host: HostAsker): StreamHost {
   const client: StreamClient = {
-    call: (operation, ...args) => host.askUncounted(STREAM, operation, ...args) as never,
+    call: (operation, written, ...args) => host.askUncounted(STREAM, operation, written, ...args) as never,
   }
   return { suspends: false, clientOf: () => client }
 }
@@ -249,14 +263,15 @@ export function suspendedStreams(host: SuspendedAsker): StreamHost {
   return {
     suspends: true,
     clientOf: (caller) => ({
-      call: (operation, ...args) => host.ask(caller, STREAM, operation, ...args) as never,
+      call: (operation, written, ...args) => host.ask(caller, STREAM, operation, written, ...args) as never,
     }),
   }
 }
 
 /** The main thread's side of {@link bridgedStreams}. */
 export const STREAM_OPERATIONS: HostOperations = {
-  [STREAM]: ([operation, ...args], { caller }) => callStream(operation as StreamOperation, args, caller),
+  [STREAM]: ([operation, written, ...args], { caller }) =>
+    callStream(operation as StreamOperation, args, caller, written as Uint8Array | undefined),
 }
 
 /** HTTP requests sent by the main thread while the worker waits. */

@@ -3,8 +3,9 @@ import { toFailure } from '../../errors/call-failure.ts'
 import { withAgent } from '../../guest/agent.ts'
 import { loadFunctions } from '../../guest/host-functions.ts'
 import { kvImports, withKv } from '../../guest/store/kv.ts'
-import { withRequests } from '../../guest/streams/requests.ts'
-import { GuestStreams, type StreamHost, withStreams } from '../../guest/streams/streams.ts'
+import { GuestStreams } from '../../guest/streams/guest-stream.ts'
+import type { StreamHost } from '../../guest/streams/operations.ts'
+import { withStreams } from '../../guest/streams/stream-functions.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
@@ -236,7 +237,7 @@ async function guestParts(
     runtime: streams ? streamingRuntime(runtime, streams) : runtime,
     settings: {
       ...settings,
-      functions: streams ? withRequests(withStreams(agentic, streams), streams) : agentic,
+      functions: streams ? withStreams(agentic, streams) : agentic,
       logsAtOnce: true,
       ...(hostParts.includes('vars') && { vars: bridgedVars(client) }),
     },

@@ -1,4 +1,4 @@
-import { PIECE_BYTES } from './streams.ts'
+import { PIECE_BYTES, READ_BYTES } from './operations.ts'
 
 /** Bytes that have arrived, in the order in which a guest takes them. */
 export class PieceQueue {
@@ -19,7 +19,7 @@ export class PieceQueue {
   /** The next bytes: a copy, which has its buffer for itself. @param max - Maximum bytes. @returns undefined if none wait. */
   take(max: number): Uint8Array<ArrayBuffer> | undefined {
     if (this.#bytes === 0) return undefined
-    const size = Math.min(max, this.#bytes, PIECE_BYTES)
+    const size = Math.min(max, this.#bytes, READ_BYTES)
     const taken = this.#allocate(size)
     for (let at = 0; at < size; ) at += this.#moveTo(taken, at)
     this.#bytes -= size

@@ -9,7 +9,7 @@ import {
   type StreamProblem,
   type StreamReply,
   type StreamRequests,
-} from '../../guest/streams/streams.ts'
+} from '../../guest/streams/operations.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
 import { HTTP_NOT_ALLOWED } from '../../runtime/kernel-host.ts'

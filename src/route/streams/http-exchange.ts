@@ -9,9 +9,11 @@ import {
   RequestTimeoutError,
   StreamTimeoutError,
 } from '../../errors/errors.ts'
-import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/streams.ts'
+import type { MaybePromise } from '../../guest/store/store.ts'
+import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/operations.ts'
 import type { StreamFigures } from '../../observe/metrics.ts'
 import type { StreamEvent } from '../../observe/observe.ts'
+import { nextTurn } from '../../platform/async-work.ts'
 import { http2StreamOf } from '../../platform/missing-types.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
@@ -130,15 +132,27 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     this.#onEvent = onEvent
   }
 
-  async read(max: number): Promise<StreamReply<Uint8Array>> {
+  read(max: number, memory?: Uint8Array): MaybePromise<StreamReply<Uint8Array>> {
+    if (memory) this.#body.reuse(memory)
     this.#continue()
+    return this.#take(max) ?? this.#takeLater(max)
+  }
+
+  #take(max: number): StreamReply<Uint8Array> | undefined {
+    if (this.isOver) return GONE
+    const { error } = this.#body
+    if (error) return problem(error instanceof BodyTooLargeError ? 'too-large' : 'gone')
+    const piece = this.#body.take(max)
+    return piece && { answer: piece }
+  }
+
+  async #takeLater(max: number): Promise<StreamReply<Uint8Array>> {
     for (;;) {
-      if (this.isOver) return GONE
-      if (this.#body.error)
-        return problem(this.#body.error instanceof BodyTooLargeError ? 'too-large' : 'gone')
-      const piece = this.#body.take(max)
-      if (piece) return { answer: piece }
-      if (!(await this.#news(this.#limits.streamIdleMs))) this.#end(new RequestTimeoutError())
+      if (await this.#news(this.#limits.streamIdleMs))
+        await nextTurn() // more bytes come in this turn: a guest takes them together
+      else this.#end(new RequestTimeoutError())
+      const reply = this.#take(max)
+      if (reply) return reply
     }
   }
 
@@ -155,11 +169,11 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     return DONE
   }
 
-  async write(bytes: Uint8Array): Promise<StreamReply<undefined>> {
+  write(bytes: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (!this.#head || this.#trailers) return problem('order')
     if (this.isOver) return GONE
-    const { outputLimit, streamBuffer } = this.#limits
     const sent = this.#sent + bytes.length
+    const { outputLimit } = this.#limits
     if (outputLimit > 0 && sent > outputLimit) {
       // A guest that goes on would end an incomplete answer in good order.
       this.#overflow ??= new OutputTooLargeError(this.#exportName, sent, outputLimit)
@@ -167,7 +181,11 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     }
     this.#send(bytes)
     this.#sent = sent
-    while (this.#pending > streamBuffer && !this.isOver) await this.#news()
+    return this.#pending > this.#limits.streamBuffer ? this.#drained() : DONE
+  }
+
+  async #drained(): Promise<StreamReply<undefined>> {
+    while (this.#pending > this.#limits.streamBuffer && !this.isOver) await this.#news()
     return this.isOver ? GONE : DONE
   }
 

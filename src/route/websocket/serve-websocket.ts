@@ -11,7 +11,7 @@ import {
   WebSocketOriginError,
   WebSocketsFullError,
 } from '../../errors/errors.ts'
-import { connectStream } from '../../guest/streams/streams.ts'
+import { connectStream } from '../../guest/streams/operations.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
 import { outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'

@@ -1,6 +1,11 @@
 import { isUtf8 } from 'node:buffer'
 import { OutputTooLargeError } from '../../errors/errors.ts'
-import type { MessageKind, StreamExchange, StreamMessage, StreamReply } from '../../guest/streams/streams.ts'
+import type {
+  MessageKind,
+  StreamExchange,
+  StreamMessage,
+  StreamReply,
+} from '../../guest/streams/operations.ts'
 import type { Connection } from './connection.ts'
 
 /** A guest may run for this long after its connection has ended. */

@@ -1,18 +1,13 @@
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
-import type { CallContext } from '../call-context.ts'
-import { type HostFunction, type HostFunctions, waitsSometimes } from '../host-functions.ts'
+import { blocksOf, type CallContext } from '../call-context.ts'
+import { type HostFunction, waitsSometimes } from '../host-functions.ts'
 import { after } from './after.ts'
-import { blocksOf, codeOf, type GuestStreams, PIECE_BYTES, STREAM_CODES, STREAMS } from './streams.ts'
+import type { GuestStreams } from './guest-stream.ts'
+import { PIECE_BYTES, READ_BYTES } from './operations.ts'
+import { codeOf, STREAM_CODES } from './stream-imports.ts'
 
-/**
- * The host functions of the user with those by which a guest streams requests to other servers. The user's take precedence.
- * A block that a function returns belongs to the guest.
- */
-export function withRequests(users: HostFunctions | undefined, streams: GuestStreams): HostFunctions {
-  return { ...users, [STREAMS]: { ...requestFunctions(streams), ...users?.[STREAMS] } }
-}
-
-function requestFunctions(streams: GuestStreams): Readonly<Record<string, HostFunction>> {
+/** The functions by which a guest streams requests to other servers. A block that a function returns belongs to the guest. */
+export function requestFunctions(streams: GuestStreams): Readonly<Record<string, HostFunction>> {
   const define = (run: HostFunction) => (streams.suspends ? waitsSometimes(run) : run)
   return {
     http_open: define((context: CallContext, request: bigint) => {
@@ -42,7 +37,7 @@ function requestFunctions(streams: GuestStreams): Readonly<Record<string, HostFu
     http_read: define((context: CallContext, handle: bigint, max: bigint) => {
       if (!(max > 0n)) return STREAM_CODES.invalid
       const stream = streams.of(context)
-      const size = Math.min(Number(max), PIECE_BYTES)
+      const size = Math.min(Number(max), READ_BYTES)
       return after(stream.request('httpRead', Number(handle), size), (reply) => {
         if ('problem' in reply) return STREAM_CODES[reply.problem]
         const at = context.store(reply.answer)

@@ -1,0 +1,67 @@
+import { blocksOf, type CallContext } from '../call-context.ts'
+import { type HostFunction, type HostFunctions, waitsSometimes } from '../host-functions.ts'
+import { after } from './after.ts'
+import type { GuestStreams } from './guest-stream.ts'
+import { requestFunctions } from './request-functions.ts'
+import { codeOf, STREAM_CODES, STREAMS } from './stream-imports.ts'
+
+/** The host functions of the user with those of streams: one object for all instances. The user's take precedence. */
+export function withStreams(users: HostFunctions | undefined, streams: GuestStreams): HostFunctions {
+  return {
+    ...users,
+    [STREAMS]: { ...exchangeFunctions(streams), ...requestFunctions(streams), ...users?.[STREAMS] },
+  }
+}
+
+/** The functions by which a guest reads its request and writes its answer. */
+function exchangeFunctions(streams: GuestStreams): Readonly<Record<string, HostFunction>> {
+  const define = (run: HostFunction) => (streams.suspends ? waitsSometimes(run) : run)
+  return {
+    request_read: define((context: CallContext, max: bigint) => {
+      const stream = streams.of(context)
+      return after(stream.read(Number(max)), (reply) => {
+        if ('problem' in reply) return STREAM_CODES[reply.problem]
+        const at = blocksOf(context).replaceInput(reply.answer)
+        stream.reuse(reply.answer)
+        return at
+      })
+    }),
+    response_start: define((context: CallContext, head: bigint) =>
+      after(streams.of(context).start(blocksOf(context).view(head)), codeOf),
+    ),
+    response_write: define((context: CallContext, at: bigint) => {
+      const blocks = blocksOf(context)
+      return after(streams.of(context).write(blocks.view(at)), (reply) => {
+        blocks.free(at)
+        return codeOf(reply)
+      })
+    }),
+    response_flush: define((context: CallContext) => after(streams.of(context).flush(), codeOf)),
+    response_trailers: define((context: CallContext, trailers: bigint) =>
+      after(streams.of(context).trailers(blocksOf(context).view(trailers)), codeOf),
+    ),
+    sse: define((context: CallContext, event: bigint) =>
+      after(streams.of(context).event(blocksOf(context).view(event)), codeOf),
+    ),
+    wait: define((context: CallContext, ms: bigint) => after(streams.of(context).wait(Number(ms)), codeOf)),
+    client_gone: define((context: CallContext) =>
+      after(streams.of(context).isGone(), (isGone) => (isGone ? 1 : 0)),
+    ),
+    ws_receive: define((context: CallContext) =>
+      after(streams.of(context).receive(), (reply) =>
+        'problem' in reply ? STREAM_CODES[reply.problem] : blocksOf(context).replaceInput(reply.answer),
+      ),
+    ),
+    ws_kind: (context: CallContext) => (streams.of(context).kind === 'text' ? 1 : 2),
+    ws_send: define((context: CallContext, at: bigint, kind: number) => {
+      const blocks = blocksOf(context)
+      return after(streams.of(context).send(blocks.view(at), kind), (reply) => {
+        blocks.free(at)
+        return codeOf(reply)
+      })
+    }),
+    ws_close: define((context: CallContext, code: number, reason: bigint) =>
+      after(streams.of(context).close(code, blocksOf(context).view(reason)), codeOf),
+    ),
+  }
+}
