@@ -6,12 +6,13 @@ import type { JsonOutput } from './json-output.ts'
 import { headersTooLarge } from './json-scan.ts'
 
 /**
- * Headers that only the server sets: those about the connection and the length of the answer (RFC 9110, section 7.6.1),
- * and the request id, which is also in the log.
+ * Headers that only the server sets: those about the connection (RFC 9110, section 7.6.1; Node's HTTP/2 refuses them) and
+ * the length of the answer, and the request id, which is also in the log.
  */
 const OF_SERVER: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
+  'http2-settings',
   'keep-alive',
   'proxy-connection',
   'te',
@@ -21,19 +22,18 @@ const OF_SERVER: ReadonlySet<string> = new Set([
   'x-request-id',
 ])
 
-/** Single-value headers: clients would interpret duplicates differently. */
+/**
+ * Single-value headers: clients would interpret duplicates differently, and Node's HTTP/2 throws for all but the first
+ * line. (`kSingleValueHeaders` in its `lib/internal/http2/util.js`)
+ */
 const SINGLE: ReadonlySet<string> = new Set([
-  'age',
-  'content-disposition',
-  'content-range',
-  'content-type',
-  'date',
-  'etag',
-  'expires',
-  'last-modified',
-  'location',
-  'retry-after',
-  'server',
+  ...['content-disposition', 'server'],
+  ...['access-control-allow-credentials', 'access-control-max-age', 'access-control-request-method'],
+  ...['age', 'authorization', 'content-encoding', 'content-language', 'content-location', 'content-md5'],
+  ...['content-range', 'content-type', 'date', 'dnt', 'etag', 'expires', 'from', 'host', 'if-match'],
+  ...['if-modified-since', 'if-none-match', 'if-range', 'if-unmodified-since', 'last-modified', 'location'],
+  ...['max-forwards', 'proxy-authorization', 'range', 'referer', 'retry-after', 'tk'],
+  ...['upgrade-insecure-requests', 'user-agent', 'x-content-type-options'],
 ])
 
 /** The reason that a header cannot be part of an answer, phrased to follow its name. */

@@ -63,7 +63,7 @@ test('order: a write needs a start, there is one start, and nothing follows the 
     ['trailers', '{}'],
   ])
   expect(await (await fetch(url)).text()).toBe('a')
-  expect(await codes(9)).toEqual([-2, -2, 0, -2, 0, 0, 0, -2, -2])
+  expect(await codes(9)).toEqual([-2, -2, 0, -2, 0, 0, -2, 0, -2])
 })
 
 const INVALID_HEADS = [
@@ -162,6 +162,22 @@ test('a guest that refuses a request never asks for its body', async () => {
   const { port } = await serveSteps([['start', '{"status":403}']])
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n'
   expect(await raw(port, head, (all) => all.endsWith('0\r\n\r\n'))).toMatch(/^HTTP\/1\.1 403 /)
+})
+
+test('a guest that starts its answer before it reads gets the body of a client that expects 100', async () => {
+  const { url } = await listen({ plugin: guest('stream'), function: 'echo', workers: 1 })
+  const sent = request(url, { method: 'POST', headers: { expect: '100-continue' } })
+  const answered = once(sent, 'response') as Promise<[IncomingMessage]>
+  sent.flushHeaders()
+  await once(sent, 'continue')
+  sent.end('hello')
+  expect(await text((await answered)[0])).toBe('hello')
+})
+
+test('a client of HTTP/1.0 gets no 100, and its body is read', async () => {
+  const { port } = await listen({ plugin: guest('stream'), function: 'swallow', workers: 1 })
+  const sent = 'POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello'
+  expect(await raw(port, sent, (all) => all.endsWith('\r\n\r\n5'))).toMatch(/^HTTP\/1\.1 200 /)
 })
 
 test('the limit of a body holds for a stream, declared or not', async () => {

@@ -84,7 +84,7 @@ test('a guest that does not read stops its client, by flow control', async () =>
   const { session, codes } = await openSteps(
     [
       ['read', 10],
-      ['wait', 60_000],
+      ['wait', 600_000],
     ],
     { bodyLimit: 0 },
   )
@@ -162,7 +162,7 @@ test('a server that ends announces it with GOAWAY and lets a stream come to its 
 })
 
 test('a stream that outlives the grace period of a server that ends is broken off', async () => {
-  const { session, drain } = await openSteps([['start', ''], ['write', 'half'], ['flush'], ['wait', 60_000]])
+  const { session, drain } = await openSteps([['start', ''], ['write', 'half'], ['flush'], ['wait', 600_000]])
   const stream = begin(session, GET).end()
   expect(String((await once(stream, 'data'))[0])).toBe('half')
   const closed = new Promise((resolve) => stream.once('close', resolve))

@@ -1,10 +1,12 @@
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { constants } from 'node:http2'
+import { connect, constants, createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buffer, text } from 'node:stream/consumers'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { isOfServer, isRepeatable } from '../../src/contract/answer-headers.ts'
 import type { RouteOptions } from '../../src/index.ts'
 import { selfSigned } from '../support/certificate.ts'
 import { guest } from '../support/guest.ts'
@@ -99,9 +101,50 @@ test('a client that does not read stops the guest, by flow control', async () =>
 })
 
 test('a client that cancels is noticed', async () => {
-  const { session, codes } = await open([['start', ''], ['flush'], ['wait', 60_000], ['read', 10]])
+  const { session, codes } = await open([['start', ''], ['flush'], ['wait', 600_000], ['read', 10]])
   const stream = begin(session, { ':method': 'GET' }).end()
   await once(stream, 'response')
   stream.close(constants.NGHTTP2_CANCEL)
   expect(await codes(4)).toEqual([0, 0, -1, -1])
+})
+
+const HEADER_NAMES = Object.entries(constants).flatMap(([name, value]) =>
+  name.startsWith('HTTP2_HEADER_') && !String(value).startsWith(':') ? [String(value)] : [],
+)
+
+test('a guest can set no header for which HTTP/2 of Node throws', async () => {
+  const server = createServer().listen(0)
+  onTestFinished(() => void server.close())
+  const thrown: string[] = []
+  server.on('stream', (stream, { ':path': path = '' }) => {
+    const name = path.slice(1)
+    try {
+      stream.respond(isOfServer(name) ? {} : { [name]: isRepeatable(name) ? ['a', 'b'] : ['a'] })
+      stream.end()
+    } catch {
+      thrown.push(name)
+      stream.session?.destroy() // it cannot answer any more
+    }
+  })
+  const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  onTestFinished(() => session.destroy())
+  for (const name of HEADER_NAMES) {
+    if (thrown.length > 0) break
+    const stream = begin(session, { ':method': 'GET', ':path': `/${name}` })
+      .end()
+      .resume()
+    await new Promise((resolve) => stream.once('close', resolve))
+  }
+  expect(HEADER_NAMES.length).toBeGreaterThan(50)
+  expect(thrown).toEqual([])
+})
+
+test.each([
+  ['two lines of a header with a single value', { etag: ['a', 'b'] }],
+  ['a header of the connection', { 'http2-settings': 'a' }],
+])('a guest cannot set %s', async (_what, headers) => {
+  const { session, codes } = await open([['start', JSON.stringify({ headers })]])
+  const stream = begin(session, { ':method': 'GET' }).end()
+  expect(await codes(1)).toEqual([-4])
+  expect(await text(stream)).toBe('')
 })

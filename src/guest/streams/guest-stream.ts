@@ -55,13 +55,14 @@ function contextOf(caller: Caller): object {
 
 const UNAVAILABLE: StreamClient = { call: () => ({ problem: 'unavailable' }) }
 
-/** The stream of a call: whether its guest has started the answer, and the bytes that it has written since the last send. */
+/** The stream of a call: whether its answer can be written to, and the bytes that were written since the last send. */
 export class GuestStream {
   readonly #client: StreamClient
   #buffer: Uint8Array<ArrayBuffer> | undefined
   #spare: Uint8Array<ArrayBuffer> | undefined
   #used = 0
-  #isStarted = false
+  /** Between the start of the answer and its trailers. */
+  #isOpen = false
   #kind: MessageKind = 'text'
 
   constructor(client: StreamClient) {
@@ -71,7 +72,7 @@ export class GuestStream {
   /** Forgets the previous call. */
   begin(): void {
     this.#used = 0
-    this.#isStarted = false
+    this.#isOpen = false
     this.#kind = 'text'
   }
 
@@ -86,14 +87,14 @@ export class GuestStream {
   start(head: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (head.length > HEAD_JSON_MAX) return { problem: 'too-large' }
     return after(this.#client.call('start', undefined, head.slice()), (reply) => {
-      if (!('problem' in reply)) this.#isStarted = true
+      if (!('problem' in reply)) this.#isOpen = true
       return reply
     })
   }
 
   /** @param bytes - Read before the reply. */
   write(bytes: Uint8Array, from = 0): MaybePromise<StreamReply<undefined>> {
-    if (!this.#isStarted) return { problem: 'order' }
+    if (!this.#isOpen) return { problem: 'order' }
     for (let at = from; at < bytes.length; ) {
       if (this.#used === PIECE_BYTES) {
         const reply = this.flush()
@@ -166,8 +167,11 @@ export class GuestStream {
 
   trailers(json: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (json.length > HEAD_JSON_MAX) return { problem: 'too-large' }
-    if (!this.#isStarted) return { problem: 'order' }
-    return this.#client.call('trailers', this.#takeWritten(), json.slice())
+    if (!this.#isOpen) return { problem: 'order' }
+    return after(this.#client.call('trailers', this.#takeWritten(), json.slice()), (reply) => {
+      if (!('problem' in reply)) this.#isOpen = false
+      return reply
+    })
   }
 
   /** Sends an event at once. The first one starts the answer, if the guest has not. */
@@ -176,7 +180,7 @@ export class GuestStream {
     const event = renderEvent(json)
     if (!event) return INVALID
     const send = () => after(this.write(event), (reply) => ('problem' in reply ? reply : this.flush()))
-    if (this.#isStarted) return send()
+    if (this.#isOpen) return send()
     return after(this.start(EVENT_STREAM), (reply) => ('problem' in reply ? reply : send()))
   }
 

@@ -85,9 +85,8 @@ export class HttpExchange implements StreamExchange, StreamFigures {
       () => this.#end(new StreamTimeoutError(limits.streamTimeoutMs)),
       limits.streamTimeoutMs,
     )
-    reply.raw.once('close', () => {
-      if (!reply.raw.writableFinished) this.#end(new ClientGoneError())
-    })
+    // Before the exchange is closed, however far the answer is: one of HTTP/2 that a client has cancelled counts as finished.
+    reply.raw.once('close', () => this.#end(new ClientGoneError()))
   }
 
   /** Whether the guest has started the answer. */
@@ -160,7 +159,9 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     if (this.isOver) return GONE
     if (this.#head || this.#reply.raw.headersSent) return problem('order')
     try {
-      this.#head = readAnswerHead(json)
+      const head = readAnswerHead(json)
+      if (head.status < 300) this.#continue() // after a final status the client would not send the body
+      this.#head = head
     } catch (error) {
       if (error instanceof AnswerProblem) return this.#invalid(error)
       throw error
@@ -244,12 +245,12 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     raw.once('end', stop).once('close', stop)
   }
 
-  /** A client that expects 100 sends no body before. */
+  /** A client that expects 100 sends no body before. HTTP/1.0 has no such answer. (RFC 9110, section 10.1.1) */
   #continue(): void {
     const { headers, raw } = this.#request
     if (headers.expect === undefined || raw.complete || this.isStarted || this.#body.error) return
     delete raw.headers.expect
-    this.#reply.raw.writeContinue()
+    if (raw.httpVersion !== '1.0') this.#reply.raw.writeContinue()
   }
 
   #sendHead({ status, headers, trailers }: AnswerHead): void {
