@@ -17,6 +17,7 @@ import {
 import { requestId } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
+import { bytesTaken } from '../platform/node-workarounds.ts'
 import { fileProblem } from '../platform/system-errors.ts'
 import {
   type KnownError,
@@ -204,27 +205,25 @@ function cutUnread(
   timeoutMs: number,
   log: FastifyBaseLogger,
 ): void {
-  const armed = new WeakSet<Socket>()
+  const behind = new WeakMap<Socket, { taken: number; since: number }>()
 
   const sweep = () => {
-    for (const [socket, newest] of connections) {
-      if (socket.writableLength > 0) {
-        if (!armed.has(socket)) arm(socket)
-      } else if (armed.delete(socket) && newest && !newest.writableFinished) {
-        socket.setTimeout(0) // from here on only the guest can be slow
+    const now = performance.now()
+    for (const socket of connections.keys()) {
+      if (socket.writableLength === 0) {
+        behind.delete(socket)
+        continue
       }
+      const taken = bytesTaken(socket)
+      const last = behind.get(socket)
+      if (!last) log.debug({ bytes: socket.writableLength }, 'a client reads its answer slowly')
+      if (last?.taken !== taken) behind.set(socket, { taken, since: now })
+      else if (now - last.since >= timeoutMs) socket.destroy()
     }
   }
 
-  /** Node's socket timeout detects that the kernel accepts no more bytes. Node's HTTP resets it after the answer. */
-  const arm = (socket: Socket) => {
-    armed.add(socket)
-    socket.setTimeout(timeoutMs)
-    log.debug({ bytes: socket.writableLength }, 'a client reads its answer slowly')
-  }
-
   server.on('listening', () => {
-    const timer = setInterval(sweep, Math.min(1_000, timeoutMs / 2)).unref() // shorter than the timeout that it sets
+    const timer = setInterval(sweep, Math.min(1_000, timeoutMs / 2)).unref()
     server.once('close', () => clearInterval(timer))
   })
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import websocket from '@fastify/websocket'
 import Fastify from 'fastify'
+import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { CallRefusedError, createServer, type RouteOptions, wasmServe } from '../../src/index.ts'
 import { openLog } from '../../src/observe/log/log.ts'
@@ -182,12 +183,28 @@ test.each([
   ['a continuation of nothing', frame(0x80, 'a'), 1002],
   ['a closing frame with one byte', frame(CLOSE, 'a'), 1002],
   ['a length beyond 2^53', Uint8Array.of(TEXT, 255, 255, 0, 0, 0, 0, 0, 0, 0), 1009],
-])('%s ends the connection', async (_what, bytes, code) => {
-  const { port } = await listen(ECHO)
-  const { client, frame: next } = await openRawSocket(port)
+  [
+    'a message of too many fragments',
+    Buffer.concat([frame(0x01), ...Array.from({ length: 16_384 }, () => frame(0x00))]),
+    1008,
+  ],
+] as const)('%s ends the connection, and is no error of the server', async (_what, bytes, code) => {
+  const lines: string[] = []
+  const meters = new Meters()
+  const { port } = await start(
+    ECHO,
+    {},
+    meters,
+    pino({ level: 'warn' }, { write: (line) => void lines.push(line) }),
+  )
+  const { client, socket, frame: next } = await openRawSocket(port)
   client.send(bytes)
   const closing = await next()
   expect(closing && [closing.opcode, closingOf(closing)[0]]).toEqual([8, code])
+  client.send(frame(CLOSE))
+  await once(socket, 'close')
+  while (meters.all[0]?.sockets.of('closed') === 0) await new Promise(setImmediate)
+  expect([meters.all[0]?.sockets.of(`close ${code}`), lines]).toEqual([1, []])
 })
 
 test('fragments are joined, and a ping between them is answered', async () => {

@@ -150,6 +150,19 @@ test('a client that reads nothing for too long is cut off, and the guest sees it
   expect((await codes(61)).at(-1)).toBe(-1)
 })
 
+test('a client that reads nothing and sends all the time is cut off too', async () => {
+  const { port, line } = await serveSteps(FLOOD, { outputLimit: 0, bodyLimit: 0 }, { unreadTimeoutMs: 300 })
+  const socket = connect({ port, host: '127.0.0.1' }).pause()
+  socket.on('error', () => undefined)
+  socket.write(CHUNKED)
+  const sending = setInterval(() => socket.write(chunk('a')), 20)
+  onTestFinished(() => {
+    clearInterval(sending)
+    socket.destroy()
+  })
+  await line(({ code }) => code === 'WASM_SERVE_CLIENT_GONE')
+})
+
 test('a client that reads, and whose guest is slow, is not cut off', async () => {
   const steps: Step[] = [['start', ''], ['write', 'a'], ['flush'], ['wait', 700], ['write', 'b']]
   const { port } = await serveSteps(steps, {}, { unreadTimeoutMs: 100 })

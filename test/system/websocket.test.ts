@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { expect, onTestFinished, test } from 'vitest'
 import { openLog } from '../../src/observe/log/log.ts'
-import { checkServerOptions } from '../../src/options/options.ts'
+import { checkServerOptions, type ServerOptions } from '../../src/options/options.ts'
 import { createApp } from '../../src/server/app.ts'
 import { openPage } from '../support/browser.ts'
 import { selfSigned } from '../support/certificate.ts'
@@ -10,7 +10,7 @@ import { file, guest } from '../support/guest.ts'
 import { startProcesses } from '../support/processes.ts'
 import { listen } from '../support/serve.ts'
 import { describeWith } from '../support/tools.ts'
-import { frame, openRawSocket, openSocket, type SocketClient, TEXT } from '../support/web-socket.ts'
+import { frame, openRawSocket, openSocket, PONG, type SocketClient, TEXT } from '../support/web-socket.ts'
 
 const ECHO = { plugin: guest('echo'), contract: 'websocket' } as const
 const SOCKET = { plugin: guest('socket'), contract: 'websocket', function: 'echo', spareWorkers: 0 } as const
@@ -109,6 +109,39 @@ test('half-open, reset and silent clients leave nothing behind', async () => {
     await once(half.socket, 'close')
   }
   expect(await talk(await openSocket(port), 1, 20)).toBe(20)
+})
+
+/** Answers each message with this many bytes. */
+async function listenLarge(bytes: number, server: Partial<ServerOptions> = {}) {
+  const functions = file(
+    'large.mjs',
+    `export default { env: { relay: (context) => context.store(new Uint8Array(${bytes})) } }`,
+  )
+  const route = { plugin: guest('relay'), contract: 'websocket', functions, outputLimit: bytes } as const
+  return listen(route, server)
+}
+
+test('a client that reads nothing and sends all the time is disconnected', async () => {
+  const { port } = await listenLarge(2 ** 20, { unreadTimeoutMs: 200 })
+  const { client, socket } = await openRawSocket(port)
+  socket.pause().on('error', () => undefined) // a reset is a way of closing
+  for (let count = 0; count < 40; count++) client.send(frame(TEXT, 'a'))
+  const sending = setInterval(() => socket.writable && client.send(frame(PONG, 'a')), 20)
+  onTestFinished(() => clearInterval(sending))
+  await new Promise((resolve) => socket.once('close', resolve))
+})
+
+test('a client that reads slowly gets all before the end of a connection', async () => {
+  const limits = { bodyLimit: 2 ** 25, outputLimit: 2 ** 25, streamBuffer: 2 ** 25 }
+  const { port } = await listen({ ...SOCKET, ...limits, function: 'first', workers: 1 })
+  const { socket, next, closed } = await openSocket(port)
+  const message = Buffer.alloc(2 ** 24, 'a') // more than all buffers between the ends
+  socket.pause()
+  await new Promise((resolve) => socket.send(message, resolve))
+  await new Promise((resolve) => setTimeout(resolve, 3_000)) // longer than a closing handshake may take
+  socket.resume()
+  expect((await next())?.length).toBe(message.length)
+  expect(await closed).toEqual([1000, ''])
 })
 
 test('several processes serve connections behind one port, and end them at SIGTERM', async () => {

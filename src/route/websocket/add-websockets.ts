@@ -125,10 +125,14 @@ export async function addWebSockets(
   app.addHook('preClose', async () => void (await Promise.all(holds.map((giveUp) => giveUp()))))
 }
 
-/** Compression would cost memory for each connection. The routes close their connections. */
+/**
+ * Compression would cost memory for each connection. The routes close their connections, and notice errors: the package
+ * would log each violation of a client as an error, and close before the closing frame has left.
+ */
 function packageOptions(options: object): WebsocketPluginOptions {
   return {
     options: { perMessageDeflate: false, clientTracking: false, autoPong: false, ...options },
+    errorHandler: () => undefined,
     preClose: (done) => done(),
   }
 }

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { RouteMeter, SocketFigures } from '../../observe/metrics.ts'
+import { bytesTaken } from '../../platform/node-workarounds.ts'
 
 /** The options of a route that limit its connections. */
 export interface ConnectionLimits {
@@ -71,7 +72,6 @@ export class Connection implements SocketFigures {
         this.#isAlive = true
       })
       .once('close', (code) => this.#closed(code))
-    raw.on('timeout', () => this.#unread())
     const { websocketPingMs: pingMs, websocketIdleMs: idleMs } = limits
     // After the event loop has read: it may have been blocked since the answer arrived.
     if (pingMs > 0) this.#pings = setInterval(() => setImmediate(() => this.#ping()), pingMs)
@@ -146,12 +146,20 @@ export class Connection implements SocketFigures {
     this.#meter?.countSockets('bytesOut', bytes.length)
     this.#idle?.refresh()
     this.#socket.send(bytes, { binary: !isText }, () => this.#notify())
-    if (this.#isBehind) {
-      this.#raw.setTimeout(this.#limits.unreadTimeoutMs)
-      while (this.#isBehind && this.#socket.readyState === OPEN) await this.news()
-      this.#raw.setTimeout(0)
-    }
+    if (this.#isBehind) await this.#taken(this.#limits.streamBuffer)
     return this.#socket.readyState === OPEN
+  }
+
+  /** Waits until fewer bytes are unread, and disconnects a client that reads nothing. */
+  async #taken(max: number): Promise<void> {
+    let taken = bytesTaken(this.#raw)
+    const check = () => {
+      if (bytesTaken(this.#raw) === taken) this.terminate()
+      taken = bytesTaken(this.#raw)
+    }
+    const timer = setInterval(check, this.#limits.unreadTimeoutMs)
+    while (this.#socket.bufferedAmount > max && this.#socket.readyState === OPEN) await this.news()
+    clearInterval(timer)
   }
 
   /** Waits for a change, for this time at most. Default: no limit. */
@@ -172,6 +180,12 @@ export class Connection implements SocketFigures {
     this.#isRetired = true
     this.#goneAt ??= performance.now()
     this.#notify()
+  }
+
+  /** Closes it after the client has read what was sent: it may be slower than the closing handshake may be. */
+  async finish(code: number, reason: string): Promise<void> {
+    await this.#taken(0)
+    this.end(code, reason)
   }
 
   /** Closes it with a code and a reason, of which the first 123 bytes count. Messages that wait are dropped. */
@@ -240,12 +254,6 @@ export class Connection implements SocketFigures {
     }
   }
 
-  /** The HTTP server sets the timeout too, and then also a client that has read all meets it. */
-  #unread(): void {
-    if (this.#raw.writableLength > 0) this.terminate()
-    else this.#raw.setTimeout(0)
-  }
-
   /** The closing handshake has begun: the client's part of it has to be read. */
   #close(code: number): void {
     this.#closeCode ??= code
@@ -280,9 +288,14 @@ const IDLE = 'idle'
 /** The code of the closing frame that the package `ws` sends after a violation of the protocol. */
 function codeOf(error: Error): number {
   const code = 'code' in error ? String(error.code) : ''
-  if (code === 'WS_ERR_INVALID_UTF8') return 1007
-  if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return 1009
-  return code.startsWith('WS_ERR_') ? 1002 : 1006
+  return CODES[code] ?? (code.startsWith('WS_ERR_') ? 1002 : 1006)
+}
+
+const CODES: Readonly<Record<string, number | undefined>> = {
+  WS_ERR_INVALID_UTF8: 1007,
+  WS_ERR_TOO_MANY_BUFFERED_PARTS: 1008,
+  WS_ERR_UNSUPPORTED_DATA_PAYLOAD_LENGTH: 1009,
+  WS_ERR_UNSUPPORTED_MESSAGE_LENGTH: 1009,
 }
 
 /** Cuts a text where a character ends. */

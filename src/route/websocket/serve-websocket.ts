@@ -125,12 +125,12 @@ export class RouteSockets {
     try {
       if (version.isPerConnection) await this.#callForConnection(connection, version, request)
       else await this.#callForMessages(connection, version, request)
-      connection.end(connection.isRetired ? GOING_AWAY : DONE, '')
+      await connection.finish(connection.isRetired ? GOING_AWAY : DONE, '')
     } catch (thrown) {
       const error = knownError(limitOf(thrown, version))
       logFailure(error, request, this.#route)
       const reason = error instanceof ClientGoneError ? '' : error.code // retired before its call had begun
-      connection.end(connection.isRetired ? GOING_AWAY : closeCodeOf(error), reason)
+      await connection.finish(connection.isRetired ? GOING_AWAY : closeCodeOf(error), reason)
     }
     await connection.closed()
   }
