@@ -58,6 +58,9 @@ export interface BlockContext extends CallContext {
    */
   view(at: bigint): Uint8Array
 
+  /** Maximum bytes of the blocks of a call. */
+  readonly blockLimit: number
+
   /** Releases a block; an offset without one has no effect. */
   free(at: bigint): void
 

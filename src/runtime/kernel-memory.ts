@@ -12,6 +12,9 @@ export interface KernelMemory {
   /** Its current size in bytes; it never shrinks. */
   readonly size: number
 
+  /** Maximum bytes of the blocks of a call. */
+  readonly blockLimit: number
+
   /** Whether any block was created since it was wiped. */
   readonly isUsed: boolean
 
@@ -119,6 +122,10 @@ class LinkedKernelMemory implements KernelMemory {
 
   get size(): number {
     return this.#view().length
+  }
+
+  get blockLimit(): number {
+    return this.#word(ROOT.most)
   }
 
   get isUsed(): boolean {

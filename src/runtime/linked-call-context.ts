@@ -89,6 +89,10 @@ export class LinkedCallContext implements BlockContext {
     return this.#live().memory.read(at)
   }
 
+  get blockLimit(): number {
+    return this.#live().memory.blockLimit
+  }
+
   free(at: bigint): void {
     this.#abi('free', at)
   }

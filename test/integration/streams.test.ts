@@ -192,6 +192,19 @@ test('the limit of a body holds for a stream, declared or not', async () => {
   expect(await codes(1)).toContain(-5)
 })
 
+test('pieces of all sizes fit into a small limit of blocks, however long the stream is', async () => {
+  const sizes = Array.from({ length: 11 * 8 + 1 }, (_, i) => Math.floor(16 * 2 ** (i / 8)))
+  const bySize = sizes.flatMap((size): Step[] => [
+    ['read', size],
+    ['write zeros', size],
+  ])
+  const limits = { bodyLimit: 0, outputLimit: 0, blockLimit: 2 ** 20 }
+  const { url } = await serveSteps([['start', ''], { repeat: 20, steps: bySize }], limits)
+  const total = 20 * sizes.reduce((sum, size) => sum + size)
+  const answer = await fetch(url, { method: 'POST', body: Buffer.alloc(total) })
+  expect((await answer.arrayBuffer()).byteLength).toBe(total)
+})
+
 test('an answer beyond the limit of an output is broken off', async () => {
   const steps: Step[] = [['start', ''], { repeat: 3, steps: [['write zeros', 300_000]] }]
   const { url, codes, line } = await serveSteps(steps, { outputLimit: 700_000 })

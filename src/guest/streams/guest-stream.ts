@@ -6,7 +6,6 @@ import {
   type MessageKind,
   type Operations,
   PIECE_BYTES,
-  READ_BYTES,
   type RequestOperation,
   type StreamClient,
   type StreamHost,
@@ -76,12 +75,13 @@ export class GuestStream {
     this.#kind = 'text'
   }
 
-  read(max: number): MaybePromise<StreamReply<Uint8Array>> {
+  /** @param limit - Maximum bytes, whatever the guest wants. */
+  read(max: number, limit: number): MaybePromise<StreamReply<Uint8Array>> {
     if (!(max > 0)) return INVALID
     const written = this.#takeWritten()
     const memory = this.#spare
     this.#spare = undefined
-    return this.#client.call('read', written, Math.min(max, READ_BYTES), memory)
+    return this.#client.call('read', written, Math.min(max, limit), memory)
   }
 
   start(head: Uint8Array): MaybePromise<StreamReply<undefined>> {

@@ -8,6 +8,14 @@ export const PIECE_BYTES = 262_144
 /** Maximum bytes of a piece that a guest reads. What it passes on then fits into one piece, even with a line that was unfinished. */
 export const READ_BYTES = 245_760
 
+/**
+ * Maximum bytes of a piece for a guest whose blocks have this limit. Released blocks are used again only for others of
+ * about their size: those of all sizes of pieces take some 12 times the largest, and those of what is written as much.
+ */
+export function readLimit(blockLimit: number): number {
+  return Math.max(1, Math.min(READ_BYTES, Math.floor(blockLimit / 32)))
+}
+
 /** The HTTP exchange of a call as its guest sees it. It lives on the main thread. */
 export interface StreamOperations {
   /**

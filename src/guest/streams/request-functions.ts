@@ -3,7 +3,7 @@ import { blocksOf, type CallContext } from '../call-context.ts'
 import { type HostFunction, waitsSometimes } from '../host-functions.ts'
 import { after } from './after.ts'
 import type { GuestStreams } from './guest-stream.ts'
-import { PIECE_BYTES, READ_BYTES } from './operations.ts'
+import { PIECE_BYTES, readLimit } from './operations.ts'
 import { codeOf, STREAM_CODES } from './stream-imports.ts'
 
 /** The functions by which a guest streams requests to other servers. A block that a function returns belongs to the guest. */
@@ -37,7 +37,7 @@ export function requestFunctions(streams: GuestStreams): Readonly<Record<string,
     http_read: define((context: CallContext, handle: bigint, max: bigint) => {
       if (!(max > 0n)) return STREAM_CODES.invalid
       const stream = streams.of(context)
-      const size = Math.min(Number(max), READ_BYTES)
+      const size = Math.min(Number(max), readLimit(blocksOf(context).blockLimit))
       return after(stream.request('httpRead', Number(handle), size), (reply) => {
         if ('problem' in reply) return STREAM_CODES[reply.problem]
         const at = context.store(reply.answer)

@@ -2,6 +2,7 @@ import { blocksOf, type CallContext } from '../call-context.ts'
 import { type HostFunction, type HostFunctions, waitsSometimes } from '../host-functions.ts'
 import { after } from './after.ts'
 import type { GuestStreams } from './guest-stream.ts'
+import { readLimit } from './operations.ts'
 import { requestFunctions } from './request-functions.ts'
 import { codeOf, STREAM_CODES, STREAMS } from './stream-imports.ts'
 
@@ -19,9 +20,10 @@ function exchangeFunctions(streams: GuestStreams): Readonly<Record<string, HostF
   return {
     request_read: define((context: CallContext, max: bigint) => {
       const stream = streams.of(context)
-      return after(stream.read(Number(max)), (reply) => {
+      const blocks = blocksOf(context)
+      return after(stream.read(Number(max), readLimit(blocks.blockLimit)), (reply) => {
         if ('problem' in reply) return STREAM_CODES[reply.problem]
-        const at = blocksOf(context).replaceInput(reply.answer)
+        const at = blocks.replaceInput(reply.answer)
         stream.reuse(reply.answer)
         return at
       })
