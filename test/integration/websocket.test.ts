@@ -470,11 +470,14 @@ test.each([
   ['with two hosts', HANDSHAKE.replace('Host: a', 'Host: a\r\nHost: b'), 400],
   ['without a key', HANDSHAKE.replace('Sec-WebSocket-Key', 'X'), 400],
   ['of another version', HANDSHAKE.replace('Version: 13', 'Version: 8'), 400],
+  ['with a malformed protocol', HANDSHAKE.replace('Host: a', 'Host: a\r\nSec-WebSocket-Protocol: a b'), 400],
+  ['with a protocol twice', HANDSHAKE.replace('Host: a', 'Host: a\r\nSec-WebSocket-Protocol: a, a'), 400],
 ])('a handshake %s is refused', async (_what, bytes, status) => {
   const { port } = await listen(ECHO)
   const client = await open(port)
   client.send(bytes)
-  expect((await client.answer())?.status).toBe(status)
+  const answer = await client.answer()
+  expect([answer?.status, answer?.headers['content-type']]).toEqual([status, 'application/problem+json'])
 })
 
 async function start(

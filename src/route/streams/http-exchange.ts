@@ -181,7 +181,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
       return problem('too-large')
     }
     this.#send(bytes)
-    this.#sent = sent
+    if (this.#hasBody) this.#sent = sent
     return this.#pending > this.#limits.streamBuffer ? this.#drained() : DONE
   }
 

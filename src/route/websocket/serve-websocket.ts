@@ -17,6 +17,7 @@ import { outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import { nextTurn } from '../../platform/async-work.ts'
 import { joinBytes } from '../../platform/pieces.ts'
+import { isHeader } from '../../platform/text.ts'
 import { type KnownError, knownError, logFailure } from '../error-response.ts'
 import { type Calls, hookedInput, notify, RequestCaller, type RouteHooks } from '../route.ts'
 import { Connection, type ConnectionLimits } from './connection.ts'
@@ -100,6 +101,8 @@ export class RouteSockets {
       return new BadRequestError('its WebSocket version is not 13')
     if (!KEY.test(headers['sec-websocket-key'] ?? ''))
       return new BadRequestError('its Sec-WebSocket-Key is not 16 bytes in Base64')
+    if (!areProtocols(headers['sec-websocket-protocol']))
+      return new BadRequestError('its Sec-WebSocket-Protocol is not a list of different names')
     if (!this.#knowsOrigin(headers.origin, headers.host)) return new WebSocketOriginError()
     if (this.#isEnding) return new EngineClosedError()
     const { websocketMax } = this.options
@@ -230,6 +233,13 @@ class SocketCaller extends RequestCaller {
 
 /** The only version. (RFC 6455, section 4.4) */
 export const VERSION = '13'
+
+/** Names of subprotocols. (RFC 6455, section 4.1) */
+function areProtocols(given: string | undefined): boolean {
+  if (given === undefined) return true
+  const names = given.split(',').map((name) => name.trim())
+  return names.every((name) => isHeader(name, '')) && new Set(names).size === names.length
+}
 
 const KEY = /^[+/0-9A-Za-z]{22}==$/
 
