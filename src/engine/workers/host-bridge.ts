@@ -89,8 +89,8 @@ export class HostBridge {
     const reply = (answer: HostAnswer, call: number, caller: Caller | undefined) => {
       if (signal.aborted) return
       const isEnded = !caller || isToBeEnded({ caller })
-      const reply: SuspendedAnswer = { call, answer: isEnded ? undefined : answer }
-      port.postMessage(reply, isEnded ? [] : buffersOfReply(answer))
+      const message: SuspendedAnswer = { call, answer: isEnded ? undefined : answer }
+      port.postMessage(message, isEnded ? [] : buffersOfReply(answer))
       stamp.replied()
     }
     port.on('message', ({ call, ...request }: SuspendedRequest) => {
