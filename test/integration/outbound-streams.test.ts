@@ -153,6 +153,20 @@ test('a server that does not read makes the guest wait, up to the time limit', a
   expect((await failureOf(stream.response())).code).toBe('WASM_SERVE_OUTBOUND_TIMEOUT')
 })
 
+test('a server that takes a piece slowly is not silent', async () => {
+  const { url } = await serveRaw((socket) => {
+    socket.on('data', () => {
+      socket.pause()
+      setTimeout(() => socket.resume(), 3)
+    })
+  })
+  const stream = begin(open(), url, { method: 'POST' }, { idleMs: 150 })
+  const since = performance.now()
+  await stream.write(new Uint8Array(14 * 1_048_576)) // more than the system buffers
+  expect(await stream.write(bytes('next'))).toBe('taken')
+  expect(performance.now() - since).toBeGreaterThan(150)
+})
+
 // Ends.
 
 test.each([

@@ -5,6 +5,7 @@ import {
   OutboundTimeoutError,
   OutboundTooLargeError,
 } from '../../errors/errors.ts'
+import { bytesTaken } from '../../platform/node-workarounds.ts'
 import { declaresMore, joinHeaders, type OutboundClient, responseTo, wasStale } from './client.ts'
 import type { SendableRequest } from './guest-request.ts'
 import { toOutboundError } from './outbound-error.ts'
@@ -298,11 +299,24 @@ class HttpStream implements OutboundStream {
     return reason
   }
 
+  /** A large piece leaves in parts, without an event. */
+  get #taken(): number {
+    const socket = this.#last?.socket
+    return socket ? bytesTaken(socket) : 0
+  }
+
   /** Waits for a change. There is one operation at a time. */
   async #news(): Promise<void> {
     const { idleMs } = this.#limits
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(() => this.#fail(new OutboundTimeoutError(this.#label, idleMs)), idleMs)
+      let taken = this.#taken
+      const check = () => {
+        const before = taken
+        taken = this.#taken
+        if (taken === before) this.#fail(new OutboundTimeoutError(this.#label, idleMs))
+        else timer.refresh()
+      }
+      const timer = setTimeout(check, idleMs)
       this.#wake = () => {
         clearTimeout(timer)
         this.#wake = () => undefined
