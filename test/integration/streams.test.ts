@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
-import { text } from 'node:stream/consumers'
+import { buffer, text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 import { suspending } from '../../src/platform/missing-types.ts'
 import { guest } from '../support/guest.ts'
@@ -99,6 +99,13 @@ test('a head that is not valid is refused as a whole', async () => {
     ]
     expect([what, ...got]).toEqual([what, 202, null, null, '-4'])
   }
+})
+
+test.each(['GET', 'HEAD'])('a header of an answer has its characters as bytes (%s)', async (method) => {
+  const { port } = await serveSteps([['start', '{"headers":{"x-odd":"caf\u00e9"}}'], ['flush']])
+  const socket = connect({ port, host: '127.0.0.1' })
+  socket.write(`${method} / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+  expect((await buffer(socket)).toString('latin1')).toContain('x-odd: caf\u00e9\r\n')
 })
 
 test('a head of more than 128 KiB is too large, and so are an event and trailers', async () => {

@@ -15,6 +15,7 @@ import type { StreamFigures } from '../../observe/metrics.ts'
 import type { StreamEvent } from '../../observe/observe.ts'
 import { nextTurn } from '../../platform/async-work.ts'
 import { http2StreamOf } from '../../platform/missing-types.ts'
+import { flushHead } from '../../platform/node-workarounds.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
 
@@ -263,7 +264,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     if (status === 204 || status === 304) delete all['content-type']
     if (trailers.size > 0 && this.#hasBody && this.#request.raw.httpVersion !== '1.0')
       all.trailer = [...trailers].join(', ')
-    reply.raw.writeHead(status, all).flushHeaders()
+    flushHead(reply.raw.writeHead(status, all))
     if (headers.get('content-type')?.[0]?.startsWith('text/event-stream')) this.#beginBeats()
   }
 
