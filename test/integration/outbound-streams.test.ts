@@ -167,6 +167,21 @@ test('a server that takes a piece slowly is not silent', async () => {
   expect(performance.now() - since).toBeGreaterThan(150)
 })
 
+test('a server that sends interim responses is not silent', async () => {
+  const { url } = await serveRaw((socket) => {
+    let sent = 0
+    const timer = setInterval(() => {
+      socket.write('HTTP/1.1 102 Processing\r\n\r\n')
+      if (++sent < 15) return
+      clearInterval(timer)
+      socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+    }, 20)
+  })
+  const stream = begin(open(), url, {}, { idleMs: 150 })
+  expect((await stream.response()).status).toBe(200)
+  expect(await rest(stream)).toBe('ok')
+})
+
 // Ends.
 
 test.each([

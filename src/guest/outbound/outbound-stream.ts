@@ -230,6 +230,7 @@ class HttpStream implements OutboundStream {
     for (;;) {
       const outgoing = client.begin(request, target, hasBody ? (this.#length ?? 'chunked') : undefined)
       this.#last = outgoing
+      outgoing.on('information', () => this.#wake())
       if (hasBody) this.#outgoing = outgoing
       else outgoing.end()
       try {
