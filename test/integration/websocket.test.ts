@@ -499,3 +499,22 @@ async function start(
   onTestFinished(() => running.drain())
   return { ...running, port: Number(new URL(running.url).port) }
 }
+
+test('a handshake passes the hooks of an app once, however often the app has registered the plugin', async () => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  const seen: string[] = []
+  app.addHook('onRequest', (request, _reply, done) => {
+    seen.push(request.url)
+    done()
+  })
+  for (const prefix of ['/a', '/b']) await app.register(wasmServe, { prefix, stallMs: 0, routes: [ECHO] })
+  const port = Number(new URL(await app.listen({ port: 0 })).port)
+  for (const path of ['/a', '/b']) {
+    const { socket, next } = await openSocket(port, path)
+    socket.send(path)
+    expect(await next()).toBe(path)
+  }
+  await expect(openSocket(port, '/c')).rejects.toThrow('status 404')
+  expect(seen).toEqual(['/a', '/b', '/c'])
+})

@@ -89,7 +89,8 @@ export async function addWebSockets(
     () => import('@fastify/websocket'),
   )
   const isAdded = app.hasDecorator('websocketServer')
-  if (!isAdded) {
+  if (!isAdded && !passedOn.has(app.server)) {
+    passedOn.add(app.server)
     await app.register(async (scope) => {
       scope.routing = closingAnswers(app)
       await scope.register(websocket, packageOptions({}))
@@ -124,6 +125,9 @@ export async function addWebSockets(
   const holds = routes.map(({ sockets }) => sockets.hold())
   app.addHook('preClose', async () => void (await Promise.all(holds.map((giveUp) => giveUp()))))
 }
+
+/** Servers whose handshakes are passed on. An app may have several groups of routes: its hooks see each handshake once. */
+const passedOn = new WeakSet<FastifyInstance['server']>()
 
 /**
  * Compression would cost memory for each connection. The routes close their connections, and notice errors: the package
