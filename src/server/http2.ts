@@ -36,6 +36,12 @@ export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerRe
 /** Concurrent requests per connection. (RFC 9113, section 6.5.2, recommends at least 100) */
 const MAX_STREAMS = 100
 
+/**
+ * Memory of a connection in MB at which Node refuses further requests (ENHANCE_YOUR_CALM, which clients do not repeat). Its
+ * default is 10. What waits is bounded by the number of requests and by the limits of each, as over HTTP/1.1.
+ */
+const MAX_SESSION_MB = 2 ** 31
+
 /** The largest stream id. A GOAWAY with it rejects no open stream. (RFC 9113, section 6.8) */
 const MAX_STREAM_ID = 2 ** 31 - 1
 
@@ -68,7 +74,10 @@ export function addHttp2(
   let isEnding = false
   let isOver = false
 
-  const http2 = createServer({ settings: { maxConcurrentStreams: MAX_STREAMS } })
+  const http2 = createServer({
+    settings: { maxConcurrentStreams: MAX_STREAMS },
+    maxSessionMemory: MAX_SESSION_MB,
+  })
   http2.on('session', (session) => {
     sessions.add(session)
     session.once('close', () => sessions.delete(session))

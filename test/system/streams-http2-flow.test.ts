@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { openLog } from '../../src/observe/log/log.ts'
 import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options/options.ts'
+import { suspending } from '../../src/platform/missing-types.ts'
 import { createApp } from '../../src/server/app.ts'
 import { selfSigned } from '../support/certificate.ts'
 import { guest } from '../support/guest.ts'
@@ -78,6 +79,20 @@ test('a client with a window of 0 gets no bytes and stops the guest, until it op
   session.settings({ initialWindowSize: 65_535 })
   await once(stream, 'end')
   expect([received, (await codes(41)).length]).toEqual([40 * 65_536, 41])
+})
+
+test('a client that reads none of its streams may begin others, up to the maximum of its connection', async () => {
+  const { session, codes } = await openSteps(
+    [['start', ''], { repeat: 10, steps: [['write zeros', 65_536]] }],
+    { outputLimit: 0, workers: suspending ? 1 : 90 },
+  )
+  for (let count = 1; count <= 90; count++) {
+    const stream = begin(session, GET).end()
+    const ended = once(stream, 'close').then(() => [{}])
+    const [{ ':status': status }] = await Promise.race([once(stream, 'response'), ended])
+    expect([count, status]).toEqual([count, 200])
+    if (count % 10 === 0) await settled(async () => (await codes()).length)
+  }
 })
 
 test('a guest that does not read stops its client, by flow control', async () => {
