@@ -121,7 +121,7 @@ export function addHttp2(
         refuseLate(req)
       else if (response.headersSent && stream.bufferSize > 0 && !unread.has(response)) {
         unread.add(response)
-        stream.setTimeout(limits.unreadTimeout, () => stream.close(NGHTTP2_CANCEL)) // streams know whether bytes still move
+        stream.setTimeout(limits.unreadTimeout, () => stream.close(NGHTTP2_CANCEL)) // Node knows whether bytes of its connection still move
       } else if (stream.bufferSize === 0 && isStreamed(req) && unread.delete(response)) {
         stream.setTimeout(0) // from here on only the guest can be slow
       }
