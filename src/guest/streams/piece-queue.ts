@@ -3,6 +3,8 @@ import { PIECE_BYTES, READ_BYTES } from './operations.ts'
 /** Bytes that have arrived, in the order in which a guest takes them. */
 export class PieceQueue {
   readonly #pieces: Buffer[] = []
+  /** Memory of the last piece that was joined. */
+  #joined: Buffer | undefined
   #spare: Uint8Array<ArrayBuffer> | undefined
   #bytes = 0
 
@@ -11,9 +13,13 @@ export class PieceQueue {
     return this.#bytes
   }
 
+  /** Joins small pieces: each of its own would take some hundred bytes, and the first of very many is removed slowly. */
   add(piece: Buffer): void {
-    this.#pieces.push(piece)
     this.#bytes += piece.length
+    const last = this.#pieces.at(-1)
+    if (last && last.length + piece.length <= JOINED_BYTES)
+      this.#pieces[this.#pieces.length - 1] = this.#join(last, piece)
+    else this.#pieces.push(piece)
   }
 
   /** The next bytes: a copy, which has its buffer for itself. @param max - Maximum bytes. @returns undefined if none wait. */
@@ -37,6 +43,19 @@ export class PieceQueue {
     this.#bytes = 0
   }
 
+  /** Adds to the last piece: where it is, if there is room behind it. */
+  #join(last: Buffer, piece: Buffer): Buffer {
+    const end = last.byteOffset + last.length
+    if (last.buffer === this.#joined?.buffer && end + piece.length <= JOINED_BYTES) {
+      this.#joined.set(piece, end)
+      return this.#joined.subarray(last.byteOffset, end + piece.length)
+    }
+    this.#joined = Buffer.allocUnsafeSlow(JOINED_BYTES) // not from a pool: its offsets begin at 0
+    this.#joined.set(last)
+    this.#joined.set(piece, last.length)
+    return this.#joined.subarray(0, last.length + piece.length)
+  }
+
   /** Memory for the next piece: it changes its owner with its whole buffer, so it needs one of its own. */
   #allocate(size: number): Uint8Array<ArrayBuffer> {
     if (size < PIECE_BYTES / 4) return new Uint8Array(size)
@@ -54,5 +73,8 @@ export class PieceQueue {
     return moved.length
   }
 }
+
+/** Maximum bytes of pieces that are joined. */
+const JOINED_BYTES = 16_384
 
 const NO_BYTES = Buffer.alloc(0)
