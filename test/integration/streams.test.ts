@@ -262,6 +262,23 @@ test('events have the form of SSE, and start the answer', async () => {
   expect(await codes(8)).toEqual([0, 0, -4, -4, -4, -4, -4, 0])
 })
 
+test('an event has as many lines as its JSON has room for', async () => {
+  const { url, codes } = await serveSteps([['sse', JSON.stringify({ data: '\n'.repeat(520_000) })]], {
+    outputLimit: 0,
+  })
+  expect(await (await fetch(url)).text()).toBe(`${'data: \n'.repeat(520_001)}\n`)
+  expect(await codes(1)).toEqual([0])
+})
+
+test('data of an event that is nested too deeply is refused', async () => {
+  const { url, codes } = await serveSteps([
+    ['sse', `{"data":${'['.repeat(100_000)}${']'.repeat(100_000)}}`],
+    ['sse', '{"data":"a"}'],
+  ])
+  expect(await (await fetch(url)).text()).toBe('data: a\n\n')
+  expect(await codes(2)).toEqual([-4, 0])
+})
+
 test('a guest without an exchange gets a code', async () => {
   const app = await serve({ plugin: guest('stream'), function: 'swallow', workers: 1 })
   expect((await app.inject({ method: 'POST', url: '/', payload: 'hello' })).body).toBe('5')

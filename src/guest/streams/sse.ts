@@ -11,13 +11,13 @@ export const EVENT_JSON_MAX = 1_048_576
 export function renderEvent(json: Uint8Array): Uint8Array | undefined {
   const event = parseObject(json)
   if (!event) return undefined
-  const lines: string[] = []
+  const fields: string[] = []
   for (const [name, value] of Object.entries(event)) {
     const rendered = renderField(name, value)
     if (!rendered) return undefined
-    lines.push(...rendered)
+    fields.push(rendered.join('\n'))
   }
-  return lines.length === 0 ? undefined : encoder.encode(`${lines.join('\n')}\n\n`)
+  return fields.length === 0 ? undefined : encoder.encode(`${fields.join('\n')}\n\n`)
 }
 
 function parseObject(json: Uint8Array): object | undefined {
@@ -32,9 +32,7 @@ function parseObject(json: Uint8Array): object | undefined {
 function renderField(name: string, value: unknown): string[] | undefined {
   switch (name) {
     case 'data':
-      return splitLines(typeof value === 'string' ? value : JSON.stringify(value)).map(
-        (line) => `data: ${line}`,
-      )
+      return renderData(value)?.map((line) => `data: ${line}`)
     case 'comment':
       return typeof value === 'string' ? splitLines(value).map((line) => `: ${line}`) : undefined
     case 'event':
@@ -44,6 +42,16 @@ function renderField(name: string, value: unknown): string[] | undefined {
       return Number.isSafeInteger(value) && Number(value) >= 0 ? [`retry: ${value}`] : undefined
     default:
       return undefined
+  }
+}
+
+/** @returns undefined if it is nested too deeply: it can be deeper than what can be rendered. */
+function renderData(value: unknown): string[] | undefined {
+  if (typeof value === 'string') return splitLines(value)
+  try {
+    return [JSON.stringify(value)]
+  } catch {
+    return undefined
   }
 }
 
