@@ -101,6 +101,22 @@ test('a client that sends nothing while the guest reads gets 408', async () => {
   expect(await codes(2)).toEqual([4, -1])
 })
 
+test('the time of a client that sends nothing is not extended by comments among events', async () => {
+  const { port, line } = await serveSteps(
+    [
+      ['sse', '{"data":"a"}'],
+      ['read', 100],
+      ['read', 100],
+    ],
+    { streamIdleMs: 100, sseHeartbeatMs: 10 },
+  )
+  const socket = connect({ port, host: '127.0.0.1' })
+  onTestFinished(() => void socket.destroy())
+  socket.resume()
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf')
+  await line(({ code }) => code === 'WASM_SERVE_REQUEST_TIMEOUT')
+})
+
 test('the time limit for requests does not apply to a body that a guest reads', async () => {
   const steps = [
     ['read', 1],

@@ -147,8 +147,9 @@ export class HttpExchange implements StreamExchange, StreamFigures {
   }
 
   async #takeLater(max: number): Promise<StreamReply<Uint8Array>> {
+    const until = performance.now() + this.#limits.streamIdleMs // other news, such as bytes that leave, do not extend it
     for (;;) {
-      if (await this.#news(this.#limits.streamIdleMs))
+      if (await this.#news(Math.max(0, until - performance.now())))
         await nextTurn() // more bytes come in this turn: a guest takes them together
       else this.#end(new RequestTimeoutError())
       const reply = this.#take(max)
