@@ -4,7 +4,7 @@ import { callStream, type StreamClient, type StreamOperation } from '../guest/st
 import { withStreams } from '../guest/streams/stream-functions.ts'
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
-import { nextTurn } from '../platform/async-work.ts'
+import { nextTurn, Pace } from '../platform/async-work.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import { streamingRuntime } from '../runtime/streaming.ts'
 import { type Engine, PendingCall } from './engine.ts'
@@ -36,6 +36,8 @@ class SuspendingEngine implements Engine {
   readonly #pool: GuestPool
   /** With the timers that end their wait. */
   readonly #waiting = new Map<PendingCall, NodeJS.Timeout>()
+  /** Of guests that need not wait for their bytes, such as those of an answer to HEAD. */
+  readonly #pace = new Pace()
   #running = 0
   #isClosed = false
   #closing: Promise<void> | undefined
@@ -123,8 +125,9 @@ class SuspendingEngine implements Engine {
     written?: Uint8Array,
   ): Promise<unknown> {
     const reply = await callStream(operation, args, caller, written)
-    // Only bytes need turns of the event loop to come or go: it must turn although a guest asks again and again.
+    // It must turn although a guest asks again and again. Bytes mostly need turns to come or go, and one for each costs too much.
     if ('problem' in reply || !hasBytes(operation)) await nextTurn()
+    else await this.#pace.step()
     if (isToBeEnded({ caller })) throw new ClientGoneError()
     return reply
   }

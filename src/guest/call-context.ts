@@ -51,6 +51,9 @@ export interface CallContext {
 
 /** A context with access to blocks without copies, for wasm-serve's own host functions. (`kernel`) */
 export interface BlockContext extends CallContext {
+  /** The caller itself, where `hostContext` is what several have in common. undefined while the guest starts, and after the call. */
+  readonly caller: Caller | undefined
+
   /**
    * A view of a block, valid until a block is created or the guest continues.
    *

@@ -58,6 +58,10 @@ export class LinkedCallContext implements BlockContext {
     this.#caller = caller
   }
 
+  get caller(): Caller | undefined {
+    return this.#caller
+  }
+
   hostContext<T = Caller>(): T | null {
     const caller = this.#caller
     return ((caller?.host ?? caller) as T | undefined) ?? null

@@ -200,7 +200,8 @@ export async function serveSteps(
     news.dispatchEvent(new Event('line'))
   }
   const nextLine = () => new Promise((resolve) => news.addEventListener('line', resolve, { once: true }))
-  const one = { plugin: streamGuest(...steps), method: '*' as const, workers: 1, spareWorkers: 0, ...route }
+  const method = route.contract === 'websocket' ? {} : { method: '*' as const }
+  const one = { plugin: streamGuest(...steps), workers: 1, spareWorkers: 0, ...method, ...route }
   const running = await listenAll([one], server, openLog('debug', { lines: { write } }))
   onTestFinished(() => running.drain())
   return {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { type ClientRequest, createServer, type IncomingMessage, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,8 +16,10 @@ import { STREAMS_PER_THREAD } from '../../src/runtime/streaming.ts'
 import { openEngine } from '../support/engine.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 import { keepLog } from '../support/instance.ts'
-import { listen, serve } from '../support/serve.ts'
-import { type Step, serveSteps } from '../support/stream-guest.ts'
+import { serveHttp } from '../support/outbound.ts'
+import { listen, listenAll, serve } from '../support/serve.ts'
+import { type Step, serveSteps, streamGuest } from '../support/stream-guest.ts'
+import { openSocket } from '../support/web-socket.ts'
 
 /* Guests that are suspended while they wait: only newer versions of Node.js can do that. */
 
@@ -40,6 +42,41 @@ describe.skipIf(!suspending)('suspended guests', () => {
       )
     }
     expect(await Promise.all(clients.map((client) => client.end()))).toEqual(clients.map(() => ''))
+  })
+
+  test('on the event loop, an answer to HEAD without an end does not block other requests', async () => {
+    const steps: Step[] = [['start', ''], { repeat: 2_000_000_000, steps: [['write zeros', 200_000]] }]
+    const { url, port } = await listenAll([
+      { plugin: streamGuest(...steps), method: '*', engine: 'inline', workers: 0, outputLimit: 0 },
+      { plugin: guest('echo'), url: '/echo' },
+    ])
+    const socket = connect({ port, host: '127.0.0.1' })
+    onTestFinished(() => void socket.destroy())
+    socket.write('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await once(socket, 'data')
+    expect(await (await fetch(`${url}/echo`, { method: 'POST', body: 'a' })).text()).toBe('a')
+  })
+
+  test('on the event loop, the call for each message of a WebSocket has requests of its own', async () => {
+    const { port } = await serveHttp((_request, response) => void response.end('x'))
+    const steps: Step[] = [
+      ['http open', JSON.stringify({ url: `http://127.0.0.1:${port}/` })],
+      ['http read', 1, 10],
+      ['output', 'a'],
+    ]
+    const allowedHosts = ['127.0.0.1']
+    const served = await serveSteps(steps, {
+      engine: 'inline',
+      workers: 0,
+      contract: 'websocket',
+      allowedHosts,
+    })
+    const { socket, next } = await openSocket(served.port)
+    for (const message of ['1', '2']) {
+      socket.send(message)
+      expect(await next()).toBe('a')
+    }
+    expect(await served.codes(4)).toEqual([1, 1, 1, 1])
   })
 
   test('a guest that loops after it was suspended takes only the streams of its thread along', async () => {
@@ -121,7 +158,7 @@ describe.skipIf(!suspending)('suspended guests', () => {
     )
     const answer = await fetch(url)
     expect([answer.status, await answer.text()]).toEqual([201, 'ab'])
-    expect(await codes(11)).toEqual([-2, 0, -2, 0, 0, 0, 0, 0, 0, 0, -2])
+    expect(await codes(11)).toEqual([-2, 0, -2, 0, 0, 0, 0, 0, 0, -2, 0])
   })
 
   test.each(ENGINES)('large writes and many pieces arrive in order in %s', async (_name, route) => {

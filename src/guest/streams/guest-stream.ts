@@ -1,5 +1,5 @@
 import type { Caller } from '../../observe/observe.ts'
-import type { CallContext } from '../call-context.ts'
+import { blocksOf, type CallContext } from '../call-context.ts'
 import type { MaybePromise } from '../store/store.ts'
 import { after } from './after.ts'
 import {
@@ -20,7 +20,7 @@ export const HEAD_JSON_MAX = 131_072
 export class GuestStreams {
   readonly suspends: boolean
   readonly #host: StreamHost
-  readonly #streams = new WeakMap<object, GuestStream>()
+  readonly #streams = new WeakMap<Caller, GuestStream>()
 
   constructor(host: StreamHost) {
     this.suspends = host.suspends
@@ -29,27 +29,21 @@ export class GuestStreams {
 
   /** A call begins. A caller has one call at a time. */
   begin(caller: Caller): void {
-    const key = contextOf(caller)
-    const known = this.#streams.get(key)
+    const known = this.#streams.get(caller)
     if (known) known.begin()
-    else this.#streams.set(key, new GuestStream(this.#host.clientOf(caller)))
+    else this.#streams.set(caller, new GuestStream(this.#host.clientOf(caller)))
   }
 
   /** The stream of a host function's call. While a guest starts, there is none. */
   of(context: CallContext): GuestStream {
-    const key = context.hostContext<object>()
-    return (key && this.#streams.get(key)) ?? new GuestStream(UNAVAILABLE)
+    const { caller } = blocksOf(context)
+    return (caller && this.#streams.get(caller)) ?? new GuestStream(UNAVAILABLE)
   }
 
   /** Sends what a guest has written before its call ended. */
   end(caller: Caller): MaybePromise<unknown> {
-    return this.#streams.get(contextOf(caller))?.flush()
+    return this.#streams.get(caller)?.flush()
   }
-}
-
-/** The value of `hostContext()`. */
-function contextOf(caller: Caller): object {
-  return typeof caller.host === 'object' && caller.host !== null ? caller.host : caller
 }
 
 const UNAVAILABLE: StreamClient = { call: () => ({ problem: 'unavailable' }) }
