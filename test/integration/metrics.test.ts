@@ -260,6 +260,19 @@ test('streamed exchanges are counted, with their bytes, first bytes and duration
   )
 })
 
+test('bytes that HEAD discards are neither counted nor limited', async () => {
+  const plugin = streamGuest(['start', ''], ['write', 'abc'], ['flush'])
+  const server = await listenBoth([{ plugin, method: 'HEAD', workers: 1, outputLimit: 2 }])
+  expect((await fetch(server.url, { method: 'HEAD' })).status).toBe(200)
+  const values = async () => {
+    const streams = [...(await scrape(server.adminUrl))].filter(([key]) => key.includes('_stream_'))
+    return ['exchanges_total', 'sent_bytes_total', 'broken_total', 'first_byte_seconds_count'].map(
+      (name) => streams.find(([key]) => key.startsWith(`wasm_serve_stream_${name}`))?.[1],
+    )
+  }
+  await expect.poll(values).toEqual([1, 0, 0, 0])
+})
+
 test('a histogram puts a value into the bucket whose bound is not below it', () => {
   const histogram = new Histogram([1, 2])
   for (const value of [0, 1, 1.5, 2, 3]) histogram.observe(value)

@@ -175,6 +175,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
   write(bytes: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (!this.#head || this.#trailers) return problem('order')
     if (this.isOver) return GONE
+    if (!this.#hasBody) return DONE // HEAD, and statuses without a body, discard it
     const sent = this.#sent + bytes.length
     const { outputLimit } = this.#limits
     if (outputLimit > 0 && sent > outputLimit) {
@@ -183,7 +184,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
       return problem('too-large')
     }
     this.#send(bytes)
-    if (this.#hasBody) this.#sent = sent
+    this.#sent = sent
     return this.#pending > this.#limits.streamBuffer ? this.#drained() : DONE
   }
 
@@ -266,7 +267,8 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     if (trailers.size > 0 && this.#hasBody && this.#request.raw.httpVersion !== '1.0')
       all.trailer = [...trailers].join(', ')
     flushHead(reply.raw.writeHead(status, all))
-    if (headers.get('content-type')?.[0]?.startsWith('text/event-stream')) this.#beginBeats()
+    const isEvents = headers.get('content-type')?.[0]?.startsWith('text/event-stream')
+    if (isEvents && this.#hasBody) this.#beginBeats()
   }
 
   /**
@@ -282,14 +284,12 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     this.#heartbeat = setInterval(beat, Math.min(beatMs, PROBE_MS))
   }
 
-  /** HEAD, and statuses without a body, discard it. */
   #send(bytes: Uint8Array): void {
     this.#lastWriteAt = performance.now()
     if (this.#firstByteMs === undefined) {
       this.#firstByteMs = this.#lastWriteAt - this.#since
       this.#onEvent?.('response.first_byte')
     }
-    if (!this.#hasBody) return
     this.#pending += bytes.length
     this.#reply.raw.write(bytes, () => {
       this.#pending -= bytes.length
