@@ -75,8 +75,11 @@ function renderThreads(engine: string, workers: number): string {
 
 function renderExample(url: string, route: ServedRoute | undefined): string {
   const path = route ? shownPath(route).replace(/\*$/, '') : '/'
-  if (route?.contract === 'websocket' && !url.startsWith(UNIX))
-    return `new WebSocket('${new URL(reachable(url) + path).href.replace(/^http/, 'ws')}') // in a browser`
+  if (route?.contract === 'websocket' && !url.startsWith(UNIX)) {
+    const { href, origin } = new URL(reachable(url) + path)
+    // Pages of other origins are refused.
+    return `new WebSocket('${href.replace(/^http/, 'ws')}') // in the console of a browser that shows ${origin}`
+  }
   const target = targetOf(url, path)
   const methods = route?.methods ?? ['POST']
   if (methods.includes('POST') || methods.includes('*')) return `curl ${target} -d '😄 Bob Morane'`

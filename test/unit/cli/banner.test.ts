@@ -27,6 +27,13 @@ test('the banner lists the routes, and a command to try', () => {
   expect(banner).toContain("curl http://127.0.0.1:3000/hello-0 -d '")
 })
 
+test('a WebSocket is opened by a page of the same host, because others are refused', () => {
+  const socket: ServedRoute = { ...route('/a'), methods: ['GET'], contract: 'websocket' }
+  expect(renderBanner('http://0.0.0.0:3000', [socket], false)).toContain(
+    "new WebSocket('ws://127.0.0.1:3000/a') // in the console of a browser that shows http://127.0.0.1:3000\n",
+  )
+})
+
 test('of thousands of routes, it lists the first hundred, and counts the others', () => {
   const banner = renderBanner('http://127.0.0.1:3000', routes(10_100), false)
   expect(banner.match(/\/hello-\d+ /g)).toHaveLength(101) // with the command
