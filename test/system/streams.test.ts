@@ -153,6 +153,17 @@ test('a guest whose client has gone sees it, and is ended after a grace', async 
   expect(await codes(6)).toEqual([0, 0, -1, 1, 0, -1])
 })
 
+test('a client of HEAD that closes its connection is noticed, although nothing is sent to it', async () => {
+  const steps: Step[] = [['start', ''], { repeat: 10_000, steps: [['wait', 10], ['write', 'x'], ['flush']] }]
+  const { port, line } = await serveSteps(steps)
+  const socket = connect({ port, host: '127.0.0.1' })
+  onTestFinished(() => void socket.destroy())
+  socket.write('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n')
+  await once(socket, 'data')
+  socket.end()
+  await line(({ code }) => code === 'WASM_SERVE_CLIENT_GONE')
+})
+
 test('a client of events that closes its connection is noticed, without an event', async () => {
   const { port, codes } = await serveSteps([
     ['sse', '{"data":"a"}'],

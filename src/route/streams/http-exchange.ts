@@ -97,7 +97,11 @@ export class HttpExchange implements StreamExchange, StreamFigures {
 
   /** Whether the client has disconnected, or the time of the exchange is over. */
   get isOver(): boolean {
-    if (this.#goneAt === undefined && this.#request.raw.socket.destroyed) this.#end(new ClientGoneError())
+    const { socket } = this.#request.raw
+    // A client of HEAD that has closed its side has all of its answer: nothing that is sent would tell whether it is still there.
+    const hasLeft =
+      socket.destroyed || (this.isStarted && this.#request.method === 'HEAD' && socket.readableEnded)
+    if (this.#goneAt === undefined && hasLeft) this.#end(new ClientGoneError())
     return this.#goneAt !== undefined
   }
 
