@@ -199,6 +199,24 @@ test('the limit of a body holds for a stream, declared or not', async () => {
   expect(await codes(1)).toContain(-5)
 })
 
+test('a body that is too large after the start of the answer is the reason that is logged', async () => {
+  const steps: Step[] = [
+    ['start', ''],
+    ['flush'],
+    { repeat: 5, steps: [['read', 65_536]] },
+    ['error', 'no body'],
+  ]
+  const { url, codes, line } = await serveSteps(steps, { bodyLimit: 100_000 })
+  const sent = request(url, { method: 'POST' })
+  sent.on('error', () => undefined) // the connection is broken off
+  const answered = once(sent, 'response')
+  sent.write('x'.repeat(50_000))
+  await answered
+  sent.write('x'.repeat(100_000))
+  await line(({ code }) => code === 'WASM_SERVE_BODY_TOO_LARGE')
+  expect((await codes(7)).at(-1)).toBe(-5)
+})
+
 test('pieces of all sizes fit into a small limit of blocks, however long the stream is', async () => {
   const sizes = Array.from({ length: 11 * 8 + 1 }, (_, i) => Math.floor(16 * 2 ** (i / 8)))
   const bySize = sizes.flatMap((size): Step[] => [

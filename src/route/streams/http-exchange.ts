@@ -115,6 +115,11 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     return this.#failure ?? this.#overflow ?? (this.isStarted ? undefined : this.#body.error)
   }
 
+  /** The reason that the body cannot be read, of which the guest was told. */
+  get bodyError(): Error | undefined {
+    return this.#body.error
+  }
+
   get received(): number {
     return this.#body.received
   }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { setCommonHeaders } from '../../contract/answer-headers.ts'
-import { ClientGoneError, QueueSlowError, StreamsFullError } from '../../errors/errors.ts'
+import { ClientGoneError, GuestError, QueueSlowError, StreamsFullError } from '../../errors/errors.ts'
 import { connectStream } from '../../guest/streams/operations.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
 import { type CallObserver, type ObservedCall, outcomeOf } from '../../observe/observe.ts'
@@ -90,7 +90,7 @@ export function serveStreams(
       observer?.settled('ok')
       if (hooks) notify(hooks.onResult, { route, request, output, ms: ms() }, 'onResult')
     } catch (thrown) {
-      const error = fail(exchange.failure ?? thrown, request, reply, exchange, observer)
+      const error = fail(reasonOf(thrown, exchange), request, reply, exchange, observer)
       if (hooks) notify(hooks.onError, { route, request, error, ms: ms() }, 'onError')
     } finally {
       streamed.delete(request.raw)
@@ -123,6 +123,11 @@ export function serveStreams(
     return error
   }
   return (request, reply) => void run(request, reply)
+}
+
+/** A guest that returns an error after its read has failed repeats what the server knows better. */
+function reasonOf(thrown: unknown, { failure, bodyError }: HttpExchange): unknown {
+  return failure ?? (thrown instanceof GuestError ? bodyError : undefined) ?? thrown
 }
 
 const IGNORED = 'the output of a guest that had started its answer is ignored'
