@@ -1,10 +1,10 @@
 import { sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
-import { collectEvidence, type Evidence, type EvidencePiece } from '../../../src/plugin/trust/evidence.ts'
-import { openTrust, type Policy, type TrustPolicy } from '../../../src/plugin/trust/trust.ts'
-import { verifyArtifact, verifyFile } from '../../../src/plugin/trust/verify.ts'
-import { alterations } from '../../support/alterations.ts'
+import { collectEvidence, type Evidence, type EvidencePiece } from '../../src/plugin/trust/evidence.ts'
+import { openTrust, type Policy, type TrustPolicy } from '../../src/plugin/trust/trust.ts'
+import { verifyArtifact, verifyFile } from '../../src/plugin/trust/verify.ts'
+import { alterations } from '../support/alterations.ts'
 import {
   DIGEST,
   FILE,
@@ -16,7 +16,7 @@ import {
   SIGNATURE_STATEMENT,
   signStatement,
   snapshot,
-} from '../../support/signatures.ts'
+} from '../support/signatures.ts'
 
 /* Each part of each format is changed once. Nothing but the listed changes, which have no meaning, is accepted. */
 
