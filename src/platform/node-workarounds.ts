@@ -4,7 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
-import { runInThisContext } from 'node:vm'
+import { runInNewContext, runInThisContext } from 'node:vm'
 
 /*
  * Workarounds for Node.js and V8. Each names the versions that need it, the upstream issue where one is known, and the
@@ -216,6 +216,37 @@ export function serveHanded(server: Server & { _connections?: number }): (socket
     socket.setNoDelay(true)
     server.emit('connection', socket)
   }
+}
+
+/**
+ * Counts bytes of bodies that were read piece by piece, and frees the memory of pieces that are not used any more after
+ * each {@link YOUNG_BYTES}. Node allocates memory for each piece, and V8 frees it with a small object that is garbage: it
+ * sees little reason to look for those, and a long body leaves 35 (Node.js 20) to 65 MiB of them. A collection of young
+ * objects takes less than a millisecond.
+ *
+ * Node.js 20 to 26. No upstream issue is known. Remove it when the resident memory of the bench `streams` stays within its limit without.
+ */
+export function countReadBytes(bytes: number): void {
+  readBytes += bytes
+  if (readBytes < YOUNG_BYTES) return
+  readBytes = 0
+  collectYoung ??= findCollector()
+  collectYoung({ type: 'minor' })
+}
+
+const YOUNG_BYTES = 8 * 2 ** 20
+
+let readBytes = 0
+let collectYoung: Collector | undefined
+
+type Collector = (options: { readonly type: 'minor' }) => unknown
+
+/** V8's function is given to new contexts only, while its flag is set. */
+function findCollector(): Collector {
+  setFlagsFromString('--expose-gc')
+  const found: unknown = runInNewContext('gc')
+  setFlagsFromString('--no-expose-gc')
+  return typeof found === 'function' ? (options) => found(options) : () => undefined
 }
 
 /**

@@ -25,7 +25,10 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Free buffers for large outputs: they hold no bytes that a response may still need.',
   'platform/buffer-pool.ts freeBytes': 'Their size.',
   'platform/node-workarounds.ts ceiling': 'A V8 flag of the process.',
+  'platform/node-workarounds.ts collectYoung': 'A function of V8.',
   'platform/node-workarounds.ts keptTicks': 'Objects that keep a shape known to V8.',
+  'platform/node-workarounds.ts readBytes':
+    'Bytes that were read since V8 was last asked to collect: a process has one heap.',
   'platform/packages.ts packageRoot': 'The folder of this package.',
   'platform/stuck-threads.ts processThreads': 'Threads that cannot be ended: enough of them end the process.',
   'platform/system-errors.ts fileLimit': 'The limit of open files, a property of the process.',

@@ -1,3 +1,4 @@
+import { countReadBytes } from '../../platform/node-workarounds.ts'
 import { PIECE_BYTES, READ_BYTES } from './operations.ts'
 
 /** Bytes that have arrived, in the order in which a guest takes them. */
@@ -15,6 +16,7 @@ export class PieceQueue {
 
   /** Joins small pieces: each of its own would take some hundred bytes, and the first of very many is removed slowly. */
   add(piece: Buffer): void {
+    countReadBytes(piece.length)
     this.#bytes += piece.length
     const last = this.#pieces.at(-1)
     if (last && last.length + piece.length <= JOINED_BYTES)
