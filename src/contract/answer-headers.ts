@@ -23,8 +23,8 @@ const OF_SERVER: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Single-value headers: clients would interpret duplicates differently, and Node's HTTP/2 throws for all but the first
- * line. (`kSingleValueHeaders` in its `lib/internal/http2/util.js`)
+ * Single-value headers: clients would interpret duplicates differently, and Node's HTTP/2 throws if there are several.
+ * (its `lib/internal/http2/util.js`; `test/system/streams-http2.test.ts` asks it for each name)
  */
 const SINGLE: ReadonlySet<string> = new Set([
   ...['content-disposition', 'server'],

@@ -223,7 +223,8 @@ function cutUnread(
   }
 
   server.on('listening', () => {
-    const timer = setInterval(sweep, Math.min(1_000, timeoutMs / 2)).unref()
+    // After the event loop has written: it may have been blocked.
+    const timer = setInterval(() => setImmediate(sweep), Math.min(1_000, timeoutMs / 2)).unref()
     server.once('close', () => clearInterval(timer))
   })
 }

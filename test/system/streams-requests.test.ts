@@ -1,155 +1,185 @@
-import { createHash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { type IncomingMessage, request } from 'node:http'
-import { Readable } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { run, start } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
+import { serveMcp } from '../support/mcp.ts'
 import { serveHttp } from '../support/outbound.ts'
-import { pluginFile } from '../support/pdk.ts'
-import { listen } from '../support/serve.ts'
+import { listen, serve } from '../support/serve.ts'
+import { type Step, serveSteps } from '../support/stream-guest.ts'
 
-const MIB = 2 ** 20
+const ALLOWED = { allowedHosts: ['127.0.0.1'] }
 
-const PROXY = pluginFile('streams-rust', 'streams.wasm')
+const opens = (port: number, request: object = {}): Step => [
+  'http open',
+  JSON.stringify({ url: `http://127.0.0.1:${port}/`, ...request }),
+]
 
-const proxyOf = (port: number, workers = 1) => ({
-  plugin: PROXY,
-  function: 'proxy',
-  contract: 'http' as const,
-  method: '*' as const,
-  url: '/*',
-  bodyLimit: 0,
-  outputLimit: 0,
-  httpResponseMax: 0,
-  timeoutMs: 60_000,
-  workers,
-  config: { upstream: `http://127.0.0.1:${port}` },
-  allowedHosts: ['127.0.0.1'],
-})
-
-test('200 MiB go to another server and back through a guest, with constant memory', async () => {
-  const upstream = await serveHttp((asked, response) => void asked.pipe(response))
-  const limits = ['body-limit', 'output-limit', 'http-response-max'].flatMap((name) => [`--${name}`, '0'])
-  const route = ['--contract', 'http', '--method', '*', '--url', '/*', '--workers', '1', '--timeout', '60000']
-  const to = ['--config', `upstream=http://127.0.0.1:${upstream.port}`, '--allow-host', '127.0.0.1']
-  const running = start([PROXY, 'proxy', '0', ...limits, ...route, ...to])
-  const url = await running.listening()
-  await exchange(url, 1, MIB)
-  const idle = residentBytes(running.child.pid)
-  let most = 0
-  const watch = setInterval(() => (most = Math.max(most, residentBytes(running.child.pid))), 10)
-  onTestFinished(() => clearInterval(watch))
-  const { sent, received } = await exchange(url, 2, 200 * MIB)
-  expect(received).toBe(sent)
-  expect((most - idle) / MIB).toBeLessThan(120) // of 800 that passed
-}, 120_000)
-
-test('50 exchanges at a time reach another server and come back to their clients', async () => {
-  const upstream = await serveHttp((asked, response) => {
-    response.setHeader('x-path', String(asked.url))
-    asked.pipe(response)
-  })
-  const { url } = await listen(proxyOf(upstream.port, 8))
-  const outcomes = Array.from({ length: 50 }, async (_, id) => {
-    const { sent, received, headers } = await exchange(`${url}/${id}`, id, 100_000 + 10_000 * id)
-    return sent === received && headers['x-path'] === `/${id}`
-  })
-  expect((await Promise.all(outcomes)).filter((isOwn) => !isOwn)).toEqual([])
-})
-
-test('a slow server, a slow client and one that leaves do not disturb others', async () => {
+/** A server whose answer begins and does not end. Emits `request`. */
+async function serveEndless() {
   const news = new EventEmitter()
-  const upstream = await serveHttp((asked, response) => {
-    if (asked.url === '/leaving') {
-      asked.once('close', () => news.emit('left'))
-      news.emit('came')
-    }
-    const pauseMs = asked.url === '/slow' ? 5 : 0
-    Readable.from(slowly(asked, pauseMs))
-      .on('error', () => undefined) // the client has left
-      .pipe(response)
+  const origin = await serveHttp((_request, response) => {
+    response.write('begin')
+    news.emit('request')
   })
-  const { url } = await listen(proxyOf(upstream.port, 4))
-  const leaving = request(`${url}/leaving`, { method: 'POST', agent: false }).on('error', () => undefined)
-  const came = once(news, 'came')
-  leaving.write('a')
-  await came
-  const all = await Promise.all([
-    exchange(`${url}/slow`, 1, 2_000_000),
-    exchange(`${url}/fast`, 2, 2_000_000, 5),
-    exchange(`${url}/fast`, 3, 2_000_000),
-  ])
-  expect(all.map(({ sent, received }) => sent === received)).toEqual([true, true, true])
-  const left = once(news, 'left')
-  leaving.destroy()
-  await left
-})
+  return { origin, requested: once(news, 'request') }
+}
 
-test('a server that breaks off breaks the answer, and one that cannot be reached is 502', async () => {
-  const upstream = await serveHttp((_asked, response) => {
-    response.writeHead(200, { 'content-length': 100_000 }).write('x'.repeat(50_000))
-    setTimeout(() => response.destroy(), 20)
+test('a guest passes an answer on, with its head', async () => {
+  const { port } = await serveHttp((request, response) => {
+    response
+      .writeHead(203, { 'x-path': String(request.url), 'set-cookie': ['a=1', 'b=2'] })
+      .end('x'.repeat(200_000))
   })
-  const { url } = await listen(proxyOf(upstream.port))
+  const { url, codes, lines } = await serveSteps(
+    [opens(port), ['http response', 1], ['start', '{"status":203}'], ['http pass', 1], ['http read', 1, 10]],
+    ALLOWED,
+  )
   const answer = await fetch(url)
-  await expect(answer.text()).rejects.toThrow('terminated')
-  const { url: nowhere } = await listen(proxyOf(1))
-  expect((await fetch(nowhere)).status).toBe(502)
+  expect([answer.status, (await answer.text()).length]).toEqual([203, 200_000])
+  expect(await codes(4)).toEqual([1, 0, 0, 0])
+  const head = lines.find(({ msg }) => msg.startsWith('{"status"'))
+  expect(JSON.parse(head?.msg ?? '')).toMatchObject({
+    status: 203,
+    headers: { 'x-path': '/', 'set-cookie': ['a=1', 'b=2'] },
+  })
 })
 
-test('a guest in a process streams requests', async () => {
-  const upstream = await serveHttp((asked, response) => void asked.pipe(response))
-  const { url } = await listen({ ...proxyOf(upstream.port), engine: 'subprocess' })
-  const { sent, received } = await exchange(url, 1, 3_000_000)
-  expect(received).toBe(sent)
+test('the codes of what is not possible', async () => {
+  const { port } = await serveHttp(
+    (request, response) => void request.resume().on('end', () => response.end('ok')),
+  )
+  const steps: readonly (readonly [step: Step, code: number])[] = [
+    [['http open', 'no JSON'], -4],
+    [['http open', '{"url":"http://localhost/"}'], -3],
+    [['http open', ' '.repeat(65_537)], -5],
+    [opens(port, { method: 'POST' }), 3],
+    [['http write zeros', 3, 262_145], -5],
+    [['http write', 3, 'abc'], 0],
+    [['http end', 3], 0],
+    [['http end', 3], 0],
+    [['http write', 3, 'late'], -2],
+    [['http read', 3, 0], -4],
+    [['http read', 3, 1], 1],
+    [['http read', 3, 9], 1],
+    [['http read', 3, 9], 0],
+    [['http close', 3], 0],
+    [['http read', 3, 9], -4],
+    [['http close', 3], -4],
+    [['http read', -1, 9], -4],
+    [opens(1), 4],
+    [['http response', 4], -8],
+    [['http read', 4, 9], -8],
+  ]
+  const { url, codes } = await serveSteps(
+    steps.map(([step]) => step),
+    ALLOWED,
+  )
+  await fetch(url)
+  expect(await codes(steps.length)).toEqual(steps.map(([, code]) => code))
 })
 
-test('a guest that is called without HTTP streams requests', async () => {
-  const upstream = await serveHttp((_asked, response) => void response.end('x'.repeat(1_000_000)))
-  const input = JSON.stringify({ url: `http://127.0.0.1:${upstream.port}/` })
-  const flags = ['--input', input, '--allow-host', '127.0.0.1']
-  const called = await run(['call', guest('requests'), 'size', ...flags])
-  expect([called.code, called.stdout]).toEqual([0, '1000000'])
+test('without an allowed host each request is refused', async () => {
+  const { url, codes, line } = await serveSteps([opens(1)])
+  await fetch(url)
+  expect(await codes(1)).toEqual([-3])
+  await line(({ level, msg }) => level === 'warn' && msg.includes('streamed HTTP request'))
 })
 
-async function* slowly(pieces: AsyncIterable<Buffer>, pauseMs: number) {
-  for await (const piece of pieces) {
-    if (pauseMs > 0) await sleep(pauseMs)
-    yield piece
+test('a guest that only requests needs no exchange, and its input is the body', async () => {
+  const { port } = await serveHttp(
+    (_request, response) => void response.writeHead(201).end('x'.repeat(100_000)),
+  )
+  const ask = async (name: string, request: object) => {
+    const app = await serve({ plugin: guest('requests'), function: name, workers: 1, ...ALLOWED })
+    return (await app.inject({ method: 'POST', url: '/', payload: JSON.stringify(request) })).body
   }
-}
+  const request = { url: `http://127.0.0.1:${port}/` }
+  expect(JSON.parse(await ask('head', request))).toMatchObject({ status: 201 })
+  expect(await ask('size', request)).toBe('100000')
+  expect(await ask('size', { url: 'http://127.0.0.1:1/' })).toBe('-8')
+})
 
-/**
- * Posts a body that is unique to its id and reads the answer at the same time.
- *
- * @param pauseMs - Between pieces of the answer.
- * @returns the digests of the body in capitals, and of the answer.
- */
-async function exchange(url: string, id: number, bytes: number, pauseMs = 0) {
-  const sent = createHash('sha256')
-  const sending = request(url, { method: 'POST', agent: false })
-  sending.on('error', () => undefined) // the answer tells
-  const answered = once(sending, 'response') as Promise<[IncomingMessage]>
-  function* pieces() {
-    for (let at = 0; at < bytes; at += 50_000) {
-      const piece = Buffer.alloc(Math.min(50_000, bytes - at), `body ${id} ${at};`)
-      sent.update(piece.toString().toUpperCase())
-      yield piece
-    }
-  }
-  Readable.from(pieces()).pipe(sending)
-  const received = createHash('sha256')
-  const [answer] = await answered
-  for await (const piece of answer) {
-    received.update(piece)
-    if (pauseMs > 0) await sleep(pauseMs)
-  }
-  return { sent: sent.digest('hex'), received: received.digest('hex'), headers: answer.headers }
-}
+test('a tool streams requests', async () => {
+  const { port } = await serveHttp((_request, response) => void response.end('x'.repeat(100_000)))
+  const user = await serveMcp([
+    { plugin: guest('requests'), function: 'size', url: '/size', workers: 1, ...ALLOWED },
+  ])
+  const { content } = await user.call('size', { input: `{"url":"http://127.0.0.1:${port}/"}` })
+  expect(content).toMatchObject([{ type: 'text', text: '100000' }])
+})
 
-function residentBytes(pid: number | undefined): number {
-  return 1_024 * Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
-}
+test.each([
+  { bodyLimit: 0 },
+  { outputLimit: 0 },
+])('a guest that only requests cannot have %j', async (option) => {
+  await expect(
+    serve({ plugin: guest('requests'), function: 'size', ...ALLOWED, ...option }),
+  ).rejects.toMatchObject({ code: 'WASM_SERVE_OPTIONS_INVALID' })
+})
+
+test('a guest without an exchange stops waiting when its client has gone', async () => {
+  const { origin, requested } = await serveEndless()
+  const { port } = await listen({ plugin: guest('requests'), function: 'size', workers: 1, ...ALLOWED })
+  const socket = connect({ port, host: '127.0.0.1' })
+  onTestFinished(() => void socket.destroy())
+  const body = JSON.stringify({ url: `http://127.0.0.1:${origin.port}/` })
+  socket.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+  await requested
+  socket.destroy()
+  await origin.allClosed()
+})
+
+test.each<[string, Step[]]>([
+  ['returns', []],
+  ['traps', [['trap']]],
+  ['meets its deadline', [['spin']]],
+])('a request is closed when its guest %s', async (_what, steps) => {
+  const { origin } = await serveEndless()
+  const { url } = await serveSteps([opens(origin.port), ['http read', 1, 5], ...steps], {
+    ...ALLOWED,
+    timeoutMs: 200,
+  })
+  await fetch(url)
+  expect(origin.accepted).toBe(1)
+  await origin.allClosed()
+})
+
+test('a guest that waits for a server sees that its client has gone', async () => {
+  const { origin, requested } = await serveEndless()
+  const { port, codes } = await serveSteps(
+    [opens(origin.port), ['http read', 1, 5], ['http read', 1, 5], ['http read', 1, 5], opens(origin.port)],
+    ALLOWED,
+  )
+  const socket = connect({ port, host: '127.0.0.1' })
+  onTestFinished(() => void socket.destroy())
+  socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  await requested
+  socket.resetAndDestroy()
+  expect(await codes(5)).toEqual([1, 5, -1, -1, -1])
+  await origin.allClosed()
+})
+
+test('a wait for a server does not count toward the deadline, and has its own limit', async () => {
+  const { origin } = await serveEndless()
+  const { url, codes } = await serveSteps(
+    [opens(origin.port), ['http read', 1, 5], ['http read', 1, 5], ['http response', 1], ['start', '']],
+    { ...ALLOWED, timeoutMs: 100, streamIdleMs: 300 },
+  )
+  expect((await fetch(url)).status).toBe(200)
+  expect(await codes(4)).toEqual([1, 5, -8, 0])
+})
+
+test('what a guest has written is sent before it waits for a server', async () => {
+  const { origin } = await serveEndless()
+  const { url } = await serveSteps(
+    [opens(origin.port), ['http read', 1, 5], ['start', ''], ['write', 'first'], ['http read', 1, 5]],
+    ALLOWED,
+  )
+  const abort = new AbortController()
+  onTestFinished(() => abort.abort())
+  const answer = await fetch(url, { signal: abort.signal })
+  for await (const piece of answer.body ?? []) {
+    expect(Buffer.from(piece).toString()).toBe('first')
+    break
+  }
+})

@@ -146,12 +146,12 @@ export class Connection implements SocketFigures {
     this.#meter?.countSockets('bytesOut', bytes.length)
     this.#idle?.refresh()
     this.#socket.send(bytes, { binary: !isText }, () => this.#notify())
-    if (this.#isBehind) await this.#taken(this.#limits.streamBuffer)
+    if (this.#isBehind) await this.#caughtUp(this.#limits.streamBuffer)
     return this.#socket.readyState === OPEN
   }
 
   /** Waits until fewer bytes are unread, and disconnects a client that reads nothing. */
-  async #taken(max: number): Promise<void> {
+  async #caughtUp(max: number): Promise<void> {
     let taken = bytesTaken(this.#raw)
     const check = () => {
       if (bytesTaken(this.#raw) === taken) this.terminate()
@@ -184,7 +184,7 @@ export class Connection implements SocketFigures {
 
   /** Closes it after the client has read what was sent: it may be slower than the closing handshake may be. */
   async finish(code: number, reason: string): Promise<void> {
-    await this.#taken(0)
+    await this.#caughtUp(0)
     this.end(code, reason)
   }
 
