@@ -5,6 +5,7 @@ import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import type { Instance, Runtime } from '../../src/runtime/runtime.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
+import { keptBytes } from './heap.ts'
 import { keepLog, openInstance } from './instance.ts'
 
 /** The path of a file in a folder of `plugins`. */
@@ -182,8 +183,8 @@ const CALLS = 200_000
 /** Go's heap has its final size after 26,000 calls, and then still after two million; others' much sooner. */
 const WARM_UP = 50_000
 
-/** The memory of JavaScript itself: uncollected garbage, compiled code. */
-const RSS_GROWTH = 24 * 1_048_576
+/** In bytes: less than any object that a call could leave behind. */
+const MOST_PER_CALL = 4
 
 /** @param exchange - The input of the i-th call, and the output that is right. */
 async function expectSteady(
@@ -201,8 +202,8 @@ async function expectSteady(
   }
   await callOn(0, WARM_UP)
   const { memoryBytes } = instance
-  const { rss } = process.memoryUsage()
+  const kept = await keptBytes()
   await callOn(WARM_UP, WARM_UP + CALLS)
   expect(instance.memoryBytes).toBe(memoryBytes)
-  expect(process.memoryUsage().rss - rss).toBeLessThan(RSS_GROWTH)
+  expect(((await keptBytes()) - kept) / CALLS).toBeLessThan(MOST_PER_CALL)
 }

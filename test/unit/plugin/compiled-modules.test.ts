@@ -1,13 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { rememberedModules } from '../../../src/plugin/compiled-modules.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import { guestBytes } from '../../support/guest.ts'
-
-setFlagsFromString('--expose-gc')
-const collect: () => void = runInNewContext('gc')
+import { collectGarbage } from '../../support/heap.ts'
 
 /** The same guest with another digest: a custom section of one letter and four bytes. */
 function variant(number: number): Uint8Array {
@@ -23,7 +19,7 @@ test('what is compiled is remembered while it is used, and forgotten when nothin
   await load()
   expect(rememberedModules()).toBeGreaterThan(before)
   while (rememberedModules() > before) {
-    collect()
+    collectGarbage()
     await sleep(1)
   }
   expect((await loadPlugin(variant(0))).module).toBe(kept.module)

@@ -4,6 +4,7 @@ import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import { kernel } from '../../../src/runtime/kernel.ts'
 import type { Instance, InstanceSettings } from '../../../src/runtime/runtime.ts'
 import { guestBytes } from '../../support/guest.ts'
+import { keptBytes } from '../../support/heap.ts'
 import { settingsOf } from '../../support/instance.ts'
 import { capped } from '../../support/module-bytes.ts'
 
@@ -263,8 +264,8 @@ test('200,000 calls leave memory flat', async () => {
     for (let i = 0; i < calls; i++) instance.call('upper', input, { log })
   }
   run(20_000)
-  const [kernelBytes, rss] = [instance.memoryBytes, process.memoryUsage.rss()]
+  const [kernelBytes, kept] = [instance.memoryBytes, await keptBytes()]
   run(200_000)
   expect(instance.memoryBytes).toBe(kernelBytes)
-  expect(process.memoryUsage.rss() - rss).toBeLessThan(50 * 2 ** 20)
+  expect(((await keptBytes()) - kept) / 200_000).toBeLessThan(4) // bytes a call
 })
