@@ -366,7 +366,7 @@ function toProblems(error: ErrorObject): Problem[] {
   return error.schemaPath.includes('/anyOf/') ? [] : [toProblem(error)]
 }
 
-function toProblem({ instancePath, keyword, message, params, parentSchema }: ErrorObject): Problem {
+function toProblem({ instancePath, keyword, message, params, parentSchema, data }: ErrorObject): Problem {
   const path = instancePath
     .split('/')
     .slice(1)
@@ -390,6 +390,10 @@ function toProblem({ instancePath, keyword, message, params, parentSchema }: Err
     case 'minimum':
     case 'maximum':
       return problemAt(path, renderRange(parentSchema?.minimum, parentSchema?.maximum))
+    case 'type': {
+      const isUnquoted = params.type === 'string' && ['number', 'boolean'].includes(typeof data)
+      return problemAt(path, `${message}${isUnquoted ? ': put it in quotes' : ''}`)
+    }
     case 'minLength':
     case 'minItems':
       return problemAt(path, 'must not be empty')

@@ -1,13 +1,13 @@
 /**
- * The candidate that was probably meant: the one with the smallest edit distance from `word`.
- *
- * @returns undefined if none is close (more than a third of the letters, or two in short words, differ), or shares a
- * letter.
+ * The candidate that was probably meant: the one with the smallest edit distance from `word`, if it is close (at most a
+ * third of the letters, or two in short words, differ) and shares a letter; else the longest one that `word` goes on from,
+ * as `--admin-port` does from `--admin`.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+  const all = [...candidates]
   let best: string | undefined
   let least = Math.max(2, Math.floor(word.length / 3)) + 1
-  for (const candidate of candidates) {
+  for (const candidate of all) {
     const distance = edits(word.toLowerCase(), candidate.toLowerCase())
     const shareLetters = distance < Math.max(word.length, candidate.length)
     if (distance < least && shareLetters) {
@@ -15,7 +15,14 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
       least = distance
     }
   }
-  return best
+  return best ?? longestStart(word, all)
+}
+
+function longestStart(word: string, candidates: readonly string[]): string | undefined {
+  const starts = candidates.filter(
+    (start) => word.startsWith(start) && /^[-A-Z]/.test(word.slice(start.length)),
+  )
+  return starts.sort((a, b) => b.length - a.length)[0]
 }
 
 /** A hint to append to a message: `; did you mean "port"?`, or nothing. */

@@ -11,6 +11,7 @@ import { suspending } from '../../src/platform/missing-types.ts'
 import { RoutePool } from '../../src/route/route-pool.ts'
 import { createApp } from '../../src/server/app.ts'
 import { startServer } from '../../src/server/server.ts'
+import { start as startCommand } from '../support/cli-process.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 import { listen, listenAll } from '../support/serve.ts'
 import { open } from '../support/socket.ts'
@@ -329,6 +330,17 @@ test('a plug-in that takes no messages cannot serve a connection', async () => {
   await expect(listen({ ...ECHO, websocketPer: 'connection' })).rejects.toMatchObject({
     code: 'WASM_SERVE_OPTIONS_INVALID',
   })
+})
+
+test.each([
+  ['raw', 1],
+  ['websocket', 0],
+] as const)('a plug-in that takes messages is served with the contract %s, and %i lines say why none come', async (contract, said) => {
+  const running = startCommand([guest('socket'), 'echo', '0', '--contract', contract])
+  await running.listening()
+  running.child.kill('SIGTERM')
+  const { stderr } = await running.ended
+  expect(stderr.match(/gets messages only with the contract websocket/g) ?? []).toHaveLength(said)
 })
 
 test.each([

@@ -8,6 +8,9 @@ test.each([
   ['ab', ['b', 'zz'], 'b'],
   ['zz', ['a', 'b'], undefined],
   ['nothing', ['port', 'host'], undefined],
+  ['--admin-port', ['--log', '--admin', '--port'], '--admin'],
+  ['adminPort', ['log', 'admin'], 'admin'],
+  ['administer', ['log', 'admin'], undefined],
   ['', ['a'], undefined],
   ['a', [], undefined],
 ])('%j of %j: %j', (word, candidates, meant) => {
