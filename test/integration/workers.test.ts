@@ -61,10 +61,10 @@ test('a guest whose client has left is ended if the caller says so, and the next
 test('two threads run two guests at a time', async () => {
   const engine = await open('moody', { timeoutMs: 300, workers: 2, spareWorkers: 0 })
   await engine.ready
-  const begun = performance.now()
-  const looping = callText(engine, 'answer', 'L')
+  let hasEnded = false
+  const looping = callText(engine, 'answer', 'L').finally(() => (hasEnded = true))
   expect(await callText(engine, 'answer', 'beside')).toBe('beside')
-  expect(performance.now() - begun).toBeLessThan(300)
+  expect(hasEnded).toBe(false)
   await expect(looping).rejects.toMatchObject({ statusCode: 504 })
 })
 

@@ -91,7 +91,7 @@ test('a thread that waits in a native call is written off, and counted until it 
 })
 
 /** How long the end may take beyond drain and grace, and some time for a busy machine. */
-const END_MS = 1_000 + 500
+const END_MS = 1_000 + 4_000
 
 /** A server in a process of its own, with some threads of a kind; its drain ends at once, or never. */
 async function startServer(
