@@ -69,8 +69,7 @@ test('the name of a process may hold spaces and parentheses', () => {
 test.skipIf(process.platform !== 'linux')(
   'CPU time and memory are those of all that a process started',
   async () => {
-    const busy =
-      'while (process.cpuUsage().user < 150_000);console.log("done");setInterval(() => {}, 1000)'
+    const busy = 'while (process.cpuUsage().user < 150_000);console.log("done");setInterval(() => {}, 1000)'
     const child = spawn('sh', ['-c', '"$0" -e "$1"; true', process.execPath, busy], {
       stdio: ['ignore', 'pipe', 'inherit'],
       detached: true,
