@@ -30,6 +30,12 @@ test('who does not read the log costs lines, and no memory without end', { timeo
   for (let asked = 0; asked < all; asked += 40)
     await Promise.all(Array.from({ length: 40 }, async () => (await fetch(url + long)).text()))
   server.child.stdout?.resume()
+  await server.logged('dropped') // there is space again
+  const last = new Promise<void>((resolve) => {
+    server.child.stdout?.on('data', (bytes: Buffer) => bytes.includes('GET /last') && resolve())
+  })
+  await fetch(`${url}/last`)
+  await last
   server.kill('SIGTERM')
   const { code, stdout } = await server.ended
   const lines = stdout.split('\n').filter((line) => line.includes(long))
