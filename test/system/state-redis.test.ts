@@ -1,17 +1,24 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { file } from '../support/guest.ts'
 import { kvGuest } from '../support/kv-guest.ts'
-import { type RedisServer, startRedis } from '../support/redis.ts'
+import { type RedisServer, type StoreServer, startRedis } from '../support/redis.ts'
 import { canWait, code, describeState, inWorkers, kvPlugin, mount, routesOf } from '../support/state-suite.ts'
 import { describeWith } from '../support/tools.ts'
 
-async function startOwnRedis(port?: number): Promise<RedisServer> {
-  const server = await startRedis([], port)
+async function startOwnRedis(port?: number, program?: StoreServer): Promise<RedisServer> {
+  const server = await startRedis([], port, program)
   onTestFinished(() => server.stop())
   return server
 }
 
-const open = async () => `redis://127.0.0.1:${(await startOwnRedis()).port}`
+const openIn = (program?: StoreServer) => async () =>
+  `redis://127.0.0.1:${(await startOwnRedis(undefined, program)).port}`
+
+const open = openIn()
+
+describeWith(['valkey-server'], () => {
+  describeState('valkey, with guests in workers', openIn('valkey-server'), inWorkers)
+})
 
 describeWith(['redis-server'], () => {
   describeState('redis, with guests in workers', open, inWorkers)

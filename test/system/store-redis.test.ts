@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openRedisStore } from '../../src/guest/store/redis.ts'
 import type { Store } from '../../src/guest/store/store.ts'
 import { keepLog } from '../support/instance.ts'
-import { type RedisServer, startRedis, startRedisTls, tlsFile } from '../support/redis.ts'
+import { type RedisServer, STORE_SERVERS, startRedis, startRedisTls, tlsFile } from '../support/redis.ts'
 import { describeStore } from '../support/store-suite.ts'
 import { openRedis } from '../support/stores.ts'
 import { describeWith } from '../support/tools.ts'
@@ -64,15 +64,19 @@ async function timeToFail(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - start
 }
 
-describeWith(['redis-server'], () => {
-  let shared: RedisServer
-  beforeAll(async () => {
-    shared = await startRedis()
+for (const server of STORE_SERVERS) {
+  describeWith([server], () => {
+    let shared: RedisServer
+    beforeAll(async () => {
+      shared = await startRedis([], undefined, server)
+    })
+    afterAll(() => shared.stop())
+
+    describeStore({ kind: 'redis', open: () => openRedis(shared.port) })
   })
-  afterAll(() => shared.stop())
+}
 
-  describeStore({ kind: 'redis', open: () => openRedis(shared.port) })
-
+describeWith(['redis-server'], () => {
   test('fails at once while the server is gone, and works when it is back', async () => {
     const server = await start()
     const { store, log } = await open(server.port)

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { file } from '../guest.ts'
 import { type Load, type LoadCounts, startLoad } from '../load.ts'
 import type { Random } from '../random.ts'
-import { freePort, type RedisServer, startRedis } from '../redis.ts'
+import { freePort, type RedisServer, type StoreServer, startRedis } from '../redis.ts'
 import { type AdminOperation, historyProblems, readProblems } from './history.ts'
 import { type NodeProcess, startNode } from './node-process.ts'
 import { openProxy, type TcpProxy } from './tcp-proxy.ts'
@@ -48,6 +48,8 @@ export interface FaultyOptions {
   readonly pauseMs: number
   readonly faults: readonly PlannedFault[]
   readonly random: Random
+  /** Default: Redis. */
+  readonly server?: StoreServer
   /** For the data of the store and the nodes' copies. */
   readonly folder: string
   readonly pollMs?: number
@@ -132,7 +134,7 @@ class FaultyFleet {
 
   static async open(options: FaultyOptions): Promise<FaultyFleet> {
     const port = await freePort()
-    const redis = await startRedis(durable(options.folder), port)
+    const redis = await startRedis(durable(options.folder), port, options.server)
     const plugin = file('handle.wasm', versionModule(0))
     const members: Member[] = []
     try {
@@ -390,7 +392,7 @@ class FaultyFleet {
   }
 
   async #restartStore(port: number): Promise<void> {
-    this.#redis = await startRedis(durable(this.#options.folder), port)
+    this.#redis = await startRedis(durable(this.#options.folder), port, this.#options.server)
   }
 
   async #pauseStore(): Promise<void> {
