@@ -1,7 +1,7 @@
 import { memoryUsage } from 'node:process'
 import { ChangeRefusedError } from '../errors/errors.ts'
 import type { CheckedLoadOptions } from '../options/options.ts'
-import type { ServedRoute } from '../options/served-route.ts'
+import { RouteFacts, type ServedRoute } from '../options/served-route.ts'
 import type { SourceOptions } from '../plugin/source/source.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import type { Deployments, Prepared, Surroundings } from './deployments.ts'
@@ -146,10 +146,6 @@ interface Pending {
 
 /** A served route as data. */
 export function viewOf(route: ServedRoute): ServedRoute {
-  const { methods, url, host, contract, description, errorStatus, plugin, digest, engine, workers } = route
-  const { engineReason, trouble, runtime, streams, split } = route
-  return {
-    ...{ methods, url, host, contract, description, errorStatus, plugin, digest, function: route.function },
-    ...{ engine, workers, engineReason, trouble, runtime, streams, split },
-  }
+  const { trouble, split } = route
+  return { ...new RouteFacts(route), trouble, split }
 }

@@ -7,6 +7,7 @@ import {
   type CallHooks,
   constraintsOf,
   methodsOfAll,
+  RouteFacts,
   refuseRouteConflicts,
   type ServedRoute,
 } from '../options/served-route.ts'
@@ -208,43 +209,13 @@ function splitHandlers(
   }
 }
 
-/** A class, because V8 gives each object literal with a getter a hidden class of its own: 1.5 KiB for each route. */
-class LiveRoute implements ServedRoute {
-  readonly methods: ServedRoute['methods']
-  readonly url: string
-  readonly host: string | undefined
-  readonly contract: string
-  readonly description: string | undefined
-  readonly errorStatus: number
-  readonly plugin: string
-  readonly digest: string
-  readonly function: string
-  readonly engine: string
-  readonly workers: number
-  readonly engineReason: string | undefined
-  readonly runtime: string
-  readonly streams: boolean | undefined
+class LiveRoute extends RouteFacts implements ServedRoute {
   readonly split: ServedRoute['split']
-  readonly tool: ServedRoute['tool']
   readonly #versions: OpenVersions
 
   constructor(route: Omit<ServedRoute, 'trouble'>, versions: OpenVersions) {
-    this.methods = route.methods
-    this.url = route.url
-    this.host = route.host
-    this.contract = route.contract
-    this.description = route.description
-    this.errorStatus = route.errorStatus
-    this.plugin = route.plugin
-    this.digest = route.digest
-    this.function = route.function
-    this.engine = route.engine
-    this.workers = route.workers
-    this.engineReason = route.engineReason
-    this.runtime = route.runtime
-    this.streams = route.streams
+    super(route)
     this.split = route.split
-    this.tool = route.tool
     this.#versions = versions
   }
 

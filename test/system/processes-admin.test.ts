@@ -111,6 +111,17 @@ describe('of a server with processes', () => {
   })
 })
 
+test('the API describes the routes of processes as those of one process', async () => {
+  const described = async (...flags: string[]) => {
+    const { api } = await startApi(start, [guest('echo'), '--mcp', ...flags])
+    const [{ id: _, ...route }] = (await api('GET', '/api/routes')).body
+    return route
+  }
+  const route = await described()
+  expect(route).toMatchObject({ tool: { name: 'echo', isOnly: false } })
+  expect(await described('--processes', '2')).toEqual(route)
+})
+
 test('the primary answers probes, without an admin listener', async () => {
   const server = start([guest('echo'), '--port', '0', '--processes', '2', '--probes', '127.0.0.1:0'])
   const url = await server.listening()

@@ -1,5 +1,5 @@
 import type { VersionCounts } from '../../observe/observe.ts'
-import type { RouteSplit, ServedRoute } from '../../options/served-route.ts'
+import { RouteFacts, type RouteSplit, type ServedRoute } from '../../options/served-route.ts'
 import type { ServingStatus } from '../serving-side.ts'
 
 /** A serving process and its last report. */
@@ -23,43 +23,15 @@ export function sharedRoute(
   return new SharedRoute(route, index, revision, reports)
 }
 
-/** A class, for the reason of `LiveRoute` in `route/add-routes.ts`. */
-class SharedRoute implements ServedRoute {
-  readonly methods: ServedRoute['methods']
-  readonly url: string
-  readonly host: string | undefined
-  readonly contract: string
-  readonly description: string | undefined
-  readonly errorStatus: number
-  readonly plugin: string
-  readonly digest: string
-  readonly function: string
-  readonly engine: string
-  readonly workers: number
-  readonly engineReason: string | undefined
-  readonly runtime: string
-  readonly streams: boolean | undefined
+class SharedRoute extends RouteFacts implements ServedRoute {
   readonly #split: RouteSplit | undefined
   readonly #index: number
   readonly #revision: number
   readonly #reports: () => readonly Report[]
 
   constructor(route: ServedRoute, index: number, revision: number, reports: () => readonly Report[]) {
-    this.methods = route.methods
-    this.url = route.url
-    this.host = route.host
-    this.contract = route.contract
-    this.description = route.description
-    this.errorStatus = route.errorStatus
-    this.plugin = route.plugin
-    this.digest = route.digest
-    this.function = route.function
-    this.engine = route.engine
-    this.workers = route.workers
-    this.engineReason = route.engineReason
-    this.runtime = route.runtime
-    this.streams = route.streams
-    this.#split = route.split ?? undefined
+    super(route)
+    this.#split = route.split
     this.#index = index
     this.#revision = revision
     this.#reports = reports
