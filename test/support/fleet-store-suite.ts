@@ -95,6 +95,24 @@ export function testFleetStore(kind: string, begin: () => OpenFleetStore): void 
       expect(kept).toEqual(Array.from({ length: KEPT_REVISIONS }, (_, index) => KEPT_REVISIONS + 1 - index))
     })
 
+    test('the revision from which a rollout began stays with its contents, however many follow', async () => {
+      const [served, skipped] = [sha256('served'), sha256('skipped')]
+      await store.add(served, Buffer.from('served'))
+      await store.add(skipped, Buffer.from('skipped'))
+      const first = headOf(1, 'tag 1')
+      const last = KEPT_REVISIONS + 3
+      await store.write(undefined, first, [served])
+      for (let revision = 2; revision <= last; revision++) {
+        const next = { ...headOf(revision, `tag ${revision}`), before: first.newest }
+        await store.write(`tag ${revision - 1}`, next, revision === 2 ? [skipped] : [])
+      }
+      expect((await store.revisions()).at(-1)).toEqual(first.newest)
+      expect(await store.missing([served])).toEqual([])
+      await store.write(`tag ${last}`, headOf(last + 1), [])
+      expect(await store.revisions()).toHaveLength(KEPT_REVISIONS)
+      expect(await store.missing([served, skipped])).toEqual([served, skipped])
+    })
+
     test('nodes report themselves, and leave', async () => {
       const other = await open()
       await store.report(reportOf('b'))

@@ -101,7 +101,8 @@ export class MemoryFleet {
       const before = new Set([...this.#uses.values()].flat())
       this.#uses.set(next.newest.id, uses)
       this.revisions = [next.newest, ...this.revisions]
-      for (const { id } of this.revisions.splice(this.#history)) this.#uses.delete(id)
+      const at = this.revisions.findIndex(({ id }) => id === next.before?.id)
+      for (const { id } of this.revisions.splice(Math.max(this.#history, at + 1))) this.#uses.delete(id)
       const used = new Set([...this.#uses.values()].flat())
       for (const digest of before) if (!used.has(digest)) this.contents.delete(digest)
     }

@@ -216,7 +216,8 @@ return found`
 
 /**
  * KEYS: head, revisions, references, uses, channel. ARGV: the expected tag or nothing, the tag, the head; the new
- * revision or nothing, the digests that it uses; the number of revisions to keep, the prefix of contents.
+ * revision or nothing, the digests that it uses; the number of revisions to keep, the prefix of contents. The revision from
+ * which the rollout began is kept in any case: nodes that start meanwhile serve it, and a rollback goes there.
  */
 const WRITE = `
 if (redis.call('HGET', KEYS[1], 'tag') or '') ~= ARGV[1] then return 'changed' end
@@ -232,6 +233,13 @@ if ARGV[4] ~= '' then
   end
   redis.call('LPUSH', KEYS[2], ARGV[4])
   redis.call('HSET', KEYS[4], cjson.decode(ARGV[4]).id, ARGV[5])
+  local before = cjson.decode(ARGV[3]).before
+  for at, old in ipairs(redis.call('LRANGE', KEYS[2], keep, -1)) do
+    if before and cjson.decode(old).id == before.id then
+      keep = keep + at
+      break
+    end
+  end
   for _, old in ipairs(redis.call('LRANGE', KEYS[2], keep, -1)) do
     local id = cjson.decode(old).id
     for _, digest in ipairs(cjson.decode(redis.call('HGET', KEYS[4], id) or '[]')) do
