@@ -1,8 +1,11 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type Run, run, start } from '../support/cli.ts'
+import { run as runProcess } from '../support/cli-process.ts'
 import { guestBytes } from '../support/guest.ts'
 import { type RedisServer, startRedis } from '../support/redis.ts'
 import { describeWith } from '../support/tools.ts'
@@ -262,6 +265,19 @@ describeWith(['redis-server'], () => {
     expect(stderr).toContain('WASM_SERVE_FLEET_UNAVAILABLE')
     expect(stderr).not.toContain('hidden')
   })
+})
+
+test('a store that accepts connections and does not answer is an error, and the command ends', async () => {
+  const sockets = new Set<Socket>()
+  const silent = createServer((socket) => void sockets.add(socket.on('error', () => undefined)))
+  await once(silent.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    silent.close()
+  })
+  const { port } = silent.address() as AddressInfo
+  const { code, stderr } = await runProcess(['fleet', 'status', '--fleet', `redis://127.0.0.1:${port}`])
+  expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_FLEET_UNAVAILABLE')])
 })
 
 test.each([

@@ -216,8 +216,13 @@ function openServer(
     },
     commandOptions: { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } },
   })
+  const destroy = client.destroy.bind(client)
   return Object.assign(client, {
     send: (args: readonly (string | Buffer)[]) => client.sendCommand([...args]),
+    destroy() {
+      destroy()
+      client.once('connect', destroy) // a socket that was being opened: the package would keep it, and the process alive
+    },
   })
 }
 
