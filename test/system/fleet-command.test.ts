@@ -259,10 +259,11 @@ describeWith(['redis-server'], () => {
     }
   })
 
-  test('a store that does not answer is an error without its password', async () => {
+  test('a store that cannot be reached is an error with the reason, and without its password', async () => {
     const { code, stdout, stderr } = await fleet(['status', '--fleet', 'redis://user:hidden@127.0.0.1:1'])
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toContain('WASM_SERVE_FLEET_UNAVAILABLE')
+    expect(stderr).toContain('ECONNREFUSED')
     expect(stderr).not.toContain('hidden')
   })
 })

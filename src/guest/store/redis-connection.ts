@@ -137,7 +137,7 @@ export class RedisConnection {
 
   #replace(): void {
     if (this.#isClosed) return
-    this.#lose('it does not answer')
+    this.#lose(this.#reason ?? 'it does not answer')
     this.#client.destroy()
     this.#client = this.#open()
   }
