@@ -1,4 +1,4 @@
-import { FleetUnavailableError } from '../../errors/errors.ts'
+import { FleetContentError, FleetUnavailableError } from '../../errors/errors.ts'
 import { RedisConnection } from '../../guest/store/redis-connection.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { loadPackage } from '../../platform/packages.ts'
@@ -23,7 +23,7 @@ export interface RedisFleetSettings {
   readonly history: number
   /** Time limit of a step, in ms. Contents have more. */
   readonly timeoutMs?: number | undefined
-  /** Logs when the server is lost and when it is back. */
+  /** Logs when the server is lost and when it is back, and when it refuses commands. */
   readonly log?: Pick<Log, 'info' | 'warn'> | undefined
 }
 
@@ -67,11 +67,15 @@ class RedisFleetStore implements FleetStore {
   readonly #connection: RedisConnection
   readonly #history: number
   readonly #keys: string
+  readonly #log: RedisFleetSettings['log']
+  /** The last reason that was logged, until a report is accepted. */
+  #refusal: string | undefined
 
   constructor(name: string, connection: RedisConnection, settings: RedisFleetSettings) {
     this.name = name
     this.#connection = connection
     this.#history = settings.history
+    this.#log = settings.log
     this.#keys = `${settings.keyPrefix}{fleet:${settings.fleet}}:`
   }
 
@@ -80,7 +84,9 @@ class RedisFleetStore implements FleetStore {
   }
 
   async report(node: NodeReport, known = ''): Promise<SeenHead> {
-    return seenHead(await this.#eval(REPORT, ['head', 'nodes'], [known, node.node, JSON.stringify(node)]))
+    const seen = await this.#eval(REPORT, ['head', 'nodes'], [known, node.node, JSON.stringify(node)])
+    this.#refusal = undefined
+    return seenHead(seen)
   }
 
   async write(
@@ -102,7 +108,7 @@ class RedisFleetStore implements FleetStore {
 
   async revisions(): Promise<readonly FleetRevision[]> {
     const found = await this.#run(['LRANGE', `${this.#keys}revisions`, '0', '-1'])
-    return (found as Buffer[]).map((text) => parsed<FleetRevision>(text))
+    return (found as Buffer[]).map((text) => parsed<FleetRevision>(text, 'list of revisions'))
   }
 
   async content(digest: string): Promise<Uint8Array | undefined> {
@@ -132,7 +138,7 @@ class RedisFleetStore implements FleetStore {
     const [now, ...texts] = found.map(String)
     const nodes = texts.flatMap((text) => {
       const space = text.indexOf(' ')
-      const report = parsed<NodeReport>(text.slice(space + 1))
+      const report = parsed<NodeReport>(text.slice(space + 1), 'report of a node')
       return [{ ...report, seen: Number(text.slice(0, space)) } satisfies SeenNode]
     })
     return { now: Number(now), nodes: nodes.sort((one, other) => one.node.localeCompare(other.node)) }
@@ -165,7 +171,11 @@ class RedisFleetStore implements FleetStore {
       return await this.#connection.run(command, timeoutMs)
     } catch (error) {
       if (error instanceof FleetUnavailableError) throw error
-      throw new FleetUnavailableError(this.name, (error as Error).message, { cause: error })
+      const reason = (error as Error).message
+      if (reason !== this.#refusal)
+        this.#log?.warn({ store: this.name, reason }, 'the store refuses commands')
+      this.#refusal = reason
+      throw new FleetUnavailableError(this.name, reason, { cause: error })
     }
   }
 }
@@ -173,12 +183,18 @@ class RedisFleetStore implements FleetStore {
 function seenHead(reply: unknown): SeenHead {
   const [now, tag, json] = reply as Buffer[]
   if (!tag) return { now: Number(now), head: undefined }
-  return { now: Number(now), head: json ? parsed<FleetHead>(json) : 'unchanged' }
+  return { now: Number(now), head: json ? parsed<FleetHead>(json, 'head') : 'unchanged' }
 }
 
 /** Who can write to the keys decides what the nodes serve; a text that is not JSON is a fault of the store. */
-function parsed<Value>(text: Buffer | string): Value {
-  return JSON.parse(String(text)) as Value
+function parsed<Value extends object>(text: Buffer | string, what: string): Value {
+  try {
+    const value: unknown = JSON.parse(String(text))
+    if (typeof value === 'object' && value !== null) return value as Value
+  } catch (error) {
+    throw new FleetContentError(what, `it is damaged: ${(error as Error).message}`)
+  }
+  throw new FleetContentError(what, 'it is damaged')
 }
 
 /*
