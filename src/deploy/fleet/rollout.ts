@@ -95,9 +95,15 @@ export function isLive({ seen, pollMs }: Pick<SeenNode, 'seen' | 'pollMs'>, now:
 /** A node on a busy machine may fail once. */
 const COUNTED_ATTEMPTS = 2
 
+/** A node accepts no changes now, for example because none of its serving processes runs: the revision is not the reason. */
+const NOT_NOW = 'WASM_SERVE_CHANGE_REFUSED'
+
 /** Whether a node refuses the newest revision, also when it tried again. */
-export function refuses({ refused }: Pick<NodeReport, 'refused'>, { newest }: FleetHead): boolean {
-  return refused?.id === newest.id && refused.attempts >= COUNTED_ATTEMPTS
+export function refuses(
+  { refused }: Pick<NodeReport, 'refused'>,
+  { newest }: Pick<FleetHead, 'newest'>,
+): boolean {
+  return refused?.id === newest.id && refused.code !== NOT_NOW && refused.attempts >= COUNTED_ATTEMPTS
 }
 
 /** The next step of a rollout. @returns undefined if it has to wait, or has ended. */

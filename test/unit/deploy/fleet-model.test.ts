@@ -9,7 +9,7 @@ import type { FleetHead, FleetRevision, RolloutRules } from '../../../src/deploy
 import { wantedBy } from '../../../src/deploy/fleet/rollout.ts'
 import type { ServedState, ServingSide } from '../../../src/deploy/serving-side.ts'
 import { parseState, renderState } from '../../../src/deploy/state-json.ts'
-import { ChangeRefusedError } from '../../../src/errors/errors.ts'
+import { PluginInvalidError } from '../../../src/errors/errors.ts'
 import { openLog } from '../../../src/observe/log/log.ts'
 import { sha256 } from '../../../src/plugin/source/digest.ts'
 import { MemoryFleet } from '../../support/memory-fleet.ts'
@@ -104,7 +104,7 @@ class ModelNode {
     try {
       await this.node.exclusive(() =>
         this.node.change(undefined, `put ${version}`, async () => {
-          if (this.refuses.has(version)) throw new ChangeRefusedError('it cannot be served')
+          if (this.refuses.has(version)) throw new PluginInvalidError('handle.wasm', 'it cannot be served')
           await this.node.persist(edits, new Map())
         }),
       )
@@ -132,7 +132,8 @@ class ModelNode {
         this.isPreparing = true
         await Promise.resolve()
         this.isPreparing = false
-        if (this.refuses.has(versionOf(edits))) throw new ChangeRefusedError('it cannot be served')
+        if (this.refuses.has(versionOf(edits)))
+          throw new PluginInvalidError('handle.wasm', 'it cannot be served')
         prepared = revision
         return { routes: [], kept: 0 }
       },
