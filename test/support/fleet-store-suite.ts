@@ -125,6 +125,13 @@ export function testFleetStore(kind: string, begin: () => OpenFleetStore): void 
       expect((await store.nodes()).nodes).toMatchObject([{ node: 'b' }])
     })
 
+    test('a report says whose record it replaces', async () => {
+      const report = (instance: string) => store.report({ ...reportOf('a'), instance })
+      expect((await report('first')).replaced).toBeUndefined()
+      expect((await report('second')).replaced).toBe('first')
+      expect((await report('second')).replaced).toBe('second')
+    })
+
     test('times never go back', async () => {
       const first = (await store.head()).now
       const { now } = await store.report(reportOf('one'))

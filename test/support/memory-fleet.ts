@@ -58,8 +58,9 @@ export class MemoryFleet {
       },
       report: async (node: NodeReport, known) => {
         await reach()
+        const replaced = this.nodes.get(node.node)?.instance
         this.nodes.set(node.node, { ...node, seen: this.now })
-        return seen(known)
+        return { ...seen(known), replaced }
       },
       write: async (expected, next, uses) => {
         await reach()

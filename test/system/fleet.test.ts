@@ -327,6 +327,19 @@ describeWith(['redis-server'], () => {
     expect((await fleetOf(a)).nodes).toMatchObject([{ node: 'a' }])
   })
 
+  test('two nodes with one name are noticed, and a node that takes the place of another is not', async () => {
+    const url = urlOf(await store())
+    const [a, b] = (await startAll(url, 2)) as [NodeProcess, NodeProcess]
+    await b.end('SIGKILL')
+    const next = await start(url, 'b')
+    await until(async () => (await fleetOf(a)).nodes[1]?.url === next.url)
+    const namesake = await start(url, 'a', { args: [] })
+    await Promise.all(
+      [a, namesake].map((node) => until(async () => node.printed().includes('the same name'))),
+    )
+    expect(next.printed()).not.toContain('the same name')
+  })
+
   test('a node may have serving processes', async () => {
     const url = urlOf(await store())
     const a = await start(url, 'a', { flags: [...POLL, '--processes', '2'] })

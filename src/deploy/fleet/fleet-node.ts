@@ -97,6 +97,9 @@ export class FleetNode {
   #retryAt = 0
   #retryMs = RETRY_MS
   #isConnected = true
+  #hasReported = false
+  /** Another process with the name of this node. */
+  #namesake: string | undefined
   /** How far the clock of the store is ahead of that of this machine. */
   #aheadMs = 0
   /** The number of the last state that was prepared. */
@@ -405,7 +408,8 @@ export class FleetNode {
     const { store } = this.#parts
     await this.#keeping
     try {
-      const { head, now } = await store.report(this.#report(), this.#head?.tag)
+      const { head, now, replaced } = await store.report(this.#report(), this.#head?.tag)
+      this.#noticeNamesake(replaced)
       this.#contact(true)
       this.#aheadMs = now - Date.now()
       if (head !== 'unchanged') this.#head = head
@@ -415,6 +419,19 @@ export class FleetNode {
       this.#contact(false)
       throw error
     }
+  }
+
+  /** At the first report, the record may be that of the process that had the name before. */
+  #noticeNamesake(replaced: string | undefined): void {
+    const isOther = this.#hasReported && replaced !== undefined && replaced !== this.#instance
+    this.#hasReported = true
+    if (!isOther || replaced === this.#namesake) return
+    this.#namesake = replaced
+    const { settings, log } = this.#parts
+    log.warn(
+      { node: settings.node },
+      'another node has the same name, and rollouts count them as one: set fleet.node',
+    )
   }
 
   #moduleOf(modules: ReadonlyMap<string, ModuleBytes>): (digest: string) => Promise<ModuleBytes> {

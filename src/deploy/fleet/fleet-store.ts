@@ -54,6 +54,8 @@ export interface SeenHead {
   readonly head: FleetHead | 'unchanged' | undefined
   /** The time of the store, in ms since 1970. */
   readonly now: number
+  /** The instance whose record a report has replaced. */
+  readonly replaced?: string | undefined
 }
 
 export interface SeenNodes {

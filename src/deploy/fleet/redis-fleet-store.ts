@@ -181,9 +181,10 @@ class RedisFleetStore implements FleetStore {
 }
 
 function seenHead(reply: unknown): SeenHead {
-  const [now, tag, json] = reply as Buffer[]
-  if (!tag) return { now: Number(now), head: undefined }
-  return { now: Number(now), head: json ? parsed<FleetHead>(json, 'head') : 'unchanged' }
+  const [now, report, tag, json] = (reply as Buffer[]).map(String)
+  const replaced = report ? parsed<NodeReport>(report, 'report of a node').instance : undefined
+  if (!tag) return { now: Number(now), replaced, head: undefined }
+  return { now: Number(now), replaced, head: json ? parsed<FleetHead>(json, 'head') : 'unchanged' }
 }
 
 /** Who can write to the keys decides what the nodes serve; a text that is not JSON is a fault of the store. */
@@ -208,15 +209,17 @@ local now = time[1] .. string.format('%03d', math.floor(time[2] / 1000))`
 
 const readHead = `
 local tag = redis.call('HGET', KEYS[1], 'tag')
-if not tag then return { now } end
-if tag == ARGV[1] then return { now, tag } end
-return { now, tag, redis.call('HGET', KEYS[1], 'json') }`
+if not tag then return { now, replaced } end
+if tag == ARGV[1] then return { now, replaced, tag } end
+return { now, replaced, tag, redis.call('HGET', KEYS[1], 'json') }`
 
 /** ARGV: the known tag. */
-const HEAD = `${now}${readHead}`
+const HEAD = `${now}
+local replaced = ''${readHead}`
 
 /** KEYS: head, nodes. ARGV: the known tag, the node, its report. */
 const REPORT = `${now}
+local replaced = string.match(redis.call('HGET', KEYS[2], ARGV[2]) or '', '^%d+ (.*)$') or ''
 redis.call('HSET', KEYS[2], ARGV[2], now .. ' ' .. ARGV[3])${readHead}`
 
 /** ARGV: milliseconds after which a record is removed. Returns the time and the records. */
