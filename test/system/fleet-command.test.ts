@@ -293,6 +293,9 @@ test.each([
   [['status', '--port', '1', '--fleet', 'redis://127.0.0.1:1'], '--port'],
   [['rollback', 'x', '--fleet', 'redis://127.0.0.1:1'], '"x"'],
   [['rollback', '0', '--fleet', 'redis://127.0.0.1:1'], '"0"'],
+  [['rollback', '--fleet', 'redis://127.0.0.1:1', '0'], '"0"'],
+  [['rollback', '1', '2', '--fleet', 'redis://127.0.0.1:1'], '"2"'],
+  [['status', '--fleet', 'redis://127.0.0.1:1', '3'], '"3"'],
   [['status'], 'name its store'],
   [['apply', '--fleet', 'redis://127.0.0.1:1'], 'name a config file'],
 ])('fleet %j ends with exit 2 and a message that names the mistake', async (args, expected) => {

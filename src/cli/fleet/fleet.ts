@@ -1,5 +1,6 @@
 import { hostname, userInfo } from 'node:os'
 import { basename } from 'node:path'
+import { parseArgs } from 'node:util'
 import { type OwnOptions, readOwnOptions } from '../../deploy/configuration.ts'
 import {
   applyConfiguration,
@@ -18,7 +19,7 @@ import { literalSecrets } from '../../deploy/fleet/shared-configuration.ts'
 import { sourceOptions } from '../../deploy/loader.ts'
 import { loadOptionsOf } from '../../deploy/resolve.ts'
 import { FleetEmptyError, UsageError } from '../../errors/errors.ts'
-import { type Config, readConfig } from '../../options/config.ts'
+import { type Config, PARSED_FLAGS, readConfig } from '../../options/config.ts'
 import { renderOrigin } from '../../options/config-node.ts'
 import { didYouMean, printable } from '../../platform/text.ts'
 import {
@@ -119,15 +120,13 @@ export const fleetCommand: Command = {
       const isSet = values[name] !== undefined && values[name] !== false
       if (isSet && !action.flags.includes(name)) throw new UsageError(`--${name}: not for fleet ${word}`)
     }
-    const hasRevision = word === 'rollback' && others[0] !== undefined && !others[0].startsWith('-')
-    const revision = hasRevision ? readRevision(others[0] ?? '', 'fleet rollback', 1) : undefined
-    const config = readFleetConfig(
-      hasRevision ? others.slice(1) : others,
-      word,
-      action.isReading,
-      values,
-      host,
-    )
+    const [first, second] = wordsOf(others)
+    const given = word === 'rollback' ? first : undefined
+    const tooMany = given ? second : first
+    if (tooMany) throw new UsageError(`fleet ${word}: unexpected argument "${tooMany.value}"`)
+    const revision = given && readRevision(given.value, 'fleet rollback', 1)
+    const flags = others.filter((_word, index) => index !== given?.index)
+    const config = readFleetConfig(flags, word, action.isReading, values, host)
     const own = await readOwnOptions(config, host)
     const settings = fleetSettings(own)
     if (!settings)
@@ -144,7 +143,13 @@ export const fleetCommand: Command = {
   },
 }
 
-/** @throws {@link UsageError} for words, and for flags that stay with a node. */
+/** The words that are neither flags nor their values; a word of digits would be taken for the port later. */
+function wordsOf(argv: readonly string[]): readonly { readonly value: string; readonly index: number }[] {
+  const { tokens } = parseArgs({ args: [...argv], options: PARSED_FLAGS, strict: false, tokens: true })
+  return tokens.filter((token) => token.kind === 'positional')
+}
+
+/** @throws {@link UsageError} for flags that stay with a node. */
 function readFleetConfig(
   argv: readonly string[],
   word: string,
@@ -154,9 +159,7 @@ function readFleetConfig(
 ): Config {
   const { WASM_SERVE_MANIFEST: _, ...others } = environment // it names what a node serves without a config file
   const config = readConfig(argv, others)
-  const { words, flags, configFile } = config
-  const [tooMany] = words
-  if (tooMany !== undefined) throw new UsageError(`fleet ${word}: unexpected argument "${tooMany}"`)
+  const { flags, configFile } = config
   const { fleet: _fleet, ...server } = Object.fromEntries(flags.server.entries)
   const loading = isReading ? [] : flags.load.entries.values()
   for (const { origin } of [...flags.route.entries.values(), ...Object.values(server), ...loading])
