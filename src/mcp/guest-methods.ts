@@ -1,6 +1,6 @@
 import type { Exchange } from './exchange.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
-import { isObject, type Members, RPC_CODES, RpcError } from './json-rpc.ts'
+import { isObject, type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
 
 /** Values of a completion. (MCP) */
 const MAX_VALUES = 100
@@ -52,7 +52,7 @@ export class GuestMethods {
       (await this.#find('resources', 'uri', uri, exchange)) ?? (await this.#withTemplates(exchange))
     if (!guest || typeof uri !== 'string') {
       const code = exchange.revision.isModern ? RPC_CODES.invalidParams : RESOURCE_NOT_FOUND
-      throw new RpcError(code, 'Resource not found', 200, { uri: String(uri).slice(0, 1_000) })
+      throw new RpcError(code, 'Resource not found', 200, { uri: quoted(uri, 1_000) })
     }
     const { contents } = await guest.answer('resources/read', params, exchange)
     if (!isListOf(contents, ({ uri, text, blob }) => isText(uri) && (isText(text) || isText(blob))))
@@ -63,7 +63,7 @@ export class GuestMethods {
 
   async #prompt(params: Members, exchange: Exchange): Promise<Members> {
     const guest = await this.#find('prompts', 'name', params.name, exchange)
-    if (!guest) throw invalid(`Unknown prompt: ${String(params.name).slice(0, 128)}`)
+    if (!guest) throw invalid(`Unknown prompt: ${quoted(params.name, 128)}`)
     const { description, messages } = await guest.answer('prompts/get', params, exchange)
     if (!isListOf(messages, ({ role, content }) => isText(role) && isObject(content)))
       throw broken('prompts/get')

@@ -34,8 +34,8 @@ export const RPC_CODES = {
 /** Maximum characters of an id or of a method's name. */
 const MAX_NAME = 256
 
-/** Maximum nesting of a message. Code that reads it is recursive. */
-const MAX_DEPTH = 64
+/** Maximum nesting of a message. Code that reads or renders it is recursive. */
+export const MAX_DEPTH = 64
 
 /** An error answer of the protocol. */
 export class RpcError extends Error {
@@ -64,9 +64,14 @@ export function parseJson(bytes: Uint8Array): unknown {
   } catch {
     throw new RpcError(RPC_CODES.parseError, 'Parse error: the body is not JSON in UTF-8')
   }
-  if (isDeeper(value, MAX_DEPTH))
+  if (isTooDeep(value))
     throw new RpcError(RPC_CODES.invalidRequest, `Invalid request: nested deeper than ${MAX_DEPTH} levels`)
   return value
+}
+
+/** Whether a value is nested deeper than messages may be. */
+export function isTooDeep(value: unknown): boolean {
+  return isDeeper(value, MAX_DEPTH)
 }
 
 function isDeeper(value: unknown, depth: number): boolean {
@@ -86,7 +91,8 @@ export function readMessage(value: unknown): Message {
     throw invalid('its method is not a name')
   if (!isObject(params)) throw invalid('its params are not an object')
   if (!('id' in value)) return { kind: 'notification', method, params }
-  if (!isRequestId(id)) throw invalid('its id is neither a string nor an integer')
+  if (!isRequestId(id))
+    throw invalid(`its id is neither a string of at most ${MAX_NAME} characters nor an integer`)
   return { kind: 'request', id, method, params }
 }
 
@@ -102,6 +108,12 @@ export function isRequestId(id: unknown): id is RequestId {
 /** The id of a message that may be malformed; undefined if it cannot be read. */
 export function idOf(value: unknown): RequestId | undefined {
   return isObject(value) && typeof value.method === 'string' && isRequestId(value.id) ? value.id : undefined
+}
+
+/** A value of a message as an error names it. Not `String(value)`: an object may have a member `toString`. */
+export function quoted(value: unknown, maxLength: number): string {
+  const text = typeof value === 'string' ? value : String(JSON.stringify(value))
+  return text.slice(0, maxLength)
 }
 
 /** Whether a value of JSON is an object. */

@@ -35,7 +35,8 @@ export class Pages {
 
   #startOf(cursor: unknown): number {
     if (cursor === undefined) return 0
-    const [, fingerprint, digits] = /^([\w-]{12})\.(\d{1,6})$/.exec(String(cursor)) ?? []
+    const text = typeof cursor === 'string' ? cursor : ''
+    const [, fingerprint, digits] = /^([\w-]{12})\.(\d{1,6})$/.exec(text) ?? []
     const start = Number(digits)
     if (fingerprint === this.#fingerprint && start < this.#items.length && start % this.#pageSize === 0)
       return start

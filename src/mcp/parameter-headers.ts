@@ -82,6 +82,6 @@ export function checkParameterHeaders(
     }
     const isSameNumber =
       typeof value === 'number' && given !== undefined && given !== '' && Number(given) === value
-    if (!isSameNumber) checkHeader(header, given, String(value))
+    if (!isSameNumber) checkHeader(header, given, typeof value === 'string' ? value : JSON.stringify(value))
   }
 }

@@ -101,9 +101,11 @@ function checkMethodHeaders({ method, params }: Request, headers: RequestHeaders
 /** Intermediaries decide by the header, the server by the body: they must not differ. */
 export function checkHeader(header: string, given: string | undefined, expected: string): void {
   if (given === expected) return
-  const problem =
-    given === undefined ? `has no header ${header}` : `has another value in the header ${header}`
-  throw mismatch(`the request ${problem} than in its body`)
+  throw mismatch(
+    given === undefined
+      ? `the request has no header ${header}`
+      : `the request has another value in the header ${header} than in its body`,
+  )
 }
 
 function mismatch(problem: string): RpcError {

@@ -3,7 +3,7 @@ import type { Access } from './access.ts'
 import type { openAudit } from './audit.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer } from './guest-server.ts'
-import { isObject, type Members, RPC_CODES, RpcError } from './json-rpc.ts'
+import { isObject, type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
 import { META } from './revisions.ts'
 import { claimsOf } from './token-claims.ts'
@@ -66,7 +66,7 @@ export class ToolBox {
   ): Promise<ToolResult> {
     if (!tool || !exchange.grant.allows(tool.name)) {
       if (tool) this.#refuse(tool.name, exchange)
-      throw invalidParams(`Unknown tool: ${String(name).slice(0, 128)}`)
+      throw invalidParams(`Unknown tool: ${quoted(name, 128)}`)
     }
     if (!isObject(args)) throw invalidParams('the arguments must be an object')
     const { revision, headers } = exchange

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { GuestError, ToolResultInvalidError } from '../errors/errors.ts'
 import type { KnownError } from '../route/error-response.ts'
 import type { ToolDescription } from './description.ts'
-import { isObject, type Members } from './json-rpc.ts'
+import { isObject, isTooDeep, MAX_DEPTH, type Members } from './json-rpc.ts'
 import type { Check } from './schema.ts'
 
 /** The result of `tools/call`. */
@@ -77,7 +77,7 @@ function structuredResult(output: Uint8Array, tool: string, check: Check): ToolR
   } catch {
     throw new ToolResultInvalidError(tool, 'it is not JSON')
   }
-  const problem = check(value)
+  const problem = isTooDeep(value) ? `it is nested deeper than ${MAX_DEPTH} levels` : check(value)
   if (problem !== undefined) throw new ToolResultInvalidError(tool, problem)
   return { content: [{ type: 'text', text }], structuredContent: value }
 }

@@ -101,6 +101,8 @@ test('an output that is too large, or claims to be what it is not, is an error t
   await expectCode('echo', 'x'.repeat(1_001), 'WASM_SERVE_OUTPUT_TOO_LARGE')
   await expectCode('lies', '{"count":"many"}', 'WASM_SERVE_TOOL_RESULT_INVALID')
   await expectCode('lies', `${'['.repeat(100_000)}`, 'WASM_SERVE_TOOL_RESULT_INVALID')
+  const deep = `{"count":1,"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+  await expectCode('lies', deep, 'WASM_SERVE_TOOL_RESULT_INVALID')
   expect((await user.call('image', { input: '<script>' })).content).toMatchObject([
     { type: 'image', data: Buffer.from('<script>').toString('base64') },
   ])

@@ -69,6 +69,8 @@ test('it has resources, prompts and completion', async () => {
   expect(complete.body.result).toMatchObject({ completion: { values: ['paris', 'park'], total: 2 } })
   for (const [method, params] of [
     ['prompts/get', { name: 'none' }],
+    ['prompts/get', { name: { toString: 1 } }],
+    ['resources/read', { uri: { toString: 1 } }],
     ['completion/complete', { ref: { type: 'ref/prompt', name: 'none' }, argument: {} }],
     ['completion/complete', {}],
   ] as const)

@@ -221,12 +221,14 @@ test('an argument that a schema puts into a header must match it', async () => {
     properties: { region: { type: 'string', 'x-mcp-header': 'Region' }, n: { type: 'integer' } },
   }
   const user = await serveMcp([inline('/a', 'echo', { tool: { inputSchema } })])
-  const call = (region: string | undefined, headers: Record<string, string>) =>
+  const call = (region: unknown, headers: Record<string, string>) =>
     user.modern('tools/call', { name: 'a', arguments: region === undefined ? {} : { region } }, headers)
   expect((await call('eu', { 'mcp-param-region': 'eu' })).status).toBe(200)
   expect((await call(undefined, {})).status).toBe(200)
   for (const headers of [{}, { 'mcp-param-region': 'us' }] as Record<string, string>[])
     expect(await call('eu', headers)).toMatchObject({ status: 400, body: { error: { code: -32_020 } } })
+  const odd = await call({ toString: 1 }, { 'mcp-param-region': 'eu' })
+  expect(odd).toMatchObject({ status: 400, body: { error: { code: -32_020 } } })
 })
 
 test('requests that are wrong by the protocol get the status and the code that it says', async () => {
@@ -254,6 +256,8 @@ test('requests that are wrong by the protocol get the status and the code that i
     [request({ method: 'tools/steal' }), 200, -32_601],
     [request({ method: 'tools/call', params: { name: '__proto__' } }), 200, -32_602],
     [request({ method: 'tools/call', params: { name: 'a', arguments: [] } }), 200, -32_602],
+    [request({ method: 'tools/call', params: { name: { toString: 1 } } }), 200, -32_602],
+    [request({ params: { cursor: { toString: 1 } } }), 200, -32_602],
   ]
   for (const [message, status, code, headers] of expected)
     expect(await user.send(message, headers), JSON.stringify(message)).toMatchObject({

@@ -86,7 +86,7 @@ export class McpUser {
       own: {
         'mcp-protocol-version': MODERN,
         'mcp-method': method,
-        ...(name !== undefined && { 'mcp-name': name }),
+        ...(typeof name === 'string' && { 'mcp-name': name }),
       },
     }
   }
