@@ -1,10 +1,10 @@
 import '../platform/node-workarounds.ts' // before V8 collects
 
-import { createInterface } from 'node:readline'
 import { buffer } from 'node:stream/consumers'
 import type { WriteStream } from 'node:tty'
 import type { Terminal } from '../observe/log/log.ts'
 import { Secrets } from '../observe/log/secrets.ts'
+import { linesOf } from '../platform/lines.ts'
 import { exitProcess } from '../platform/node-workarounds.ts'
 import { stuckThreads } from '../platform/stuck-threads.ts'
 import { printable } from '../platform/text.ts'
@@ -21,7 +21,7 @@ const host: Host = {
   writeError: (text) => process.stderr.write(text),
   readInput: () => buffer(process.stdin),
   readPieces: () => process.stdin,
-  readLines: () => createInterface({ input: process.stdin }),
+  readLines: () => linesOf(process.stdin.setEncoding('utf8')),
   program: [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)],
   logTerminal: process.stderr.isTTY ? terminal(process.stderr) : undefined,
   logLines: undefined,

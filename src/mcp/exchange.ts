@@ -1,12 +1,14 @@
 import type { RouteCaller } from '../route/callable-route.ts'
 import type { Grant } from './access.ts'
 import type { Members, RequestId } from './json-rpc.ts'
-import type { RequestHeaders, Revision } from './revisions.ts'
+import type { Revision } from './revisions.ts'
+import type { RequestHeaders } from './transport-headers.ts'
 
 /** The request of a client, as far as it matters for the answer. */
 export interface Exchange {
   readonly id: RequestId
   readonly revision: Revision
+  /** Those that must match the message. */
   readonly headers: RequestHeaders
   /** `_meta` of its params. */
   readonly meta: Members

@@ -1,6 +1,7 @@
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
 import { isObject, type Members } from './json-rpc.ts'
-import { checkHeader, decodeHeader, headerOf, type RequestHeaders } from './revisions.ts'
+import { checkHeader, decodeHeader, headerOf } from './revisions.ts'
+import type { RequestHeaders } from './transport-headers.ts'
 
 /** An argument that clients repeat in a header, for intermediaries: the keyword `x-mcp-header` of the input schema. */
 export interface ParameterHeader {

@@ -23,6 +23,7 @@ import { logFor } from './log-notifications.ts'
 import type { Methods } from './methods.ts'
 import type { ClientRates, RateLimit, RateWindow } from './rate-limit.ts'
 import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
+import { headersToMatch, type RequestHeaders } from './transport-headers.ts'
 
 /** Messages of a batch. */
 const MAX_BATCH = 100
@@ -103,7 +104,7 @@ function refuseBeyond(
 class PostExchange implements Exchange, RouteCaller {
   readonly id: RequestId
   readonly revision: Revision
-  readonly headers: FastifyRequest['headers']
+  readonly headers: RequestHeaders
   readonly meta: Members
   readonly request: FastifyRequest
   readonly grant: Grant
@@ -116,7 +117,7 @@ class PostExchange implements Exchange, RouteCaller {
     const { request } = post
     this.id = id
     this.revision = revision
-    this.headers = request.headers
+    this.headers = headersToMatch(request.headers)
     this.meta = isObject(params._meta) ? params._meta : NO_META
     this.request = request
     this.grant = post.grant

@@ -1,5 +1,5 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+import { headersToMatch, type RequestHeaders } from './transport-headers.ts'
 
 /*
  * The revisions of MCP. From 2026-07-28 on, each request is complete: `_meta` has the revision and the capabilities of the
@@ -37,9 +37,6 @@ const MODERN_REVISION: Revision = { name: '2026-07-28', isModern: true }
 /** Revisions whose requests are complete, the newest first. */
 export const MODERN_REVISIONS: readonly string[] = [MODERN_REVISION.name]
 
-/** Headers of a request; a transport without headers has none. */
-export type RequestHeaders = Pick<IncomingHttpHeaders, string> | undefined
-
 /**
  * The revision of a request.
  *
@@ -50,7 +47,7 @@ export function revisionOf(request: Request, headers: RequestHeaders): Revision 
   const meta = isObject(request.params._meta) ? request.params._meta : {}
   const named = headerOf(headers, 'mcp-protocol-version')
   const isModern = META.protocolVersion in meta || MODERN_REVISIONS.includes(named ?? '')
-  return isModern ? modernRevision(request, meta, headers, named) : legacyRevision(named)
+  return isModern ? modernRevision(request, meta, headersToMatch(headers), named) : legacyRevision(named)
 }
 
 function modernRevision(
@@ -84,7 +81,7 @@ function legacyRevision(named = BATCH_REVISION): Revision {
 }
 
 /** The member of `params` that the header `Mcp-Name` repeats, by method. */
-export const NAMED_BY: Readonly<Record<string, 'name' | 'uri'>> = {
+const NAMED_BY: Readonly<Record<string, 'name' | 'uri'>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
@@ -123,12 +120,6 @@ export function headerOf(headers: RequestHeaders, name: string): string | undefi
 
 function isSpace(code: number): boolean {
   return code === 0x20 || code === 0x09
-}
-
-/** Encodes a text for a header. */
-export function encodeHeader(value: string): string {
-  const isPlain = /^[!-~](?:[ -~]*[!-~])?$/.test(value) && !/^=\?base64\?.*\?=$/.test(value)
-  return isPlain ? value : `=?base64?${Buffer.from(value).toString('base64')}?=`
 }
 
 /**

@@ -1,4 +1,6 @@
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { linesOf } from '../platform/lines.ts'
 import {
   errorMessage,
   idOf,
@@ -8,7 +10,8 @@ import {
   RPC_CODES,
   RpcError,
 } from './json-rpc.ts'
-import { encodeHeader, META, NAMED_BY } from './revisions.ts'
+import { META } from './revisions.ts'
+import { BRIDGED } from './transport-headers.ts'
 
 /*
  * MCP over standard input and output, for clients that start their servers: a message per line. Each is passed to the endpoint of
@@ -49,7 +52,7 @@ class Bridge {
   readonly #open = new Map<RequestId, ClientRequest>()
   readonly #ended = new Set<Promise<void>>()
   /** Requests that are answered for as long as the client wants. */
-  readonly #streams = new Set<ClientRequest>()
+  readonly #streams = new Set<RequestId>()
   /** The revision of a client that began with `initialize`. */
   #revision: string | undefined
 
@@ -62,7 +65,7 @@ class Bridge {
     const message = parse(line)
     if (isObject(message) && message.method === 'notifications/cancelled') {
       const { requestId } = isObject(message.params) ? message.params : {}
-      this.#open.get(requestId as RequestId)?.destroy()
+      this.#cancel(requestId as RequestId)
       return
     }
     const ended = this.#send(line, message).finally(() => this.#ended.delete(ended))
@@ -70,18 +73,26 @@ class Bridge {
   }
 
   async over(): Promise<void> {
-    for (const sent of this.#streams) sent.destroy()
+    for (const id of this.#streams) this.#cancel(id)
     await Promise.all(this.#ended)
+  }
+
+  /** Ends a request without an answer. */
+  #cancel(id: RequestId): void {
+    const sent = this.#open.get(id)
+    this.#open.delete(id)
+    sent?.destroy()
   }
 
   async #send(line: string, message: unknown): Promise<void> {
     const id = idOf(message)
     try {
       const response = await this.#post(line, message, id)
-      for await (const text of messagesOf(response)) this.#answer(text, message)
+      const isRefused = response.statusCode !== 200 && id !== undefined
+      for await (const each of messagesOf(response))
+        this.#answer(isRefused ? withId(each, id) : each, message)
     } catch (error) {
-      const isCancelled = id !== undefined && this.#open.get(id)?.destroyed === true
-      if (!isCancelled && id !== undefined) this.#write(errorMessage(id, lost(error)))
+      if (id !== undefined && this.#open.has(id)) this.#write(errorMessage(id, lost(error)))
     } finally {
       if (id !== undefined) this.#open.delete(id)
     }
@@ -101,55 +112,53 @@ class Bridge {
   #post(line: string, message: unknown, id: RequestId | undefined): Promise<IncomingMessage> {
     const { socketPath, path } = this.#target
     const body = Buffer.from(line)
+    const revision = isComplete(message) ? undefined : this.#revision
     const headers = {
+      ...BRIDGED,
       host: 'localhost',
       'content-type': 'application/json',
       'content-length': body.length,
       accept: 'application/json, text/event-stream',
-      ...headersOf(message, this.#revision),
+      ...(revision !== undefined && { 'mcp-protocol-version': revision }),
     }
     return new Promise((resolve, reject) => {
       const sent = request({ socketPath, path, method: 'POST', headers }, resolve)
       sent.once('error', reject)
       sent.end(body)
-      if (id !== undefined) this.#open.set(id, sent)
+      if (id === undefined) return
+      this.#open.set(id, sent)
       if (isObject(message) && message.method === 'subscriptions/listen') {
-        this.#streams.add(sent)
-        sent.once('close', () => this.#streams.delete(sent))
+        this.#streams.add(id)
+        sent.once('close', () => this.#streams.delete(id))
       }
     })
   }
 }
 
-/** The headers that repeat parts of the message. */
-function headersOf(message: unknown, revision: string | undefined): Record<string, string> {
-  const { method, params }: Members = isObject(message) ? message : {}
-  const own: Members = isObject(params) ? params : {}
-  const claimed = isObject(own._meta) ? own._meta[META.protocolVersion] : undefined
-  if (typeof method !== 'string' || typeof claimed !== 'string') {
-    return revision === undefined ? {} : { 'mcp-protocol-version': revision }
-  }
-  const member = Object.hasOwn(NAMED_BY, method) ? NAMED_BY[method] : undefined
-  const name = member && own[member]
-  return {
-    'mcp-protocol-version': encodeHeader(claimed),
-    'mcp-method': encodeHeader(method),
-    ...(typeof name === 'string' && { 'mcp-name': encodeHeader(name) }),
-  }
+/** A message that names its revision itself needs no header. */
+function isComplete(message: unknown): boolean {
+  const { params }: Members = isObject(message) ? message : {}
+  return isObject(params) && isObject(params._meta) && META.protocolVersion in params._meta
 }
+
+/** What begins the line of a server-sent event that has the message. */
+const DATA = 'data: '
 
 /** The messages of an answer: a JSON text, or the data of server-sent events. */
 async function* messagesOf(response: IncomingMessage): AsyncGenerator<string> {
-  const isStream = response.headers['content-type'] === 'text/event-stream'
-  let rest = ''
-  for await (const chunk of response.setEncoding('utf8')) {
-    rest += chunk
-    if (!isStream) continue
-    const events = rest.split('\n\n')
-    rest = events.pop() ?? ''
-    for (const event of events) yield* /^data: (.*)$/m.exec(event)?.slice(1) ?? []
+  response.setEncoding('utf8')
+  if (response.headers['content-type'] === 'text/event-stream') {
+    for await (const line of linesOf(response)) if (line.startsWith(DATA)) yield line.slice(DATA.length)
+    return
   }
-  if (!isStream && rest !== '') yield rest
+  const whole = await text(response)
+  if (whole !== '') yield whole
+}
+
+/** The endpoint refuses some requests unread, such as too large ones, and does not know their ids. */
+function withId(answer: string, id: RequestId): string {
+  const read = parse(answer)
+  return isObject(read) && read.id === null ? JSON.stringify({ ...read, id }) : answer
 }
 
 function parse(text: string): unknown {

@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { PassThrough } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer, type RouteOptions } from '../../../src/index.ts'
+import { type CreateServerOptions, createServer, type RouteOptions } from '../../../src/index.ts'
 import { bridgeStdio } from '../../../src/mcp/stdio.ts'
+import { linesOf } from '../../../src/platform/lines.ts'
 import { guest } from '../../support/guest.ts'
 import { MODERN } from '../../support/mcp.ts'
 
@@ -17,16 +17,23 @@ interface Written {
 }
 
 /** A client over standard input and output. */
-async function bridge(routes: RouteOptions[]) {
+async function bridge(routes: RouteOptions[], options: Partial<CreateServerOptions> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-bridge-'))
   const socketPath = join(folder, 'mcp.sock')
-  const app = await createServer({ logLevel: 'silent', socket: socketPath, stallMs: 0, mcp: {}, routes })
+  const app = await createServer({
+    logLevel: 'silent',
+    socket: socketPath,
+    stallMs: 0,
+    mcp: {},
+    routes,
+    ...options,
+  })
   await app.listen()
-  const input = new PassThrough()
+  const input = new PassThrough({ encoding: 'utf8' })
   const output = new PassThrough({ encoding: 'utf8' })
   const write = (line: string) => void output.write(`${line}\n`)
-  const over = bridgeStdio({ socketPath, path: '/mcp' }, createInterface({ input }), write)
-  const lines = createInterface({ input: output })[Symbol.asyncIterator]()
+  const over = bridgeStdio({ socketPath, path: '/mcp' }, linesOf(input), write)
+  const lines = linesOf(output)
   onTestFinished(async () => {
     input.end()
     await over
@@ -81,6 +88,49 @@ test('notifications come before the result, and a cancelled request has no answe
   send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })
   expect(await next()).toMatchObject({ id: 2, result: { content: [{ text: 'next' }] } })
   expect(performance.now() - begun).toBeLessThan(10_000)
+})
+
+test('each request has an answer with its id, also if the endpoint refuses it unread', async () => {
+  const { send, next } = await bridge([{ url: '/a', plugin: guest('echo'), engine: 'inline' }], {
+    mcp: { bodyLimit: 1_000, rateLimit: { max: 2, timeWindowMs: 600_000 } },
+  })
+  const nested = JSON.parse(`${'['.repeat(100)}${']'.repeat(100)}`)
+  const expected: [object, number][] = [
+    [call('large', 'a', 'x'.repeat(1_000)), -32_600],
+    [{ jsonrpc: '2.0', id: 'deep', method: 'ping', params: { nested } }, -32_600],
+    [call('named', 'ä'.repeat(20), 'x'), -32_602],
+    [call('often', 'a', 'x'), -32_600],
+  ]
+  for (const [message, code] of expected) {
+    send(message)
+    expect(await next()).toMatchObject({ id: 'id' in message && message.id, error: { code } })
+  }
+})
+
+test('a line separator of Unicode is a character like others, in requests, answers and notifications', async () => {
+  const { send, next } = await bridge([
+    { url: '/a', plugin: guest('log'), function: 'log', engine: 'inline' },
+    { url: '/b', plugin: guest('echo'), engine: 'inline' },
+  ])
+  const input = 'a\u2028b\u2029c'
+  send(call(1, 'b', input))
+  expect(await next()).toMatchObject({ id: 1, result: { content: [{ text: input }] } })
+  send(call(2, 'a', input, { 'io.modelcontextprotocol/logLevel': 'debug' }))
+  const messages: Written[] = []
+  do messages.push(await next())
+  while (messages.at(-1)?.id !== 2)
+  expect(messages.map(({ method }) => method)).toContain('notifications/message')
+})
+
+test('an argument that has a header over HTTP has none here', async () => {
+  const inputSchema = { type: 'object', properties: { input: { type: 'string', 'x-mcp-header': 'Input' } } }
+  const { send, next } = await bridge([
+    { url: '/a', plugin: guest('echo'), engine: 'inline', tool: { inputSchema } },
+  ])
+  send(call(1, 'a', 'x'))
+  expect(await next()).toMatchObject({ id: 1, result: { content: [{ text: 'x' }] } })
+  send({ ...call(2, 'a', 'x'), method: 'tools/cäll' })
+  expect(await next()).toMatchObject({ id: 2, error: { code: -32_601 } })
 })
 
 test('requests in flight are answered when the client has closed its side', async () => {
