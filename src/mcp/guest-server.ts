@@ -1,3 +1,4 @@
+import type { RouteCaller } from '../route/callable-route.ts'
 import type { Exchange } from './exchange.ts'
 import type { Members } from './json-rpc.ts'
 import type { Tool } from './tool.ts'
@@ -21,4 +22,9 @@ export interface GuestServer {
    * @throws {@link RpcError} with the reason, if the guest fails.
    */
   answer(method: string, params: Members, exchange: Exchange): Promise<Members>
+}
+
+/** The caller of a call whose result others wait for, too: it does not end when its client disconnects. */
+export function lastingCaller({ request, log }: RouteCaller): RouteCaller {
+  return { request, log, isGone: false }
 }

@@ -1,11 +1,11 @@
 import { ToolExportMissingError, ToolResultInvalidError } from '../errors/errors.ts'
 import { connectAgent } from '../guest/agent.ts'
 import { printable } from '../platform/text.ts'
-import type { CallableRoute } from '../route/callable-route.ts'
+import type { CallableRoute, RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import type { Exchange } from './exchange.ts'
 import { channelTo } from './guest-messages.ts'
-import type { GuestServer, ListKind } from './guest-server.ts'
+import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
 import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { Tool } from './tool.ts'
 import { failedResult, guestResult } from './tool-result.ts'
@@ -110,6 +110,7 @@ class HyperMcp implements GuestServer {
         exported,
         this.#isFirstVersion ? undefined : { context: contextOf(exchange) },
         exchange,
+        lastingCaller(exchange.caller),
       )
       const entries = answer[kind]
       if (!Array.isArray(entries)) throw new ToolResultInvalidError(exported, `it has no list of ${kind}`)
@@ -163,8 +164,12 @@ class HyperMcp implements GuestServer {
   }
 
   /** @throws errors of the call; {@link ToolResultInvalidError} if the output is not an object of JSON. */
-  async #ask(exported: string, input: object | undefined, exchange: Exchange): Promise<Members> {
-    const { caller } = exchange
+  async #ask(
+    exported: string,
+    input: object | undefined,
+    exchange: Exchange,
+    caller: RouteCaller = exchange.caller,
+  ): Promise<Members> {
     connectAgent(caller.request, channelTo(exchange))
     const bytes = Buffer.from(input === undefined ? '' : JSON.stringify(input))
     const output = await this.#route.call(bytes, caller, exported)

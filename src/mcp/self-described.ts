@@ -3,7 +3,7 @@ import type { CallableRoute } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import { type DescribedRoute, describeTool } from './description.ts'
 import type { Exchange } from './exchange.ts'
-import type { GuestServer } from './guest-server.ts'
+import { type GuestServer, lastingCaller } from './guest-server.ts'
 import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
 import { openTool, type Tool } from './tool.ts'
 
@@ -59,11 +59,12 @@ class SelfDescribed implements GuestServer {
 
   async #describe({ caller }: Exchange): Promise<readonly Tool[]> {
     try {
-      const output = await this.#route.call(new Uint8Array(), caller, DESCRIBING_EXPORT)
+      const output = await this.#route.call(new Uint8Array(), lastingCaller(caller), DESCRIBING_EXPORT)
       return [this.#toolOf(entryOf(output, this.#route.served.function))]
     } catch (thrown) {
-      if (caller.isGone) this.#tools = undefined // the next client asks again
-      logFailure(knownError(thrown), caller.request, this.#route.served)
+      const error = knownError(thrown)
+      if (error.statusCode === 503) this.#tools = undefined // the server is busy: the next client asks again
+      logFailure(error, caller.request, this.#route.served)
       return [this.#plain]
     }
   }

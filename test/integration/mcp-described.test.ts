@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { QueueFullError } from '../../src/errors/errors.ts'
 import type { RouteOptions } from '../../src/index.ts'
 import { guestBytes } from '../support/guest.ts'
 import { cannedGuest } from '../support/hyper-guest.ts'
@@ -53,4 +54,15 @@ test.each([
   const { tools } = (await user.modern('tools/list')).body.result
   expect(tools).toMatchObject([{ name: 'x', inputSchema: { required: ['input'] } }])
   expect((await user.call('x', { input: 'Ada' })).content).toEqual([{ type: 'text', text: 'Hello Ada' }])
+})
+
+test('a description that a busy server could not read is read for the next client', async () => {
+  let isBusy = true
+  const onCall = () => {
+    if (isBusy) throw new QueueFullError('its limit is 1')
+  }
+  const user = await serveMcp([described(JSON.stringify(GREET), { onCall })])
+  expect((await user.modern('tools/list')).body.result.tools).toMatchObject([{ name: 'x' }])
+  isBusy = false
+  expect((await user.modern('tools/list')).body.result.tools).toEqual([GREET])
 })

@@ -132,6 +132,27 @@ test('a plug-in that cannot list its tools does not hide those of others, and of
   expect(await user.call('same')).toMatchObject({ content: [{ text: 'first' }] })
 })
 
+test('a client that leaves while a list is read does not empty that of others', async () => {
+  const plugin = canned({
+    list_tools: [{ when: '', output: '{"tools":[{"name":"busy"}]}' }],
+    call_tool: [{ when: '', output: '', tell: [['notify_progress', '{"progress":1}']], isEndless: true }],
+    list_prompts: [{ when: '', output: '{"prompts":[{"name":"one"}]}' }],
+    get_prompt: [],
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'workers', workers: 1, timeoutMs: 20_000 })])
+  const [busy, leaving] = [new AbortController(), new AbortController()]
+  const call = { name: 'busy', _meta: { progressToken: 1 } }
+  await (await user.open('tools/call', call, busy.signal)).getReader().read() // the only thread is busy from now on
+  const left = user.open('prompts/list', {}, leaving.signal)
+  await user.legacy('ping')
+  const listed = names(user, 'prompts/list', 'prompts')
+  await user.legacy('ping')
+  leaving.abort()
+  await expect(left).rejects.toThrow()
+  busy.abort()
+  expect(await listed).toEqual(['one'])
+})
+
 test('the contract needs the endpoint, and the exports of the interface', async () => {
   const { createServer } = await import('../../src/index.ts')
   const alone = createServer({ logLevel: 'silent', routes: [hyper()] })

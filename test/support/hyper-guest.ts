@@ -4,6 +4,8 @@ export interface CannedAnswer {
   readonly output: string
   /** Functions of the host that are called before, with their inputs. */
   readonly tell?: readonly (readonly [name: string, text: string])[]
+  /** It is never given: the function does not return. */
+  readonly isEndless?: true
 }
 
 /**
@@ -26,9 +28,10 @@ export function cannedGuest(functions: Readonly<Record<string, readonly CannedAn
     Object.values(functions).flatMap((all) => all.flatMap(({ tell = [] }) => tell.map(([name]) => name))),
   )
   const exports = Object.entries(functions).map(([name, answers]) => {
-    const cases = answers.map(({ when, output, tell = [] }) => {
+    const cases = answers.map(({ when, output, tell = [], isEndless }) => {
       const calls = tell.map(([fn, text]) => `(call $${fn} (call $block ${place(text)}))`).join('\n')
-      return `(if (call $has ${place(when)}) (then ${calls} (call $answer ${place(output)}) (return (i32.const 0))))`
+      const end = isEndless ? '(loop $ever (br $ever))' : ''
+      return `(if (call $has ${place(when)}) (then ${calls} ${end} (call $answer ${place(output)}) (return (i32.const 0))))`
     })
     return `(func (export "${name}") (result i32) ${cases.join('\n')} (i32.const 1))`
   })
