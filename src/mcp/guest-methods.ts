@@ -1,6 +1,7 @@
 import type { Exchange } from './exchange.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
 import { isObject, type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
+import { readAll, SHAPES } from './shapes.ts'
 
 /** Values of a completion. (MCP) */
 const MAX_VALUES = 100
@@ -54,9 +55,9 @@ export class GuestMethods {
       const code = exchange.revision.isModern ? RPC_CODES.invalidParams : RESOURCE_NOT_FOUND
       throw new RpcError(code, 'Resource not found', 200, { uri: quoted(uri, 1_000) })
     }
-    const { contents } = await guest.answer('resources/read', params, exchange)
-    if (!isListOf(contents, ({ uri, text, blob }) => isText(uri) && (isText(text) || isText(blob))))
-      throw broken('resources/read')
+    const answer = await guest.answer('resources/read', params, exchange)
+    const contents = readAll(answer.contents, SHAPES.resourceContents)
+    if (!contents) throw broken('resources/read')
     // A guest reads again what may have changed.
     return { contents, ...(exchange.revision.isModern && { ttlMs: 0, cacheScope: 'private' }) }
   }
@@ -64,9 +65,10 @@ export class GuestMethods {
   async #prompt(params: Members, exchange: Exchange): Promise<Members> {
     const guest = await this.#find('prompts', 'name', params.name, exchange)
     if (!guest) throw invalid(`Unknown prompt: ${quoted(params.name, 128)}`)
-    const { description, messages } = await guest.answer('prompts/get', params, exchange)
-    if (!isListOf(messages, ({ role, content }) => isText(role) && isObject(content)))
-      throw broken('prompts/get')
+    const answer = await guest.answer('prompts/get', params, exchange)
+    const { description } = answer
+    const messages = readAll(answer.messages, SHAPES.promptMessage)
+    if (!messages) throw broken('prompts/get')
     return { ...(isText(description) && { description }), messages }
   }
 
@@ -117,10 +119,6 @@ const FEATURES = ['resources', 'prompts', 'completions'] as const
 
 function isText(value: unknown): value is string {
   return typeof value === 'string'
-}
-
-function isListOf(value: unknown, fits: (item: Members) => boolean): boolean {
-  return Array.isArray(value) && value.every((item: unknown) => isObject(item) && fits(item))
 }
 
 function invalid(message: string): RpcError {

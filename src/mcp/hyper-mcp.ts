@@ -7,6 +7,7 @@ import type { Exchange } from './exchange.ts'
 import { channelTo } from './guest-messages.ts'
 import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
 import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
+import { read, readFitting, SHAPES } from './shapes.ts'
 import type { Tool } from './tool.ts'
 import { failedResult, guestResult } from './tool-result.ts'
 
@@ -114,7 +115,8 @@ class HyperMcp implements GuestServer {
       )
       const entries = answer[kind]
       if (!Array.isArray(entries)) throw new ToolResultInvalidError(exported, `it has no list of ${kind}`)
-      return entries.filter(isObject).slice(0, MAX_ENTRIES)
+      const known = entries.filter(isObject).slice(0, MAX_ENTRIES)
+      return kind === 'tools' ? known : readFitting(known, SHAPES[kind])
     } catch (error) {
       logFailure(knownError(error), exchange.caller.request, this.#route.served)
       this.#lists.delete(kind)
@@ -133,16 +135,18 @@ class HyperMcp implements GuestServer {
     icons,
   }: Members): Tool | undefined {
     if (typeof name !== 'string' || !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) return undefined
+    const isSchema = (value: unknown): value is Members => isObject(value) && SHAPES.schema(value)
+    const hints = read(annotations, SHAPES.toolAnnotations)
     return {
       name,
       listed: {
         name,
         ...(typeof title === 'string' && { title }),
         ...(typeof description === 'string' && { description }),
-        inputSchema: isObject(inputSchema) ? { ...inputSchema, type: 'object' } : { type: 'object' },
-        ...(isObject(outputSchema) && { outputSchema }),
-        ...(isObject(annotations) && { annotations }),
-        ...(Array.isArray(icons) && { icons }),
+        inputSchema: isSchema(inputSchema) ? { ...inputSchema, type: 'object' } : { type: 'object' },
+        ...(isSchema(outputSchema) && { outputSchema }),
+        ...(hints && { annotations: hints }),
+        ...(SHAPES.icons(icons) && { icons }),
       },
       headers: [],
       call: async (args, exchange) => {

@@ -231,8 +231,25 @@ function renderLegacy(result: Members | ToolResult): string {
   return JSON.stringify(legacyResult(result))
 }
 
-/** Revisions with `initialize` know only objects as structured results. */
+/** Revisions with `initialize` know only objects as structured results, and as schemas of properties. */
 function legacyListed({ listed }: Tool): Members {
-  const { outputSchema, ...rest } = listed
-  return isObject(outputSchema) && outputSchema.type !== 'object' ? rest : listed
+  const { inputSchema, outputSchema, ...rest } = listed
+  const isKept = isObject(outputSchema) && outputSchema.type === 'object'
+  return {
+    ...rest,
+    inputSchema: legacySchema(inputSchema),
+    ...(isKept && { outputSchema: legacySchema(outputSchema) }),
+  }
+}
+
+function legacySchema(schema: unknown): unknown {
+  if (!isObject(schema) || !isObject(schema.properties)) return schema
+  const entries = Object.entries(schema.properties)
+  if (!entries.some(([, property]) => typeof property === 'boolean')) return schema
+  const asObject = (property: unknown) =>
+    property === true ? {} : property === false ? { not: {} } : property
+  return {
+    ...schema,
+    properties: Object.fromEntries(entries.map(([name, property]) => [name, asObject(property)])),
+  }
 }

@@ -5,6 +5,7 @@ import { type DescribedRoute, describeTool } from './description.ts'
 import type { Exchange } from './exchange.ts'
 import { type GuestServer, lastingCaller } from './guest-server.ts'
 import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
+import { read, SHAPES } from './shapes.ts'
 import { openTool, type Tool } from './tool.ts'
 
 /** The export with which a plug-in describes its functions. */
@@ -96,6 +97,7 @@ function entryOf(output: Uint8Array, name: string): NonNullable<DescribedRoute['
   const entry = entries.find((each) => each.name === name) ?? (entries.length === 1 ? entries[0] : undefined)
   if (!entry) throw refuse(`it does not describe ${name}`)
   const { title, description, inputSchema, outputSchema, annotations } = entry
+  const hints = read(annotations, SHAPES.toolAnnotations)
   const ownName = typeof entry.name === 'string' && /^[A-Za-z0-9_.-]{1,128}$/.test(entry.name)
   return {
     ...(ownName && { name: String(entry.name) }),
@@ -103,6 +105,6 @@ function entryOf(output: Uint8Array, name: string): NonNullable<DescribedRoute['
     ...(typeof description === 'string' && { description }),
     ...(isObject(inputSchema) && { inputSchema }),
     ...(isObject(outputSchema) && { outputSchema }),
-    ...(isObject(annotations) && { annotations }),
+    ...(hints && { annotations: hints }),
   }
 }

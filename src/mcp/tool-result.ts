@@ -4,6 +4,7 @@ import type { KnownError } from '../route/error-response.ts'
 import type { ToolDescription } from './description.ts'
 import { isObject, isTooDeep, MAX_DEPTH, type Members } from './json-rpc.ts'
 import type { Check } from './schema.ts'
+import { readAll, SHAPES } from './shapes.ts'
 
 /** The result of `tools/call`. */
 export type ToolResult = {
@@ -103,35 +104,19 @@ function imageType(bytes: Buffer): string {
   return start.startsWith('RIFF') && start.endsWith('WEBP') ? 'image/webp' : 'application/octet-stream'
 }
 
-/** Types of content, with their members that are text. (MCP) */
-const CONTENT_TEXTS: Readonly<Record<string, readonly string[]>> = {
-  text: ['text'],
-  image: ['data', 'mimeType'],
-  audio: ['data', 'mimeType'],
-  resource: [],
-  resource_link: ['uri', 'name'],
-}
-
 /**
  * The result that a guest has written itself.
  *
  * @throws {@link ToolResultInvalidError} if it is none.
  */
 export function guestResult({ content, structuredContent, isError }: Members, tool: string): ToolResult {
-  if (!Array.isArray(content) || !content.every(isContent))
-    throw new ToolResultInvalidError(tool, 'it has no valid content')
+  const parts = readAll(content, SHAPES.content)
+  if (!parts) throw new ToolResultInvalidError(tool, 'it has no valid content')
   return {
-    content,
+    content: parts,
     ...(structuredContent !== undefined && structuredContent !== null && { structuredContent }),
     ...(isError === true && { isError }),
   }
-}
-
-function isContent(item: unknown): item is Members {
-  if (!isObject(item) || typeof item.type !== 'string' || !Object.hasOwn(CONTENT_TEXTS, item.type))
-    return false
-  if (item.type === 'resource' && !isObject(item.resource)) return false
-  return CONTENT_TEXTS[item.type]?.every((name) => typeof item[name] === 'string') === true
 }
 
 /** The key of `_meta` with the code of a failure. */

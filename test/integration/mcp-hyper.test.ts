@@ -92,7 +92,16 @@ test('version 1 of its interface has describe and call', async () => {
 
 test('what a hostile plug-in answers does not become an answer of the server', async () => {
   const tool = (name: unknown) => ({ name, inputSchema: 7, annotations: 'x', outputSchema: [] })
-  const tools = [tool('ok'), tool('a b'), tool('x'.repeat(200)), tool(7), null, tool('\u001b[2J')]
+  const odd = {
+    ...tool('odd'),
+    ...{ annotations: { title: 7 }, icons: [7], inputSchema: { required: 'a' } },
+    outputSchema: { type: 'object', properties: 7 },
+  }
+  const nulls = {
+    ...{ name: 'nulls', title: null, annotations: { title: null, readOnlyHint: true }, icons: null },
+    inputSchema: { properties: { any: true } },
+  }
+  const tools = [tool('ok'), odd, nulls, tool('a b'), tool('x'.repeat(200)), tool(7), null, tool('\u001b[2J')]
   const results = [
     '{}',
     'no JSON',
@@ -100,6 +109,9 @@ test('what a hostile plug-in answers does not become an answer of the server', a
     '{"content":7}',
     '{"content":[{"type":"text"}]}',
     '{"content":[{"type":"x"}]}',
+    '{"content":[{"type":"resource","resource":{}}]}',
+    '{"content":[{"type":"text","text":"a","annotations":{"priority":"high"}}]}',
+    '{"content":[{"type":"image","data":"#","mimeType":"image/png"}]}',
   ]
   const plugin = canned({
     list_tools: [{ when: '', output: JSON.stringify({ tools }) }],
@@ -107,12 +119,44 @@ test('what a hostile plug-in answers does not become an answer of the server', a
   })
   const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
   const { body } = await user.modern('tools/list')
-  expect(body.result.tools).toEqual([{ name: 'ok', inputSchema: { type: 'object' } }])
+  const any = (schema: unknown) => ({ type: 'object', properties: { any: schema } })
+  const nullsListed = { name: 'nulls', annotations: { readOnlyHint: true }, inputSchema: any(true) }
+  const others = ['ok', 'odd'].map((name) => ({ name, inputSchema: { type: 'object' } }))
+  expect(body.result.tools).toEqual([...others, nullsListed])
+  const legacy = await user.legacy('tools/list')
+  expect(legacy.body.result.tools).toEqual([...others, { ...nullsListed, inputSchema: any({}) }])
   for (const n of results.keys())
     expect(await user.call('ok', { n })).toMatchObject({
       isError: true,
       _meta: { 'wasm-serve/code': 'WASM_SERVE_TOOL_RESULT_INVALID' },
     })
+})
+
+test('entries and messages that are not what MCP defines do not hide others, and null counts as missing', async () => {
+  const canon = (member: string, entries: object[]) => [
+    { when: '', output: JSON.stringify({ [member]: entries }) },
+  ]
+  const prompt = { name: 'p', title: null, arguments: [{ name: 'a', required: null }] }
+  const plugin = canned({
+    ...{ list_tools: canon('tools', []), call_tool: [] },
+    list_resources: canon('resources', [{}, { uri: 'a:b' }, { uri: 'a:b', name: 'r', description: null }]),
+    list_resource_templates: canon('resourceTemplates', [{ name: 't' }, { name: 't', uriTemplate: 'a:{b}' }]),
+    read_resource: canon('contents', [{ uri: 'a:b', text: 'x', mimeType: 7 }]),
+    list_prompts: canon('prompts', [{ name: 7 }, { name: 'q', arguments: {} }, prompt]),
+    get_prompt: canon('messages', [{ role: 'system', content: { type: 'text', text: 'x' } }]),
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
+  const list = async (method: string, member: string) => (await user.modern(method)).body.result[member]
+  expect(await list('resources/list', 'resources')).toEqual([{ uri: 'a:b', name: 'r' }])
+  expect(await list('resources/templates/list', 'resourceTemplates')).toEqual([
+    { name: 't', uriTemplate: 'a:{b}' },
+  ])
+  expect(await list('prompts/list', 'prompts')).toEqual([{ name: 'p', arguments: [{ name: 'a' }] }])
+  for (const [method, params] of [
+    ['resources/read', { uri: 'a:b' }],
+    ['prompts/get', { name: 'p' }],
+  ] as const)
+    expect((await user.modern(method, params)).body.error.code, method).toBe(-32_603)
 })
 
 test('a plug-in that cannot list its tools does not hide those of others, and of equal names the first counts', async () => {

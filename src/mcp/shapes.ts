@@ -1,0 +1,139 @@
+import { isObject, type Members } from './json-rpc.ts'
+
+/*
+ * The parts of MCP that plug-ins write themselves. Official clients refuse a whole list, and with it the entries of other plug-ins, if
+ * one member of one entry has a wrong type.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/schema
+ */
+
+/** Whether a value is what MCP defines. */
+type Shape = (value: unknown) => boolean
+
+const text: Shape = (value) => typeof value === 'string'
+const number: Shape = (value) => typeof value === 'number'
+const flag: Shape = (value) => typeof value === 'boolean'
+const base64: Shape = (value) => typeof value === 'string' && /^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(value)
+const anyObject: Shape = isObject
+
+const oneOf =
+  (...values: readonly string[]): Shape =>
+  (value) =>
+    values.some((each) => each === value)
+
+const listOf =
+  (item: Shape): Shape =>
+  (value) =>
+    Array.isArray(value) && value.every(item)
+
+const mapOf =
+  (item: Shape): Shape =>
+  (value) =>
+    isObject(value) && Object.values(value).every(item)
+
+/** @param members - Those whose names end in `?` may be missing. */
+function object(members: Readonly<Record<string, Shape>>): Shape {
+  const wanted = Object.entries(members).map(([key, shape]) => {
+    const isOptional = key.endsWith('?')
+    return { name: isOptional ? key.slice(0, -1) : key, shape, isOptional }
+  })
+  return (value) =>
+    isObject(value) &&
+    wanted.every(({ name, shape, isOptional }) =>
+      Object.hasOwn(value, name) ? shape(value[name]) : isOptional,
+    )
+}
+
+const role = oneOf('user', 'assistant')
+
+const annotated = {
+  'annotations?': object({ 'audience?': listOf(role), 'priority?': number, 'lastModified?': text }),
+  '_meta?': anyObject,
+}
+
+const icons = listOf(
+  object({ src: text, 'mimeType?': text, 'sizes?': listOf(text), 'theme?': oneOf('light', 'dark') }),
+)
+
+const described = {
+  name: text,
+  'title?': text,
+  'description?': text,
+  'icons?': icons,
+  ...annotated,
+}
+
+const contents = { uri: text, 'mimeType?': text, '_meta?': anyObject }
+const textContents = object({ ...contents, text })
+const blobContents = object({ ...contents, blob: base64 })
+const resourceContents: Shape = (value) => textContents(value) || blobContents(value)
+
+/** By their `type`. */
+const CONTENT: Readonly<Record<string, Shape>> = {
+  text: object({ text, ...annotated }),
+  image: object({ data: base64, mimeType: text, ...annotated }),
+  audio: object({ data: base64, mimeType: text, ...annotated }),
+  resource: object({ resource: resourceContents, ...annotated }),
+  resource_link: object({ ...described, uri: text, 'mimeType?': text, 'size?': number }),
+}
+
+const content: Shape = (value) =>
+  isObject(value) &&
+  typeof value.type === 'string' &&
+  Object.hasOwn(CONTENT, value.type) &&
+  CONTENT[value.type]?.(value) === true
+
+/** Parts that {@link read} knows. */
+export const SHAPES = {
+  /** Of an object. */
+  schema: object({
+    'properties?': mapOf((value) => isObject(value) || flag(value)),
+    'required?': listOf(text),
+  }),
+  toolAnnotations: object({
+    'title?': text,
+    'readOnlyHint?': flag,
+    'destructiveHint?': flag,
+    'idempotentHint?': flag,
+    'openWorldHint?': flag,
+  }),
+  icons,
+  resources: object({ ...described, uri: text, 'mimeType?': text, 'size?': number }),
+  resourceTemplates: object({ ...described, uriTemplate: text, 'mimeType?': text }),
+  prompts: object({
+    ...described,
+    'arguments?': listOf(object({ name: text, 'title?': text, 'description?': text, 'required?': flag })),
+  }),
+  content,
+  resourceContents,
+  promptMessage: object({ role, content }),
+} as const
+
+/**
+ * A part that a plug-in has written. Members that are null count as missing, as for hyper-mcp.
+ *
+ * @returns undefined if it is not what MCP defines.
+ */
+export function read(value: unknown, shape: Shape): Members | undefined {
+  const given = withoutNulls(value)
+  return isObject(given) && shape(given) ? given : undefined
+}
+
+/** The parts of a list that are what MCP defines. */
+export function readFitting(list: readonly unknown[], shape: Shape): readonly Members[] {
+  return list.map((item) => read(item, shape)).filter((part) => part !== undefined)
+}
+
+/** The parts of a list. @returns undefined if it is no list, or one of them is not what MCP defines. */
+export function readAll(list: unknown, shape: Shape): readonly Members[] | undefined {
+  if (!Array.isArray(list)) return undefined
+  const parts = readFitting(list, shape)
+  return parts.length === list.length ? parts : undefined
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (!isObject(value)) return value
+  const present = Object.entries(value).filter(([, member]) => member !== null)
+  return Object.fromEntries(present.map(([key, member]) => [key, withoutNulls(member)]))
+}
