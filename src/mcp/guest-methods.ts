@@ -50,7 +50,7 @@ export class GuestMethods {
   async #read(params: Members, exchange: Exchange): Promise<Members> {
     const { uri } = params
     const guest =
-      (await this.#find('resources', 'uri', uri, exchange)) ?? (await this.#withTemplates(exchange))
+      (await this.#find('resources', 'uri', uri, exchange)) ?? (await this.#withTemplate(uri, exchange))
     if (!guest || typeof uri !== 'string') {
       const code = exchange.revision.isModern ? RPC_CODES.invalidParams : RESOURCE_NOT_FOUND
       throw new RpcError(code, 'Resource not found', 200, { uri: quoted(uri, 1_000) })
@@ -106,13 +106,33 @@ export class GuestMethods {
     return undefined
   }
 
-  /** A URI that no list has may be one of a template. The first plug-in with templates decides. */
-  async #withTemplates(exchange: Exchange): Promise<GuestServer | undefined> {
+  /** A URI that no list has may be one of a template. */
+  async #withTemplate(uri: unknown, exchange: Exchange): Promise<GuestServer | undefined> {
     for (const guest of this.#guests) {
-      if ((await guest.list('resourceTemplates', exchange)).length > 0) return guest
+      const templates = await guest.list('resourceTemplates', exchange)
+      if (templates.some(({ uriTemplate }) => fitsTemplate(uri, uriTemplate))) return guest
     }
     return undefined
   }
+}
+
+/**
+ * Whether a URI has the literal parts of a template, in their order. Not a pattern: a plug-in writes the template and a model the
+ * URI, and the time must not grow with their product.
+ */
+function fitsTemplate(uri: unknown, template: unknown): boolean {
+  if (!isText(uri) || !isText(template)) return false
+  const [first = '', ...others] = template.split(/\{[^{}]*\}/)
+  const last = others.pop()
+  if (last === undefined) return uri === first
+  if (!uri.startsWith(first) || !uri.endsWith(last)) return false
+  let at = first.length
+  for (const part of others) {
+    const found = uri.indexOf(part, at)
+    if (found < 0) return false
+    at = found + part.length
+  }
+  return at <= uri.length - last.length
 }
 
 const FEATURES = ['resources', 'prompts', 'completions'] as const

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Access } from './access.ts'
+import type { Access, Grant } from './access.ts'
 import type { openAudit } from './audit.ts'
 import type { Exchange } from './exchange.ts'
 import { GuestMethods } from './guest-methods.ts'
@@ -28,8 +28,8 @@ export interface ServerDescription {
 /** Answers requests of MCP, independent of how they arrive. */
 export interface Methods {
   readonly serverInfo: Members
-  /** Lists whose changes clients can wait for. */
-  readonly changingLists: ReadonlySet<ChangingList>
+  /** Lists whose changes a client can wait for. */
+  changingLists(grant: Grant): ReadonlySet<ChangingList>
 
   /** What identifies the content of each list. @param others - Identifies everything else that decides about them. */
   versions(others: string): ListVersions
@@ -61,7 +61,7 @@ export function openMethods(
 class AllMethods implements Methods {
   readonly #description: ServerDescription
   readonly serverInfo: Members
-  readonly changingLists: ReadonlySet<ChangingList>
+  readonly #isChanging: boolean
   /** `_meta` of results. */
   readonly #meta: Members
   readonly #metaJson: string
@@ -86,12 +86,15 @@ class AllMethods implements Methods {
     this.#metaJson = JSON.stringify(this.#meta)
     this.#tools = new ToolBox(tools, guests, access, audit)
     this.#guestMethods = new GuestMethods(guests)
-    const { features } = this.#guestMethods
-    const lists = features.filter((name) => name !== 'completions')
-    this.changingLists = new Set(isChanging ? ['tools', ...lists] : [])
+    this.#isChanging = isChanging
     this.#isLimited = access.isLimited
     this.#modernPages = this.#pagesOf(tools, true)
     this.#legacyPages = this.#pagesOf(tools, false)
+  }
+
+  changingLists(grant: Grant): ReadonlySet<ChangingList> {
+    const lists = this.#featuresOf(grant).filter((name) => name !== 'completions')
+    return new Set(this.#isChanging ? lists : [])
   }
 
   versions(others: string): ListVersions {
@@ -129,9 +132,9 @@ class AllMethods implements Methods {
     const { isModern } = exchange.revision
     switch (method) {
       case 'server/discover':
-        return isModern ? this.#discover() : undefined
+        return isModern ? this.#discover(exchange.grant) : undefined
       case 'initialize':
-        return isModern ? undefined : this.#initialize(params)
+        return isModern ? undefined : this.#initialize(params, exchange.grant)
       case 'ping':
         return isModern ? undefined : {}
       case 'tools/list':
@@ -149,30 +152,34 @@ class AllMethods implements Methods {
     }
   }
 
-  #discover(): Members {
+  #discover(grant: Grant): Members {
     const { instructions } = this.#description
     return {
       supportedVersions: MODERN_REVISIONS,
-      capabilities: { ...this.#capabilities(true), logging: {} },
+      capabilities: { ...this.#capabilities(grant, this.changingLists(grant)), logging: {} },
       ...(instructions !== undefined && { instructions }),
       ...this.#caching,
     }
   }
 
-  /** @param canListen - Whether the revision has streams for changes. */
-  #capabilities(canListen: boolean): Members {
-    const names = ['tools', ...this.#guestMethods.features] as const
-    const isChanging = (name: string) => canListen && [...this.changingLists].some((list) => list === name)
-    return Object.fromEntries(names.map((name) => [name, isChanging(name) ? { listChanged: true } : {}]))
+  /** Prompts and the like have no rules: only clients that may use everything have them. */
+  #featuresOf({ isWhole }: Grant): readonly ('tools' | GuestMethods['features'][number])[] {
+    return ['tools', ...(isWhole ? this.#guestMethods.features : [])]
+  }
+
+  /** @param changing - Lists with a stream for changes. */
+  #capabilities(grant: Grant, changing: ReadonlySet<string>): Members {
+    const names = this.#featuresOf(grant)
+    return Object.fromEntries(names.map((name) => [name, changing.has(name) ? { listChanged: true } : {}]))
   }
 
   /** A client that asks for an unknown revision gets the newest one, and decides. */
-  #initialize({ protocolVersion }: Members): Members {
+  #initialize({ protocolVersion }: Members, grant: Grant): Members {
     const { instructions } = this.#description
     const known = LEGACY_REVISIONS.find((name) => name === protocolVersion)
     return {
       protocolVersion: known ?? LEGACY_REVISIONS[0],
-      capabilities: this.#capabilities(false),
+      capabilities: this.#capabilities(grant, NO_LISTS),
       serverInfo: this.serverInfo,
       ...(instructions !== undefined && { instructions }),
     }
@@ -221,6 +228,9 @@ class AllMethods implements Methods {
     return { ttlMs: this.#description.ttlMs, cacheScope: this.#isLimited ? 'private' : 'public' }
   }
 }
+
+/** The revisions with `initialize` have no streams for changes. */
+const NO_LISTS: ReadonlySet<string> = new Set()
 
 function fingerprint(text: string): string {
   return createHash('sha256').update(text).digest('base64')

@@ -57,7 +57,8 @@ export async function answerPost(
     const revision = revisionOf(message, request.headers)
     if (changes && revision.isModern && message.method === 'subscriptions/listen') {
       const { id, params } = message
-      const { changingLists: lists, serverInfo } = methods
+      const { serverInfo } = methods
+      const lists = methods.changingLists(post.grant)
       const client = post.grant.client ?? request.ip
       return changes.listen({ id, params, client, lists, serverInfo }, answer)
     }

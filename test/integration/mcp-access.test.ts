@@ -3,7 +3,8 @@ import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
 import { checkServerOptions } from '../../src/options/options.ts'
-import { guest } from '../support/guest.ts'
+import { guest, guestBytes } from '../support/guest.ts'
+import { hyperGuest } from '../support/hyper-guest.ts'
 import { McpUser, serveMcp } from '../support/mcp.ts'
 
 const [READER, WRITER] = ['reader-0123456789', 'writer-0123456789']
@@ -40,6 +41,25 @@ test('a key may use the tools of its rules only, and does not learn of others', 
   expect(body.result).toMatchObject({ cacheScope: 'private' })
   expect((await fetch(`${user.base}/write_a`, { method: 'POST', headers: bearer(WRITER) })).status).toBe(404)
   expect((await user.modern('tools/list', {}, bearer('another-0123456789'))).status).toBe(401)
+})
+
+test('a client that may not use prompts and resources is not told that there are any', async () => {
+  const plugin = guestBytes(hyperGuest())
+  const route: RouteOptions = { url: '/hyper', plugin, contract: 'hyper-mcp', engine: 'inline' }
+  const user = await serveMcp([route], KEYED, { apiKeys: [READER, WRITER] })
+  const listChanged = true
+  for (const [key, others] of [
+    [READER, {}],
+    [WRITER, { resources: { listChanged }, prompts: { listChanged }, completions: {} }],
+  ] as const) {
+    const { body } = await user.modern('server/discover', {}, bearer(key))
+    expect(body.result.capabilities).toEqual({ tools: { listChanged }, logging: {}, ...others })
+    const { status } = await user.modern('prompts/list', {}, bearer(key))
+    expect(status).toBe('prompts' in others ? 200 : 404)
+  }
+  const notifications = { promptsListChanged: true }
+  const { events } = await user.modern('subscriptions/listen', { notifications }, bearer(READER))
+  expect(events).toMatchObject([{ params: { notifications: {} } }])
 })
 
 test('a rule without key and scope is for every client', async () => {

@@ -132,6 +132,26 @@ test('what a hostile plug-in answers does not become an answer of the server', a
     })
 })
 
+test('a resource of a template is read from the plug-in with this template', async () => {
+  const plugin = (name: string, uriTemplate: string) =>
+    canned({
+      ...{ list_tools: [{ when: '', output: '{"tools":[]}' }], call_tool: [] },
+      list_resource_templates: [
+        { when: '', output: JSON.stringify({ resourceTemplates: [{ name, uriTemplate }] }) },
+      ],
+      read_resource: [{ when: '', output: JSON.stringify({ contents: [{ uri: 'x:', text: name }] }) }],
+    })
+  const user = await serveMcp([
+    hyper(plugin('first', 'file:///{path}/of/{name}.txt'), { engine: 'inline', url: '/a' }),
+    hyper(plugin('second', 'db://{table}'), { engine: 'inline', url: '/b' }),
+  ])
+  const read = async (uri: string) => (await user.modern('resources/read', { uri })).body
+  expect((await read('file:///a/b/of/c.txt')).result).toMatchObject({ contents: [{ text: 'first' }] })
+  expect((await read('db://people')).result).toMatchObject({ contents: [{ text: 'second' }] })
+  for (const uri of ['db:/', 'file:///a/of', 'file:///of/.txt', 'file:///a/of/x.txt2'])
+    expect((await read(uri)).error.code, uri).toBe(-32_602)
+})
+
 test('entries and messages that are not what MCP defines do not hide others, and null counts as missing', async () => {
   const canon = (member: string, entries: object[]) => [
     { when: '', output: JSON.stringify({ [member]: entries }) },
