@@ -1,14 +1,14 @@
 import type { AgentChannel } from '../guest/agent.ts'
 import type { Exchange } from './exchange.ts'
-import { isObject, type Members, parseJson } from './json-rpc.ts'
+import { isObject, isRequestId, type Members, parseJson } from './json-rpc.ts'
 import { wantedLevels } from './log-notifications.ts'
 
 /** Messages of one call. Further ones are dropped. */
 const MAX_MESSAGES = 1_000
 
 /** Sends the messages of a guest to its client, as far as the client has asked for them. */
-export function channelTo(client: Pick<Exchange, 'meta' | 'notify'>): AgentChannel {
-  const isWanted = wantedLevels(client.meta)
+export function channelTo(client: Pick<Exchange, 'meta' | 'notify' | 'revision'>): AgentChannel {
+  const isWanted = client.revision.isModern ? wantedLevels(client.meta) : undefined
   const { progressToken } = client.meta
   let sent = 0
   return (name, text) => {
@@ -18,7 +18,7 @@ export function channelTo(client: Pick<Exchange, 'meta' | 'notify'>): AgentChann
       const { level, logger, data = null } = given
       if (isWanted?.(level))
         client.notify('notifications/message', { level, ...(typeof logger === 'string' && { logger }), data })
-    } else if (progressToken !== undefined && typeof given.progress === 'number') {
+    } else if (isRequestId(progressToken) && typeof given.progress === 'number') {
       const { progress, total, message } = given
       client.notify('notifications/progress', {
         ...{ progressToken, progress },

@@ -38,6 +38,9 @@ test.each([
   ])
   const silent = await user.modern('tools/call', { name: 'test_tool_with_progress' })
   expect(silent.events).toEqual([])
+  const odd = { progressToken: {}, 'io.modelcontextprotocol/logLevel': 'no level' }
+  const old = await user.legacy('tools/call', { name: 'test_tool_with_progress', _meta: odd })
+  expect([old.events, old.body.result]).toEqual([[], { content: [{ type: 'text', text: 'done' }] }])
   const asked = await user.call('test_ask')
   expect(asked).toMatchObject({
     isError: true,
