@@ -1,4 +1,4 @@
-import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { linesOf } from '../platform/lines.ts'
 import {
@@ -28,6 +28,9 @@ export interface BridgeTarget {
   readonly path: string
 }
 
+/** Connections to the server. Further requests wait: more than 511 at once would be refused by the operating system. */
+const MAX_CONNECTIONS = 256
+
 /**
  * Passes messages to the endpoint, and its answers back.
  *
@@ -48,6 +51,7 @@ export async function bridgeStdio(
 class Bridge {
   readonly #target: BridgeTarget
   readonly #write: (line: string) => void
+  readonly #agent = new Agent({ keepAlive: true, timeout: 5_000, maxSockets: MAX_CONNECTIONS })
   /** Requests without an answer, by the id of the client. */
   readonly #open = new Map<RequestId, ClientRequest>()
   readonly #ended = new Set<Promise<void>>()
@@ -75,6 +79,7 @@ class Bridge {
   async over(): Promise<void> {
     for (const id of this.#streams) this.#cancel(id)
     await Promise.all(this.#ended)
+    this.#agent.destroy()
   }
 
   /** Ends a request without an answer. */
@@ -122,7 +127,7 @@ class Bridge {
       ...(revision !== undefined && { 'mcp-protocol-version': revision }),
     }
     return new Promise((resolve, reject) => {
-      const sent = request({ socketPath, path, method: 'POST', headers }, resolve)
+      const sent = request({ socketPath, path, method: 'POST', headers, agent: this.#agent }, resolve)
       sent.once('error', reject)
       sent.end(body)
       if (id === undefined) return
