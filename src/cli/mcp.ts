@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { commandConfiguration } from '../deploy/configuration.ts'
 import { reload } from '../deploy/deployments.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
+import { UsageError } from '../errors/errors.ts'
 import { bridgeStdio } from '../mcp/stdio.ts'
 import { openLog } from '../observe/log/log.ts'
 import { readConfig } from '../options/config.ts'
@@ -34,10 +35,17 @@ export const mcp: Command = {
       const config = readConfig([...argv, ...own], host.environment)
       if (config.help) return host.out.write(HELP)
       let log = openLog('silent')
-      const deployments = await openDeployments(commandConfiguration(config, host), ({ logLevel }) => {
-        log = openLog(logLevel, { terminal: host.logTerminal, lines: host.logLines, secrets: host.secrets })
-        return { log }
-      })
+      const deployments = await openDeployments(
+        commandConfiguration(config, host),
+        ({ logLevel, apiKeys, jwt }) => {
+          if (apiKeys || jwt)
+            throw new UsageError(
+              'mcp: apiKeys and jwt let no client in, because standard input has no headers',
+            )
+          log = openLog(logLevel, { terminal: host.logTerminal, lines: host.logLines, secrets: host.secrets })
+          return { log }
+        },
+      )
       const { options, warnings } = deployments.current
       for (const warning of warnings) log.warn(warning)
       const server = await serveDeployments(deployments, log)

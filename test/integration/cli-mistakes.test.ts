@@ -221,3 +221,11 @@ function invalidModule(): Uint8Array {
   bytes[at === -1 ? bytes.indexOf(0xcd) - 1 : at] = 0xff
   return bytes
 }
+
+test('keys and tokens, which no client could give over standard input, are refused', async () => {
+  const config = { apiKeys: ['a-key-of-some-length'], plugins: { echo: { source: echo } } }
+  const { code, stdout, stderr } = await run(['mcp', '-c', file('keys.json', JSON.stringify(config))])
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toContain('standard input')
+  expectNoStack(stderr)
+})
