@@ -56,7 +56,9 @@ class Bridge {
   readonly #open = new Map<RequestId, ClientRequest>()
   readonly #ended = new Set<Promise<void>>()
   /** Requests that are answered for as long as the client wants. */
-  readonly #streams = new Set<RequestId>()
+  readonly #streams = new Set<ClientRequest>()
+  /** Requests that get no answer any more. */
+  readonly #cancelled = new WeakSet<ClientRequest>()
   /** The revision of a client that began with `initialize`. */
   #revision: string | undefined
 
@@ -69,7 +71,7 @@ class Bridge {
     const message = parse(line)
     if (isObject(message) && message.method === 'notifications/cancelled') {
       const { requestId } = isObject(message.params) ? message.params : {}
-      this.#cancel(requestId as RequestId)
+      this.#cancel(this.#open.get(requestId as RequestId))
       return
     }
     const ended = this.#send(line, message).finally(() => this.#ended.delete(ended))
@@ -77,29 +79,30 @@ class Bridge {
   }
 
   async over(): Promise<void> {
-    for (const id of this.#streams) this.#cancel(id)
+    for (const sent of this.#streams) this.#cancel(sent)
     await Promise.all(this.#ended)
     this.#agent.destroy()
   }
 
-  /** Ends a request without an answer. */
-  #cancel(id: RequestId): void {
-    const sent = this.#open.get(id)
-    this.#open.delete(id)
-    sent?.destroy()
+  #cancel(sent: ClientRequest | undefined): void {
+    if (!sent) return
+    this.#cancelled.add(sent)
+    sent.destroy()
   }
 
   async #send(line: string, message: unknown): Promise<void> {
     const id = idOf(message)
+    const sent = this.#post(line, message)
+    if (id !== undefined) this.#open.set(id, sent)
     try {
-      const response = await this.#post(line, message, id)
+      const response = await responseTo(sent)
       const isRefused = response.statusCode !== 200 && id !== undefined
       for await (const each of messagesOf(response))
         this.#answer(isRefused ? withId(each, id) : each, message)
     } catch (error) {
-      if (id !== undefined && this.#open.has(id)) this.#write(errorMessage(id, lost(error)))
+      if (id !== undefined && !this.#cancelled.has(sent)) this.#write(errorMessage(id, lost(error)))
     } finally {
-      if (id !== undefined) this.#open.delete(id)
+      if (id !== undefined && this.#open.get(id) === sent) this.#open.delete(id)
     }
   }
 
@@ -114,7 +117,7 @@ class Bridge {
     this.#write(text)
   }
 
-  #post(line: string, message: unknown, id: RequestId | undefined): Promise<IncomingMessage> {
+  #post(line: string, message: unknown): ClientRequest {
     const { socketPath, path } = this.#target
     const body = Buffer.from(line)
     const revision = isComplete(message) ? undefined : this.#revision
@@ -126,18 +129,18 @@ class Bridge {
       accept: 'application/json, text/event-stream',
       ...(revision !== undefined && { 'mcp-protocol-version': revision }),
     }
-    return new Promise((resolve, reject) => {
-      const sent = request({ socketPath, path, method: 'POST', headers, agent: this.#agent }, resolve)
-      sent.once('error', reject)
-      sent.end(body)
-      if (id === undefined) return
-      this.#open.set(id, sent)
-      if (isObject(message) && message.method === 'subscriptions/listen') {
-        this.#streams.add(id)
-        sent.once('close', () => this.#streams.delete(id))
-      }
-    })
+    const sent = request({ socketPath, path, method: 'POST', headers, agent: this.#agent })
+    if (isObject(message) && message.method === 'subscriptions/listen') {
+      this.#streams.add(sent)
+      sent.once('close', () => this.#streams.delete(sent))
+    }
+    sent.end(body)
+    return sent
   }
+}
+
+function responseTo(sent: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => sent.once('response', resolve).once('error', reject))
 }
 
 /** A message that names its revision itself needs no header. */

@@ -158,5 +158,7 @@ test('a stream of changes ends when the client has closed its side', async () =>
   const params = { notifications: { toolsListChanged: true }, _meta: meta }
   send({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params })
   expect(await next()).toMatchObject({ method: 'notifications/subscriptions/acknowledged' })
+  send({ jsonrpc: '2.0', id: 1, method: 'ping' }) // the id is in use, which a client should not do
+  expect(await next()).toMatchObject({ id: 1, result: {} })
   await end()
 })
