@@ -80,6 +80,8 @@ function problemWithTypes(headers: IncomingHttpHeaders): Error | undefined {
   if (type === JSON_TYPE && accept === ACCEPTED) return undefined // as official clients send it
   if (!/^application\/json\s*(?:;|$)/i.test(type))
     return new McpContentTypeError(printable(type.slice(0, 100)))
-  const accepts = (wanted: string) => accept.includes('*/*') || accept.toLowerCase().includes(wanted)
-  return accepts('application/json') && accepts('text/event-stream') ? undefined : new McpNotAcceptableError()
+  const ranges = accept.toLowerCase()
+  const accepts = (...wanted: readonly string[]) => ['*/*', ...wanted].some((range) => ranges.includes(range))
+  const isAcceptable = accepts('application/*', JSON_TYPE) && accepts('text/*', 'text/event-stream')
+  return isAcceptable ? undefined : new McpNotAcceptableError()
 }

@@ -285,7 +285,8 @@ test('other methods, content types and accepted types are refused as HTTP says',
   ])
   expect(await refused({ accept: 'application/json' })).toEqual([406, 'WASM_SERVE_MCP_NOT_ACCEPTABLE'])
   expect(await refused({}, 'x'.repeat(1_001))).toEqual([413, 'WASM_SERVE_BODY_TOO_LARGE'])
-  expect((await user.send(list, { accept: '*/*' })).status).toBe(200)
+  for (const accept of ['*/*', 'application/*, text/*', 'Application/JSON, text/event-stream;q=0.5'])
+    expect((await user.send(list, { accept })).status).toBe(200)
 })
 
 test('web pages and host names that are not known are refused', async () => {
