@@ -67,7 +67,7 @@ describeWith(['redis-server'], () => {
       expect(stderr).toContain('WASM_SERVE_FLEET_EMPTY')
     }
     const { code, stdout } = await fleet(['diff', '-f', file])
-    expect(code).toBe(1)
+    expect(code).toBe(3)
     expect(stdout).toContain('+ POST /echo')
   })
 
@@ -150,7 +150,7 @@ describeWith(['redis-server'], () => {
     const { code, stdout } = await fleet(['diff', '-f', elsewhere, '--json'])
     const timeout = { name: 'timeoutMs', before: '1000', after: '2000' }
     const digest = expect.stringMatching(/^[\da-f]{64}$/)
-    expect(code).toBe(1)
+    expect(code).toBe(3)
     expect(JSON.parse(stdout)).toMatchObject({
       revision: 1,
       server: [{ name: 'rateLimit', after: '{"max":9,"timeWindowMs":1000}' }],
@@ -184,7 +184,7 @@ describeWith(['redis-server'], () => {
       routes: [{ url: '/echo', plugin: 'echo', config: { token: variable('TOKEN') } }],
     })
     const changed = await fleet(['diff', '-f', file], { TOKEN: 'another-value-here' })
-    expect([changed.code, changed.stdout]).toEqual([1, expect.stringContaining('~ apiKeys: ["(secret)"]')])
+    expect([changed.code, changed.stdout]).toEqual([3, expect.stringContaining('~ apiKeys: ["(secret)"]')])
     expect(changed.stdout).not.toContain('config')
     for (const { stdout, stderr } of [shown, applied, changed]) {
       expect(stdout + stderr).not.toContain(secret)

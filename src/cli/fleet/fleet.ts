@@ -59,7 +59,7 @@ const HELP = renderPage({
     'wasm-serve fleet rollback',
   ],
   flags: FLEET_FLAGS,
-  more: 'Exits with 1 if a node refuses the newest revision (status), or if it differs\n(diff), and with 3 if not all nodes serve it yet (status).',
+  more: 'Exits with 1 after an error, or if a node refuses the newest revision (status),\nand with 3 if not all nodes serve it yet (status), or if it differs (diff).',
 })
 
 type FleetValues = OwnValues<typeof FLEET_FLAGS>
@@ -198,7 +198,7 @@ async function showDifference(work: Work): Promise<ExitCode> {
   if (values.json) printJson(host, { revision, ...difference })
   else if (isEmpty(difference)) host.out.write(`Nothing differs from revision ${revision}.\n`)
   else host.out.write(host.secrets.hide(renderDifference(difference)))
-  return isEmpty(difference) ? 0 : 1
+  return isEmpty(difference) ? 0 : 3
 }
 
 async function applyFiles(work: Work): Promise<undefined> {
