@@ -362,6 +362,21 @@ describeWith(['redis-server'], () => {
     expect(await answers()).toEqual(new Set([versionName(2)]))
   })
 
+  test('a damaged head is logged with its code, and the node goes on serving', async () => {
+    const url = urlOf(await store())
+    const node = await start(url, 'a')
+    const head = 'wasm-serve:{fleet:default}:head'
+    await (await raw(url)).hSet(head, { tag: 'another', json: '{"newest":' })
+    await until(async () => node.printed().includes('the fleet was not followed'))
+    const line = node
+      .printed()
+      .split('\n')
+      .find((text) => text.includes('the fleet was not followed'))
+    expect(JSON.parse(line ?? '')).toMatchObject({ code: 'WASM_SERVE_FLEET_CONTENT_INVALID' })
+    expect(line).not.toContain('stack')
+    expect(await served(node)).toBe(versionName(0))
+  })
+
   test('the user of a fleet needs few commands, and only its own keys', async () => {
     const server = await store()
     const admin = await raw(urlOf(server))

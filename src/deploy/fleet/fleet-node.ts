@@ -359,7 +359,8 @@ export class FleetNode {
         await this.step()
       } catch (error) {
         const isExpected = this.#ended.signal.aborted || error instanceof FleetUnavailableError
-        if (!isExpected) log.error({ err: error }, 'the fleet was not followed')
+        const fields = hasOwnCode(error) ? { code: error.code, reason: error.message } : { err: error }
+        if (!isExpected) log.error(fields, 'the fleet was not followed')
       }
       if (this.#isWoken) continue
       const until = this.#head?.rollout.until
