@@ -127,6 +127,11 @@ export async function endSockets(app: FastifyInstance): Promise<void> {
   await Promise.all((socketsOf.get(app) ?? []).map((sockets) => sockets.end()))
 }
 
+/** The same for a replaced app, but WebSockets of routes that another app has kept stay open. */
+export async function releaseSockets(app: FastifyInstance): Promise<void> {
+  await Promise.all((socketsOf.get(app) ?? []).map((sockets) => sockets.release(app.server)))
+}
+
 /** The part of an app's life that its server decides. */
 interface Life {
   /** Called when it answers requests in place of another app. */

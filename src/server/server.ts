@@ -7,7 +7,7 @@ import { endCalls } from '../engine/engine.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { serveHanded } from '../platform/node-workarounds.ts'
-import { endSockets, lifeOf, NO_SCHEMAS } from './app.ts'
+import { endSockets, lifeOf, NO_SCHEMAS, releaseSockets } from './app.ts'
 import { Drain } from './drain.ts'
 import { createHttpServer } from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
@@ -160,6 +160,7 @@ export function openServer(
       const life = lifeOf(next)
       if (life) life.begin()
       else lifeOf(old)?.end()
+      void releaseSockets(old) // they need not wait for the requests in flight, which may be long streams
       const end = async () => {
         // The old app may still be receiving a body.
         const responses = all.flatMap(({ connections }) => [...connections.values()])

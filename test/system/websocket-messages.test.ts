@@ -15,6 +15,7 @@ import { start as startCommand } from '../support/cli-process.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 import { listen, listenAll } from '../support/serve.ts'
 import { open } from '../support/socket.ts'
+import { streamGuest } from '../support/stream-guest.ts'
 import {
   BINARY,
   CLOSE,
@@ -31,6 +32,7 @@ import {
 const ECHO = { plugin: guest('echo'), contract: 'websocket' } as const
 const MOODY = { plugin: guest('moody'), contract: 'websocket', spareWorkers: 0 } as const
 const SOCKET = { plugin: guest('socket'), contract: 'websocket', workers: 1, spareWorkers: 0 } as const
+const LASTING = { plugin: streamGuest(['start', ''], ['wait', 600_000]), method: 'GET' } as const
 
 test('each message is answered by one of its kind, in order, and an empty output by none', async () => {
   const { port } = await listen(ECHO)
@@ -365,31 +367,47 @@ test('a change of the route lets the call in progress answer, and then closes th
 })
 
 test('connections outlive changes of other routes', async () => {
+  const { port, replace } = await listenWithPool({ ...ECHO, url: '/echo' }, { plugin: guest('upper') })
+  const { socket, next, closed } = await openSocket(port, '/echo')
+  await replace(0, 1)
+  socket.send('a')
+  expect(await next()).toBe('a')
+  await replace(1)
+  expect(await closed).toEqual([1001, ''])
+  await expect(openSocket(port, '/echo')).rejects.toThrow('status')
+})
+
+test('a removed route closes its connections while a stream of its app lasts, and may come back', async () => {
+  const { port, replace } = await listenWithPool({ ...ECHO, url: '/echo' }, LASTING)
+  const { closed } = await openSocket(port, '/echo')
+  const { status } = await fetch(`http://localhost:${port}/`)
+  await replace(1)
+  expect([status, await closed]).toEqual([200, [1001, '']])
+  await replace(0, 1)
+  const { socket, next } = await openSocket(port, '/echo')
+  socket.send('a')
+  expect(await next()).toBe('a')
+})
+
+/** A server whose apps share a pool. The first one has all routes. @returns `replace`: serves those of these numbers. */
+async function listenWithPool(...given: RouteOptions[]) {
   const log = openLog('silent')
-  const echo = { ...ECHO, url: '/echo' }
-  const optionsOf = (...routes: RouteOptions[]) =>
-    checkServerOptions({ stallMs: 0, port: 0, drainMs: 0, routes })
-  const options = optionsOf(echo)
+  const options = checkServerOptions({ stallMs: 0, port: 0, drainMs: 0, graceMs: 100, routes: given })
   const pool = new RoutePool(options, log)
-  const first = await createApp(options, log, pool)
-  const server = await startServer(options, first.app, log)
+  const server = await startServer(options, (await createApp(options, log, pool)).app, log)
   onTestFinished(async () => {
     await server.drain()
     await pool.close()
   })
-  const { socket, next, closed } = await openSocket(Number(new URL(server.url).port), '/echo')
-  const both = optionsOf(echo, { plugin: guest('upper') })
-  const [same, other] = [options.routes[0], both.routes[1]]
-  if (!same || !other) throw new Error('routes are missing')
-  const second = await createApp({ ...both, routes: [same, other] }, log, pool)
-  await server.replace(second.app)
-  socket.send('a')
-  expect(await next()).toBe('a')
-  const third = await createApp({ ...both, routes: [other] }, log, pool)
-  await server.replace(third.app)
-  expect(await closed).toEqual([1001, ''])
-  await expect(openSocket(Number(new URL(server.url).port), '/echo')).rejects.toThrow('status')
-})
+  return {
+    port: Number(new URL(server.url).port),
+    async replace(...numbers: readonly number[]) {
+      const routes = options.routes.filter((_, number) => numbers.includes(number))
+      const { app } = await createApp({ ...options, routes }, log, pool)
+      void server.replace(app) // it answers from now on; the one before ends after its last request
+    },
+  }
+}
 
 test('a server that ends closes its connections with 1001', async () => {
   const running = await listenAll([{ ...SOCKET, function: 'echo' }], { graceMs: 5_000 })

@@ -122,8 +122,11 @@ export async function addWebSockets(
       })
     })
   }
-  const holds = routes.map(({ sockets }) => sockets.hold())
-  app.addHook('preClose', async () => void (await Promise.all(holds.map((giveUp) => giveUp()))))
+  for (const { sockets } of routes) sockets.hold(app.server)
+  app.addHook(
+    'preClose',
+    async () => void (await Promise.all(routes.map(({ sockets }) => sockets.release(app.server)))),
+  )
 }
 
 /** Servers whose handshakes are passed on. An app may have several groups of routes: its hooks see each handshake once. */

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import {
   BadRequestError,
@@ -56,7 +56,7 @@ export class RouteSockets {
   readonly #origins: ReadonlySet<string>
   /** Each with the end of what is done for it. */
   readonly #open = new Map<Connection, Promise<void>>()
-  #holders = 0
+  readonly #holders = new Set<FastifyInstance['server']>()
   #isEnding = false
 
   /** @param pick - The version for the next connection. */
@@ -73,18 +73,16 @@ export class RouteSockets {
     this.#origins = new Set(options.websocketOrigins.map((origin) => origin.toLowerCase()))
   }
 
-  /**
-   * Keeps the connections open for an app.
-   *
-   * @returns gives them up: without an app, they are closed with 1001, each after the call in progress.
-   */
-  hold(): () => Promise<void> {
-    this.#holders++
-    let isHeld = true
-    return async () => {
-      if (isHeld && --this.#holders === 0) await this.end()
-      isHeld = false
-    }
+  /** Keeps the connections open for an app. @param server - The server of the app, which its scopes share. */
+  hold(server: FastifyInstance['server']): void {
+    this.#holders.add(server)
+    this.#isEnding = false // a route that was removed has come back before its last request had ended
+  }
+
+  /** Ends that. Without an app, connections are closed as by {@link RouteSockets.end}. */
+  async release(server: FastifyInstance['server']): Promise<void> {
+    this.#holders.delete(server)
+    if (this.#holders.size === 0) await this.end()
   }
 
   /** Closes all connections with 1001, each after the call in progress, and accepts no others. */
@@ -116,6 +114,7 @@ export class RouteSockets {
     request.socketFigures = connection
     const served = this.#serve(connection, version, request).finally(() => this.#open.delete(connection))
     this.#open.set(connection, served)
+    if (this.#isEnding) connection.retire() // its handshake passed a hook meanwhile
   }
 
   /** Programs other than browsers send no origin. A page of the same host may be one of another scheme: TLS may end before. */
