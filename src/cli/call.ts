@@ -9,6 +9,7 @@ import { compilePlugin } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
 import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
 import { openSharedResources } from '../route/shared.ts'
+import { IGNORED_OUTPUT } from '../route/streams/serve-streams.ts'
 import { type Command, type Host, renderPage, takeOwnFlags } from './command.ts'
 import { chooseEngineOf, INPUT_FLAGS, readGuestConfig, readInput } from './guest-config.ts'
 import { StdioExchange } from './stdio-exchange.ts'
@@ -84,11 +85,13 @@ async function callStreaming(
   host: Host,
   log: FastifyBaseLogger,
 ): Promise<Uint8Array> {
-  const exchange = new StdioExchange(Readable.from(body), (bytes) => host.sendBytes(bytes))
+  const exchange = new StdioExchange(Readable.from(body), (bytes) => host.sendBytes(bytes), log)
   const caller = { log, host: {} }
   connectStream(caller.host, exchange)
   const output = await callOnce(engine, exportName, NO_BYTES, caller)
-  return exchange.isStarted ? NO_BYTES : output
+  if (!exchange.isStarted) return output
+  if (output.length > 0) log.warn({ bytes: output.length }, IGNORED_OUTPUT)
+  return NO_BYTES
 }
 
 /** Logs the cause of a trap or a lost thread, like `serve`. */

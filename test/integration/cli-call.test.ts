@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { guestFlags } from '../../src/cli/guest-config.ts'
 import { run } from '../support/cli.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
+import { streamGuest } from '../support/stream-guest.ts'
 
 const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
 
@@ -169,4 +170,19 @@ test('a guest that streams reads the input as its body, and its answer is printe
   }
   expect(await call(['echo', '--stdin'], 'piped')).toEqual([0, 'piped'])
   expect(await call(['swallow', '-i', 'hello'])).toEqual([0, '5'])
+})
+
+test('a head, trailers and an output that HTTP would not send are refused or ignored, and the log says why', async () => {
+  const path = file(
+    'wrong.wasm',
+    streamGuest(
+      ...[['start', '{"status":99}'] as const, ['start', '{"trailers":["x-a"]}'] as const],
+      ...[['trailers', '{"x-b":"1"}'] as const, ['write', 'body'] as const, ['output', 'lost'] as const],
+    ),
+  )
+  const { code, stdout, stderr } = await run(['call', path])
+  expect([code, stdout]).toEqual([0, 'body'])
+  expect(stderr).toContain('status')
+  expect(stderr).toContain('a header was not announced')
+  expect(stderr).toContain('is ignored')
 })

@@ -257,7 +257,7 @@ describe.skipIf(!suspending)('suspended guests', () => {
         gate.emit('write')
         return true
       }
-      connectStream(host, new StdioExchange(body(), write))
+      connectStream(host, new StdioExchange(body(), write, keepLog()))
       return engine.call('echo', new Uint8Array(), { log: keepLog(), host })
     })
     while (outputs.size < calls.length) await once(gate, 'write')

@@ -84,7 +84,7 @@ export function serveStreams(
       observer?.returned()
       if (exchange.failure) throw exchange.failure
       if (exchange.isStarted) {
-        if (output.length > 0) request.log.warn({ route: route.url, bytes: output.length }, IGNORED)
+        if (output.length > 0) request.log.warn({ route: route.url, bytes: output.length }, IGNORED_OUTPUT)
         exchange.finish()
       } else contract.answer(output, reply)
       observer?.settled('ok')
@@ -130,7 +130,8 @@ function reasonOf(thrown: unknown, { failure, bodyError }: HttpExchange): unknow
   return failure ?? (thrown instanceof GuestError ? bodyError : undefined) ?? thrown
 }
 
-const IGNORED = 'the output of a guest that had started its answer is ignored'
+/** The message for the output of a guest that has started its answer. */
+export const IGNORED_OUTPUT = 'the output of a guest that had started its answer is ignored'
 const BROKEN = 'an answer that had been started was broken off'
 
 /** A call that waited met the limit of exchanges. */
