@@ -12,7 +12,7 @@ import { openWorkers } from '../engine/workers/workers.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
 import { sendToAgent, withAgent } from '../guest/agent.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
-import { importsExchange, streamImports, takesMessages } from '../guest/streams/stream-imports.ts'
+import { importsExchange, streamImports } from '../guest/streams/stream-imports.ts'
 import { initialisersOf, isInitialiser, START } from '../module/entry-points.ts'
 import { type MeterLabels, meterLabels, type RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
@@ -231,14 +231,8 @@ export function openRoute(
   stallMs: number,
   log: FastifyBaseLogger,
 ): OpenRoute {
-  const { plugin, options } = route
-  for (const warning of plugin.warnings) log.warn({ plugin: plugin.name }, warning)
-  if (takesMessages(plugin) && options.contract !== 'websocket')
-    log.info(
-      { plugin: plugin.name, route: url },
-      'its ws_receive gets messages only with the contract websocket',
-    )
-  const open = plugin.compile ? openLazyEngine : openEngine
+  for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
+  const open = route.plugin.compile ? openLazyEngine : openEngine
   const engine = open(route, () => (stallMs > 0 ? openWatch(route, url, stallMs, log) : undefined), log)
   const instances = route.parts.serveRequests(engine)
   const { meter } = route.listeners

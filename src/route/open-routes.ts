@@ -1,5 +1,6 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { isDebugged } from '../engine/watchdog.ts'
+import { takesMessages } from '../guest/streams/stream-imports.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
@@ -148,12 +149,23 @@ export async function openRoutes(
       signal?.throwIfAborted()
     }
     await unlessAborted(Promise.all(opened.map(({ instances }) => instances.ready)), signal)
+    logUnusedMessages(opened, log)
     const kept = found.filter(({ lease }) => lease).length
     return { pool, routes: pair(options.routes, opened), kept, close }
   } catch (error) {
     await close()
     throw error
   }
+}
+
+/** A plug-in may have exports with messages and others. One that is served without messages at all was probably meant to have them. */
+function logUnusedMessages(opened: readonly OpenRoute[], log: FastifyBaseLogger): void {
+  const isTaking = ({ plugin, streams }: OpenRoute) => streams && takesMessages(plugin)
+  const names = (routes: readonly OpenRoute[]) => new Set(routes.map(({ plugin }) => plugin.name))
+  const served = names(opened.filter(({ options }) => options.contract === 'websocket'))
+  for (const plugin of names(opened.filter(isTaking)))
+    if (!served.has(plugin))
+      log.info({ plugin }, 'its ws_receive gets messages only with the contract websocket')
 }
 
 /** One plug-in of one route. */
