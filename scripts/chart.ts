@@ -48,12 +48,13 @@ function read(path: string): string {
 }
 
 function valuesSchema(values: string): object {
-  const { additionalProperties, properties } = schemaOfMap(mapIn(values))
+  const { additionalProperties, properties, required } = schemaOfMap(mapIn(values))
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'Values of the chart wasm-serve',
     type: 'object',
     additionalProperties,
+    required,
     properties: {
       ...properties,
       config: chartConfigSchema(),
@@ -87,19 +88,31 @@ interface ObjectSchema {
   readonly type: 'object'
   readonly additionalProperties: boolean
   readonly properties: Readonly<Record<string, object>>
+  readonly required?: readonly string[]
 }
 
 function schemaOfMap(map: YAMLMap): ObjectSchema {
-  const properties = pairsOf(map).map(({ name, value, description }) => [
+  const pairs = pairsOf(map)
+  const properties = pairs.map(({ name, value, description }) => [
     name,
     { description, ...schemaOf(value, description) },
   ])
-  return { type: 'object', additionalProperties: false, properties: Object.fromEntries(properties) }
+  // Templates read parts of these: an object that was set to null would fail there, without its path.
+  const required = pairs.filter(({ value }) => isMap(value) && isDescribed(value)).map(({ name }) => name)
+  return {
+    type: 'object',
+    additionalProperties: false,
+    properties: Object.fromEntries(properties),
+    ...(required.length > 0 && { required }),
+  }
 }
 
 /** The schema of a value: the type of its default, narrowed or widened by the words of its comment. */
 function schemaOf(value: unknown, description: string): object {
-  if (isMap(value)) return isDescribed(value) ? schemaOfMap(value) : { type: 'object' }
+  if (isMap(value) && isDescribed(value)) return schemaOfMap(value)
+  // Kubernetes takes no other values for labels and annotations, and no file has them.
+  const isOfTexts = /labels|annotations|by file name/i.test(description)
+  if (isMap(value)) return { type: 'object', ...(isOfTexts && { additionalProperties: { type: 'string' } }) }
   if (isSeq(value)) return { type: 'array' }
   const [, choices] = /One of: ([^.]+)/.exec(description) ?? []
   if (choices !== undefined) {

@@ -47,13 +47,11 @@ describeWith(['go'], () => {
     })
 
     test.each(VERSIONS)('fits the schemas of Kubernetes %s', async (version) => {
-      const input = await renderText(...flags)
-      const words = ['-strict', '-skip', WITHOUT_SCHEMA.join(), '-schema-location', schemas(version)]
-      const result = spawnSync(join(PROGRAMS, 'kubeconform'), words, { input, encoding: 'utf8' })
-      const text = result.stdout + result.stderr
-      // Image volumes are of 1.31, and named in its schema.
       const isTooOld = variant === 'volumes' && version === 'v1.27.16'
-      expect([result.status, text]).toEqual(isTooOld ? [1, expect.stringContaining('image')] : [0, ''])
+      // Image volumes are of 1.31, and named in its schema.
+      expect(conform(await renderText(...flags), version)).toEqual(
+        isTooOld ? [1, expect.stringContaining('image')] : [0, ''],
+      )
     })
 
     test('has no objects of the same kind and name, and each has the labels', async () => {
@@ -113,9 +111,84 @@ describeWith(['go'], () => {
     ['keda.enabled=true', 'keda.hosts'],
     ['autoscaling.enabled=true,autoscaling.cpuPercent=0', 'cpuPercent'],
     ['keda.enabled=true,autoscaling.enabled=true', 'autoscaling'],
+    ['config.graceMs=null', 'config.graceMs'],
+    ['config.port=null', 'config.port'],
+    ['config.host=null', 'config.host'],
+    ['probes=null', 'probes'],
+    ['podLabels.team=1', 'podLabels'],
+    ['ingress.annotations.ssl=true', 'ingress/annotations'],
+    ['fullnameOverride=1shop', 'fullnameOverride'],
+    ['pluginVolumes[0].name=a.b,pluginVolumes[0].emptyDir.sizeLimit=1Mi', 'pluginVolumes'],
+    ['pluginVolumes[0].name=a', 'pluginVolumes'],
   ])('%s is refused, and the message names %s', async (values, key) => {
     const { ok, text } = await helm('template', 'r', CHART, `--kube-version=${KUBERNETES}`, `--set=${values}`)
     expect([ok, text]).toEqual([false, expect.stringContaining(key)])
+  })
+
+  test.each(['1.shop', '1', 'true'])('names and texts like "%s" stay texts', async (text) => {
+    const names = [
+      ...[
+        'nameOverride',
+        'priorityClassName',
+        'runtimeClassName',
+        'ingress.className',
+        'serviceAccount.name',
+      ],
+      ...['fleet', 'admin', 'tls', 'apiKeys', 'registryCredentials', 'trustKeys'].map(
+        (part) => `${part}.existingSecret`,
+      ),
+      ...['fleet.key', 'admin.key', 'apiKeys.keys[0]', 'trustKeys.existingConfigMap', 'commonLabels.a'],
+    ]
+    const set = names.map((name) => `${name}=${text}`).join()
+    const rendered = await renderText(
+      `--namespace=${text.replace('.', '-')}`,
+      `--set-string=${set},fullnameOverride=r,pluginFiles.${text.replace('.', '\\.')}=AA==`,
+      '--set=ingress.enabled=true,admin.enabled=true',
+    )
+    expect(conform(rendered)).toEqual([0, ''])
+  })
+
+  test('a name of a release with dots makes names that Services may have', async () => {
+    const { text } = await helm('template', 'my.shop', CHART, `--kube-version=${KUBERNETES}`)
+    expect(text).toContain('name: my-shop-wasm-serve\n')
+    expect(text).toContain('app.kubernetes.io/instance: "my.shop"\n')
+  })
+
+  test('labels, annotations and variables of the values replace those of the same name', async () => {
+    const values = [
+      ...['commonLabels.team=a', 'podLabels.team=b', 'serviceMonitor.labels.team=c'],
+      'podAnnotations.kubectl\\.kubernetes\\.io/default-container=sidecar',
+      ...['env[0].name=NODE_OPTIONS', 'env[0].value=--use-openssl-ca', 'serviceMonitor.enabled=true'],
+      ...['podLabels.app\\.kubernetes\\.io/name=other'],
+    ]
+    const text = await renderText(`--set=${values}`)
+    expect(conform(text)).toEqual([0, ''])
+    const objects = await render(`--set=${values}`)
+    const { metadata } = one(objects, 'Deployment').spec.template
+    expect(metadata.labels).toMatchObject({ team: 'b', 'app.kubernetes.io/name': 'wasm-serve' })
+    expect(metadata.annotations).toMatchObject({ 'kubectl.kubernetes.io/default-container': 'sidecar' })
+    expect(one(objects, 'ServiceMonitor').metadata.labels).toMatchObject({ team: 'c' })
+    const options = containerOf(objects).env.filter(({ name }: Named) => name === 'NODE_OPTIONS')
+    expect(options).toEqual([{ name: 'NODE_OPTIONS', value: '--use-openssl-ca' }])
+  })
+
+  test('a default that another value excludes is left out', async () => {
+    const spec = async (values: string) => one(await render(`--set=${values}`), 'Deployment').spec
+    expect((await spec('strategy.type=Recreate')).strategy).toEqual({ type: 'Recreate' })
+    const { containers } = (await spec('probes.liveness=null')).template.spec
+    expect(containers[0]).not.toHaveProperty('livenessProbe')
+    expect(containers[0]).toHaveProperty('readinessProbe')
+    const spread = 'topologySpreadConstraints[0].labelSelector.matchLabels.team=a'
+    const [constraint] = (await spec(spread)).template.spec.topologySpreadConstraints
+    expect(constraint.labelSelector).toEqual({ matchLabels: { team: 'a' } })
+  })
+
+  test('keys of clients are those of the configuration and those of the Secret', async () => {
+    const values = `config.apiKeys[0]=\${KEY},apiKeys.existingSecret=clients`
+    expect(configOf(await render(`--set=${values}`)).apiKeys).toEqual([
+      `\${KEY}`,
+      `\${WASM_SERVE_CHART_API_KEY_0}`,
+    ])
   })
 
   test('the time until the kubelet kills is longer than the drain and the grace period', async () => {
@@ -134,6 +207,7 @@ describeWith(['go'], () => {
     ['resources.limits.memory=1Gi,config.processes=3,config.processMemoryMax=200MiB', 128, '200MiB'],
     ['resources.limits.memory=1Gi,heapMiB=300', 300, undefined],
     ['resources.limits=null', undefined, undefined],
+    ['resources=null', undefined, undefined],
   ])('%s: the heap has %s MiB, and processMemoryMax is %s', async (values, heap, memoryMax) => {
     const objects = await render(`--set=${values}`)
     const options = containerOf(objects).env?.find(({ name }: Named) => name === 'NODE_OPTIONS')
@@ -202,6 +276,9 @@ describeWith(['go'], () => {
       uploadLimit: 67_108_864,
       defaults: { headers: { 'x-a': '<"&,>' } },
     })
+    // In a file, or as JSON, Helm makes a number with an exponent of it.
+    const bytes = containerOf(await render('--set-json=resources.limits.memory=1073741824'))
+    expect(bytes.env).toContainEqual({ name: 'NODE_OPTIONS', value: '--max-old-space-size=512' })
   })
 
   test('secrets are variables from Secrets, and in no ConfigMap', async () => {
@@ -253,6 +330,22 @@ describeWith(['go'], () => {
     expect(await ports(`--set=config.store=\${STORE}`)).toEqual([[53, 53], [6379]])
     expect(await ports(variantFlag('fleet'))).toEqual([[53, 53], [6379]])
     expect(await ports('--set=config.store=lmdb:/data')).toEqual([[53, 53]])
+    expect(await ports(`--set=config.plugins.a.source=\${PLUGIN}`)).toEqual([[53, 53], [443]])
+  })
+
+  test('an empty list of ports or addresses opens nothing', async () => {
+    const needs = 'config.store=redis://a,plugin=oci://ghcr.io/acme/hello:1'
+    const closed = ['publicPorts', 'storePorts', 'dns', 'metricsFrom'].map((list) => ({ [list]: [] }))
+    const values = `--set-json=networkPolicy=${JSON.stringify(Object.assign({}, ...closed))}`
+    const { spec } = one(await render(`--set=${needs}`, values), 'NetworkPolicy')
+    expect(spec.egress ?? []).toEqual([])
+    expect(spec.ingress).toEqual([{ ports: [{ port: 'http', protocol: 'TCP' }] }])
+  })
+
+  test('the pod of `helm test` is a client that the policy allows', async () => {
+    const objects = await render(variantFlag('monitoring'))
+    const [{ from }] = one(objects, 'NetworkPolicy').spec.ingress
+    expect(from).toContainEqual({ podSelector: { matchLabels: one(objects, 'Pod').metadata.labels } })
   })
 
   test('Prometheus gets the alert rules, and the metrics under the job that they name', async () => {
@@ -299,6 +392,16 @@ function schemas(version: string): string {
   const location = locations.get(version) ?? kubernetesSchemas(version)
   locations.set(version, location)
   return location
+}
+
+/** The exit code and the output of kubeconform. */
+function conform(input: string, version = KUBERNETES): [number | null, string] {
+  const words = ['-strict', '-skip', WITHOUT_SCHEMA.join(), '-schema-location', schemas(version)]
+  const { status, stdout, stderr } = spawnSync(join(PROGRAMS, 'kubeconform'), words, {
+    input,
+    encoding: 'utf8',
+  })
+  return [status, stdout + stderr]
 }
 
 function buildNamed(name: string): Promise<void> {
