@@ -107,6 +107,7 @@ describeWith(['go'], () => {
     ['admin.enabled=true', 'admin.existingSecret'],
     ['config.processes=auto', 'config.processes'],
     ['resources.limits.memory=lots', 'resources.limits.memory'],
+    ['resources.limits.memory=512Mi,config.processes=4', 'resources.limits.memory'],
     ['httpRoute.enabled=true', 'httpRoute.parentRefs'],
     ['keda.enabled=true', 'keda.hosts'],
     ['autoscaling.enabled=true,autoscaling.cpuPercent=0', 'cpuPercent'],
@@ -183,6 +184,28 @@ describeWith(['go'], () => {
     expect(constraint.labelSelector).toEqual({ matchLabels: { team: 'a' } })
   })
 
+  test.each([
+    ['plugin=a.wasm', '/', '/'],
+    ['plugin=a.wasm,ingress.path=/shop', '/', '/shop'],
+    ['config.plugins.shop.source=a.wasm', '/shop', '/shop'],
+    [
+      'config.routes[0].url=/shop/buy,config.routes[0].plugin=a.wasm,ingress.path=/shop',
+      '/shop/buy',
+      '/shop/buy',
+    ],
+    ['pluginFiles.a\\.wasm=AA==', '/a', '/a'],
+    ['pluginVolumes[0].name=a,pluginVolumes[0].emptyDir.sizeLimit=1Mi', '/PLUGIN', '/PLUGIN'],
+    ['replicas=1', '/hello', '/hello'],
+  ])('with %s, the notes name the path %s, and %s behind an Ingress', async (values, path, behind) => {
+    const data = {
+      path: '{{ include "wasm-serve.path" . }}',
+      behind: '{{ include "wasm-serve.pathBehind" (list . .Values.ingress.path) }}',
+    }
+    const notes = { apiVersion: 'v1', kind: 'Notes', metadata: { name: 'notes' }, data }
+    const extra = `--set-json=extraObjects=${JSON.stringify([notes])}`
+    expect(one(await render(`--set=${values}`, extra), 'Notes').data).toEqual({ path, behind })
+  })
+
   test('keys of clients are those of the configuration and those of the Secret', async () => {
     const values = `config.apiKeys[0]=\${KEY},apiKeys.existingSecret=clients`
     expect(configOf(await render(`--set=${values}`)).apiKeys).toEqual([
@@ -205,6 +228,7 @@ describeWith(['go'], () => {
     ['resources.limits.memory=1G', 476, undefined],
     ['resources.limits.memory=1Gi,config.processes=3', 128, 241_591_910],
     ['resources.limits.memory=1Gi,config.processes=3,config.processMemoryMax=200MiB', 128, '200MiB'],
+    ['resources.limits.memory=512Mi,config.processes=4,config.processMemoryMax=1GiB', 51, '1GiB'],
     ['resources.limits.memory=1Gi,heapMiB=300', 300, undefined],
     ['resources.limits=null', undefined, undefined],
     ['resources=null', undefined, undefined],

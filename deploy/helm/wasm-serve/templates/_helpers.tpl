@@ -143,7 +143,12 @@ app.kubernetes.io/component: server
 {{- if and $processes (not $config.processMemoryMax) -}}
 {{- with include "wasm-serve.memoryMiB" . -}}
 {{- /* The primary takes a share, too. One process is replaced before the kernel ends one. */ -}}
-{{- $share := div (mul (int64 .) 1048576 9) (mul 10 (include "wasm-serve.processes" $ | int64)) -}}
+{{- $count := include "wasm-serve.processes" $ | int64 -}}
+{{- $share := div (mul (int64 .) 1048576 9) (mul 10 $count) -}}
+{{- /* Node.js, the server and a small plug-in have 80 MiB: a process whose usual size is above its share is replaced again and again. */ -}}
+{{- if lt $share 100663296 -}}
+{{- fail (printf "resources.limits.memory: %s MiB are too little for %d processes (config.processes, and one that starts them), which need 107 MiB each; raise it, or set config.processMemoryMax" . $count) -}}
+{{- end -}}
 {{- $_ := set $config "processMemoryMax" $share -}}
 {{- end -}}
 {{- end -}}
@@ -229,4 +234,22 @@ app.kubernetes.io/component: server
 {{- if not (has .name $names) -}}{{- $env = append $env . -}}{{- end -}}
 {{- end -}}
 {{- concat $env $further | toYaml -}}
+{{- end -}}
+
+{{/* The path of a plug-in, for the first request. The chart does not see which plug-ins a volume has. */}}
+{{- define "wasm-serve.path" -}}
+{{- with .Values -}}
+{{- if .plugin -}}/
+{{- else if .config.plugins -}}/{{ keys .config.plugins | sortAlpha | first }}
+{{- else if .config.routes -}}{{ (first .config.routes).url }}
+{{- else if .pluginFiles -}}/{{ keys .pluginFiles | sortAlpha | first | trimSuffix ".wasm" }}
+{{- else -}}/{{ ternary "PLUGIN" "hello" (not (empty .pluginVolumes)) }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The same behind an Ingress or a Gateway, which passes on the paths with a prefix. */}}
+{{- define "wasm-serve.pathBehind" -}}
+{{- $path := include "wasm-serve.path" (index . 0) -}}
+{{- ternary $path (index . 1) (hasPrefix (index . 1) $path) -}}
 {{- end -}}
