@@ -34,7 +34,7 @@ export async function openServiceProxy(
     let pod: Socket | undefined
     // A reset of one side becomes a reset of the other, and is no error of the proxy.
     client.on('error', () => pod?.resetAndDestroy())
-    pod = await reach(endpoints.length)
+    pod = await reach(next++)
     if (!pod || client.destroyed) {
       pod?.destroy()
       client.destroy()
@@ -47,16 +47,16 @@ export async function openServiceProxy(
     pod.on('error', () => client.resetAndDestroy())
     client.pipe(pod).pipe(client)
   }).listen(0, '127.0.0.1')
-  /** Connects to the next pod. One that refuses is passed over, as load balancers do: nothing was sent to it. */
-  const reach = async (tries: number): Promise<Socket | undefined> => {
-    const target = endpoints[next++ % endpoints.length]
+  /** Connects to a pod. One that refuses is passed over, as load balancers do: nothing was sent to it. Each is tried once. */
+  const reach = async (first: number, tries = endpoints.length): Promise<Socket | undefined> => {
+    const target = endpoints[first % endpoints.length]
     if (!target || tries === 0) return undefined
     const pod = connect({ ...target, noDelay: true })
     try {
       await once(pod, 'connect')
       return pod
     } catch {
-      return reach(tries - 1)
+      return reach(first + 1, tries - 1)
     }
   }
   await once(server, 'listening')
