@@ -41,7 +41,7 @@ let processMetrics: Promise<Registry> | undefined
 
 /** @throws {@link PackageMissingError} */
 async function openProcessMetrics(): Promise<Registry> {
-  const purpose = 'the metrics of the process and of Node.js'
+  const purpose = 'a report on the process and Node.js'
   const { default: prom } = await loadPackage(purpose, 'prom-client', () => import('prom-client'))
   const register = new prom.Registry()
   prom.collectDefaultMetrics({ register })

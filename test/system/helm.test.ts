@@ -112,6 +112,8 @@ describeWith(['go'], () => {
     ['keda.enabled=true', 'keda.hosts'],
     ['autoscaling.enabled=true,autoscaling.cpuPercent=0', 'cpuPercent'],
     ['keda.enabled=true,autoscaling.enabled=true', 'autoscaling'],
+    ['fleet.url=redis://r,config.watch=true', 'config.watch'],
+    ['fleet.existingSecret=r,config.registryPollMs=9000', 'config.registryPollMs'],
     ['config.graceMs=null', 'config.graceMs'],
     ['config.port=null', 'config.port'],
     ['config.host=null', 'config.host'],

@@ -75,11 +75,12 @@ function readHeaders<Value>(
     const all = headers.get(lowerName) ?? []
     for (const text of texts) {
       const problem = problemWith(name, text)
-      if (problem !== undefined) throw new AnswerProblem(`a header ${problem}`)
+      if (problem !== undefined)
+        throw new AnswerProblem(`${isOfServer(name) ? lowerName : 'a header'} ${problem}`)
       all.push(text)
     }
     if (all.length > 1 && !isRepeatable(lowerName))
-      throw new AnswerProblem('a header must have a single value')
+      throw new AnswerProblem(`${lowerName} must have a single value`)
     if (all.length > 0) headers.set(lowerName, all)
   }
   return headers

@@ -135,6 +135,11 @@ app.kubernetes.io/component: server
 {{- range $index, $_ := .Values.apiKeys.keys -}}{{- $keys = append $keys (printf "${WASM_SERVE_CHART_API_KEY_%d}" $index) -}}{{- end -}}
 {{- $_ := set $config "apiKeys" $keys -}}
 {{- end -}}
+{{- if or .Values.fleet.url .Values.fleet.existingSecret $config.fleet -}}
+{{- range list "watch" "registryPollMs" -}}
+{{- if index $config . -}}{{- fail (printf "config.%s: is not possible in a fleet: use wasm-serve fleet apply" .) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if .Values.tls.existingSecret -}}
 {{- $files := dict "cert" "/etc/wasm-serve/tls/tls.crt" "key" "/etc/wasm-serve/tls/tls.key" -}}
 {{- $_ := set $config "tls" (merge $files (default dict $config.tls)) -}}
