@@ -13,7 +13,8 @@ type Shape = (value: unknown) => boolean
 const text: Shape = (value) => typeof value === 'string'
 const number: Shape = (value) => typeof value === 'number'
 const flag: Shape = (value) => typeof value === 'boolean'
-const base64: Shape = (value) => typeof value === 'string' && /^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(value)
+/** No two parts of the pattern match the same character: its time grows with the length of a guest's text, not with its square. */
+const base64: Shape = (value) => typeof value === 'string' && /^[A-Za-z0-9+/\s]*(?:=\s*){0,2}$/.test(value)
 const anyObject: Shape = isObject
 
 const oneOf =

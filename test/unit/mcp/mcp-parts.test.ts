@@ -8,6 +8,7 @@ import { challengeOf, metadataUrl } from '../../../src/mcp/protected-resource.ts
 import { ClientRates } from '../../../src/mcp/rate-limit.ts'
 import { decodeHeader } from '../../../src/mcp/revisions.ts'
 import { compileSchema } from '../../../src/mcp/schema.ts'
+import { read, SHAPES } from '../../../src/mcp/shapes.ts'
 import { resultOf } from '../../../src/mcp/tool-result.ts'
 import { toolName } from '../../../src/options/tool-name.ts'
 import { runs } from '../../support/runs.ts'
@@ -169,4 +170,19 @@ test('metadata is at the well-known path before the path of the endpoint', () =>
   )
   expect(metadataUrl('https://a.example')).toBe('https://a.example/.well-known/oauth-protected-resource')
   expect(challengeOf('https://a.example/b')).toContain('resource_metadata="https://a.example/')
+})
+
+test.each([
+  ['aGk=', true],
+  [' a\nG k = ', true],
+  ['aA==', true],
+  ['', true],
+  ['aGk', true],
+  ['a=Gk', false],
+  ['====', false],
+  ['aGk!', false],
+  [`${' '.repeat(2 ** 24)}!`, false], // in a time that grows with its length
+])('whether a guest has sent Base64: %#', (data, isBase64) => {
+  const image = { type: 'image', data, mimeType: 'image/png' }
+  expect(read(image, SHAPES.content)).toEqual(isBase64 ? image : undefined)
 })
