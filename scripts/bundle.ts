@@ -82,7 +82,15 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   '@fastify/error': [],
   'close-with-grace': [],
   fastify: ['LogController'],
-  'node:http': ['Agent', 'createServer', 'IncomingMessage', 'METHODS', 'request', 'STATUS_CODES'],
+  'node:http': [
+    'Agent',
+    'createServer',
+    'IncomingMessage',
+    'METHODS',
+    'request',
+    'ServerResponse',
+    'STATUS_CODES',
+  ],
   'node:process': ['geteuid', 'memoryUsage', 'versions'],
   pino: [],
 }

@@ -19,6 +19,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Send a well-formed HTTP/1.1 request with exactly one `Host` header. The detail names the part that is wrong.',
   ],
   [
+    'WASM_SERVE_REQUEST_REFUSED',
+    400,
+    'A package that the server uses refused the request. The detail is its reason. The status is that of the package, from 400 to 499.',
+    'The reason is in the detail.',
+  ],
+  [
     'WASM_SERVE_TOOL_ARGUMENTS_INVALID',
     400,
     'The arguments of a [tool call](../guide/mcp.md) do not fit the input schema. The answer is a result with `isError`, which a model can read.',
@@ -93,7 +99,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_METHOD_NOT_ALLOWED',
     405,
-    'No route at this URL answers this method; `Allow` says which they do.',
+    'No route at this URL answers this method, or it is the URL of a file; `Allow` has the methods that are answered.',
     'Use a method of the `Allow` header, or add the method to the route (`--method`).',
   ],
   [
@@ -145,6 +151,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Read the body: it is the message of the guest. `errorStatus` selects another status.',
   ],
   [
+    'WASM_SERVE_PRECONDITION_FAILED',
+    412,
+    'A file of [`static`](../guide/edge.md#static-files) is not the one that `If-Match` or `If-Unmodified-Since` names.',
+    'Fetch the file again, and use its `ETag` or `Last-Modified`.',
+  ],
+  [
     'WASM_SERVE_REVISION_MISMATCH',
     412,
     '`If-Match` names another revision than is served.',
@@ -167,6 +179,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     415,
     'The message to the [MCP endpoint](../guide/mcp.md) is not declared as JSON.',
     'Send `Content-Type: application/json`.',
+  ],
+  [
+    'WASM_SERVE_RANGE_NOT_SATISFIABLE',
+    416,
+    'A file of [`static`](../guide/edge.md#static-files) has none of the bytes that `Range` asks for. `Content-Range` has its size.',
+    'Ask for bytes that the file has, or for the whole file.',
   ],
   [
     'WASM_SERVE_UPGRADE_REQUIRED',

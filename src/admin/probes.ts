@@ -33,9 +33,7 @@ export async function openProbes(
 }
 
 /** Before the body is read. */
-const refuseWrites: onRequestHookHandler = ({ method }, reply, done) => {
+const refuseWrites: onRequestHookHandler = ({ method }, _reply, done) => {
   if (method === 'GET' || method === 'HEAD') return done()
-  const allowed = 'GET, HEAD'
-  reply.header('allow', allowed)
-  done(new MethodNotAllowedError(method, allowed))
+  done(new MethodNotAllowedError(method, 'GET, HEAD'))
 }

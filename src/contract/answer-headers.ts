@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { isHeader } from '../platform/text.ts'
+import { isHeader, isMediaType } from '../platform/text.ts'
 import { AnswerProblem } from './http-answer.ts'
 import type { JsonOutput } from './json-output.ts'
 import { headersTooLarge } from './json-scan.ts'
@@ -39,13 +39,20 @@ const SINGLE: ReadonlySet<string> = new Set([
 /** The reason that a header cannot be part of an answer, phrased to follow its name. */
 export function headerProblem(name: string, value: string): string | undefined {
   if (isOfServer(name)) return 'is set by the server'
-  if (isHeader(name, value) && name !== PROTOTYPE) return undefined
-  return 'has characters that HTTP does not allow, or is too long'
+  if (!isHeader(name, value) || name === PROTOTYPE)
+    return 'has characters that HTTP does not allow, or is too long'
+  const isType = name.toLowerCase() === 'content-type'
+  return isType && !isMediaType(value) ? 'must be a media type, such as text/html' : undefined
 }
 
 /** Whether only the server sets it. */
 export function isOfServer(name: string): boolean {
   return OF_SERVER.has(name.toLowerCase())
+}
+
+/** Whether a message may quote the name. Others a guest has made up. */
+export function isKnown(name: string): boolean {
+  return isOfServer(name) || SINGLE.has(name.toLowerCase())
 }
 
 /** A valid name, but one that a JavaScript object cannot have as a key. */

@@ -3,7 +3,7 @@ import { parse } from 'node:querystring'
 import type { FastifyRequest } from 'fastify'
 import { ContractBrokenError } from '../errors/errors.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { headerProblem, isOfServer, isRepeatable, readGivenHeaders } from './answer-headers.ts'
+import { headerProblem, isKnown, isRepeatable, readGivenHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
 import { AnswerProblem, type HttpAnswer, sendAnswer } from './http-answer.ts'
 import { prepareMachine } from './json-machine.ts'
@@ -138,7 +138,7 @@ function readAnswerHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<
     for (const text of texts) {
       const problem = headerProblem(name, text)
       if (problem !== undefined) {
-        throw new AnswerProblem(`headers: ${isOfServer(name) ? lowerName : 'one'} ${problem}`)
+        throw new AnswerProblem(`headers: ${isKnown(name) ? lowerName : 'one'} ${problem}`)
       }
       all.push(text)
     }

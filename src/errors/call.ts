@@ -176,12 +176,49 @@ export const RouteNotFoundError = failure<[method: string, url: string]>(
   404,
 )
 
-/** The route exists but does not accept the request's method. */
-export const MethodNotAllowedError = failure<[method: string, allowed: string]>(
+const MethodNotAllowed = failure<[method: string, allowed: string]>(
   'WASM_SERVE_METHOD_NOT_ALLOWED',
-  'This route does not answer %s, only %s',
+  'This URL does not answer %s, only %s',
   405,
 )
+
+/** The URL exists but does not accept the request's method. */
+export class MethodNotAllowedError extends MethodNotAllowed {
+  readonly headers: { readonly allow: string }
+
+  /** @param allowed - The methods, separated by commas. */
+  constructor(method: string, allowed: string) {
+    super(method, allowed)
+    this.headers = { allow: allowed }
+  }
+}
+
+/** A condition of the request, such as `If-Match`, is false for the file that it asks for. */
+export const PreconditionFailedError = failure<[]>(
+  'WASM_SERVE_PRECONDITION_FAILED',
+  'The file is not the one that If-Match or If-Unmodified-Since names',
+  412,
+)
+
+const RangeNotSatisfiable = failure<[size: number]>(
+  'WASM_SERVE_RANGE_NOT_SATISFIABLE',
+  'The Range of the request has no byte of the file, which has %d bytes',
+  416,
+)
+
+/** The file has none of the bytes that the request asks for. */
+export class RangeNotSatisfiableError extends RangeNotSatisfiable {
+  readonly headers: { readonly 'content-range': string }
+
+  /** @param size - Of the file, in bytes. */
+  constructor(size: number) {
+    super(size)
+    this.headers = { 'content-range': `bytes */${size}` }
+  }
+}
+
+/** A library refused the request before it became a call. The message is the library's, and so is the status. */
+export const RequestRefusedError = failure<[reason: string]>('WASM_SERVE_REQUEST_REFUSED', '%s', 400)
 
 /** The route has the contract `websocket`, and the request is no handshake. */
 export const UpgradeRequiredError = failure<[]>(

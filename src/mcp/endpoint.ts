@@ -57,7 +57,7 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
       },
     })
     app.route({
-      method: app.supportedMethods.filter((method) => method !== 'POST' && method !== 'OPTIONS'),
+      method: app.supportedMethods.filter((method) => method !== 'POST'),
       url,
       exposeHeadRoute: false,
       errorHandler: refuse,

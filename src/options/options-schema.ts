@@ -225,7 +225,8 @@ export const routeSchema = only({
   ),
   contentType: Type.Optional(
     Type.String({
-      pattern: '^[!-~][ -~]*$',
+      pattern: "^[\\w!#$%&'*+.^`|~-]+/[\\w!#$%&'*+.^`|~-]+ *(?:;[ -~]*)?$",
+      hint: 'must be a media type, such as text/html',
       description: 'Content type of the answers. Default: text if the output is valid UTF-8, else bytes.',
     }),
   ),
@@ -1052,13 +1053,13 @@ export const serverSchema = only({
   etag: withDefault(
     Type.Boolean({
       default: false,
-      description: "Add an `ETag`, and answer 304 when the client's copy is current. (@fastify/etag)",
+      description: "Add an `ETag`, and answer 304 when the client's copy is current.",
     }),
   ),
   static: Type.Optional(
     Type.Record(Type.String({ pattern: '^/' }), Type.String({ minLength: 1, holds: 'path' }), {
       additionalProperties: false,
-      description: 'Folders of static files: URL prefix to folder. (@fastify/static)',
+      description: 'Folders of static files: URL prefix to folder. (@fastify/send)',
     }),
   ),
   trustProxy: Type.Optional(

@@ -55,6 +55,13 @@ export function isHeaderValue(value: string): boolean {
   return value.length < 16_384 && /^[\t -~\x80-\xff]*$/.test(value)
 }
 
+/** Whether a text begins as a media type does: `text/html; charset=utf-8`. Fastify replaces or refuses any other. */
+export function isMediaType(text: string): boolean {
+  return MEDIA_TYPE.test(text)
+}
+
+const MEDIA_TYPE = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
+
 // biome-ignore lint/suspicious/noControlCharactersInRegex: matches control characters
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 

@@ -13,6 +13,7 @@ import {
 } from '../options/served-route.ts'
 import { toolName } from '../options/tool-name.ts'
 import { Pace } from '../platform/async-work.ts'
+import { isMediaType } from '../platform/text.ts'
 import { type CallableRoute, callableRoute } from './callable-route.ts'
 import { atEndOfTurn } from './end-of-turn.ts'
 import { sendRouteError } from './error-response.ts'
@@ -284,11 +285,9 @@ function addHeaders(headers: Readonly<Record<string, string>>): onRequestHookHan
 const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
   const { headers } = request.raw
   const type = headers['content-type']
-  if (type !== undefined && !MEDIA_TYPE.test(type)) headers['content-type'] = 'application/octet-stream'
+  if (type !== undefined && !isMediaType(type)) headers['content-type'] = 'application/octet-stream'
   done()
 }
-
-const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 
 /** URLs with routes; a URL may have several. */
 interface GuardedUrl {
@@ -344,8 +343,7 @@ function addGuard(
   allowed: string[],
 ): void {
   const allow = allowed.join(', ')
-  const refuse: onRequestHookHandler = ({ method }, reply, done) => {
-    reply.header('allow', allow)
+  const refuse: onRequestHookHandler = ({ method }, _reply, done) => {
     done(new MethodNotAllowedError(method, allow))
   }
   app.route({

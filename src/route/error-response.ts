@@ -6,6 +6,7 @@ import {
   CallRefusedError,
   GuestError,
   InternalError,
+  RequestRefusedError,
   SimplismBrokenError,
 } from '../errors/errors.ts'
 import { hasOwnCode } from '../errors/failure.ts'
@@ -25,7 +26,12 @@ export interface ProblemDetails {
 }
 
 /** Errors of wasm-serve: each has a stable code and the status for the client. */
-export type KnownError = Error & { readonly code: string; readonly statusCode: number }
+export type KnownError = Error & {
+  readonly code: string
+  readonly statusCode: number
+  /** Headers that its status requires, such as `allow`. */
+  readonly headers?: Readonly<Record<string, string>>
+}
 
 /** `Retry-After` of a 503, in seconds. */
 const RETRY_AFTER = '1'
@@ -52,18 +58,29 @@ export function sendAnyError(error: FastifyError, request: FastifyRequest, reply
   sendError(toHttpError(error, request) ?? classify(error), request, reply)
 }
 
-/** The failure that a client sees. Errors of other origin come from a user's hook or contract, which sets status and message. */
+/** The failure of a call that a client sees. Errors of other origin come from a user's hook or contract. */
 export function knownError(error: unknown): KnownError {
   if (hasOwnCode(error)) return error as KnownError
-  return error instanceof Error ? classify(error as FastifyError) : new InternalError({ cause: error })
+  if (!(error instanceof Error)) return new InternalError({ cause: error })
+  return classify(error as FastifyError, CallRefusedError)
 }
 
-/** Other errors come from a user's hook or contract, which sets status and message. */
-function classify(error: FastifyError): KnownError {
+/** Marks an error as that of a call: if it has a status, a user's hook or contract has set it. */
+export function failCall(error: Error): void {
+  failedCalls.add(error)
+}
+
+const failedCalls = new WeakSet<Error>()
+
+/** Other errors have the status and the message of a user's hook or contract, or of a library. */
+function classify(
+  error: FastifyError,
+  Refused = failedCalls.has(error) ? CallRefusedError : RequestRefusedError,
+): KnownError {
   const { code, statusCode = 500, message } = error
   if (statusCode < 400 || statusCode > 499) return new InternalError({ cause: error })
   if (code?.startsWith('FST_')) return new BadRequestError(message)
-  return Object.assign(new CallRefusedError(message), { statusCode })
+  return Object.assign(new Refused(message), { statusCode })
 }
 
 /** Describes a failure to a client. */
@@ -89,7 +106,7 @@ function sendError(error: KnownError, request: FastifyRequest, reply: FastifyRep
     sendText(error.message, reply.code(servedRouteOf(request)?.errorStatus ?? error.statusCode))
     return
   }
-  reply.code(error.statusCode)
+  reply.code(error.statusCode).headers(error.headers ?? {})
   logFailure(error, request, servedRouteOf(request))
   if (error instanceof SimplismBrokenError) {
     sendText(error.message, reply)

@@ -57,11 +57,7 @@ export async function addRouteTable(app: FastifyInstance, routes: readonly Table
       const place = table.placeOf(request)
       if (!place) throw new RouteNotFoundError(method, url)
       const route = place.get(method)
-      if (!route) {
-        const allow = [...place.keys()].sort().join(', ')
-        reply.header('allow', allow)
-        throw new MethodNotAllowedError(method, allow)
-      }
+      if (!route) throw new MethodNotAllowedError(method, [...place.keys()].sort().join(', '))
       reply.headers(route.options.headers)
       return route.handler.call(app, request, reply)
     },

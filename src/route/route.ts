@@ -9,6 +9,7 @@ import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../
 import type { CallHooks, FailedCall, GuestCall, GuestResult, ServedRoute } from '../options/served-route.ts'
 import { joinBytes } from '../platform/pieces.ts'
 import { hasBody, isTooLarge, readRequestBody } from './body.ts'
+import { failCall } from './error-response.ts'
 
 /** The export that a route calls, its contract, and its engine. */
 export interface Calls extends RouteContract {
@@ -116,6 +117,7 @@ export function sendFailure(thrown: unknown, reply: FastifyReply, observer: Call
     const code = 'code' in error ? String(error.code) : ''
     observer.settled(outcomeOf(code), code)
   }
+  failCall(error)
   reply.send(error)
   return error
 }

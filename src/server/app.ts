@@ -15,6 +15,7 @@ import type { RoutePool } from '../route/route-pool.ts'
 import type { RouteSockets } from '../route/websocket/serve-websocket.ts'
 import type { RateCounter } from './edge/edge.ts'
 import type { JwtKeyCache } from './edge/jwt.ts'
+import type { AnswerUnrouted } from './edge/static.ts'
 import { createHttpServer } from './http-server.ts'
 
 /**
@@ -82,12 +83,16 @@ export async function createApp(
   }
   try {
     tracing?.addTo(app)
+    let answerUnrouted: AnswerUnrouted | undefined
     if (hasEdge(options)) {
       const { addEdge } = await import('./edge/edge.ts') // loaded on demand
-      await addEdge(app, options, keptKeys, counter)
+      answerUnrouted = await addEdge(app, options, keptKeys, counter)
     }
     if (pool) await nextTurn() // the previous app may be serving requests
-    app.register(answerNotFound)
+    app.setNotFoundHandler(async (request, reply) => {
+      if (await answerUnrouted?.(request, reply)) return reply
+      throw new RouteNotFoundError(request.method, request.url)
+    })
     app.register(async (scope) => {
       const { mcp } = options
       const isAlone = options.static === undefined && !mcp
@@ -190,14 +195,4 @@ function addMethods(app: FastifyInstance): void {
   for (const method of METHODS) {
     if (method !== 'CONNECT') app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   }
-}
-
-/** In a separate scope, so that its hook, which answers before the body is read, runs for unknown URLs only. */
-async function answerNotFound(app: FastifyInstance): Promise<void> {
-  app.addHook('onRequest', async ({ method, url }) => {
-    throw new RouteNotFoundError(method, url)
-  })
-  app.setNotFoundHandler(({ method, url }) => {
-    throw new RouteNotFoundError(method, url)
-  })
 }

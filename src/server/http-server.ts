@@ -28,6 +28,7 @@ import {
 } from '../route/error-response.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
+import { Http1Response } from './node-response.ts'
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -56,6 +57,8 @@ export function createHttpServer(
     const asHttp1 = asHttp1Exchange(request, response)
     const problem = sizeProblem(asHttp1.request) ?? hostHeaderProblem(asHttp1.request)
     if (problem) return refuse(asHttp1.response, problem)
+    if (request.method === 'CONNECT')
+      return refuse(asHttp1.response, new MethodNotAllowedError('CONNECT', 'POST'))
     handler(asHttp1.request, asHttp1.response)
   }
   const { server, connections, http2 } = openNodeServer(options, listener, http2Listener, log)
@@ -98,6 +101,7 @@ function openNodeServer(
     keepAliveTimeout: options.keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
     requireHostHeader: false, // checked by the listener, with a better answer
+    ServerResponse: Http1Response,
   }
   if (!options.tls) {
     const server = createServer(limits, listener)
@@ -387,7 +391,8 @@ function refuse(response: ServerResponse, error: KnownError): void {
 
 function renderAnswer(error: KnownError): string {
   const { headers, body } = problemAnswer(error, randomUUID())
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const all = { ...headers, date: new Date().toUTCString() } // Node adds it to other answers
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
   return `HTTP/1.1 ${error.statusCode} ${STATUS_CODES[error.statusCode]}\r\n${lines.join('')}\r\n${body}`
 }
 
@@ -399,6 +404,7 @@ function problemAnswer(error: KnownError, id: string) {
     'x-request-id': id,
     'x-content-type-options': 'nosniff',
     connection: 'close',
+    ...error.headers,
   }
   return { headers, body }
 }

@@ -11,6 +11,7 @@ import { RequestTimeoutError } from '../errors/errors.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
+import { Http2Response } from './node-response.ts'
 
 /** The HTTP/2 part of a server. */
 export interface Http2 {
@@ -77,6 +78,7 @@ export function addHttp2(
   const http2 = createServer({
     settings: { maxConcurrentStreams: MAX_STREAMS },
     maxSessionMemory: MAX_SESSION_MB,
+    Http2ServerResponse: Http2Response,
   })
   http2.on('session', (session) => {
     sessions.add(session)
@@ -103,6 +105,7 @@ export function addHttp2(
     handler(asHttp1(request), response)
   }
   http2.on('request', listener)
+  http2.on('connect', listener) // refused, as over HTTP/1.1
   http2.on('checkContinue', listener) // the body reader sends 100, as over HTTP/1.1
 
   const [http1] = server.listeners('secureConnection')

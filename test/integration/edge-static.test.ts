@@ -49,7 +49,7 @@ test('files are served by GET and HEAD, with their types, and routes beside them
   const head = await app.inject({ method: 'HEAD', url: '/a%20b.txt' })
   expect([head.statusCode, head.headers['content-length'], head.body]).toEqual([200, '4', ''])
   expect((await app.inject({ method: 'POST', url: '/hello', body: 'hi' })).body).toBe('hi')
-  expect((await app.inject({ method: 'POST', url: '/a%20b.txt' })).statusCode).toBe(404)
+  expect((await app.inject({ method: 'POST', url: '/a%20b.txt' })).statusCode).toBe(405)
 })
 
 test('who has a file is told 304, a part may be asked for, and one that is none is told 416', async () => {
@@ -59,7 +59,117 @@ test('who has a file is told 304, a part may be asked for, and one that is none 
   expect((await ask({ 'if-none-match': String(etag) })).statusCode).toBe(304)
   const part = await ask({ range: 'bytes=4-8' })
   expect([part.statusCode, part.body]).toEqual([206, 'hello'])
-  expect((await ask({ range: 'bytes=900-' })).statusCode).toBe(416)
+  const none = await ask({ range: 'bytes=900-' })
+  expect([none.statusCode, none.headers['content-range']]).toEqual([416, 'bytes */14'])
+  expect(none.json()).toMatchObject({ code: 'WASM_SERVE_RANGE_NOT_SATISFIABLE' })
+  const other = await ask({ 'if-match': '"other"' })
+  expect([other.statusCode, other.json().code]).toEqual([412, 'WASM_SERVE_PRECONDITION_FAILED'])
+})
+
+test.each([
+  ['bytes=-5', 206, 'bytes 9-13/14'],
+  ['bytes=-1000', 206, 'bytes 0-13/14'],
+  ['bytes=-14', 206, 'bytes 0-13/14'],
+  ['bytes=-0', 416, 'bytes */14'],
+  ['bytes=0-', 206, 'bytes 0-13/14'],
+  ['bytes=13-99', 206, 'bytes 13-13/14'],
+  ['bytes=14-', 416, 'bytes */14'],
+  ['bytes=0-1,4-5', 200, undefined],
+  ['lines=0-1', 200, undefined],
+])('a Range of %s is answered with %i by GET, and ignored by HEAD', async (range, status, size) => {
+  const app = await open(route)
+  const answer = await app.inject({ url: '/index.html', headers: { range } })
+  expect([answer.statusCode, answer.headers['content-range']]).toEqual([status, size])
+  const head = await app.inject({ method: 'HEAD', url: '/index.html', headers: { range } })
+  expect([head.statusCode, head.headers['content-range']]).toEqual([200, undefined])
+})
+
+test('an empty file is whole, whatever range is asked for', async () => {
+  writeFileSync(join(site, 'empty.txt'), '')
+  const app = await open(route)
+  for (const range of ['bytes=0-', 'bytes=0-99', 'bytes=-5']) {
+    const answer = await app.inject({ url: '/empty.txt', headers: { range } })
+    expect([answer.statusCode, answer.headers['content-length']]).toEqual([200, '0'])
+  }
+})
+
+test('a part is sent only of the file that If-Range names', async () => {
+  const app = await open(route)
+  const { headers } = await app.inject('/index.html')
+  const ask = async (ifRange: string) => {
+    const given = { range: 'bytes=0-1', 'if-range': ifRange }
+    return (await app.inject({ url: '/index.html', headers: given })).statusCode
+  }
+  expect(await ask(String(headers['last-modified']))).toBe(206)
+  expect(await ask('Thu, 01 Jan 1970 00:00:00 GMT')).toBe(200)
+  expect(await ask('"other"')).toBe(200)
+})
+
+describe('a folder without its slash', () => {
+  const docs = join(folder, 'docs')
+  mkdirSync(join(docs, 'sub/a b#?%&\u00e4'), { recursive: true })
+  mkdirSync(join(docs, 'evil.example'), { recursive: true })
+  for (const at of ['.', 'sub', 'sub/a b#?%&\u00e4', 'evil.example'])
+    writeFileSync(join(docs, at, 'index.html'), at)
+
+  test.each([
+    ['/docs', '/docs/'],
+    ['/docs?a=1&b=/x', '/docs/?a=1&b=/x'],
+    ['/docs/sub', '/docs/sub/'],
+    ['/docs/sub?to=//evil.example', '/docs/sub/?to=//evil.example'],
+    ['/docs/s%75b', '/docs/sub/'],
+    ['/docs/sub/a%20b%23%3F%25&%C3%A4', '/docs/sub/a%20b%23%3F%25%26%C3%A4/'],
+    ['/evil.example', '/evil.example/'],
+  ])('is redirected: %s', async (url, location) => {
+    const app = await serve(route, { static: { '/': docs, '/docs': docs } })
+    for (const method of ['GET', 'HEAD'] as const) {
+      const answer = await app.inject({ method, url })
+      expect([answer.statusCode, answer.headers.location, answer.body]).toEqual([301, location, ''])
+      expect((await app.inject({ method, url: location })).statusCode).toBe(200)
+    }
+  })
+
+  test.each([
+    ...['//evil.example', '///evil.example', '//evil.example/', '/docs//evil.example', '/%2Fevil.example'],
+    ...['/%2F%2Fevil.example', '/\\evil.example', '/%5Cevil.example', '/docs/%5C%5Cevil.example'],
+    ...['/docs/..%2F%2Fevil.example', '/.%2F/evil.example', '//evil.example/%2e%2e', '//evil.example/..'],
+    ...[
+      '/\t/evil.example',
+      '/docs/sub/index.html/',
+      '/docs/sub/..',
+      '/docs/sub/%2e%2e',
+      '/docs/sub//',
+      '/docs2',
+    ],
+  ])('leads to no other host: %j', async (url) => {
+    const { port } = await listen(route, { static: { '/': docs, '/docs': docs } })
+    const bytes = `GET ${url} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`
+    const [answer] = await exchange(port, bytes)
+    expect(answer?.headers.location).toBeUndefined()
+    expect([400, 404]).toContain(answer?.status)
+  })
+
+  test('is not there without an index, and a route at its URL wins', async () => {
+    mkdirSync(join(docs, 'bare'), { recursive: true })
+    const app = await serve({ ...route, url: '/docs', method: 'GET' }, { static: { '/docs': docs } })
+    expect((await app.inject('/docs/bare')).statusCode).toBe(404)
+    expect((await app.inject({ method: 'POST', url: '/docs/bare' })).statusCode).toBe(404)
+    expect((await app.inject('/docs')).statusCode).toBe(200)
+    expect((await app.inject({ method: 'POST', url: '/docs' })).headers.allow).toBe('GET, HEAD')
+  })
+})
+
+test('a file that is compressed already is served as it is', async () => {
+  writeFileSync(join(site, 'a.js'), 'let a')
+  for (const name of ['a.js.gz', 'a.js.br', 'page.tar.gz']) writeFileSync(join(site, name), 'packed')
+  const app = await open(route, { compress: { thresholdBytes: 0 } })
+  for (const name of ['a.js.gz', 'page.tar.gz']) {
+    const answer = await app.inject({ url: `/${name}`, headers: { 'accept-encoding': 'gzip' } })
+    expect(answer.headers).toMatchObject({ 'content-type': 'application/gzip', 'content-length': '6' })
+    expect(answer.headers['content-encoding']).toBeUndefined()
+  }
+  const plain = await app.inject({ url: '/a.js', headers: { 'accept-encoding': 'identity' } })
+  expect([plain.body, plain.headers['content-encoding']]).toEqual(['let a', undefined])
 })
 
 test.each([
@@ -160,7 +270,6 @@ describe('links', () => {
   test.each([
     ['/good.txt', 'inside: real/deep/page.txt'],
     ['/good/', 'inside: real/index.html'],
-    ['/good', 'inside: real/index.html'],
     ['/good/deep/page.txt', 'inside: real/deep/page.txt'],
     ['/real/deep/good/index.html', 'inside: index.html'],
     ['/good-absolute.txt', 'inside: index.html'],
@@ -206,14 +315,21 @@ test('what is neither a file nor a folder is not there, and holds up nobody', as
     expect([name, (await app.inject(`/${name}`)).statusCode]).toEqual([name, 404])
 })
 
-test.runIf(existsSync('/proc/self/fd'))('no answer leaves a file open, read to its end or not', async () => {
+test.runIf(existsSync('/proc/self/fd')).each([
+  ['alone', {}],
+  ['with an ETag', { etag: true }],
+  ['with an ETag and compression', { etag: true, compress: {} }],
+])('no answer leaves a file open, read to its end or not, %s', async (_, options) => {
   writeFileSync(join(site, 'large.bin'), Buffer.alloc(8_000_000, 'x'))
-  const { port } = await listen(route, { static: { '/': site } })
+  const { port } = await listen(route, { static: { '/': site }, ...options })
   const url = `http://127.0.0.1:${port}`
   const whole = await fetch(`${url}/large.bin`)
   expect((await whole.arrayBuffer()).byteLength).toBe(8_000_000)
-  for (const headers of [{}, { range: 'bytes=9-' }, { 'if-none-match': '*' }, { range: 'bytes=9000000-' }])
+  const again = { 'if-none-match': '*', 'cache-control': 'no-cache' }
+  const asked = [{}, { range: 'bytes=9-' }, { 'if-none-match': '*' }, again, { range: 'bytes=9000000-' }]
+  for (const headers of [...asked, { 'if-match': '"x"' }])
     await (await fetch(`${url}/a%20b.txt`, { headers })).arrayBuffer()
+  await (await fetch(`${url}/a%20b.txt`, { method: 'POST' })).arrayBuffer()
   await (await fetch(`${url}/a%20b.txt`, { method: 'HEAD' })).arrayBuffer()
   await (await fetch(`${url}/empty`)).arrayBuffer()
   const [answer] = await once(request(`${url}/large.bin`).end(), 'response')

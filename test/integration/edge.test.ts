@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
+import { openRaw } from '../../src/contract/direct.ts'
 import { openHttp } from '../../src/contract/http.ts'
 import { loadPackage } from '../../src/platform/packages.ts'
 import { run } from '../support/cli.ts'
-import { inputOf } from '../support/contract.ts'
+import { answerOf, inputOf } from '../support/contract.ts'
 import { guest } from '../support/guest.ts'
 import { listen, serve } from '../support/serve.ts'
 
@@ -192,10 +193,54 @@ test('where answers are compressed the ETag is a weak one, and the 304 stays', a
     { etag: true, compress: { thresholdBytes: 1 } },
   )
   const headers = { 'accept-encoding': 'gzip' }
-  const { etag } = (await app.inject({ ...POST, headers })).headers
+  const { etag } = (await app.inject({ url: '/', headers })).headers
   expect(etag).toMatch(/^W\//)
   const same = { method: 'GET', url: '/', headers: { ...headers, 'if-none-match': '*' } } as const
   expect((await app.inject(same)).statusCode).toBe(304)
+})
+
+test('no failure has an ETag, nor an answer to another method, and a tag of the guest stays', async () => {
+  const headers = { 'if-none-match': '*' }
+  const bytes = await serve({ plugin: guest('bytes'), method: '*' }, { etag: true })
+  for (const method of ['POST', 'PUT', 'DELETE'] as const) {
+    const answer = await bytes.inject({ method, url: '/', headers })
+    expect([answer.statusCode, answer.headers.etag]).toEqual([200, undefined])
+  }
+  const failing = await serve({ plugin: guest('trap'), method: ['GET'] }, { etag: true, apiKeys: [KEY] })
+  for (const [url, key, method, status] of [
+    ['/', 'none', 'GET', 401],
+    ['/', KEY, 'GET', 500],
+    ['/', KEY, 'POST', 405],
+    ['/nowhere', KEY, 'GET', 404],
+  ] as const) {
+    const answer = await failing.inject({ method, url, headers: { ...headers, 'x-api-key': key } })
+    expect([answer.statusCode, answer.headers.etag]).toEqual([status, undefined])
+  }
+  const own = answerOf({ ...openRaw({}), answer: (_, reply) => reply.header('etag', '"a,b"').send('x') })
+  const tagged = await serve({ ...own, method: 'GET' }, { etag: true })
+  expect((await tagged.inject('/')).headers.etag).toBe('"a,b"')
+  const same = { url: '/', headers: { 'if-none-match': '"c", W/"a,b"' } }
+  expect((await tagged.inject(same)).statusCode).toBe(304)
+})
+
+test.each([
+  [{}, 'accept-encoding'],
+  [{ vary: 'cookie' }, 'cookie, accept-encoding'],
+  [{ vary: 'Accept-Encoding, cookie' }, 'Accept-Encoding, cookie'],
+  [{ vary: '*' }, '*'],
+])('with compression an answer with %j has Vary: %s, compressed or not', async (headers, vary) => {
+  const answer = answerOf({ ...openRaw({}), answer: (_, reply) => reply.headers(headers).send('text') })
+  const app = await serve(answer, { compress: {} })
+  expect((await app.inject(POST)).headers.vary).toBe(vary)
+})
+
+test('what is not compressed for anybody has no Vary', async () => {
+  const app = await serve(
+    { plugin: guest('echo'), contentType: 'image/gif' },
+    { compress: { thresholdBytes: 0 } },
+  )
+  const { headers } = await app.inject({ ...POST, headers: { 'accept-encoding': 'gzip' } })
+  expect([headers['content-encoding'], headers.vary]).toEqual([undefined, undefined])
 })
 
 test('of a proxy that is trusted, the client that it names is believed, and of no other', async () => {

@@ -1,5 +1,11 @@
 import { isUtf8 } from 'node:buffer'
-import { headerProblem, isOfServer, isRepeatable, readGivenHeaders } from '../../contract/answer-headers.ts'
+import {
+  headerProblem,
+  isKnown,
+  isOfServer,
+  isRepeatable,
+  readGivenHeaders,
+} from '../../contract/answer-headers.ts'
 import { AnswerProblem } from '../../contract/http-answer.ts'
 import { type JsonOutput, readJson, readStatus } from '../../contract/json-output.ts'
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
@@ -76,7 +82,7 @@ function readHeaders<Value>(
     for (const text of texts) {
       const problem = problemWith(name, text)
       if (problem !== undefined)
-        throw new AnswerProblem(`${isOfServer(name) ? lowerName : 'a header'} ${problem}`)
+        throw new AnswerProblem(`${isKnown(name) ? lowerName : 'a header'} ${problem}`)
       all.push(text)
     }
     if (all.length > 1 && !isRepeatable(lowerName))

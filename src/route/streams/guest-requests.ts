@@ -1,4 +1,4 @@
-import { isOfServer } from '../../contract/answer-headers.ts'
+import { headerProblem } from '../../contract/answer-headers.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { parseGuestStreamRequest } from '../../guest/outbound/guest-request.ts'
 import type { Outbound } from '../../guest/outbound/outbound.ts'
@@ -182,7 +182,7 @@ const PROBLEM_OF: Readonly<Record<string, StreamProblem>> = {
 
 /**
  * Encodes a head as JSON that is also one of an answer: several values of a name are joined by a comma, except cookies.
- * Headers that only the server sets are left out.
+ * Headers that an answer cannot have are left out.
  */
 export function encodeHead({ status, rawHeaders }: StreamedResponse): Uint8Array {
   const headers = new Map<string, string | string[]>()
@@ -195,10 +195,10 @@ export function encodeHead({ status, rawHeaders }: StreamedResponse): Uint8Array
   }
   const named = String(headers.get('connection') ?? '').toLowerCase()
   const ofConnection = new Set(named.split(',').map((name) => name.trim()))
-  const kept = [...headers].filter(([name]) => isPassedOn(name) && !ofConnection.has(name))
+  const kept = [...headers].filter(([name, value]) => isPassedOn(name, value) && !ofConnection.has(name))
   return new TextEncoder().encode(JSON.stringify({ status, headers: Object.fromEntries(kept) }))
 }
 
-function isPassedOn(name: string): boolean {
-  return !isOfServer(name) && !name.startsWith('proxy-') && name !== '__proto__'
+function isPassedOn(name: string, value: string | readonly string[]): boolean {
+  return !name.startsWith('proxy-') && [value].flat().every((each) => headerProblem(name, each) === undefined)
 }

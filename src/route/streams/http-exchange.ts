@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { AnswerProblem } from '../../contract/http-answer.ts'
+import { AnswerProblem, describesBody, isBodiless } from '../../contract/http-answer.ts'
 import {
   BodyTooLargeError,
   ClientGoneError,
@@ -272,7 +272,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
       ...(reply.getHeaders() as OutgoingHttpHeaders),
       ...toObject(headers),
     }
-    if (status === 204 || status === 304) delete all['content-type']
+    if (isBodiless(status)) for (const name of Object.keys(all)) if (describesBody(name)) delete all[name]
     if (trailers.size > 0 && this.#hasBody && this.#request.raw.httpVersion !== '1.0')
       all.trailer = [...trailers].join(', ')
     flushHead(reply.raw.writeHead(status, all))
@@ -309,7 +309,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
 
   get #hasBody(): boolean {
     const status = this.#head?.status ?? 200
-    return this.#request.method !== 'HEAD' && status !== 204 && status !== 205 && status !== 304
+    return this.#request.method !== 'HEAD' && !isBodiless(status)
   }
 
   #invalid(error: Error): StreamReply<undefined> {

@@ -1,10 +1,11 @@
 import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from '@fastify/rate-limit'
-import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiKeyRefusedError, RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import { apiKeysIn, keyDigest, positionsOf } from '../../platform/api-keys.ts'
 import { loadPackage } from '../../platform/packages.ts'
 import type { JwtKeyCache } from './jwt.ts'
+import type { AnswerUnrouted } from './static.ts'
 
 /** Counts the requests of clients for several servers together. */
 export interface RateCounter {
@@ -24,6 +25,7 @@ export interface RateCount {
  *
  * @param kept - Keys shared by the successive apps of a server.
  * @param counter - Counts for the rate limit. Default: each app counts for itself.
+ * @returns what answers requests that no route answers, if there are static files.
  * @throws {@link PackageMissingError}, {@link JwtKeyInvalidError}, {@link StaticFolderError}
  */
 export async function addEdge(
@@ -31,7 +33,7 @@ export async function addEdge(
   options: CheckedServerOptions,
   kept: JwtKeyCache,
   counter?: RateCounter,
-): Promise<void> {
+): Promise<AnswerUnrouted | undefined> {
   const { cors, rateLimit, apiKeys, jwt, etag, compress, static: folders } = options
   if (cors) await addCors(app, cors)
   if (rateLimit) await addRateLimit(app, rateLimit, counter)
@@ -40,9 +42,9 @@ export async function addEdge(
     const { addJwt } = await loadPackage('the option jwt', 'jose', () => import('./jwt.ts'))
     addJwt(app, jwt, kept)
   }
-  if (etag) await (await import('./etag.ts')).addEtag(app, compress !== undefined)
+  if (etag) (await import('./etag.ts')).addEtag(app, compress !== undefined)
   if (compress) await addCompress(app, compress)
-  if (folders) await (await import('./static.ts')).addStatic(app, folders)
+  return folders && (await import('./static.ts')).addStatic(app, folders)
 }
 
 type OptionsOf<Name extends keyof CheckedServerOptions> = NonNullable<CheckedServerOptions[Name]>
@@ -102,11 +104,30 @@ async function addCompress(app: FastifyInstance, options: OptionsOf<'compress'>)
   const name = '@fastify/compress'
   const load = () => import('@fastify/compress')
   const { default: compress } = await loadPackage('the option compress', name, load)
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (COMPRESSIBLE.test(String(reply.getHeader('content-type') ?? ''))) addVary(reply)
+    done(null, payload)
+  })
   await app.register(compress, {
     globalDecompression: false, // guests get the original bytes
+    customTypes: COMPRESSIBLE,
     ...(options.thresholdBytes !== undefined && { threshold: options.thresholdBytes }),
     ...(options.encodings && { encodings: options.encodings }),
   })
+}
+
+/**
+ * Content types that are compressed; the package adds rarer ones of its own list. Events are not, because each has to leave
+ * at once.
+ */
+const COMPRESSIBLE =
+  /^text\/(?!event-stream)|[+/](?:json|text|xml)(?:;|$)|^application\/(?:javascript|octet-stream|wasm)/i
+
+/** Answers that are not compressed say it too: a cache would give them to clients that accept the others. */
+function addVary(reply: FastifyReply): void {
+  const given = [reply.getHeader('vary') ?? []].flat().join(', ')
+  if (/(?:^|,)\s*(?:\*|accept-encoding)\s*(?:,|$)/i.test(given)) return
+  reply.header('vary', given === '' ? 'accept-encoding' : `${given}, accept-encoding`)
 }
 
 /**

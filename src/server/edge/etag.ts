@@ -1,35 +1,40 @@
+import { createHash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { loadPackage } from '../../platform/packages.ts'
 
 /**
- * Adds an `ETag` to answers. Answers 304 when the client's copy is current.
+ * Adds an `ETag` to the answers to GET and HEAD that a client may keep, which are those with 200, and answers 304 when the
+ * client's copy is current. An answer that is a stream has no tag unless it came with one.
  *
  * @param isWeak - Whether the bytes on the wire may differ with the same meaning, as with compression.
- * @throws {@link PackageMissingError}
  */
-export async function addEtag(app: FastifyInstance, isWeak: boolean): Promise<void> {
-  const { default: etag } = await loadPackage(
-    'the option etag',
-    '@fastify/etag',
-    () => import('@fastify/etag'),
-  )
-  // Fastify's plugin would answer 304 to POST too: the client would conclude that nothing was done.
-  await app.register(etag, { weak: isWeak, replyWith304: false })
-  app.addHook('onSend', (request, reply, payload, done) => {
-    const wanted = request.headers['if-none-match']
-    const isRead = request.method === 'GET' || request.method === 'HEAD'
-    if (wanted === undefined || !isRead || reply.statusCode !== 200) return done(null, payload)
-    if (!isAmong(String(reply.getHeader('etag')), wanted)) return done(null, payload)
+export function addEtag(app: FastifyInstance, isWeak: boolean): void {
+  app.addHook('onSend', ({ method, headers }, reply, payload, done) => {
+    const isRead = method === 'GET' || method === 'HEAD'
+    if (!isRead || reply.statusCode !== 200 || !isWhole(payload)) return done(null, payload)
+    const given = reply.getHeader('etag')
+    const tag = given === undefined ? tagOf(payload, isWeak) : String(given)
+    reply.header('etag', tag)
+    const wanted = headers['if-none-match']
+    if (wanted === undefined || !isAmong(tag, wanted)) return done(null, payload)
     reply.code(304)
-    done(null, '')
+    done(null, null)
   })
 }
 
-/** Whether two tags match by weak comparison. (RFC 9110, section 13.1.2) */
-function isAmong(tag: string, wanted: string): boolean {
-  return wanted.trim() === '*' || wanted.split(',').some((each) => opaque(each) === opaque(tag))
+function isWhole(payload: unknown): payload is string | Buffer {
+  return typeof payload === 'string' || Buffer.isBuffer(payload)
 }
 
-function opaque(tag: string): string {
-  return tag.trim().replace(/^W\//, '')
+function tagOf(payload: string | Buffer, isWeak: boolean): string {
+  return `${isWeak ? 'W/' : ''}"${createHash('sha1').update(payload).digest('base64')}"`
+}
+
+/** Whether a list contains the tag, by weak comparison. (RFC 9110, section 13.1.2) */
+function isAmong(tag: string, wanted: string): boolean {
+  return wanted.trim() === '*' || opaqueTags(wanted).includes(opaqueTags(tag)[0] ?? tag)
+}
+
+/** A tag may contain commas. */
+function opaqueTags(list: string): readonly string[] {
+  return list.match(/"[^"]*"/g) ?? []
 }

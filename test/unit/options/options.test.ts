@@ -70,6 +70,7 @@ test.each([
   ['a limit with a fraction', { routes: [{ plugin, bodyLimit: 1.5 }] }],
   ['a limit that is no number', { routes: [{ plugin, bodyLimit: Number.NaN }] }],
   ['a content type with a line break', { routes: [{ plugin, contentType: 'text/plain\r\nx: y' }] }],
+  ['a content type that is no media type', { routes: [{ plugin, contentType: 'json' }] }],
   ['an unknown method', { routes: [{ plugin, method: 'FETCH' }] }],
   ['a method in lower case', { routes: [{ plugin, method: ['get'] }] }],
   ['no method', { routes: [{ plugin, method: [] }] }],

@@ -9,6 +9,7 @@ import {
   type RouteOptions,
   wasmServe,
 } from '../../../src/index.ts'
+import { sendAnyError } from '../../../src/route/error-response.ts'
 import { guest } from '../../support/guest.ts'
 import { listen, serve } from '../../support/serve.ts'
 
@@ -198,7 +199,18 @@ test.each([
   const app = await serve({ plugin: guest('echo'), ...hooks, onCall })
   const reply = await app.inject({ method: 'POST', url: '/', payload: 'x' })
   expect([reply.statusCode, reply.json().status, reply.json().detail]).toEqual([status, status, detail])
+  expect(reply.json().code).toBe(status < 500 ? 'WASM_SERVE_CALL_REFUSED' : 'WASM_SERVE_INTERNAL_ERROR')
   expect(failures[0]?.error).toBeInstanceOf(Error)
+})
+
+test('a 4xx of a package is no refusal of a hook', async () => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  app.setErrorHandler(sendAnyError)
+  app.get('/', async () => Promise.reject(Object.assign(new Error('not here'), { statusCode: 421 })))
+  const reply = await app.inject('/')
+  const problem = { status: 421, code: 'WASM_SERVE_REQUEST_REFUSED', detail: 'not here' }
+  expect([reply.statusCode, reply.json()]).toEqual([421, expect.objectContaining(problem)])
 })
 
 test('what onCall returns must be bytes or nothing: a mistake is not passed over', async () => {

@@ -57,6 +57,7 @@ test('each head of a response is one of an answer', () => {
 test.each([
   [{ 'content-length': '1' }, /^content-length .*server/],
   [{ ETag: ['"a"', '"b"'] }, /^etag must have a single value$/],
+  [{ 'Content-Type': 'nonsense' }, /^content-type must be a media type/],
   [{ 'a guest`s': 'text' }, /^a header /],
 ])('a head with %j is refused, and the message names headers that are known', (headers, message) => {
   expect(() => readAnswerHead(Buffer.from(JSON.stringify({ headers })))).toThrow(message)

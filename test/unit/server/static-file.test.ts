@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { FD_FOLDER } from '../../../src/runtime/wasi/directory.ts'
-import { openBelow } from '../../../src/server/edge/static.ts'
+import { openBelow } from '../../../src/server/edge/open-below.ts'
 
 function makeFolder() {
   const root = fs.mkdtempSync(join(tmpdir(), 'static-file-'))

@@ -1,0 +1,56 @@
+import { type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import { Http2ServerResponse } from 'node:http2'
+import { describesBody, isBodiless } from '../contract/http-answer.ts'
+
+/*
+ * The last stage of every answer, whoever makes it: a guest, a hook, a package. Each head is written here. That of an answer
+ * without a body does not describe one.
+ */
+
+/** As an object, or as a list of alternating names and values. */
+type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[]
+
+/** Node's response over HTTP/1. */
+export class Http1Response extends ServerResponse {
+  override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
+    if (isBodiless(status)) {
+      if (status === 205) Object.assign(this, { _hasBody: false }) // Node sets it for 204 and 304
+      setBodilessHead(this, status, typeof reason === 'object' ? reason : headers)
+      return super.writeHead(status)
+    }
+    return typeof reason === 'string'
+      ? super.writeHead(status, reason, headers)
+      : super.writeHead(status, reason ?? headers)
+  }
+}
+
+/** Node's response over HTTP/2, which has no reasons. */
+export class Http2Response extends Http2ServerResponse {
+  override writeHead(
+    status: number,
+    reason?: string | OutgoingHttpHeaders,
+    headers?: OutgoingHttpHeaders,
+  ): this {
+    const given = typeof reason === 'object' ? reason : headers
+    if (!isBodiless(status)) return super.writeHead(status, given)
+    setBodilessHead(this, status, given)
+    return super.writeHead(status)
+  }
+}
+
+/** Only 205 has a length, of 0. (RFC 9110, sections 8.6 and 15.3.6) */
+function setBodilessHead(
+  response: ServerResponse | Http2ServerResponse,
+  status: number,
+  given: Headers = {},
+): void {
+  const lines = Array.isArray(given) ? pairsOf(given) : Object.entries(given)
+  for (const [name, value] of lines) if (value !== undefined) response.setHeader(name, value)
+  for (const name of response.getHeaderNames())
+    if (describesBody(name) || name === 'content-length') response.removeHeader(name)
+  if (status === 205) response.setHeader('content-length', 0)
+}
+
+function pairsOf(list: readonly OutgoingHttpHeader[]): [string, OutgoingHttpHeader | undefined][] {
+  return list.flatMap((name, at) => (at % 2 === 0 ? [[String(name), list[at + 1]]] : []))
+}
