@@ -103,6 +103,21 @@ test('a part is sent only of the file that If-Range names', async () => {
   expect(await ask(String(headers['last-modified']))).toBe(206)
   expect(await ask('Thu, 01 Jan 1970 00:00:00 GMT')).toBe(200)
   expect(await ask('"other"')).toBe(200)
+  expect(await ask(String(headers.etag))).toBe(200) // it is a weak one
+})
+
+test.each([
+  ['100%.txt', '/100%25.txt'],
+  ['a%20b.txt', '/a%2520b.txt'],
+  ['what?#.txt', '/what%3F%23.txt'],
+  ['[x] (1)+&=;@.txt', '/[x]%20(1)+&=;@.txt'],
+  ['\u00e4\ud83d\ude80.txt', '/%C3%A4%F0%9F%9A%80.txt'],
+])('a file is found by its name, whatever characters it has: %s', async (name, url) => {
+  writeFileSync(join(site, name), name)
+  const app = await open(route)
+  expect((await app.inject(url)).body).toBe(name)
+  expect((await app.inject({ method: 'HEAD', url })).statusCode).toBe(200)
+  expect((await app.inject({ method: 'DELETE', url })).statusCode).toBe(405)
 })
 
 describe('a folder without its slash', () => {

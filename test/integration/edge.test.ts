@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
+import type { Contract } from '../../src/contract/contract.ts'
 import { openRaw } from '../../src/contract/direct.ts'
 import { openHttp } from '../../src/contract/http.ts'
 import { loadPackage } from '../../src/platform/packages.ts'
@@ -232,6 +233,26 @@ test.each([
   const answer = answerOf({ ...openRaw({}), answer: (_, reply) => reply.headers(headers).send('text') })
   const app = await serve(answer, { compress: {} })
   expect((await app.inject(POST)).headers.vary).toBe(vary)
+})
+
+test.each([
+  ['a strong tag becomes a weak one', 200, { etag: '"a"', 'content-type': 'text/x' }, 'W/"a"'],
+  ['so does that of a 304', 304, { etag: '"a"' }, 'W/"a"'],
+  ['a weak tag stays', 200, { etag: 'W/"a"', 'content-type': 'text/x' }, 'W/"a"'],
+  ['that of an image stays', 200, { etag: '"a"', 'content-type': 'image/gif' }, '"a"'],
+  [
+    'that of an encoding stays',
+    200,
+    { etag: '"a"', 'content-type': 'text/x', 'content-encoding': 'x' },
+    '"a"',
+  ],
+])('with compression a tag is for all encodings: %s', async (_, status, headers, etag) => {
+  const answer: Contract['answer'] = (_output, reply) => reply.code(status).headers(headers).send('text')
+  const app = await serve(answerOf({ ...openRaw({}), answer }), { compress: { thresholdBytes: 1 } })
+  for (const encoding of ['gzip', 'identity']) {
+    const { headers } = await app.inject({ ...POST, headers: { 'accept-encoding': encoding } })
+    expect(headers.etag).toBe(etag)
+  }
 })
 
 test('what is not compressed for anybody has no Vary', async () => {

@@ -105,7 +105,7 @@ async function addCompress(app: FastifyInstance, options: OptionsOf<'compress'>)
   const load = () => import('@fastify/compress')
   const { default: compress } = await loadPackage('the option compress', name, load)
   app.addHook('onSend', (_request, reply, payload, done) => {
-    if (COMPRESSIBLE.test(String(reply.getHeader('content-type') ?? ''))) addVary(reply)
+    if (isCompressible(reply)) describeEncodings(reply)
     done(null, payload)
   })
   await app.register(compress, {
@@ -123,11 +123,23 @@ async function addCompress(app: FastifyInstance, options: OptionsOf<'compress'>)
 const COMPRESSIBLE =
   /^text\/(?!event-stream)|[+/](?:json|text|xml)(?:;|$)|^application\/(?:javascript|octet-stream|wasm)/i
 
-/** Answers that are not compressed say it too: a cache would give them to clients that accept the others. */
-function addVary(reply: FastifyReply): void {
+/** Whether clients may get an answer in several encodings. A 304 of a guest need not say its type. */
+function isCompressible(reply: FastifyReply): boolean {
+  const type = reply.getHeader('content-type')
+  if (type === undefined) return reply.statusCode === 304
+  return COMPRESSIBLE.test(String(type)) && !reply.hasHeader('content-encoding')
+}
+
+/**
+ * An answer that is not compressed says it too: a cache would give it to all clients. A tag for several encodings is a weak
+ * one. (RFC 9110, section 8.8.1)
+ */
+function describeEncodings(reply: FastifyReply): void {
   const given = [reply.getHeader('vary') ?? []].flat().join(', ')
-  if (/(?:^|,)\s*(?:\*|accept-encoding)\s*(?:,|$)/i.test(given)) return
-  reply.header('vary', given === '' ? 'accept-encoding' : `${given}, accept-encoding`)
+  if (!/(?:^|,)\s*(?:\*|accept-encoding)\s*(?:,|$)/i.test(given))
+    reply.header('vary', given === '' ? 'accept-encoding' : `${given}, accept-encoding`)
+  const tag = String(reply.getHeader('etag') ?? '')
+  if (tag.startsWith('"')) reply.header('etag', `W/${tag}`)
 }
 
 /**

@@ -201,13 +201,14 @@ async function sendFile(
 const OPTIONS: SendOptions = { dotfiles: 'allow', index: false, contentType: false }
 
 /**
- * The request with the range that send shall see. Only GET has one (RFC 9110, section 14.2), and an empty file has none. The
- * last bytes of a file that has fewer are the whole file (section 14.1.2), which send refuses.
+ * The request with the range that send shall see. Only GET has one (RFC 9110, section 14.2), an empty file has none, and a
+ * weak tag, as send makes them, never allows one (section 13.1.5). The last bytes of a file that has fewer are the whole file
+ * (section 14.1.2), which send refuses.
  */
 function withRange({ method, raw }: FastifyRequest, size: number): FastifyRequest['raw'] {
-  const { range } = raw.headers
+  const { range, 'if-range': validator = '' } = raw.headers
   if (range === undefined) return raw
-  const isIgnored = method !== 'GET' || size === 0
+  const isIgnored = method !== 'GET' || size === 0 || validator.includes('"')
   const isWhole = Number(/^ *bytes= *-(\d+) *$/.exec(range)?.[1]) > size
   if (!isIgnored && !isWhole) return raw
   const headers = { ...raw.headers, range: isIgnored ? undefined : 'bytes=0-' }
