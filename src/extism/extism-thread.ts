@@ -19,13 +19,15 @@ class HostThrew extends Error {
   override readonly name = 'HostThrew'
 }
 
-let guest: GuestInstance | undefined
+let callGuest: ((name: string) => number | undefined) | undefined
 
 parentPort?.on('message', (message: ThreadStart | ThreadCall) => {
   try {
-    if ('call' in message) guest?.function(message.call)()
-    else guest = startGuestThread(message)
-    say({ kind: 'done' })
+    if ('call' in message) say({ kind: 'done', returned: callGuest?.(message.call) })
+    else {
+      callGuest = startGuest(message)
+      say({ kind: 'done' })
+    }
   } catch (thrown) {
     say(isGoodExit(thrown) ? { kind: 'done' } : { kind: 'done', failure: toThreadFailure(thrown) })
   }
@@ -33,7 +35,8 @@ parentPort?.on('message', (message: ThreadStart | ThreadCall) => {
 
 say({ kind: 'up' })
 
-function startGuestThread({
+/** @returns a function that calls the guest's, and returns its number if there is one. */
+function startGuest({
   modules,
   options,
   config,
@@ -41,7 +44,7 @@ function startGuestThread({
   functions,
   memory,
   answer,
-}: ThreadStart): GuestInstance {
+}: ThreadStart): (name: string) => number | undefined {
   const blocks = joinBlocks(memory)
   const context = new GuestContext({
     blocks,
@@ -62,7 +65,11 @@ function startGuestThread({
   })
   const opened = new GuestInstance({ modules, options, context, functions: bridged, suspending: undefined })
   blocks.reset()
-  return opened
+  return (name) => {
+    blocks.forgetTaken()
+    const returned = opened.function(name)()
+    return typeof returned === 'number' ? returned : undefined
+  }
 }
 
 function logger(): GuestLogger {

@@ -75,7 +75,7 @@ export class GuestContext {
     throw new Error('failed to store output')
   }
 
-  /** @returns null if no block begins there. */
+  /** @returns no bytes at the offset 0; null if no block begins there. */
   read(addr: bigint | number): PluginOutput | null {
     const at = BigInt(addr)
     const known = this.#read.get(at)
@@ -93,10 +93,10 @@ export class GuestContext {
     return BigInt(this.#blocks.length(addr))
   }
 
-  /** Makes this the error of the call. The guest goes on. @throws Error if there is no message. */
+  /** Makes this the error of the call; its message may be empty. The guest goes on. @throws Error if there is no message. */
   setError(err: string | Error | null = null): void {
     const message = err instanceof Error ? err.message : err
-    if (!message) throw new Error('could not store error value')
+    if (message === null) throw new Error('could not store error value')
     this.#blocks.setError(this.store(message))
   }
 
@@ -205,14 +205,18 @@ export class GuestContext {
 
   #configGet(name: bigint): bigint {
     const { config } = this.#parts
-    const key = this.#takeText(name)
-    return key !== undefined && Object.hasOwn(config, key) ? this.store(String(config[key])) : 0n
+    const key = this.#textOf(name)
+    const value = key !== undefined && Object.hasOwn(config, key) ? this.store(String(config[key])) : 0n
+    this.#blocks.take(name)
+    return value
   }
 
   #varGet(name: bigint): bigint {
-    const key = this.#takeText(name)
+    const key = this.#textOf(name)
     const value = key === undefined ? undefined : this.#vars.get(key)
-    return value ? this.#blocks.store(value) : 0n
+    const at = value ? this.#blocks.store(value) : 0n
+    this.#blocks.take(name)
+    return at
   }
 
   #varSet(name: bigint, value: bigint): void {
@@ -250,15 +254,8 @@ export class GuestContext {
     try {
       if (this.#logLevel <= priorityOf(level)) this.#parts.logger[level](this.#textOf(message))
     } finally {
-      this.#blocks.free(message)
+      this.#blocks.take(message)
     }
-  }
-
-  /** Frees the block afterwards, as the SDK does. */
-  #takeText(at: bigint): string | undefined {
-    const text = this.#textOf(at)
-    this.#blocks.free(at)
-    return text
   }
 
   #textOf(at: bigint): string | undefined {
@@ -273,8 +270,10 @@ export class GuestContext {
 
   #allocNoting(alloc: CallableFunction): (length: bigint) => bigint {
     return (length) => {
-      const at: bigint = alloc(length)
-      if (at === 0n && length !== 0n) this.#noteFull(Number(BigInt.asUintN(64, length)))
+      let at: bigint = alloc(length)
+      if (at !== 0n || length === 0n) return at
+      if (this.#blocks.reuseTaken()) at = alloc(length)
+      if (at === 0n) this.#noteFull(Number(BigInt.asUintN(64, length)))
       return at
     }
   }

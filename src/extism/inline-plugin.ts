@@ -47,19 +47,20 @@ class InlinePlugin implements ExtismPlugin {
     const run = this.#guest.function(funcName)
     const bytes = inputBytes(input)
     this.#isActive = true
+    let returned: unknown
     try {
       this.#blocks.reset()
       if (bytes !== undefined) this.#blocks.input(bytes)
       GuestContext.begin(this.#context, hostContext)
-      const returned = run()
-      if (returned instanceof Promise) await returned
+      returned = run()
+      if (returned instanceof Promise) returned = await returned
     } catch (thrown) {
       if (!isGoodExit(thrown)) throw thrown
     } finally {
       GuestContext.end(this.#context)
       this.#isActive = false
     }
-    return outputOf(this.#blocks)
+    return outputOf(this.#blocks, funcName, returned)
   }
 
   async functionExists(funcName: string): Promise<boolean> {
@@ -93,9 +94,14 @@ class InlinePlugin implements ExtismPlugin {
   }
 }
 
-/** The output of an ended call. @throws Error with the error that the guest set. */
-export function outputOf(blocks: KernelBlocks): PluginOutput | null {
-  const error = blocks.error()
+/**
+ * The output of an ended call.
+ *
+ * @throws Error with the error that the guest set, or with the number that its function returned, other than 0.
+ */
+export function outputOf(blocks: KernelBlocks, funcName: string, returned: unknown): PluginOutput | null {
+  const status = typeof returned === 'number' && returned !== 0
+  const error = blocks.error() ?? (status ? `function "${funcName}" returned ${returned}` : undefined)
   if (error !== undefined) throw new Error(`Plugin-originated error: ${error}`)
   const output = blocks.output()
   return output ? new PluginOutput(output) : null

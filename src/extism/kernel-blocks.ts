@@ -19,6 +19,9 @@ export class KernelBlocks {
   readonly #deferred: DeferredInput | undefined
   #bytes: Buffer<ArrayBufferLike>
   #root: Uint32Array
+  /** Lengths of blocks that were taken from the guest and are not used again yet, by offset. The oldest is the first. */
+  readonly #taken = new Map<number, number>()
+  #takenBytes = 0
 
   /**
    * @param memory - Its own by default.
@@ -43,6 +46,13 @@ export class KernelBlocks {
     if (this.#deferred) this.#deferred.reset()
     else this.#reset()
     this.#setWord(ROOT.outputAt, NO_OUTPUT)
+    this.forgetTaken()
+  }
+
+  /** After a reset by another thread. */
+  forgetTaken(): void {
+    this.#taken.clear()
+    this.#takenBytes = 0
   }
 
   /**
@@ -80,8 +90,8 @@ export class KernelBlocks {
 
   /** @returns undefined if there is none. */
   error(): string | undefined {
-    const length = this.#word(ROOT.error)
-    return length === 0 ? undefined : utf8.decode(this.#copy(this.#word(ROOT.errorAt), length))
+    const at = this.#word(ROOT.errorAt)
+    return at === 0 ? undefined : utf8.decode(this.#copy(at, this.#word(ROOT.error)))
   }
 
   setError(at: bigint): void {
@@ -89,10 +99,10 @@ export class KernelBlocks {
     this.#setWord(ROOT.error, this.length(at))
   }
 
-  /** Bytes of the block that begins there; undefined if none does. */
+  /** Bytes of the block that begins there; undefined if none does. The offset 0 means no bytes. */
   lengthOf(at: bigint | number): number | undefined {
     const offset = toOffset(at)
-    if (offset === EMPTY_OFFSET) return 0
+    if (offset === 0 || offset === EMPTY_OFFSET) return 0
     return this.#blockLength(offset) || undefined
   }
 
@@ -119,7 +129,9 @@ export class KernelBlocks {
   /** @returns the offset of a new block; 0 if there is no room. */
   alloc(length: number): bigint {
     if (length === 0) return BigInt(EMPTY_OFFSET)
-    return length > 0 && length <= MAX_BLOCK ? BigInt(this.#blockNew(length) >>> 0) : 0n
+    if (!(length > 0 && length <= MAX_BLOCK)) return 0n
+    const at = this.#blockNew(length) >>> 0
+    return at === 0 && this.reuseTaken() ? this.alloc(length) : BigInt(at)
   }
 
   /** @returns the offset of a block with these bytes; 0 if there is no room. */
@@ -129,8 +141,47 @@ export class KernelBlocks {
     return at
   }
 
-  free(at: bigint | number): void {
-    this.#free(BigInt.asIntN(64, BigInt(at)))
+  /**
+   * Takes a block from the guest, for which none begins there any more. Its room is not used again soon: some PDKs free the
+   * block, too, and would then free what has taken its place.
+   */
+  take(at: bigint): void {
+    const offset = toOffset(at)
+    const length = this.#blockLength(offset)
+    if (length === 0 || offset === this.#word(ROOT.inputAt)) return
+    this.reuseTaken(Math.min(MAX_TAKEN_BYTES, this.#word(ROOT.most) >> 4) - length)
+    this.#setEntry(offset, FREED)
+    this.#taken.set(offset, length)
+    this.#takenBytes += length
+  }
+
+  /**
+   * Frees the oldest blocks that were taken from the guest, but not those of its output or error.
+   *
+   * @param most - Maximum bytes to keep.
+   * @returns false if there were none.
+   */
+  reuseTaken(most = 0): boolean {
+    const before = this.#taken.size
+    for (const [at, length] of this.#taken) {
+      if (this.#takenBytes <= most) break
+      this.#taken.delete(at)
+      this.#takenBytes -= length
+      const isNamed = [ROOT.outputAt, ROOT.errorAt].some((index) => {
+        const named = this.#word(index)
+        return named >= at && named < at + length
+      })
+      if (isNamed) continue
+      this.#setEntry(at, length)
+      this.#free(BigInt(at))
+    }
+    return this.#taken.size < before
+  }
+
+  /** What the kernel's map says of a block. */
+  #setEntry(at: number, entry: number): void {
+    const entryAt = this.#word(ROOT.limit) + ((at - FIRST_OFFSET) >> 2)
+    this.#view(entryAt + 4).writeUInt32LE(entry, entryAt)
   }
 
   #newInput(length: number): number {
@@ -214,6 +265,15 @@ let importingKernel: WebAssembly.Module | undefined
  */
 const EMPTY_OFFSET = 16
 
+/** Where blocks begin. */
+const FIRST_OFFSET = 1_024
+
+/** The entry of a freed block that is in no list of the kernel. */
+const FREED = 0x8000_0000
+
+/** To keep more blocks that were taken from a guest protects no PDK that is known. */
+const MAX_TAKEN_BYTES = 65_536
+
 /** The output's offset until the guest sets an output. An empty output may have the offset 0. */
 const NO_OUTPUT = 0xffff_ffff
 
@@ -240,8 +300,11 @@ const utf8 = new TextDecoder()
 
 function toOffset(at: bigint | number): number {
   const offset = BigInt.asUintN(64, BigInt(at))
-  return offset > 0xffff_ffffn ? 0 : Number(offset)
+  return offset > 0xffff_ffffn ? NOWHERE : Number(offset)
 }
+
+/** An offset at which no block begins. */
+const NOWHERE = 1
 
 function functionOf<Args extends unknown[], Result>(
   exports: WebAssembly.Exports,

@@ -17,8 +17,8 @@ export interface ExtismPlugin {
    * async must not change the bytes.
    * @param hostContext - The value that `hostContext()` returns in host functions during this call.
    * @returns null if the function set no output. The output may have the buffer of the input, if it is the whole input.
-   * @throws Error `Plugin-originated error: ...` if the function set an error; the error of a host function; a
-   * `WebAssembly.RuntimeError` if the function trapped.
+   * @throws Error `Plugin-originated error: ...` if the function set an error, or returned a number other than 0; the error of a
+   * host function; a `WebAssembly.RuntimeError` if the function trapped.
    */
   call<T>(
     funcName: string,

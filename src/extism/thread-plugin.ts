@@ -95,8 +95,8 @@ class ThreadPlugin implements ExtismPlugin {
       this.#blocks.reset()
       if (bytes !== undefined) this.#blocks.input(bytes)
       GuestContext.begin(this.#context, hostContext)
-      await thread.run({ call: funcName }, 'EXTISM: call canceled due to timeout')
-      return outputOf(this.#blocks)
+      const returned = await thread.run({ call: funcName }, 'EXTISM: call canceled due to timeout')
+      return outputOf(this.#blocks, funcName, returned)
     } finally {
       GuestContext.end(this.#context)
       if (!this.#thread?.isAlive) await this.#dropThread()
@@ -177,7 +177,7 @@ class GuestThread {
   isAlive = true
   readonly #worker: Worker
   readonly #timeoutMs: number | undefined
-  #settle: ((failure: unknown) => void) | undefined
+  #settle: ((failure: unknown, returned?: unknown) => void) | undefined
   #thrown: unknown
   #startClock: (() => void) | undefined
   #isUp = false
@@ -196,19 +196,24 @@ class GuestThread {
       if (message.kind === 'host') runHost(message)
       else if (message.kind === 'log') logLine(logger, message)
       else if (message.kind === 'up') this.#comeUp()
-      else this.#settle?.(message.failure && this.#toError(message.failure))
+      else this.#settle?.(message.failure && this.#toError(message.failure), message.returned)
     })
     this.#worker.on('error', (error) => this.#die(error))
     this.#worker.on('exit', (code) => this.#die(new ExtismThreadLostError(code)))
   }
 
-  /** Starts the guest, or calls it. @param late - Message of the error at the time limit. The thread is unusable then. */
-  async run(message: ThreadStart | { readonly call: string }, late: string): Promise<void> {
+  /**
+   * Starts the guest, or calls it.
+   *
+   * @param late - Message of the error at the time limit. The thread is unusable then.
+   * @returns what the guest's function returned.
+   */
+  async run(message: ThreadStart | { readonly call: string }, late: string): Promise<unknown> {
     this.#worker.ref()
     let timer: NodeJS.Timeout | undefined
     try {
-      await new Promise<void>((resolve, reject) => {
-        this.#settle = (failure) => (failure === undefined ? resolve() : reject(failure))
+      return await new Promise((resolve, reject) => {
+        this.#settle = (failure, returned) => (failure === undefined ? resolve(returned) : reject(failure))
         this.#startClock = () => {
           if (this.#timeoutMs) timer = setTimeout(() => this.#die(new Error(late)), this.#timeoutMs)
         }

@@ -87,6 +87,7 @@ interface KernelExports {
 export const ROOT = {
   span: 0,
   input: 4,
+  inputAt: 8,
   outputAt: 9,
   output: 10,
   errorAt: 11,
