@@ -74,7 +74,7 @@ export async function createPlugin(
 
 /** The messages are those of the SDK: programs compare them. */
 function checkPluginOptions(
-  { allowedHosts, allowedPaths, timeoutMs }: GuestOptions,
+  { allowedHosts, allowedPaths, functions, timeoutMs }: GuestOptions,
   runInWorker: boolean,
 ): void {
   if (allowedHosts.length > 0 && !runInWorker && !suspending)
@@ -87,6 +87,10 @@ function checkPluginOptions(
     )
   for (const host of Object.values(allowedPaths))
     if (host.startsWith('ro:')) throw new Error(`Readonly dirs are not supported: ${host}`)
+  for (const [namespace, members] of Object.entries(functions))
+    for (const [name, run] of Object.entries(members ?? {}))
+      if (typeof run !== 'function')
+        throw new TypeError(`host function "${namespace}" "${name}" is not a function`)
 }
 
 export { createPlugin as default, createPlugin as newPlugin }

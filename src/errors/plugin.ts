@@ -208,10 +208,10 @@ export const InstanceRemoteError = failure(
   'The instance of the plug-in lives in a worker thread: getInstance needs a plug-in without runInWorker',
 )
 
-/** The plug-in was closed during a call. */
+/** The plug-in was closed while a call ran, or waited for others. */
 export const ExtismPluginClosedError = failure(
   'WASM_SERVE_EXTISM_PLUGIN_CLOSED',
-  'The plug-in was closed during a call',
+  'The plug-in was closed before the call ended',
 )
 
 /** The plug-in's thread ended during a call; the next call starts a new thread. */

@@ -59,7 +59,7 @@ function startGuest({
       Object.fromEntries(names.map((name) => [name, name])),
     ]),
   )
-  const bridged = mapMembers(named, (name, _label, namespace) => (...args: Anything[]) => {
+  const bridged = mapMembers(named, (name, namespace) => (...args: Anything[]) => {
     say({ kind: 'host', namespace, name, args })
     return waitForAnswer(answer, () => new HostThrew(`host function "${namespace}" "${name}" has thrown`))
   })

@@ -5,6 +5,7 @@ import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
 import { startGuest } from '../runtime/runtime.ts'
 import { EmptyInput, LineBuffer, LineOutput } from '../runtime/wasi/streams.ts'
 import { openWasi, ProcExit, type Wasi } from '../runtime/wasi/wasi.ts'
+import type { CallQueue } from './call-queue.ts'
 import { GuestContext, type ImportedFunction } from './guest-context.ts'
 import type { GuestOptions, NamedModule } from './plugin.ts'
 
@@ -63,27 +64,40 @@ export class GuestInstance {
   }
 }
 
+/** Host functions of the user, by namespace and name. */
+export type UserFunctions = Readonly<Record<string, Readonly<Record<string, ImportedFunction>>>>
+
 /**
- * Host functions of the user as imports.
+ * Whether one of the functions is async: then the guest is suspended.
  *
- * @throws TypeError if one is async, and V8 cannot suspend a guest.
+ * @throws TypeError if V8 cannot suspend a guest.
  */
+export function areAsync(functions: UserFunctions): boolean {
+  const isAsync = Object.values(functions).some((members) =>
+    Object.values(members ?? {}).some(isAsyncFunction),
+  )
+  if (!isAsync || suspending) return isAsync
+  throw new TypeError(
+    'This platform does not support async function imports on the main thread; consider using `runInWorker`.',
+  )
+}
+
+/** Host functions of the user as imports. */
 export function functionImports(
   context: GuestContext,
-  functions: Readonly<Record<string, Readonly<Record<string, ImportedFunction>>>>,
-): Pick<InstanceRequest, 'functions' | 'suspending'> {
-  let isAsync = false
-  const imports = mapMembers(functions, (run, label) => {
-    if (typeof run !== 'function') throw new TypeError(`host function ${label} is not a function`)
-    if (run.constructor !== AsyncFunction) return (...args: unknown[]) => GuestContext.run(context, run, args)
-    isAsync = true
-    if (suspending)
-      return new suspending.Suspending((...args: unknown[]) => GuestContext.runAsync(context, run, args))
-    throw new TypeError(
-      'This platform does not support async function imports on the main thread; consider using `runInWorker`.',
-    )
+  functions: UserFunctions,
+  calls: CallQueue,
+): InstanceRequest['functions'] {
+  return mapMembers(functions, (member) => {
+    const run = calls.within(member)
+    if (!suspending || !isAsyncFunction(member))
+      return (...args: unknown[]) => GuestContext.run(context, run, args)
+    return new suspending.Suspending((...args: unknown[]) => GuestContext.runAsync(context, run, args))
   })
-  return { functions: imports, suspending: isAsync ? suspending : undefined }
+}
+
+function isAsyncFunction(run: ImportedFunction): boolean {
+  return run.constructor === AsyncFunction
 }
 
 /** Bound async functions inherit from its prototype too, though Node does not report them as async. */
@@ -92,16 +106,13 @@ const AsyncFunction = (async () => undefined).constructor
 /** Maps each function of each namespace. */
 export function mapMembers<From, To>(
   functions: Readonly<Record<string, Readonly<Record<string, From>>>>,
-  make: (member: From, label: string, namespace: string, name: string) => To,
+  make: (member: From, namespace: string) => To,
 ): Record<string, Record<string, To>> {
   return Object.fromEntries(
     Object.entries(functions).map(([namespace, members]) => [
       namespace,
       Object.fromEntries(
-        Object.entries(members ?? {}).map(([name, member]) => [
-          name,
-          make(member, `"${namespace}" "${name}"`, namespace, name),
-        ]),
+        Object.entries(members ?? {}).map(([name, member]) => [name, make(member, namespace)]),
       ),
     ]),
   )

@@ -1,7 +1,8 @@
 import { suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
+import { CallQueue } from './call-queue.ts'
 import { GuestContext } from './guest-context.ts'
-import { functionImports, GuestInstance, isGoodExit } from './guest-instance.ts'
+import { areAsync, functionImports, GuestInstance, isGoodExit } from './guest-instance.ts'
 import { requestFunctions } from './guest-requests.ts'
 import { type KernelBlocks, openKernelBlocks } from './kernel-blocks.ts'
 import { PluginOutput } from './output.ts'
@@ -12,6 +13,7 @@ import {
   inputBytes,
   mainModule,
   type NamedModule,
+  ownBytes,
   sendsHttp,
 } from './plugin.ts'
 
@@ -23,9 +25,17 @@ export function openInlinePlugin(modules: readonly NamedModule[], options: Guest
   const functions = { ...http, ...options.functions }
   if (EXTISM_ENV in http && EXTISM_ENV in options.functions)
     functions[EXTISM_ENV] = { ...http[EXTISM_ENV], ...options.functions[EXTISM_ENV] }
-  const guest = new GuestInstance({ modules, options, context, ...functionImports(context, functions) })
+  const isAsync = areAsync(functions)
+  const calls = new CallQueue(isAsync)
+  const guest = new GuestInstance({
+    modules,
+    options,
+    context,
+    functions: functionImports(context, functions, calls),
+    suspending: isAsync ? suspending : undefined,
+  })
   blocks.reset()
-  return new InlinePlugin(mainModule(modules), guest, context, blocks)
+  return new InlinePlugin(mainModule(modules), guest, context, blocks, calls)
 }
 
 class InlinePlugin implements ExtismPlugin {
@@ -33,22 +43,32 @@ class InlinePlugin implements ExtismPlugin {
   readonly #guest: GuestInstance
   readonly #context: GuestContext
   readonly #blocks: KernelBlocks
-  #isActive = false
+  readonly #calls: CallQueue
 
-  constructor(main: WebAssembly.Module, guest: GuestInstance, context: GuestContext, blocks: KernelBlocks) {
+  constructor(
+    main: WebAssembly.Module,
+    guest: GuestInstance,
+    context: GuestContext,
+    blocks: KernelBlocks,
+    calls: CallQueue,
+  ) {
     this.#main = main
     this.#guest = guest
     this.#context = context
     this.#blocks = blocks
+    this.#calls = calls
   }
 
   async call<T>(funcName: string, input?: unknown, hostContext?: T): Promise<PluginOutput | null> {
-    if (this.#isActive) throw new Error('plugin is not reentrant')
     const run = this.#guest.function(funcName)
-    const bytes = inputBytes(input)
-    this.#isActive = true
+    let bytes = inputBytes(input)
+    const turn = this.#calls.begin()
     let returned: unknown
     try {
+      if (turn) {
+        bytes = ownBytes(bytes)
+        await turn
+      }
       this.#blocks.reset()
       if (bytes !== undefined) this.#blocks.input(bytes)
       GuestContext.begin(this.#context, hostContext)
@@ -58,8 +78,9 @@ class InlinePlugin implements ExtismPlugin {
       if (!isGoodExit(thrown)) throw thrown
     } finally {
       GuestContext.end(this.#context)
-      this.#isActive = false
+      this.#calls.end()
     }
+    // The next call begins in a later microtask.
     return outputOf(this.#blocks, funcName, returned)
   }
 
@@ -80,11 +101,11 @@ class InlinePlugin implements ExtismPlugin {
   }
 
   isActive(): boolean {
-    return this.#isActive
+    return this.#calls.isActive
   }
 
   async reset(): Promise<boolean> {
-    if (this.#isActive) return false
+    if (this.#calls.isActive) return false
     this.#blocks.reset()
     return true
   }

@@ -2,12 +2,15 @@ import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { GuestConfig, GuestContext, GuestLogger, LogLevel, MemoryOptions } from './guest-context.ts'
 import type { Anything, PluginOutput } from './output.ts'
 
-/** A plug-in that `createPlugin` opened. Its calls must not overlap. */
+/** A plug-in that `createPlugin` opened. Its calls run one at a time, in the order in which they are made. */
 export interface ExtismPlugin {
   /** Whether the main module exports a function of this name. */
   functionExists(funcName: string): Promise<boolean>
 
-  /** Closes the files of the plug-in, and ends its thread. A second call does nothing. */
+  /**
+   * Closes the files of the plug-in, and ends its thread: with `runInWorker`, calls that run or wait then reject. A second call
+   * does nothing.
+   */
   close(): Promise<void>
 
   /**
@@ -35,10 +38,10 @@ export interface ExtismPlugin {
   /** The instance of the main module. @throws Error with `runInWorker`: an instance cannot leave its thread. */
   getInstance(): Promise<WebAssembly.Instance>
 
-  /** Whether a call is running. */
+  /** Whether a call is running, or waits. */
   isActive(): boolean
 
-  /** Wipes the blocks of the last call. @returns false, and does nothing, while a call is running. */
+  /** Wipes the blocks of the last call. @returns false, and does nothing, while a call runs or waits. */
   reset(): Promise<boolean>
 }
 
@@ -145,6 +148,11 @@ export function inputBytes(input: unknown): string | Uint8Array | undefined {
   if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
   if (input instanceof ArrayBuffer || input instanceof SharedArrayBuffer) return new Uint8Array(input)
   return JSON.stringify(input)
+}
+
+/** The bytes of an input that has to wait: its caller may change them meanwhile. */
+export function ownBytes(input: string | Uint8Array | undefined): string | Uint8Array | undefined {
+  return input instanceof Uint8Array ? new Uint8Array(input) : input
 }
 
 export function mainModule(modules: readonly NamedModule[]): WebAssembly.Module {

@@ -2,7 +2,9 @@ import { Worker } from 'node:worker_threads'
 import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/plugin.ts'
 import { workerFile } from '../platform/packages.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
-import { GuestContext, type GuestLogger, type ImportedFunction } from './guest-context.ts'
+import { CallQueue } from './call-queue.ts'
+import { GuestContext, type GuestLogger } from './guest-context.ts'
+import { mapMembers, type UserFunctions } from './guest-instance.ts'
 import { requestFunctions } from './guest-requests.ts'
 import { outputOf } from './inline-plugin.ts'
 import { type KernelBlocks, openSharedBlocks } from './kernel-blocks.ts'
@@ -14,6 +16,7 @@ import {
   inputBytes,
   mainModule,
   type NamedModule,
+  ownBytes,
 } from './plugin.ts'
 import {
   ANSWER_BYTES,
@@ -38,11 +41,11 @@ class ThreadPlugin implements ExtismPlugin {
   readonly #modules: readonly NamedModule[]
   readonly #options: GuestOptions
   readonly #context: GuestContext
-  readonly #functions: Readonly<Record<string, Readonly<Record<string, ImportedFunction>>>>
+  readonly #functions: UserFunctions
+  readonly #calls = new CallQueue(true)
   #blocks: KernelBlocks
   /** Undefined after a time-out, until the next call. */
   #thread: GuestThread | undefined
-  #isActive = false
   #isClosed = false
 
   constructor(modules: readonly NamedModule[], options: GuestOptions) {
@@ -50,11 +53,10 @@ class ThreadPlugin implements ExtismPlugin {
     this.#options = options
     this.#blocks = openSharedBlocks(blockLimitOf(options.memory))
     this.#context = new GuestContext({ ...options, blocks: this.#blocks })
-    const own = { ...requestFunctions(options), ...GuestContext.variablesOf(this.#context) }
-    this.#functions = {
-      ...options.functions,
-      [EXTISM_ENV]: { ...own, ...options.functions[EXTISM_ENV] },
-    }
+    const fetch = options.fetch === globalThis.fetch ? options.fetch : this.#calls.within(options.fetch)
+    const own = { ...requestFunctions({ ...options, fetch }), ...GuestContext.variablesOf(this.#context) }
+    const functions = mapMembers(options.functions, (run) => this.#calls.within(run))
+    this.#functions = { ...functions, [EXTISM_ENV]: { ...own, ...functions[EXTISM_ENV] } }
   }
 
   /** @throws Error if the guest does not start, or not in time. */
@@ -86,11 +88,15 @@ class ThreadPlugin implements ExtismPlugin {
   }
 
   async call<T>(funcName: string, input?: unknown, hostContext?: T): Promise<PluginOutput | null> {
-    if (this.#isActive) throw new Error('plugin is not reentrant')
     if (this.#isClosed) throw new Error('worker not initialized')
-    const bytes = inputBytes(input)
-    this.#isActive = true
+    let bytes = inputBytes(input)
+    const turn = this.#calls.begin()
     try {
+      if (turn) {
+        bytes = ownBytes(bytes)
+        await turn
+        if (this.#isClosed) throw new ExtismPluginClosedError()
+      }
       const thread = this.#thread?.isAlive ? this.#thread : await this.#startAgain()
       this.#blocks.reset()
       if (bytes !== undefined) this.#blocks.input(bytes)
@@ -100,7 +106,7 @@ class ThreadPlugin implements ExtismPlugin {
     } finally {
       GuestContext.end(this.#context)
       if (!this.#thread?.isAlive) await this.#dropThread()
-      this.#isActive = false
+      this.#calls.end()
     }
   }
 
@@ -122,11 +128,11 @@ class ThreadPlugin implements ExtismPlugin {
   }
 
   isActive(): boolean {
-    return this.#isActive
+    return this.#calls.isActive
   }
 
   async reset(): Promise<boolean> {
-    if (this.#isActive) return false
+    if (this.#calls.isActive) return false
     this.#blocks.reset()
     return true
   }
