@@ -867,7 +867,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_EXTISM_PLUGIN_CLOSED',
     'extism',
-    '`wasm-serve/extism`: the plug-in was closed while a call of it ran.',
+    '`wasm-serve/extism`: the plug-in was closed while a call of it ran, or waited for others.',
     'Wait for the call before `close()`.',
   ],
   [
