@@ -13,6 +13,7 @@ import {
 } from '../options/served-route.ts'
 import { toolName } from '../options/tool-name.ts'
 import { Pace } from '../platform/async-work.ts'
+import { keepRecordsOfPaused } from '../platform/node-workarounds.ts'
 import { isMediaType } from '../platform/text.ts'
 import { type CallableRoute, callableRoute } from './callable-route.ts'
 import { atEndOfTurn } from './end-of-turn.ts'
@@ -26,7 +27,6 @@ import { splitter } from './split.ts'
 import { serveStreams } from './streams/serve-streams.ts'
 import type { SocketTableRoute } from './websocket/add-websockets.ts'
 import type { RouteSockets } from './websocket/serve-websocket.ts'
-import '../platform/node-workarounds.ts'
 
 /**
  * Adds the routes to an app, which closes their resources.
@@ -42,6 +42,7 @@ export async function addRoutes(
   const { routes } = options
   refuseRouteConflicts(routes, app.supportedMethods)
 
+  if (!options.isOwnApp) keepRecordsOfPaused(app.server)
   app.removeAllContentTypeParsers() // guests get the original bytes
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.setErrorHandler(sendRouteError)

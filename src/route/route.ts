@@ -7,6 +7,7 @@ import { type Engine, PendingCall } from '../engine/engine.ts'
 import { InternalError } from '../errors/errors.ts'
 import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../observe/observe.ts'
 import type { CallHooks, FailedCall, GuestCall, GuestResult, ServedRoute } from '../options/served-route.ts'
+import { sendContinue } from '../platform/node-workarounds.ts'
 import { joinBytes } from '../platform/pieces.ts'
 import { hasBody, isTooLarge, readRequestBody } from './body.ts'
 import { failCall } from './error-response.ts'
@@ -34,7 +35,7 @@ export function serveRoute(run: RunCall, bodyLimit: number, isDirect: boolean): 
       run(request, reply)
       return
     }
-    if (request.headers.expect !== undefined && !isTooLarge(request.raw, bodyLimit)) reply.raw.writeContinue()
+    if (request.headers.expect !== undefined && !isTooLarge(request.raw, bodyLimit)) sendContinue(reply.raw)
     readRequestBody(request.raw, bodyLimit, (error, body) => {
       if (error) {
         if (request.raw.httpVersionMajor === 1) reply.header('connection', 'close') // the client may continue to send

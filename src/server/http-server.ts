@@ -17,7 +17,7 @@ import {
 import { requestId } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
-import { bytesTaken } from '../platform/node-workarounds.ts'
+import { bytesTaken, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
 import { fileProblem } from '../platform/system-errors.ts'
 import {
   type KnownError,
@@ -292,6 +292,7 @@ function trackConnections(server: Server): Connections {
  * until the handshake is complete.
  */
 function trackTlsConnections(server: Server): Connections {
+  keepRecordsOfPaused(server)
   const connections: Connections = new Map()
   const accepted = new Map<string, Socket>()
   server.on('connection', (socket: Socket) => {

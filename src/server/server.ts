@@ -235,6 +235,7 @@ export async function openFront(
   const sockets = [server.http].values()
   const app = Fastify({
     serverFactory: () => sockets.next().value ?? server.addHttp(),
+    clientErrorHandler: () => undefined, // handled by the HTTP server
     schemaController: NO_SCHEMAS,
   })
   app.log = log

@@ -7,7 +7,7 @@ import { createServer } from '../../src/index.ts'
 import type { RouteOptions, ServerOptions } from '../../src/options/options.ts'
 import { guest } from '../support/guest.ts'
 import { serve } from '../support/serve.ts'
-import { exchange, open } from '../support/socket.ts'
+import { exchange, open, post } from '../support/socket.ts'
 
 const POST = { method: 'POST', url: '/' } as const
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
@@ -141,6 +141,39 @@ describe('a failure', () => {
     })
     client.socket.resume()
     expect((await client.answers()).map(({ status }) => status)).toEqual([413])
+  })
+})
+
+describe('a client that does not wait for its answers', () => {
+  const listen = async (...routes: RouteOptions[]): Promise<number> => {
+    const app = await createServer({ logLevel: 'silent', routes })
+    onTestFinished(() => app.close())
+    await app.listen({ port: 0 })
+    return (app.server.address() as AddressInfo).port
+  }
+  const inThread = { engine: 'workers', workers: 1 } as const
+
+  test('and expects 100 gets no part of that within an answer', async () => {
+    const slow = { url: '/slow', plugin: guest('loop'), timeoutMs: 100, ...inThread }
+    const port = await listen(slow, { plugin: guest('echo') })
+    const body = 'x'.repeat(10_000)
+    const requests = post('', '', '/slow') + post(body, 'Expect: 100-continue\r\nConnection: close\r\n')
+    const answers = (await exchange(port, requests)).filter(({ status }) => status !== 100)
+    expect(answers.map(({ status }) => status)).toEqual([504, 200])
+    expect(`${answers[1]?.body}`).toBe(body)
+  })
+
+  test('and sends garbage after a request gets the answer and the error', async () => {
+    const port = await listen({ plugin: guest('echo'), ...inThread })
+    const answers = await exchange(port, `${post('first')}garbage\r\n\r\n`)
+    expect(answers.map(({ status }) => status)).toEqual([200, 400])
+    expect(JSON.parse(`${answers[1]?.body}`)).toMatchObject({ code: 'WASM_SERVE_BAD_REQUEST' })
+  })
+
+  test('and speaks HTTP/1.0 gets no 100', async () => {
+    const port = await listen({ plugin: guest('echo') })
+    const old = post('abc', 'Expect: 100-continue\r\n').replace('HTTP/1.1', 'HTTP/1.0')
+    expect((await exchange(port, old)).map(({ status }) => status)).toEqual([200])
   })
 })
 

@@ -1,12 +1,14 @@
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
-import { connect as connectTcp } from 'node:net'
+import { type AddressInfo, connect as connectTcp } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import Fastify from 'fastify'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { wasmServe } from '../../src/index.ts'
 import type { ServerOptions } from '../../src/options/options.ts'
 import { selfSigned } from '../support/certificate.ts'
 import { run, start } from '../support/cli.ts'
@@ -151,3 +153,52 @@ test('a Unix socket needs no TLS, and gets none', async () => {
     code: 'WASM_SERVE_OPTIONS_INVALID',
   })
 })
+
+describe('a request that arrives before an earlier answer is read', () => {
+  const routes = [
+    { url: '/flood', plugin: guest('flood'), outputLimit: 2 ** 24 },
+    { url: '/echo', plugin: guest('echo') },
+  ]
+  const short = 'in one TLS record'
+  const long = 'in several TLS records '.repeat(2_500)
+
+  test.each([
+    ['short', short, long],
+    ['long', long, short],
+  ])('is answered, and so is the next one (%s)', async (_, early, next) => {
+    const { port, drain } = await listenAll(routes, { tls: { cert, key } })
+    onTestFinished(drain)
+    expect(await answersUnread(port, [early, next])).toBe(2)
+  })
+
+  test('is answered in an app with the Fastify plugin', async () => {
+    const app = Fastify({ https: { cert: server.cert, key: server.key } })
+    onTestFinished(() => app.close())
+    await app.register(wasmServe, { routes })
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    const { port } = app.server.address() as AddressInfo
+    expect(await answersUnread(port, [long, short])).toBe(2)
+  })
+})
+
+/**
+ * Sends the first body while an answer is unread that is larger than what the system keeps, and each other one after the
+ * answer before it. Returns the number of bodies that came back.
+ */
+async function answersUnread(port: number, bodies: readonly string[]): Promise<number> {
+  const client = await open(port)
+  const send = (url: string, body = '') =>
+    client.write(`POST ${url} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+  send('/flood')
+  await once(client, 'readable')
+  let answered = 0
+  let received = ''
+  send('/echo', bodies[answered])
+  for await (const bytes of client) {
+    received = (received + bytes.toString('latin1')).slice(-100_000)
+    if (!received.endsWith(`\r\n\r\n${bodies[answered]}`)) continue
+    if (++answered === bodies.length) break
+    send('/echo', bodies[answered])
+  }
+  return answered
+}

@@ -15,7 +15,7 @@ import type { StreamFigures } from '../../observe/metrics.ts'
 import type { StreamEvent } from '../../observe/observe.ts'
 import { nextTurn } from '../../platform/async-work.ts'
 import { http2StreamOf } from '../../platform/missing-types.ts'
-import { flushHead } from '../../platform/node-workarounds.ts'
+import { flushHead, sendContinue } from '../../platform/node-workarounds.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
 
@@ -257,12 +257,12 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     raw.once('end', stop).once('close', stop)
   }
 
-  /** A client that expects 100 sends no body before. HTTP/1.0 has no such answer. (RFC 9110, section 10.1.1) */
+  /** A client that expects 100 sends no body before. */
   #continue(): void {
     const { headers, raw } = this.#request
     if (headers.expect === undefined || raw.complete || this.isStarted || this.#body.error) return
     delete raw.headers.expect
-    if (raw.httpVersion !== '1.0') this.#reply.raw.writeContinue()
+    sendContinue(this.#reply.raw)
   }
 
   #sendHead({ status, headers, trailers }: AnswerHead): void {
