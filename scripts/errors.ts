@@ -559,6 +559,18 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Change the `url`, `host` or `method` of one of them.',
   ],
   [
+    'WASM_SERVE_NAMESPACE_NOT_RENAMED',
+    'command',
+    '`wasm-serve store rename`: the old namespace has no keys, or the new one has some. Nothing was changed.',
+    'Use `wasm-serve store check`, which lists the namespaces and their keys.',
+  ],
+  [
+    'WASM_SERVE_NAMESPACE_SHARED',
+    'command',
+    'A plug-in would read what another one has stored: its `kv.namespace` is the [name](../guide/plug-ins.md#names) of the other, and not both set it.',
+    'To share the keys, set `kv.namespace` to the same text on both. Else set it to another one.',
+  ],
+  [
     'WASM_SERVE_OPTIONS_INVALID',
     'command',
     'Options are wrong. All problems are listed, unknown options with a suggestion.',
@@ -599,6 +611,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'command',
     'The thread that loads the plug-in has ended, or took more than 60 s, or the file of a lazy plug-in has changed; nothing of the plug-in is used.',
     'Use a smaller module, or a faster machine. Reload the configuration after a change of files.',
+  ],
+  [
+    'WASM_SERVE_PLUGIN_NAME_SHARED',
+    'command',
+    'Two different plug-ins have the same [name](../guide/plug-ins.md#names), by which state, logs and metrics are kept.',
+    'Give each a name under `plugins` of a config file. In a program, load one by `loadPlugin(source, { name })`.',
   ],
   [
     'WASM_SERVE_PLUGIN_TOO_COMPLEX',

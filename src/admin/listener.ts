@@ -80,6 +80,9 @@ export async function openListener(
 /** Time limit for open requests when a listener closes. */
 const CLOSE_MS = 500
 
+/** Encoded bytes of a plug-in's name in a URL: a path or the reference of a registry may be long. */
+const MAX_NAME = 1_024
+
 /** Requests are validated without coercion, and all problems are reported. */
 const CHECK = {
   allErrors: true,
@@ -95,6 +98,7 @@ function openApp(log: FastifyBaseLogger): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: requestId,
     return503OnClosing: false,
+    routerOptions: { maxParamLength: MAX_NAME },
     ajv: { customOptions: CHECK },
     // Fastify runs no hooks for a malformed URL.
     frameworkErrors: (error, request, reply) => sendAnyError(error, request, reply.headers(answerHeaders)),

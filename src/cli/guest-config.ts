@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { loadOptions, sourceOptions } from '../deploy/loader.ts'
+import { nameOfWord } from '../deploy/mounts.ts'
 import { InputUnreadableError, UsageError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import { streamImports } from '../guest/streams/stream-imports.ts'
@@ -99,7 +100,7 @@ export function readPluginConfig(
     source,
     route,
     server,
-    load: loadOptions({ ...route, load: 'eager' }, 1, loading, sources),
+    load: { ...loadOptions({ ...route, load: 'eager' }, 1, loading, sources), name: nameOfWord(source) },
     given,
   }
 }

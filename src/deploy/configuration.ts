@@ -20,9 +20,8 @@ import { isPlugin, type Plugin } from '../plugin/plugin.ts'
 import type { SourceOptions } from '../plugin/source/source.ts'
 import { type Configuration, type DesiredRoute, mapFromData } from './desired-state.ts'
 import type { Version } from './edits.ts'
-import { distinguish, findRoutes } from './find-routes.ts'
-import { openLoader, type ReadingOptions, sourceOptions } from './loader.ts'
-import { nameOf } from './mounts.ts'
+import { findRoutes } from './find-routes.ts'
+import { type LoadedVersion, openLoader, type ReadingOptions, sourceOptions } from './loader.ts'
 
 /** The source of a configuration. It is read at the start and by each reload. */
 export interface ConfigurationSource {
@@ -191,11 +190,11 @@ export function programConfiguration(options: CheckedServerOptions): Configurati
       const loader = openLoader(checkLoadOptions({}), {}, reading)
       await loader.expect(routes)
       const found = await pacedMap(routes, async (route): Promise<DesiredRoute> => {
-        const version = versionOfLoaded(route, reading) ?? (await loader.load(route)).version
-        const name = nameOf(version.name)
+        const loaded = loadedBefore(route, reading) ?? (await loader.load(route))
+        const { version, plugin } = loaded
         return {
           given: configurationData(route, version),
-          name,
+          name: plugin.name,
           from: routeLabel(route),
           version,
           checked: route,
@@ -206,7 +205,7 @@ export function programConfiguration(options: CheckedServerOptions): Configurati
         server: mapFromData(withoutCode(server), PROGRAM),
         load: mapOf([], PROGRAM),
         defaults: { route: mapOf([], PROGRAM), plugins: new Map() },
-        routes: distinguish(found),
+        routes: found,
         warnings: [],
         checked: options,
       }
@@ -226,22 +225,22 @@ function refuseLoaded(routes: readonly CheckedRouteOptions[]): void {
 }
 
 /** A plug-in that the program has loaded is a version without modules: only this process has it. */
-function versionOfLoaded(route: CheckedRouteOptions, { plugins }: ReadingOptions): Version | undefined {
+function loadedBefore(route: CheckedRouteOptions, { plugins }: ReadingOptions): LoadedVersion | undefined {
   const { plugin } = route
   if (typeof plugin !== 'object' || !isPlugin(plugin)) return undefined
   const digest = routeIds.get(plugin) ?? randomUUID()
   routeIds.set(plugin, digest)
-  const { name, settings } = plugin
+  const { file, settings } = plugin
   const version: Version = {
     digest,
-    name,
+    name: file,
     from: 'file',
     addedAt: new Date().toISOString(),
     modules: [],
     settings,
   }
   plugins.set(version, route, plugin)
-  return version
+  return { plugin, version }
 }
 
 const routeIds = new WeakMap<Plugin, string>()

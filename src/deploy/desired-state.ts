@@ -83,7 +83,7 @@ export interface RouteTarget extends Omit<DesiredRoute, 'version'> {
 const KEPT_GONE = 10
 
 /** The origin of routes of the admin API, for messages. */
-const ADMIN = { kind: 'flag', name: 'admin API' } as const satisfies Origin
+export const ADMIN = { kind: 'flag', name: 'admin API' } as const satisfies Origin
 
 /**
  * A configuration combined with the existing edits. Each plug-in of the configuration becomes a version. A version that

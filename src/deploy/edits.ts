@@ -35,7 +35,7 @@ export interface PluginVersions {
 export interface Version {
   /** For a plug-in of one module, the SHA-256 of its bytes; else of its modules and manifest. */
   readonly digest: string
-  /** The name of the plug-in in logs; its namespace in the store. */
+  /** The file's name, for display: see `Plugin.file`. */
   readonly name: string
   readonly from: 'file' | 'url' | 'upload'
   readonly addedAt: string
@@ -108,7 +108,7 @@ export function forbiddenOption(options: object): string | undefined {
 }
 
 /** What a version records of a plug-in. */
-interface VersionSource extends Pick<Source, 'name' | 'settings' | 'companions'> {
+interface VersionSource extends Pick<Source, 'file' | 'settings' | 'companions'> {
   readonly modules: readonly (Pick<SourceModule, 'name' | 'digest' | 'origin'> & {
     readonly bytes: { readonly length: number }
   })[]
@@ -116,7 +116,7 @@ interface VersionSource extends Pick<Source, 'name' | 'settings' | 'companions'>
 
 /** The version for a loaded plug-in. */
 export function toVersion(
-  { name, modules, settings, companions }: VersionSource,
+  { file, modules, settings, companions }: VersionSource,
   from: Version['from'],
 ): Version {
   const all = modules.map(({ name, digest, bytes }) => ({ name, digest, bytes: bytes.length }))
@@ -125,7 +125,7 @@ export function toVersion(
   const identity = companions === undefined ? [all, settings] : [all, settings, companions]
   const digest = isPlain && main ? main.digest : sha256(JSON.stringify(identity))
   return {
-    ...{ digest, name, from, addedAt: new Date().toISOString(), settings },
+    ...{ digest, name: file, from, addedAt: new Date().toISOString(), settings },
     modules: all.map((module, index) => ({ ...module, ...originFields(modules[index]?.origin) })),
     ...(companions && { companions }),
   }

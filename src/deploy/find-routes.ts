@@ -20,6 +20,7 @@ import { pacedMap } from '../platform/async-work.ts'
 import { parseJson } from '../platform/json-text.ts'
 import { nearest } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
+import { nameOfPlace } from '../plugin/source/url.ts'
 import { type DesiredRoute, mapFromData, sourceOf } from './desired-state.ts'
 import type { Version } from './edits.ts'
 import type { LoadedVersion, Loader, ReadingOptions } from './loader.ts'
@@ -31,7 +32,7 @@ import {
   type MountedRoute,
   mountAt,
   mountsOf,
-  nameOf,
+  nameOfWord,
   routesAt,
 } from './mounts.ts'
 
@@ -60,7 +61,7 @@ export async function findRoutes(
 ): Promise<FoundRoutes> {
   const finding = new Finding(config, merged, load, failed, commands, limits)
   const { leftOut, warnings } = finding
-  return { routes: distinguish(await finding.routes()), leftOut, warnings }
+  return { routes: await finding.routes(), leftOut, warnings }
 }
 
 /** The result of {@link findRoutes}. */
@@ -70,18 +71,6 @@ export interface FoundRoutes {
   readonly leftOut: readonly string[]
   /** Skipped items and reasons, as text. */
   readonly warnings: readonly string[]
-}
-
-/** Makes equal names of plug-ins from several places unique. */
-export function distinguish(routes: readonly DesiredRoute[]): DesiredRoute[] {
-  const sources = new Map<string, unknown>()
-  return routes.map((route) => {
-    const source = sourceOf(route.given)
-    let name = route.name
-    for (let n = 2; (sources.get(name) ?? source) !== source; n++) name = `${route.name}-${n}`
-    sources.set(name, source)
-    return { ...route, name }
-  })
 }
 
 /** One run of {@link findRoutes}. */
@@ -130,12 +119,10 @@ class Finding {
   async #ofFile(routes: readonly ConfigMap[]): Promise<DesiredRoute[]> {
     if (routes.length > 1) this.#refuseSingle()
     const { routePlugins } = this.#merged
-    const named = routes.map(
-      (given, index) => [routePlugins[index] ?? nameOf(sourceOf(given)), given] as const,
-    )
     await this.#expect(routes)
-    return this.#each(named, async ([name, given]) => {
-      const { plugin, version } = await this.#loadFor(given)
+    return this.#each(routes, async (given, index) => {
+      const name = routePlugins[index] ?? nameOfPlace(sourceOf(given))
+      const { plugin, version } = await this.#loadFor(given, name)
       return [
         { given: withSmoke(given, plugin, version), version, from: renderOrigin(urlOrigin(given)), name },
       ]
@@ -147,7 +134,7 @@ class Finding {
     if (plugins.size > 1) this.#refuseSingle()
     await this.#expect([...plugins.values()])
     return this.#each([...plugins], ([name, given]) => {
-      return this.#ofMount(mountAt(name, sourceOf(given)), given, name)
+      return this.#ofMount(mountAt(name, sourceOf(given)), given)
     })
   }
 
@@ -163,7 +150,7 @@ class Finding {
     await this.#load.expect(checked.flatMap((route) => route ?? []))
     return this.#each(items, (mount, index) => {
       const given = mergeMaps(this.#routeOf(mount.source), named)
-      return this.#ofMount(mount, given, nameOfMount(mount), checked[index])
+      return this.#ofMount(mount, given, checked[index])
     })
   }
 
@@ -181,7 +168,7 @@ class Finding {
     const [first = '', second, third] = words
     const odd = words.slice(1).filter((word) => !isSource(word))
     if (second !== undefined && third === undefined && !isFolder(first)) {
-      const { plugin } = await this.#loadFor(this.#routeOf(first))
+      const { plugin } = await this.#loadFor(this.#routeOf(first), nameOfWord(first))
       if (odd.length > 0 || plugin.functions.some(({ name }) => name === second)) {
         if (this.#config.flags.route.entries.has('function'))
           throw new UsageError('the function is given twice, as --function and as an argument')
@@ -200,13 +187,9 @@ class Finding {
    * @param given - Options common to its routes.
    * @param checked - The same, checked.
    */
-  async #ofMount(
-    mount: Mount,
-    given: ConfigMap,
-    name: string,
-    checked?: CheckedRouteOptions,
-  ): Promise<DesiredRoute[]> {
-    const { plugin, version } = await this.#loadFor(given, checked)
+  async #ofMount(mount: Mount, given: ConfigMap, checked?: CheckedRouteOptions): Promise<DesiredRoute[]> {
+    const { plugin: name } = mount
+    const { plugin, version } = await this.#loadFor(given, name, checked)
     const has = (option: string) => givenAt(given, [option]) !== undefined
     if (has('url')) return [{ given: withSmoke(given, plugin, version), version, from: mount.source, name }]
     const isWhole = has('function') || toData(givenAt(given, ['contract']) ?? given) === 'hyper-mcp'
@@ -271,10 +254,10 @@ class Finding {
   }
 
   /** Problems of the server's options are not attributed to a plug-in. */
-  async #loadFor(given: ConfigMap, route = checkRoute(given)): Promise<LoadedVersion> {
+  async #loadFor(given: ConfigMap, name: string, route = checkRoute(given)): Promise<LoadedVersion> {
     if (!route) throw new UsageError('name a plug-in')
     try {
-      return await this.#load.load(route)
+      return await this.#load.load(route, name)
     } catch (error) {
       throw placed(error, given, 'plugin')
     }
@@ -331,11 +314,6 @@ function requestsOf(text: string, name: string): ReadonlyMap<string, unknown> {
   if ('value' in parsed && typeof parsed.value === 'object' && parsed.value !== null)
     return new Map(Object.entries(parsed.value))
   throw new ArtifactUnsupportedError(name, 'its smoke requests are not a JSON object by function')
-}
-
-/** Plug-ins of one folder are distinguished by their relative paths. */
-function nameOfMount({ path, name }: Mount): string {
-  return path.slice(1).replaceAll('::', ':') || name
 }
 
 function urlOrigin(given: ConfigMap): Origin {

@@ -18,8 +18,12 @@ import { storedBytes, toVersion, type Version } from './edits.ts'
 export interface Loader {
   /** Announces all plug-ins, so that many are read together. */
   expect(routes: readonly CheckedRouteOptions[]): Promise<void>
-  /** Loads the plug-in of a route. Routes of the same plug-in share it. */
-  load(route: CheckedRouteOptions): Promise<LoadedVersion>
+  /**
+   * Loads the plug-in of a route. Routes of the same plug-in share it.
+   *
+   * @param name - Of the plug-in. Default: see `LoadOptions.name`.
+   */
+  load(route: CheckedRouteOptions, name?: string): Promise<LoadedVersion>
 }
 
 export interface LoadedVersion {
@@ -39,7 +43,7 @@ export interface ReadingOptions extends LoadPlace {
   readonly plugins: PluginTable
 }
 
-/** Loaded plug-ins, by version and by the route options that affect loading. */
+/** Loaded plug-ins, by name, version and the route options that affect loading. */
 export class PluginTable {
   /** Their modules, by digest, read since the last {@link PluginTable.settled}. */
   readonly modules = new Map<string, ModuleBytes>()
@@ -54,12 +58,12 @@ export class PluginTable {
     this.expected = base?.expected ?? 1
   }
 
-  get(version: Version, route: LoadedBy): Plugin | undefined {
-    return this.#plugins.get(this.#key(version, route)) ?? this.#base?.get(version, route)
+  get(name: string, version: Version, route: LoadedBy): Plugin | undefined {
+    return this.#plugins.get(this.#key(name, version, route)) ?? this.#base?.get(name, version, route)
   }
 
   set(version: Version, route: LoadedBy, plugin: Plugin): void {
-    this.#plugins.set(this.#key(version, route), plugin)
+    this.#plugins.set(this.#key(plugin.name, version, route), plugin)
   }
 
   /** The table with all plug-ins, without their modules. */
@@ -81,7 +85,7 @@ export class PluginTable {
     }
   }
 
-  #key({ digest, name }: Version, route: LoadedBy): string {
+  #key(name: string, { digest }: Version, route: LoadedBy): string {
     return `${digest} ${JSON.stringify([name, loadedFor(route, this.expected)])}`
   }
 }
@@ -99,20 +103,20 @@ export function openLoader(
     ...loadOptions(route, plugins.expected, options, sources),
     ...reading,
   })
-  const load = async (route: CheckedRouteOptions) => {
-    const how = howOf(route)
+  const load = async (route: CheckedRouteOptions, name: string | undefined) => {
+    const how = { ...howOf(route), name }
     const path = route.memoryMax === scannedFor ? fileToScan(route, how) : undefined
     const file = path === undefined ? undefined : await scanned.get(path)
     if (path !== undefined && file) {
       const plugin = scannedPlugin(path, file, how)
-      const { name, digest, settings } = plugin
+      const { digest, settings } = plugin
       const modules = [{ name: 'main', digest, bytes: { length: file.size } }]
       plugins.modules.set(digest, { path: resolve(path), digest })
-      return { plugin, version: toVersion({ name, settings, modules }, 'file') }
+      return { plugin, version: toVersion({ file: plugin.file, settings, modules }, 'file') }
     }
     const source = await readSource(route.plugin, how)
     const version = toVersion(source, 'file')
-    const plugin = plugins.get(version, route) ?? (await compilePlugin(source, how))
+    const plugin = plugins.get(source.name, version, route) ?? (await compilePlugin(source, how))
     for (const [digest, bytes] of storedBytes(source.modules)) plugins.modules.set(digest, bytes)
     if (plugin.compile)
       for (const module of source.modules) plugins.modules.set(module.digest, leaveInFile(module))
@@ -138,15 +142,15 @@ export function openLoader(
         how,
       )
     },
-    load(route) {
+    load(route, name) {
       const { plugin, links } = route
       const loadNew = async () => {
-        const loaded = await load(route)
+        const loaded = await load(route, name)
         plugins.set(loaded.version, route, loaded.plugin)
         return loaded
       }
       if (typeof plugin !== 'string') return loadNew()
-      const key = JSON.stringify([plugin, links, loadedFor(route, plugins.expected)])
+      const key = JSON.stringify([name, plugin, links, loadedFor(route, plugins.expected)])
       const loaded = loading.get(key) ?? loadNew()
       loading.set(key, loaded)
       return loaded

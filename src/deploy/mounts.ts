@@ -4,7 +4,7 @@ import { extname, join } from 'node:path'
 import { PluginUnreadableError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { isUrl, sourceName } from '../plugin/source/url.ts'
+import { isUrl, nameOfPlace, sourceName } from '../plugin/source/url.ts'
 
 /** A plug-in and the base path of its routes. */
 export interface Mount {
@@ -14,6 +14,8 @@ export interface Mount {
   readonly path: string
   /** Its name in a route. A function with this name is also served at `path`. */
   readonly name: string
+  /** The name of the plug-in. */
+  readonly plugin: string
 }
 
 /** Mounts or routes, and the skipped names that cannot be routes, for messages. */
@@ -31,12 +33,12 @@ export interface Mounted<Item> {
 export async function mountsOf(sources: readonly string[]): Promise<Mounted<Mount>> {
   const [only, ...others] = sources
   if (only !== undefined && others.length === 0 && !isFolder(only))
-    return { items: [{ source: only, path: '', name: nameOf(only) }], leftOut: [] }
+    return { items: [{ source: only, path: '', name: nameOf(only), plugin: nameOfWord(only) }], leftOut: [] }
   const found = await Promise.all(
     sources.map((source) =>
       isFolder(source)
         ? mountsIn(source)
-        : [{ source, path: `/${routePart(nameOf(source))}`, name: nameOf(source) }],
+        : [{ ...mountAt(nameOf(source), source), plugin: nameOfWord(source) }],
     ),
   )
   const mounts = found.flat()
@@ -48,7 +50,12 @@ export async function mountsOf(sources: readonly string[]): Promise<Mounted<Moun
 
 /** A mount for a plug-in that has its own name. */
 export function mountAt(name: string, source: string): Mount {
-  return { source, path: `/${routePart(name)}`, name }
+  return { source, path: `/${routePart(name)}`, name, plugin: name }
+}
+
+/** The name of a plug-in of the command line: a file's is that of its route, wherever the file is. */
+export function nameOfWord(source: string): string {
+  return isUrl(source) ? nameOfPlace(source) : nameOf(source)
 }
 
 /** Whether an argument names a plug-in or a folder of them; the name of a function looks like neither. */
@@ -100,31 +107,43 @@ function routePart(name: string): string {
   return name.replaceAll(':', '::')
 }
 
-/** The name of a plug-in, derived from its file name. */
-export function nameOf(source: string): string {
+/** The name of a route, derived from the file's. */
+function nameOf(source: string): string {
   const name = sourceName(source)
   return name.slice(0, name.length - extname(name).length)
 }
 
 async function mountsIn(folder: string): Promise<Mount[]> {
   const mounts: Mount[] = []
-  await walkFolder(folder, '', new Set(), mounts)
+  await walkFolder(folder, '', '', new Set(), mounts)
   if (mounts.length === 0) throw new PluginUnreadableError(folder, 'there is no .wasm file in this directory')
   return mounts
 }
 
-/** Skips hidden files and folders and installed packages. A folder with several links to it is mounted once. */
-async function walkFolder(folder: string, path: string, seen: Set<string>, mounts: Mount[]): Promise<void> {
+/**
+ * Skips hidden files and folders and installed packages. A folder with several links to it is mounted once.
+ *
+ * @param path - Of the folder, in Fastify's route syntax.
+ * @param below - Its relative path, which starts the names of its plug-ins.
+ */
+async function walkFolder(
+  folder: string,
+  path: string,
+  below: string,
+  seen: Set<string>,
+  mounts: Mount[],
+): Promise<void> {
   const real = await realpath(folder)
   if (seen.has(real)) return
   seen.add(real)
   for (const entry of await entriesOf(folder)) {
     const place = join(folder, entry.name)
     if (entry.name.startsWith('.') || entry.name === 'node_modules') continue
-    if (isFolder(place)) await walkFolder(place, `${path}/${routePart(entry.name)}`, seen, mounts)
+    if (isFolder(place))
+      await walkFolder(place, `${path}/${routePart(entry.name)}`, `${below}${entry.name}/`, seen, mounts)
     else if (/\.wasm$/i.test(entry.name)) {
       const name = nameOf(entry.name)
-      mounts.push({ source: place, path: `${path}/${routePart(name)}`, name })
+      mounts.push({ ...mountAt(name, place), path: `${path}/${routePart(name)}`, plugin: `${below}${name}` })
     }
   }
 }

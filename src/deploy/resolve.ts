@@ -2,7 +2,16 @@ import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError } from '../errors/errors.ts'
 import { streamImports } from '../guest/streams/stream-imports.ts'
 import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
-import { COMMAND_LINE, type ConfigMap, givenAt, mapOf, mergeMaps, toData } from '../options/config-node.ts'
+import {
+  COMMAND_LINE,
+  type ConfigMap,
+  givenAt,
+  mapOf,
+  mergeMaps,
+  originAt,
+  renderOrigin,
+  toData,
+} from '../options/config-node.ts'
 import {
   type CheckedLoadOptions,
   type CheckedRouteOptions,
@@ -17,9 +26,17 @@ import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import { bytesOf } from '../plugin/source/module-bytes.ts'
 import { type SourceOptions, verifyStored } from '../plugin/source/source.ts'
 import { chooseEngine, waitingOf } from '../route/engine-choice.ts'
+import { type NamedRoute, nameConflicts } from '../route/name-conflicts.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { routeFunction } from '../route/route-function.ts'
-import { type DesiredState, overlay, type Refuse, type RouteTarget, sourceOf } from './desired-state.ts'
+import {
+  ADMIN,
+  type DesiredState,
+  overlay,
+  type Refuse,
+  type RouteTarget,
+  sourceOf,
+} from './desired-state.ts'
 import type { Edits, Version } from './edits.ts'
 import { loadOptions, type PluginTable } from './loader.ts'
 
@@ -101,6 +118,8 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   await pace.step()
   if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else already reported
   await pace.step()
+  for (const conflict of nameConflicts(routes.map(namedRoute))) failed(conflict)
+  await pace.step()
   if (server.processes) {
     const { refuseUnshared } = await import('./processes/refuse-unshared.ts') // loaded on demand
     refuseUnshared(server, routes, failed)
@@ -127,7 +146,6 @@ function isSame(one: RouteTarget, other: RouteTarget): boolean {
   return (
     one.name === other.name &&
     one.live.digest === other.live.digest &&
-    one.live.name === other.live.name &&
     one.next?.version.digest === other.next?.version.digest &&
     one.next?.percent === other.next?.percent
   )
@@ -152,26 +170,27 @@ function checkRoutes(
 type LoadLimits = Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>
 
 async function loadVersions(
-  { live, next }: RouteTarget,
+  { name, live, next }: RouteTarget,
   options: CheckedRouteOptions,
   limits: LoadLimits,
   resolving: Resolving,
 ): Promise<{ plugin: Plugin; next?: VersionedRoute['next'] }> {
-  const plugin = await loadVersion(live, options, limits, resolving)
+  const plugin = await loadVersion(name, live, options, limits, resolving)
   if (!next) return { plugin }
-  const second = await loadVersion(next.version, options, limits, resolving)
+  const second = await loadVersion(name, next.version, options, limits, resolving)
   return { plugin, next: { plugin: second, percent: next.percent } }
 }
 
 async function loadVersion(
+  name: string,
   version: Version,
   route: LoadedBy,
   limits: LoadLimits,
   { plugins, module, sources, isServing, signal, log }: Resolving,
 ): Promise<Plugin> {
-  const known = plugins.get(version, route)
+  const known = plugins.get(name, version, route)
   if (known) return known
-  const { name, settings } = version
+  const { name: file, settings } = version
   const stored = async (digest: string) => bytesOf(plugins.modules.get(digest) ?? (await module(digest)))
   const read = version.modules.map(async ({ name, digest, place, bundle }) => {
     const signature = bundle === undefined ? undefined : await stored(bundle)
@@ -180,7 +199,7 @@ async function loadVersion(
     await verifyStored(found, { ...sources, signal })
     return found
   })
-  const source = { name, modules: await Promise.all(read), settings, warnings: [] }
+  const source = { name, file, modules: await Promise.all(read), settings, warnings: [] }
   const how = {
     ...loadOptions({ ...route, links: {} }, plugins.expected, limits, {}),
     isServing,
@@ -209,7 +228,7 @@ async function tryUnused(
       routes.some(({ target }) => target.live.digest === digest || target.next?.version.digest === digest)
     for (const version of versions) {
       if (known?.some(({ digest }) => digest === version.digest) || isUsed(version)) continue
-      await loadVersion({ ...version, name }, ANY_ROUTE, limits, resolving)
+      await loadVersion(name, version, ANY_ROUTE, limits, resolving)
     }
   }
 }
@@ -244,6 +263,18 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
       `  ${routes[later]?.options.url}: ${routes[first]?.target.from} and ${routes[later]?.target.from}`,
   )
   if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
+}
+
+/** A route of the admin API names its plug-in, not a source. */
+function namedRoute({ target: { given, from, checked }, options, plugin }: ResolvedTarget): NamedRoute {
+  const origin = originAt(given, ['plugin'])
+  const isInFile = origin.kind === 'file'
+  return {
+    plugin,
+    options,
+    source: checked?.plugin ?? (from === ADMIN.name ? plugin : sourceOf(given)),
+    place: isInFile ? renderOrigin(origin) : `route ${options.url} (${from})`,
+  }
 }
 
 /** All options of a command line with their origins, including those of loading. */

@@ -188,6 +188,20 @@ export const CacheUntrustedError = failure<[reason: string]>(
   'Nothing is removed from the cache: %s',
 )
 
+/** `wasm-serve store rename` needs a namespace with keys, and one without. Nothing was changed. */
+export const NamespaceNotRenamedError = failure<[namespace: string, store: string, reason: string]>(
+  'WASM_SERVE_NAMESPACE_NOT_RENAMED',
+  'Namespace "%s" of store %s was not renamed: %s',
+)
+
+/** Two plug-ins would read each other's keys, and not both of them set the namespace. */
+export const NamespaceSharedError = failure<
+  [one: string, place: string, other: string, otherPlace: string, namespace: string]
+>(
+  'WASM_SERVE_NAMESPACE_SHARED',
+  'Plug-in "%s" (%s) and plug-in "%s" (%s) would share the namespace "%s" of the store: set kv.namespace to it on both to share it, else to another one',
+)
+
 /** `wasm-serve store import` needs an empty store. */
 export const StoreNotEmptyError = failure<[store: string]>(
   'WASM_SERVE_STORE_NOT_EMPTY',

@@ -99,6 +99,12 @@ export const MountConflictError = failure<[conflicts: string]>(
   'Several routes have the same URL:\n%s',
 )
 
+/** Two different plug-ins have the same name, by which their state, logs and metrics are kept. */
+export const PluginNameSharedError = failure<[name: string, one: string, other: string]>(
+  'WASM_SERVE_PLUGIN_NAME_SHARED',
+  'Two different plug-ins have the name "%s", of %s and of %s: give each a name under "plugins" of a config file, or by loadPlugin',
+)
+
 /** `wasm-serve check` found a problem, or a start found several; the message lists all. The command exits with 2. */
 export const CheckFailedError = failure<[problems: string]>('WASM_SERVE_CHECK_FAILED', '%s')
 

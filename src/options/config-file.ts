@@ -407,7 +407,7 @@ function absolutePath(
       ? LMDB + resolve(context.folder, text.slice(LMDB.length))
       : resolve(context.folder, text)
   if (given.shown !== undefined) context.secret(value, given.shown)
-  return { ...given, value }
+  return { ...given, value, written: text }
 }
 
 /** The URL scheme of the only store that has a folder. */

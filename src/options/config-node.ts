@@ -42,6 +42,8 @@ export interface ConfigScalar {
   readonly kind: 'scalar'
   readonly origin: Origin
   readonly value: string | number | boolean | null
+  /** The path as it is written, if the value is an absolute path. */
+  readonly written?: string
   /** The replacement in output; present if the value comes from the environment and may be a secret. */
   readonly shown?: string
   /** Present if variables were substituted. */

@@ -1,3 +1,4 @@
+import { nameOfPlace } from '../plugin/source/url.ts'
 import type { Config } from './config.ts'
 import { COMMAND_LINE, type ConfigMap, mapOf, mergeMaps } from './config-node.ts'
 import { loadSchema, serverSchema } from './options-schema.ts'
@@ -13,8 +14,8 @@ export interface Merged {
   readonly plugins: ReadonlyMap<string, ConfigMap>
   /** The file's routes; undefined if it lists none. */
   readonly routes: readonly ConfigMap[] | undefined
-  /** The plug-in name of each route; undefined if the route gives a path or URL. */
-  readonly routePlugins: readonly (string | undefined)[]
+  /** The name of the plug-in of each of the file's routes. */
+  readonly routePlugins: readonly string[]
 }
 
 /**
@@ -32,8 +33,10 @@ export function mergeConfig({ flags, variables }: Config, file: ConfigMap = EMPT
     plugins: new Map(named.map(([name, plugin]) => [name, whole(withoutSource(withPluginOptions(plugin)))])),
     routes: configRoutes(file)?.map((route) => mergeMaps(route, variables.route, flags.route)),
     routePlugins: (listIn(file, 'routes') ?? []).map((route) => {
+      const plugin = route.entries.get('plugin')?.given
       const name = textIn(route, 'plugin')
-      return mapIn(file, 'plugins').entries.has(name) ? name : undefined
+      if (mapIn(file, 'plugins').entries.has(name)) return name
+      return nameOfPlace((plugin?.kind === 'scalar' && plugin.written) || name)
     }),
   }
 }

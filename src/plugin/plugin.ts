@@ -16,7 +16,7 @@ import {
   type SourceModule,
   type SourceOptions,
 } from './source/source.ts'
-import { sourceName } from './source/url.ts'
+import { nameOfPlace, sourceName } from './source/url.ts'
 
 declare global {
   /** Declared here so that users of the types need no DOM in their `lib`; with DOM types, this adds nothing. */
@@ -27,8 +27,16 @@ declare global {
 
 /** A plug-in that was read and, by default, compiled. */
 export interface Plugin {
-  /** Display name: the file's name, or the start of the digest. */
+  /**
+   * Its only name, in logs, metrics, traces, errors, the admin API and the store: that of the configuration, else see
+   * {@link LoadOptions.name}.
+   */
   readonly name: string
+  /**
+   * The file's name, or the start of the digest: for display, and to find what older versions stored under it. Nothing else
+   * depends on it, because many plug-ins have a file of the same name.
+   */
+  readonly file: string
   /** SHA-256 of the main module's bytes, in hex. */
   readonly digest: string
   /** The main module; undefined if it is not compiled here. */
@@ -162,7 +170,7 @@ export async function loadPlugin(
  * @throws {@link PluginInvalidError}
  */
 export async function compilePlugin(
-  { name, modules, settings, warnings }: Source,
+  { name, file, modules, settings, warnings }: Source,
   options: LoadOptions = {},
 ): Promise<Plugin> {
   const { moduleLimits: limits, allowGc } = options
@@ -179,7 +187,7 @@ export async function compilePlugin(
     const prepared = await Promise.all(modules.map((source) => prepare(source, jobOf(source), options)))
     const uncompiled = prepared.map((module) => module.uncompiled)
     if (options.compiles === false || prepared.some((module) => module.needsProcess))
-      return register(name, prepared, { settings, warnings, uncompiled })
+      return register(name, prepared, { file, settings, warnings, uncompiled })
   }
   if (options.compiles === 'later' && !allowGc) {
     const { readFacts } = await import('./load-module.ts')
@@ -192,8 +200,8 @@ export async function compilePlugin(
       digest: module.digest,
       from: leaveInFile(module),
     }))
-    const compile = compileLater({ name, modules: left, settings, warnings }, options)
-    return register(name, parts, { settings, warnings, compile })
+    const compile = compileLater({ name, file, modules: left, settings, warnings }, options)
+    return register(name, parts, { file, settings, warnings, compile })
   }
   const compiled = await Promise.all(
     modules.map(async (source) => {
@@ -201,7 +209,7 @@ export async function compilePlugin(
       return { name: source.name, digest: source.digest, ...facts, ...rest }
     }),
   )
-  return register(name, compiled, { settings, warnings })
+  return register(name, compiled, { file, settings, warnings })
 }
 
 /**
@@ -210,12 +218,12 @@ export async function compilePlugin(
  * @param path - Of the file.
  */
 export function scannedPlugin(path: string, { digest, facts }: ScannedFile, options: LoadOptions): Plugin {
-  const name = sourceName(path)
-  const source = { name, settings: undefined, warnings: [] }
+  const { name = nameOfPlace(path) } = options
+  const source = { name, file: sourceName(path), settings: undefined, warnings: [] }
   const from = { path: resolve(path), digest }
   const compile = compileLater({ ...source, modules: [{ name: MAIN, digest, from }] }, options)
   const part = { name: MAIN, digest, ...facts, needsProcess: undefined }
-  return register(name, [part], { settings: undefined, warnings: [], compile })
+  return register(name, [part], { file: source.file, settings: undefined, warnings: [], compile })
 }
 
 /** The modules of a plug-in that is compiled later. */
@@ -244,7 +252,7 @@ type ModulePart = LinkedModule & ModuleFacts & Pick<Plugin, 'digest' | 'needsPro
 function register(
   plugin: string,
   modules: readonly ModulePart[],
-  rest: Pick<Plugin, 'settings' | 'warnings' | 'uncompiled' | 'compile'>,
+  rest: Pick<Plugin, 'file' | 'settings' | 'warnings' | 'uncompiled' | 'compile'>,
 ): Plugin {
   const main = modules.find((module) => module.name === MAIN)
   if (!main) throw new PluginInvalidError(plugin, 'it has no main module')

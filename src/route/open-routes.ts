@@ -7,6 +7,8 @@ import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/op
 import { resolveRoute } from '../options/resolved-route.ts'
 import { Pace, pacedMap, unlessAborted } from '../platform/async-work.ts'
 import type { Plugin } from '../plugin/plugin.ts'
+import { reportFormerKeys } from './former-keys.ts'
+import { nameConflicts } from './name-conflicts.ts'
 import {
   type ChosenRoute,
   chooseRoute,
@@ -121,6 +123,13 @@ export async function openRoutes(
   try {
     // Wait for all: an entry taken from the pool after another one failed has to be returned.
     const found = await pacedMap(all, find)
+    const named = found.map(({ use: { options, plugin } }, index) => {
+      return { options, plugin, source: all[index]?.given.plugin ?? plugin, place: `route ${options.url}` }
+    })
+    const [conflict] = nameConflicts(named.filter((_, index) => all[index]?.isLive))
+    if (conflict) throw conflict
+    const routes = found.flatMap(({ chosen, lease }) => chosen ?? lease?.route ?? [])
+    await reportFormerKeys(routes, waiting, shared.store, log)
     const trials = new Map<string, Promise<void>>()
     const tryOnce = (chosen: ChosenRoute) => {
       const key = startKey(chosen.options, chosen.plugin, chosen.exportName)
@@ -172,14 +181,16 @@ function logUnusedMessages(opened: readonly OpenRoute[], log: FastifyBaseLogger)
 interface VersionToOpen {
   readonly given: VersionedRoute
   readonly version: VersionedRoute['plugin']
+  /** Whether it is not the second of two that share the calls. */
+  readonly isLive: boolean
   /** Of the route. */
   readonly index: number
 }
 
 function versionsToOpen(given: VersionedRoute, index: number): VersionToOpen[] {
   const { plugin, next } = given
-  const live = { given, version: plugin, index }
-  return next ? [live, { given, version: next.plugin, index }] : [live]
+  const live = { given, version: plugin, index, isLive: true }
+  return next ? [live, { given, version: next.plugin, index, isLive: false }] : [live]
 }
 
 /** Groups the plug-ins by route again. */

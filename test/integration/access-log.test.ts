@@ -51,7 +51,7 @@ test('a line has what was asked, by whom, who answered, and how long it took; no
       ms: expect.any(Number),
       ip: '127.0.0.1',
       route: '/a/:id',
-      plugin: 'echo.wasm',
+      plugin: 'echo',
       function: 'echo',
       msg: 'request',
     },
@@ -120,7 +120,7 @@ test('a client that goes away while the guest runs leaves a line too', async () 
   await once(client, 'close')
   await expect
     .poll(requests, { timeout: 10_000 })
-    .toMatchObject([{ reqId: 'mine', status: 499, ip: '127.0.0.1', plugin: 'loop.wasm' }])
+    .toMatchObject([{ reqId: 'mine', status: 499, ip: '127.0.0.1', plugin: 'loop' }])
   expect(requests()[0]?.ms).toBeGreaterThan(0)
 })
 
@@ -169,9 +169,7 @@ test('a guest says its lines with the id of its request, its plug-in and functio
     await ask(port, post('hi', 'X-Request-Id: mine\r\n'))
     const own = () => lines.filter(({ reqId }) => reqId === 'mine')
     await expect.poll(() => own().length).toBeGreaterThan(0)
-    expect(own().map(({ plugin, function: name }) => [plugin, name])).toEqual(
-      own().map(() => ['log.wasm', 'log']),
-    )
+    expect(own().map(({ plugin, function: name }) => [plugin, name])).toEqual(own().map(() => ['log', 'log']))
   }
 })
 
@@ -186,7 +184,7 @@ test.each([0, 1])('lines of guests are dropped beyond logRate, and counted: %d t
     {},
   )
   for (let call = 0; call < 5; call++) await ask(port, post('hi'))
-  const ofGuest = () => lines.filter(({ plugin }) => plugin === 'log.wasm')
+  const ofGuest = () => lines.filter(({ plugin }) => plugin === 'log')
   await expect
     .poll(() => ofGuest().filter(({ msg }) => String(msg).includes('logRate')).length)
     .toBeGreaterThan(0)

@@ -185,7 +185,7 @@ test('a manifest and a URL are inspected as they are served', async () => {
     'manifest.json',
     JSON.stringify({ wasm: [{ path: guest('echo') }], memory: { max_pages: 5 } }),
   )
-  expect(await inspect('-m', manifest)).toMatchObject({ name: 'manifest.json', functions: ['echo'] })
+  expect(await inspect('-m', manifest)).toMatchObject({ name: 'manifest', functions: ['echo'] })
 
   const server = createServer((_request, response) => response.end(guestBytes('echo'))).listen(0, '127.0.0.1')
   onTestFinished(() => {
@@ -193,7 +193,7 @@ test('a manifest and a URL are inspected as they are served', async () => {
   })
   await new Promise((resolve) => server.once('listening', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/far.wasm`
-  expect(await inspect(url)).toMatchObject({ name: 'far.wasm', functions: ['echo'] })
+  expect(await inspect(url)).toMatchObject({ name: url, functions: ['echo'] })
 })
 
 test('it tells where instances run and why, and where HTTP requests may go', async () => {
@@ -246,11 +246,11 @@ test('names with control characters reach no terminal as they are', async () => 
 })
 
 test('nothing of the plug-in is run', async () => {
-  expect(await inspect(guest('bad-start'))).toMatchObject({ name: 'bad-start.wasm' })
+  expect(await inspect(guest('bad-start'))).toMatchObject({ name: 'bad-start' })
 })
 
 test.each([
-  ['a file that is no module', 1, [file('plain-text.wasm', 'hällo')], 'plain-text.wasm', 'it is text'],
+  ['a file that is no module', 1, [file('plain-text.wasm', 'hällo')], 'plain-text', 'it is text'],
   ['a file that does not exist', 1, ['/no/such.wasm'], '/no/such.wasm', 'no such file'],
   ['no plug-in', 2, [], 'name a plug-in'],
   ['a function', 2, [guest('echo'), 'echo'], 'inspect shows all functions'],

@@ -76,7 +76,7 @@ test.each(
   copyFileSync(hello, join(folder, 'my-greeter.wasm'))
   const checked = await run(['check'], {}, { cwd: folder })
   expect([checked.code, checked.stderr]).toEqual([0, ''])
-  expect(checked.stdout).toMatch(/POST +\/ +my-greeter.wasm +hello/)
+  expect(checked.stdout).toMatch(/POST +\/ +my-greeter +hello/)
 })
 
 test('a language can be named by its title', async () => {

@@ -19,7 +19,7 @@ test('the banner tells where it listens, what answers and how to try it', async 
   const url = await server.listening()
   const banner = await server.printed('curl')
   expect(banner).toMatch(/METHOD +URL +PLUGIN +FUNCTION +CONTRACT +ENGINE +RUNTIME/)
-  expect(banner).toMatch(/POST +\/ +echo\.wasm +echo +raw +inline/)
+  expect(banner).toMatch(/POST +\/ +echo +echo +raw +inline/)
   expect(banner).toContain(`curl ${url}/ -d`)
   expect(banner).not.toContain('\x1b')
 })
@@ -152,7 +152,7 @@ test('a trap is logged with the functions that were running, the request id and 
   expect(line).toMatchObject({
     level: 'error',
     reqId: 'r-42',
-    ...{ route: '/', plugin: 'trap.wasm', function: 'trap' },
+    ...{ route: '/', plugin: 'trap', function: 'trap' },
     reason: 'unreachable',
     guestStack: ['inner', 'outer', 'trap'],
   })
@@ -166,9 +166,9 @@ test("a guest's log lines carry the request id and the plug-in", async () => {
   server.kill('SIGTERM')
   const lines = (await server.ended).stderr.split('\n').filter((line) => line.includes('dear'))
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { level: 'info', reqId: 'r-7', plugin: 'log.wasm', msg: 'dear\nlog' },
-    { level: 'warn', reqId: 'r-7', plugin: 'log.wasm', msg: 'dear\nlog' },
-    { level: 'error', reqId: 'r-7', plugin: 'log.wasm', msg: 'dear\nlog' },
+    { level: 'info', reqId: 'r-7', plugin: 'log', msg: 'dear\nlog' },
+    { level: 'warn', reqId: 'r-7', plugin: 'log', msg: 'dear\nlog' },
+    { level: 'error', reqId: 'r-7', plugin: 'log', msg: 'dear\nlog' },
   ])
 })
 
@@ -185,7 +185,7 @@ test('a route can be told its methods, URL, contract, headers and status for err
   const flags = ['--method', 'GET,PUT', '--url', '/a/:b', '--contract', 'http', '--error-status', '422']
   const server = start([guest('refuse'), '0', ...flags, '--header', 'Cache-Control=no-store'])
   const url = await server.listening()
-  expect(await server.printed('curl')).toMatch(/GET,PUT,HEAD +\/a\/:b +refuse\.wasm +refuse +http/)
+  expect(await server.printed('curl')).toMatch(/GET,PUT,HEAD +\/a\/:b +refuse +refuse +http/)
   const answer = await fetch(`${url}/a/1?c=2`, { method: 'PUT' })
   expect([answer.status, answer.headers.get('cache-control')]).toEqual([422, 'no-store'])
   expect(await answer.json()).toMatchObject({ method: 'PUT', params: { b: '1' }, query: { c: '2' } })

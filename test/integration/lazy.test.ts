@@ -50,7 +50,7 @@ test('a mistake in the code is found by the first call, which is told, and so ar
     expect(await post('/broken', '')).toMatchObject({
       status: 503,
       code: 'WASM_SERVE_INSTANCE_START_FAILED',
-      detail: expect.stringContaining('broken.wasm cannot be started'),
+      detail: expect.stringContaining('broken cannot be started'),
     })
   }
   expect(await post('/upper', 'a')).toBe('A')

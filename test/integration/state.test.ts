@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { file, guest } from '../support/guest.ts'
 import { kvGuest } from '../support/kv-guest.ts'
 import { canWait, code, describeState, inWorkers, kvPlugin, mount, routesOf } from '../support/state-suite.ts'
@@ -25,7 +26,7 @@ describe('where guests run that have state', () => {
     const folder = newFolder()
     const plugin = file('reader.wasm', kvGuest('get', 'list', 'kv_read'))
     const before = await openLmdbStore({ folder })
-    await before.set('reader.wasm', 'k', Buffer.from('of before'))
+    await before.set('reader', 'k', Buffer.from('of before'))
     await before.close()
     const { engines, post } = await mount(routesOf(plugin, ['get', 'read', 'list']), {
       store: `lmdb:${folder}`,
@@ -94,16 +95,20 @@ describe('a store', () => {
   })
 
   test('keeps plug-ins apart, unless they are told the same namespace', async () => {
-    const [one, two] = [kvPlugin('one.wasm'), kvPlugin('two.wasm')]
+    const [one, two] = await Promise.all(['one', 'two'].map((name) => loadPlugin(kvPlugin(), { name })))
+    if (!one || !two) throw new Error('not loaded')
+    const kv = { namespace: 'common' }
     const { post } = await mount([
       { plugin: one, function: 'set', url: '/one/set' },
       { plugin: two, function: 'get', url: '/two/get' },
       { plugin: two, function: 'list', url: '/two/list' },
-      { plugin: two, function: 'get', url: '/shared/get', kv: { namespace: 'one.wasm' } },
+      { plugin: one, function: 'set', url: '/shared/set', kv },
+      { plugin: two, function: 'get', url: '/shared/get', kv },
     ])
     expect(await post('/one/set', 'greetingHello')).toMatchObject({ status: 200 })
     expect(await post('/two/get', 'greeting')).toMatchObject(code(-1))
     expect(await post('/two/list')).toMatchObject({ body: '{"keys":[]}' })
+    expect(await post('/shared/set', 'greetingHello')).toMatchObject({ status: 200 })
     expect(await post('/shared/get', 'greeting')).toMatchObject({ body: 'Hello' })
   })
 

@@ -174,7 +174,7 @@ export const describeEngine = (kind: EngineKind) =>
           ['warn', `line ${i}`],
           ['error', `line ${i}`],
         ])
-        expect(lines[0]?.fields).toMatchObject({ plugin: 'log.wasm' })
+        expect(lines[0]?.fields).toMatchObject({ plugin: 'log' })
       }
     })
 

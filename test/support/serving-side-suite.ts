@@ -86,7 +86,7 @@ export function testServingSide(kind: string, open: OpenSide): void {
     test('what is prepared is not served before it is committed', async () => {
       const { side } = fixture
       const { routes, kept } = await side.prepare(await control.state(4, [upper]), 'test')
-      expect([routes, kept]).toEqual([[expect.objectContaining({ url: '/', plugin: 'upper.wasm' })], 0])
+      expect([routes, kept]).toEqual([[expect.objectContaining({ url: '/', plugin: 'upper' })], 0])
       expect(await says('abc')).toBe('abc')
       expect(await side.status()).toMatchObject({ revision: 3, prepared: 4 })
       await side.commit(4)

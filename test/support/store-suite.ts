@@ -382,6 +382,34 @@ export const describeStore = ({ kind, open }: StoreKind) =>
       expect(await keysOf(store, 'n')).toEqual(kind === 'lmdb' ? ['before'] : ['after'])
     })
 
+    test('moves a namespace to another name, with what remains of its time', async () => {
+      const store = await openEmpty(open)
+      const keys = Array.from({ length: 1_100 }, (_, i) => `key ${i}`).sort()
+      await Promise.all(keys.map((key) => store.set('old/ä:', key, bytes(key))))
+      await store.set('old/ä:', 'expires', bytes('x'), { ttlMs: 60_000 })
+      await store.set('old/ä', 'stays', bytes('y'))
+      await store.set('new', 'deleted', bytes('z'))
+      await store.delete('new', 'deleted')
+      expect(await store.rename('old/ä:', 'new')).toBe(1_101)
+      const entries = await entriesOf(store)
+      const moved = entries.filter(({ namespace }) => namespace === 'new')
+      expect(moved.map(({ key }) => key)).toEqual(['expires', ...keys])
+      expect(moved.every(({ key, value }) => key === 'expires' || text(value) === key)).toBe(true)
+      expect((moved[0]?.expiresAt ?? 0) - Date.now()).toBeGreaterThan(0)
+      expect(entries.filter(({ namespace }) => namespace !== 'new')).toMatchObject([{ key: 'stays' }])
+      expect(await keysOf(store, 'new')).toEqual(['expires', ...keys])
+      expect(await store.rename('old/ä:', 'other')).toBe(0)
+    })
+
+    test('does not move a namespace to one that has keys', async () => {
+      const store = await openEmpty(open)
+      await store.set('old', 'key', bytes('x'))
+      await store.set('new', 'other', bytes('y'))
+      const before = await entriesOf(store)
+      expect(await store.rename('old', 'new')).toBe(undefined)
+      expect(await entriesOf(store)).toEqual(before)
+    })
+
     test('can be closed twice', async () => {
       const store = await open()
       await store.set(space, 'k', bytes('x'))

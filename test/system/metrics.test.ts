@@ -58,7 +58,7 @@ test.each([
   expect(valueIn(metrics, 'wasm_serve_guest_memory_bytes')).toBeGreaterThanOrEqual(65_536)
   expect(valueIn(metrics, 'wasm_serve_kernel_memory_bytes')).toBeGreaterThan(0)
   expect([...metrics.keys()].find((key) => key.startsWith('wasm_serve_instances'))).toMatch(
-    /^wasm_serve_instances\{route="\/moods",plugin="moody\.wasm",digest="[\da-f]{12}"\}$/,
+    /^wasm_serve_instances\{route="\/moods",plugin="moody",digest="[\da-f]{12}"\}$/,
   )
   expect(metrics.get('wasm_serve_ready')).toBe(1)
   expect(metrics.get('wasm_serve_routes')).toBe(1)

@@ -25,7 +25,7 @@ async function ask(
 
 test('after kill -9 in a storm of requests, all that was answered is there, and whole', async () => {
   const folder = newFolder()
-  const plugin = file('writer.wasm', kvGuest('set'))
+  const plugin = file('writer', kvGuest('set'))
   const acknowledged = new Map<string, number>()
   for (let round = 0; round < 3; round++) {
     const { child, ended, listening } = start([
@@ -60,12 +60,12 @@ test('after kill -9 in a storm of requests, all that was answered is there, and 
   onTestFinished(() => store.close())
   expect(acknowledged.size).toBeGreaterThanOrEqual(180)
   for (const [key, number] of acknowledged) {
-    const value = await store.get('writer.wasm', key)
+    const value = await store.get('writer', key)
     expect(value && readStormValue(key.slice(0, key.indexOf('_') + 1), value)).toBe(number)
   }
-  const { keys } = await store.list('writer.wasm', '', 1_000)
+  const { keys } = await store.list('writer', '', 1_000)
   for (const key of keys) {
-    const value = await store.get('writer.wasm', key)
+    const value = await store.get('writer', key)
     readStormValue(key.slice(0, key.indexOf('_') + 1), value ?? new Uint8Array())
   }
 })

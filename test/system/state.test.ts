@@ -35,7 +35,7 @@ test('a thread that is ended in the middle of a write leaves the store whole, an
       expect(body).toMatch(/^[a-z]/)
     }
     expect(await post('/set', `key last${round}`)).toMatchObject({ status: 200 })
-    await other.set('kv.wasm', 'of other', Buffer.from(String(round)))
+    await other.set('kv', 'of other', Buffer.from(String(round)))
     expect(await post('/get', 'of other')).toMatchObject({ body: String(round) })
   }
 })

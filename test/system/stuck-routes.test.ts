@@ -114,10 +114,10 @@ test('a process with four stuck threads drains and ends with 75, and the log nam
   expect(line).toMatchObject({
     level: 'error',
     threads: [
-      { route: '/a', plugin: 'relay.wasm' },
-      { route: '/b', plugin: 'relay.wasm' },
-      { route: '/a', plugin: 'relay.wasm' },
-      { route: '/b', plugin: 'relay.wasm' },
+      { route: '/a', plugin: 'relay' },
+      { route: '/b', plugin: 'relay' },
+      { route: '/a', plugin: 'relay' },
+      { route: '/b', plugin: 'relay' },
     ],
   })
 })

@@ -63,18 +63,18 @@ test.each([
       'http.route': '/moods/:id',
       'http.request.method': 'POST',
       'http.response.status_code': 200,
-      'wasm_serve.plugin': 'moody.wasm',
+      'wasm_serve.plugin': 'moody',
       'wasm_serve.request_id': 'mine',
     },
   })
   expect(call).toMatchObject({
-    name: 'moody.wasm answer',
+    name: 'moody answer',
     traceId: TRACE,
     parentSpanId: request?.spanId,
     isError: false,
     attributes: {
       'http.route': '/moods/:id',
-      'wasm_serve.plugin': 'moody.wasm',
+      'wasm_serve.plugin': 'moody',
       'wasm_serve.digest': expect.stringMatching(/^[\da-f]{12}$/),
       'wasm_serve.function': 'answer',
       'wasm_serve.engine': engine,
@@ -86,7 +86,7 @@ test.each([
 test('calls that fail say how; what the guest says itself is no error of the call', async () => {
   const { url, ended } = await startTraced({ routes: [{ plugin: guest('moody'), timeoutMs: 50 }] })
   for (const body of ['E', 'T', 'L']) await fetch(url, { method: 'POST', body })
-  const calls = (await ended()).filter(({ name }) => name === 'moody.wasm answer')
+  const calls = (await ended()).filter(({ name }) => name === 'moody answer')
   expect(calls.map(({ isError, attributes }) => [attributes['wasm_serve.outcome'], isError])).toEqual([
     ['guest_error', false],
     ['trap', true],
@@ -129,7 +129,7 @@ test('the spans of a streamed exchange last as long as it does, with its first b
   const spans = inOrder(await ended())
   expect(spans.map(({ name, events, isError }) => [name, events, isError])).toEqual([
     ['POST /', [], false],
-    ['stream.wasm echo', ['wasm_serve.request.first_byte', 'wasm_serve.response.first_byte'], false],
+    ['stream echo', ['wasm_serve.request.first_byte', 'wasm_serve.response.first_byte'], false],
   ])
   for (const span of spans) expect(span.ms).toBeGreaterThanOrEqual(ms)
 })
@@ -152,7 +152,7 @@ test('what a guest asks other servers is part of its call', async () => {
   await ask({})
   await ask({ TraceParent: TRACEPARENT })
   const spans = await ended()
-  const calls = spans.filter(({ name }) => name === 'fetch.wasm fetch')
+  const calls = spans.filter(({ name }) => name === 'fetch fetch')
   expect(upstream.asked.map(({ traceparent }) => traceparent)).toEqual([
     `00-${calls[0]?.traceId}-${calls[0]?.spanId}-01`,
     TRACEPARENT,

@@ -105,8 +105,8 @@ export function consoleEndpoints({ served, meters, lines, processes, fleet }: Ad
       summary: 'Recent log lines of a plug-in’s calls',
       answers: { 200: { description: `At most ${SHOWN_LINES} lines, the newest last.`, schema: lineList } },
       async run({ params: { name = '' } }, { current }) {
-        const names = logNames(current, name)
-        return (await allLines()).filter(({ plugin }) => names.has(String(plugin))).slice(-SHOWN_LINES)
+        pluginOf(current.edits, name)
+        return (await allLines()).filter(({ plugin }) => plugin === name).slice(-SHOWN_LINES)
       },
     },
     {
@@ -175,11 +175,6 @@ function viewRouteMeter(meter: RouteMeter): object {
 
 function readLine(line: string): Readonly<Record<string, unknown>> {
   return JSON.parse(line)
-}
-
-/** The name of a plug-in in the log, where it has its file name. */
-function logNames({ edits }: Deployment, name: string): ReadonlySet<string> {
-  return new Set(pluginOf(edits, name).versions.map((version) => version.name))
 }
 
 async function call(

@@ -86,9 +86,9 @@ async function listItems(shown: ShownDeployment, hide: (text: string) => string)
   const pace = new Pace()
   const items = new Map<RouteInfo, RouteItem>()
   for (const info of byId.values()) {
-    const { id, name, served } = info
-    const { host = '', url, plugin } = served
-    const text = hide([host + url, served.function, name, plugin].join('\n')).toLowerCase()
+    const { id, name, plugin, served } = info
+    const { host = '', url } = served
+    const text = hide([host + url, served.function, name, plugin.file].join('\n')).toLowerCase()
     items.set(info, { id, title: hide(host + url), text, meters: metersOf(served, shown.meters), info })
     await pace.step()
   }

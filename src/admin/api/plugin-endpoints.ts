@@ -65,7 +65,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
           'A plug-in name has at most 64 letters, digits, dots, dashes and underscores, and starts with a letter or digit',
         )
       const { source, from } = await readUpload(request, deployments)
-      const version = toVersion({ ...source, name: known?.versions[0]?.name ?? name }, from)
+      const version = toVersion({ ...source, file: known?.versions[0]?.name ?? name }, from)
       const modules = storedBytes(source.modules)
       const reason = `put plug-in ${name}`
       const put: MakeDesired = (now) => {

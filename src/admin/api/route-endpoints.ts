@@ -195,13 +195,12 @@ function viewRouteById(shown: ShownDeployment, id: string): object {
 }
 
 /** A route as JSON. */
-export function viewRoute({ current, meters }: ShownDeployment, { id, name, served }: RouteInfo): object {
-  const { plugin: _file, engineReason: _reason, runtime: _runtime, split, ...route } = served
+export function viewRoute({ current, meters }: ShownDeployment, { id, served }: RouteInfo): object {
+  const { engineReason: _reason, runtime: _runtime, split, ...route } = served
   const options = current.edits.routes.get(id)?.options
   return {
     id,
     ...route,
-    plugin: name,
     trouble: served.trouble, // a getter, which is not in the spread
     split: split && {
       digest: split.digest,

@@ -303,7 +303,7 @@ export const SCHEMAS = {
       meters: listSchema(
         objectSchema({
           route: textSchema('The URL of the route, after its host if it has one.'),
-          plugin: textSchema('The name of the plug-in in the log.'),
+          plugin: textSchema('The name of the plug-in.'),
           digest: textSchema('The first 12 digits of the digest.'),
           ...figures,
         }),

@@ -13,6 +13,7 @@ import {
 import { dirname, join } from 'node:path'
 import {
   InputUnreadableError,
+  NamespaceNotRenamedError,
   OutputUnwritableError,
   StoreDamagedError,
   StoreNotEmptyError,
@@ -34,9 +35,10 @@ export const STORE_FLAGS = {
 } as const
 
 const HELP = renderPage({
-  usage: 'wasm-serve store check|export|import [lmdb:FOLDER | redis://HOST] [flags]',
+  usage:
+    'wasm-serve store check|export|import [lmdb:FOLDER | redis://HOST] [flags]\n  wasm-serve store rename OLD NEW [lmdb:FOLDER | redis://HOST]',
   about:
-    'Inspects or moves the data that guests store. check reads and counts entries,\nexport prints them as JSON lines, import loads such lines into an empty store.\nDefault store: the one in WASM_SERVE_STORE.',
+    'Inspects or moves the data that guests store. check reads and counts entries,\nexport prints them as JSON lines, import loads such lines into an empty store.\nrename moves the keys of a namespace to another one, which must be empty, in one\nstep: all or nothing, also if it is interrupted.\nDefault store: the one in WASM_SERVE_STORE.',
   examples: [
     'wasm-serve store check lmdb:./state',
     'wasm-serve store export lmdb:./state --file state.jsonl',
@@ -48,6 +50,8 @@ const HELP = renderPage({
 })
 
 interface Work {
+  /** The arguments before the store. */
+  readonly words: readonly string[]
   readonly url: string
   /** The URL without secrets. */
   readonly name: string
@@ -55,13 +59,18 @@ interface Work {
   readonly host: Host
 }
 
-/** The actions with their flags. */
-const ACTIONS: Readonly<
-  Record<string, { run(work: Work): Promise<void>; readonly flags: readonly string[] }>
-> = {
-  check: { run: checkStore, flags: ['json'] },
-  export: { run: exportStore, flags: ['file'] },
-  import: { run: importStore, flags: ['file', 'replace'] },
+interface Action {
+  run(work: Work): Promise<void>
+  readonly flags: readonly string[]
+  /** Arguments before the store. */
+  readonly words: readonly string[]
+}
+
+const ACTIONS: Readonly<Record<string, Action>> = {
+  check: { run: checkStore, flags: ['json'], words: [] },
+  export: { run: exportStore, flags: ['file'], words: [] },
+  import: { run: importStore, flags: ['file', 'replace'], words: [] },
+  rename: { run: renameNamespace, flags: [], words: ['OLD', 'NEW'] },
 }
 
 /** The arguments after `store`. */
@@ -74,7 +83,7 @@ export const storeCommand: Command = {
     if (values.help) return host.out.write(HELP)
     const flag = rest.find((word) => word.startsWith('-'))
     if (flag !== undefined) throw new UsageError(`${flag}: not supported by store, which does not serve`)
-    const [word, url = host.environment.WASM_SERVE_STORE || undefined, tooMany] = rest
+    const [word, ...more] = rest
     const action = word !== undefined && Object.hasOwn(ACTIONS, word) ? ACTIONS[word] : undefined
     if (word === undefined) throw new UsageError(`store: name an action, ${STORE_ACTIONS.join(', ')}`)
     if (!action) {
@@ -86,13 +95,18 @@ export const storeCommand: Command = {
       if (values[name] !== undefined && values[name] !== false && !action.flags.includes(name))
         throw new UsageError(`--${name}: not supported by store ${word}`)
     }
-    if (url === undefined) throw new UsageError(`name a store, such as wasm-serve store ${word} lmdb:./state`)
+    const words = more.slice(0, action.words.length)
+    const [url = host.environment.WASM_SERVE_STORE || undefined, tooMany] = more.slice(words.length)
+    const usage = ['wasm-serve store', word, ...action.words].join(' ')
+    if (words.length < action.words.length)
+      throw new UsageError(`store ${word}: name the namespaces first: ${usage} lmdb:./state`)
+    if (url === undefined) throw new UsageError(`name a store, such as ${usage} lmdb:./state`)
     if (tooMany !== undefined) throw new UsageError(`store ${word}: one store at a time, not also ${tooMany}`)
     if (/^memory:/.test(url))
       throw new UsageError(
         `store ${word}: a memory: store exists in one process only; use lmdb:FOLDER or redis://HOST`,
       )
-    await action.run({ url, name: nameOfStore(url), values, host })
+    await action.run({ words, url, name: nameOfStore(url), values, host })
   },
 }
 
@@ -170,6 +184,15 @@ function refuseFaults(name: string, faults: readonly string[]): void {
   if (faults.length === 0) return
   const more = faults.length > MAX_SHOWN_FAULTS ? [`and ${faults.length - MAX_SHOWN_FAULTS} more`] : []
   throw new StoreDamagedError(name, [...faults.slice(0, MAX_SHOWN_FAULTS), ...more].join('\n'))
+}
+
+/** @throws {@link NamespaceNotRenamedError} */
+async function renameNamespace({ words: [from = '', to = ''], url, name, host }: Work): Promise<void> {
+  if (from === to) throw new UsageError('store rename: the namespaces are equal')
+  const moved = await withStore(url, true, (store) => store.rename(from, to))
+  if (moved === undefined) throw new NamespaceNotRenamedError(from, name, `namespace "${to}" has keys`)
+  if (moved === 0) throw new NamespaceNotRenamedError(from, name, 'it has no keys')
+  host.out.write(`moved ${moved} entries from ${printable(from)} to ${printable(to)}\n`)
 }
 
 async function exportStore({ url, name, values, host }: Work): Promise<void> {

@@ -303,10 +303,40 @@ class LmdbStore implements Store {
   }
 
   async restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined> {
+    return this.#inOneStep(() => this.#replaceAll(entries, isReplacing))
+  }
+
+  async rename(from: string, to: string): Promise<number | undefined> {
+    const [space, other] = [Buffer.from(keySpace(from)), Buffer.from(keySpace(to))]
+    return this.#inOneStep(() => {
+      if (this.list(to, '', 1).keys.length > 0) return undefined
+      const keys: Buffer[] = []
+      for (const at of this.#values.getKeys({ start: space })) {
+        if (!at.subarray(0, space.length).equals(space)) break
+        keys.push(at)
+      }
+      return keys.filter((at) => this.#move(at, Buffer.concat([other, at.subarray(space.length)]))).length
+    })
+  }
+
+  /** @returns whether it is live. An expired entry is removed. */
+  #move(from: Buffer, to: Buffer): boolean {
+    const stored = this.#values.getBinary(from)
+    if (!stored) return false
+    const time = stored.subarray(0, TIME_BYTES)
+    const [expires, isLive] = [time.readDoubleBE() > 0, this.#isLive(stored)]
+    if (isLive) this.#values.putSync(to, stored, newVersion())
+    if (isLive && expires) this.#expiries.putSync(Buffer.concat([time, to]), NO_BYTES)
+    this.#values.removeSync(from)
+    if (expires) this.#expiries.removeSync(Buffer.concat([time, from]))
+    return isLive
+  }
+
+  /** Runs changes as one transaction. If anything throws, LMDB discards it. */
+  #inOneStep<Result>(change: () => Result): Result {
     this.#checkOpen()
     try {
-      // If anything throws, LMDB discards the transaction.
-      return this.#environment.transactionSync(() => this.#replaceAll(entries, isReplacing))
+      return this.#environment.transactionSync(change)
     } catch (error) {
       if (!FULL.has((error as { code?: unknown }).code)) throw error
       throw new StoreFullError(this.#name, `the disk is full (${(error as Error).message})`, {

@@ -131,6 +131,24 @@ class MemoryStore implements Store {
     return written
   }
 
+  async rename(from: string, to: string): Promise<number | undefined> {
+    if (this.list(to, '', 1).keys.length > 0) return undefined
+    const space = characters(keySpace(from))
+    const other = characters(keySpace(to))
+    let count = 0
+    for (const at of [...this.#order.from(space)]) {
+      if (!at.startsWith(space)) break
+      const entry = this.#live(at)
+      this.#remove(at)
+      if (!entry) continue
+      const moved = other + at.slice(space.length)
+      this.#remove(moved) // it has expired
+      this.#insert(moved, entry)
+      count++
+    }
+    return count
+  }
+
   async close(): Promise<void> {
     this.#entries.clear()
   }
@@ -150,10 +168,15 @@ class MemoryStore implements Store {
     }
     this.#remove(at)
     const expiresAt = ttlMs === undefined ? Number.POSITIVE_INFINITY : this.#now() + ttlMs
-    this.#entries.set(at, { value: new Uint8Array(value), expiresAt })
-    this.#bytes += entryBytes(at, value)
+    this.#insert(at, { value: new Uint8Array(value), expiresAt })
+  }
+
+  /** @param at - Without an entry. */
+  #insert(at: string, entry: MemoryEntry): void {
+    this.#entries.set(at, entry)
+    this.#bytes += entryBytes(at, entry.value)
     this.#order.add(at)
-    if (ttlMs !== undefined) this.#expiries.add(expiry(expiresAt, at))
+    if (entry.expiresAt !== Number.POSITIVE_INFINITY) this.#expiries.add(expiry(entry.expiresAt, at))
   }
 
   #remove(at: string): void {

@@ -135,6 +135,12 @@ class RedisStore implements Store {
     return written
   }
 
+  async rename(from: string, to: string): Promise<number | undefined> {
+    const [old, next] = [redisKeys(from), redisKeys(to)]
+    const moved = Number(await this.#eval(RENAME, [old.index, next.index], [old.space, next.space]))
+    return moved < 0 ? undefined : moved
+  }
+
   close(): Promise<void> {
     return this.#connection.close()
   }
@@ -270,6 +276,28 @@ return 1`
 const DELETE = `
 redis.call('ZREM', KEYS[2], ARGV[2])
 return redis.call('DEL', KEYS[1])`
+
+/**
+ * KEYS: the indices of both namespaces. ARGV: their spaces. Returns -1, without any change, if the second has values. Redis
+ * runs no other command meanwhile: for about a second if a million keys move.
+ */
+const RENAME = `
+local function each(index, use)
+  for start = 0, redis.call('ZCARD', index) - 1, 1000 do
+    for _, key in ipairs(redis.call('ZRANGE', index, start, start + 999)) do use(key) end
+  end
+end
+local taken, moved = 0, 0
+each(KEYS[2], function(key) taken = taken + redis.call('EXISTS', ARGV[2] .. key) end)
+if taken > 0 then return -1 end
+redis.call('DEL', KEYS[2])
+each(KEYS[1], function(key)
+  if redis.call('EXISTS', ARGV[1] .. key) == 0 then return end
+  redis.call('RENAME', ARGV[1] .. key, ARGV[2] .. key)
+  moved = moved + 1
+end)
+if moved > 0 then redis.call('RENAME', KEYS[1], KEYS[2]) end
+return moved`
 
 /**
  * ARGV: space, limits of the range as `ZRANGEBYLEX` takes them, keys of a page. Returns the last key looked at, empty

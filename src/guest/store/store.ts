@@ -66,6 +66,14 @@ export interface Store {
    */
   restore(entries: Iterable<StoreEntry>, isReplacing: boolean): Promise<number | undefined>
 
+  /**
+   * Moves all entries of a namespace to another one, in one step: all or nothing, also if this process ends meanwhile.
+   * Other writers wait for it.
+   *
+   * @returns the number of moved entries; undefined, without any change, if the other namespace has entries.
+   */
+  rename(from: string, to: string): Promise<number | undefined>
+
   /** Waits for pending operations; no operation may follow. */
   close(): Promise<void>
 }

@@ -20,13 +20,13 @@ import {
   type SigningRules,
   verifyDetached,
 } from './detached-signature.ts'
-import { sha256InSlices } from './digest.ts'
+import { sha256, sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
 import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
 import type { ManifestModule } from './manifest-module.ts'
 import { checkDigest, readSourceFile } from './module-bytes.ts'
 import type { Companions, ModuleOrigin } from './origin.ts'
-import { isUrl, type LinkOption, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
+import { isUrl, type LinkOption, nameOfPlace, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
 
 /**
  * The source of a plug-in: a path or URL of a module or manifest, the bytes of a module, or a manifest. A path or URL may
@@ -35,6 +35,11 @@ import { isUrl, type LinkOption, parseSourceUrl, showUrl, sourceName, splitPin }
 export type PluginSource = string | URL | Uint8Array | object
 
 export interface SourceOptions {
+  /**
+   * The name of the plug-in: in logs, metrics and errors, and of its keys in the store. Default: its path without `.wasm`,
+   * its URL without query, or its artifact without tag; for bytes and manifests that are objects, `sha256:` and a digest.
+   */
+  readonly name?: string | undefined
   /** Modules to link in addition to the manifest's. */
   readonly links?: readonly LinkOption[] | undefined
   /** Value of the `Authorization` header. Sent only to the origin of the first URL. */
@@ -65,8 +70,10 @@ export interface SourceOptions {
 
 /** The bytes of a plug-in and the settings of its manifest. */
 export interface Source {
-  /** Display name: the file's name, or the start of the digest. */
+  /** See {@link SourceOptions.name}. */
   readonly name: string
+  /** The file's name, or the start of the digest: for display. */
+  readonly file: string
   /** At least `main`; others are linked by their names. */
   readonly modules: readonly SourceModule[]
   /** undefined if there is no manifest. */
@@ -104,12 +111,13 @@ export async function readSource(source: PluginSource, options: SourceOptions = 
   const stop = () => reading.end()
   signal?.addEventListener('abort', stop)
   try {
-    const { modules, ...plugin } = await reading.plugin(source)
+    const { name: file, modules, ...plugin } = await reading.plugin(source)
     const links = await Promise.all((options.links ?? []).map((link) => reading.link(link)))
     const all = [...modules, ...links]
     refuseNames(all)
     signal?.throwIfAborted()
-    return { ...plugin, modules: all, warnings: reading.warnings }
+    const name = options.name ?? nameOf(source, modules, plugin.settings)
+    return { ...plugin, name, file, modules: all, warnings: reading.warnings }
   } catch (error) {
     reading.end()
     signal?.throwIfAborted()
@@ -117,6 +125,18 @@ export async function readSource(source: PluginSource, options: SourceOptions = 
   } finally {
     signal?.removeEventListener('abort', stop)
   }
+}
+
+/** Bytes without a name are named by their content: the digest is whole, so that nobody can make others of this name. */
+function nameOf(
+  source: PluginSource,
+  modules: readonly SourceModule[],
+  settings: ManifestSettings | undefined,
+): string {
+  if (typeof source === 'string' || source instanceof URL) return nameOfPlace(String(source))
+  const [main] = modules
+  if (source instanceof Uint8Array && main) return `sha256:${main.digest}`
+  return `sha256:${sha256(JSON.stringify([modules.map(({ name, digest }) => [name, digest]), settings]))}`
 }
 
 /** Larger files are treated as a mistake; V8 could not hold all of them as a string. */
@@ -133,6 +153,9 @@ interface OpenedSource extends ManifestPlace {
   /** undefined if it is not from a registry. */
   readonly artifact?: Pulled | undefined
 }
+
+/** A plug-in, by its name for display. */
+type ReadPlugin = Omit<Source, 'file' | 'warnings'>
 
 /** One run of `readSource`. */
 class SourceReading {
@@ -152,7 +175,7 @@ class SourceReading {
     this.#ended.abort()
   }
 
-  async plugin(source: PluginSource): Promise<Omit<Source, 'warnings'>> {
+  async plugin(source: PluginSource): Promise<ReadPlugin> {
     if (source instanceof Uint8Array) {
       const main = await toModule('main', source)
       const name = `sha256:${main.digest.slice(0, 12)}`
@@ -174,10 +197,7 @@ class SourceReading {
     return { name: opened.name, modules: [await openedModule('main', opened)], settings: undefined }
   }
 
-  async #artifact(
-    opened: OpenedSource,
-    { manifest, xtpSchema, smoke }: Pulled,
-  ): Promise<Omit<Source, 'warnings'>> {
+  async #artifact(opened: OpenedSource, { manifest, xtpSchema, smoke }: Pulled): Promise<ReadPlugin> {
     const companions = xtpSchema === undefined && smoke === undefined ? undefined : { xtpSchema, smoke }
     if (manifest !== undefined) {
       const whole = manifestWithModule(manifest, opened.bytes, opened.name)
@@ -199,11 +219,7 @@ class SourceReading {
   }
 
   /** @param isCovered - Whether a pin or a signature covers the manifest. */
-  async #manifest(
-    manifest: string | object,
-    place: ManifestPlace,
-    isCovered: boolean,
-  ): Promise<Omit<Source, 'warnings'>> {
+  async #manifest(manifest: string | object, place: ManifestPlace, isCovered: boolean): Promise<ReadPlugin> {
     const { modules: wanted, ...settings } = parseManifest(manifest, place)
     const modules = await Promise.all(
       wanted.map((module) => this.#module(module, settings.isRemote, isCovered)),

@@ -1,4 +1,5 @@
-import { basename } from 'node:path'
+import { basename, isAbsolute, normalize, resolve, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
 
 /** Text without its optional `#sha256=` suffix. */
 export interface Pinned<Place> {
@@ -101,11 +102,50 @@ function isPlace(text: string): boolean {
   return isUrl(text) || /^(?:\.{0,2}[/\\]|[a-z]:[/\\])/i.test(text)
 }
 
+/**
+ * The name of a plug-in that has none in the configuration: its relative path without `.wasm`, or the file of an absolute
+ * one, because clients get names in answers; its URL without credentials and query; its artifact without tag and digest.
+ * An update has the name of its predecessor.
+ */
+export function nameOfPlace(source: string): string {
+  const place = placeOf(source)
+  if (!isUrl(place)) return pathName(isAbsolute(place) ? basename(place) : place)
+  if (/^oci:\/\//i.test(place)) return `oci:${withoutTag(place).slice('oci:'.length)}`
+  return URL.canParse(place) ? showUrl(new URL(place)) : place
+}
+
+function pathName(path: string): string {
+  return normalize(path)
+    .replaceAll(sep, '/')
+    .replace(/(?<=[^/])\.wasm$/i, '')
+}
+
 /** The file name of a path or URL; for a URL without one, its host; for an artifact of a registry, the end of its name. */
 export function sourceName(source: string): string {
-  const place = source.replace(/#sha256=[^#]*$/, '')
-  if (/^oci:\/\//i.test(place)) return basename(place.replace(/[:@][^/]*$/, ''))
+  const place = withoutPin(source)
+  if (/^oci:\/\//i.test(place)) return basename(withoutTag(place))
   if (!isUrl(place) || !URL.canParse(place)) return basename(place)
   const { pathname, host } = new URL(place)
   return basename(pathname) || host
+}
+
+/** Equal texts are the same file or resource. */
+export function placeKey(source: string): string {
+  const place = placeOf(source)
+  return isUrl(place) ? place : resolve(place)
+}
+
+/** A path or URL without its pin; a `file:` URL as a path. */
+function placeOf(source: string): string {
+  const place = withoutPin(source)
+  return /^file:/i.test(place) && URL.canParse(place) ? fileURLToPath(place) : place
+}
+
+function withoutPin(source: string): string {
+  return source.replace(/#sha256=[^#]*$/, '')
+}
+
+/** A reference of a registry without tag and digest, which follow the last slash. */
+function withoutTag(reference: string): string {
+  return reference.replace(/[:@][^/]*$/, '')
 }

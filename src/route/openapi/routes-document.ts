@@ -133,6 +133,7 @@ function pointTo(schema: JsonSchema, prefix: string): JsonSchema {
   )
 }
 
-function namePart(name: string): string {
-  return name.replaceAll(/[^\w.-]/g, '_')
+/** A part of a component's name, which may have no other characters. Different names have different parts. */
+export function namePart(name: string): string {
+  return name.replaceAll(/[^\w-]|_(?=[\da-f]+_)/gu, (char) => `_${char.codePointAt(0)?.toString(16)}_`)
 }

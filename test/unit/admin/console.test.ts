@@ -24,7 +24,7 @@ import { RecentLines } from '../../../src/observe/log/log.ts'
 import { startWithAdmin } from '../../support/admin-api.ts'
 import { guest } from '../../support/guest.ts'
 
-const METER = { plugin: 'a.wasm', waiting: 1, guestBytes: 100, kernelBytes: 20 }
+const METER = { plugin: 'a', waiting: 1, guestBytes: 100, kernelBytes: 20 }
 
 /** An answer with `calls` calls of one millisecond and one failure on each of two routes. */
 function liveAt(ms: number, calls: number): LiveCounts {
@@ -260,7 +260,7 @@ test('the API tells numbers, lines of the log by plug-in, and what a route answe
   expect(call.body.ms).toBeGreaterThan(0)
 
   expect((await api('GET', '/api/plugins/log/logs')).body).toMatchObject(
-    ['info', 'warn', 'error'].map((level) => ({ level, msg: 'spoken', plugin: 'log.wasm' })),
+    ['info', 'warn', 'error'].map((level) => ({ level, msg: 'spoken', plugin: 'log' })),
   )
   const { body: lines } = await api('GET', '/api/plugins/moody/logs')
   expect(lines).toMatchObject([
@@ -272,7 +272,7 @@ test('the API tells numbers, lines of the log by plug-in, and what a route answe
   const { body: live } = await api('GET', '/api/live')
   expect(live).toMatchObject({ revision: 1, state: 'serving', url })
   expect(live.meters.find(({ route }: { route: string }) => route === '/moody')).toMatchObject({
-    plugin: 'moody.wasm',
+    plugin: 'moody',
     outcomes: { trap: 1 },
     instances: 1,
   })

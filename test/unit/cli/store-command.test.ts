@@ -373,8 +373,42 @@ describe('store', () => {
     expect(lines.length).toBeLessThan(24)
     expect(lines.filter((line) => line.length > 80)).toEqual([])
     const words = completionWords(Object.keys(COMMANDS))
-    expect(words.storeActions).toEqual(['check', 'export', 'import'])
+    expect(words.storeActions).toEqual(['check', 'export', 'import', 'rename'])
     expect(words.flags).toEqual(expect.arrayContaining(Object.keys(STORE_FLAGS).map((name) => `--${name}`)))
     expect(words.paths).toContain('--file')
   })
+})
+
+test('rename moves a namespace, and refuses what would mix or lose keys', async () => {
+  const folder = newFolder()
+  const store = await openLmdbStore({ folder })
+  await store.set('hello.wasm', 'k', Buffer.from('v'))
+  await store.close()
+  const environment = { WASM_SERVE_STORE: `lmdb:${folder}` }
+  const rename = (...words: string[]) => run(['rename', ...words], { environment })
+  const refused = { error: { code: 'WASM_SERVE_NAMESPACE_NOT_RENAMED' } }
+  expect(await rename('hello.wasm', 'a/b c:d')).toEqual({
+    out: 'moved 1 entries from hello.wasm to a/b c:d\n',
+    error: undefined,
+  })
+  expect(await rename('hello.wasm', 'hello')).toMatchObject(refused) // it has no keys
+  const again = await openLmdbStore({ folder })
+  await again.set('hello.wasm', 'k', Buffer.from('other'))
+  await again.close()
+  expect(await rename('hello.wasm', 'a/b c:d')).toMatchObject(refused)
+  expect((await run(['check', '--json'], { environment })).out).toMatch(/"a\/b c:d"[\s\S]*"hello\.wasm"/)
+  expect((await run(['rename', 'a/b c:d', 'hello', `lmdb:${folder}`])).error).toBe(undefined)
+})
+
+test.each([
+  [['rename']],
+  [['rename', 'one']],
+  [['rename', 'one', 'one']],
+  [['rename', 'one', '']],
+])('store %j is refused with what is missing', async (words) => {
+  const folder = newFolder()
+  await (await openLmdbStore({ folder })).close()
+  const environment = { WASM_SERVE_STORE: `lmdb:${folder}` }
+  const { error } = await run(words, { environment })
+  expect(error).toMatchObject({ code: expect.stringMatching(/^WASM_SERVE_(USAGE|KV_ARGUMENT_INVALID)/) })
 })

@@ -185,6 +185,7 @@ test('of equal plug-ins that cannot be used each is told by its own name', async
   const load = (name: string) =>
     compilePlugin({
       name,
+      file: name,
       modules: [{ name: 'main', bytes, digest: 'd' }],
       settings: undefined,
       warnings: [],

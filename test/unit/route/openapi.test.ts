@@ -73,13 +73,13 @@ test('both documents are valid OpenAPI 3.1, and tell of all that there is', asyn
   expect(document.paths['/'].post).toMatchObject({
     description: 'Says it again.',
     requestBody: {
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/echo.wasm.Order' } } },
+      content: { 'application/json': { schema: { $ref: '#/components/schemas/echo.Order' } } },
     },
     responses: {
       200: { content: { 'text/plain; charset=utf-8': { schema: { type: ['string', 'null'] } } } },
     },
   })
-  expect(document.components.schemas['echo.wasm.Order']).toMatchObject({
+  expect(document.components.schemas['echo.Order']).toMatchObject({
     type: 'object',
     properties: {
       picture: { type: 'string', contentEncoding: 'base64' },

@@ -1,0 +1,57 @@
+import type { FastifyBaseLogger } from 'fastify'
+import { StoreUnavailableError } from '../errors/errors.ts'
+import { kvImports } from '../guest/store/kv.ts'
+import { NAMESPACE_MAX, type Store } from '../guest/store/store.ts'
+import { shellWord } from '../platform/text.ts'
+import type { ChosenRoute } from './open-route.ts'
+import type { SharedStore } from './shared.ts'
+
+/**
+ * Warns of keys that earlier versions have stored under the name of a plug-in's file, if it has none under its own name
+ * and no other plug-in uses that namespace.
+ *
+ * @param routes - All routes.
+ * @param fresh - Those that are not served yet.
+ */
+export async function reportFormerKeys(
+  routes: readonly StatefulRoute[],
+  fresh: ReadonlySet<StatefulRoute>,
+  shared: SharedStore,
+  log: FastifyBaseLogger,
+): Promise<void> {
+  const used = new Set(routes.map(({ options }) => options.kv.namespace))
+  const former = new Map<string, string>()
+  for (const { options, plugin } of fresh) {
+    const { name, file } = plugin
+    const { access, namespace } = options.kv
+    if (access === 'none' || namespace !== name || used.has(file)) continue
+    if (Buffer.byteLength(file) <= NAMESPACE_MAX && kvImports(plugin).length > 0) former.set(name, file)
+  }
+  if (former.size === 0) return
+  try {
+    const store = await shared.open()
+    if (store.kind === 'memory') return
+    for (const [plugin, file] of former) {
+      if ((await hasKeys(store, plugin)) || !(await hasKeys(store, file))) continue
+      const command = ['wasm-serve', 'store', 'rename', file, plugin].map(shellWord).join(' ')
+      log.warn(
+        { plugin, namespace: file },
+        `the store has keys under the plug-in's former name, ${file}, and none under ${plugin}: "${command} STORE" moves them, and kv.namespace continues to use them`,
+      )
+    }
+  } catch (error) {
+    if (!(error instanceof StoreUnavailableError)) throw error // calls report it
+  }
+}
+
+type StatefulRoute = Pick<ChosenRoute, 'options' | 'plugin'>
+
+async function hasKeys(store: Store, namespace: string): Promise<boolean> {
+  let cursor: string | undefined
+  do {
+    const page = await store.list(namespace, '', 1, cursor)
+    if (page.keys.length > 0) return true
+    cursor = page.cursor
+  } while (cursor !== undefined)
+  return false
+}
