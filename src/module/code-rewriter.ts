@@ -2,7 +2,7 @@ import { ByteReader, concat, leb } from './bytes.ts'
 import { BodyReader } from './function-body.ts'
 import { CODE, constant, NO_RESULT, readCode, skipAlignment, skipImmediates } from './instructions.ts'
 import type { FigureCounter } from './limits.ts'
-import type { FunctionBodies, ModuleView } from './module-view.ts'
+import { countImported, type FunctionBodies, type ModuleView } from './module-view.ts'
 import { F32, F64, I32, I64, readValueType, V128 } from './types.ts'
 
 /** A module with parsed code. */
@@ -47,6 +47,7 @@ export interface Rewriter {
  * @param rewriters - For each instruction, the first replacement applies.
  * @param wanted - Bits of `MARK`: functions without them are unchanged.
  * @param counter - Holds the figures of the module; updated with those of the new functions.
+ * @param added - Bodies of further functions.
  * @returns the content of the section; undefined if an instruction has no possible replacement.
  * @throws {@link PluginTooComplexError} if a new function exceeds a limit.
  */
@@ -55,15 +56,17 @@ export function rewriteCode(
   wanted: number,
   rewriters: readonly Rewriter[],
   counter: FigureCounter,
+  added: readonly Uint8Array[] = [],
 ): Uint8Array | undefined {
   const { bytes, bodies } = view
   const { count, starts, ends, marks } = bodies
   const rewriter = new BodyRewriter(view, rewriters, counter)
-  const parts = [leb(count)]
+  const parts = [leb(count + added.length)]
   let size = 0
-  for (let place = 0; place < count; place++) {
+  for (let place = 0; place < count + added.length; place++) {
     const isWanted = ((marks[place] ?? 0) & wanted) !== 0
-    const body = isWanted ? rewriter.rewrite(place) : bytes.subarray(starts[place], ends[place])
+    const old = added[place - count] ?? bytes.subarray(starts[place], ends[place])
+    const body = isWanted ? rewriter.rewrite(place) : old
     if (!body) return undefined
     const length = leb(body.length)
     parts.push(length, body)
@@ -83,11 +86,11 @@ class BodyRewriter {
   readonly #bodyReader: BodyReader
 
   constructor(view: ReadView, rewriters: readonly Rewriter[], counter: FigureCounter) {
-    const { bytes, name, functions, bodies } = view
+    const { bytes, name } = view
     this.#view = view
     this.#rewriters = rewriters
     this.#counter = counter
-    this.#imported = functions.length - bodies.count
+    this.#imported = countImported(view, 'function')
     this.#reader = new ByteReader(bytes, 0, bytes.length, name)
     this.#instruction = new CurrentInstruction(view)
     this.#bodyReader = new BodyReader({ ...view, imported: this.#imported }, this.#reader)

@@ -101,10 +101,12 @@ export const CODE = {
   constant: 0x41,
   constant64: 0x42,
   equal: 0x46,
+  equal64: 0x51,
   lessUnsigned: 0x49,
   greaterUnsigned: 0x4b,
   add: 0x6a,
   subtract: 0x6b,
+  add64: 0x7c,
   memoryInit: 0x208,
   dataDrop: 0x209,
   memoryCopy: 0x20a,
@@ -153,6 +155,8 @@ export const MARK = {
   writesAtomically: 16,
   /** Calls an imported function. */
   callsImport: 32,
+  /** Has work that grows with an operand: a memory or a table is filled, copied, initialised or grown. */
+  bulk: 64,
 } as const
 
 type TableRow = readonly [codes: readonly number[], action: number, pops?: number, pushes?: number]
@@ -304,6 +308,8 @@ mark(MARK.writes, range(CODE.firstStore, CODE.lastStore))
 mark(MARK.writes, [CODE.memoryInit, CODE.memoryCopy, CODE.memoryFill])
 mark(MARK.writes, [CODE.vectorStore, ...range(CODE.firstLaneStore, CODE.lastLaneStore)])
 mark(MARK.writesAtomically, range(0x517, 0x54e))
+mark(MARK.bulk, [CODE.memoryInit, CODE.memoryCopy, CODE.memoryFill, CODE.memoryGrow])
+mark(MARK.bulk, [CODE.tableInit, CODE.tableCopy, CODE.tableFill, CODE.tableGrow])
 
 const HAS_MEMORY_INDEX = 0x40
 

@@ -119,6 +119,8 @@ export interface ModuleView {
   readonly memories: readonly SizeLimits[]
   readonly tables: readonly DefinedTable[]
   readonly globals: readonly DefinedGlobal[]
+  /** The types of the indices of all memories and tables, imported ones first: `i32` or `i64`. */
+  readonly indexTypes: { readonly memories: readonly number[]; readonly tables: readonly number[] }
   /** undefined if its code was not parsed. */
   readonly bodies: FunctionBodies | undefined
   /** The lowest address with initial data: 0 if unknown, infinite if there is none. */

@@ -45,7 +45,8 @@ export function readModule(bytes: Uint8Array, options: ReadOptions, name: string
   return { name, bytes, limits: options.limits ?? {}, sections, ...contents.contents(reader) }
 }
 
-function findSections(bytes: Uint8Array, name: string): SectionPlace[] {
+/** @throws {@link PluginInvalidError} if the last one is cut off. */
+export function findSections(bytes: Uint8Array, name: string): SectionPlace[] {
   const reader = new ByteReader(bytes, MODULE_HEADER_BYTES, bytes.length, name)
   const sections: SectionPlace[] = []
   while (!reader.done) {

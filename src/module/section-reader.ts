@@ -15,7 +15,7 @@ import {
   SIZE_FLAGS,
   type SizeLimits,
 } from './module-view.ts'
-import { TypeReader, type TypeTable, UNBOUNDED } from './types.ts'
+import { I32, I64, TypeReader, type TypeTable, UNBOUNDED } from './types.ts'
 
 export interface ReadOptions {
   /** Default: {@link MODULE_LIMITS}. `none`: only for modules that were checked before. */
@@ -42,6 +42,7 @@ export class SectionReader {
   readonly #memories: SizeLimits[] = []
   readonly #tables: DefinedTable[] = []
   readonly #globals: DefinedGlobal[] = []
+  readonly #indexTypes = { memories: [] as number[], tables: [] as number[] }
   readonly #customSections: CustomSection[] = []
   #bodies: ReturnType<typeof noBodies> | undefined = noBodies(0)
   #hasCode = false
@@ -68,6 +69,7 @@ export class SectionReader {
       memories: this.#memories,
       tables: this.#tables,
       globals: this.#globals,
+      indexTypes: this.#indexTypes,
       bodies: this.#bodies,
       lowestData: this.#lowestData,
       customSections: this.#customSections,
@@ -106,7 +108,7 @@ export class SectionReader {
         this.#list(reader, 'tables', () => this.#tables.push(this.#table(reader)))
         break
       case SECTION.memory:
-        this.#list(reader, 'memories', () => this.#memories.push(this.#size(reader)))
+        this.#list(reader, 'memories', () => this.#memories.push(this.#memory(reader)))
         break
       case SECTION.global:
         this.#list(reader, 'globals', () => {
@@ -172,7 +174,7 @@ export class SectionReader {
       this.#tableType(reader)
     } else if (kind === 'memory') {
       this.#count('memories', 1, 'the module')
-      this.#size(reader)
+      this.#memory(reader)
     } else if (kind === 'global') {
       this.#count('globals', 1, 'the module')
       this.#globalType(reader)
@@ -212,7 +214,15 @@ export class SectionReader {
   #tableType(reader: ByteReader): SizeLimits & { readonly end: number } {
     this.#typeReader.kept(reader)
     const end = reader.at
-    return { end, ...this.#size(reader) }
+    const size = this.#size(reader)
+    this.#indexTypes.tables.push(indexTypeOf(size))
+    return { end, ...size }
+  }
+
+  #memory(reader: ByteReader): SizeLimits {
+    const size = this.#size(reader)
+    this.#indexTypes.memories.push(indexTypeOf(size))
+    return size
   }
 
   #size(reader: ByteReader): SizeLimits {
@@ -337,6 +347,10 @@ export class SectionReader {
     if (bodyReader.marks & MARK.collected) this.#typeReader.unbounded(UNBOUNDED.collected)
     return locals
   }
+}
+
+function indexTypeOf({ flags }: SizeLimits): number {
+  return flags & SIZE_FLAGS.index64 ? I64 : I32
 }
 
 function noBodies(count: number) {

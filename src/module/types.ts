@@ -45,6 +45,11 @@ const REFERENCES: Readonly<Record<ReferenceKind, ValueType>> = {
 }
 const INDEXED: ValueType = { name: 'ref', kind: 'plain', isIndexed: true }
 
+/** A type of numbers by its code. */
+export function numberType(code: typeof I32 | typeof I64): ValueType {
+  return { name: code === I32 ? 'i32' : 'i64', kind: 'plain', isIndexed: false }
+}
+
 /** Reads a value type. Unknown types are rejected. */
 export function readValueType(reader: ByteReader): ValueType {
   const code = reader.byte()
@@ -90,6 +95,16 @@ export class TypeTable {
     this.#params.push(type ? type.params.length : -1)
     this.#results.push(type?.results.length ?? 0)
     this.#fields.push(fields)
+  }
+
+  /** @returns a copy with further function types. */
+  with(more: readonly FunctionType[]): TypeTable {
+    const all = new TypeTable()
+    this.functions.forEach((type, index) => {
+      all.add(type, this.fields(index))
+    })
+    for (const type of more) all.add(type, 0)
+    return all
   }
 
   isFunction(index: number): boolean {
@@ -193,7 +208,7 @@ export class TypeReader {
       this.#counter.found('signatureValues', params.length + results.length, where)
       this.types.add({ params, results }, 0)
       if ([...params, ...results].some(({ isIndexed }) => isIndexed)) this.#own++
-      else this.#shared.add(Buffer.from(reader.bytes.subarray(start, reader.at)).toString('latin1'))
+      else this.#shared.add(sharedTypeKey(reader.bytes.subarray(start, reader.at)))
       return
     }
     this.unbounded(UNBOUNDED.collected)
@@ -226,9 +241,17 @@ export class TypeReader {
   }
 }
 
+/** The key of an encoded type in {@link ProcessTypes}. */
+export function sharedTypeKey(type: Uint8Array): string {
+  return Buffer.from(type).toString('latin1')
+}
+
+/** The first byte of a function type. */
+export const FUNCTION_FORM = 0x60
+
 /** The first bytes of types: of a function, and of garbage-collected types. */
 const FORM = {
-  function: 0x60,
+  function: FUNCTION_FORM,
   structure: 0x5f,
   array: 0x5e,
   subtype: 0x50,

@@ -8,6 +8,7 @@ import { exportedFunctions, SECTION } from '../module/module-view.ts'
 import { makeOnDemand } from '../module/on-demand.ts'
 import { makeRenewable, type Renewable } from '../module/renewable.ts'
 import type { ReadOptions } from '../module/section-reader.ts'
+import { makeTerminable } from '../module/terminable.ts'
 import type { ModuleFacts } from './module-facts.ts'
 
 /** What to produce from a module's bytes. */
@@ -86,7 +87,7 @@ export async function loadModule(
   { name, memoryMax, needsModule, staysBytes, renewable, merges, keptIn: _file, ...options }: ModuleJob,
   admit: Admit = () => undefined,
 ): Promise<LoadedModule> {
-  const view = readModule(bytes, options, name)
+  const view = makeTerminable(readModule(bytes, options, name))
   const { needsProcess } = view
   const capped = capMemory(view, memoryMax)
   const facts = factsOf(capped)
