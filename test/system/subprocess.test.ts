@@ -26,6 +26,7 @@ import { ask } from '../support/faults.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 import { keepLog } from '../support/instance.ts'
 import { listenAll } from '../support/serve.ts'
+import { startServerProcess } from '../support/serve-process.ts'
 
 const isLinux = process.platform === 'linux'
 const isRoot = process.getuid?.() === 0
@@ -140,6 +141,46 @@ test('routes of a name share processes; one that ends costs its call, and the ot
   expect(guestProcesses()).toHaveLength(1)
   expect(guestProcesses()).not.toEqual(before)
 })
+
+/** What a process was started with. */
+const command = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+
+/** Maximum bytes of its data, from its limits. */
+const dataLimit = (pid: number) =>
+  Number(/Max data size\s+(\d+)/.exec(readFileSync(`/proc/${pid}/limits`, 'latin1'))?.[1])
+
+test.runIf(isLinux)(
+  'processes of a name end, each when it is idle, once they may do more than the routes that are left',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'given-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const shared = { engine: 'subprocess' as const, spareWorkers: 0, process: 'shared', timeoutMs: 60_000 }
+    const reader = { ...shared, url: '/reader', plugin: guest('echo') }
+    const moody = { ...shared, url: '/moody', plugin: guest('moody') }
+    const given = { ...reader, allowedPaths: { [folder]: '/data' } }
+    const { url, child, change } = await startServerProcess({ routes: [given, moody], ...AS_THEY_ARE })
+    const processes = () => guestProcesses(child.pid)
+    const haveFolder = () => processes().filter((pid) => command(pid).includes(folder))
+    expect(processes()).toHaveLength(1)
+    expect(haveFolder()).toEqual(processes())
+
+    // It works on for the call that it has.
+    const slow = ask(`${url}/moody`, 'W')
+    await change({ routes: [reader, moody] })
+    expect(await ask(`${url}/reader`, 'hi')).toMatchObject({ status: 200, body: 'hi' })
+    expect(await slow).toMatchObject({ status: 200 })
+    await until(() => haveFolder().length === 0)
+    const limits = new Set<number>()
+    for (let round = 0; round < 4; round++) {
+      await change({ routes: [{ ...reader, config: { round: String(round) } }, moody] })
+      const answers = await Promise.all(['/reader', '/moody'].map((path) => ask(url + path, 'hi')))
+      expect(answers).toMatchObject([{ status: 200 }, { status: 200 }])
+      await until(() => processes().length === 1)
+      for (const pid of processes()) limits.add(dataLimit(pid))
+    }
+    expect(Math.max(...limits)).toBeLessThanOrEqual(2 * Math.min(...limits)) // of two routes, or of the one that came first
+  },
+)
 
 test('a module that is not valid is told as such, and never compiled here', async () => {
   const compiled = WebAssembly.compile

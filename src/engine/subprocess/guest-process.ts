@@ -54,6 +54,7 @@ export class GuestProcess {
   #unwritten: Uint8Array[] = []
   #lastWords = ''
   #failure: Error | undefined
+  #isRetired = false
   #isKilled = false
   #culprit: Tenant | undefined
   #isOver = false
@@ -69,9 +70,13 @@ export class GuestProcess {
     })
   }
 
-  /** Whether it accepts no more tenants. */
   get isEnding(): boolean {
     return this.#isKilled || this.#isOver
+  }
+
+  /** Whether it accepts tenants, and work for them. */
+  get isOpen(): boolean {
+    return !this.#isRetired && !this.isEnding
   }
 
   get tenants(): Iterable<Tenant> {
@@ -105,7 +110,7 @@ export class GuestProcess {
 
   /** Whether it works for this tenant now. If not, `tenant.free()` is called later. */
   hasTurn(tenant: Tenant): boolean {
-    if (this.isEnding) return false
+    if (!this.isOpen) return false
     const isFree = !this.#turn || this.#turn === tenant || !this.#turn.isBusy
     const isOthersTurn = tenant.isBusy && this.#wanting.size > 0 // its assigned calls are finished first
     if (isFree && !isOthersTurn) {
@@ -119,6 +124,7 @@ export class GuestProcess {
   /** Call when the current tenant has no more work. */
   passOn(): void {
     this.#turn = undefined
+    if (this.#isRetired) return void this.kill()
     for (const next of [...this.#wanting]) {
       this.#wanting.delete(next)
       next.free()
@@ -170,6 +176,12 @@ export class GuestProcess {
     const host = this.#stream(FD.host)
     host?.write(frame)
     host?.write(payload)
+  }
+
+  /** Ends the process when it is idle, which is no fault of its tenants. */
+  retire(): void {
+    this.#isRetired = true
+    if (!this.#isWorking) void this.kill()
   }
 
   /**
@@ -274,7 +286,7 @@ export class GuestProcess {
     this.#onExited()
     const culprit = this.#culprit ?? (this.#turn?.isBusy ? this.#turn : undefined)
     for (const tenant of this.#tenants.values())
-      tenant.over(this.#failure ?? reason, culprit === undefined || culprit === tenant)
+      tenant.over(this.#failure ?? reason, culprit === tenant || (culprit === undefined && !this.#isRetired))
     this.#tenants.clear()
   }
 

@@ -1,5 +1,5 @@
 import type { Log } from '../../observe/log/guest-log.ts'
-import { GuestProcess, type Tenant } from './guest-process.ts'
+import { GuestProcess, type LaunchOptions, type Tenant } from './guest-process.ts'
 import { logSandbox, openSandbox, type ProcessNeeds, type Sandbox, type SandboxOptions } from './sandbox.ts'
 
 /** The processes of a server that run guests. */
@@ -22,7 +22,9 @@ export class GuestProcesses {
     const known = name === undefined ? undefined : this.#groups.get(name)
     if (known) return known
     const launch = { sandbox: () => this.#openSandbox(), cgroup: this.#options.cgroup, log: this.#log }
-    const group = new ProcessGroup(launch)
+    const group = new ProcessGroup(launch, () => {
+      if (name !== undefined && this.#groups.get(name) === group) this.#groups.delete(name)
+    })
     if (name !== undefined) this.#groups.set(name, group)
     return group
   }
@@ -39,31 +41,45 @@ export class GuestProcesses {
 
 /** Processes shared by the routes of a name. Each has at most one instance per route. */
 export class ProcessGroup {
-  readonly #launch: Omit<ConstructorParameters<typeof GuestProcess>[0], 'needs'>
+  readonly #launch: Omit<LaunchOptions, 'needs'>
+  readonly #onEmpty: () => void
   readonly #needs = new Map<object, ProcessNeeds>()
   #processes: GuestProcess[] = []
 
-  constructor(launch: Omit<ConstructorParameters<typeof GuestProcess>[0], 'needs'>) {
+  /** @param onEmpty - Called when the last route has left. */
+  constructor(launch: Omit<LaunchOptions, 'needs'>, onEmpty: () => void) {
     this.#launch = launch
+    this.#onEmpty = onEmpty
   }
 
-  /** Processes started from now on also meet this route's needs. @returns a function that ends this. */
-  join(route: object, needs: ProcessNeeds): () => void {
+  /** Processes started from now on also meet this route's needs, until it leaves. */
+  join(route: object, needs: ProcessNeeds): void {
     this.#needs.set(route, needs)
-    return () => void this.#needs.delete(route)
+  }
+
+  /** Processes that may do more than the other routes need are replaced, each when it is idle. */
+  leave(route: object): void {
+    this.#needs.delete(route)
+    if (this.#needs.size === 0) this.#onEmpty()
+    const needs = this.#combined()
+    for (const process of this.#processes) if (!covers(needs, process.needs)) process.retire()
   }
 
   /** A process without an instance of this route that meets its needs; started if there is none. */
   choose(route: object, isOfRoute: (tenant: Tenant) => boolean): GuestProcess {
     const needs = this.#needs.get(route)
-    this.#processes = this.#processes.filter((process) => !process.isEnding)
+    this.#processes = this.#processes.filter(({ isOpen }) => isOpen)
     const found = this.#processes.find(
       (process) => (!needs || covers(process.needs, needs)) && ![...process.tenants].some(isOfRoute),
     )
     if (found) return found
-    const process = new GuestProcess({ ...this.#launch, needs: combineNeeds([...this.#needs.values()]) })
+    const process = new GuestProcess({ ...this.#launch, needs: this.#combined() })
     this.#processes.push(process)
     return process
+  }
+
+  #combined(): ProcessNeeds {
+    return combineNeeds([...this.#needs.values()])
   }
 }
 

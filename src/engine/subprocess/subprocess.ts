@@ -52,8 +52,12 @@ function processKind(options: ProcessOptions): RunnerKind {
     maxFrameBytes: Math.max(4 * settings.outputLimit, 2 * settings.blockLimit) + FRAME_OVERHEAD_BYTES,
   }
   options.group.join(route, options.needs)
-  const start = (owner: RunnerOwner) => new ProcessRunner(route, owner)
-  return { name: 'subprocess', one: 'process', many: 'processes', owner: {}, concurrent: 1, start } // SIGKILL ends them
+  return {
+    ...{ name: 'subprocess', one: 'process', many: 'processes', concurrent: 1 },
+    owner: {}, // SIGKILL ends them
+    start: (owner) => new ProcessRunner(route, owner),
+    close: () => options.group.leave(route),
+  }
 }
 
 /** Bytes of a frame beyond the limits of the route, for a log line or a stack. */

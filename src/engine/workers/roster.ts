@@ -156,6 +156,7 @@ export class Roster implements RunnerOwner {
     this.#queued.clear()
     for (const thread of [...this.#ready, ...this.#starting.keys()]) this.#end(thread)
     await Promise.all(this.#ending)
+    this.#kind.close?.()
   }
 
   ready(thread: Runner): void {

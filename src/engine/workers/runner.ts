@@ -106,6 +106,8 @@ export interface RunnerKind {
   readonly concurrent: number
   /** Starts one. @throws the error of the system, if its limit is reached. */
   start(owner: RunnerOwner): Runner
+  /** Gives up what the runners of the route share. Called when all of them have ended. */
+  close?(): void
 }
 
 /** A time in which the event loop was blocked: nothing was answered, and nothing could be terminated. */
