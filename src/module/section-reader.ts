@@ -302,6 +302,7 @@ export class SectionReader {
       else reader.fail(`it has an unknown constant instruction (0x${code.toString(16)})`)
     }
     this.#found('expressionBytes', reader.at - start, 'a constant expression')
+    this.#count('allExpressionBytes', reader.at - start, 'the module')
     return instructions === 1 ? value : undefined
   }
 

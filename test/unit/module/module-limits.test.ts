@@ -38,6 +38,13 @@ const INVALID = 'WASM_SERVE_PLUGIN_INVALID'
 /** `local.get 0; br_if 0` in a block. */
 const BRANCH = [0x02, 0x40, 0x20, 0, 0x0d, 0, 0x0b]
 
+/** A constant expression of 4,003 bytes: `i32.const 1`, and `i32.const 1; i32.add` again and again. */
+const LONG_SUM = bytesOf(
+  [0x41, 1],
+  repeated(1_333, () => [0x41, 1, 0x6a]),
+  0x0b,
+)
+
 describe('a compile bomb', () => {
   const I32 = 0x7f
   const setAll = (locals: number) => repeated(locals, (place) => [0x20, 0, 0x21, ...leb(place + 1)])
@@ -103,6 +110,10 @@ describe('a compile bomb', () => {
           0x0b,
         ),
       }),
+    ],
+    [
+      'of long constant expressions, which are within their limit each',
+      moduleOf(section(6, list(...Array.from({ length: 1_000 }, () => bytesOf(I32, 0, LONG_SUM))))),
     ],
     [
       'of branch tables',
@@ -226,6 +237,7 @@ describe('each limit', () => {
       ...{ types: 2, imports: 1, functions: 2, memories: 1, tables: 1, tags: 1, tagValues: 2, globals: 1 },
       ...{ exports: 1, elementSegments: 1, elements: 2, dataSegments: 1, signatureValues: 3, locals: 3 },
       ...{ nesting: 3, stackValues: 2, branchTargets: 2, callValues: 3, expressionBytes: 5 },
+      allExpressionBytes: 5 + 3 + 3, // of the global, the elements and the data
     }
     expect(figures).toMatchObject({ ...expected, types: figures.types })
   })
