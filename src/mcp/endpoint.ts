@@ -12,7 +12,7 @@ import { serveRoute } from '../route/route.ts'
 import { Answer } from './answer.ts'
 import { originCheck } from './origin.ts'
 import { answerPost, endWithError, type McpService } from './post.ts'
-import { challengeOf } from './protected-resource.ts'
+import { challengeOf, UNLISTED } from './protected-resource.ts'
 
 /** Where the endpoint is, and which requests it accepts. */
 export interface EndpointOptions {
@@ -46,8 +46,9 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
     app.route({
       method: 'POST',
       url,
-      bodyLimit,
       exposeHeadRoute: false,
+      schema: UNLISTED,
+      bodyLimit,
       config: resource === undefined ? {} : { challenge: challengeOf(resource) },
       errorHandler: refuse,
       handler(request, reply) {
@@ -60,6 +61,7 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
       method: app.supportedMethods.filter((method) => method !== 'POST'),
       url,
       exposeHeadRoute: false,
+      schema: UNLISTED,
       errorHandler: refuse,
       onRequest({ method, headers }, reply, done) {
         reply.header('allow', 'POST')

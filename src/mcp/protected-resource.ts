@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifySchema } from 'fastify'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -18,6 +18,9 @@ export interface ProtectedResource {
   readonly scopes: readonly string[]
 }
 
+/** Clients find the endpoint by its protocol: `@fastify/swagger` leaves its routes out of the document of an app. */
+export const UNLISTED: FastifySchema & { readonly hide: true } = { hide: true }
+
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 
 /** Serves the metadata of the endpoint to everyone. @see https://www.rfc-editor.org/rfc/rfc9728 */
@@ -35,6 +38,7 @@ export function addMetadata(
     method: 'GET',
     url: new URL(metadataUrl(resource)).pathname,
     config: { isPublic: true },
+    schema: UNLISTED,
     handler: (_request, reply) => {
       reply.header('content-type', 'application/json').header('cache-control', 'max-age=300')
       return reply.send(JSON.stringify(metadata))

@@ -178,17 +178,20 @@ export interface RoutePlace {
  * The methods of each route. GET includes HEAD, unless another route has it or it is for handshakes.
  *
  * @param supported - The methods that the app supports.
+ * @param isTaken - Whether a route of the app has the method, which is no conflict if the route does not name it.
  */
 export function methodsOfAll(
   routes: readonly RoutePlace[],
   supported: readonly string[],
+  isTaken: (method: string, route: RoutePlace) => boolean = () => false,
 ): (route: RoutePlace) => readonly string[] {
   const headTaken = new Set(routes.filter((route) => askedFor(route).includes('HEAD')).map(servedAt))
   return (route) => {
     const methods = askedFor(route)
-    if (methods.includes('*')) return supported
+    if (methods.includes('*')) return supported.filter((method) => !isTaken(method, route))
     const isRead = methods.includes('GET') && route.contract !== 'websocket'
-    return isRead && !headTaken.has(servedAt(route)) ? [...methods, 'HEAD'] : methods
+    const addsHead = isRead && !headTaken.has(servedAt(route)) && !isTaken('HEAD', route)
+    return addsHead ? [...methods, 'HEAD'] : methods
   }
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance, onRequestHookHandler, RouteHandlerMethod, RouteOptions } from 'fastify'
 import { openRouteContract } from '../contract/direct.ts'
-import { MethodNotAllowedError, RouteInvalidError } from '../errors/errors.ts'
+import { RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import {
@@ -18,6 +18,7 @@ import { isMediaType } from '../platform/text.ts'
 import { type CallableRoute, callableRoute } from './callable-route.ts'
 import { atEndOfTurn } from './end-of-turn.ts'
 import { sendRouteError } from './error-response.ts'
+import { fullPaths, guardMethods } from './method-guard.ts'
 import type { OpenRoute } from './open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
 import { hooksOf, type RouteHooks, type RunCall, runCalls, runHookedCalls, serveRoute } from './route.ts'
@@ -56,7 +57,9 @@ export async function addRoutes(
   // Loaded on demand.
   const websockets = routes.some(isSocketRoute) ? await import('./websocket/add-websockets.ts') : undefined
   const pace = new Pace(() => app.after()) // lets Fastify process its queue
-  const methods = methodsOfAll(routes, app.supportedMethods)
+  const methods = methodsOfAll(routes, app.supportedMethods, (method, { url, host }) =>
+    fullPaths(app, url).some((path) => app.hasRoute({ method, url: path, constraints: constraintsOf(host) })),
+  )
   const served: TableRoute[] = []
   const callables: CallableRoute[] = []
   for (const [index, versions] of opened.routes.entries()) {
@@ -85,9 +88,10 @@ export async function addRoutes(
       else addRoute(app, route, options)
       await pace.step()
     }
-    await addMethodGuards(
+    guardMethods(
       app,
       [...shown, ...sockets].map(({ options: route }) => route),
+      options.isOwnApp,
     )
   }
   return {
@@ -234,19 +238,22 @@ function addRoute(
   given: Pick<VersionedOptions, 'isOwnApp'>,
   more: Partial<RouteOptions> = {},
 ): void {
+  // Hooks and documents of an app want to know each method; one route of Fastify for all is cheaper.
+  const groups = given.isOwnApp ? [[...methods]] : methods
   try {
-    app.route({
-      method: [...methods],
-      url,
-      constraints: constraintsOf(host),
-      ...(bodyLimit > 0 && { bodyLimit }),
-      config: { wasmServe: config },
-      exposeHeadRoute: false, // HEAD is one of the methods
-      onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
-      ...(timing && { onSend: addServerTiming }),
-      handler,
-      ...more,
-    })
+    for (const method of groups)
+      app.route({
+        method,
+        url,
+        constraints: constraintsOf(host),
+        ...(bodyLimit > 0 && { bodyLimit }),
+        config: { wasmServe: config },
+        exposeHeadRoute: false, // HEAD is one of the methods
+        onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
+        ...(timing && { onSend: addServerTiming }),
+        handler,
+        ...more,
+      })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })
   }
@@ -288,71 +295,4 @@ const acceptAnyContentType: onRequestHookHandler = (request, _reply, done) => {
   const type = headers['content-type']
   if (type !== undefined && !isMediaType(type)) headers['content-type'] = 'application/octet-stream'
   done()
-}
-
-/** URLs with routes; a URL may have several. */
-interface GuardedUrl {
-  readonly url: string
-  readonly host?: string | undefined
-}
-
-/**
- * Answers 405 to methods that no route at a URL accepts; `Allow` lists those that are accepted. Call it after adding
- * the routes, because it looks up all routes, including the app's.
- */
-async function addMethodGuards(app: FastifyInstance, places: readonly GuardedUrl[]): Promise<void> {
-  const exact = places.flatMap(({ url, host }) => expand(url).map((path) => ({ url: path, host })))
-  const pace = new Pace(() => app.after()) // lets Fastify process its queue
-  const guards: (GuardedUrl & { readonly allowed: string[] })[] = []
-  for (const place of exact) {
-    guards.push({ ...place, allowed: allowedAt(app, place) })
-    await pace.step()
-  }
-  for (const { url, host, allowed } of guards) {
-    const others = app.supportedMethods.filter(
-      (method) => !allowed.includes(method) && !isAnswered(app, method, url, host),
-    )
-    if (others.length > 0) addGuard(app, { url, host }, others, allowed)
-    await pace.step()
-  }
-}
-
-/** An optional last parameter makes two URLs of one. (find-my-way) */
-function expand(url: string): string[] {
-  const [parameter, name, slash] = /(\/:[^/()]*?)\?(\/?)/.exec(url) ?? []
-  if (parameter === undefined) return [url]
-  return [url.replace(parameter, `${name}${slash}`), url.replace(parameter, `${slash}`) || '/']
-}
-
-/** A route without a host matches this host too. */
-function allowedAt(app: FastifyInstance, { url, host }: GuardedUrl): string[] {
-  return app.supportedMethods
-    .filter((method) => isAnswered(app, method, url, host) || isAnswered(app, method, url, undefined))
-    .sort()
-}
-
-function isAnswered(app: FastifyInstance, method: string, url: string, host: string | undefined): boolean {
-  const { prefix } = app
-  const paths = url === '/' && prefix !== '' ? [prefix, `${prefix}/`] : [prefix.replace(/\/$/, '') + url]
-  return paths.some((path) => app.hasRoute({ method, url: path, constraints: constraintsOf(host) }))
-}
-
-function addGuard(
-  app: FastifyInstance,
-  { url, host }: GuardedUrl,
-  methods: string[],
-  allowed: string[],
-): void {
-  const allow = allowed.join(', ')
-  const refuse: onRequestHookHandler = ({ method }, _reply, done) => {
-    done(new MethodNotAllowedError(method, allow))
-  }
-  app.route({
-    method: methods,
-    url,
-    constraints: constraintsOf(host),
-    exposeHeadRoute: false,
-    onRequest: refuse, // before a body is read
-    handler: () => undefined, // never called
-  })
 }

@@ -57,7 +57,10 @@ export async function addRouteTable(app: FastifyInstance, routes: readonly Table
       const place = table.placeOf(request)
       if (!place) throw new RouteNotFoundError(method, url)
       const route = place.get(method)
-      if (!route) throw new MethodNotAllowedError(method, [...place.keys()].sort().join(', '))
+      if (!route) {
+        const methods = [...place.keys(), ...(optionsTaken ? ['OPTIONS'] : [])]
+        throw new MethodNotAllowedError(method, methods.sort().join(', '))
+      }
       reply.headers(route.options.headers)
       return route.handler.call(app, request, reply)
     },

@@ -10,6 +10,7 @@ import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn } from '../platform/async-work.ts'
 import { addRoutes } from '../route/add-routes.ts'
 import { sendAnyError } from '../route/error-response.ts'
+import { READING, refusedMethod } from '../route/method-guard.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
 import type { RoutePool } from '../route/route-pool.ts'
 import type { RouteSockets } from '../route/websocket/serve-websocket.ts'
@@ -90,8 +91,10 @@ export async function createApp(
     }
     if (pool) await nextTurn() // the previous app may be serving requests
     app.setNotFoundHandler(async (request, reply) => {
-      if (await answerUnrouted?.(request, reply)) return reply
-      throw new RouteNotFoundError(request.method, request.url)
+      const refused = refusedMethod(app, request)
+      const mayBeFile = !refused || READING.includes(request.method)
+      if (mayBeFile && (await answerUnrouted?.(request, reply))) return reply
+      throw refused ?? new RouteNotFoundError(request.method, request.url)
     })
     app.register(async (scope) => {
       const { mcp } = options

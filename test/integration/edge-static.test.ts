@@ -364,12 +364,15 @@ function openIn(root: string): string[] {
   return links.filter((path) => path.startsWith(root))
 }
 
-test('a route wins at its URL, and several folders have URLs of their own', async () => {
+test('a route wins for its methods, files answer the others, and several folders have URLs of their own', async () => {
   const app = await open(
     { ...route, url: '/index.html' },
     { static: { '/': site, '/other/': join(site, '.git') } },
   )
-  expect((await app.inject('/index.html')).statusCode).toBe(405)
+  expect((await app.inject({ method: 'POST', url: '/index.html', body: 'abc' })).body).toBe('abc')
+  expect((await app.inject('/index.html')).headers['content-type']).toContain('text/html')
+  const refused = await app.inject({ method: 'PUT', url: '/index.html' })
+  expect([refused.statusCode, refused.headers.allow]).toEqual([405, 'GET, HEAD, POST'])
   expect((await app.inject('/other/config')).body).toBe('secret') // it was asked for by name
 })
 

@@ -28,8 +28,8 @@ interface StaticFolder {
 type Send = typeof import('@fastify/send')
 
 /**
- * Serves the files in these folders by GET and HEAD. Hidden files and directory listings are not served. A route at the
- * URL of a file takes precedence.
+ * Serves the files in these folders by GET and HEAD. Hidden files and directory listings are not served. A route for these
+ * methods at the URL of a file takes precedence.
  *
  * @param given - The folders by their URL prefix.
  * @returns what answers requests that no route wants: other methods at the URL of a file, and the prefix without its slash.
