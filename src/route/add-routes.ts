@@ -56,6 +56,7 @@ export async function addRoutes(
   app.addHook('onClose', () => opened.close())
   // Loaded on demand.
   const websockets = routes.some(isSocketRoute) ? await import('./websocket/add-websockets.ts') : undefined
+  const swagger = app.hasDecorator('swagger') ? await import('./openapi/swagger.ts') : undefined
   const pace = new Pace(() => app.after()) // lets Fastify process its queue
   const methods = methodsOfAll(routes, app.supportedMethods, (method, { url, host }) =>
     fullPaths(app, url).some((path) => app.hasRoute({ method, url: path, constraints: constraintsOf(host) })),
@@ -71,7 +72,9 @@ export async function addRoutes(
       handlerOf(app, versions, opened.pool, own, { ...options, websockets }),
     )
     const isStreamed = live.streams || next?.route.streams === true
-    served.push({ ...handler, options: route, methods: own, isStreamed })
+    const source = typeof routes[index]?.plugin === 'string' ? routes[index].plugin : undefined
+    const document = await swagger?.swaggerConfig(app, handler.config, source)
+    served.push({ ...handler, options: route, methods: own, isStreamed, document })
     if (route.tool) {
       const hooks = hooksOf(options, route)
       callables.push(callableRoute(versions, handler.config, opened.pool, hooks, routes[index]))
@@ -234,7 +237,7 @@ class LiveRoute extends RouteFacts implements ServedRoute {
 /** @param more - Other properties of Fastify's route. */
 function addRoute(
   app: FastifyInstance,
-  { options: { url, host, bodyLimit, headers, timing }, methods, config, handler }: TableRoute,
+  { options: { url, host, bodyLimit, headers, timing }, methods, config, handler, document }: TableRoute,
   given: Pick<VersionedOptions, 'isOwnApp'>,
   more: Partial<RouteOptions> = {},
 ): void {
@@ -247,7 +250,7 @@ function addRoute(
         url,
         constraints: constraintsOf(host),
         ...(bodyLimit > 0 && { bodyLimit }),
-        config: { wasmServe: config },
+        config: { wasmServe: config, ...document },
         exposeHeadRoute: false, // HEAD is one of the methods
         onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
         ...(timing && { onSend: addServerTiming }),

@@ -4,6 +4,7 @@ import { addServerTiming } from '../observe/observe.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { Pace } from '../platform/async-work.ts'
+import type { SwaggerConfig } from './openapi/swagger.ts'
 import type { RouteHandler } from './route-pool.ts'
 
 /** A route of a table. */
@@ -12,6 +13,8 @@ export interface TableRoute extends RouteHandler {
   readonly methods: readonly string[]
   /** Whether its guests read bodies and write answers piece by piece. */
   readonly isStreamed: boolean
+  /** Its description for the document of the app, if that has one. */
+  readonly document?: SwaggerConfig | undefined
 }
 
 /** Fewer routes are routes of Fastify. */

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process'
+import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
 import { canContain } from './container.ts'
 import { canJail } from './jail.ts'
@@ -6,6 +7,7 @@ import { GOOGLE } from './registry-programs.ts'
 
 /** Tools of system tests besides Node.js: how they are found, and how to get them. */
 const TOOLS = {
+  '@fastify/swagger': { isHere: () => isPackage('@fastify/swagger'), get: 'npm install' },
   chromium: { isHere: () => isInstalled('chromium'), get: 'apt-get install chromium' },
   curl: { isHere: () => isInstalled('curl'), get: 'apt-get install curl' },
   'docker-registry': { isHere: () => isInstalled('docker-registry'), get: 'apt-get install docker-registry' },
@@ -45,6 +47,15 @@ const TOOLS = {
   /** A process that is number 1. */
   'process namespaces': { isHere: () => canContain, get: 'allow unshare --pid' },
 } as const
+
+function isPackage(name: string): boolean {
+  try {
+    createRequire(import.meta.url).resolve(name)
+    return true
+  } catch {
+    return false
+  }
+}
 
 /** Set where all tools are installed: there, a missing tool is a failure. */
 const { WASM_SERVE_ALL_TOOLS } = process.env

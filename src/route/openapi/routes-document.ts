@@ -57,14 +57,14 @@ function routeOperation(
   schema: XtpSchema | undefined,
   prefix: string,
 ): object {
-  const { description, plugin, function: exported, host, errorStatus, contract, streams } = route
-  // Contracts other than raw define input and output, which differ from the bodies.
-  const called = contract === 'raw' ? schema?.exports.get(exported) : undefined
-  const said = description ?? called?.description
+  const point = (given: JsonSchema) => pointTo(given, prefix)
+  const problem = { $ref: '#/components/schemas/Problem' }
+  const { summary, description, body, responses } = describeRoute(route, schema, point, problem)
+  const { host } = route
   return {
-    operationId: `${method} ${host ?? ''}${path}`.replaceAll(/[^\w.-]+/g, '_'),
-    summary: `${exported} of ${plugin}`,
-    ...(said !== undefined && { description: said }),
+    operationId: operationId(route, method, path),
+    summary,
+    ...(description !== undefined && { description }),
     ...(host !== undefined && { servers: [{ url: `//${host}` }] }),
     parameters: [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
       name,
@@ -72,34 +72,76 @@ function routeOperation(
       required: true,
       schema: { type: 'string' },
     })),
-    ...(WITH_BODY.includes(method) && { requestBody: { content: contentOf(called?.input, prefix) } }),
+    ...(hasBody(method) && { requestBody: { content: body } }),
+    responses,
+  }
+}
+
+export function isOpenApiMethod(method: string): boolean {
+  return METHODS.includes(method)
+}
+
+export function hasBody(method: string): boolean {
+  return WITH_BODY.includes(method)
+}
+
+export function operationId({ host }: ServedRoute, method: string, path: string): string {
+  return `${method} ${host ?? ''}${path}`.replaceAll(/[^\w.-]+/g, '_')
+}
+
+/** By media type. */
+export type Content = Readonly<Record<string, { readonly schema?: JsonSchema }>>
+
+/** What clients should know of a route. */
+interface RouteDescription {
+  readonly summary: string
+  readonly description: string | undefined
+  readonly body: Content
+  /** By status. */
+  readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>
+}
+
+/**
+ * Describes a route.
+ *
+ * @param schema - The schema of its plug-in, if it has one.
+ * @param point - Makes the references of a schema lead to the other schemas of the plug-in.
+ * @param problem - The schema of a failure.
+ */
+export function describeRoute(
+  { description, plugin, function: exported, errorStatus, contract, streams }: ServedRoute,
+  schema: XtpSchema | undefined,
+  point: (schema: JsonSchema) => JsonSchema,
+  problem: JsonSchema,
+): RouteDescription {
+  // Contracts other than raw define input and output, which differ from the bodies.
+  const called = contract === 'raw' ? schema?.exports.get(exported) : undefined
+  const contentOf = (value: XtpValue | undefined): Content =>
+    value ? { [value.contentType]: { schema: point(value.schema) } } : { '*/*': {} }
+  return {
+    summary: `${exported} of ${plugin}`,
+    description: description ?? called?.description,
+    body: contentOf(called?.input),
     responses: {
       ...(contract === 'websocket'
         ? { 101: { description: 'The connection is a WebSocket from here on.' } }
         : {
             200: {
               description: 'The output of the function.',
-              content: { ...contentOf(called?.output, prefix), ...(streams && { 'text/event-stream': {} }) },
+              content: { ...contentOf(called?.output), ...(streams && { 'text/event-stream': {} }) },
             },
             [errorStatus]: {
               description: 'The function returned an error.',
               content: { 'text/plain': {} },
             },
           }),
-      default: {
-        description: 'The call failed.',
-        content: { [PROBLEM]: { schema: { $ref: '#/components/schemas/Problem' } } },
-      },
+      default: { description: 'The call failed.', content: { [PROBLEM]: { schema: problem } } },
     },
   }
 }
 
-function contentOf(value: XtpValue | undefined, prefix: string): object {
-  if (!value) return { '*/*': {} }
-  return { [value.contentType]: { schema: pointTo(value.schema, prefix) } }
-}
-
-const PROBLEM_SCHEMA: JsonSchema = {
+/** Of a failure. */
+export const PROBLEM_SCHEMA: JsonSchema = {
   type: 'object',
   description: 'Problem details (RFC 9457).',
   properties: {
@@ -124,12 +166,14 @@ function documentPaths(url: string): string[] {
   return optional ? [whole, ...documentPaths(optional[1] || '/')] : [whole]
 }
 
-/** References point to the schemas of the same plug-in. */
 function pointTo(schema: JsonSchema, prefix: string): JsonSchema {
+  return mapReferences(schema, (name) => `#/components/schemas/${prefix}.${namePart(name)}`)
+}
+
+/** @param point - The new reference to a schema of the plug-in with this name. */
+export function mapReferences(schema: JsonSchema, point: (name: string) => string): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (key, value) =>
-    key === '$ref' && typeof value === 'string'
-      ? `#/components/schemas/${prefix}.${namePart(value.slice(value.lastIndexOf('/') + 1))}`
-      : value,
+    key === '$ref' && typeof value === 'string' ? point(value.slice(value.lastIndexOf('/') + 1)) : value,
   )
 }
 
