@@ -42,7 +42,11 @@ const DOORS = {
   'serving-process': 'src/cli/serving-process.ts',
 }
 
+/** The export of an ES module that `require` returns. */
+const REQUIRED = 'module.exports'
+
 /** In a declaration. */
+const TYPE_EXPORTS = /^export type \{(.*)\} from '(.*)'/gm
 const RELATIVE_IMPORT = /(?:from|import) ?\(?['"](\.[^'"]+)['"]/g
 
 for (const folder of ['lib', 'dist']) rmSync(file(folder), { recursive: true, force: true })
@@ -65,7 +69,9 @@ writeFileSync(
     Load: schemas.loadSchema,
   }),
 )
-removePrivateTypes(['index', 'testing', 'extism'])
+const modules = ['index', 'testing', 'extism']
+removePrivateTypes(modules)
+await Promise.all(modules.map(writeRequiredTypes))
 writeFileSync(file('dist/schema.json'), `${JSON.stringify(publishedSchema())}\n`)
 withoutSpaces(file('dist/config-file.js'))
 chmodSync(file('dist/cli.js'), 0o755)
@@ -99,6 +105,46 @@ function removePrivateTypes(entries: readonly string[]): void {
   for (const entry of entries) visit(file(`dist/${entry}.d.ts`))
   for (const path of readdirSync(file('dist'), { recursive: true, encoding: 'utf8' }))
     if (path.endsWith('.d.ts') && !reached.has(file(`dist/${path}`))) rmSync(file(`dist/${path}`))
+}
+
+/**
+ * The types of a module for CommonJS, which cannot take those of an ES module before TypeScript 5.8: declarations that name
+ * them. At run time, `require` loads the ES module.
+ */
+async function writeRequiredTypes(name: string): Promise<void> {
+  const values = Object.keys(await import(file(`dist/${name}.js`)))
+  const lines = values.includes(REQUIRED)
+    ? requiredAsWhole(name)
+    : [
+        `export type * from ${asModule(`./${name}.js`)}`,
+        ...values.map((value) => `export declare const ${value}: typeof esm.${value}`),
+      ]
+  const all = [`import type * as esm from ${asModule(`./${name}.js`)}`, ...lines]
+  writeFileSync(file(`dist/${name}.d.cts`), `${all.join('\n')}\n`)
+}
+
+/** From TypeScript 5.8 on, `esm` is that export; before, it is a property. */
+function requiredAsWhole(name: string): string[] {
+  const lists = readFileSync(file(`dist/${name}.d.ts`), 'utf8').matchAll(TYPE_EXPORTS)
+  const imports: string[] = []
+  const types: string[] = []
+  for (const [, list = '', path = ''] of lists) {
+    const from = `from${imports.length}`
+    imports.push(`import type * as ${from} from ${asModule(path.replace(/\.ts$/, '.js'))}`)
+    for (const [, type, alias = type] of list.matchAll(/(\w+)(?: as (\w+))?/g))
+      types.push(`  type ${alias} = ${from}.${type}`)
+  }
+  return [
+    ...imports,
+    'type Esm = typeof esm',
+    `declare const required: Esm extends { '${REQUIRED}': infer Required } ? Required : Esm`,
+    `declare namespace required {\n${types.join('\n')}\n}`,
+    'export = required',
+  ]
+}
+
+function asModule(path: string): string {
+  return `'${path}' with { 'resolution-mode': 'import' }`
 }
 
 /** Every source file by its path without the ending. */

@@ -22,6 +22,10 @@ const TOOLS = {
     isHere: () => spawnSync('npx', ['-y', '-p', 'node@24', 'node', '--version']).status === 0,
     get: 'allow npx to reach the registry',
   },
+  'npx with typescript@5.7': {
+    isHere: () => spawnSync('npx', ['-y', '-p', 'typescript@5.7', 'tsc', '--version']).status === 0,
+    get: 'allow npx to reach the registry',
+  },
   promtool: { isHere: () => isInstalled('promtool'), get: 'apt-get install prometheus' },
   python3: {
     isHere: () => spawnSync('python3', ['-c', 'import ensurepip, venv']).status === 0,
