@@ -85,7 +85,7 @@ describeWith(['@fastify/swagger'], () => {
     expect(operations).toHaveLength(5) // not the endpoint of agents
     expect(document.paths['/p/echo']?.post).toMatchObject({
       operationId: 'post_p_echo',
-      summary: 'echo of echo.wasm',
+      summary: 'echo of echo',
       description: 'Says it again.',
       responses: { 200: {}, 409: {}, default: {} },
     })

@@ -57,7 +57,7 @@ test('the schema of a route documents only: what does not fit it reaches the gue
     url: '/0/echo/:id',
     schema: {
       operationId: 'post_0_echo_id',
-      summary: 'echo of echo.wasm',
+      summary: 'echo of echo',
       body: {
         content: {
           'application/json': { schema: { $ref: expect.stringMatching(/\.Order#$/) } },
