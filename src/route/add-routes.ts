@@ -241,6 +241,7 @@ function addRoute(
   given: Pick<VersionedOptions, 'isOwnApp'>,
   more: Partial<RouteOptions> = {},
 ): void {
+  if (methods.length === 0) throw new RouteInvalidError(url, 'the app answers all methods there')
   // Hooks and documents of an app want to know each method; one route of Fastify for all is cheaper.
   const groups = given.isOwnApp ? [[...methods]] : methods
   try {

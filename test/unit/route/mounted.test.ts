@@ -74,6 +74,15 @@ describe("the app's other methods at a URL of ours", () => {
     expect(await ask(app, 'PUT /other')).toBe('rest')
   })
 
+  test('may not be all of them, or the same', async () => {
+    const app = openApp()
+    app.all('/hello', () => 'own')
+    for (const method of ['*', 'POST'] as const) {
+      const refused = app.register(wasmServe, mounted(route('guest', { url: '/hello', method }))).after()
+      await expect(refused).rejects.toMatchObject({ code: 'WASM_SERVE_ROUTE_INVALID' })
+    }
+  })
+
   test('may have a wildcard, a parameter, a host or a version', async () => {
     const app = openApp()
     await app.register(
