@@ -1,3 +1,5 @@
+import { post } from './client.ts'
+import { postHttp2 } from './load/http2.ts'
 import { isRight, REQUEST_HEADERS, type Scenario } from './scenario.ts'
 
 const REQUESTS = 200
@@ -22,8 +24,8 @@ export async function checkAnswers(scenario: Scenario, url: string): Promise<num
 async function problemOf(scenario: Scenario, url: string, body: string): Promise<string | undefined> {
   const { headers = REQUEST_HEADERS } = scenario
   const sent = scenario.encode?.(body) ?? body
-  const response = await fetch(url, { method: 'POST', headers, body: sent })
-  const text = await response.text()
-  if (response.status === 200 && isRight(scenario, body, text)) return undefined
-  return `${response.status} ${text} instead of 200 ${scenario.answer(body)}`
+  const send = scenario.isHttp2 ? postHttp2 : post
+  const { status, body: text } = await send(url, sent, { headers })
+  if (status === 200 && isRight(scenario, body, text)) return undefined
+  return `${status} ${text} instead of 200 ${scenario.answer(body)}`
 }

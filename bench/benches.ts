@@ -14,6 +14,7 @@ import { batching } from './sets/batching.ts'
 import { http } from './sets/http.ts'
 import { mcp } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
+import { transports } from './sets/transports.ts'
 import { startup } from './startup.ts'
 import { streams } from './streams/streams.ts'
 import { tails } from './tails.ts'
@@ -89,6 +90,7 @@ const soak: Bench = {
 export const BENCHES: readonly Bench[] = [
   setBench(article, 'one instance', 6),
   setBench(http, 'kernel', 6),
+  setBench(transports, 'wasm-serve, HTTPS', 4),
   setBench(operations, 'off', 4),
   setBench(batching, 'together', 5),
   setBench(mcp, 'tool, inline', 6),

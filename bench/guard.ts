@@ -15,7 +15,17 @@ import { measureMerge } from './merge.ts'
 import { measureNeighbours, NEIGHBOURS } from './neighbours.ts'
 import { renderNumber } from './origin.ts'
 import { runUnderLoad } from './run.ts'
-import { besideStreams, COMMAND, HELLO_BODY, noPlugin, ours, oursInC, type Scenario } from './scenario.ts'
+import {
+  besideStreams,
+  COMMAND,
+  HELLO_BODY,
+  noPlugin,
+  noPluginOver,
+  ours,
+  oursInC,
+  oursOver,
+  type Scenario,
+} from './scenario.ts'
 import { type ServerProcess, startServer } from './server-process.ts'
 import { inlineTool, official } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
@@ -59,6 +69,13 @@ const GUARDS: readonly Guard[] = [
       { name: 'CPU per request: fresh to inline', limit: 2 },
     ],
     measure: measureRequests,
+  },
+  {
+    checks: [
+      { name: "CPU per request over HTTPS: inline to Fastify's echo", limit: 1.3 },
+      { name: "CPU per request over HTTP/2: inline to Fastify's echo", limit: 1.3 },
+    ],
+    measure: measureTransports,
   },
   {
     checks: [
@@ -186,6 +203,15 @@ async function measureRequests(): Promise<number[]> {
   const workers = await cpuPerRequest(ours('1 worker', '--workers', '1'))
   const fresh = await cpuPerRequest(ours('fresh', '--isolation', 'fresh'))
   return [inline / echo, workers / inline, fresh / inline]
+}
+
+async function measureTransports(): Promise<number[]> {
+  const ratios: number[] = []
+  for (const transport of ['https', 'http2'] as const) {
+    const echo = await cpuPerRequest(noPluginOver(transport))
+    ratios.push((await cpuPerRequest(oursOver(transport))) / echo)
+  }
+  return ratios
 }
 
 /** Guests that do not stream pay nothing for those that do. */

@@ -1,3 +1,4 @@
+import { http2 } from './load/http2.ts'
 import type { LoadResult, LoadTool } from './load/load.ts'
 import { isRight, REQUEST_HEADERS, type Scenario } from './scenario.ts'
 import type { ServerProcess } from './server-process.ts'
@@ -75,7 +76,8 @@ export async function runUnderLoad(
 
 /** For as long again, and again, if nothing was answered: too many connections, or too busy a machine. */
 async function fire(scenario: Scenario, url: string, pressure: Pressure, tries = 5): Promise<LoadResult> {
-  const { tool, connections, seconds } = pressure
+  const { connections, seconds } = pressure
+  const tool = scenario.isHttp2 ? http2 : pressure.tool
   const { path, paths = [path], headers = REQUEST_HEADERS, body, mayFail = false } = scenario
   const result = await tool.fire({
     url,

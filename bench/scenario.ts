@@ -16,6 +16,8 @@ export interface Scenario {
   answer(body: string): string
   /** For guests whose answers to equal bodies differ. By default the answer has to be equal to `answer`. */
   isRight?(body: string, answer: string): boolean
+  /** Whether its clients use HTTP/2; then the load generator is that of `load/http2.ts`. */
+  readonly isHttp2?: boolean
   /** It is so slow that a run has to last this long. */
   readonly leastSeconds?: number
   /** Its failures are counted and shown, because it is not part of this project; otherwise a failure ends the bench. */
@@ -56,6 +58,24 @@ export function noPlugin(body: string): Scenario {
     answer: (body) => body,
   }
 }
+
+/** The reference with TLS. */
+export function noPluginOver(transport: 'https' | 'http2'): Scenario {
+  const { command, ...scenario } = noPlugin(HELLO_BODY)
+  const isHttp2 = transport === 'http2'
+  return { ...scenario, command: [...command, transport, CERTIFICATE, KEY], isHttp2 }
+}
+
+/** hello.wasm with TLS. */
+export function oursOver(transport: 'https' | 'http2'): Scenario {
+  const isHttp2 = transport === 'http2'
+  const flags = ['--tls-cert', CERTIFICATE, '--tls-key', KEY, ...(isHttp2 ? ['--http2'] : [])]
+  return { ...ours('wasm-serve', ...flags), isHttp2 }
+}
+
+/** For localhost, made for the tests. */
+const CERTIFICATE = 'test/support/tls/cert.pem'
+const KEY = 'test/support/tls/key.pem'
 
 /** The same without Fastify. */
 export function bareHttp(body: string): Scenario {

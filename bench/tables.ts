@@ -25,6 +25,7 @@ import { http } from './sets/http.ts'
 import { mcp } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
 import { OURS } from './sets/peers.ts'
+import { transports } from './sets/transports.ts'
 import type { SoakMeasurement } from './soak.ts'
 import { ratioOfStarts, renderStartup, type StartupMeasurements } from './startup.ts'
 import { renderStreams, type StreamsMeasurements } from './streams/report.ts'
@@ -217,6 +218,8 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       return renderTable(readResults<SetResults>(bench, major).measurements, article)
     case 'http':
       return renderTable(readResults<SetResults>(bench, major).measurements, http)
+    case 'transports':
+      return renderTable(readResults<SetResults>(bench, major).measurements, transports)
     case 'operations':
       return renderTable(readResults<SetResults>(bench, major).measurements, operations)
     case 'batching':

@@ -60,7 +60,7 @@ async function measureOnce(scenario: Scenario, seconds: number): Promise<Unlocke
 
 async function ask(scenario: Scenario, server: ServerProcess, body: string) {
   try {
-    const answer = await post(server.url, body, AbortSignal.timeout(PATIENCE_MS))
+    const answer = await post(server.url, body, { signal: AbortSignal.timeout(PATIENCE_MS) })
     if (answer.status !== 200) return 'refused'
     return isRight(scenario, body, answer.body) ? 'right' : 'wrong'
   } catch {
