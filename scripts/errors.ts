@@ -213,14 +213,14 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_GUEST_EXIT',
     500,
-    'A function of the guest ended its program with `proc_exit`. Its instance is replaced. ([Programs](../guide/plug-ins.md) may do it.)',
-    'Return from the function instead of ending the program, or serve `_start`.',
+    'With `--runtime sdk`: a function of the guest exited (`proc_exit`). Its instance is replaced.',
+    'Use the kernel runtime (the default), for which the exit status is a [return code](../guide/plug-ins.md#exits-and-return-codes).',
   ],
   [
     'WASM_SERVE_GUEST_TRAP',
     500,
     'The guest trapped. Its instance is replaced before the next call.',
-    'Read the log: it has the message and the stack of the trap. `--block-limit`, `--memory-max` and `--var-max` are limits that can cause it.',
+    'Read the log: it has the message and the stack of the trap. `--block-limit` and `--memory-max` are limits that can cause it, and so can a refused or failed [HTTP request](../guide/outbound-http.md#limits-and-failures).',
   ],
   [
     'WASM_SERVE_INSTANCE_BUSY',
@@ -239,6 +239,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     500,
     'With `--contract simplism`: the output is not an answer of the contract.',
     'Return an output that matches the simplism contract. The text names the field.',
+  ],
+  [
+    'WASM_SERVE_VARIABLES_FULL',
+    500,
+    'The guest set a variable for which its [variables](../guide/limits.md) have no room. Its instance is replaced.',
+    'Raise `--var-max`, or keep less in variables. With 0 there are none.',
   ],
   [
     'WASM_SERVE_WORKER_LOST',

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
-import { GuestTrapError, WorkerLostError } from '../errors/errors.ts'
+import { WorkerLostError } from '../errors/errors.ts'
 import { connectStream } from '../guest/streams/operations.ts'
 import { openLog } from '../observe/log/log.ts'
 import type { Caller } from '../observe/observe.ts'
@@ -94,7 +94,7 @@ async function callStreaming(
   return NO_BYTES
 }
 
-/** Logs the cause of a trap or a lost thread, like `serve`. */
+/** Logs the cause of an error, like `serve`. */
 async function callOnce(
   engine: Engine,
   exportName: string,
@@ -105,9 +105,8 @@ async function callOnce(
   try {
     return await engine.call(exportName, input, caller)
   } catch (error) {
-    if (error instanceof GuestTrapError)
-      log.error({ ...(error.cause as object | undefined) }, 'the guest trapped')
     if (error instanceof WorkerLostError) log.error({ err: error.cause }, 'the thread ended')
+    else if (error instanceof Error && error.cause) log.error({ ...error.cause }, 'the call was interrupted')
     throw error
   }
 }

@@ -150,7 +150,8 @@ class InstancePool implements GuestPool {
     const { memoryBytes } = pooled.instance
     if (memoryBytes !== pooled.memoryBytes) this.changes++
     pooled.memoryBytes = memoryBytes
-    if (isWorn(this.#options, memoryBytes, pooled.calls, pooled.bytesAtOpen)) {
+    const { hasExited } = pooled.instance
+    if (hasExited || isWorn(this.#options, memoryBytes, pooled.calls, pooled.bytesAtOpen)) {
       this.#recycled++
       this.#retire(pooled)
     } else this.#idle.push(pooled)

@@ -202,7 +202,7 @@ class SingleInstanceEngine implements InlineEngine {
       this.#memoryBytes = memoryBytes
       this.changes++
     }
-    if (isWorn(this.#options, memoryBytes, this.#calls, this.#bytesAtOpen)) {
+    if (instance.hasExited || isWorn(this.#options, memoryBytes, this.#calls, this.#bytesAtOpen)) {
       this.#recycled++
       this.#retire(instance)
     }

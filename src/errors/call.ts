@@ -23,10 +23,16 @@ export const HostUnavailableError = failure<[exportName: string]>(
   503,
 )
 
-/** The guest exited with WASI's `proc_exit`: its instance is replaced. */
+/** With `--runtime sdk`, which hides the exit status: the guest exited with WASI's `proc_exit`. Its instance is replaced. */
 export const GuestExitError = failure<[exportName: string]>(
   'WASM_SERVE_GUEST_EXIT',
   'The guest function "%s" exited (proc_exit); its instance was replaced',
+)
+
+/** The guest set a variable beyond the route's `varMax`: its instance is replaced. */
+export const VariablesFullError = failure<[exportName: string, varMax: number]>(
+  'WASM_SERVE_VARIABLES_FULL',
+  'The variables of the guest function "%s" would exceed %d bytes (varMax); its instance was replaced',
 )
 
 /** The guest produced more than the route's `outputLimit` allows: its instance is replaced. */

@@ -7,9 +7,11 @@ import {
   GuestTrapError,
   HostFunctionInvalidError,
   HostUnavailableError,
+  VariablesFullError,
 } from '../errors/errors.ts'
 import { isHostNamespace } from '../plugin/host-imports.ts'
 import type { CallContext } from './call-context.ts'
+import { VarsFull } from './vars.ts'
 
 /**
  * A function of the user that guests can import. An `i64` is a BigInt, all other numbers are numbers; results are
@@ -61,6 +63,9 @@ export class HostTrouble extends Error {
 export function brokenCall(thrown: unknown, exportName: string, hostError?: string): Error {
   if (hostError !== undefined && thrown instanceof HostFunctionFailure)
     return new GuestError(hostError, { cause: describeFailure(thrown) })
+  const reason = thrown instanceof HostFunctionFailure ? thrown.cause : thrown
+  if (reason instanceof VarsFull)
+    return new VariablesFullError(exportName, reason.limit, { cause: describeFailure(thrown) })
   const isTrouble = thrown instanceof HostFunctionFailure && thrown.cause instanceof HostTrouble
   if (isTrouble) return new HostUnavailableError(exportName, { cause: describeTrap(thrown) })
   return new GuestTrapError(exportName, { cause: describeFailure(thrown) })

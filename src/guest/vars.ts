@@ -2,7 +2,7 @@
 export interface Vars {
   /** Do not change it: the guest gets a copy. */
   get(name: string): Uint8Array | undefined
-  /** @throws Error if there is no room; the old value stays. */
+  /** @throws {@link VarsFull} if there is no room; the old value stays. */
   set(name: string, value: Uint8Array): void
   delete(name: string): void
 }
@@ -12,18 +12,36 @@ export interface OwnVars extends Vars {
   clear(): void
 }
 
-/** @param limit - Maximum bytes of names and values together; each variable counts 48 more, as in Extism. */
+/** A variable exceeds the limit. It ends the call of the guest. */
+export class VarsFull extends Error {
+  override readonly name = 'VarsFull'
+  readonly limit: number
+
+  /** @param limit - In bytes. */
+  constructor(limit: number) {
+    super(`the variable store is full: varMax is ${limit} bytes`)
+    this.limit = limit
+  }
+}
+
+/**
+ * @param limit - Maximum bytes of all values together, as in Extism's JavaScript SDK. 0: no variables, as in its Rust and Go
+ * SDKs. Names have as much room as values, but at least {@link MIN_NAME_BYTES}.
+ */
 export function openVars(limit: number): OwnVars {
   return new LimitedVars(limit)
 }
 
-/** Bytes that Extism counts per variable besides name and value. They bound the number of empty variables. */
+const MIN_NAME_BYTES = 65_536
+
+/** Counted for each name in addition to its bytes. It bounds the number of empty variables. */
 const OVERHEAD = 48
 
 class LimitedVars implements OwnVars {
   readonly #values = new Map<string, Uint8Array>()
   readonly #limit: number
-  #size = 0
+  #valueBytes = 0
+  #nameBytes = 0
 
   constructor(limit: number) {
     this.#limit = limit
@@ -35,24 +53,31 @@ class LimitedVars implements OwnVars {
 
   set(name: string, value: Uint8Array): void {
     const old = this.#values.get(name)
-    const size = this.#size - variableBytes(name, old) + variableBytes(name, value)
-    if (size > this.#limit) throw new Error(`variable store is full: it holds ${this.#limit} bytes`)
+    const valueBytes = this.#valueBytes - (old?.length ?? 0) + value.length
+    const nameBytes = old ? this.#nameBytes : this.#nameBytes + countedBytes(name)
+    const isFull = valueBytes > this.#limit || nameBytes > Math.max(this.#limit, MIN_NAME_BYTES)
+    if (isFull || this.#limit === 0) throw new VarsFull(this.#limit)
     if (old?.length === value.length) old.set(value)
     else this.#values.set(name, value.slice())
-    this.#size = size
+    this.#valueBytes = valueBytes
+    this.#nameBytes = nameBytes
   }
 
   delete(name: string): void {
-    this.#size -= variableBytes(name, this.#values.get(name))
+    const old = this.#values.get(name)
+    if (!old) return
     this.#values.delete(name)
+    this.#valueBytes -= old.length
+    this.#nameBytes -= countedBytes(name)
   }
 
   clear(): void {
     if (this.#values.size > 0) this.#values.clear()
-    this.#size = 0
+    this.#valueBytes = 0
+    this.#nameBytes = 0
   }
 }
 
-function variableBytes(name: string, value: Uint8Array | undefined): number {
-  return value ? OVERHEAD + Buffer.byteLength(name) + value.length : 0
+function countedBytes(name: string): number {
+  return OVERHEAD + Buffer.byteLength(name)
 }

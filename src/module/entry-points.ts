@@ -46,21 +46,24 @@ interface WithFunctions {
 }
 
 /**
- * Names of the callable exports: no parameters, no result or one i32 (Extism's return code), and not added by a
- * toolchain. The program of a WASI command (`_start`) counts only if there is no other: toolchains add one even to
- * modules that are used for their functions.
+ * Names of the exports that are called by default: those that return nothing or one i32, Extism's return code, if there are
+ * any; otherwise those with other results; otherwise the program of a WASI command (`_start`), which toolchains add even to
+ * modules that are used for their functions. Exports that a toolchain added do not count.
  */
 export function callableExports({ functions }: WithFunctions): readonly string[] {
   const known = callables.get(functions)
   if (known) return known
+  const usual: string[] = []
   const others: string[] = []
-  let hasProgram = false
-  for (const { name, signature } of functions) {
-    if (!hasCallSignature(signature) || TOOLCHAIN.test(name)) continue
-    if (name === START) hasProgram = true
-    else others.push(name)
+  const programs: string[] = []
+  for (const each of functions) {
+    if (problemWithExport(each) !== undefined) continue
+    const { name, signature } = each
+    const isUsual = signature.results.every((type) => type === 'i32') && signature.results.length < 2
+    const names = name === START ? programs : isUsual ? usual : others
+    names.push(name)
   }
-  const found = others.length === 0 && hasProgram ? [START] : others
+  const found = [usual, others, programs].find((names) => names.length > 0) ?? []
   callables.set(functions, found)
   return found
 }
@@ -107,7 +110,7 @@ export function chooseExport(
   if (!hasCallSignature(exported.signature)) {
     throw new FunctionUnknownError(
       plugin.name,
-      `"${named}" is ${describeExport(exported.signature)}; a function that can be called takes nothing and returns nothing or one i32`,
+      `"${named}" is ${describeExport(exported.signature)}; a function that can be called takes nothing and returns numbers or nothing`,
     )
   }
   return named
@@ -130,8 +133,10 @@ function nothingToCall(plugin: WithFunctions): string {
 }
 
 function hasCallSignature({ params, results }: Signature): boolean {
-  return params.length === 0 && (results.length === 0 || (results.length === 1 && results[0] === 'i32'))
+  return params.length === 0 && results.every((type) => NUMBERS.has(type))
 }
+
+const NUMBERS: ReadonlySet<string> = new Set(['i32', 'i64', 'f32', 'f64'])
 
 /**
  * Exports with a callable signature that toolchains add: initialisers, C and C++ runtimes, allocators and collectors,

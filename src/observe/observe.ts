@@ -44,6 +44,7 @@ export interface CallObserver {
 const OUTCOME_OF = {
   WASM_SERVE_GUEST_ERROR: 'guest_error',
   WASM_SERVE_GUEST_TRAP: 'trap',
+  WASM_SERVE_VARIABLES_FULL: 'trap',
   WASM_SERVE_GUEST_EXIT: 'exit',
   WASM_SERVE_OUTPUT_TOO_LARGE: 'output_too_large',
   WASM_SERVE_CONTRACT_BROKEN: 'contract_broken',

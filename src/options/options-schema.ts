@@ -297,7 +297,8 @@ export const routeSchema = only({
     Type.Integer({
       unit: 'bytes',
       minimum: 0,
-      description: "Maximum bytes of an instance's variables. Default: the manifest's, else 1048576.",
+      description:
+        "Maximum bytes of the values of an instance's variables. 0: no variables. Default: the manifest's, else 1048576.",
     }),
   ),
   httpResponseMax: Type.Optional(
@@ -309,10 +310,10 @@ export const routeSchema = only({
     }),
   ),
   httpErrors: withDefault(
-    Type.Enum(['status', 'trap'], {
-      default: 'status',
+    Type.Enum(['trap', 'status'], {
+      default: 'trap',
       description:
-        'Effect of a failed HTTP request of a guest: status 0 (`status`), or the call ends (`trap`).',
+        'Effect of a failed HTTP request of a guest: the call ends (`trap`), or status 0 (`status`).',
     }),
   ),
   engine: Type.Optional(

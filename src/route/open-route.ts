@@ -14,12 +14,13 @@ import { sendToAgent, withAgent } from '../guest/agent.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
 import { importsExchange, streamImports } from '../guest/streams/stream-imports.ts'
 import { initialisersOf, isInitialiser, START } from '../module/entry-points.ts'
+import type { ImportedItem } from '../module/module-view.ts'
 import { type MeterLabels, meterLabels, type RouteMeter } from '../observe/metrics.ts'
 import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError, problemAt } from '../options/options.ts'
 import { type LoadedBy, loadedFor, type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import type { LoadPlace } from '../plugin/compiled-modules.ts'
-import { WASI } from '../plugin/host-imports.ts'
+import { EXTISM_ENV, hostImports, WASI } from '../plugin/host-imports.ts'
 import {
   compiledPlugin,
   compilePlugin,
@@ -161,7 +162,7 @@ function refuseUnfit(
   exportName: string,
 ): void {
   const { name, merge } = plugin
-  const { runtime, wasi, env, allowedPaths, vars, outbound } = options
+  const { runtime, wasi, env, allowedPaths, vars, varMax, outbound } = options
   if (!wasi && Object.keys({ ...env, ...checked.allowedPaths }).length > 0) {
     throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
   }
@@ -170,10 +171,17 @@ function refuseUnfit(
   if (merge?.isMerged)
     throw new RuntimeUnfitError(name, runtime, 'way to open a plug-in loaded for the kernel')
   if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
+  // To the SDK, 0 is no limit.
+  if (varMax === 0 && hostImports(plugin).some(isVarSet))
+    throw new RuntimeUnfitError(name, runtime, 'way to disable variables (varMax 0)')
   if (streamImports(plugin).length > 0) throw new RuntimeUnfitError(name, runtime, 'streams')
   if (outbound) throw new RuntimeUnfitError(name, runtime, 'outbound HTTP')
   if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
   if (allowedPaths.length > 0) throw new RuntimeUnfitError(name, runtime, 'allowed paths')
+}
+
+function isVarSet({ module, name }: ImportedItem): boolean {
+  return module === EXTISM_ENV && name === 'var_set'
 }
 
 /** The SDK is loaded on demand. */

@@ -101,18 +101,23 @@ export function httpFailure(reason: string): HttpResponse {
 }
 
 /**
- * The effect of a refused or failed request. `status`: the guest gets status 0 with the reason as body, and continues.
- * `trap`: the call ends, as in Extism's own hosts, for guests that do not check the status.
+ * The effect of a refused or failed request. `trap`: the call ends, as in Extism's own hosts. `status`: the guest gets
+ * status 0 with the reason as body, and continues.
  */
 export type HttpErrors = 'status' | 'trap'
 
 /** Logs that a request was refused or failed. @throws Error with the reason, if it ends the call. */
-export function checkResponse({ status, body }: HttpResponse, log: GuestLog, errors: HttpErrors): void {
+export function checkResponse(
+  { status, body }: HttpResponse,
+  log: GuestLog,
+  errors: HttpErrors,
+  isStart = false,
+): void {
   if (status !== 0) return
   const reason = utf8.decode(body)
-  // The error that ends the call is logged with the call.
-  if (errors === 'trap') throw new Error(`http_request: ${reason}`)
-  log.write('warn', reason)
+  // The error that ends a call is logged with the call. That of a start is in answers to clients.
+  if (errors === 'status' || isStart) log.write('warn', reason)
+  if (errors === 'trap') throw new Error(`http_request: ${isStart ? 'the log has the reason' : reason}`)
 }
 
 /** Maximum number of HTTP requests per call. Counted here, because each request from a thread takes main-thread time. */
@@ -128,7 +133,7 @@ export class HttpCalls {
   #requests = 0
   #caller: Caller | undefined
 
-  constructor(http: GuestHttp, memory: KernelMemory, log: GuestLog, errors: HttpErrors = 'status') {
+  constructor(http: GuestHttp, memory: KernelMemory, log: GuestLog, errors: HttpErrors = 'trap') {
     this.#http = http
     this.#memory = memory
     this.#log = log
@@ -167,7 +172,7 @@ export class HttpCalls {
   }
 
   #take(response: HttpResponse): bigint {
-    checkResponse(response, this.#log, this.#errors)
+    checkResponse(response, this.#log, this.#errors, this.#caller === undefined)
     this.#last = response
     return this.#memory.store(response.body)
   }

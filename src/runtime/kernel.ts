@@ -2,7 +2,6 @@ import {
   BodyTooLargeError,
   FunctionUnknownError,
   GuestError,
-  GuestExitError,
   InstanceBusyError,
   InstanceStartError,
   OutputTooLargeError,
@@ -21,6 +20,7 @@ import { type KernelMemory, openKernelMemory } from './kernel-memory.ts'
 import { type LinkPlan, planLinks } from './link-plan.ts'
 import { CallContexts } from './linked-call-context.ts'
 import { type InitialStates, MemoryReusePolicy } from './renewal.ts'
+import { returnCode } from './return-code.ts'
 import { type Instance, type InstanceSettings, type Runtime, startGuest } from './runtime.ts'
 import { ProcExit, ProgramStreams, type Wasi } from './wasi/wasi.ts'
 
@@ -187,6 +187,7 @@ class LinkedInstance implements Instance {
   #isClosed = false
   /** Whether no call was interrupted. */
   #isWhole = true
+  #hasExited = false
 
   /** @param leave - Called by `close` if the parts can be reused: no call runs, and none was interrupted. */
   constructor(parts: InstanceParts, leave: () => void) {
@@ -210,6 +211,10 @@ class LinkedInstance implements Instance {
     return this.#memory.size
   }
 
+  get hasExited(): boolean {
+    return this.#hasExited
+  }
+
   call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
     const run = this.#parts.functions.get(exportName) ?? this.#find(exportName)
     if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)
@@ -222,9 +227,9 @@ class LinkedInstance implements Instance {
     this.#log.begin(caller.log, exportName)
     if (this.#isAsync) return this.#answerLater(exportName, run)
     try {
-      return this.#answer(exportName, run())
+      return this.#answerReturned(exportName, run())
     } catch (thrown) {
-      throw this.#toCallError(thrown, exportName)
+      return this.#answerThrown(exportName, thrown)
     } finally {
       this.#end()
     }
@@ -241,31 +246,40 @@ class LinkedInstance implements Instance {
 
   async #answerLater(exportName: string, run: GuestFunction): Promise<Uint8Array> {
     try {
-      return this.#answer(exportName, await run())
+      return this.#answerReturned(exportName, await run())
     } catch (thrown) {
-      throw this.#toCallError(thrown, exportName)
+      return this.#answerThrown(exportName, thrown)
     } finally {
       this.#end()
     }
   }
 
+  #answerReturned(exportName: string, returned: unknown): Uint8Array {
+    if (returned === 0 || returned === undefined) return this.#answer(exportName, 0)
+    return this.#answer(exportName, returnCode(returned, this.#parts.linked.exports[exportName]))
+  }
+
   /** As in Extism, an error takes precedence over an output. */
-  #answer(exportName: string, returned: unknown): Uint8Array {
+  #answer(exportName: string, code: number, how = 'returned'): Uint8Array {
     const memory = this.#memory
     if (memory.errorLength() > 0) {
       this.#checkLength(exportName, memory.errorLength())
       throw new GuestError(memory.error())
     }
-    if (returned !== 0 && returned !== undefined) {
-      throw new GuestError(
-        this.#streams
-          ? `The program exited with status ${returned}`
-          : `The guest function "${exportName}" returned ${returned}`,
-      )
+    if (code !== 0) {
+      const what = this.#streams ? 'The program' : `The guest function "${exportName}"`
+      throw new GuestError(`${what} ${how} ${code}`)
     }
     if (this.#streams && memory.outputLength() === 0) return this.#printed(exportName, this.#streams)
     this.#checkLength(exportName, memory.outputLength())
     return memory.output()
+  }
+
+  /** As in Extism, the status of a guest that exits is its return code. */
+  #answerThrown(exportName: string, thrown: unknown): Uint8Array {
+    if (!(thrown instanceof ProcExit)) throw this.#toCallError(thrown, exportName)
+    this.#hasExited = true
+    return this.#answer(exportName, thrown.code, 'exited with status')
   }
 
   /** Printed text is the output of a program that set no output. */
@@ -296,8 +310,7 @@ class LinkedInstance implements Instance {
       throw new FunctionUnknownError(name, `it has no function "${exportName}"`)
     if (streams && exportName !== START)
       throw new FunctionUnknownError(name, `it was opened to run ${START}, not to call "${exportName}"`)
-    const guest = suspending ? suspending.promising(found as GuestFunction) : (found as GuestFunction)
-    const run = streams ? returningStatus(guest) : guest
+    const run = suspending ? suspending.promising(found as GuestFunction) : (found as GuestFunction)
     functions.set(exportName, run)
     return run
   }
@@ -311,7 +324,6 @@ class LinkedInstance implements Instance {
   #toCallError(thrown: unknown, exportName: string): unknown {
     if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
     this.#isWhole = false
-    if (thrown instanceof ProcExit) return new GuestExitError(exportName)
     return brokenCall(thrown, exportName, this.#hostError(exportName))
   }
 
@@ -321,21 +333,4 @@ class LinkedInstance implements Instance {
     this.#checkLength(exportName, length)
     return length > 0 ? this.#memory.error() : undefined
   }
-}
-
-/** Returns the exit status of a program instead of throwing it. */
-function returningStatus(run: GuestFunction): GuestFunction {
-  return () => {
-    try {
-      const returned = run()
-      return returned instanceof Promise ? returned.catch(exitStatusOf) : returned
-    } catch (thrown) {
-      return exitStatusOf(thrown)
-    }
-  }
-}
-
-function exitStatusOf(thrown: unknown): number {
-  if (thrown instanceof ProcExit) return thrown.code
-  throw thrown
 }

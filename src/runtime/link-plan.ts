@@ -310,7 +310,8 @@ function waitingCommand(groups: LinkPlan['groups'], asyncHttp: string | undefine
   }
 }
 
-function isCircular({ imports }: PlannedModule): boolean {
+/** Whether a module imports from one that is instantiated later. */
+export function isCircular({ imports }: PlannedModule): boolean {
   return imports.some(
     ({ provider }) => typeof provider === 'object' && 'isLate' in provider && provider.isLate,
   )

@@ -40,7 +40,7 @@ export interface InstanceSettings extends LogLimits {
   readonly varMax: number
   /** The outbound HTTP service. Default: all requests are refused. (`kernel`) */
   readonly http?: GuestHttp
-  /** The effect of a refused or failed request. Default: `status`. */
+  /** The effect of a refused or failed request. Default: `trap`. */
   readonly httpErrors?: HttpErrors | undefined
   /** The user's functions that the guest may import. */
   readonly functions?: HostFunctions | undefined
@@ -70,6 +70,11 @@ export interface Instance {
   readonly memoryBytes: number
   /** The runtime's part of these bytes. */
   readonly kernelBytes: number
+  /**
+   * Whether the guest has exited (`proc_exit`) in a call. Then it must be closed: its destructors have run, and its stack
+   * was not unwound.
+   */
+  readonly hasExited: boolean
 
   /**
    * Runs one export of the guest. Calls must not overlap; the owner of the instance queues them.

@@ -6,6 +6,7 @@ import {
   InstanceStartError,
   OutputTooLargeError,
   RuntimeUnfitError,
+  VariablesFullError,
 } from '../errors/errors.ts'
 import { brokenCall, describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
 import { initialisersOf } from '../module/entry-points.ts'
@@ -18,7 +19,7 @@ import { type CopiedBytes, joinBytes } from '../platform/pieces.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-host.ts'
-import { MAIN, planLinks } from './link-plan.ts'
+import { isCircular, type LinkPlan, MAIN, planLinks } from './link-plan.ts'
 import { type Instance, type InstanceSettings, type Runtime, startGuest } from './runtime.ts'
 
 const { createPlugin } = await loadQuietly(() => import('@extism/extism'))
@@ -27,10 +28,10 @@ const { createPlugin } = await loadQuietly(() => import('@extism/extism'))
 export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
 
 async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSettings): Promise<Instance> {
-  const { hostFunctions } = planLinks(plugin, settings)
-  refuseMixed(plugin, hostFunctions)
+  const plan = planLinks(plugin, settings)
+  refuseUnfit(plugin, plan)
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
-  const { httpErrors = 'status' } = settings
+  const { httpErrors = 'trap' } = settings
   const output = new Output()
   const hostErrors = new HostErrors()
   try {
@@ -41,14 +42,14 @@ async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSetting
       logLevel: 'trace',
       logger: consoleOf(log),
       functions: {
-        ...sdkFunctions(hostFunctions, hostErrors),
+        ...sdkFunctions(plan.hostFunctions, hostErrors),
         [EXTISM_ENV]: { output_set: output.set, ...(!suspending && refusedHttp(log, httpErrors)) },
       },
       ...(suspending && refusedFetch(log, httpErrors)),
     })
     const { exports } = await guest.getInstance()
     construct(exports)
-    return new SdkInstance(plugin.name, guest, exports, log, output, hostErrors, settings.outputLimit)
+    return new SdkInstance(plugin.name, guest, exports, log, output, hostErrors, settings)
   } catch (error) {
     throw new InstanceStartError(plugin.name, describeTrap(error).reason, { cause: error })
   }
@@ -60,13 +61,19 @@ function construct(exports: WebAssembly.Exports): void {
   if (first === '__wasm_call_ctors') startGuest(exports, [first])
 }
 
-/** The SDK looks for all imports of a namespace in the module of that name, if there is one. */
-function refuseMixed({ name, linked }: CompiledPlugin, hostFunctions: readonly NamedHostFunction[]): void {
+/** Refuses what the SDK links wrong without an error. @throws {@link RuntimeUnfitError} */
+function refuseUnfit({ name, linked }: CompiledPlugin, { groups, hostFunctions }: LinkPlan): void {
   const names = new Set([MAIN, ...linked.map((module) => module.name)])
+  // It looks for all imports of a namespace in the module of that name, if there is one.
   const mixed = hostFunctions.find(({ namespace }) => names.has(namespace))
   if (mixed) {
     const wanted = `host function ${mixed.label} beside a module of the same name`
     throw new RuntimeUnfitError(name, 'sdk', wanted)
+  }
+  const circle = groups.find(({ linkOrder }) => linkOrder.some(isCircular))
+  if (circle) {
+    const names = circle.startOrder.map((module) => `"${module.name}"`).join(', ')
+    throw new RuntimeUnfitError(name, 'sdk', `way to link modules that import from each other (${names})`)
   }
 }
 
@@ -170,6 +177,7 @@ class SdkInstance implements Instance {
   readonly #output: Output
   readonly #hostErrors: HostErrors
   readonly #outputLimit: number
+  readonly #varMax: number
   #isRunning = false
 
   constructor(
@@ -179,7 +187,7 @@ class SdkInstance implements Instance {
     log: GuestLog,
     output: Output,
     hostErrors: HostErrors,
-    outputLimit: number,
+    { outputLimit, varMax }: Pick<InstanceSettings, 'outputLimit' | 'varMax'>,
   ) {
     this.#name = name
     this.#guest = guest
@@ -188,6 +196,7 @@ class SdkInstance implements Instance {
     this.#output = output
     this.#hostErrors = hostErrors
     this.#outputLimit = outputLimit
+    this.#varMax = varMax
   }
 
   /** Excludes the memory that the SDK holds for the guest, and that of linked modules: neither is accessible. */
@@ -196,6 +205,7 @@ class SdkInstance implements Instance {
   }
 
   readonly kernelBytes = 0
+  readonly hasExited = false // a call in which it exits fails
 
   async call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
     if (this.#isRunning) throw new InstanceBusyError(this.#name)
@@ -207,7 +217,7 @@ class SdkInstance implements Instance {
       // A copy, because the SDK lets the guest write into an array that spans its whole buffer.
       await this.#guest.call(exportName, new Uint8Array(joinBytes(input)), caller.host ?? caller)
     } catch (thrown) {
-      throw toCallError(thrown, exportName, this.#hostErrors.last)
+      throw toCallError(thrown, exportName, this.#hostErrors.last, this.#varMax)
     } finally {
       this.#log.end()
       this.#isRunning = false
@@ -251,11 +261,21 @@ const NO_BYTES = new Uint8Array()
 
 const GUEST_ERROR = 'Plugin-originated error: '
 
-function toCallError(thrown: unknown, exportName: string, hostError: string | undefined): Error {
+/** How the SDK reports a variable beyond the limit. */
+const VARS_FULL = `${GUEST_ERROR}var memory limit exceeded: `
+
+function toCallError(
+  thrown: unknown,
+  exportName: string,
+  hostError: string | undefined,
+  varMax: number,
+): Error {
+  if (thrown instanceof Error && thrown.message.startsWith(VARS_FULL))
+    return new VariablesFullError(exportName, varMax, { cause: describeTrap(thrown) })
   if (thrown instanceof Error && thrown.message.startsWith(GUEST_ERROR)) {
     return new GuestError(thrown.message.slice(GUEST_ERROR.length).slice(0, GUEST_LIMITS.errorBytes))
   }
-  // node:wasi ends a program by throwing a symbol.
+  // node:wasi throws a symbol, and hides the exit status.
   if (typeof thrown === 'symbol') return new GuestExitError(exportName)
   return brokenCall(thrown, exportName, hostError)
 }

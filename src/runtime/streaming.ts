@@ -65,6 +65,10 @@ class StreamingInstance implements Instance {
     return this.#instance.kernelBytes
   }
 
+  get hasExited(): boolean {
+    return this.#instance.hasExited
+  }
+
   /** After a failure nothing is sent: the answer is broken. */
   call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
     this.#streams.begin(caller)

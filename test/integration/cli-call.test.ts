@@ -61,6 +61,16 @@ test.each(['kernel', 'sdk'])('a trap ends it with 1, and says where the guest wa
   expect(stderr).not.toMatch(/^\s+at /m)
 })
 
+test('a refused HTTP request and a limit of variables end it with 1, and standard error has the reason', async () => {
+  const request = ['-i', '{"url":"http://127.0.0.1/"}']
+  const refused = await run(['call', guest('fetch'), 'fetch', ...request])
+  expect([refused.code, refused.stdout]).toEqual([1, ''])
+  expect(refused.stderr).toMatch(/HTTP requests are not allowed.*\n.*WASM_SERVE_GUEST_TRAP/s)
+  const full = await run(['call', guest('hostile-host'), 'set_big', '-i', 'name', '--var-max', '1024'])
+  expect([full.code, full.stdout]).toEqual([1, ''])
+  expect(full.stderr).toMatch(/variable store is full.*\n.*WASM_SERVE_VARIABLES_FULL/s)
+})
+
 test("the guest's log lines go to standard error, from the level on that is asked for", async () => {
   const levels = async (...args: string[]) => {
     const { stdout, stderr } = await run(['call', guest('log'), 'log', '-i', 'dear log', ...args])

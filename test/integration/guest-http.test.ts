@@ -27,7 +27,7 @@ test('a call does not see the response of the call before', async () => {
 test('a call may send 32 requests', async () => {
   let requests = 0
   const url = await origin((_request, response) => response.end(String(++requests)))
-  const call = await serveFetch({ allowedHosts: ['127.0.0.1'], timeoutMs: 20_000 })
+  const call = await serveFetch({ allowedHosts: ['127.0.0.1'], timeoutMs: 20_000, httpErrors: 'status' })
   expect((await call('many', { url })).body).toMatch(/^1000a call may send at most 32 HTTP requests/)
   expect(requests).toBe(32)
 })
@@ -38,8 +38,8 @@ test('requests beyond that do not get as far as the host', async () => {
     requests++
     return { status: 200, headers: undefined, body: Buffer.from('x') }
   }
-  const http = { isAsync: false, send }
-  const instance = await kernel.open(await loadPlugin(guest('fetch')), { ...settingsOf(), http })
+  const settings = { ...settingsOf(), http: { isAsync: false, send }, httpErrors: 'status' } as const
+  const instance = await kernel.open(await loadPlugin(guest('fetch')), settings)
   onTestFinished(() => instance.close())
   for (const sent of [32, 64]) {
     instance.call('many', new Uint8Array(), { log: keepLog() })
@@ -59,7 +59,7 @@ test('a server that does not answer costs the call, which ends at its deadline, 
 })
 
 test('without an allowed host a request is refused, and no thread is needed', async () => {
-  const call = await serveFetch({})
+  const call = await serveFetch({ httpErrors: 'status' })
   expect((await call('fetch', { url: 'http://127.0.0.1/' })).body).toMatch(
     /^1000HTTP requests are not allowed/,
   )
@@ -70,15 +70,15 @@ test.each([
   ['kernel', 'workers'],
   ['sdk', 'inline'],
   ['sdk', 'workers'],
-] as const)('without an allowed host the guest finds status 0, or traps if the route says so (%s, %s)', async (runtime, engine) => {
+] as const)('without an allowed host the guest traps, or finds status 0 if the route says so (%s, %s)', async (runtime, engine) => {
   const route = { runtime, engine, ...(engine === 'workers' && { timeoutMs: 20_000 }) }
-  const status = await serveFetch(route)
+  const status = await serveFetch({ ...route, httpErrors: 'status' })
   for (const number of [1, 2])
     expect((await status('fetch', { url: 'http://127.0.0.1/' })).body).toMatch(
       new RegExp(`^${number}000HTTP requests are not allowed`),
     )
   expect((await status('headers', { url: 'http://127.0.0.1/' })).body).toMatch(/^1000/) // to the SDK no block is a byte long
-  const trap = await serveFetch({ ...route, httpErrors: 'trap' })
+  const trap = await serveFetch(route)
   const { statusCode, body } = await trap('fetch', { url: 'http://127.0.0.1/' })
   expect([statusCode, JSON.parse(body).code]).toEqual([500, 'WASM_SERVE_GUEST_TRAP'])
   expect((await trap('last')).body).toMatch(/^1000/)
@@ -86,7 +86,7 @@ test.each([
 
 test.each([kernel, sdk])('the log says why a request trapped ($name)', async (runtime) => {
   const log = keepLog()
-  const settings = { ...settingsOf({}, log), httpErrors: 'trap' } as const
+  const settings = settingsOf({}, log)
   const plugin = await loadPlugin(guest('fetch'), { runtime: runtime.name })
   const instance = await runtime.open(plugin, settings)
   onTestFinished(() => instance.close())
@@ -103,7 +103,7 @@ test.each([kernel, sdk])('the log says why a request trapped ($name)', async (ru
 
 test('a request beyond the 32nd traps too', async () => {
   const http = { isAsync: false, send: () => ({ status: 200, headers: undefined, body: Buffer.from('x') }) }
-  const settings = { ...settingsOf(), http, httpErrors: 'trap' } as const
+  const settings = { ...settingsOf(), http }
   const instance = await kernel.open(await loadPlugin(guest('fetch')), settings)
   onTestFinished(() => instance.close())
   const many = async () => instance.call('many', new Uint8Array(), { log: keepLog() })

@@ -30,6 +30,24 @@ export const describeEngine = (kind: EngineKind) =>
       expect(await callText(engine, 'count', '')).toBe('1')
     })
 
+    test.skipIf(kind.runtime.name === 'sdk')(
+      'takes the status of a guest that exits as its return code, and replaces its instance without a failure',
+      async () => {
+        const engine = await openEngine(kind, 'exit')
+        expect(await callText(engine, 'run', '')).toBe('1')
+        expect(await callText(engine, 'run', '0')).toBe('2')
+        expect(await callText(engine, 'run', '0')).toBe('1')
+        expect(await callText(engine, 'run', '')).toBe('1')
+        await expect(callText(engine, 'run', '3')).rejects.toMatchObject({
+          code: 'WASM_SERVE_GUEST_ERROR',
+          message: 'The guest function "run" exited with status 3',
+        })
+        await expect(callText(engine, 'fail', 'its error')).rejects.toMatchObject({ message: 'its error' })
+        expect(await callText(engine, 'run', '')).toBe('1')
+        expect(engine.stats).toMatchObject({ recycled: 4, restarted: 0 })
+      },
+    )
+
     test('keeps an instance that said no', async () => {
       const engine = await openEngine(kind, 'refuse')
       for (const words of ['one', 'two']) {

@@ -46,8 +46,8 @@ export function describeGuestHttp(engine: NonNullable<RouteOptions['engine']>): 
       expect(JSON.parse((await call('headers', { url })).body.slice(4))).toMatchObject({ 'x-a': 'b' })
     })
 
-    test('is told when a request is refused, and lives on', async () => {
-      const call = await serveFetch(allowed)
+    test('is told when a request is refused, and lives on, if the route says so', async () => {
+      const call = await serveFetch({ ...allowed, httpErrors: 'status' })
       const refused = await call('fetch', { url: 'http://localhost:1/' })
       expect(refused.body).toMatch(/^1000WASM_SERVE_OUTBOUND_REFUSED: /)
       expect((await call('fetch', 'no json')).body).toMatch(/^2000WASM_SERVE_OUTBOUND_REQUEST_INVALID: /)
@@ -55,21 +55,27 @@ export function describeGuestHttp(engine: NonNullable<RouteOptions['engine']>): 
       expect((await call('fetch', { url })).body).toBe('3200well')
     })
 
-    test('traps when a request is refused or fails, if the route says so', async () => {
-      const call = await serveFetch({ ...allowed, httpErrors: 'trap' })
-      for (const request of [{ url: 'http://localhost:1/' }, 'no json', { url: 'http://127.0.0.1:1/' }]) {
+    test('traps when a request is refused or fails, and the client does not learn where it went', async () => {
+      const call = await serveFetch(allowed)
+      const refusing = await origin((_request, response) => {
+        response.writeHead(302, { location: 'http://localhost:1/' }).end()
+      })
+      const urls = ['http://localhost:1/', refusing, 'http://127.0.0.1:1/']
+      for (const request of [...urls.map((url) => ({ url })), 'no json']) {
         const { statusCode, body } = await call('fetch', request)
         expect([statusCode, JSON.parse(body).code]).toEqual([500, 'WASM_SERVE_GUEST_TRAP'])
-        expect(body).not.toContain('OUTBOUND')
+        expect(body).not.toMatch(/OUTBOUND|localhost|127\.0\.0\.1|allow/)
       }
       const url = await origin((_request, response) => response.writeHead(500).end('their fault'))
       expect((await call('fetch', { url })).body).toBe('1500their fault')
     })
 
-    test('is told when the response is too large', async () => {
+    test('traps when the response is too large, or is told', async () => {
       const url = await origin((_request, response) => response.end('x'.repeat(2_000)))
       const call = await serveFetch({ ...allowed, httpResponseMax: 1_000 })
-      expect((await call('fetch', { url })).body).toMatch(/^1000WASM_SERVE_OUTBOUND_TOO_LARGE: /)
+      expect((await call('fetch', { url })).statusCode).toBe(500)
+      const told = await serveFetch({ ...allowed, httpResponseMax: 1_000, httpErrors: 'status' })
+      expect((await told('fetch', { url })).body).toMatch(/^1000WASM_SERVE_OUTBOUND_TOO_LARGE: /)
     })
 
     test('answers many requests, each with what belongs to it', async () => {

@@ -177,6 +177,7 @@ test('a guest that asks where it may not is told no, also by a way round, and go
     plugin: guest('fetch'),
     function: 'fetch',
     allowedHosts: [`127.0.0.1:${allowed.port}`],
+    httpErrors: 'status',
     timeoutMs: 20_000,
   })
   const send = (to: string) => ask(`${url}/ask`, JSON.stringify({ url: to, method: 'GET', headers: {} }))

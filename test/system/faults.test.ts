@@ -45,7 +45,6 @@ const FAULTS = [
   ['answers with more than it may', '/zoo', 'P', 502, 'WASM_SERVE_OUTPUT_TOO_LARGE'],
   ['never returns', '/deadline', 'L', ...DEADLINE],
   ['logs for ever', '/deadline', 'V', ...DEADLINE],
-  ['ends its program', '/wasi', 'exit', 500, 'WASM_SERVE_GUEST_EXIT'],
   ['waits for half a minute', '/wasi-deadline', 'poll', ...DEADLINE],
 ] as const
 
@@ -68,6 +67,7 @@ test.each([
   ['fills all the memory there is and answers', '/zoo', 'F', 200, 'F'],
   ['takes a million blocks and answers', '/zoo', '1', 200, '1'],
   ['works for some milliseconds', '/zoo', 'W', 200, 'W'],
+  ['exits with 3', '/wasi', 'exit', 409, 'The guest function "run" exited with status 3'],
   ['reads its standard input', '/wasi', 'input', 200, 'input'],
   ['counts its environment variables', '/wasi', 'vars', 200, 'vars'],
 ])('a guest that %s is answered, and the next call is well', async (_what, path, body, status, answer) => {

@@ -21,7 +21,7 @@ const ASK_ONESELF = `
     socket.on('data', () => { console.log('got bytes'); socket.end('HTTP/1.1 200 OK\\r\\nContent-Length: 4\\r\\n\\r\\nhere') })
   }).listen(0, '::', () => {
     const request = JSON.stringify({ url: scheme + '://' + host + ':' + server.address().port + '/', method: 'POST' })
-    const words = ['call', plugin, 'fetch', '--input', request, '--allow-host', pattern]
+    const words = ['call', plugin, 'fetch', '--input', request, '--allow-host', pattern, '--http-errors', 'status']
     const child = spawn(process.execPath, [cli, ...words], { stdio: ['ignore', 'inherit', 'inherit'] })
     child.on('close', () => process.exit())
   })

@@ -13,7 +13,7 @@ pub fn page_title(url: String) -> FnResult<Json<Page>> {
     let response = http::request::<()>(&request, None)?;
     let body = response.body();
     let text = String::from_utf8_lossy(&body);
-    // The host tells a failure by the status 0, and the reason by the body.
+    // With `--http-errors status` a failure is status 0, and the reason is the body.
     if response.status_code() == 0 {
         return Err(Error::msg(text.into_owned()).into());
     }

@@ -109,13 +109,10 @@ export function inspectPlugin(
   }
 }
 
-/** All names that a route may use. A program is not the default if there are other functions. */
+/** All names that a route may use: first those that are called by default. */
 function callableByName(plugin: Plugin): readonly string[] {
-  const callable = callableExports(plugin)
-  const hasProgram = plugin.functions.some(
-    (each) => each.name === START && problemWithExport(each) === undefined,
-  )
-  return hasProgram && !callable.includes(START) ? [...callable, START] : callable
+  const names = plugin.functions.filter((each) => problemWithExport(each) === undefined)
+  return [...new Set([...callableExports(plugin), ...names.map(({ name }) => name)])]
 }
 
 /**

@@ -10,7 +10,7 @@ import {
   type StreamHost,
   type StreamOperation,
 } from '../../guest/streams/operations.ts'
-import type { Vars } from '../../guest/vars.ts'
+import { type Vars, VarsFull } from '../../guest/vars.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { GuestHttp, HttpResponse } from '../../runtime/kernel-host.ts'
 import type { HostAnswer, HostRequest, SuspendedAnswer, SuspendedRequest } from './protocol.ts'
@@ -206,7 +206,10 @@ export function kvOperations(client: KvClient): HostOperations {
 export function bridgedVars(client: HostAsker): Vars {
   return {
     get: (name) => client.ask('var_get', name) as Uint8Array | undefined,
-    set: (name, value) => void client.ask('var_set', name, new Uint8Array(value)), // a copy without the rest of the buffer
+    set(name, value) {
+      const limit = client.ask('var_set', name, new Uint8Array(value)) // a copy without the rest of the buffer
+      if (limit !== undefined) throw new VarsFull(limit as number)
+    },
     delete: (name) => void client.ask('var_delete', name),
   }
 }
@@ -215,7 +218,15 @@ export function bridgedVars(client: HostAsker): Vars {
 export function varOperations(vars: Vars): HostOperations {
   return {
     var_get: ([name]) => vars.get(name as string),
-    var_set: ([name, value]) => vars.set(name as string, value as Uint8Array),
+    /** Returns the limit if there is no room: errors lose their class between threads. */
+    var_set([name, value]) {
+      try {
+        return vars.set(name as string, value as Uint8Array)
+      } catch (error) {
+        if (error instanceof VarsFull) return error.limit
+        throw error
+      }
+    },
     var_delete: ([name]) => vars.delete(name as string),
   }
 }

@@ -9,6 +9,7 @@ import { keepLog, settingsOf } from '../../support/instance.ts'
 class SuspendedGuest implements Instance {
   memoryBytes = 100_000
   readonly kernelBytes = 50_000
+  hasExited = false
   isClosed = false
   readonly #waiting: ((output: Promise<Uint8Array>) => void)[] = []
 

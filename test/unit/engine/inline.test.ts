@@ -66,6 +66,7 @@ describe.each([kernel, sdk])('the inline engine with the $name runtime', (runtim
           return {
             memoryBytes: 0,
             kernelBytes: 0,
+            hasExited: false,
             call: (...args) => instance.call(...args),
             close: async () => void closed.push(instance),
           }
@@ -90,6 +91,7 @@ describe.each([kernel, sdk])('the inline engine with the $name runtime', (runtim
         return {
           memoryBytes: 0,
           kernelBytes: 0,
+          hasExited: false,
           call: (...args) => instance.call(...args),
           async close() {
             closed.push(instance)

@@ -385,6 +385,7 @@ test('what the package exports changes only on purpose', () => {
       "TrustPolicyMissingError",
       "UpgradeRequiredError",
       "UsageError",
+      "VariablesFullError",
       "WasiDisabledError",
       "WebSocketOriginError",
       "WebSocketsFullError",

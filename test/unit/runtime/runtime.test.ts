@@ -120,11 +120,44 @@ describe.each(runtimes)('the $name runtime', (runtime) => {
     })
   })
 
-  test('tells a program that ended itself from a trap', async () => {
+  test('tells a guest that exits from a trap; the SDK does not tell its status', async () => {
     const instance = await openInstance(runtime, guest('wasi'))
     expect(await text(instance.call('wasi', bytes(''), caller))).toBe('')
     await expect(call(() => instance.call('wasi', bytes('exit'), caller))).rejects.toMatchObject({
-      code: 'WASM_SERVE_GUEST_EXIT',
+      code: runtime === sdk ? 'WASM_SERVE_GUEST_EXIT' : 'WASM_SERVE_GUEST_ERROR',
+    })
+  })
+
+  test.each([
+    ['i64', '(i64.const 5)'],
+    ['f32', '(f32.const 3)'],
+    ['f64', '(f64.const 1.5)'],
+    ['f64', '(f64.const nan)'],
+    ['i32 i32', '(i32.const 1) (i32.const 2)'],
+  ])('ignores what is no return code: results (%s)', async (results, values) => {
+    const other = guestBytes(`(module
+      (import "extism:host/env" "input_offset" (func $at (result i64)))
+      (import "extism:host/env" "input_length" (func $length (result i64)))
+      (import "extism:host/env" "output_set" (func $output (param i64 i64)))
+      (func (export "run") (result ${results}) (call $output (call $at) (call $length)) ${values}))`)
+    const instance = await openInstance(runtime, other)
+    for (const input of ['one', 'two'])
+      expect(await text(instance.call('run', bytes(input), caller))).toBe(input)
+  })
+
+  test('counts the values of variables, and says that a limit was met, not what traps', async () => {
+    const keep = guestBytes(`(module
+      (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+      (import "extism:host/env" "input_offset" (func $input (result i64)))
+      (import "extism:host/env" "var_set" (func $set (param i64 i64)))
+      (func $keep (param i64) (call $set (call $input) (call $alloc (local.get 0))))
+      (func (export "fits") (call $keep (i64.const 1024)))
+      (func (export "more") (call $keep (i64.const 1025))))`)
+    const instance = await openInstance(runtime, keep, { varMax: 1_024 })
+    for (const _time of [1, 2]) expect(await text(instance.call('fits', bytes('a name'), caller))).toBe('')
+    await expect(call(() => instance.call('more', bytes('a name'), caller))).rejects.toMatchObject({
+      code: 'WASM_SERVE_VARIABLES_FULL',
+      message: expect.stringContaining('exceed 1024 bytes'),
     })
   })
 
