@@ -144,6 +144,27 @@ test.each([
   expect(await ask('own')).toBe('')
 })
 
+test.each([
+  'own',
+  'shared',
+] as const)('a client is told that variables are full, wherever they are kept (%s)', async (vars) => {
+  const route = { plugin: guest('hostile-host'), function: 'set_big', vars, varMax: 1_000 }
+  for (const workers of [0, 1]) {
+    const app = await createServer({ logLevel: 'silent', routes: [{ ...route, workers }] })
+    onTestFinished(() => app.close())
+    const { statusCode, body } = await app.inject({ method: 'POST', url: '/', payload: 'name' })
+    expect([statusCode, JSON.parse(body).code]).toEqual([500, 'WASM_SERVE_VARIABLES_FULL'])
+  }
+})
+
+test('the sdk runtime refuses to disable variables, which it cannot', async () => {
+  const route = { plugin: guest('hostile-host'), function: 'set', runtime: 'sdk' } as const
+  const serve = (varMax: number) => createServer({ logLevel: 'silent', routes: [{ ...route, varMax }] })
+  await expect(serve(0)).rejects.toMatchObject({ code: 'WASM_SERVE_RUNTIME_UNFIT' })
+  const app = await serve(1)
+  await app.close()
+})
+
 /** Wants blocks of two pages, and of one byte more. */
 const ALLOCATES = `(module (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
   (func (export "fits") (if (i64.eqz (call $alloc (i64.const 131000))) (then (unreachable))))
