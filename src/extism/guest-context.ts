@@ -110,8 +110,8 @@ export class GuestContext {
   setVariable(name: string, value: string | Uint8Array): void {
     const bytes = typeof value === 'string' ? encoder.encode(value) : new Uint8Array(value)
     const size = this.#varBytes + bytes.length - (this.#vars.get(name)?.length ?? 0)
-    const most = this.#parts.memory.maxVarBytes || Number.POSITIVE_INFINITY
-    if (size > most) throw new Error(`var memory limit exceeded: ${size} bytes requested, ${most} allowed`)
+    const most = this.#parts.memory.maxVarBytes ?? Number.POSITIVE_INFINITY
+    if (size > most || most === 0) throw new Error(`var memory limit exceeded: ${size} bytes requested, ${most} allowed`)
     this.#vars.set(name, bytes)
     this.#varBytes = size
   }
@@ -196,11 +196,6 @@ export class GuestContext {
       var_get: (_context, name: bigint) => context.#varGet(name),
       var_set: (_context, name: bigint, value: bigint) => context.#varSet(name, value),
     }
-  }
-
-  /** Logs, as the guest does. @hidden */
-  static logLine(context: GuestContext, level: Exclude<LogLevel, 'silent'>, line: string): void {
-    if (context.#logLevel <= priorityOf(level)) context.#parts.logger[level](line)
   }
 
   #configGet(name: bigint): bigint {

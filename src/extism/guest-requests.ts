@@ -26,14 +26,7 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
     })
     status = response.status
     headers = Object.fromEntries(response.headers)
-    let bytes: Uint8Array
-    try {
-      bytes = await readResponseBytes(response, memory.maxHttpResponseBytes)
-    } catch (error) {
-      GuestContext.logLine(context, 'error', error instanceof Error ? error.message : String(error))
-      return 0n
-    }
-    return context.store(bytes)
+    return context.store(await readResponseBytes(response, memory.maxHttpResponseBytes))
   }
 
   /** Each redirect must lead to an allowed host, as the first request. */
@@ -82,6 +75,7 @@ function redirectInit(
   return { ...init, ...kept, headers, method: becomesGet ? 'GET' : method }
 }
 
+/** @throws Error beyond the limit, as in Extism's Rust and Go SDKs: to a guest an empty body would be an answer. */
 async function readResponseBytes(response: Response, most: number | undefined): Promise<Uint8Array> {
   if (!most) return new Uint8Array(await response.arrayBuffer())
   const chunks: Uint8Array[] = []
@@ -89,7 +83,7 @@ async function readResponseBytes(response: Response, most: number | undefined): 
   for await (const chunk of response.body ?? []) {
     chunks.push(chunk)
     length += chunk.length
-    if (length >= most) throw new Error(`Response body exceeded ${most} bytes`)
+    if (length > most) throw new Error(`Response body exceeded ${most} bytes`)
   }
   return Buffer.concat(chunks)
 }
