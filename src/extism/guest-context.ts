@@ -111,7 +111,8 @@ export class GuestContext {
     const bytes = typeof value === 'string' ? encoder.encode(value) : new Uint8Array(value)
     const size = this.#varBytes + bytes.length - (this.#vars.get(name)?.length ?? 0)
     const most = this.#parts.memory.maxVarBytes ?? Number.POSITIVE_INFINITY
-    if (size > most || most === 0) throw new Error(`var memory limit exceeded: ${size} bytes requested, ${most} allowed`)
+    if (size > most || most === 0)
+      throw new Error(`var memory limit exceeded: ${size} bytes requested, ${most} allowed`)
     this.#vars.set(name, bytes)
     this.#varBytes = size
   }

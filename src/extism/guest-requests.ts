@@ -1,4 +1,4 @@
-import { GuestContext, type ImportedFunction } from './guest-context.ts'
+import type { GuestContext, ImportedFunction } from './guest-context.ts'
 import type { GuestOptions } from './plugin.ts'
 
 /** Maximum redirects that are followed, as `fetch` does. */
