@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads'
 import type { GuestLogger } from './guest-context.ts'
 import { GuestContext } from './guest-context.ts'
-import { GuestInstance, isGoodExit, mapMembers } from './guest-instance.ts'
+import { exitStatusOf, GuestInstance, mapMembers } from './guest-instance.ts'
 import { joinBlocks } from './kernel-blocks.ts'
 import type { Anything } from './output.ts'
 import {
@@ -19,23 +19,23 @@ class HostThrew extends Error {
   override readonly name = 'HostThrew'
 }
 
-let callGuest: ((name: string) => number | undefined) | undefined
+let callGuest: ((name: string) => number) | undefined
 
 parentPort?.on('message', (message: ThreadStart | ThreadCall) => {
   try {
-    if ('call' in message) say({ kind: 'done', returned: callGuest?.(message.call) })
+    if ('call' in message) say({ kind: 'done', code: callGuest?.(message.call) })
     else {
       callGuest = startGuest(message)
       say({ kind: 'done' })
     }
   } catch (thrown) {
-    say(isGoodExit(thrown) ? { kind: 'done' } : { kind: 'done', failure: toThreadFailure(thrown) })
+    say({ kind: 'done', failure: toThreadFailure(thrown) })
   }
 })
 
 say({ kind: 'up' })
 
-/** @returns a function that calls the guest's, and returns its number if there is one. */
+/** @returns a function that calls the guest's, and returns its return code. */
 function startGuest({
   modules,
   options,
@@ -44,7 +44,7 @@ function startGuest({
   functions,
   memory,
   answer,
-}: ThreadStart): (name: string) => number | undefined {
+}: ThreadStart): (name: string) => number {
   const blocks = joinBlocks(memory)
   const context = new GuestContext({
     blocks,
@@ -67,8 +67,12 @@ function startGuest({
   blocks.reset()
   return (name) => {
     blocks.forgetTaken()
-    const returned = opened.function(name)()
-    return typeof returned === 'number' ? returned : undefined
+    const run = opened.function(name)
+    try {
+      return opened.codeOf(name, run())
+    } catch (thrown) {
+      return exitStatusOf(thrown)
+    }
   }
 }
 

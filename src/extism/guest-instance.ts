@@ -2,6 +2,7 @@ import { readSync, writeSync } from 'node:fs'
 import { initialisersOf } from '../module/entry-points.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
+import { returnCode } from '../runtime/return-code.ts'
 import { startGuest } from '../runtime/runtime.ts'
 import { EmptyInput, LineBuffer, LineOutput } from '../runtime/wasi/streams.ts'
 import { openWasi, ProcExit, type Wasi } from '../runtime/wasi/wasi.ts'
@@ -47,6 +48,11 @@ export class GuestInstance {
   /** A function of the main module. @throws Error if there is no function with this name. */
   function(name: string): () => unknown {
     return this.#functions.get(name) ?? this.#find(name)
+  }
+
+  /** The return code of a call of a function. */
+  codeOf(name: string, returned: unknown): number {
+    return returnCode(returned, this.instance.exports[name])
   }
 
   close(): void {
@@ -118,9 +124,10 @@ export function mapMembers<From, To>(
   )
 }
 
-/** Whether the guest ended itself with status 0: the call has succeeded. */
-export function isGoodExit(thrown: unknown): boolean {
-  return thrown instanceof ProcExit && thrown.code === 0
+/** The status with which a guest has exited: its return code. @throws any other value. */
+export function exitStatusOf(thrown: unknown): number {
+  if (thrown instanceof ProcExit) return thrown.code
+  throw thrown
 }
 
 function openGuestWasi(allowedPaths: Readonly<Record<string, string>>, isOpen: boolean): Wasi {

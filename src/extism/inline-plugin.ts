@@ -2,7 +2,7 @@ import { suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import { CallQueue } from './call-queue.ts'
 import { GuestContext } from './guest-context.ts'
-import { areAsync, functionImports, GuestInstance, isGoodExit } from './guest-instance.ts'
+import { areAsync, exitStatusOf, functionImports, GuestInstance } from './guest-instance.ts'
 import { requestFunctions } from './guest-requests.ts'
 import { type KernelBlocks, openKernelBlocks } from './kernel-blocks.ts'
 import { PluginOutput } from './output.ts'
@@ -63,7 +63,7 @@ class InlinePlugin implements ExtismPlugin {
     const run = this.#guest.function(funcName)
     let bytes = inputBytes(input)
     const turn = this.#calls.begin()
-    let returned: unknown
+    let code: number
     try {
       if (turn) {
         bytes = ownBytes(bytes)
@@ -72,16 +72,16 @@ class InlinePlugin implements ExtismPlugin {
       this.#blocks.reset()
       if (bytes !== undefined) this.#blocks.input(bytes)
       GuestContext.begin(this.#context, hostContext)
-      returned = run()
-      if (returned instanceof Promise) returned = await returned
+      const returned = run()
+      code = this.#guest.codeOf(funcName, returned instanceof Promise ? await returned : returned)
     } catch (thrown) {
-      if (!isGoodExit(thrown)) throw thrown
+      code = exitStatusOf(thrown)
     } finally {
       GuestContext.end(this.#context)
       this.#calls.end()
     }
     // The next call begins in a later microtask.
-    return outputOf(this.#blocks, funcName, returned)
+    return outputOf(this.#blocks, funcName, code)
   }
 
   async functionExists(funcName: string): Promise<boolean> {
@@ -118,11 +118,11 @@ class InlinePlugin implements ExtismPlugin {
 /**
  * The output of an ended call.
  *
- * @throws Error with the error that the guest set, or with the number that its function returned, other than 0.
+ * @param code - The return code of the function, or the status with which the guest exited.
+ * @throws Error with the error that the guest set, or with a code other than 0.
  */
-export function outputOf(blocks: KernelBlocks, funcName: string, returned: unknown): PluginOutput | null {
-  const status = typeof returned === 'number' && returned !== 0
-  const error = blocks.error() ?? (status ? `function "${funcName}" returned ${returned}` : undefined)
+export function outputOf(blocks: KernelBlocks, funcName: string, code: number): PluginOutput | null {
+  const error = blocks.error() ?? (code === 0 ? undefined : `function "${funcName}" returned ${code}`)
   if (error !== undefined) throw new Error(`Plugin-originated error: ${error}`)
   const output = blocks.output()
   return output ? new PluginOutput(output) : null

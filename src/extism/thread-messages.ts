@@ -23,7 +23,7 @@ export interface ThreadCall {
 /** Messages of a thread. The first is `up`; `done` ends the guest's start or a call. */
 export type ThreadMessage =
   | { readonly kind: 'up' }
-  | { readonly kind: 'done'; readonly failure?: ThreadFailure; readonly returned?: number | undefined }
+  | { readonly kind: 'done'; readonly failure?: ThreadFailure; readonly code?: number | undefined }
   | { readonly kind: 'log'; readonly level: keyof GuestLogger; readonly line: string }
   | {
       readonly kind: 'host'

@@ -101,8 +101,8 @@ class ThreadPlugin implements ExtismPlugin {
       this.#blocks.reset()
       if (bytes !== undefined) this.#blocks.input(bytes)
       GuestContext.begin(this.#context, hostContext)
-      const returned = await thread.run({ call: funcName }, 'EXTISM: call canceled due to timeout')
-      return outputOf(this.#blocks, funcName, returned)
+      const code = await thread.run({ call: funcName }, 'EXTISM: call canceled due to timeout')
+      return outputOf(this.#blocks, funcName, code)
     } finally {
       GuestContext.end(this.#context)
       if (!this.#thread?.isAlive) await this.#dropThread()
@@ -183,7 +183,7 @@ class GuestThread {
   isAlive = true
   readonly #worker: Worker
   readonly #timeoutMs: number | undefined
-  #settle: ((failure: unknown, returned?: unknown) => void) | undefined
+  #settle: ((failure: unknown, code?: number) => void) | undefined
   #thrown: unknown
   #startClock: (() => void) | undefined
   #isUp = false
@@ -202,7 +202,7 @@ class GuestThread {
       if (message.kind === 'host') runHost(message)
       else if (message.kind === 'log') logLine(logger, message)
       else if (message.kind === 'up') this.#comeUp()
-      else this.#settle?.(message.failure && this.#toError(message.failure), message.returned)
+      else this.#settle?.(message.failure && this.#toError(message.failure), message.code)
     })
     this.#worker.on('error', (error) => this.#die(error))
     this.#worker.on('exit', (code) => this.#die(new ExtismThreadLostError(code)))
@@ -212,14 +212,14 @@ class GuestThread {
    * Starts the guest, or calls it.
    *
    * @param late - Message of the error at the time limit. The thread is unusable then.
-   * @returns what the guest's function returned.
+   * @returns the return code of the guest's function.
    */
-  async run(message: ThreadStart | { readonly call: string }, late: string): Promise<unknown> {
+  async run(message: ThreadStart | { readonly call: string }, late: string): Promise<number> {
     this.#worker.ref()
     let timer: NodeJS.Timeout | undefined
     try {
       return await new Promise((resolve, reject) => {
-        this.#settle = (failure, returned) => (failure === undefined ? resolve(returned) : reject(failure))
+        this.#settle = (failure, code = 0) => (failure === undefined ? resolve(code) : reject(failure))
         this.#startClock = () => {
           if (this.#timeoutMs) timer = setTimeout(() => this.#die(new Error(late)), this.#timeoutMs)
         }

@@ -92,7 +92,7 @@ function describeMarkdown(name: string, wasm: Wasm): void {
 
 function describePageTitle(name: string, wasm: Wasm): void {
   const ask = async (url: string, allowedHosts: string[] = ['127.0.0.1']) => {
-    const app = await serve({ plugin: wasm, allowedHosts })
+    const app = await serve({ plugin: wasm, allowedHosts, httpErrors: 'status' })
     const { statusCode, body } = await app.inject({ method: 'POST', url: '/', payload: url })
     return { statusCode, body }
   }

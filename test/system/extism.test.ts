@@ -892,10 +892,29 @@ describe('differences', () => {
         (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
         (func (export "run") (call $answer (call $copy)) (call $exit (i32.const ${code})))
         (func (export "_initialize"))`)
-    expect(await text((await plugin(of(exits(0)), { useWasi: true })).call('run', 'done'))).toBe('done')
-    await expect((await plugin(of(exits(3)), { useWasi: true })).call('run', 'done')).rejects.toMatchObject({
-      name: 'ProcExit',
-    })
+    for (const runInWorker of [false, true]) {
+      const well = await plugin(of(exits(0)), { useWasi: true, runInWorker })
+      expect(await text(well.call('run', 'done'))).toBe('done')
+      const ill = await plugin(of(exits(3)), { useWasi: true, runInWorker })
+      await expect(ill.call('run', 'done')).rejects.toThrow(
+        'Plugin-originated error: function "run" returned 3',
+      )
+    }
+  })
+
+  test('only an i32 is a return code', async () => {
+    const guest = extismGuest(`
+      (func (export "code") (result i32) (i32.const 3))
+      (func (export "long") (result i64) (i64.const 3))
+      (func (export "single") (result f32) (f32.const 3))
+      (func (export "double") (result f64) (call $answer (call $copy)) (f64.const nan))
+      (func (export "pair") (result i32 i32) (i32.const 1) (i32.const 2))`)
+    for (const runInWorker of [false, true]) {
+      const made = await plugin(of(guest), { runInWorker })
+      await expect(made.call('code', '')).rejects.toThrow('returned 3')
+      for (const name of ['long', 'single', 'pair']) expect(await made.call(name, '')).toBe(null)
+      expect(await text(made.call('double', 'x'))).toBe('x')
+    }
   })
 
   test('a manifest may be written in snake case, as an object or as JSON', async () => {
