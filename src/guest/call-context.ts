@@ -6,7 +6,7 @@ import type { Caller } from '../observe/observe.ts'
  *
  * - it is valid for one call: afterwards, everything except `hostContext` throws. A timer that outlives its call cannot touch
  *   the next one's data.
- * - an offset must be the start of a block, as everywhere in the kernel. 0 means no block.
+ * - an offset must be the start of a block, as everywhere in the kernel. 0 is a block of no bytes.
  * - `read` returns a copy; see {@link Block}.
  */
 export interface CallContext {

@@ -79,7 +79,9 @@ export class LinkedCallContext implements BlockContext {
     const { memory } = this.#live()
     const offset = BigInt.asUintN(64, BigInt(at))
     const known = this.#read.get(offset)
-    if (known || this.length(offset) === 0n) return known ?? null
+    if (known) return known
+    if (offset === 0n) return new BlockCopy(new Uint8Array()) // a guest passes an empty text
+    if (this.length(offset) === 0n) return null
     const block = new BlockCopy(new Uint8Array(memory.read(offset)))
     this.#read.set(offset, block)
     return block

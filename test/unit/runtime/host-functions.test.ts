@@ -77,6 +77,13 @@ describe.each(runtimes)('a host function on the $name runtime', (runtime) => {
     expect(seen).toEqual([0, -2n, 1.5])
   })
 
+  test('reads an empty text, as a guest passes it', async () => {
+    const instance = await openRelay(runtime, (context, at: bigint) =>
+      context.store(`text: ${JSON.stringify(context.read(at)?.text())}, length ${context.length(at)}`),
+    )
+    expect(await call(instance, '')).toBe('text: "", length 0')
+  })
+
   test('finds null where no block is, and length 0', async () => {
     const instance = await openRelay(runtime, (context) => {
       const nowhere = 0x7000_0000_0000_0000n
@@ -347,7 +354,7 @@ describe('a host function on the kernel runtime', () => {
 
   test('reads nothing from hostile offsets, and gets no more than the call may have', async () => {
     const instance = await openRelay(kernel, (context, at: bigint) => {
-      const offsets = [0n, 1n, -1n, 2n ** 32n, 2n ** 32n + at, 2n ** 64n + at + 1n, at + 1n, 16, -1]
+      const offsets = [1n, -1n, 2n ** 32n, 2n ** 32n + at, 2n ** 64n + at + 1n, at + 1n, 16, -1]
       expect(offsets.map((offset) => context.read(offset))).toEqual(offsets.map(() => null))
       expect(context.read(Number(at))?.text()).toBe('mine')
       expect([0, 0n, -1, 2n ** 40n].map((size) => context.alloc(size))).toEqual([0n, 0n, 0n, 0n])
