@@ -27,7 +27,8 @@ afterAll(() => rmSync(folder, { recursive: true }))
 const site = join(folder, 'site')
 mkdirSync(join(site, 'empty'), { recursive: true })
 writeFileSync(join(folder, 'outside.txt'), 'outside')
-writeFileSync(join(site, 'index.html'), '<h1>hello</h1>')
+mkdirSync(join(site, 'nested'))
+for (const at of ['.', 'nested']) writeFileSync(join(site, at, 'index.html'), '<h1>hello</h1>')
 writeFileSync(join(site, 'a b.txt'), 'text')
 writeFileSync(join(site, '.env'), 'SECRET=1')
 mkdirSync(join(site, '.git'))
@@ -380,9 +381,22 @@ test('a key is asked for here too', async () => {
   const apiKeys = ['first-key-0123456789']
   const app = await open(route, { apiKeys })
   expect((await app.inject('/')).statusCode).toBe(401)
-  expect((await app.inject({ url: '/', headers: { 'x-api-key': 'first-key-0123456789' } })).statusCode).toBe(
-    200,
-  )
+  const headers = { 'x-api-key': 'first-key-0123456789' }
+  for (const [url, status] of [
+    ['/', 200],
+    ['/nested', 301],
+  ] as const) {
+    const answer = await app.inject({ url, headers })
+    expect([answer.statusCode, answer.headers['cache-control']]).toEqual([status, 'private, max-age=0'])
+  }
+})
+
+test('files for everybody may be kept by shared caches, and are asked for again', async () => {
+  const app = await open(route)
+  for (const headers of [{}, { 'if-none-match': '*' }, { range: 'bytes=0-1' }])
+    expect((await app.inject({ url: '/', headers })).headers['cache-control']).toBe('public, max-age=0')
+  const failed = await app.inject({ url: '/', headers: { 'if-match': '"x"' } })
+  expect([failed.statusCode, failed.headers['cache-control']]).toEqual([412, undefined])
 })
 
 test('a route for all GETs of the same URLs, a path without a slash and a folder that is none are refused', async () => {

@@ -44,7 +44,7 @@ export async function addEdge(
   }
   if (etag) (await import('./etag.ts')).addEtag(app, compress !== undefined)
   if (compress) await addCompress(app, compress)
-  return folders && (await import('./static.ts')).addStatic(app, folders)
+  return folders && (await import('./static.ts')).addStatic(app, folders, !apiKeys && !jwt)
 }
 
 type OptionsOf<Name extends keyof CheckedServerOptions> = NonNullable<CheckedServerOptions[Name]>

@@ -23,6 +23,8 @@ interface StaticFolder {
   /** Of its URLs. It ends with a slash. */
   readonly prefix: string
   readonly path: string
+  /** Of its files. */
+  readonly cacheControl: string
 }
 
 type Send = typeof import('@fastify/send')
@@ -32,12 +34,14 @@ type Send = typeof import('@fastify/send')
  * methods at the URL of a file takes precedence.
  *
  * @param given - The folders by their URL prefix.
+ * @param isPublic - Whether shared caches may keep the files, because no key is needed.
  * @returns what answers requests that no route wants: other methods at the URL of a file, and the prefix without its slash.
  * @throws {@link PackageMissingError}, {@link StaticFolderError}
  */
 export async function addStatic(
   app: FastifyInstance,
   given: Readonly<Record<string, string>>,
+  isPublic: boolean,
 ): Promise<AnswerUnrouted> {
   const load = () => import('@fastify/send')
   const { default: send } = await loadPackage('the option static', '@fastify/send', load)
@@ -45,6 +49,7 @@ export async function addStatic(
   const folders = Object.entries(given).map(([prefix, folder]) => ({
     prefix: prefix.endsWith('/') ? prefix : `${prefix}/`,
     path: resolve(folder),
+    cacheControl: `${isPublic ? 'public' : 'private'}, max-age=0`,
   }))
   for (const folder of folders) {
     app.route({
@@ -96,8 +101,10 @@ async function answerFrom(
   const found = place && (await find(folder, place))
   if (!found) return false
   setCommonHeaders(reply)
-  if (found === 'folder') reply.redirect(folderUrl(folder, place, request), 301)
-  else await sendFile(request, reply, found, place.names.at(-1) ?? INDEX, send)
+  const { cacheControl } = folder
+  if (found === 'folder')
+    reply.header('cache-control', cacheControl).redirect(folderUrl(folder, place, request), 301)
+  else await sendFile(request, reply, { ...found, cacheControl, name: place.names.at(-1) ?? INDEX }, send)
   return true
 }
 
@@ -170,12 +177,16 @@ function encodeByte(character: string): string {
   return `%${Buffer.from(character, 'latin1').toString('hex').toUpperCase()}`
 }
 
-/** @param name - As in the URL: it decides the content type. */
+interface StaticFile extends OpenedEntry {
+  readonly cacheControl: string
+  /** As in the URL: it decides the content type. */
+  readonly name: string
+}
+
 async function sendFile(
   request: FastifyRequest,
   reply: FastifyReply,
-  { handle, path, stat }: OpenedEntry,
-  name: string,
+  { handle, path, stat, cacheControl, name }: StaticFile,
   send: Send,
 ): Promise<void> {
   const asked = withRange(request, stat.size)
@@ -193,12 +204,15 @@ async function sendFile(
   if (statusCode === 412) throw new PreconditionFailedError()
   if (statusCode === 416) throw new RangeNotSatisfiableError(stat.size)
   if (sent.type === 'error') throw sent.metadata.error
-  reply.code(statusCode).headers(headers).type(typeOf(name, send))
+  reply
+    .code(statusCode)
+    .headers({ ...headers, 'cache-control': cacheControl })
+    .type(typeOf(name, send))
   reply.send(statusCode === 304 ? undefined : stream)
 }
 
 /** The names are already checked. The path has no type, because it is a descriptor's. */
-const OPTIONS: SendOptions = { dotfiles: 'allow', index: false, contentType: false }
+const OPTIONS: SendOptions = { dotfiles: 'allow', index: false, contentType: false, cacheControl: false }
 
 /**
  * The request with the range that send shall see. Only GET has one (RFC 9110, section 14.2), an empty file has none, and a
