@@ -9,6 +9,7 @@ import { RouteNotFoundError } from '../errors/errors.ts'
 import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { sendAnyError } from '../route/error-response.ts'
+import { guardMethods, refusedMethod } from '../route/method-guard.ts'
 import { createHttpServer } from '../server/http-server.ts'
 import { type ListenAddress, listenAt, urlOf } from '../server/listen.ts'
 
@@ -105,8 +106,9 @@ function openApp(log: FastifyBaseLogger): FastifyInstance {
   })
   app.log = log
   app.setErrorHandler(sendAnyError)
-  app.setNotFoundHandler(({ method, url }) => {
-    throw new RouteNotFoundError(method, url)
+  app.addHook('onRoute', ({ url }) => guardMethods(app, [{ url }], true))
+  app.setNotFoundHandler((request) => {
+    throw refusedMethod(app, request) ?? new RouteNotFoundError(request.method, request.url)
   })
   return app
 }

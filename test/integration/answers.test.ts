@@ -9,6 +9,7 @@ import type { Contract } from '../../src/contract/contract.ts'
 import { openHttp } from '../../src/contract/http.ts'
 import { openSimplism } from '../../src/contract/simplism.ts'
 import type { RouteOptions, ServerOptions } from '../../src/options/options.ts'
+import { AUTHORIZED, listenBoth } from '../support/admin.ts'
 import { selfSigned } from '../support/certificate.ts'
 import { answerOf } from '../support/contract.ts'
 import { guest } from '../support/guest.ts'
@@ -311,6 +312,23 @@ describe.each([
     })
     expect([seen.status, faultsOf(seen, 'CONNECT', {})]).toEqual([405, []])
   })
+})
+
+test.each([
+  ['/', {}, 200, undefined],
+  ['/healthz', {}, 200, undefined],
+  ['/api', {}, 401, undefined],
+  ['/api', { headers: AUTHORIZED }, 503, undefined],
+  ['/nowhere', { headers: AUTHORIZED }, 404, undefined],
+  ['/healthz', { ...POST, headers: AUTHORIZED }, 405, 'GET, HEAD'],
+  ['/api/plugins', { method: 'DELETE', headers: AUTHORIZED }, 405, 'GET, HEAD'],
+  ['/api/routes', { method: 'OPTIONS', headers: AUTHORIZED }, 405, 'GET, HEAD, POST'],
+  ['/api/routes', { method: 'DELETE' }, 401, undefined],
+])('so is an answer of the admin listener: %s %j', async (url, asked, status, allow) => {
+  const { adminUrl } = await listenBoth(ROUTES)
+  const seen = await overHttp1(Number(new URL(adminUrl).port), url, asked)
+  const faults = faultsOf(seen, 'method' in asked ? asked.method : 'GET', {})
+  expect([seen.status, seen.headers.allow, faults]).toEqual([status, allow, []])
 })
 
 test.each([
