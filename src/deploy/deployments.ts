@@ -456,6 +456,7 @@ class LiveDeployments implements Deployments {
       sources: this.#source.sourceOptions(isReread ? loadOptionsOf(made.configuration) : now.options),
       plugins,
       before: isReread ? undefined : now,
+      live: now.routes,
       failed: (error) => failures.push(error),
     })
     if (failures.length > 0) throw together(failures)

@@ -1,10 +1,10 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Meters } from '../observe/metrics.ts'
 import type { ServedRoute } from '../options/served-route.ts'
+import { type RateCounter, RateCounts } from '../platform/rate-counts.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { RoutePool } from '../route/route-pool.ts'
 import { createApp, type KeptStreams } from '../server/app.ts'
-import type { RateCounter } from '../server/edge/edge.ts'
 import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import type { DesiredState } from './desired-state.ts'
 import type { Resolved } from './resolve.ts'
@@ -49,14 +49,14 @@ interface OpeningHere {
   readonly meters?: Meters | undefined
   /** Adapts the options of a route. The same object must have the same result. Default: unchanged. */
   adapt?(route: VersionedRoute): VersionedRoute
-  /** Counts for the rate limit. Default: each app counts for itself. */
+  /** Counts for the rate limits. Default: this process counts for itself. */
   readonly counter?: RateCounter | undefined
 }
 
 /** Opens routes in apps of this process, which share a pool. */
 export function openHere(
   options: Resolved['options'],
-  { log, meters, adapt, counter }: OpeningHere,
+  { log, meters, adapt, counter = new RateCounts() }: OpeningHere,
 ): RouteOpener {
   const pool = new RoutePool({ ...options, meters }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers

@@ -29,6 +29,7 @@ import { chooseEngine, waitingOf } from '../route/engine-choice.ts'
 import { type NamedRoute, nameConflicts } from '../route/name-conflicts.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { routeFunction } from '../route/route-function.ts'
+import { isSamePlugin } from '../route/route-pool.ts'
 import {
   ADMIN,
   type DesiredState,
@@ -55,7 +56,10 @@ export interface Resolved {
 export interface ResolvedTarget {
   readonly target: RouteTarget
   readonly plugin: Plugin
-  /** Its options and plug-ins: the same object as long as nothing about the route changes. */
+  /**
+   * Its options and plug-ins: the same object as long as nothing about the route changes, even if it was read again. What
+   * outlives a change of other routes, such as connections, is kept for this object.
+   */
   readonly options: VersionedRoute
 }
 
@@ -63,8 +67,10 @@ export interface ResolvedTarget {
 export interface Resolving extends LoadPlace {
   /** Loaded plug-ins, extended by resolving; bytes of modules that are stored nowhere else. */
   readonly plugins: PluginTable
-  /** The current deployment with the same configuration: unchanged routes are reused. */
+  /** The current deployment with the same configuration: routes with the same options are not validated again. */
   readonly before?: (Resolved & { readonly desired: DesiredState }) | undefined
+  /** The routes that are served now, with any configuration. */
+  readonly live?: readonly ResolvedTarget[]
   /** The bytes of a stored module. */
   module(digest: string): Promise<Uint8Array>
   /** How sources are read: stored modules are verified by its policies. */
@@ -78,14 +84,14 @@ export interface Resolving extends LoadPlace {
 const NO_OPTIONS = mapOf([], COMMAND_LINE)
 
 /**
- * Validates the options of routes, loads missing plug-ins, and selects the functions to call. Unchanged routes are
- * reused.
+ * Validates the options of routes, loads missing plug-ins, and selects the functions to call. Unchanged routes stay the
+ * same objects.
  *
  * @throws the errors of option validation, plug-in loading and {@link overlay}.
  */
 export async function resolve(desired: DesiredState, resolving: Resolving): Promise<Resolved> {
   const { configuration } = desired
-  const { before, refuse, failed } = resolving
+  const { before, live = [], refuse, failed } = resolving
   const { targets, edits, warnings } = await overlay(desired, refuse)
   const load = before?.options ?? loadOptionsOf(configuration)
   const pace = new Pace()
@@ -105,10 +111,14 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
     return { target, options, ...(await loadVersions(target, options, load, resolving)) }
   })
   const done = new Map<RouteTarget, ResolvedTarget>()
+  const served = new Map<string, ResolvedTarget[]>()
+  for (const route of live) served.set(route.options.url, [...(served.get(route.options.url) ?? []), route])
   for (const { target, plugin, next, options } of loaded) {
     if (target.checked || canServe(target.given, options, plugin, failed)) {
       const route = { ...options, plugin, ...(next && { next }), ...sourceOfTool(target, options) }
-      done.set(target, { target, plugin, options: route })
+      const made = { target, plugin, options: route }
+      const same = served.get(route.url)?.find((each) => isSameRoute(each, made))
+      done.set(target, same ? { ...same, target } : made)
     }
     await pace.step()
   }
@@ -148,6 +158,18 @@ function isSame(one: RouteTarget, other: RouteTarget): boolean {
     one.live.digest === other.live.digest &&
     one.next?.version.digest === other.next?.version.digest &&
     one.next?.percent === other.next?.percent
+  )
+}
+
+/** By value: what was read again is another object. */
+function isSameRoute(one: ResolvedTarget, other: ResolvedTarget): boolean {
+  const { plugin: _, next, ...rest } = one.options
+  const { plugin: _other, next: otherNext, ...otherRest } = other.options
+  return (
+    isSamePlugin(one.plugin, other.plugin) &&
+    next?.percent === otherNext?.percent &&
+    (next === otherNext || (!!next && !!otherNext && isSamePlugin(next.plugin, otherNext.plugin))) &&
+    isDeepStrictEqual(rest, otherRest)
   )
 }
 

@@ -4,6 +4,7 @@ import { MCP_DEFAULTS } from '../options/mcp-defaults.ts'
 import type { CheckedWasmServeOptions } from '../options/options.ts'
 import { toolConflicts } from '../options/tool-name.ts'
 import { packageVersion } from '../platform/packages.ts'
+import { type RateCounter, RateCounts } from '../platform/rate-counts.ts'
 import type { CallableRoute } from '../route/callable-route.ts'
 import { readXtpSchema } from '../route/openapi/xtp-schema.ts'
 import { openAccess } from './access.ts'
@@ -15,7 +16,7 @@ import { openHyperMcp } from './hyper-mcp.ts'
 import { ListChanges, type ListVersions } from './list-changes.ts'
 import { openMethods } from './methods.ts'
 import { addMetadata } from './protected-resource.ts'
-import { ClientRates, type SharedCounter } from './rate-limit.ts'
+import { ClientRates } from './rate-limit.ts'
 import { describesItself, isDescription, openSelfDescribed } from './self-described.ts'
 import { openTool, type Tool } from './tool.ts'
 
@@ -33,7 +34,7 @@ const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
  * @param routes - The routes that are tools.
  * @param isUnwatched - Whether no hook of the app reads answers.
  * @param changes - Streams of clients that wait for changed lists. Default: lists do not change.
- * @param counter - Counts for the rate limit, of several processes. Default: the endpoint counts for itself.
+ * @param counter - Counts for the rate limit. Default: the endpoint counts for itself.
  * @returns what identifies the content of the lists.
  * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
  * URL is taken.
@@ -44,7 +45,7 @@ export async function addMcp(
   routes: readonly CallableRoute[],
   isUnwatched: boolean,
   changes?: ListChanges,
-  counter?: SharedCounter,
+  counter: RateCounter = new RateCounts(),
 ): Promise<ListVersions> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
   const described = routes.filter((route) => !isGuestServer(route) && !isDescription(route))

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { RateLimitedError } from '../errors/errors.ts'
+import type { RateCount } from '../platform/rate-counts.ts'
 import type { RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import type { Access, Grant } from './access.ts'
@@ -21,7 +22,7 @@ import {
 import type { ListChanges } from './list-changes.ts'
 import { logFor } from './log-notifications.ts'
 import type { Methods } from './methods.ts'
-import type { ClientRates, RateLimit, RateWindow } from './rate-limit.ts'
+import type { ClientRates, RateLimit } from './rate-limit.ts'
 import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
 import { headersToMatch, type RequestHeaders } from './transport-headers.ts'
 
@@ -91,11 +92,7 @@ function countMessage(post: Post): Promise<void> | undefined {
   return undefined
 }
 
-function refuseBeyond(
-  { max, timeWindowMs }: RateLimit,
-  { current, ttl }: RateWindow,
-  { answer }: Post,
-): void {
+function refuseBeyond({ max, timeWindowMs }: RateLimit, { current, ttl }: RateCount, { answer }: Post): void {
   if (current <= max) return
   answer.header('retry-after', String(Math.max(1, Math.ceil(ttl / 1_000))))
   throw new RateLimitedError(max, timeWindowMs)

@@ -61,6 +61,7 @@ export async function addRoutes(
   const methods = methodsOfAll(routes, app.supportedMethods, (method, { url, host }) =>
     fullPaths(app, url).some((path) => app.hasRoute({ method, url: path, constraints: constraintsOf(host) })),
   )
+  const answering = ` ${[options.isUnwatched, options.isLogged, options.hidesTools]}`
   const served: TableRoute[] = []
   const callables: CallableRoute[] = []
   for (const [index, versions] of opened.routes.entries()) {
@@ -68,7 +69,8 @@ export async function addRoutes(
     const route = live.options
     const own = methods(route)
     const instances = [live.instances, ...(next ? [next.route.instances] : [])]
-    const handler = opened.pool.handlerOf(routes[index] ?? route, instances, `${app.prefix} ${own}`, () =>
+    const place = `${app.prefix} ${own}${isSocketRoute(route) ? '' : answering}`
+    const handler = opened.pool.handlerOf(routes[index] ?? route, instances, place, () =>
       handlerOf(app, versions, opened.pool, own, { ...options, websockets }),
     )
     const isStreamed = live.streams || next?.route.streams === true

@@ -47,7 +47,7 @@ export class RoutePool {
   /**
    * The handler of a route: if it was created before for the same options object, the same one with the same instances.
    *
-   * @param place - Where it answers, as far as that depends on other routes.
+   * @param place - Where and how it answers, as far as that depends on other routes and on the server.
    */
   handlerOf(
     options: object,
@@ -166,6 +166,11 @@ function isSameUse(one: RouteUse, other: RouteUse): boolean {
 function keyOf({ options, plugin }: RouteUse): string {
   const entries = Object.entries(options).filter(([name]) => !NOT_OF_INSTANCES.has(name))
   return JSON.stringify([...identityOf(plugin), options.tool !== undefined, entries.sort()])
+}
+
+/** Whether the bytes and manifests of two plug-ins are equal. */
+export function isSamePlugin(one: Plugin, other: Plugin): boolean {
+  return one === other || JSON.stringify(identityOf(one)) === JSON.stringify(identityOf(other))
 }
 
 /** The plug-in's bytes and manifest, as data. */

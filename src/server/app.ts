@@ -8,13 +8,13 @@ import type { Tracing } from '../observe/traces.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn } from '../platform/async-work.ts'
+import { type RateCounter, RateCounts } from '../platform/rate-counts.ts'
 import { addRoutes } from '../route/add-routes.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import { READING, refusedMethod } from '../route/method-guard.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
 import type { RoutePool } from '../route/route-pool.ts'
 import type { RouteSockets } from '../route/websocket/serve-websocket.ts'
-import type { RateCounter } from './edge/edge.ts'
 import type { JwtKeyCache } from './edge/jwt.ts'
 import type { AnswerUnrouted } from './edge/static.ts'
 import { createHttpServer } from './http-server.ts'
@@ -25,7 +25,7 @@ import { createHttpServer } from './http-server.ts'
  *
  * @param pool - See {@link addRoutes}.
  * @param keptKeys - Token keys that outlive the app.
- * @param counter - Counts for the rate limit. Default: the app counts for itself.
+ * @param counter - Counts for the rate limits. Default: the app counts for itself.
  * @param streams - Streams that outlive the app.
  */
 export async function createApp(
@@ -33,7 +33,7 @@ export async function createApp(
   log: FastifyBaseLogger,
   pool?: RoutePool,
   keptKeys: JwtKeyCache = {},
-  counter?: RateCounter,
+  counter: RateCounter = new RateCounts(),
   streams: KeptStreams = {},
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
   const logAccess = openAccessLog(options, log)

@@ -4,6 +4,7 @@ import { ChangeRefusedError } from '../../errors/errors.ts'
 import { shareDescriptors } from '../../observe/log/lines.ts'
 import type { Meters } from '../../observe/metrics.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
+import { RateCounts } from '../../platform/rate-counts.ts'
 import type { DrainOptions } from '../../server/drain.ts'
 import type { RunningServer } from '../../server/server.ts'
 import { type Deployments, reload } from '../deployments.ts'
@@ -15,7 +16,6 @@ import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { openForwardingApp } from './forwarding-app.ts'
 import { ProcessMeters } from './process-meters.ts'
 import { QuietPhase } from './quiet-phase.ts'
-import { RateCounts } from './rate-counts.ts'
 import {
   type PrimaryServices,
   type ServingProcess,

@@ -1,7 +1,7 @@
 import type { MeterReport } from '../../observe/meter-report.ts'
-import type { RateCount } from '../../server/edge/edge.ts'
+import type { RateCount } from '../../platform/rate-counts.ts'
 import type { PreparedRoutes, ServingStatus } from '../serving-side.ts'
-import type { RateQuestion } from './rate-counts.ts'
+import type { RateQuestion } from './count-together.ts'
 import type { SentState, SideRequests } from './remote-side.ts'
 
 /** What the primary asks a serving process. */

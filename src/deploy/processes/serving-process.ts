@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { ProcessEndedError } from '../../errors/errors.ts'
 import type { MeterReport } from '../../observe/meter-report.ts'
 import { servingProgram } from '../../platform/packages.ts'
+import type { RateCounts } from '../../platform/rate-counts.ts'
 import type { PreparedRoutes, ServedState, ServingSide } from '../serving-side.ts'
 import type { ConnectionTaker } from './connections.ts'
 import { type Answers, type LinkMessage, openLink } from './link.ts'
@@ -17,7 +18,6 @@ import type {
   PrimaryRequests,
   ProcessRequests,
 } from './protocol.ts'
-import type { RateCounts } from './rate-counts.ts'
 import { firstState, remoteSide } from './remote-side.ts'
 
 /** A serving process, as the primary sees it. */
@@ -102,7 +102,7 @@ export const startChildProcess: StartProcess = (number, state, services) => {
   }
   const answers: Answers<PrimaryRequests> = {
     module: (digest) => services.module(digest),
-    count: (questions) => questions.map((question) => services.rates.count(question)),
+    count: (questions) => questions.map((question) => services.rates.count(...question)),
     quiet: () => services.quiet(serving),
     beat(sent) {
       beat = sent

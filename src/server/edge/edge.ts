@@ -4,19 +4,9 @@ import { ApiKeyRefusedError, RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import { apiKeysIn, keyDigest, positionsOf } from '../../platform/api-keys.ts'
 import { loadPackage } from '../../platform/packages.ts'
+import type { RateCounter } from '../../platform/rate-counts.ts'
 import type { JwtKeyCache } from './jwt.ts'
 import type { AnswerUnrouted } from './static.ts'
-
-/** Counts the requests of clients for several servers together. */
-export interface RateCounter {
-  /** Counts a request. @returns the number in the current window of the client, and the rest of the window in milliseconds. */
-  count(client: string, timeWindowMs: number): Promise<RateCount>
-}
-
-export interface RateCount {
-  readonly current: number
-  readonly ttl: number
-}
 
 /**
  * Adds the checks before all routes to a server's app. Call it before the routes are added. CORS comes first, because
@@ -24,7 +14,7 @@ export interface RateCount {
  * so that guessing keys is limited too.
  *
  * @param kept - Keys shared by the successive apps of a server.
- * @param counter - Counts for the rate limit. Default: each app counts for itself.
+ * @param counter - Counts for the rate limit.
  * @returns what answers requests that no route answers, if there are static files.
  * @throws {@link PackageMissingError}, {@link JwtKeyInvalidError}, {@link StaticFolderError}
  */
@@ -32,7 +22,7 @@ export async function addEdge(
   app: FastifyInstance,
   options: CheckedServerOptions,
   kept: JwtKeyCache,
-  counter?: RateCounter,
+  counter: RateCounter,
 ): Promise<AnswerUnrouted | undefined> {
   const { cors, rateLimit, apiKeys, jwt, etag, compress, static: folders } = options
   if (cors) await addCors(app, cors)
@@ -70,7 +60,7 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
 async function addRateLimit(
   app: FastifyInstance,
   options: OptionsOf<'rateLimit'>,
-  counter: RateCounter | undefined,
+  counter: RateCounter,
 ): Promise<void> {
   const { max, timeWindowMs } = options
   const name = '@fastify/rate-limit'
@@ -82,7 +72,7 @@ async function addRateLimit(
     timeWindow: timeWindowMs,
     keyGenerator: ({ ip }) => (ip ? normalizeIP(ip) : 'none'), // clients of a Unix socket have no addresses
     errorResponseBuilder: () => new RateLimitedError(max, timeWindowMs),
-    ...(counter && { store: storeOf(counter) }),
+    store: storeOf(counter),
   })
   app.addHook('onRequest', app.rateLimit())
 }
@@ -91,7 +81,9 @@ async function addRateLimit(
 function storeOf(counter: RateCounter): FastifyRateLimitStoreCtor {
   return class implements FastifyRateLimitStore {
     incr(...[client, done, timeWindowMs]: Parameters<FastifyRateLimitStore['incr']>): void {
-      counter.count(client, timeWindowMs).then((count) => done(null, { ...count }), done)
+      const count = counter.count(client, timeWindowMs)
+      if (count instanceof Promise) count.then((each) => done(null, { ...each }), done)
+      else done(null, { ...count })
     }
 
     child(): FastifyRateLimitStore {
