@@ -86,6 +86,7 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
     'Agent',
     'createServer',
     'IncomingMessage',
+    'maxHeaderSize',
     'METHODS',
     'request',
     'ServerResponse',

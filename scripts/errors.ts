@@ -15,8 +15,8 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_BAD_REQUEST',
     400,
-    'The request is malformed, or has no `Host` header or several.',
-    'Send a well-formed HTTP/1.1 request with exactly one `Host` header. The detail names the part that is wrong.',
+    'The request is malformed, or has no `Host` header, several, or one that is no host.',
+    'Send a well-formed HTTP/1.1 request with exactly one `Host` header: a name or an address, and a port or none. The detail names the part that is wrong.',
   ],
   [
     'WASM_SERVE_REQUEST_REFUSED',
@@ -187,6 +187,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Ask for bytes that the file has, or for the whole file.',
   ],
   [
+    'WASM_SERVE_EXPECTATION_FAILED',
+    417,
+    'The request has an `Expect` header other than `100-continue`.',
+    'Send it without `Expect`.',
+  ],
+  [
     'WASM_SERVE_UPGRADE_REQUIRED',
     426,
     'The route speaks [WebSocket](../guide/websockets.md), and the request is no handshake.',
@@ -202,7 +208,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'WASM_SERVE_HEADERS_TOO_LARGE',
     431,
     'Request line and headers are larger than 16 KiB.',
-    'Send fewer or shorter headers. The limit is fixed.',
+    'Send fewer or shorter headers, or a shorter URL. The limit is that of Node.js: `NODE_OPTIONS=--max-http-header-size=BYTES` changes it.',
   ],
   [
     'WASM_SERVE_CLIENT_GONE',

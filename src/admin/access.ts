@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { isIP } from 'node:net'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import { AdminOriginRefusedError, AdminTokenRefusedError } from '../errors/errors.ts'
+import { isKnownHost } from '../platform/host-header.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -61,16 +61,10 @@ function problemOf(
     'sec-fetch-mode': mode,
     'sec-fetch-dest': dest,
   } = headers
-  if (names && !isKnownOrigin(host, names)) return 'the name in its Host header is not one of adminHosts'
+  if (names && !isKnownHost(host, names)) return 'the name in its Host header is not one of adminHosts'
   if (origin !== undefined && origin !== `http://${host}`) return 'it comes from a page of another origin'
   if (site === undefined || site === 'same-origin' || site === 'none') return undefined
   // The user followed a link: only the user sees the answer, and GET requests change nothing.
   const isNavigation = method === 'GET' && mode === 'navigate' && dest === 'document'
   return isNavigation ? undefined : 'it comes from a page of another site'
-}
-
-/** An IP address cannot be rebound to another host. */
-function isKnownOrigin(host: string, names: ReadonlySet<string>): boolean {
-  const name = host.replace(/:\d+$/, '').toLowerCase()
-  return isIP(name.replace(/^\[|\]$/g, '')) !== 0 || names.has(name)
 }

@@ -268,10 +268,17 @@ export const BodyTooLargeError = failure<[limit: string]>(
   413,
 )
 
+/** An `Expect` header other than `100-continue`. (RFC 9110, section 10.1.1) */
+export const ExpectationFailedError = failure<[expectation: string]>(
+  'WASM_SERVE_EXPECTATION_FAILED',
+  'The expectation %s cannot be met, only 100-continue: send the request without Expect',
+  417,
+)
+
 /** Request line and headers exceed Node.js's limit. */
-export const HeadersTooLargeError = failure<[]>(
+export const HeadersTooLargeError = failure<[maxBytes: number]>(
   'WASM_SERVE_HEADERS_TOO_LARGE',
-  'The request line and headers are larger than 16 KiB',
+  'The request line and headers are larger than %d bytes',
   431,
 )
 

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { isIP } from 'node:net'
 import { McpOriginRefusedError } from '../errors/errors.ts'
+import { isHostOf, isKnownHost } from '../platform/host-header.ts'
 
 /**
  * Makes the check that a request was not made by a foreign web page in a browser. Such a page may point its own host name at this
@@ -28,15 +28,9 @@ export function originCheck(
     lastHost = given
     if (origin === undefined || knownOrigins.has(origin.toLowerCase())) return undefined
     const url = URL.canParse(origin) ? new URL(origin) : undefined
-    if (url?.host === host || (url && isLoopback(url.hostname))) return undefined
+    if (url && (isHostOf(url, host) || isLoopback(url.hostname))) return undefined
     return new McpOriginRefusedError('it comes from a web page whose origin is not one of mcp.origins')
   }
-}
-
-/** A page cannot point an IP address elsewhere. */
-function isKnownHost(host: string, known: ReadonlySet<string>): boolean {
-  const name = host.replace(/:\d+$/, '')
-  return isIP(name.replaceAll(/^\[|\]$/g, '')) !== 0 || known.has(name)
 }
 
 function isLoopback(name: string): boolean {

@@ -256,11 +256,18 @@ export function refuseRouteConflicts(routes: readonly RoutePlace[], supported: r
 }
 
 function servedAt({ url, host = '' }: RoutePlace): string {
-  return `${host.toLowerCase()} ${url}`
+  return `${host.toLowerCase().replace(/\.$/, '')} ${url}`
 }
 
-/** Makes Fastify ignore case and port of a host name: a text would have to equal the `Host` header exactly. */
+/**
+ * Makes Fastify ignore case, port and the dot at the end of a host name: a text would have to equal the `Host` header
+ * exactly.
+ */
 export function constraintsOf(host: string | undefined): { host?: RegExp } {
   if (host === undefined) return {}
-  return { host: new RegExp(`^${host.replaceAll(/[.[\]]/g, '\\$&')}(?::\\d*)?$`, 'i') }
+  const name = host
+    .toLowerCase()
+    .replace(/\.$/, '')
+    .replaceAll(/[.[\]]/g, '\\$&')
+  return { host: new RegExp(`^${name}\\.?(?::\\d*)?$`, 'i') }
 }

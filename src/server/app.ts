@@ -1,4 +1,4 @@
-import { METHODS } from 'node:http'
+import { type IncomingMessage, METHODS, type ServerResponse } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { RouteNotFoundError } from '../errors/errors.ts'
 import type { ListChanges } from '../mcp/list-changes.ts'
@@ -46,6 +46,7 @@ export async function createApp(
     return503OnClosing: false, // requests that arrive meanwhile are answered
     pluginTimeout: 0, // large modules may take long to compile
     schemaController: NO_SCHEMAS,
+    routerOptions: { maxParamLength: Number.MAX_SAFE_INTEGER }, // the size of the head is limited
     frameworkErrors: (error, request, reply) => {
       // Fastify runs no hooks for a malformed URL.
       logAccess?.(request, reply)
@@ -125,6 +126,7 @@ export async function createApp(
     throw error
   }
   socketsOf.set(app, added.sockets)
+  methodsOf.set(app, () => listMethods(app, added.routes, options))
   return { app, routes: added.routes, kept: added.kept }
 }
 
@@ -138,6 +140,31 @@ export async function endSockets(app: FastifyInstance): Promise<void> {
 /** The same for a replaced app, but WebSockets of routes that another app has kept stay open. */
 export async function releaseSockets(app: FastifyInstance): Promise<void> {
   await Promise.all((socketsOf.get(app) ?? []).map((sockets) => sockets.release(app.server)))
+}
+
+const methodsOf = new WeakMap<FastifyInstance, () => string>()
+
+/** Answers `OPTIONS *`, which is about no URL, and so about no route of the app. (RFC 9110, section 9.3.7) */
+export function answerOptions(
+  app: FastifyInstance,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const allow = methodsOf.get(app)?.() ?? 'OPTIONS'
+  response
+    .writeHead(204, { allow, 'x-content-type-options': 'nosniff', 'x-request-id': requestId(request) })
+    .end()
+}
+
+/** Methods that any URL of an app answers. */
+function listMethods(
+  { supportedMethods }: FastifyInstance,
+  routes: readonly ServedRoute[],
+  { mcp, static: folders }: CheckedServerOptions,
+): string {
+  const ofRoutes = routes.flatMap(({ methods }) => (methods[0] === '*' ? supportedMethods : methods))
+  const more = ['OPTIONS', ...(folders ? ['GET', 'HEAD'] : []), ...(mcp ? ['POST'] : [])]
+  return [...new Set([...ofRoutes, ...more])].sort().join(', ')
 }
 
 /** The part of an app's life that its server decides. */

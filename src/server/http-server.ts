@@ -1,12 +1,20 @@
-import { createPrivateKey, type KeyObject, randomUUID, X509Certificate } from 'node:crypto'
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  maxHeaderSize,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http'
 import { createServer as createTlsServer, type ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import {
   BadRequestError,
   BodyTooLargeError,
+  ExpectationFailedError,
   HeadersTooLargeError,
   HttpVersionError,
   MethodNotAllowedError,
@@ -14,7 +22,7 @@ import {
   TlsInvalidError,
   TransferCodingError,
 } from '../errors/errors.ts'
-import { requestId } from '../observe/log/request-log.ts'
+import { newRequestId, requestId } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
 import { bytesTaken, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
@@ -29,12 +37,13 @@ import {
 import { isStreamed } from '../route/streams/serve-streams.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
 import { Http1Response } from './node-response.ts'
+import { targetProblem } from './request-target.ts'
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 
 /**
- * Creates Node's HTTP server with additional limits: slow clients, silent clients, clients that do not read, duplicate
- * `Host` headers. Malformed requests get problem details too.
+ * Creates Node's HTTP server with additional limits: slow clients, silent clients, clients that do not read, invalid
+ * hosts. Malformed requests get problem details too.
  */
 export function createHttpServer(
   options: CheckedServerOptions,
@@ -55,7 +64,8 @@ export function createHttpServer(
   }
   const http2Listener: Http2Handler = (request, response) => {
     const asHttp1 = asHttp1Exchange(request, response)
-    const problem = sizeProblem(asHttp1.request) ?? hostHeaderProblem(asHttp1.request)
+    const problem =
+      sizeProblem(asHttp1.request) ?? targetProblem(asHttp1.request) ?? expectationProblem(asHttp1.request)
     if (problem) return refuse(asHttp1.response, problem)
     if (request.method === 'CONNECT')
       return refuse(asHttp1.response, new MethodNotAllowedError('CONNECT', 'POST'))
@@ -65,10 +75,7 @@ export function createHttpServer(
   server.maxConnections = options.maxConnections
   server.maxHeadersCount = 0 // Node silently drops headers beyond 2,000, even a second Host; the limit of 16 KiB remains
   server.on('checkContinue', listener) // the body reader sends 100, so that a refusal needs no body
-  server.on('checkExpectation', (request, response) => {
-    connections.set(request.socket, response)
-    refuse(response, new BadRequestError('it has an Expect header other than 100-continue'))
-  })
+  server.on('checkExpectation', listener)
   server.on('connect', (_request, socket: Socket) => {
     answerInTurn(new MethodNotAllowedError('CONNECT', 'POST'), socket, connections.get(socket))
   })
@@ -117,20 +124,25 @@ function openNodeServer(
   return { server, connections: trackTlsConnections(server), http2 }
 }
 
-/** Why a request of HTTP/1 is refused although Node has parsed it. */
+/** Why a request of HTTP/1 is refused although Node has parsed it. See {@link targetProblem}. */
 export function requestProblem(request: IncomingMessage): KnownError | undefined {
-  return framingProblem(request) ?? hostHeaderProblem(request)
+  return framingProblem(request) ?? targetProblem(request) ?? expectationProblem(request)
+}
+
+/** In HTTP/1.0 the header has no meaning. (RFC 9110, section 10.1.1) */
+function expectationProblem({ headers, httpVersion }: IncomingMessage): KnownError | undefined {
+  const { expect } = headers
+  if (expect === undefined || httpVersion === '1.0' || /^100-continue(?:, *100-continue)*$/i.test(expect))
+    return undefined
+  return new ExpectationFailedError(expect)
 }
 
 /** Over HTTP/1.1, Node's parser enforces this limit. */
 function sizeProblem({ rawHeaders, url = '' }: IncomingMessage): KnownError | undefined {
   let bytes = url.length
   for (const text of rawHeaders) bytes += text.length
-  return bytes > MAX_HEADERS ? new HeadersTooLargeError() : undefined
+  return bytes > maxHeaderSize ? new HeadersTooLargeError(maxHeaderSize) : undefined
 }
-
-/** Size of the request line and headers, as Node counts it for HTTP/1.1. */
-const MAX_HEADERS = 16_384
 
 /**
  * Rejects requests that Node's parser accepts: HTTP/0.9, HTTP/2.0, and codings before `chunked`, which are not
@@ -144,17 +156,6 @@ function framingProblem({ headers, httpVersion }: IncomingMessage): KnownError |
   if (codings === 'chunked') return undefined
   const isOther = codings.split(',').some((name) => !['', 'chunked'].includes(name.trim()))
   return isOther ? new TransferCodingError(codings) : new BadRequestError('it is chunked more than once')
-}
-
-/** RFC 9112, section 3.2: exactly one, but HTTP/1.0 knew none. */
-function hostHeaderProblem({ rawHeaders, httpVersion }: IncomingMessage): KnownError | undefined {
-  let hosts = 0
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] as string
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
-  }
-  if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return undefined
-  return new BadRequestError(hosts === 0 ? 'it has no Host header' : 'it has several Host headers')
 }
 
 /** Node closes connections beyond the limit. One log line per second has their number. */
@@ -354,7 +355,7 @@ function toKnownError(error: ParserError): KnownError {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new RequestTimeoutError()
     case 'HPE_HEADER_OVERFLOW':
-      return new HeadersTooLargeError()
+      return new HeadersTooLargeError(maxHeaderSize)
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new BodyTooLargeError('the limit of 16 KiB for chunk extensions')
     case 'HPE_INVALID_VERSION':
@@ -391,7 +392,7 @@ function refuse(response: ServerResponse, error: KnownError): void {
 }
 
 function renderAnswer(error: KnownError): string {
-  const { headers, body } = problemAnswer(error, randomUUID())
+  const { headers, body } = problemAnswer(error, newRequestId())
   const all = { ...headers, date: new Date().toUTCString() } // Node adds it to other answers
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
   return `HTTP/1.1 ${error.statusCode} ${STATUS_CODES[error.statusCode]}\r\n${lines.join('')}\r\n${body}`

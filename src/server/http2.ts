@@ -107,6 +107,7 @@ export function addHttp2(
   http2.on('request', listener)
   http2.on('connect', listener) // refused, as over HTTP/1.1
   http2.on('checkContinue', listener) // the body reader sends 100, as over HTTP/1.1
+  http2.on('checkExpectation', listener)
 
   const [http1] = server.listeners('secureConnection')
   server.removeAllListeners('secureConnection')
@@ -204,7 +205,8 @@ function asHttp1(request: Http2ServerRequest): Http2ServerRequest {
   const given = request.rawHeaders
   const authority = request.headers[':authority']
   // Merge equal ones. If they differ, there are several, which is rejected.
-  if (authority !== undefined && authority !== request.headers.host) raw.push('host', authority)
+  if (authority !== undefined && authority.toLowerCase() !== request.headers.host?.toLowerCase())
+    raw.push('host', authority)
   for (let i = 0; i + 1 < given.length; i += 2) {
     const name = String(given[i])
     const value = String(given[i + 1])

@@ -7,7 +7,7 @@ import { endCalls } from '../engine/engine.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { serveHanded } from '../platform/node-workarounds.ts'
-import { endSockets, lifeOf, NO_SCHEMAS, releaseSockets } from './app.ts'
+import { answerOptions, endSockets, lifeOf, NO_SCHEMAS, releaseSockets } from './app.ts'
 import { Drain } from './drain.ts'
 import { createHttpServer } from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
@@ -107,7 +107,10 @@ export function openServer(
 ): AppServer {
   let current = app
   const open = () => {
-    const drain = new Drain((request, response) => current.routing(request, response))
+    const drain = new Drain((request, response) => {
+      if (request.url === '*') answerOptions(current, request, response)
+      else current.routing(request, response)
+    })
     const sockets = createHttpServer(options, drain.handle, log)
     const upgrades = acceptUpgrades(sockets.server, sockets.connections)
     upgrades.follow(current)

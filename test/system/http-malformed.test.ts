@@ -76,7 +76,7 @@ describe('a malformed request is refused, its connection closed and the guest no
     ['no Host', 'POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc', ...BAD],
     ['two Hosts far apart', `${HEAD}${'a:\r\n'.repeat(3000)}Host: b\r\nContent-Length: 3\r\n\r\nabc`, ...BAD],
     ['two Hosts', `${HEAD}hOST: b\r\nContent-Length: 3\r\n\r\nabc`, ...BAD],
-    ['an unknown expectation', post('abc', 'Expect: tea\r\n'), ...BAD],
+    ['an unknown expectation', post('abc', 'Expect: tea\r\n'), 417, 'WASM_SERVE_EXPECTATION_FAILED'],
     ['a 20 KiB header', post('abc', `X-A: ${'a'.repeat(20 * KIB)}\r\n`), ...HEADERS_TOO_LARGE],
     ['3000 headers', post('abc', 'X-Many: value\r\n'.repeat(3000)), ...HEADERS_TOO_LARGE],
     ['a 17 KiB URL', post('abc', '', `/${'a'.repeat(17 * KIB)}`), ...HEADERS_TOO_LARGE],

@@ -16,6 +16,7 @@ import type { RouteMeter } from '../../observe/metrics.ts'
 import { outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import { nextTurn } from '../../platform/async-work.ts'
+import { isHostOf } from '../../platform/host-header.ts'
 import { joinBytes } from '../../platform/pieces.ts'
 import { isHeader } from '../../platform/text.ts'
 import { type KnownError, knownError, logFailure } from '../error-response.ts'
@@ -120,7 +121,7 @@ export class RouteSockets {
   /** Programs other than browsers send no origin. A page of the same host may be one of another scheme: TLS may end before. */
   #knowsOrigin(origin: string | undefined, host: string | undefined): boolean {
     if (origin === undefined || this.#origins.has('*') || this.#origins.has(origin.toLowerCase())) return true
-    return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase()
+    return host !== undefined && URL.canParse(origin) && isHostOf(new URL(origin), host)
   }
 
   async #serve(connection: Connection, version: SocketVersion, request: FastifyRequest): Promise<void> {

@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import type { RouteOptions } from '../../src/options/options.ts'
+import { selfSigned } from '../support/certificate.ts'
+import { guest } from '../support/guest.ts'
+import { ask, openHttp2 } from '../support/http2-client.ts'
+import { listenAll } from '../support/serve.ts'
+
+const { cert: ca, key } = selfSigned('localhost')
+const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-target-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
+writeFileSync(tls.cert, ca)
+writeFileSync(tls.key, key)
+
+/** @returns a function that asks a route over HTTP/2. */
+async function open(route: Partial<RouteOptions> = {}) {
+  const running = await listenAll([{ plugin: guest('echo'), ...route }], { tls, http2: true })
+  onTestFinished(() => running.drain())
+  const session = await openHttp2(running.port, ca)
+  return async (headers: Record<string, string>) => {
+    const { status, body, headers: answered } = await ask(session, '', headers)
+    return { status, code: /"code":"(\w+)"/.exec(body)?.[1], allow: answered.allow }
+  }
+}
+
+test('the authority of HTTP/2 is checked as the Host header is', async () => {
+  const askFor = await open()
+  for (const authority of ['u@h', 'h:x', 'h:99999', '[::g]', '%zz', ':80'])
+    expect([authority, await askFor({ ':authority': authority })]).toMatchObject([
+      authority,
+      { status: 400, code: 'WASM_SERVE_BAD_REQUEST' },
+    ])
+  for (const authority of ['a', 'A_b.example.', '[::1]:443', 'h:65535'])
+    expect([authority, (await askFor({ ':authority': authority })).status]).toEqual([authority, 200])
+  expect(await askFor({ ':authority': 'a', host: 'b' })).toMatchObject({ status: 400 })
+  expect(await askFor({ ':authority': 'a.example', host: 'A.Example' })).toMatchObject({ status: 200 })
+})
+
+test('the authority of HTTP/2 chooses the route', async () => {
+  const askFor = await open({ host: 'b.example' })
+  for (const authority of ['b.example', 'B.Example:443', 'b.example.'])
+    expect([authority, (await askFor({ ':authority': authority })).status]).toEqual([authority, 200])
+  expect((await askFor({ ':authority': 'a.example' })).status).toBe(404)
+})
+
+test('over HTTP/2, too, only 100-continue can be expected, and OPTIONS * is answered', async () => {
+  const askFor = await open()
+  expect((await askFor({ expect: '100-continue' })).status).toBe(200)
+  expect((await askFor({ expect: '100-Continue' })).status).toBe(200)
+  expect(await askFor({ expect: 'tea' })).toMatchObject({
+    status: 417,
+    code: 'WASM_SERVE_EXPECTATION_FAILED',
+  })
+  expect(await askFor({ ':method': 'OPTIONS', ':path': '*' })).toEqual({
+    status: 204,
+    allow: 'OPTIONS, POST',
+  })
+})
+
+test('over HTTP/2, too, a parameter of a URL is as long as the head may be', async () => {
+  const askFor = await open({ url: '/users/:id' })
+  expect((await askFor({ ':path': `/users/${'x'.repeat(15_000)}` })).status).toBe(200)
+  expect(await askFor({ ':path': `/users/${'x'.repeat(16_400)}` })).toMatchObject({
+    status: 431,
+    code: 'WASM_SERVE_HEADERS_TOO_LARGE',
+  })
+})
