@@ -1,3 +1,4 @@
+import { maxHeaderSize } from 'node:http'
 import {
   constants,
   createServer,
@@ -79,6 +80,7 @@ export function addHttp2(
     settings: { maxConcurrentStreams: MAX_STREAMS },
     maxSessionMemory: MAX_SESSION_MB,
     Http2ServerResponse: Http2Response,
+    maxHeaderListPairs: maxHeaderSize, // the size of the head is limited, not the number of headers
   })
   http2.on('session', (session) => {
     sessions.add(session)
