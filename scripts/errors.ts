@@ -327,8 +327,8 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_INSTANCES_FULL',
     503,
-    'The first call of a [lazy plug-in](../guide/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and none may be closed.',
-    'Retry later. Raise `--max-instances`, or let idle instances be closed (`--sleep`).',
+    'The first call of a [lazy plug-in](../guide/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and none may be closed: all are in use, or they keep the memory of earlier calls.',
+    'If the detail says that all are in use, retry later. Else retrying never helps: let unused instances be closed (`--sleep`, or `--isolation fresh`), or raise `--max-instances`. A warning at the start names such plug-ins.',
   ],
   [
     'WASM_SERVE_PROCESS_ENDED',

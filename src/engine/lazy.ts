@@ -72,8 +72,12 @@ class LazyEngine implements Engine, Sleeper {
     await Promise.all(this.#closing)
   }
 
+  get keepsMemory(): boolean {
+    return !this.#options.maySleep
+  }
+
   get maySleep(): boolean {
-    if (!this.#engine || !this.#options.maySleep) return false
+    if (!this.#engine || this.keepsMemory) return false
     const { waiting, running } = this.#engine.stats
     return waiting + running + this.#waiting === 0
   }
@@ -142,6 +146,8 @@ export interface Sleeper {
   readonly instances: number
   /** The number of its last use; higher is later. */
   readonly lastUse: number
+  /** Whether it is never closed, because that would lose something. */
+  readonly keepsMemory: boolean
   /** Whether it is open, no call runs, and closing it loses nothing. */
   readonly maySleep: boolean
   /** Closes it. */
@@ -179,7 +185,7 @@ export class AwakeEngines {
     const { maxInstances = Number.POSITIVE_INFINITY } = this.#limits
     while (this.#instances > 0 && this.#instances + engine.instances > maxInstances) {
       const oldest = this.#longestUnused()
-      if (!oldest) throw new InstancesFullError(maxInstances)
+      if (!oldest) throw new InstancesFullError(maxInstances, this.#reasonFor(engine, maxInstances))
       oldest.sleep()
     }
     this.#engines.add(engine)
@@ -194,6 +200,15 @@ export class AwakeEngines {
     clearInterval(this.#timer)
     this.#timer = undefined
     this.#looks = []
+  }
+
+  /** Why no engine can be closed for another. */
+  #reasonFor({ instances }: Sleeper, maxInstances: number): string {
+    let kept = 0
+    for (const engine of this.#engines) if (engine.keepsMemory) kept += engine.instances
+    return kept + instances > maxInstances
+      ? 'those that are open keep the memory of earlier calls and are never closed; set sleep or isolation fresh for their routes, or raise maxInstances'
+      : 'all are in use; try again later'
   }
 
   #longestUnused(): Sleeper | undefined {

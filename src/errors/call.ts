@@ -82,9 +82,9 @@ export const QueueSlowError = failure<[maxWaitMs: number]>(
 )
 
 /** The first call of a plug-in would need one instance too many, and none of the others may be closed. */
-export const InstancesFullError = failure<[maxInstances: number]>(
+export const InstancesFullError = failure<[maxInstances: number, reason: string]>(
   'WASM_SERVE_INSTANCES_FULL',
-  'All %d instances (maxInstances) are in use, and none may be closed: try again later',
+  'The plug-in cannot be loaded, because %d instances (maxInstances) are the limit: %s',
   503,
 )
 

@@ -283,11 +283,21 @@ function openLazyEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLo
         throw new InstanceStartError(plugin.name, message, { cause: error })
       }
     },
-    instances: engine.name === 'inline' ? 1 : engine.workers + options.spareWorkers,
-    maySleep: options.sleep || options.isolation.isolation === 'fresh',
+    instances: instancesOf(route),
+    maySleep: !keepsMemory(route),
     maxQueue: options.maxQueue,
     awake,
   })
+}
+
+/** The number of instances that a route opens. */
+export function instancesOf({ engine, options }: ChosenRoute): number {
+  return engine.name === 'inline' ? 1 : engine.workers + options.spareWorkers
+}
+
+/** Whether closing the unused instances of a route would lose their memory. */
+export function keepsMemory({ options: { sleep, isolation } }: ChosenRoute): boolean {
+  return !sleep && isolation.isolation !== 'fresh'
 }
 
 /** Whether code of a plug-in runs when an instance is opened. On the event loop, a start that does not return blocks all. */

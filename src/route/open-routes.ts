@@ -12,6 +12,8 @@ import { nameConflicts } from './name-conflicts.ts'
 import {
   type ChosenRoute,
   chooseRoute,
+  instancesOf,
+  keepsMemory,
   loadRoutePlugin,
   type OpenRoute,
   openRoute,
@@ -159,6 +161,7 @@ export async function openRoutes(
     }
     await unlessAborted(Promise.all(opened.map(({ instances }) => instances.ready)), signal)
     logUnusedMessages(opened, log)
+    logNeverClosed(opened, options.maxInstances, log)
     const kept = found.filter(({ lease }) => lease).length
     return { pool, routes: pair(options.routes, opened), kept, close }
   } catch (error) {
@@ -175,6 +178,24 @@ function logUnusedMessages(opened: readonly OpenRoute[], log: FastifyBaseLogger)
   for (const plugin of names(opened.filter(isTaking)))
     if (!served.has(plugin))
       log.info({ plugin }, 'its ws_receive gets messages only with the contract websocket')
+}
+
+/** Most names in a line of the log. */
+const MAX_NAMES = 10
+
+/** Lazy plug-ins that keep their memory stay open. If there is no room for all of them, those that are called last are never loaded. */
+function logNeverClosed(
+  opened: readonly OpenRoute[],
+  maxInstances: number | undefined,
+  log: FastifyBaseLogger,
+): void {
+  const kept = opened.filter((route) => route.plugin.compile && keepsMemory(route))
+  const instances = kept.reduce((sum, route) => sum + instancesOf(route), 0)
+  if (maxInstances === undefined || instances <= maxInstances) return
+  const plugins = [...new Set(kept.map(({ plugin }) => plugin.name))].slice(0, MAX_NAMES)
+  const message =
+    'lazy plug-ins keep the memory of earlier calls and are never closed, so that some will get WASM_SERVE_INSTANCES_FULL: set sleep or isolation fresh, or raise maxInstances'
+  log.warn({ plugins, routes: kept.length, instances, maxInstances }, message)
 }
 
 /** One plug-in of one route. */

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
@@ -102,8 +103,33 @@ test('a new plug-in gets 503 where no instance may be closed', async () => {
   const routes = ['/a', '/b'].map((url) => ({ ...count, url }))
   const post = await serveLazy(routes, { maxInstances: 1 })
   expect(await post('/a', '')).toBe('1')
-  expect(await post('/b', '')).toMatchObject({ status: 503, code: 'WASM_SERVE_INSTANCES_FULL' })
+  expect(await post('/b', '')).toMatchObject({
+    status: 503,
+    code: 'WASM_SERVE_INSTANCES_FULL',
+    detail: expect.stringContaining('set sleep'),
+  })
   expect(await post('/a', '')).toBe('2')
+})
+
+test.each([
+  ['keep their memory', {}, 3, 1],
+  ['keep their memory, in threads', { workers: 1, spareWorkers: 1 }, 7, 1],
+  ['may be closed', { sleep: true }, 3, 0],
+  ['are new for each call', { isolation: 'fresh' }, 3, 0],
+  ['all have room', {}, 4, 0],
+] as const)('the start warns by name of plug-ins that %s', async (_what, route, maxInstances, warnings) => {
+  const lines: Record<string, unknown>[] = []
+  const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const routes = ['/a', '/b', '/c', '/d'].map((url) => ({
+    plugin: guest('upper'),
+    load: 'lazy' as const,
+    url,
+    ...route,
+  }))
+  const app = await createServer({ stallMs: 0, maxInstances, routes }, log)
+  onTestFinished(() => app.close())
+  expect(lines).toHaveLength(warnings)
+  for (const line of lines) expect(line).toMatchObject({ plugins: ['upper.wasm'], routes: 4, maxInstances })
 })
 
 /** A module whose header and sections are right, but not its code. */

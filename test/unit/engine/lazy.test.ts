@@ -94,6 +94,20 @@ test('where none may be closed, a new one is refused, and tried again by the nex
   expect(await callText(late, 'run', 'a')).toBe('a')
 })
 
+test('whoever is refused is told to try again only if that may help', async () => {
+  const refusal = async (other: Partial<LazyOptions>) => {
+    const awake = new AwakeEngines({ idleMs: 0, maxInstances: 1 })
+    await callText(lazyEngine({ awake, ...other }).lazy, 'run', '')
+    const refused = callText(lazyEngine({ awake }).lazy, 'run', '')
+    return refused.then(
+      () => '',
+      ({ message }: Error) => message,
+    )
+  }
+  expect(await refusal({ open: async () => fakeEngine({ running: 1 }) })).toContain('try again')
+  expect(await refusal({ maySleep: false })).not.toContain('try again')
+})
+
 test('a route with more instances than the limit still gets its own', async () => {
   const awake = new AwakeEngines({ idleMs: 0, maxInstances: 2 })
   const { lazy } = lazyEngine({ awake, instances: 5 })
