@@ -20,7 +20,7 @@ export function addHealth(app: FastifyInstance, { served }: Pick<ProbeContext, '
 
   app.get('/readyz', { config }, (_request, reply) => {
     const reasons = whyNotReady(served)
-    const processes = served.processes?.list.map(({ number, state }) => ({ number, state }))
+    const processes = served.processes?.list.map(({ number, state, problem }) => ({ number, state, problem }))
     const ready = reasons.length === 0
     reply.code(ready ? 200 : 503).send({ ready, reasons, processes, fleet: fleetOf(served) })
   })

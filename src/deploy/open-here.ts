@@ -6,6 +6,7 @@ import type { VersionedRoute } from '../route/open-routes.ts'
 import { RoutePool } from '../route/route-pool.ts'
 import { createApp, type KeptStreams } from '../server/app.ts'
 import type { JwtKeyCache } from '../server/edge/jwt.ts'
+import { readTls, type TlsSettings } from '../server/tls.ts'
 import type { DesiredState } from './desired-state.ts'
 import type { Resolved } from './resolve.ts'
 
@@ -51,21 +52,25 @@ interface OpeningHere {
   adapt?(route: VersionedRoute): VersionedRoute
   /** Counts for the rate limits. Default: this process counts for itself. */
   readonly counter?: RateCounter | undefined
+  /** What was read of the files of `tls`. Default: they are read once, so that a reload does not depend on them. */
+  readonly readTls?: TlsSettings | undefined
 }
 
 /** Opens routes in apps of this process, which share a pool. */
 export function openHere(
   options: Resolved['options'],
-  { log, meters, adapt, counter = new RateCounts() }: OpeningHere,
+  { log, meters, adapt, counter = new RateCounts(), ...given }: OpeningHere,
 ): RouteOpener {
   const pool = new RoutePool({ ...options, meters }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers
   const streams: KeptStreams = {}
+  let tls = given.readTls
   return {
     async open({ options }, _reason, signal) {
       const routes = adapt ? options.routes.map(adapt) : options.routes
-      const given = { ...options, routes, meters, signal }
-      const opened = await createApp(given, log, pool, keptKeys, counter, streams)
+      tls ??= options.tls && readTls(options.tls)
+      const all = { ...options, readTls: tls, routes, meters, signal }
+      const opened = await createApp(all, log, pool, keptKeys, counter, streams)
       return { ...opened, close: () => opened.app.close() }
     },
     close: () => pool.close(),

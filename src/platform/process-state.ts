@@ -19,8 +19,8 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'module/merge.ts kernelTemplates': 'Functions of the kernel, read once.',
   'observe/log/lines.ts chunkBytes': 'Whether other processes write to the same descriptors.',
   'observe/log/lines.ts opened': 'Writers of standard output and standard error.',
-  'observe/log/request-log.ts next': 'Request ids are unique in a process.',
-  'observe/log/request-log.ts prefix': 'Request ids are unique in a process.',
+  'observe/log/request-log.ts ids': 'Random ids for requests. Each is used once.',
+  'observe/log/request-log.ts used': 'The number of characters of them that were used.',
   'platform/buffer-pool.ts free':
     'Free buffers for large outputs: they hold no bytes that a response may still need.',
   'platform/buffer-pool.ts freeBytes': 'Their size.',
@@ -43,4 +43,5 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Calls of one turn of the event loop run together: a process has one loop.',
   'route/route-pool.ts lastNumber': 'The last number given to a compiled module; numbers are only compared.',
   'runtime/wasi/wasi.ts used': 'A pool of random bytes. Each is used once.',
+  'server/request-target.ts lastHost': 'A host that was found to be valid.',
 }

@@ -17,7 +17,7 @@ import type { RoutePool } from '../route/route-pool.ts'
 import type { RouteSockets } from '../route/websocket/serve-websocket.ts'
 import type { JwtKeyCache } from './edge/jwt.ts'
 import type { AnswerUnrouted } from './edge/static.ts'
-import { createHttpServer } from './http-server.ts'
+import { createHttpServer, type HttpServerOptions } from './http-server.ts'
 
 /**
  * Creates the app of {@link createServer} from validated options. Also returns the routes, and how many of them came
@@ -29,7 +29,7 @@ import { createHttpServer } from './http-server.ts'
  * @param streams - Streams that outlive the app.
  */
 export async function createApp(
-  options: CheckedServerOptions & VersionedOptions,
+  options: HttpServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
   pool?: RoutePool,
   keptKeys: JwtKeyCache = {},

@@ -1,5 +1,3 @@
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import {
   createServer,
   type IncomingMessage,
@@ -8,7 +6,7 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http'
-import { createServer as createTlsServer, type ServerOptions } from 'node:https'
+import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import {
@@ -19,14 +17,12 @@ import {
   HttpVersionError,
   MethodNotAllowedError,
   RequestTimeoutError,
-  TlsInvalidError,
   TransferCodingError,
 } from '../errors/errors.ts'
 import { newRequestId, requestId } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
 import { bytesTaken, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
-import { fileProblem } from '../platform/system-errors.ts'
 import {
   type KnownError,
   LINGER_MS,
@@ -38,6 +34,13 @@ import { isStreamed } from '../route/streams/serve-streams.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
 import { Http1Response } from './node-response.ts'
 import { targetProblem } from './request-target.ts'
+import { readTls, type TlsSettings } from './tls.ts'
+
+/** The options of the server, and those of its files that were read before. */
+export interface HttpServerOptions extends CheckedServerOptions {
+  /** Default: the files are read. */
+  readonly readTls?: TlsSettings | undefined
+}
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -46,7 +49,7 @@ export type RequestHandler = (request: IncomingMessage, response: ServerResponse
  * hosts. Malformed requests get problem details too.
  */
 export function createHttpServer(
-  options: CheckedServerOptions,
+  options: HttpServerOptions,
   handler: RequestHandler,
   log: FastifyBaseLogger,
 ): { server: Server; connections: Connections; http2: Http2 | undefined } {
@@ -96,7 +99,7 @@ export function createHttpServer(
 }
 
 function openNodeServer(
-  options: CheckedServerOptions,
+  options: HttpServerOptions,
   listener: RequestHandler,
   http2Listener: Http2Handler,
   log: FastifyBaseLogger,
@@ -114,7 +117,8 @@ function openNodeServer(
     const server = createServer(limits, listener)
     return { server, connections: trackConnections(server) }
   }
-  const tls = { ...readTls(options.tls), handshakeTimeout: headersTimeout, allowHalfOpen: true } // as without TLS
+  const read = options.readTls ?? readTls(options.tls)
+  const tls = { ...read, handshakeTimeout: headersTimeout, allowHalfOpen: true } // as without TLS
   if (!options.http2) {
     const server = createTlsServer({ ...limits, ...tls }, listener)
     return { server, connections: trackTlsConnections(server) }
@@ -232,50 +236,6 @@ function cutUnread(
     const timer = setInterval(() => setImmediate(sweep), Math.min(1_000, timeoutMs / 2)).unref()
     server.once('close', () => clearInterval(timer))
   })
-}
-
-/**
- * Reads the files for Node's HTTPS server.
- *
- * @throws {@link TlsInvalidError} naming the file that is unreadable, invalid, or does not match the others.
- */
-function readTls(tls: NonNullable<CheckedServerOptions['tls']>): ServerOptions {
-  const cert = readPem(tls.cert)
-  const certificate = readCertificate(tls.cert, 'a certificate in PEM', () => new X509Certificate(cert))
-  const key = readKey(tls.key)
-  if (!certificate.checkPrivateKey(key)) {
-    throw new TlsInvalidError(tls.key, `it is not the key of the certificate ${tls.cert}`)
-  }
-  return { cert, key: key.export({ type: 'pkcs8', format: 'pem' }), ...readMore(tls) }
-}
-
-function readMore({ ca: path, minVersion }: NonNullable<CheckedServerOptions['tls']>): ServerOptions {
-  const version = minVersion === undefined ? {} : { minVersion }
-  if (path === undefined) return version
-  const ca = readPem(path)
-  readCertificate(path, 'a certificate in PEM', () => new X509Certificate(ca))
-  return { ...version, ca, requestCert: true, rejectUnauthorized: true }
-}
-
-function readKey(path: string): KeyObject {
-  const pem = readPem(path)
-  return readCertificate(path, 'a private key in PEM without a passphrase', () => createPrivateKey(pem))
-}
-
-function readPem(path: string): Buffer {
-  try {
-    return readFileSync(path)
-  } catch (error) {
-    throw new TlsInvalidError(path, fileProblem(error), { cause: error })
-  }
-}
-
-function readCertificate<Parsed>(path: string, what: string, read: () => Parsed): Parsed {
-  try {
-    return read()
-  } catch (error) {
-    throw new TlsInvalidError(path, `it is not ${what}`, { cause: error })
-  }
 }
 
 /** The open connections of a server, each with its latest response if it has carried a request. */

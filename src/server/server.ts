@@ -9,7 +9,7 @@ import { outlivesApp } from '../platform/lasting-responses.ts'
 import { serveHanded } from '../platform/node-workarounds.ts'
 import { answerOptions, endSockets, lifeOf, NO_SCHEMAS, releaseSockets } from './app.ts'
 import { Drain } from './drain.ts'
-import { createHttpServer } from './http-server.ts'
+import { createHttpServer, type HttpServerOptions } from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
 import { acceptUpgrades } from './upgrades.ts'
 
@@ -82,7 +82,7 @@ export interface HandedServer extends Pick<AppServer, 'replace' | 'drain'> {
  * @param quiet - Called when it drains, before it closes: waits until no connection is about to be handed over.
  */
 export function openHandedServer(
-  options: CheckedServerOptions,
+  options: HttpServerOptions,
   app: FastifyInstance,
   log: FastifyBaseLogger,
   quiet: () => Promise<void>,
@@ -99,7 +99,7 @@ export function openHandedServer(
  * @param quiet - Waits until no connection is about to arrive. Default: none has been opened for a while.
  */
 export function openServer(
-  options: CheckedServerOptions,
+  options: HttpServerOptions,
   app: FastifyInstance,
   log: FastifyBaseLogger,
   end: () => void = endCalls,

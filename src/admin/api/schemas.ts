@@ -326,6 +326,7 @@ export const SCHEMAS = {
       connections: countSchema('Open connections.'),
       lost: countSchema('How often a process of this number was lost.'),
       lastEnd: textSchema('How the last one that was lost has ended: a signal or an exit code.'),
+      problem: textSchema('Why its replacement could not be started: a code.'),
     },
     ['number', 'state', 'connections', 'lost'],
   ),

@@ -7,6 +7,7 @@ import type { ServedRoute } from '../../options/served-route.ts'
 import { RateCounts } from '../../platform/rate-counts.ts'
 import type { DrainOptions } from '../../server/drain.ts'
 import type { RunningServer } from '../../server/server.ts'
+import { readTls, type TlsSettings } from '../../server/tls.ts'
 import { type Deployments, reload } from '../deployments.ts'
 import type { Configuration } from '../desired-state.ts'
 import type { OpenablePlan, OpenedRoutes, RouteOpener } from '../open-here.ts'
@@ -98,6 +99,8 @@ class LiveProcesses implements Processes, SlotOwner {
   #state: ServedState | undefined
   /** The configuration of the state, without the options of the start. */
   #configuration: Configuration | undefined
+  /** Read by the start, and by each restart. */
+  #tls: TlsSettings | undefined
   /** While a change is prepared or committed. Processes that start meanwhile join after it. */
   #changing: Promise<void> | undefined
   /** Fetch the modules of the state, and of the one being prepared. */
@@ -117,6 +120,7 @@ class LiveProcesses implements Processes, SlotOwner {
     this.#slots = Array.from({ length: count }, (_, index) => new ProcessSlot(index + 1, this))
     this.#services = {
       ...{ secrets, count, isWatched: meters !== undefined, rates: new RateCounts() },
+      readTls: () => this.#tls,
       module: (digest) => (this.#modules.at(-1) ?? missing)(digest),
       quiet: (process) => this.#stopHanding(process),
       beat: (process) => this.#lookAtMemory(process),
@@ -161,6 +165,7 @@ class LiveProcesses implements Processes, SlotOwner {
     if (!now) {
       this.#modules = [plan.module]
       this.#configuration = configuration
+      this.#tls = plan.options.tls && readTls(plan.options.tls)
       const { routes, kept } = await this.#startAll(state)
       return { app: this.#app, routes: this.#share(routes, revision), kept, close: () => this.close() }
     }
@@ -219,12 +224,16 @@ class LiveProcesses implements Processes, SlotOwner {
     this.#isSwapping = true
     try {
       await deployments.apply(reload, reason)
-      const undo = this.#startOptions.renew(deployments.current.desired.configuration)
+      const { options, desired } = deployments.current
+      const before = this.#tls
+      this.#tls = options.tls && readTls(options.tls)
+      const undo = this.#startOptions.renew(desired.configuration)
       this.#renewState()
       try {
         for (const slot of this.#slots) await slot.swap(reason)
       } catch (error) {
         undo()
+        this.#tls = before
         this.#renewState()
         throw error
       }

@@ -1,5 +1,6 @@
 import type { MeterReport } from '../../observe/meter-report.ts'
 import type { RateCount } from '../../platform/rate-counts.ts'
+import type { TlsSettings } from '../../server/tls.ts'
 import type { PreparedRoutes, ServingStatus } from '../serving-side.ts'
 import type { RateQuestion } from './count-together.ts'
 import type { SentState, SideRequests } from './remote-side.ts'
@@ -40,6 +41,8 @@ export interface Boot {
   readonly state: SentState
   /** Whether calls are counted, and the last lines of the log kept, for operators. */
   readonly isWatched: boolean
+  /** What the primary has read of the files of `tls`: they may be being renewed. */
+  readonly readTls: TlsSettings | undefined
   /** Values to mask in logs. */
   readonly secrets: readonly (readonly [value: string, shown: string])[]
 }

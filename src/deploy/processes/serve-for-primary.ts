@@ -93,7 +93,7 @@ interface Serving {
 }
 
 async function openServing(
-  { number, count, state, isWatched, secrets: values }: Boot,
+  { number, count, state, isWatched, readTls, secrets: values }: Boot,
   link: Link<PrimaryRequests>,
   { environment, logTerminal }: ServingHost,
 ): Promise<Serving> {
@@ -110,14 +110,14 @@ async function openServing(
     log = openLog(options.logLevel, { terminal: logTerminal, secrets, recent: lines, process: number })
     if (options.otel) sdk = await (await import('../../observe/traces.ts')).startTracingSdk(environment)
     const meters = isWatched ? new Meters() : undefined
-    const opener = openHere(options, { log, meters, adapt: shareWorkers(count), counter })
+    const opener = openHere(options, { log, meters, adapt: shareWorkers(count), counter, readTls })
     return { log, meters, opener, logsChanges: false }
   }
   const deployments = await openServed({ ...state, configuration }, { module, begin })
   const { options, app } = deployments.current
   const quiet = () => Promise.race([link.ask('quiet', undefined), sleep(QUIET_MS)]).catch(() => undefined)
   const connections = new Set<Socket>()
-  const server = openHandedServer(options, app, log, async () => void (await quiet()))
+  const server = openHandedServer({ ...options, readTls }, app, log, async () => void (await quiet()))
   deployments.follow(server)
   const side = serveBy(deployments, state.revision)
   beat(side, link, () => connections.size)

@@ -60,6 +60,8 @@ export interface PrimaryServices {
   readonly count: number
   /** @see {@link Boot.isWatched} */
   readonly isWatched: boolean
+  /** @see {@link Boot.readTls} */
+  readTls(): Boot['readTls']
   /** The counts of the rate limit. */
   readonly rates: RateCounts
   module(digest: string): Promise<Uint8Array>
@@ -120,7 +122,11 @@ export const startChildProcess: StartProcess = (number, state, services) => {
       return { code, signal }
     })
   const { count, isWatched } = services
-  const boot = { number, count, isWatched, state: firstState(state), secrets: services.secrets() }
+  const boot = {
+    ...{ number, count, isWatched, state: firstState(state) },
+    readTls: services.readTls(),
+    secrets: services.secrets(),
+  }
   const ready = link.ask('boot', boot)
   ready.catch(() => undefined) // whoever waits for it gets it too
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { ChangeRefusedError, ProcessesFailingError } from '../../errors/errors.ts'
+import { ChangeRefusedError, InternalError, ProcessesFailingError } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
 import type { PreparedRoutes } from '../serving-side.ts'
 import { renderEnd, type ServingProcess } from './serving-process.ts'
@@ -36,6 +36,8 @@ export interface ProcessInfo {
   readonly lost: number
   /** How the last one that was lost has ended. */
   readonly lastEnd: string | undefined
+  /** The code of the reason that its replacement could not be started, while there is none. */
+  readonly problem: string | undefined
 }
 
 /** What the slots share. */
@@ -79,6 +81,7 @@ export class ProcessSlot {
   #servingSince = 0
   #lost = 0
   #lastEnd: string | undefined
+  #problem: string | undefined
 
   constructor(number: number, owner: SlotOwner) {
     this.number = number
@@ -107,6 +110,7 @@ export class ProcessSlot {
       connections: serving?.connections ?? 0,
       lost: this.#lost,
       lastEnd: this.#lastEnd,
+      problem: this.#problem,
     }
   }
 
@@ -160,6 +164,7 @@ export class ProcessSlot {
     this.#serving = process
     this.#servingSince = performance.now()
     this.#owner.failures.count = 0
+    this.#problem = undefined
     if (!old) return
     this.#owner.dismiss(old)
     old.drain()
@@ -196,6 +201,7 @@ export class ProcessSlot {
         const wasOpen = failures.isBreakerOpen
         delayMs = failures.add()
         const code = hasOwnCode(error) ? error.code : undefined
+        this.#problem = code ?? new InternalError().code
         log.error({ process: this.number, code, err: error }, 'a serving process could not be started')
         if (wasOpen || !failures.isBreakerOpen) continue
         const { code: failing, message } = new ProcessesFailingError(failures.count, delayMs)

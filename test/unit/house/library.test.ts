@@ -274,6 +274,7 @@ test('what the package exports changes only on purpose', () => {
       "DownloadTooLargeError",
       "DownloadUnreachableError",
       "EngineClosedError",
+      "ExpectationFailedError",
       "ExtismInputTooLargeError",
       "ExtismPluginClosedError",
       "ExtismThreadLostError",
