@@ -314,9 +314,9 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
 /** Options of things that stay when routes change: sockets, the store, the admin listener. They need a restart. */
 // biome-ignore format: a compact list is easier to read
 export const AT_START = [
-  'host', 'port', 'socket', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
+  'host', 'port', 'socket', 'reusePort', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
   'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
-  'processes', 'processMemoryMax', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'probes', 'state', 'uploadLimit', 'otel', 'fleet',
+  'processes', 'processMemoryMax', 'subprocessUser', 'subprocessCgroup', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'probes', 'state', 'uploadLimit', 'otel', 'fleet',
 ] as const satisfies readonly (keyof CheckedServerOptions)[]
 
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */

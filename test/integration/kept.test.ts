@@ -91,3 +91,26 @@ test('and those of the MCP endpoint, which are others', async () => {
   for (let count = 0; count < 3; count++) statuses.push((await user.modern('tools/list')).status)
   expect(statuses).toEqual([200, 200, 200, 429, 429])
 })
+
+test.each<[number, string, RouteOptions]>([
+  [1, 'headers', { ...OTHER, headers: { 'x-a': '1' } }],
+  [1, 'bodyLimit', { ...OTHER, bodyLimit: 7 }],
+  [0, 'contract', { ...OTHER, contract: 'http' }],
+  [0, 'streamIdleMs', { ...OTHER, streamIdleMs: 7_000 }],
+  [0, 'streamTimeoutMs', { ...OTHER, streamTimeoutMs: 7_000 }],
+  [0, 'streamBuffer', { ...OTHER, streamBuffer: 70_000 }],
+])('a reload keeps %i instances of a route with other %s', async (kept, _option, route) => {
+  const { deployments, to } = await changing([OTHER])
+  expect((await deployments.apply(to([route]), 'test')).record?.kept).toBe(kept)
+})
+
+test.each([
+  ['subprocessUser', '1000'],
+  ['subprocessCgroup', '/sys/fs/cgroup/guests'],
+  ['reusePort', true],
+  ['unreadTimeoutMs', 7_000],
+] as const)('a reload says that %s has to wait for the next start', async (option, value) => {
+  const { deployments, to } = await changing([OTHER])
+  const { record } = await deployments.apply(to([OTHER], { [option]: value }), 'test')
+  expect(record?.warnings).toEqual([expect.stringContaining(option)])
+})
