@@ -28,14 +28,21 @@ async function open(route: Partial<RouteOptions> = {}) {
 
 test('the authority of HTTP/2 is checked as the Host header is', async () => {
   const askFor = await open()
+  // Newer versions of Node.js reset the stream of some.
+  const refusal = (headers: Record<string, string>) =>
+    askFor(headers).then(
+      ({ status, code }) => `${status} ${code}`,
+      ({ message }: Error) => message,
+    )
+  const refused = /^400 WASM_SERVE_BAD_REQUEST$|NGHTTP2_PROTOCOL_ERROR$/
   for (const authority of ['u@h', 'h:x', 'h:99999', '[::g]', '%zz', ':80'])
-    expect([authority, await askFor({ ':authority': authority })]).toMatchObject([
+    expect([authority, await refusal({ ':authority': authority })]).toEqual([
       authority,
-      { status: 400, code: 'WASM_SERVE_BAD_REQUEST' },
+      expect.stringMatching(refused),
     ])
+  expect(await refusal({ ':authority': 'a', host: 'b' })).toMatch(refused)
   for (const authority of ['a', 'A_b.example.', '[::1]:443', 'h:65535'])
     expect([authority, (await askFor({ ':authority': authority })).status]).toEqual([authority, 200])
-  expect(await askFor({ ':authority': 'a', host: 'b' })).toMatchObject({ status: 400 })
   expect(await askFor({ ':authority': 'a.example', host: 'A.Example' })).toMatchObject({ status: 200 })
 })
 

@@ -129,7 +129,7 @@ test.each([
   const app = await createServer({ stallMs: 0, maxInstances, routes }, log)
   onTestFinished(() => app.close())
   expect(lines).toHaveLength(warnings)
-  for (const line of lines) expect(line).toMatchObject({ plugins: ['upper.wasm'], routes: 4, maxInstances })
+  for (const line of lines) expect(line).toMatchObject({ plugins: ['upper'], routes: 4, maxInstances })
 })
 
 /** A module whose header and sections are right, but not its code. */
