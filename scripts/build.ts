@@ -9,7 +9,7 @@ import { minifySync } from 'rolldown/utils'
 import * as configFile from '../src/options/config-file-check.ts'
 import * as options from '../src/options/options-check.ts'
 import * as schemas from '../src/options/options-schema.ts'
-import { bundle, bundleConsole, bundleThreads, file, type Replacements } from './bundle.ts'
+import { bundle, bundleConsole, bundleExtism, bundleThreads, file, type Replacements } from './bundle.ts'
 import { startChunks } from './chunks.ts'
 import { publishedSchema } from './config-schema.ts'
 import { optionTypes } from './option-types.ts'
@@ -32,12 +32,11 @@ const FROZEN: Replacements = {
   [file('src/options/config-file-check.ts')]: () => checksAsCode(configFile.configFileAjv, ['isConfigFile']),
 }
 
-/** The entry points: files that users of the package load or run. */
+/** The entry points: files that users of the package load or run. `extism.js` is one by itself. */
 const DOORS = {
   cli: 'src/cli.ts',
   index: 'src/index.ts',
   testing: 'src/testing.ts',
-  extism: 'src/extism.ts',
   probe: 'src/cli/bench/probe.ts',
   'serving-process': 'src/cli/serving-process.ts',
 }
@@ -52,7 +51,7 @@ const RELATIVE_IMPORT = /(?:from|import) ?\(?['"](\.[^'"]+)['"]/g
 for (const folder of ['lib', 'dist']) rmSync(file(folder), { recursive: true, force: true })
 await Promise.all([
   writeTypes(),
-  bundleThreads(),
+  bundleThreads().then(bundleExtism),
   bundle('dist', DOORS, { codeSplitting: startChunks() }, FROZEN),
   bundleConsole(),
   bundle('lib', allSources(), { preserveModules: true, preserveModulesRoot: 'src' }, FROZEN),

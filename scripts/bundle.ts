@@ -1,6 +1,7 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { build, type OutputOptions } from 'rolldown'
+import { build, type OutputOptions, type Plugin } from 'rolldown'
+import { esmExternalRequirePlugin } from 'rolldown/plugins'
 
 /** A path of the package. */
 export const file = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
@@ -19,11 +20,11 @@ export async function bundleThreads(): Promise<void> {
   mkdirSync(file('dist'), { recursive: true })
   copyFileSync(file('src/module/kernel.wasm'), file('dist/kernel.wasm'))
   copyFileSync(file('src/contract/json-scan.wasm'), file('dist/json-scan.wasm'))
-  copyFileSync(file('src/extism/deferred-input.wasm'), file('dist/deferred-input.wasm'))
   const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
+  const minify = { compress: false, mangle: false, codegen: { removeWhitespace: true } }
   await Promise.all([
     bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),
-    bundle('dist', { 'extism-thread': 'src/extism/extism-thread.ts' }, cjs),
+    bundle('lib', { 'extism-thread': 'src/extism/extism-thread.ts' }, { ...cjs, minify }, EMBEDDED, true),
     bundle('dist', { 'load-thread': 'src/plugin/load-thread.ts' }, cjs),
     bundle('dist', { 'config-thread': 'src/options/config-thread.ts' }, cjs),
     bundle('dist', { 'kernel-process': 'src/engine/subprocess/kernel-process.ts' }, cjs, EMBEDDED, true),
@@ -32,22 +33,60 @@ export async function bundleThreads(): Promise<void> {
   ])
 }
 
-/** A guest process may read no file, not even those of this package: its program must be self-contained. */
+/** Files as parts of a program: a guest process may read no file, and a program that a user bundles has no others. */
 const EMBEDDED: Replacements = {
-  [file('src/module/kernel-wasm.ts')]: () =>
-    `export const KERNEL_WASM = Buffer.from('${readFileSync(file('src/module/kernel.wasm')).toString('base64')}', 'base64')`,
+  [file('src/module/kernel-wasm.ts')]: () => bytesAsCode('KERNEL_WASM', 'src/module/kernel.wasm'),
+  [file('src/extism/deferred-input-wasm.ts')]: () =>
+    bytesAsCode('DEFERRED_INPUT_WASM', 'src/extism/deferred-input.wasm'),
+  [file('src/extism/thread-script.ts')]: () =>
+    `export const THREAD_SCRIPT = ${JSON.stringify(read('lib/extism-thread.cjs'))}`,
+}
+
+function bytesAsCode(name: string, path: string): string {
+  return `export const ${name} = Buffer.from('${readFileSync(file(path)).toString('base64')}', 'base64')`
+}
+
+/**
+ * Makes `dist/extism.js` and `dist/extism.cjs`, which users bundle into programs of their own: each needs no other file, no
+ * package, and not its own URL. Bundlers take the latter for `require`: they do not know the export `module.exports`.
+ *
+ * {@link bundleThreads} made its thread.
+ */
+export async function bundleExtism(): Promise<void> {
+  const made = (['es', 'cjs'] as const).map((format) =>
+    build({
+      input: { extism: 'src/extism.ts' },
+      cwd: file('.'),
+      platform: 'node',
+      plugins: [esmExternalRequirePlugin({ external: [/^node:/] }), replacing(EMBEDDED)],
+      output: {
+        dir: 'dist',
+        format,
+        entryFileNames: format === 'es' ? '[name].js' : '[name].cjs',
+        exports: 'named',
+        codeSplitting: false,
+        comments: { jsdoc: false },
+        postBanner: notices(['@fastify/error']),
+        footer: format === 'es' ? '' : "module.exports = module.exports['module.exports']",
+      },
+    }),
+  )
+  await Promise.all(made)
+}
+
+/** The licences of packages require their notices in each copy. */
+function notices(packages: readonly string[]): string {
+  const texts = packages.map((name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`).trim()}`)
+  return `/*!\n${texts.join('\n\n')}\n*/`
 }
 
 const CONSOLE = 'src/admin/console'
 
 /**
  * Makes `dist/console`, which browsers load: all in one script, and one style sheet. The packages in them are no
- * run-time dependencies; their licences require their notices in each copy.
+ * run-time dependencies.
  */
 export async function bundleConsole(): Promise<void> {
-  const notices = ['preact', 'uplot'].map(
-    (name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`).trim()}`,
-  )
   await build({
     input: { main: `${CONSOLE}/main.tsx` },
     cwd: file('.'),
@@ -58,7 +97,7 @@ export async function bundleConsole(): Promise<void> {
       format: 'es',
       minify: true,
       comments: false,
-      postBanner: `/*!\n${notices.join('\n\n')}\n*/`,
+      postBanner: notices(['preact', 'uplot']),
     },
   })
   const styles = read('node_modules/uplot/dist/uPlot.min.css') + read(`${CONSOLE}/console.css`)
@@ -138,13 +177,7 @@ export async function bundle(
         load: (id) =>
           id.startsWith(REQUIRE) ? { code: requiring(id.slice(REQUIRE.length)), moduleType: 'js' } : null,
       },
-      {
-        name: 'replacements',
-        load: (id) => {
-          const code = replacements[id]?.()
-          return code === undefined ? null : { code, moduleType: 'js' }
-        },
-      },
+      replacing(replacements),
     ],
     output: {
       dir: folder,
@@ -155,4 +188,14 @@ export async function bundle(
       ...output,
     },
   })
+}
+
+function replacing(replacements: Replacements): Plugin {
+  return {
+    name: 'replacements',
+    load: (id) => {
+      const code = replacements[id]?.()
+      return code === undefined ? null : { code, moduleType: 'js' }
+    },
+  }
 }

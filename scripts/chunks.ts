@@ -7,7 +7,6 @@ import { file } from './bundle.ts'
 const STARTS: Readonly<Record<string, readonly string[]>> = {
   first: ['src/cli.ts'], // before the compile cache is open
   program: ['src/cli/program.ts'],
-  guest: ['src/extism.ts'],
   tools: [
     'src/cli/inspect/inspect.ts',
     'src/cli/call.ts',

@@ -1,4 +1,3 @@
-import process from 'node:process'
 import { openInlinePlugin } from './extism/inline-plugin.ts'
 import { type ManifestLike, readManifest } from './extism/manifest.ts'
 import type { Capabilities, ExtismPlugin, ExtismPluginOptions, GuestOptions } from './extism/plugin.ts'
@@ -36,7 +35,8 @@ export const CAPABILITIES: Capabilities = {
   hasWorkerCapability: true,
   supportsWasiPreview1: true,
   supportsTimeouts: true,
-  extismStdoutEnvVarSet: Boolean(process.env.EXTISM_ENABLE_WASI_OUTPUT),
+  // An import of `node:process` would open the standard streams.
+  extismStdoutEnvVarSet: Boolean(globalThis.process.env.EXTISM_ENABLE_WASI_OUTPUT),
 }
 
 /**
@@ -95,7 +95,7 @@ function checkPluginOptions(
 
 export { createPlugin as default, createPlugin as newPlugin }
 
-/** `require()` returns the function, as for the SDK. */
+/** `require()` returns the function, as for the SDK: also of `extism.cjs`, whose footer names this. */
 const required = Object.assign(createPlugin.bind(undefined), {
   CAPABILITIES,
   createPlugin,

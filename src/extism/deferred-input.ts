@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { DEFERRED_INPUT_WASM } from './deferred-input-wasm.ts'
 
 /**
  * The input of a call while its bytes are outside of its block. It is copied when the guest or a host function reaches for
@@ -19,7 +19,7 @@ export class DeferredInput {
   constructor(kernel: WebAssembly.Instance) {
     const { memory } = kernel.exports
     if (!(memory instanceof WebAssembly.Memory)) throw new Error('the kernel has no memory')
-    deferredModule ??= new WebAssembly.Module(readFileSync(new URL('./deferred-input.wasm', import.meta.url)))
+    deferredModule ??= new WebAssembly.Module(DEFERRED_INPUT_WASM)
     const { exports } = new WebAssembly.Instance(deferredModule, {
       kernel: kernel.exports,
       host: { fill: (end: number) => this.#fill(end), fill_all: () => this.settle() },

@@ -1,6 +1,5 @@
 import { Worker } from 'node:worker_threads'
 import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/plugin.ts'
-import { workerFile } from '../platform/packages.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import { CallQueue } from './call-queue.ts'
 import { GuestContext, type GuestLogger } from './guest-context.ts'
@@ -25,6 +24,7 @@ import {
   type ThreadStart,
   writeAnswer,
 } from './thread-messages.ts'
+import { THREAD_SCRIPT } from './thread-script.ts'
 
 /** Opens a plug-in in a worker thread. Host functions run in this thread; the guest waits for them. */
 export async function openThreadPlugin(
@@ -193,10 +193,11 @@ class GuestThread {
     runHost: (message: HostMessage) => Promise<void>,
   ) {
     this.#timeoutMs = timeoutMs
-    this.#worker = new Worker(workerFile('extism-thread'), {
+    this.#worker = new Worker(THREAD_SCRIPT, {
       name: 'extism plugin',
       execArgv: ['--disable-warning=ExperimentalWarning'],
       ...nodeWorkerArgs,
+      eval: true,
     })
     this.#worker.on('message', (message: ThreadMessage) => {
       if (message.kind === 'host') runHost(message)

@@ -19,7 +19,6 @@ export function packageVersion(): string {
 /** Modules that are the entry of a thread or process. */
 type ThreadModule =
   | 'config-thread'
-  | 'extism-thread'
   | 'kernel-process'
   | 'kernel-thread'
   | 'load-thread'
