@@ -156,7 +156,7 @@ export class KernelBlocks {
   }
 
   /**
-   * Frees the oldest blocks that were taken from the guest, but not those of its output or error.
+   * Frees the oldest blocks that were taken from the guest.
    *
    * @param most - Maximum bytes to keep.
    * @returns false if there were none.
@@ -167,11 +167,6 @@ export class KernelBlocks {
       if (this.#takenBytes <= most) break
       this.#taken.delete(at)
       this.#takenBytes -= length
-      const isNamed = [ROOT.outputAt, ROOT.errorAt].some((index) => {
-        const named = this.#word(index)
-        return named >= at && named < at + length
-      })
-      if (isNamed) continue
       this.#setEntry(at, length)
       this.#free(BigInt(at))
     }

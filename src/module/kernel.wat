@@ -45,16 +45,22 @@
     (if (i64.gt_u (local.get $n) (i64.load32_u (i32.const 60))) (then (return (i64.const 0))))
     (i64.extend_i32_u (call $block_new (i32.wrap_i64 (local.get $n)))))
 
-  ;; The block is used again for those of its size. A second time, or with an offset that is no block's, does nothing.
+  ;; The block is used again for those of its size, unless the output or the error is in it. A second time, or with an
+  ;; offset that is no block's, does nothing.
   (func $free (export "free") (param $at i64)
     (local $length i32) (local $list i32)
     (local.set $length (call $length_of (local.get $at)))
     (if (i32.eqz (local.get $length)) (then (return)))
-    (local.set $list (call $list_of (call $class (local.get $length))))
-    (i32.store (call $entry (i32.wrap_i64 (local.get $at)))
-      (i32.or (i32.const 0x80000000) (i32.shr_u (i32.load (local.get $list)) (i32.const 4))))
-    (i32.store (local.get $list) (i32.wrap_i64 (local.get $at)))
-    (i32.store (i32.const 52) (i32.const 1))
+    (if (i32.or
+          (i32.lt_u (i32.sub (i32.load (i32.const 36)) (i32.wrap_i64 (local.get $at))) (local.get $length))
+          (i32.lt_u (i32.sub (i32.load (i32.const 44)) (i32.wrap_i64 (local.get $at))) (local.get $length)))
+      (then (i32.store (call $entry (i32.wrap_i64 (local.get $at))) (i32.const 0x80000000)))
+      (else
+        (local.set $list (call $list_of (call $class (local.get $length))))
+        (i32.store (call $entry (i32.wrap_i64 (local.get $at)))
+          (i32.or (i32.const 0x80000000) (i32.shr_u (i32.load (local.get $list)) (i32.const 4))))
+        (i32.store (local.get $list) (i32.wrap_i64 (local.get $at)))
+        (i32.store (i32.const 52) (i32.const 1))))
     (if (i64.eq (local.get $at) (i64.load32_u (i32.const 32))) ;; the input is gone, as in Extism's kernel
       (then
         (i64.store (i32.const 16) (i64.const 0))

@@ -104,6 +104,18 @@ describe.each([
       expect(await text(made.call('echoes', input))).toBe(input)
   })
 
+  test('a guest may free its output or error, and make other blocks afterwards', async () => {
+    const made = await plugin(`${KEYS}
+      (func (export "answers") (local $at i64)
+        (local.set $at (call $other)) (call $answer (local.get $at)) (call $free (local.get $at))
+        (call $log_info (call $key)) (drop (call $key)))
+      (func (export "fails") (local $at i64)
+        (local.set $at (call $other)) (call $error_set (local.get $at)) (call $free (local.get $at))
+        (call $log_info (call $key)) (drop (call $key)))`)
+    expect(await text(made.call('answers'))).toBe('other000')
+    await expect(made.call('fails')).rejects.toThrow('Plugin-originated error: other000')
+  })
+
   test('a guest that frees nothing has room for any number of lines, keys and blocks between them', async () => {
     const made = await plugin(
       `${KEYS}

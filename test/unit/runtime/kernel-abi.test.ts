@@ -176,6 +176,31 @@ test('a freed block is used again, also for another length of its class', () => 
   expect(length?.(first)).toBe(990n)
 })
 
+test('the blocks of the output and the error keep their bytes when they are freed, and none takes their place', () => {
+  const memory = openKernelMemory(LIMIT)
+  const { alloc, free, store_u8, output_set, error_set, length } = abiOf(memory)
+  const blockOf = (byte: number): bigint => {
+    const at = alloc?.(32n) as bigint
+    for (let i = 0n; i < 32n; i++) store_u8?.(at + i, byte)
+    return at
+  }
+  const output = blockOf(97)
+  output_set?.(output + 16n, 16n)
+  const error = blockOf(98)
+  error_set?.(error)
+  free?.(output)
+  free?.(error)
+  expect([length?.(output), length?.(error)]).toEqual([0n, 0n])
+  const more = Array.from({ length: 10 }, () => blockOf(99))
+  expect(more).not.toContain(output)
+  expect(more).not.toContain(error)
+  expect(Buffer.from(memory.output()).toString()).toBe('a'.repeat(16))
+  expect(memory.error()).toBe('b'.repeat(32))
+  free?.(output)
+  memory.reset()
+  expect(blockOf(97)).toBe(output)
+})
+
 test('freeing the input takes it away', () => {
   const memory = openKernelMemory(LIMIT)
   const { free, input_offset, input_length, input_load_u8 } = abiOf(memory)
