@@ -94,12 +94,21 @@ export function functionImports(
   functions: UserFunctions,
   calls: CallQueue,
 ): InstanceRequest['functions'] {
-  return mapMembers(functions, (member) => {
+  return mapMembers(functions, (member, namespace, name) => {
     const run = calls.within(member)
     if (!suspending || !isAsyncFunction(member))
-      return (...args: unknown[]) => GuestContext.run(context, run, args)
+      return (...args: unknown[]) => notLater(GuestContext.run(context, run, args), namespace, name)
     return new suspending.Suspending((...args: unknown[]) => GuestContext.runAsync(context, run, args))
   })
+}
+
+/** @throws TypeError if this is a promise: the guest waits only for functions that are declared as async. */
+function notLater(returned: unknown, namespace: string, name: string): unknown {
+  if (!(returned instanceof Promise)) return returned
+  returned.catch(() => undefined)
+  throw new TypeError(
+    `host function "${namespace}" "${name}" returned a promise: declare it as async, or use "runInWorker"`,
+  )
 }
 
 function isAsyncFunction(run: ImportedFunction): boolean {
@@ -112,13 +121,13 @@ const AsyncFunction = (async () => undefined).constructor
 /** Maps each function of each namespace. */
 export function mapMembers<From, To>(
   functions: Readonly<Record<string, Readonly<Record<string, From>>>>,
-  make: (member: From, namespace: string) => To,
+  make: (member: From, namespace: string, name: string) => To,
 ): Record<string, Record<string, To>> {
   return Object.fromEntries(
     Object.entries(functions).map(([namespace, members]) => [
       namespace,
       Object.fromEntries(
-        Object.entries(members ?? {}).map(([name, member]) => [name, make(member, namespace)]),
+        Object.entries(members ?? {}).map(([name, member]) => [name, make(member, namespace, name)]),
       ),
     ]),
   )

@@ -175,6 +175,16 @@ describe.each(WAITING)('%s', (_, runInWorker) => {
   })
 })
 
+test('a function that returns a promise without being async is named, unless the guest can wait for it', async () => {
+  const functions = { 'extism:host/user': { relay: (_: CallContext, at: bigint) => Promise.resolve(at) } }
+  const inline = await openPlugin(relay, { functions })
+  await expect(inline.call('run', 'x')).rejects.toThrow(
+    'host function "extism:host/user" "relay" returned a promise',
+  )
+  expect(await text(inline.call('copy', 'x'))).toBe('x')
+  expect(await text((await openPlugin(relay, { functions, runInWorker: true })).call('run', 'x'))).toBe('x')
+})
+
 test('close rejects the calls that run and wait in a worker, and waits for none', async () => {
   const made = await openPlugin(relay, {
     runInWorker: true,
