@@ -34,8 +34,8 @@ export const CAPABILITIES: Capabilities = {
   fsAccess: true,
   hasWorkerCapability: true,
   supportsWasiPreview1: true,
-  supportsTimeouts: true,
-  // An import of `node:process` would open the standard streams.
+  // `globalThis`: an import of `node:process` would open the standard streams.
+  supportsTimeouts: !('bun' in globalThis.process.versions),
   extismStdoutEnvVarSet: Boolean(globalThis.process.env.EXTISM_ENABLE_WASI_OUTPUT),
 }
 
@@ -84,6 +84,10 @@ function checkPluginOptions(
   if (timeoutMs !== undefined && !runInWorker)
     throw new TypeError(
       '"timeout" requires "runInWorker: true". Call timeouts are only available to plugins running in a worker.',
+    )
+  if (timeoutMs !== undefined && !CAPABILITIES.supportsTimeouts)
+    throw new TypeError(
+      '"timeout" is not supported: this platform cannot end a thread whose guest is in a loop',
     )
   for (const host of Object.values(allowedPaths))
     if (host.startsWith('ro:')) throw new Error(`Readonly dirs are not supported: ${host}`)

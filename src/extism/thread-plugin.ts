@@ -195,7 +195,7 @@ class GuestThread {
     this.#timeoutMs = timeoutMs
     this.#worker = new Worker(THREAD_SCRIPT, {
       name: 'extism plugin',
-      execArgv: ['--disable-warning=ExperimentalWarning'],
+      execArgv: [], // by default those of the process, which may load modules
       ...nodeWorkerArgs,
       eval: true,
     })
