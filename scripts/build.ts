@@ -108,7 +108,7 @@ function removePrivateTypes(entries: readonly string[]): void {
 
 /**
  * The types of a module for CommonJS, which cannot take those of an ES module before TypeScript 5.8: declarations that name
- * them. At run time, `require` loads the ES module.
+ * them. At run time, `require` loads the ES module, or `extism.cjs`.
  */
 async function writeRequiredTypes(name: string): Promise<void> {
   const values = Object.keys(await import(file(`dist/${name}.js`)))
