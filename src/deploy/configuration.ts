@@ -13,6 +13,7 @@ import {
   optionsError,
   problemAt,
 } from '../options/options.ts'
+import { routeLabel } from '../options/served-route.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
 import { isWritableByAll } from '../platform/trusted-path.ts'
 import type { PullSettings } from '../plugin/oci/pull.ts'
@@ -264,8 +265,4 @@ function withoutCode(options: object): object {
       ([name, value]) => typeof value !== 'function' && !(name === 'functions' && typeof value === 'object'),
     ),
   )
-}
-
-function routeLabel({ method = 'POST', host = '', url }: CheckedRouteOptions): string {
-  return `${[method].flat().join(',')} ${host}${url}`
 }

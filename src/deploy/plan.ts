@@ -3,7 +3,7 @@ import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
 import { openLog } from '../observe/log/log.ts'
 import { placed } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
-import { type ConfigMap, givenAt } from '../options/config-node.ts'
+import type { ConfigMap } from '../options/config-node.ts'
 import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { createApp } from '../server/app.ts'
@@ -119,8 +119,7 @@ export async function openEach(
         await open(some.slice(some.length / 2), trial)
         return
       }
-      const own = givenAt(given, ['routes', first])
-      failed(own?.kind === 'map' ? blame(error, given, own) : error)
+      failed(blame(error, given))
     }
   }
   const lazy = routes.flatMap(({ plugin }, index) => (plugin.compile ? [index] : []))
@@ -142,11 +141,10 @@ export async function explainFailure(
   error: unknown,
 ): Promise<unknown> {
   const { given, options } = plan
-  const only = givenAt(given, ['routes', 0])
-  if (options.routes.length === 1 && only?.kind === 'map') return blame(error, given, only)
+  if (options.routes.length === 1) return blame(error, given)
   const failures: unknown[] = []
   await openEach(plan, (failure) => failures.push(failure))
-  return failures.length > 0 ? together(failures) : error
+  return failures.length > 0 ? together(failures) : blame(error, given)
 }
 
 /** A single failure unchanged; several as a list of messages. */
@@ -165,35 +163,18 @@ function planMessage(error: unknown): string {
   throw error
 }
 
-/** Adds the config line that caused the failure. A missing package has no such line. */
-function blame(error: unknown, server: ConfigMap, route: ConfigMap): unknown {
+/** Adds the config line of a failure of the server. Those of routes have theirs, and a missing package has none. */
+function blame(error: unknown, server: ConfigMap): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const ofServer = PLAN_SERVER_OPTIONS[code]
-  if (ofServer !== undefined) return placed(error, server, ofServer)
-  const ofRoute = ROUTE_OPTIONS[code]
-  return ofRoute === undefined ? error : placed(error, route, ...ofRoute, 'plugin')
+  const option = SERVER_OPTIONS[code]
+  return option === undefined ? error : placed(error, server, option)
 }
 
-const PLAN_SERVER_OPTIONS: Readonly<Record<string, string>> = {
+const SERVER_OPTIONS: Readonly<Record<string, string>> = {
   WASM_SERVE_JWT_KEY_INVALID: 'jwt',
   WASM_SERVE_STATIC_FOLDER_INVALID: 'static',
   WASM_SERVE_STORE_FULL: 'store',
   WASM_SERVE_STORE_INVALID: 'store',
   WASM_SERVE_STORE_UNAVAILABLE: 'store',
   WASM_SERVE_TLS_INVALID: 'tls',
-}
-
-const ROUTE_OPTIONS: Readonly<Record<string, readonly string[]>> = {
-  WASM_SERVE_ALLOWED_PATH_INVALID: ['allowedPaths'],
-  WASM_SERVE_HOST_FUNCTION_ASYNC: ['functions'],
-  WASM_SERVE_HOST_FUNCTION_INVALID: ['functions'],
-  WASM_SERVE_INSTANCE_START_FAILED: [],
-  WASM_SERVE_PDK_OUTDATED: [],
-  WASM_SERVE_PLUGIN_IMPORT_MISSING: [],
-  WASM_SERVE_PLUGIN_INVALID: [],
-  WASM_SERVE_ROUTE_INVALID: ['url'],
-  WASM_SERVE_RUNTIME_UNFIT: ['runtime'],
-  WASM_SERVE_TOOL_EXPORT_MISSING: ['contract'],
-  WASM_SERVE_TOOL_SCHEMA_INVALID: ['tool'],
-  WASM_SERVE_WASI_DISABLED: ['wasi'],
 }

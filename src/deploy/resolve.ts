@@ -115,7 +115,8 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   for (const route of live) served.set(route.options.url, [...(served.get(route.options.url) ?? []), route])
   for (const { target, plugin, next, options } of loaded) {
     if (target.checked || canServe(target.given, options, plugin, failed)) {
-      const route = { ...options, plugin, ...(next && { next }), ...sourceOfTool(target, options) }
+      const origins = target.checked ? undefined : target.given
+      const route = { ...options, plugin, origins, ...(next && { next }), ...sourceOfTool(target, options) }
       const made = { target, plugin, options: route }
       const same = served.get(route.url)?.find((each) => isSameRoute(each, made))
       done.set(target, same ? { ...same, target } : made)
@@ -163,8 +164,8 @@ function isSame(one: RouteTarget, other: RouteTarget): boolean {
 
 /** By value: what was read again is another object. */
 function isSameRoute(one: ResolvedTarget, other: ResolvedTarget): boolean {
-  const { plugin: _, next, ...rest } = one.options
-  const { plugin: _other, next: otherNext, ...otherRest } = other.options
+  const { plugin: _, origins: _lines, next, ...rest } = one.options
+  const { plugin: _other, origins: _otherLines, next: otherNext, ...otherRest } = other.options
   return (
     isSamePlugin(one.plugin, other.plugin) &&
     next?.percent === otherNext?.percent &&

@@ -195,6 +195,11 @@ export function methodsOfAll(
   }
 }
 
+/** A route by its methods, host and URL, for messages. */
+export function routeLabel({ method, host = '', url, contract }: RoutePlace): string {
+  return `${[method ?? defaultMethod(contract)].flat().join(',')} ${host}${url}`
+}
+
 /** The method of a route that names none, by its contract. */
 export function defaultMethod(contract: unknown): string {
   return (typeof contract === 'string' && METHODS_OF.get(contract)) || 'POST'

@@ -22,6 +22,7 @@ import { fullPaths, guardMethods } from './method-guard.ts'
 import type { OpenRoute } from './open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
 import { hooksOf, type RouteHooks, type RunCall, runCalls, runHookedCalls, serveRoute } from './route.ts'
+import { blameRoute } from './route-error.ts'
 import type { RouteHandler, RoutePool } from './route-pool.ts'
 import { addRouteTable, fitTable, type TableRoute } from './route-table.ts'
 import { splitter } from './split.ts'
@@ -239,11 +240,13 @@ class LiveRoute extends RouteFacts implements ServedRoute {
 /** @param more - Other properties of Fastify's route. */
 function addRoute(
   app: FastifyInstance,
-  { options: { url, host, bodyLimit, headers, timing }, methods, config, handler, document }: TableRoute,
+  { options: route, methods, config, handler, document }: TableRoute,
   given: Pick<VersionedOptions, 'isOwnApp'>,
   more: Partial<RouteOptions> = {},
 ): void {
-  if (methods.length === 0) throw new RouteInvalidError(url, 'the app answers all methods there')
+  const { url, host, bodyLimit, headers, timing } = route
+  if (methods.length === 0)
+    throw blameRoute(new RouteInvalidError(url, 'the app answers all methods there'), route)
   // Hooks and documents of an app want to know each method; one route of Fastify for all is cheaper.
   const groups = given.isOwnApp ? [[...methods]] : methods
   try {
@@ -261,7 +264,8 @@ function addRoute(
         ...more,
       })
   } catch (error) {
-    throw new RouteInvalidError(url, (error as Error).message, { cause: error })
+    const failure = new RouteInvalidError(url, (error as Error).message, { cause: error })
+    throw blameRoute(failure, route)
   }
 }
 

@@ -3,8 +3,10 @@ import { isDebugged } from '../engine/watchdog.ts'
 import { takesMessages } from '../guest/streams/stream-imports.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { Tracing } from '../observe/traces.ts'
+import type { ConfigMap } from '../options/config-node.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
 import { resolveRoute } from '../options/resolved-route.ts'
+import { routeLabel } from '../options/served-route.ts'
 import { Pace, pacedMap, unlessAborted } from '../platform/async-work.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { reportFormerKeys } from './former-keys.ts'
@@ -19,10 +21,13 @@ import {
   openRoute,
   tryRoute,
 } from './open-route.ts'
+import { blameRoute, type PlacedRoute } from './route-error.ts'
 import { type Lease, RoutePool, type RouteUse, startKey } from './route-pool.ts'
 
 /** A route whose calls may be split between two versions of its plug-in. */
 export interface VersionedRoute extends CheckedRouteOptions {
+  /** The origins of its options, for messages. */
+  readonly origins?: ConfigMap | undefined
   /** The second version, and its percentage of calls. */
   readonly next?: { readonly plugin: Plugin; readonly percent: number }
   /** Path or URL of its plug-in. */
@@ -110,7 +115,7 @@ export async function openRoutes(
   const stallMs = (await isDebugged()) ? 0 : options.stallMs
   const all = options.routes.flatMap(versionsToOpen)
   const loading = { isServing: given !== undefined && trial, signal, log }
-  const find = async ({ given: route, version, index }: VersionToOpen) => {
+  const find = async ({ given: route, version, index, isLive }: VersionToOpen) => {
     const { next: _, ...asked } = route
     const plugin = await loadRoutePlugin({ ...asked, plugin: version }, all.length, loading)
     const options = { ...asked, plugin }
@@ -119,16 +124,17 @@ export async function openRoutes(
     if (lease) leases.push(lease)
     const chosen = lease ? undefined : await chooseRoute(options, ['routes', String(index)], shared)
     if (chosen) waiting.add(chosen)
-    return { use, lease, chosen }
+    return { route, isLive, use, lease, chosen }
   }
 
   try {
     // Wait for all: an entry taken from the pool after another one failed has to be returned.
-    const found = await pacedMap(all, find)
-    const named = found.map(({ use: { options, plugin } }, index) => {
-      return { options, plugin, source: all[index]?.given.plugin ?? plugin, place: `route ${options.url}` }
+    const found = await pacedMap(all, (each) => forRoute(each.given, () => find(each)))
+    const live = found.filter(({ isLive }) => isLive)
+    const named = live.map(({ route, use: { options, plugin } }) => {
+      return { options, plugin, source: route.plugin, place: `route ${routeLabel(route)}` }
     })
-    const [conflict] = nameConflicts(named.filter((_, index) => all[index]?.isLive))
+    const [conflict] = nameConflicts(named)
     if (conflict) throw conflict
     const routes = found.flatMap(({ chosen, lease }) => chosen ?? lease?.route ?? [])
     await reportFormerKeys(routes, waiting, shared.store, log)
@@ -139,12 +145,14 @@ export async function openRoutes(
       trials.set(key, trial)
       return trial
     }
-    await pacedMap(found, async ({ use: { options: route }, lease, chosen }) => {
-      if (route.smoke && !lease?.wasSmoked(route)) {
-        await unlessAborted(tryOut(route), signal)
-        lease?.smoked(route)
-      } else if (chosen && options.trial) await tryOnce(chosen)
-    })
+    await pacedMap(found, ({ route: placed, use: { options: route }, lease, chosen }) =>
+      forRoute(placed, async () => {
+        if (route.smoke && !lease?.wasSmoked(route)) {
+          await unlessAborted(tryOut(route), signal)
+          lease?.smoked(route)
+        } else if (chosen && options.trial) await tryOnce(chosen)
+      }),
+    )
     const pace = new Pace()
     const opened: OpenRoute[] = []
     for (const { use, lease, chosen } of found) {
@@ -159,7 +167,8 @@ export async function openRoutes(
       await pace.step()
       signal?.throwIfAborted()
     }
-    await unlessAborted(Promise.all(opened.map(({ instances }) => instances.ready)), signal)
+    const ready = found.map(({ route }, index) => forRoute(route, async () => opened[index]?.instances.ready))
+    await unlessAborted(Promise.all(ready), signal)
     logUnusedMessages(opened, log)
     logNeverClosed(opened, options.maxInstances, log)
     const kept = found.filter(({ lease }) => lease).length
@@ -167,6 +176,15 @@ export async function openRoutes(
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** Runs a step of opening a route, whose failure names the route. */
+async function forRoute<Result>(route: PlacedRoute, step: () => Promise<Result>): Promise<Result> {
+  try {
+    return await step()
+  } catch (error) {
+    throw blameRoute(error, route)
   }
 }
 

@@ -141,6 +141,7 @@ const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
   'timing',
   'smoke',
   'source',
+  'origins',
   'tool',
   'sseHeartbeatMs',
   'websocketMax',
@@ -191,16 +192,17 @@ export function startKey(options: ResolvedRoute, plugin: Plugin, exportName: str
   return JSON.stringify([exportName === START, ...identityOf(plugin), entries.sort()])
 }
 
+const NOT_OF_SMOKE: ReadonlySet<string> = new Set(['description', 'plugin', 'origins'])
+
 /**
  * The options that do not affect instances but may affect the answer to a smoke request.
  *
  * @param options - As data: no functions.
  */
 function smokeKey(options: CheckedRouteOptions): string {
-  const { description: _, plugin: _source, ...all } = options
   return JSON.stringify(
-    Object.entries(all)
-      .filter(([name]) => NOT_OF_INSTANCES.has(name))
+    Object.entries(options)
+      .filter(([name]) => NOT_OF_INSTANCES.has(name) && !NOT_OF_SMOKE.has(name))
       .sort(),
   )
 }

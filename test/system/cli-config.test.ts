@@ -184,7 +184,7 @@ test('check lists every plug-in that would keep the server from starting, and ex
   })
   const { code, stdout, stderr } = await run(['check', '-c', 'c.yaml'], {}, { cwd: folder })
   expect([code, stdout]).toEqual([2, ''])
-  for (const text of ['ecko.wasm', 'did you mean "alpha"', 'bad-start.wasm cannot be started'])
+  for (const text of ['ecko.wasm', 'did you mean "alpha"', 'bad-start cannot be started'])
     expect(stderr).toContain(text)
 })
 
@@ -216,13 +216,13 @@ test.each([
   for (const text of [
     'c.yaml:1:1: accessLogs: unknown option; did you mean "accessLog"?',
     'c.yaml:3:24: Cannot read plug-in',
-    'c.yaml:4:48: Plug-in several.wasm: it has no function "alhpa"; did you mean "alpha"?',
-    'c.yaml:5:24: Plug-in bad-start.wasm cannot be started',
+    'c.yaml:4:48: Plug-in several: it has no function "alhpa"; did you mean "alpha"?',
+    'c.yaml:5:24: Route POST /c: Plug-in bad-start cannot be started',
     'c.yaml:6:62: timeoutMs: a guest on the event loop cannot',
     'c.yaml:7:46: bodyLimit: ',
     'c.yaml:8:49: The allowed path',
     'c.yaml:9:12: this URL is also that of line 3',
-    'c.yaml:9:24: Plug-in start-loop.wasm cannot be started: it had not started after 500 ms',
+    'c.yaml:9:24: Route POST /a: Plug-in start-loop cannot be started: it had not started after 500 ms',
     'c.yaml:10:5: ',
   ])
     expect(stderr).toContain(text)
