@@ -38,7 +38,7 @@ export function nameConflicts(routes: readonly NamedRoute[]): Error[] {
     users.push(user)
     if (other)
       conflicts.set(
-        `${other.plugin.name}\n${plugin.name}`,
+        JSON.stringify([other.plugin.name, plugin.name]),
         new NamespaceSharedError(other.plugin.name, other.place, plugin.name, route.place, namespace),
       )
   }
