@@ -167,7 +167,7 @@ test('check loads and starts everything, listens nowhere, and tells what would b
   })
   const { code, stdout, stderr } = await run(['check'], {}, { cwd: folder })
   expect([code, stderr]).toEqual([0, ''])
-  expect(stdout).toMatch(/POST +\/greet +config\.wasm +config +inline\n +POST +\/echo +echo\.wasm +echo/)
+  expect(stdout).toMatch(/POST +\/greet +greeter +config +inline\n +POST +\/echo +plugins\/echo +echo/)
   expect(stdout).not.toContain('listens')
 })
 
@@ -220,9 +220,9 @@ test.each([
     'c.yaml:5:24: Route POST /c: Plug-in bad-start cannot be started',
     'c.yaml:6:62: timeoutMs: a guest on the event loop cannot',
     'c.yaml:7:46: bodyLimit: ',
-    'c.yaml:8:49: The allowed path',
+    'c.yaml:8:49: Route POST /f: The allowed path',
     'c.yaml:9:12: this URL is also that of line 3',
-    'c.yaml:9:24: Route POST /a: Plug-in start-loop cannot be started: it had not started after 500 ms',
+    'c.yaml:9:24: Route POST /: Plug-in start-loop cannot be started: it had not started after 500 ms',
     'c.yaml:10:5: ',
   ])
     expect(stderr).toContain(text)
@@ -320,7 +320,7 @@ routes:
   const cwd = folderOf({ 'wasm-serve.yaml': config, ...files })
   const server = start([], { MS: '50' }, { cwd })
   const url = await server.listening()
-  expect(await server.printed('Try it')).toMatch(/PUT +\/ +loop\.wasm .* 1 worker \(--timeout\)/)
+  expect(await server.printed('Try it')).toMatch(/PUT +\/ +loop .* 1 worker \(--timeout\)/)
   const refused = await fetch(url)
   expect([refused.status, refused.headers.get('x-a')]).toEqual([418, 'b'])
   const late = await fetch(url, { method: 'PUT' })
@@ -353,8 +353,8 @@ test('several plug-ins share a contract and methods; a URL is for one', async ()
   const flags = ['--contract', 'http', '--method', 'GET,POST']
   const { code, stdout } = await run(['check', 'a.wasm', 'b.wasm', ...flags], {}, { cwd })
   expect(code).toBe(0)
-  expect(stdout).toMatch(/GET,POST,HEAD +\/a +a\.wasm +echo/)
-  expect(stdout).toMatch(/GET,POST,HEAD +\/b\/alpha +b\.wasm +alpha/)
+  expect(stdout).toMatch(/GET,POST,HEAD +\/a +a +echo/)
+  expect(stdout).toMatch(/GET,POST,HEAD +\/b\/alpha +b +alpha/)
   const one = await run(['a.wasm', 'b.wasm', '--url', '/x'], {}, { cwd })
   expect([one.code, one.stderr]).toEqual([2, expect.stringContaining('--url applies to a single plug-in')])
 })

@@ -62,7 +62,7 @@ test('a guest that does not return is killed with the process, and named in one 
     time: expect.stringMatching(/^\d{4}-.*Z$/),
     msg: expect.stringContaining('function "loop"'),
     code: 'WASM_SERVE_GUEST_STALL',
-    plugin: 'loop.wasm',
+    plugin: 'loop',
     function: 'loop',
     route: '/',
     stallMs: STALL_MS,
@@ -74,7 +74,7 @@ test('so is one that does not end to start', async () => {
   expect(await server.ended).toMatchObject({ signal: 'SIGKILL', stdout: '' })
   expect(await lastWords(server)).toMatchObject({
     code: 'WASM_SERVE_GUEST_STALL',
-    msg: expect.stringContaining('start of plug-in start-loop.wasm'),
+    msg: expect.stringContaining('start of plug-in start-loop'),
   })
 })
 
