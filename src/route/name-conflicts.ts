@@ -26,7 +26,7 @@ export function nameConflicts(routes: readonly NamedRoute[]): Error[] {
     const { plugin, options } = route
     const first = plugins.get(plugin.name) ?? route
     plugins.set(plugin.name, first)
-    if (!isSamePlugin(first, route))
+    if (!isSameSource(first, route))
       conflicts.set(plugin.name, new PluginNameSharedError(plugin.name, first.place, route.place))
     if (options.kv?.access === 'none' || kvImports(plugin).length === 0) continue
     const { namespace = plugin.name } = options.kv ?? {}
@@ -45,7 +45,7 @@ export function nameConflicts(routes: readonly NamedRoute[]): Error[] {
   return [...conflicts.values()]
 }
 
-function isSamePlugin(one: NamedRoute, other: NamedRoute): boolean {
+function isSameSource(one: NamedRoute, other: NamedRoute): boolean {
   const [first, second] = [placeOf(one), placeOf(other)]
   return first && second ? first === second : one.plugin.digest === other.plugin.digest
 }
