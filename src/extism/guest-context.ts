@@ -260,7 +260,7 @@ export class GuestContext {
   }
 
   #refuse<Result>(name: string, answer: Result): Result {
-    this.#parts.logger.error(`${name} is not enabled`)
+    this.#parts.logger.error(`${name} is not enabled: it needs "runInWorker", or Node.js 24`)
     return answer
   }
 
