@@ -14,6 +14,8 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
   'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',
   'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
+  'extism/call-queue.ts hosting': 'Calls whose host functions run: while there are none, nothing is tracked.',
+  'extism/call-queue.ts innermost': 'The call whose host function runs, in each chain of promises.',
   'extism/deferred-input.ts deferredModule': 'A form of the kernel, compiled once.',
   'extism/kernel-blocks.ts importingKernel': 'A form of the kernel, compiled once.',
   'module/merge.ts kernelTemplates': 'Functions of the kernel, read once.',
@@ -42,6 +44,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'route/end-of-turn.ts processTurns':
     'Calls of one turn of the event loop run together: a process has one loop.',
   'route/route-pool.ts lastNumber': 'The last number given to a compiled module; numbers are only compared.',
+  'runtime/return-code.ts importer': 'A module that imports a function of type i32, compiled once.',
   'runtime/wasi/wasi.ts used': 'A pool of random bytes. Each is used once.',
   'server/request-target.ts lastHost': 'A host that was found to be valid.',
 }
