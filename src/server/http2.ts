@@ -5,12 +5,14 @@ import {
   type Http2ServerRequest,
   type Http2ServerResponse,
   type ServerHttp2Session,
+  type ServerHttp2Stream,
 } from 'node:http2'
 import type { Server } from 'node:https'
 import type { FastifyBaseLogger } from 'fastify'
 import { RequestTimeoutError } from '../errors/errors.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
+import { discardRest } from '../platform/unread-body.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
 import { Http2Response } from './node-response.ts'
 
@@ -37,6 +39,16 @@ export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerRe
 
 /** Concurrent requests per connection. (RFC 9113, section 6.5.2, recommends at least 100) */
 const MAX_STREAMS = 100
+
+/**
+ * Bytes that a client may send before the server has read them: of one body, and of all bodies of a connection while they
+ * are on their way. Node's 64 KiB for both allow 1 MiB/s at 60 ms of round trip. A body that nobody reads takes as much
+ * memory as the former; the latter takes none, because Node reads from the connection whatever arrives.
+ */
+const WINDOW = { stream: 2 ** 20, connection: 2 ** 23 }
+
+/** Bytes of a body that a client may still send when it has the answer. */
+const MAX_REST = 2 ** 24
 
 /**
  * Memory of a connection in MB at which Node refuses further requests (ENHANCE_YOUR_CALM, which clients do not repeat). Its
@@ -73,11 +85,13 @@ export function addHttp2(
   const sessions = new Set<ServerHttp2Session>()
   const open = new Map<Http2ServerResponse, number>()
   const unread = new WeakSet<Http2ServerResponse>()
+  /** Those whose client shall not send the rest of its body. */
+  const unwanted = new WeakSet<ServerHttp2Stream>()
   let isEnding = false
   let isOver = false
 
   const http2 = createServer({
-    settings: { maxConcurrentStreams: MAX_STREAMS },
+    settings: { maxConcurrentStreams: MAX_STREAMS, initialWindowSize: WINDOW.stream },
     maxSessionMemory: MAX_SESSION_MB,
     Http2ServerResponse: Http2Response,
     maxHeaderListPairs: maxHeaderSize, // the size of the head is limited, not the number of headers
@@ -85,8 +99,10 @@ export function addHttp2(
   http2.on('session', (session) => {
     sessions.add(session)
     session.once('close', () => sessions.delete(session))
+    session.setLocalWindowSize(WINDOW.connection)
     // Open streams have their own limits and restart this timer.
-    session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout, () => {
+    session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout)
+    session.on('timeout', () => {
       if (![...open.keys()].some(({ stream }) => stream?.session === session)) session.close()
     })
     session.once('stream', () => session.setTimeout(limits.keepAliveTimeout))
@@ -100,9 +116,11 @@ export function addHttp2(
     const { stream } = request
     open.set(response, performance.now())
     response.once('close', () => open.delete(response))
-    // A client that has its answer need not send the rest of its request. (RFC 9113, section 8.1)
-    if (!stream.endAfterHeaders)
-      stream.once('finish', () => setImmediate(() => request.readableEnded || stream.close(NGHTTP2_NO_ERROR)))
+    if (!stream.endAfterHeaders) {
+      if (request.method === 'HEAD')
+        unwanted.add(stream) // there Node emits `finish` before the answer
+      else stream.once('finish', () => endEarly(request))
+    }
     if (isOver) stream.session?.close()
     handler(asHttp1(request), response)
   }
@@ -119,17 +137,30 @@ export function addHttp2(
     http2.emit('connection', socket)
   })
 
+  /** Ends a request whose answer came before the end of its body. */
+  const endEarly = (request: Http2ServerRequest) => {
+    if (request.complete) return
+    discardRest(request, MAX_REST, () => {
+      if (request.complete) return
+      request.pause()
+      unwanted.add(request.stream)
+      stopClient(request.stream)
+    })
+  }
+
   const sweep = () => {
     for (const { socket } of sessions) if (socket) resumeHttp2Reading(socket)
     for (const [response, since] of open) {
       const { req, stream } = response
-      if (performance.now() - since > limits.requestTimeout && !hasArrived(req) && !isStreamed(req))
-        refuseLate(req)
-      else if (response.headersSent && stream.bufferSize > 0 && !unread.has(response)) {
+      if (unwanted.has(stream)) stopClient(stream)
+      const isLate = performance.now() - since > limits.requestTimeout
+      if (isLate && !response.writableEnded && !hasArrived(req) && !isStreamed(req)) refuseLate(req)
+      else if (response.headersSent && isUnsent(stream)) {
+        if (unread.has(response)) continue
         unread.add(response)
-        stream.setTimeout(limits.unreadTimeout, () => stream.close(NGHTTP2_CANCEL)) // Node knows whether bytes of its connection still move
-      } else if (stream.bufferSize === 0 && isStreamed(req) && unread.delete(response)) {
-        stream.setTimeout(0) // from here on only the guest can be slow
+        stream.setTimeout(limits.unreadTimeout, cancel) // Node knows whether bytes of its connection still move
+      } else if (unread.delete(response)) {
+        stream.setTimeout(0, cancel) // from here on only the guest can be slow
       }
     }
   }
@@ -152,6 +183,23 @@ export function addHttp2(
       for (const session of sessions) session.close()
     },
   }
+}
+
+/**
+ * Asks the client of a complete answer not to send the rest of its body. Before the frame with END_STREAM has left, the
+ * reset would break off the answer. (RFC 9113, section 8.1) That frame can wait for the client's window, after `finish`.
+ */
+function stopClient(stream: ServerHttp2Stream): void {
+  if (stream.state.localClose === 1) stream.close(NGHTTP2_NO_ERROR)
+}
+
+/** Whether a part of an answer, if only its end, waits for the client to read. */
+function isUnsent(stream: ServerHttp2Stream): boolean {
+  return stream.bufferSize > 0 || (stream.writableFinished && stream.state.localClose === 0)
+}
+
+function cancel(this: ServerHttp2Stream): void {
+  this.close(NGHTTP2_CANCEL)
 }
 
 /** Waits until a response has ended. A stream may outlive many apps, which share one listener. */

@@ -8,6 +8,7 @@ import {
 } from 'node:http2'
 import { buffer } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
+import { frame, preface, requestHead, reset } from './http2-frames.ts'
 
 /** One answer over HTTP/2. */
 export interface Http2Answer {
@@ -72,7 +73,7 @@ export function goawayCode(bytes: Buffer): number | undefined {
 /** A client that announces a connection, begins `POST /`, sends half a body and cancels. (RFC 9113) */
 export const BROKEN_OFF = Buffer.concat([
   preface(),
-  beginPost(1),
+  requestHead(1),
   frame(0, 0, 1, Buffer.from('half of')),
   reset(1),
   PING,
@@ -81,36 +82,10 @@ export const BROKEN_OFF = Buffer.concat([
 /** A client that begins `POST /` many times and cancels each immediately: "rapid reset". (CVE-2023-44487) */
 export function rapidResets(count: number): Buffer {
   const streams = Array.from({ length: count }, (_, i) => 2 * i + 1)
-  return Buffer.concat([preface(), ...streams.flatMap((id) => [beginPost(id), reset(id)]), PING])
+  return Buffer.concat([preface(), ...streams.flatMap((id) => [requestHead(id), reset(id)]), PING])
 }
 
 /** A client that cancels one request so many times. */
 export function repeatedResets(count: number): Buffer {
-  return Buffer.concat([preface(), beginPost(1), ...Array.from({ length: count }, () => reset(1))])
-}
-
-function preface(): Buffer {
-  return Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0)])
-}
-
-function beginPost(stream: number): Buffer {
-  // HPACK: POST, https, / and localhost.
-  return frame(
-    1,
-    0x04,
-    stream,
-    Buffer.concat([Buffer.of(0x83, 0x87, 0x84, 0x41, 9), Buffer.from('localhost')]),
-  )
-}
-
-function reset(stream: number): Buffer {
-  return frame(3, 0, stream, Buffer.of(0, 0, 0, 8))
-}
-
-function frame(type: number, flags: number, stream: number, content: Uint8Array = Buffer.alloc(0)): Buffer {
-  const head = Buffer.alloc(9)
-  head.writeUIntBE(content.length, 0, 3)
-  head.set([type, flags], 3)
-  head.writeUInt32BE(stream, 5)
-  return Buffer.concat([head, content])
+  return Buffer.concat([preface(), requestHead(1), ...Array.from({ length: count }, () => reset(1))])
 }
