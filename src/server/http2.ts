@@ -4,6 +4,7 @@ import {
   createServer,
   type Http2ServerRequest,
   type Http2ServerResponse,
+  type Http2Session,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2'
@@ -121,7 +122,7 @@ export function addHttp2(
         unwanted.add(stream) // there Node emits `finish` before the answer
       else stream.once('finish', () => endEarly(request))
     }
-    if (isOver) stream.session?.close()
+    if (isOver) closeLater(stream.session)
     handler(asHttp1(request), response)
   }
   http2.on('request', listener)
@@ -144,7 +145,7 @@ export function addHttp2(
       if (request.complete) return
       request.pause()
       unwanted.add(request.stream)
-      stopClient(request.stream)
+      setImmediate(stopClient, request.stream)
     })
   }
 
@@ -224,11 +225,22 @@ function limitResets(session: ServerHttp2Session): void {
       since = now
       if (left >= 0 || isCut || session.destroyed) return
       isCut = true
-      session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
-      const error = new Error('too many of its requests were reset')
-      setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
+      setImmediate(() => {
+        if (session.destroyed) return
+        session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
+        const error = new Error('too many of its requests were reset')
+        setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
+      })
     })
   })
+}
+
+/**
+ * Closes a connection when the requests that have arrived with this one have begun. Node 20 refuses those that follow a
+ * `close` in the same read, and so frees memory that it uses.
+ */
+function closeLater(session: Http2Session | undefined): void {
+  setImmediate(() => session?.close())
 }
 
 function announce(session: ServerHttp2Session): void {

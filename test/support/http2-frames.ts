@@ -103,10 +103,15 @@ export interface FrameClient {
   story(stream: number): string[]
 }
 
-/** Opens a connection to a server of the loopback interface; destroyed when the test ends. It announces nothing yet. */
-export async function openFrames(port: number, ca: string): Promise<FrameClient> {
+/**
+ * Opens a connection to a server of the loopback interface; destroyed when the test ends.
+ *
+ * @param first - Frames that are sent with the end of the handshake. They begin with {@link preface}.
+ */
+export async function openFrames(port: number, ca: string, ...first: Uint8Array[]): Promise<FrameClient> {
   const socket = connect({ port, host: '127.0.0.1', servername: 'localhost', ca, ALPNProtocols: ['h2'] })
   onTestFinished(() => void socket.destroy())
+  socket.write(Buffer.concat(first))
   await once(socket, 'secureConnect')
   socket.on('error', () => undefined) // a reset is a way of closing
   const frames: Frame[] = []

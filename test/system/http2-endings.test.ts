@@ -68,13 +68,10 @@ async function serve(server: Partial<ServerOptions> = {}, names = Object.keys(GU
   const echo = { plugin: guest('echo'), url: '/echo', bodyLimit: 100 }
   const running = await listenAll([...routes, echo], { tls, http2: true, ...server })
   onTestFinished(() => running.drain())
-  return { ...running, open: (windowSize?: number) => openAnnounced(running.port, windowSize) }
-}
-
-async function openAnnounced(port: number, windowSize?: number): Promise<FrameClient> {
-  const client = await openFrames(port, ca)
-  client.send(preface(windowSize))
-  return client
+  return {
+    ...running,
+    open: (windowSize?: number) => openFrames(running.port, ca, preface(windowSize)),
+  }
 }
 
 /** Begins a request with a piece of a body that does not end. */
