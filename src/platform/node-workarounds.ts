@@ -5,6 +5,7 @@ import type { Server as NetServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext, runInThisContext } from 'node:vm'
+import { discardRest } from './unread-body.ts'
 
 /*
  * Workarounds for Node.js and V8. Each names the versions that need it, the upstream issue where one is known, and the
@@ -129,8 +130,9 @@ export function deferIdleClose(server: Server): () => void {
 }
 
 /**
- * Lets a connection end after its last request has arrived. Node closes a connection with its last answer. If that
- * answer came before the whole request, such as a 404, the rest of the request meets a reset and the answer may be lost.
+ * Lets a connection end after its last request has arrived. Node closes a connection with its last answer, which may be
+ * that to `Connection: close`. If that answer came before the whole request, such as a 404, the rest of the request meets a
+ * reset and the answer may be lost.
  *
  * Node.js 20 to 26. No upstream issue is known. Remove it when Node reads the rest of a request before it closes.
  *
@@ -142,8 +144,7 @@ export function closeAfterRequest(socket: Socket, lastRequest: () => IncomingMes
     const request = lastRequest()
     if (!request || request.complete) return destroySoon()
     socket.end()
-    request.once('close', destroySoon)
-    request.resume()
+    discardRest(request).then(destroySoon)
   }
 }
 

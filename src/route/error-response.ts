@@ -12,6 +12,7 @@ import {
 import { hasOwnCode } from '../errors/failure.ts'
 import { servedRouteOf } from '../observe/observe.ts'
 import type { ServedRoute } from '../options/served-route.ts'
+import { discardRest } from '../platform/unread-body.ts'
 import { tooLarge } from './body.ts'
 
 /** The body of an error answer. (RFC 9457) */
@@ -37,9 +38,6 @@ export type KnownError = Error & {
 const RETRY_AFTER = '1'
 
 export const PROBLEM_TYPE = 'application/problem+json'
-
-/** How long a rejected client may continue to send before its connection is closed, in milliseconds. */
-export const LINGER_MS = 1_000
 
 /**
  * Fastify's error handler for routes: answers a failed call or request. The guest's own message goes to the client
@@ -137,9 +135,9 @@ function sendText(text: string, reply: FastifyReply): void {
 
 /**
  * Sends the whole answer, whose head is already written with `Connection: close`. Ends it, after which Node closes the
- * connection, only when the client has sent its body or closed its side, or after {@link LINGER_MS}: a connection that is
- * closed while bytes arrive is reset, and the answer is lost. (RFC 9112, section 9.6. Without this, of clients that send
- * 8 MB and get 413, Python's `http.client` never saw the answer, and Node's own client missed one in five.)
+ * connection, only when the client has sent its body or closed its side, or sends for too long: a connection that is closed
+ * while bytes arrive is reset, and the answer is lost. (RFC 9112, section 9.6. Without this, of clients that send 8 MB and
+ * get 413, Python's `http.client` never saw the answer, and Node's own client missed one in five.)
  */
 export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
   if (response.req.complete) {
@@ -148,9 +146,7 @@ export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
   }
   response.write(body)
   const end = () => response.end()
-  const timer = setTimeout(end, LINGER_MS)
-  response.once('close', () => clearTimeout(timer))
-  response.req.once('end', end).resume()
+  discardRest(response.req, { isSlow: response.statusCode === 408 }).then(end)
   response.socket?.once('end', end)
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as NetServer, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { closeAfterRequest, deferIdleClose } from '../platform/node-workarounds.ts'
+import { deferIdleClose } from '../platform/node-workarounds.ts'
 import type { Connections, RequestHandler } from './http-server.ts'
 import type { Http2 } from './http2.ts'
 
@@ -110,8 +110,7 @@ function makeLast(response: ServerResponse, last: WeakMap<Socket, ServerResponse
   if (response.headersSent) return
   const { socket } = response.req
   const before = last.get(socket)
-  if (!before) closeAfterRequest(socket, () => last.get(socket)?.req)
-  else if (!before.headersSent) before.shouldKeepAlive = true
+  if (before && !before.headersSent) before.shouldKeepAlive = true
   response.shouldKeepAlive = false
   last.set(socket, response)
 }

@@ -22,14 +22,8 @@ import {
 import { newRequestId, requestId } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
-import { bytesTaken, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
-import {
-  type KnownError,
-  LINGER_MS,
-  PROBLEM_TYPE,
-  problemDetails,
-  sendAndClose,
-} from '../route/error-response.ts'
+import { bytesTaken, closeAfterRequest, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
+import { type KnownError, PROBLEM_TYPE, problemDetails, sendAndClose } from '../route/error-response.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
 import { Http1Response } from './node-response.ts'
@@ -274,6 +268,7 @@ function trackTlsConnections(server: Server): Connections {
 
 function add(connections: Connections, socket: Socket): void {
   connections.set(socket, undefined)
+  closeAfterRequest(socket, () => connections.get(socket)?.req)
   socket.once('close', () => connections.delete(socket))
 }
 
@@ -326,6 +321,9 @@ function toKnownError(error: ParserError): KnownError {
       return new BadRequestError(error.reason ?? 'it is not HTTP/1.1')
   }
 }
+
+/** How long a client of malformed HTTP may continue to send before its connection is closed, in milliseconds. */
+export const LINGER_MS = 1_000
 
 /** @param error - undefined if the client already has its answer. */
 function endSocket(socket: Socket, error: KnownError | undefined): void {

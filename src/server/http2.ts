@@ -139,14 +139,12 @@ export function addHttp2(
   })
 
   /** Ends a request whose answer came before the end of its body. */
-  const endEarly = (request: Http2ServerRequest) => {
+  const endEarly = async (request: Http2ServerRequest) => {
+    if (!request.complete) await discardRest(request, { bytes: MAX_REST })
     if (request.complete) return
-    discardRest(request, MAX_REST, () => {
-      if (request.complete) return
-      request.pause()
-      unwanted.add(request.stream)
-      setImmediate(stopClient, request.stream)
-    })
+    request.pause()
+    unwanted.add(request.stream)
+    setImmediate(stopClient, request.stream)
   }
 
   const sweep = () => {

@@ -16,6 +16,7 @@ import type { StreamEvent } from '../../observe/observe.ts'
 import { nextTurn } from '../../platform/async-work.ts'
 import { http2StreamOf } from '../../platform/missing-types.ts'
 import { flushHead, sendContinue } from '../../platform/node-workarounds.ts'
+import { discardRest } from '../../platform/unread-body.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
 
@@ -42,9 +43,6 @@ const GRACE_MS = 1_000
 
 /** How often a client that has closed its side of the connection is probed. */
 const PROBE_MS = 1_000
-
-/** How long a client that has its answer may continue to send before its connection is closed. */
-const LINGER_MS = 1_000
 
 /** An HTTP exchange whose guest reads the body of the request and writes that of the answer piece by piece. */
 export class HttpExchange implements StreamExchange, StreamFigures {
@@ -245,16 +243,14 @@ export class HttpExchange implements StreamExchange, StreamFigures {
     clearInterval(this.#heartbeat)
     this.#notify()
     this.#body.close()
-    this.#linger()
+    this.#endRequest()
   }
 
   /** The client may send a body without an end. HTTP/2 can reset a stream; an HTTP/1 connection has to be closed. */
-  #linger(): void {
+  #endRequest(): void {
     const { raw } = this.#request
     if (!this.#body.isIncomplete || raw.httpVersionMajor !== 1) return
-    const timer = setTimeout(() => raw.socket.destroy(), LINGER_MS).unref()
-    const stop = () => clearTimeout(timer)
-    raw.once('end', stop).once('close', stop)
+    discardRest(raw).then(() => raw.complete || raw.socket.destroy())
   }
 
   /** A client that expects 100 sends no body before. */
