@@ -223,12 +223,9 @@ function limitResets(session: ServerHttp2Session): void {
       since = now
       if (left >= 0 || isCut || session.destroyed) return
       isCut = true
-      setImmediate(() => {
-        if (session.destroyed) return
-        session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
-        const error = new Error('too many of its requests were reset')
-        setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
-      })
+      session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
+      const error = new Error('too many of its requests were reset')
+      setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
     })
   })
 }
