@@ -50,8 +50,8 @@ export function refusedMethod(
     ...(version !== undefined && { version: String(version) }),
   }
   if (!guarded.get(outermost(app))?.find('GET', url, constraints)) return undefined
-  const refused = READING.includes(method) ? READING : [method]
   const isAnswered = (other: string) => app.findRoute({ method: other, url, constraints }) !== null
+  const refused = READING.includes(method) && isAnswered(method) ? READING : [method]
   const allow = app.supportedMethods
     .filter((other) => !refused.includes(other) && isAnswered(other))
     .sort()
