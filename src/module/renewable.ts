@@ -79,7 +79,10 @@ function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefine
     ...(isTracked ? [countedExport(RENEWABLE_EXPORT.lowest, 'global', lowest, counter)] : []),
   ]
   counter.count('globals', added.length, 'the module')
-  for (const { length } of added) counter.found('expressionBytes', length - GLOBAL_TYPE_BYTES, CONSTANT)
+  for (const { length } of added) {
+    counter.found('expressionBytes', length - GLOBAL_TYPE_BYTES, CONSTANT)
+    counter.count('allExpressionBytes', length - GLOBAL_TYPE_BYTES, 'the module')
+  }
 
   const form = new Map(contents)
   form.set(SECTION.global, appendItems(view, SECTION.global, added))

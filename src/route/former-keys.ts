@@ -27,7 +27,7 @@ export async function reportFormerKeys(
     if (access === 'none' || namespace !== name || used.has(file)) continue
     if (Buffer.byteLength(file) <= NAMESPACE_MAX && kvImports(plugin).length > 0) former.set(name, file)
   }
-  if (former.size === 0) return
+  if (former.size === 0 || !shared.isUsed) return // host functions may take the place of the store's
   try {
     const store = await shared.open()
     if (store.kind === 'memory') return

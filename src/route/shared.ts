@@ -108,6 +108,8 @@ function openSharedVars(): SharedVars {
 
 /** The store shared by all routes of an app. */
 export interface SharedStore {
+  /** Whether it was opened. */
+  readonly isUsed: boolean
   /**
    * Opens the store on first use: without stateful plug-ins there is no connection and no folder.
    *
@@ -122,6 +124,9 @@ function shareStore(url: string, settings: StoreSettings): SharedStore {
   let opening: Promise<Store> | undefined
   let isClosed = false
   return {
+    get isUsed() {
+      return opening !== undefined
+    },
     open() {
       // A route may still be loading its plug-in when another has failed and everything is closed.
       if (isClosed) return Promise.reject(new StoreUnavailableError(schemeOf(url), 'the store is closed'))
