@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { giveBack } from '../platform/buffer-pool.ts'
+import { http2StreamOf } from '../platform/missing-types.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import { setCommonHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
@@ -50,7 +51,7 @@ export function openRouteContract(
 }
 
 /**
- * The contract `raw`, answered through Node's HTTP/1 response: Fastify's reply does much work per payload whose result is
+ * The contract `raw`, answered through Node's response: Fastify's reply does much work per payload whose result is
  * known here. It also sets the headers of {@link setCommonHeaders}.
  */
 function openDirect(options: ContractOptions, isLogged: boolean): GuestContract {
@@ -62,8 +63,9 @@ function openDirect(options: ContractOptions, isLogged: boolean): GuestContract 
 
     answer(output, reply) {
       const { raw, request } = reply
-      if (!(request.raw instanceof IncomingMessage)) {
-        setCommonHeaders(reply) // HTTP/2, or an injected request
+      const isHttp1 = request.raw instanceof IncomingMessage
+      if (!isHttp1 && !http2StreamOf(raw)) {
+        setCommonHeaders(reply) // an injected request
         viaFastify.answer(output, reply)
         return
       }
@@ -79,7 +81,9 @@ function openDirect(options: ContractOptions, isLogged: boolean): GuestContract 
         'content-length',
         `${length}`,
       ])
-      if (length > MAX_TEXT) raw.end(output, () => giveBack(output))
+      if (!isHttp1 && request.method === 'HEAD')
+        raw.end() // HTTP/1 omits the body by itself
+      else if (length > MAX_TEXT) raw.end(output, () => giveBack(output))
       else raw.end(latin1(output), 'latin1')
     },
   }

@@ -15,6 +15,7 @@ import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
 import { discardRest } from '../platform/unread-body.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
+import { Http2Request } from './http2-request.ts'
 import { Http2Response } from './node-response.ts'
 
 /** The HTTP/2 part of a server. */
@@ -94,6 +95,7 @@ export function addHttp2(
   const http2 = createServer({
     settings: { maxConcurrentStreams: MAX_STREAMS, initialWindowSize: WINDOW.stream },
     maxSessionMemory: MAX_SESSION_MB,
+    Http2ServerRequest: Http2Request,
     Http2ServerResponse: Http2Response,
     maxHeaderListPairs: maxHeaderSize, // the size of the head is limited, not the number of headers
   })
@@ -123,7 +125,7 @@ export function addHttp2(
       else stream.once('finish', () => endEarly(request))
     }
     if (isOver) closeLater(stream.session)
-    handler(asHttp1(request), response)
+    handler(request, response)
   }
   http2.on('request', listener)
   http2.on('connect', listener) // refused, as over HTTP/1.1
@@ -250,32 +252,4 @@ function hasArrived({ readableEnded, stream }: Http2ServerRequest): boolean {
 function refuseLate(request: Http2ServerRequest): void {
   if (request.listenerCount('error') > 0) request.emit('error', new RequestTimeoutError())
   else request.stream.close(NGHTTP2_CANCEL)
-}
-
-/**
- * Gives an HTTP/2 request the shape of an HTTP/1.1 request: a `Host` header, no pseudo-headers, and one `Cookie`. (RFC
- * 9113, sections 8.2.3 and 8.3.1) Only `httpVersion` differs.
- */
-function asHttp1(request: Http2ServerRequest): Http2ServerRequest {
-  const raw: string[] = []
-  const cookies: string[] = []
-  const given = request.rawHeaders
-  const authority = request.headers[':authority']
-  // Merge equal ones. If they differ, there are several, which is rejected.
-  if (authority !== undefined && authority.toLowerCase() !== request.headers.host?.toLowerCase())
-    raw.push('host', authority)
-  for (let i = 0; i + 1 < given.length; i += 2) {
-    const name = String(given[i])
-    const value = String(given[i + 1])
-    if (name === 'cookie') cookies.push(value)
-    else if (!name.startsWith(':')) raw.push(name, value)
-  }
-  if (cookies.length > 0) raw.push('cookie', cookies.join('; '))
-
-  const headers = Object.fromEntries(
-    Object.entries(request.headers).filter(([name]) => !name.startsWith(':')),
-  )
-  if (authority !== undefined) headers.host ??= authority
-  // Node derives method and URL from its own header object: define them on the request.
-  return Object.defineProperties(request, { rawHeaders: { value: raw }, headers: { value: headers } })
 }

@@ -1,0 +1,47 @@
+import { Http2ServerRequest, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import type { ReadableOptions } from 'node:stream'
+
+/**
+ * An HTTP/2 request in the shape of an HTTP/1.1 request: a `Host` header, no pseudo-headers, and one `Cookie`. (RFC
+ * 9113, sections 8.2.3 and 8.3.1) Only `httpVersion` differs. Node derives method and URL from headers of its own.
+ */
+export class Http2Request extends Http2ServerRequest {
+  override readonly headers: IncomingHttpHeaders
+  override readonly rawHeaders: string[]
+
+  constructor(
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    options: ReadableOptions,
+    rawHeaders: readonly string[],
+  ) {
+    super(stream, headers, options, rawHeaders)
+    this.headers = headersOf(headers)
+    this.rawHeaders = rawHeadersOf(headers, rawHeaders)
+  }
+}
+
+function headersOf(given: IncomingHttpHeaders): IncomingHttpHeaders {
+  const headers: IncomingHttpHeaders = {}
+  for (const name of Object.keys(given)) if (!name.startsWith(':')) headers[name] = given[name]
+  const authority = given[':authority']
+  if (authority !== undefined) headers.host ??= authority
+  return headers
+}
+
+function rawHeadersOf(headers: IncomingHttpHeaders, given: readonly string[]): string[] {
+  const raw: string[] = []
+  const cookies: string[] = []
+  const authority = headers[':authority']
+  // Merge equal ones. If they differ, there are several, which is rejected.
+  if (authority !== undefined && authority.toLowerCase() !== headers.host?.toLowerCase())
+    raw.push('host', authority)
+  for (let i = 0; i + 1 < given.length; i += 2) {
+    const name = String(given[i])
+    const value = String(given[i + 1])
+    if (name === 'cookie') cookies.push(value)
+    else if (!name.startsWith(':')) raw.push(name, value)
+  }
+  if (cookies.length > 0) raw.push('cookie', cookies.join('; '))
+  return raw
+}
