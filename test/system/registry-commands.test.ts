@@ -42,7 +42,7 @@ test('a plug-in of a registry is served, inspected, called and checked', async (
   const inspected = await run(['inspect', reference(':1.2'), '--cache-folder', cache])
   expect(inspected.stdout).toContain(`from: ${reference('')}@${digest}`)
   const checked = await run(['check', reference(':1.2'), '--cache-folder', cache])
-  expect(checked.stdout).toMatch(/POST +\/ +hello /)
+  expect(checked.stdout.split(/ +/)).toContain(reference(''))
   const server = start([reference(':1.2'), '--port', '0', '--cache-folder', cache])
   const answer = await fetch(await server.listening(), { method: 'POST', body: 'abc' })
   expect(await answer.text()).toBe('ABC')
