@@ -35,7 +35,7 @@ function changing(after: string): string {
 test('it measures a plug-in, and says what it compared', async () => {
   const { code, stdout, stderr } = await run(['bench', guest('echo'), '-i', 'abc', ...QUICK])
   expect([code, stderr]).toEqual([0, ''])
-  expect(stdout).toContain('echo.wasm echo: 4 connections, 0.3 s, Node v')
+  expect(stdout).toContain('echo echo: 4 connections, 0.3 s, Node v')
   expect(stdout).toMatch(/requests\/s +\d+\n +CPU per request +\d+\.\d us/)
   for (const name of ['p50', 'p90', 'p99', 'p99.9'])
     expect(stdout).toMatch(new RegExp(`${name} +\\d+\\.\\d+ ms`))
@@ -101,7 +101,7 @@ test.runIf(process.platform === 'linux')(
     terminal.stdout.setEncoding('utf8').on('data', (text) => (output += text))
     const [code] = await once(terminal, 'close')
     expect(code).toBe(0)
-    expect(output).toMatch(/\r█*░+ \d+% echo\.wasm echo/)
+    expect(output).toMatch(/\r█*░+ \d+% echo echo/)
     expect(output).toContain('\r\x1b[K')
     expect(output).toMatch(/ms {2}█+[▏▎▍▌▋▊▉]? +\d+/)
   },
