@@ -45,13 +45,14 @@ test('instances that are kept answer by the new options of HTTP', async () => {
     headers: { 'x-version': 'two' },
     description: 'two',
     bodyLimit: 3,
-    contract: 'http',
+    contentType: 'text/css',
   }
   expect(await attempt(to([next as RouteOptions]))).toMatchObject({ ok: true, kept: 1 })
-  expect(deployments.current.served).toMatchObject([{ description: 'two', contract: 'http' }])
+  expect(deployments.current.served).toMatchObject([{ description: 'two' }])
   const ask = (body: string) => fetch(url, { method: 'POST', body })
   const answers = [await ask('abc'), await ask('abcd')]
-  expect(answers.map(({ status }) => status)).toEqual([502, 413]) // what it says back is no answer of this contract
+  expect(answers.map(({ status }) => status)).toEqual([200, 413])
+  expect(answers[0]?.headers.get('content-type')).toBe('text/css')
   expect(answers.map(({ headers }) => headers.get('x-version'))).toEqual(['two', 'two'])
 })
 
