@@ -231,7 +231,7 @@ class GuestThread {
       clearTimeout(timer)
       this.#settle = undefined
       this.#thrown = undefined
-      this.#worker.unref()
+      if (this.isAlive) this.#worker.unref() // its end is waited for
     }
   }
 

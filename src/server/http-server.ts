@@ -1,6 +1,7 @@
 import {
   createServer,
   type IncomingMessage,
+  METHODS,
   maxHeaderSize,
   type Server,
   type ServerResponse,
@@ -61,8 +62,9 @@ export function createHttpServer(
   }
   const http2Listener: Http2Handler = (request, response) => {
     const asHttp1 = asHttp1Exchange(request, response)
+    const { request: asked } = asHttp1
     const problem =
-      sizeProblem(asHttp1.request) ?? targetProblem(asHttp1.request) ?? expectationProblem(asHttp1.request)
+      sizeProblem(asked) ?? methodProblem(asked) ?? targetProblem(asked) ?? expectationProblem(asked)
     if (problem) return refuse(asHttp1.response, problem)
     if (request.method === 'CONNECT')
       return refuse(asHttp1.response, new MethodNotAllowedError('CONNECT', 'POST'))
@@ -134,6 +136,13 @@ function expectationProblem({ headers, httpVersion }: IncomingMessage): KnownErr
     return undefined
   return new ExpectationFailedError(expect)
 }
+
+/** Over HTTP/1.1, Node's parser refuses these. */
+function methodProblem({ method = '' }: IncomingMessage): KnownError | undefined {
+  return KNOWN_METHODS.has(method) ? undefined : new BadRequestError('its method is unknown')
+}
+
+const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS)
 
 /** Over HTTP/1.1, Node's parser enforces this limit. */
 function sizeProblem({ rawHeaders, url = '' }: IncomingMessage): KnownError | undefined {

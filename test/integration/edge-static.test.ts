@@ -38,6 +38,17 @@ const route = { url: '/hello', plugin: guest('echo') }
 const open = (route: RouteOptions, options: Partial<ServerOptions> = {}) =>
   serve(route, { static: { '/': site }, ...options })
 
+test('names of folders and names without a dot decide no content type', async () => {
+  const app = await open(route)
+  for (const name of ['css', 'x.png']) {
+    mkdirSync(join(site, name))
+    writeFileSync(join(site, name, 'index.html'), '<h1>hello</h1>')
+    expect((await app.inject(`/${name}/`)).headers['content-type']).toBe('text/html; charset=utf-8')
+  }
+  writeFileSync(join(site, 'nested/css'), 'hello')
+  expect((await app.inject('/nested/css')).headers['content-type']).toBe('application/octet-stream')
+})
+
 test('files are served by GET and HEAD, with their types, and routes beside them', async () => {
   const app = await open(route)
   const index = await app.inject('/')

@@ -46,6 +46,13 @@ test('the authority of HTTP/2 is checked as the Host header is', async () => {
   expect(await askFor({ ':authority': 'a.example', host: 'A.Example' })).toMatchObject({ status: 200 })
 })
 
+test('methods that Node.js does not know are refused over HTTP/2, as over HTTP/1.1', async () => {
+  const askFor = await open({ method: '*' })
+  for (const method of ['FOO', 'get', 'BREW'])
+    expect(await askFor({ ':method': method })).toMatchObject({ status: 400, code: 'WASM_SERVE_BAD_REQUEST' })
+  expect((await askFor({ ':method': 'PROPFIND' })).status).toBe(200)
+})
+
 test('the authority of HTTP/2 chooses the route', async () => {
   const askFor = await open({ host: 'b.example' })
   for (const authority of ['b.example', 'B.Example:443', 'b.example.'])

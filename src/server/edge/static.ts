@@ -104,7 +104,10 @@ async function answerFrom(
   const { cacheControl } = folder
   if (found === 'folder')
     reply.header('cache-control', cacheControl).redirect(folderUrl(folder, place, request), 301)
-  else await sendFile(request, reply, { ...found, cacheControl, name: place.names.at(-1) ?? INDEX }, send)
+  else {
+    const name = place.isFolder ? INDEX : place.names.at(-1)
+    await sendFile(request, reply, { ...found, cacheControl, name: name ?? INDEX }, send)
+  }
   return true
 }
 
@@ -179,7 +182,7 @@ function encodeByte(character: string): string {
 
 interface StaticFile extends OpenedEntry {
   readonly cacheControl: string
-  /** As in the URL: it decides the content type. */
+  /** Decides the content type. */
   readonly name: string
 }
 
@@ -230,6 +233,7 @@ function withRange({ method, raw }: FastifyRequest, size: number): FastifyReques
 }
 
 function typeOf(name: string, { mime, isUtf8MimeType }: Send): string {
-  const type = mime.getType(name) ?? 'application/octet-stream'
+  // The package takes a whole name without a dot for an extension.
+  const type = (name.includes('.') && mime.getType(name)) || 'application/octet-stream'
   return isUtf8MimeType(type) ? `${type}; charset=utf-8` : type
 }
