@@ -85,7 +85,7 @@ export function addHttp2(
   log: FastifyBaseLogger,
 ): Http2 {
   const sessions = new Set<ServerHttp2Session>()
-  const open = new Map<Http2ServerResponse, number>()
+  const open = new OpenResponses()
   const unread = new WeakSet<Http2ServerResponse>()
   /** Those whose client shall not send the rest of its body. */
   const unwanted = new WeakSet<ServerHttp2Stream>()
@@ -106,7 +106,7 @@ export function addHttp2(
     // Open streams have their own limits and restart this timer.
     session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout)
     session.on('timeout', () => {
-      if (![...open.keys()].some(({ stream }) => stream?.session === session)) session.close()
+      if (![...open].some(({ response }) => response.stream?.session === session)) session.close()
     })
     session.once('stream', () => session.setTimeout(limits.keepAliveTimeout))
     limitResets(session)
@@ -117,8 +117,8 @@ export function addHttp2(
   )
   const listener: Http2Handler = (request, response) => {
     const { stream } = request
-    open.set(response, performance.now())
-    response.once('close', () => open.delete(response))
+    const entry = open.add(response)
+    response.once('close', () => open.delete(entry))
     if (!stream.endAfterHeaders) {
       if (request.method === 'HEAD')
         unwanted.add(stream) // there Node emits `finish` before the answer
@@ -151,7 +151,7 @@ export function addHttp2(
 
   const sweep = () => {
     for (const { socket } of sessions) if (socket) resumeHttp2Reading(socket)
-    for (const [response, since] of open) {
+    for (const { response, since } of [...open]) {
       const { req, stream } = response
       if (unwanted.has(stream)) stopClient(stream)
       const isLate = performance.now() - since > limits.requestTimeout
@@ -173,7 +173,8 @@ export function addHttp2(
 
   return {
     async over() {
-      await Promise.all([...open.keys()].filter((response) => !outlivesApp(response)).map(endOf))
+      const responses = [...open].map(({ response }) => response)
+      await Promise.all(responses.filter((response) => !outlivesApp(response)).map(endOf))
     },
     announceEnd() {
       isEnding = true
@@ -183,6 +184,38 @@ export function addHttp2(
       isOver = true
       for (const session of sessions) session.close()
     },
+  }
+}
+
+/** A response that is open. */
+interface OpenResponse {
+  readonly response: Http2ServerResponse
+  readonly since: number
+  place: number
+}
+
+/**
+ * Not a `Map`: when a map makes a new table, the old one keeps what was in it, and the new table. So once V8 has moved a table to
+ * the old generation, all requests would live until the next major garbage collection.
+ */
+class OpenResponses implements Iterable<OpenResponse> {
+  readonly #list: OpenResponse[] = []
+
+  add(response: Http2ServerResponse): OpenResponse {
+    const entry = { response, since: performance.now(), place: this.#list.length }
+    this.#list.push(entry)
+    return entry
+  }
+
+  delete({ place }: OpenResponse): void {
+    const last = this.#list.pop()
+    if (!last || last.place === place) return
+    last.place = place
+    this.#list[place] = last
+  }
+
+  [Symbol.iterator](): Iterator<OpenResponse> {
+    return this.#list.values()
   }
 }
 
