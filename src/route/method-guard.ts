@@ -62,8 +62,8 @@ export function refusedMethod(
 /** A route that answers one of them without a result, such as a folder of files, answers neither. */
 export const READING = ['GET', 'HEAD']
 
-/** A scope inherits from the scope around it. */
-function outermost(app: FastifyInstance): FastifyInstance {
+/** The app of a scope, which inherits from the scope around it. */
+export function outermost(app: FastifyInstance): FastifyInstance {
   const outer = Object.getPrototypeOf(app)
   return 'addHook' in outer ? outermost(outer) : app
 }

@@ -10,7 +10,7 @@ import { routeLabel } from '../options/served-route.ts'
 import { Pace, pacedMap, unlessAborted } from '../platform/async-work.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { reportFormerKeys } from './former-keys.ts'
-import { nameConflicts } from './name-conflicts.ts'
+import { claimNames } from './mounted-names.ts'
 import {
   type ChosenRoute,
   chooseRoute,
@@ -84,16 +84,18 @@ export interface OpenRoutes {
  */
 export async function openRoutes(
   options: VersionedOptions,
-  { prefix, log }: FastifyInstance,
+  app: FastifyInstance,
   tryOut: (route: CheckedRouteOptions) => Promise<void>,
   given?: RoutePool,
 ): Promise<OpenRoutes> {
+  const { prefix, log } = app
   const pool = given ?? new RoutePool(options, log)
   const { meters = pool.shared.meters, tracing = pool.shared.tracing } = options
   const shared = { ...pool.shared, meters, tracing }
   const leases: Lease[] = []
   /** Those without an instance yet. */
   const waiting = new Set<ChosenRoute>()
+  let giveUpNames: (() => void) | undefined
   const close = async () => {
     const pace = new Pace()
     const ends: Promise<void>[] = []
@@ -107,6 +109,7 @@ export async function openRoutes(
     try {
       await Promise.all(ends)
     } finally {
+      giveUpNames?.()
       if (!given) await pool.close()
     }
   }
@@ -132,10 +135,10 @@ export async function openRoutes(
     const found = await pacedMap(all, (each) => forRoute(each.given, () => find(each)))
     const live = found.filter(({ isLive }) => isLive)
     const named = live.map(({ route, use: { options, plugin } }) => {
-      return { options, plugin, source: route.plugin, place: `route ${routeLabel(route)}` }
+      const place = `route ${routeLabel({ ...route, url: prefix + route.url })}`
+      return { options, plugin, source: route.plugin, place }
     })
-    const [conflict] = nameConflicts(named)
-    if (conflict) throw conflict
+    giveUpNames = claimNames(app, named)
     const routes = found.flatMap(({ chosen, lease }) => chosen ?? lease?.route ?? [])
     await reportFormerKeys(routes, waiting, shared.store, log)
     const trials = new Map<string, Promise<void>>()

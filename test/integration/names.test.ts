@@ -1,9 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { expect, test } from 'vitest'
+import Fastify from 'fastify'
+import { expect, onTestFinished, test } from 'vitest'
 import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
+import { wasmServe } from '../../src/route/wasm-serve.ts'
 import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
 import { run } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
@@ -141,6 +143,50 @@ test('two different plug-ins of one name are refused, and not two routes of one'
   await expect(mount(routes(a, b))).rejects.toMatchObject({ code: 'WASM_SERVE_PLUGIN_NAME_SHARED' })
   await mount(routes(a, a))
 })
+
+test('two different plug-ins of one name are refused in two mounts of an app, and not one plug-in in both', async () => {
+  const folder = folderOf({ 'a/kv.wasm': KV, 'b/kv.wasm': KV })
+  const [a, b] = [join(folder, 'a/kv.wasm'), join(folder, 'b/kv.wasm')]
+  const [one, two, three] = await mountEach([{ plugin: a }, { plugin: b }, { plugin: a }])
+  expect([one, three]).toEqual([undefined, undefined])
+  expect(two).toMatchObject({
+    code: 'WASM_SERVE_PLUGIN_NAME_SHARED',
+    message: expect.stringMatching(/ \/0\/get.* \/1\/get/),
+  })
+  expect(await mountEach([{ plugin: b }])).toEqual([undefined])
+})
+
+test('a plug-in that would read the keys of another mount is refused', async () => {
+  const folder = folderOf({ 'one.wasm': KV, 'two.wasm': KV_AGAIN })
+  const [one, two] = [join(folder, 'one.wasm'), join(folder, 'two.wasm')]
+  const kv = { namespace: 'one' }
+  const refused = expect.objectContaining({ code: 'WASM_SERVE_NAMESPACE_SHARED' })
+  expect(await mountEach([{ plugin: one }, { plugin: two, kv }])).toEqual([undefined, refused])
+  expect(await mountEach([{ plugin: one }, { plugin: two }])).toEqual([undefined, undefined])
+})
+
+test('a mount that fails gives up its names', async () => {
+  const folder = folderOf({ 'a/kv.wasm': KV, 'b/kv.wasm': KV })
+  const [a, b] = [join(folder, 'a/kv.wasm'), join(folder, 'b/kv.wasm')]
+  const failed = expect.objectContaining({ code: 'WASM_SERVE_SMOKE_FAILED' })
+  expect(await mountEach([{ plugin: a, smoke: { status: 500 } }, { plugin: b }])).toEqual([failed, undefined])
+})
+
+/** Mounts each route by itself in one app of somebody else. @returns the error of each mount. */
+async function mountEach(routes: readonly Partial<RouteOptions>[]): Promise<unknown[]> {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  const errors: unknown[] = []
+  for (const [index, route] of routes.entries()) {
+    const options = { url: '/get', plugin: KV, function: 'get', ...route }
+    // The app goes on after an error that `after` has taken.
+    app.register(wasmServe, { prefix: `/${index}`, routes: [options] }).after((error) => {
+      errors.push(error ?? undefined)
+    })
+  }
+  await app.ready()
+  return errors
+}
 
 test('a plug-in that would read the keys of another is refused, with the lines that ask for both', async () => {
   const config = (kv: string) =>

@@ -103,7 +103,7 @@ function mapValues<Value>(values: Readonly<Record<string, Value>>, map: (value: 
   return Object.fromEntries(Object.entries(values).map(([key, value]) => [key, map(value)]))
 }
 
-/** Two plug-ins may have the same name, and different schemas of the same name. */
+/** The schemas of a plug-in may change between two mounts. */
 function addSchemas(
   app: FastifyInstance,
   { plugin }: ServedRoute,

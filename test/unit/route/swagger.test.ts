@@ -17,19 +17,21 @@ components:
 `
 
 /** A plug-in with an XTP schema. */
-function described(text = XTP): string {
-  const folder = temporaryFolder()
-  copyFileSync(guest('echo'), join(folder, 'echo.wasm'))
-  writeFileSync(join(folder, 'echo.schema.yaml'), text)
-  return join(folder, 'echo.wasm')
+function described(): string {
+  const plugin = join(temporaryFolder(), 'echo.wasm')
+  copyFileSync(guest('echo'), plugin)
+  writeFileSync(schemaOf(plugin), XTP)
+  return plugin
 }
+
+const schemaOf = (plugin: string) => plugin.replace(/wasm$/, 'schema.yaml')
 
 interface Config {
   swaggerTransform?(asked: object): { schema: Record<string, unknown>; url: string }
 }
 
 /** An app with a package that makes documents, and what the package learns of a route. */
-async function mount(plugins: readonly string[], isSwagger = true) {
+async function mount(plugins: Iterable<string>, isSwagger = true) {
   const app = Fastify()
   onTestFinished(() => app.close())
   if (isSwagger) app.decorate('swagger', () => ({}))
@@ -37,9 +39,10 @@ async function mount(plugins: readonly string[], isSwagger = true) {
   app.addHook('onRoute', ({ schema, config, method, url }) => {
     seen.push({ schema, transform: (config as Config).swaggerTransform, method: String(method), url })
   })
-  for (const [index, plugin] of plugins.entries())
+  let mounts = 0
+  for (const plugin of plugins)
     await app.register(wasmServe, {
-      prefix: `/${index}`,
+      prefix: `/${mounts++}`,
       logLevel: 'silent',
       routes: [{ url: '/echo/:id?', method: ['GET', 'POST'], plugin }],
     })
@@ -83,8 +86,14 @@ test('a GET has no body, and methods that OpenAPI does not know are left out', a
   expect(seen[0]?.transform?.(asked).schema).toEqual({ hide: true })
 })
 
-test('plug-ins of the same name keep their schemas of the same name apart', async () => {
-  const { documents } = await mount([described(), described(XTP.replace('integer', 'string'))])
+test('two mounts of a plug-in whose schemas change in between keep them apart', async () => {
+  function* plugins() {
+    const plugin = described()
+    yield plugin
+    writeFileSync(schemaOf(plugin), XTP.replace('integer', 'string'))
+    yield plugin
+  }
+  const { documents } = await mount(plugins())
   const [one, other] = [documents[1], documents[4]].map((document) => JSON.stringify(document?.schema.body))
   expect(one).toContain('Order#')
   expect(other).toContain('Order#')
