@@ -574,7 +574,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'WASM_SERVE_NAMESPACE_NOT_RENAMED',
     'command',
     '`wasm-serve store rename`: the old namespace has no keys, or the new one has some. Nothing was changed.',
-    'Use `wasm-serve store check`, which lists the namespaces and their keys.',
+    '`wasm-serve store check` lists the namespaces and counts their keys. `--replace` also moves to a namespace with keys: where both have a key, that of the old one wins.',
   ],
   [
     'WASM_SERVE_NAMESPACE_SHARED',

@@ -188,7 +188,7 @@ export const CacheUntrustedError = failure<[reason: string]>(
   'Nothing is removed from the cache: %s',
 )
 
-/** `wasm-serve store rename` needs a namespace with keys, and one without. Nothing was changed. */
+/** `wasm-serve store rename` needs a namespace with keys, and one without, or `--replace`. Nothing was changed. */
 export const NamespaceNotRenamedError = failure<[namespace: string, store: string, reason: string]>(
   'WASM_SERVE_NAMESPACE_NOT_RENAMED',
   'Namespace "%s" of store %s was not renamed: %s',

@@ -21,11 +21,16 @@ export async function reportFormerKeys(
 ): Promise<void> {
   const used = new Set(routes.map(({ options }) => options.kv.namespace))
   const former = new Map<string, string>()
-  for (const { options, plugin } of fresh) {
+  /** The plug-ins of a former name. */
+  const owners = new Map<string, Set<string>>()
+  for (const route of routes) {
+    const { options, plugin } = route
     const { name, file } = plugin
     const { access, namespace } = options.kv
     if (access === 'none' || namespace !== name || used.has(file)) continue
-    if (Buffer.byteLength(file) <= NAMESPACE_MAX && kvImports(plugin).length > 0) former.set(name, file)
+    if (Buffer.byteLength(file) > NAMESPACE_MAX || kvImports(plugin).length === 0) continue
+    owners.set(file, (owners.get(file) ?? new Set()).add(name))
+    if (fresh.has(route)) former.set(name, file)
   }
   if (former.size === 0 || !shared.isUsed) return // host functions may take the place of the store's
   try {
@@ -34,15 +39,22 @@ export async function reportFormerKeys(
     for (const [plugin, file] of former) {
       if ((await hasKeys(store, plugin)) || !(await hasKeys(store, file))) continue
       const command = ['wasm-serve', 'store', 'rename', file, plugin].map(shellWord).join(' ')
+      const others = [...(owners.get(file) ?? [])].filter((other) => other !== plugin)
       log.warn(
-        { plugin, namespace: file },
-        `the store has keys under the plug-in's former name, ${file}, and none under ${plugin}: "${command} STORE" moves them, and kv.namespace continues to use them`,
+        { plugin, namespace: file, ...(others.length > 0 && { others: others.slice(0, MAX_OTHERS) }) },
+        `the store has keys under the plug-in's former name, ${file}, and none under ${plugin}: move them by "${command} STORE" before its first call, or later with --replace, or set kv.namespace to continue to use them${others.length > 0 ? SHARED : ''}`,
       )
     }
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error // calls report it
   }
 }
+
+/** Most other plug-ins in a line of the log. */
+const MAX_OTHERS = 10
+
+const SHARED =
+  '; other plug-ins had this name too: only one of them can have the keys, unless all set kv.namespace to it'
 
 type StatefulRoute = Pick<ChosenRoute, 'options' | 'plugin'>
 

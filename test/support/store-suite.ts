@@ -390,7 +390,7 @@ export const describeStore = ({ kind, open }: StoreKind) =>
       await store.set('old/ä', 'stays', bytes('y'))
       await store.set('new', 'deleted', bytes('z'))
       await store.delete('new', 'deleted')
-      expect(await store.rename('old/ä:', 'new')).toBe(1_101)
+      expect(await store.rename('old/ä:', 'new', false)).toBe(1_101)
       const entries = await entriesOf(store)
       const moved = entries.filter(({ namespace }) => namespace === 'new')
       expect(moved.map(({ key }) => key)).toEqual(['expires', ...keys])
@@ -398,7 +398,7 @@ export const describeStore = ({ kind, open }: StoreKind) =>
       expect((moved[0]?.expiresAt ?? 0) - Date.now()).toBeGreaterThan(0)
       expect(entries.filter(({ namespace }) => namespace !== 'new')).toMatchObject([{ key: 'stays' }])
       expect(await keysOf(store, 'new')).toEqual(['expires', ...keys])
-      expect(await store.rename('old/ä:', 'other')).toBe(0)
+      expect(await store.rename('old/ä:', 'other', false)).toBe(0)
     })
 
     test('does not move a namespace to one that has keys', async () => {
@@ -406,8 +406,31 @@ export const describeStore = ({ kind, open }: StoreKind) =>
       await store.set('old', 'key', bytes('x'))
       await store.set('new', 'other', bytes('y'))
       const before = await entriesOf(store)
-      expect(await store.rename('old', 'new')).toBe(undefined)
+      expect(await store.rename('old', 'new', false)).toBe(undefined)
       expect(await entriesOf(store)).toEqual(before)
+    })
+
+    test('moves a namespace to one that has keys, if they may be replaced', async () => {
+      const store = await openEmpty(open)
+      const keep = (namespace: string, key: string, ttlMs?: number) =>
+        store.set(namespace, key, bytes(`${namespace} ${key}`), { ttlMs })
+      for (const key of ['a', 'both', 'lasts']) await keep('old', key)
+      await keep('old', 'expires', 60_000)
+      for (const key of ['both', 'expires', 'z']) await keep('new', key)
+      await keep('new', 'lasts', 60_000)
+      expect(await store.rename('old', 'new', true)).toBe(4)
+      const entries = await entriesOf(store)
+      expect(entries.map(({ namespace, key, value }) => [namespace, key, text(value)])).toEqual([
+        ['new', 'a', 'old a'],
+        ['new', 'both', 'old both'],
+        ['new', 'expires', 'old expires'],
+        ['new', 'lasts', 'old lasts'],
+        ['new', 'z', 'new z'],
+      ])
+      expect(entries.filter(({ expiresAt }) => expiresAt !== undefined)).toMatchObject([{ key: 'expires' }])
+      expect(await keysOf(store, 'new')).toEqual(['a', 'both', 'expires', 'lasts', 'z'])
+      expect(await store.rename('old', 'new', true)).toBe(0)
+      expect(await keysOf(store, 'new')).toHaveLength(5)
     })
 
     test('can be closed twice', async () => {

@@ -29,16 +29,16 @@ import { parseExport, renderEntry, renderFirstLine, renderLastLine } from './exp
 /** Flags of this command only. */
 export const STORE_FLAGS = {
   file: { kind: 'text', placeholder: 'path', description: 'The file to export to or import from.' },
-  replace: { kind: 'switch', description: 'Import: empty the store first.' },
+  replace: { kind: 'switch', description: 'Import: empty the store first. Rename: also if NEW has keys.' },
   json: { kind: 'switch', description: 'Check: print JSON.' },
   help: { kind: 'switch', short: 'h', description: 'Show this page.' },
 } as const
 
 const HELP = renderPage({
   usage:
-    'wasm-serve store check|export|import [lmdb:FOLDER | redis://HOST] [flags]\n  wasm-serve store rename OLD NEW [lmdb:FOLDER | redis://HOST]',
+    'wasm-serve store check|export|import [lmdb:FOLDER | redis://HOST] [flags]\n  wasm-serve store rename OLD NEW [lmdb:FOLDER | redis://HOST] [flags]',
   about:
-    'Inspects or moves the data that guests store. check reads and counts entries,\nexport prints them as JSON lines, import loads such lines into an empty store.\nrename moves the keys of a namespace to another one, which must be empty, in one\nstep: all or nothing, also if it is interrupted.\nDefault store: the one in WASM_SERVE_STORE.',
+    'Inspects or moves the data that guests store. check reads and counts entries,\nexport prints them as JSON lines, import loads such lines into an empty store.\nrename moves the keys of OLD to NEW in one step: all or nothing, also if it is\ninterrupted. NEW must be empty. With --replace it may have keys: OLD wins where\nboth have one, and the others stay.\nDefault store: the one in WASM_SERVE_STORE.',
   examples: [
     'wasm-serve store check lmdb:./state',
     'wasm-serve store export lmdb:./state --file state.jsonl',
@@ -70,7 +70,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   check: { run: checkStore, flags: ['json'], words: [] },
   export: { run: exportStore, flags: ['file'], words: [] },
   import: { run: importStore, flags: ['file', 'replace'], words: [] },
-  rename: { run: renameNamespace, flags: [], words: ['OLD', 'NEW'] },
+  rename: { run: renameNamespace, flags: ['replace'], words: ['OLD', 'NEW'] },
 }
 
 /** The arguments after `store`. */
@@ -187,10 +187,21 @@ function refuseFaults(name: string, faults: readonly string[]): void {
 }
 
 /** @throws {@link NamespaceNotRenamedError} */
-async function renameNamespace({ words: [from = '', to = ''], url, name, host }: Work): Promise<void> {
+async function renameNamespace({
+  words: [from = '', to = ''],
+  url,
+  name,
+  values,
+  host,
+}: Work): Promise<void> {
   if (from === to) throw new UsageError('store rename: the namespaces are equal')
-  const moved = await withStore(url, true, (store) => store.rename(from, to))
-  if (moved === undefined) throw new NamespaceNotRenamedError(from, name, `namespace "${to}" has keys`)
+  const moved = await withStore(url, true, (store) => store.rename(from, to, values.replace))
+  if (moved === undefined)
+    throw new NamespaceNotRenamedError(
+      from,
+      name,
+      `namespace "${to}" has keys: --replace moves anyway, and replaces keys that both have`,
+    )
   if (moved === 0) throw new NamespaceNotRenamedError(from, name, 'it has no keys')
   host.out.write(`moved ${moved} entries from ${printable(from)} to ${printable(to)}\n`)
 }

@@ -306,10 +306,10 @@ class LmdbStore implements Store {
     return this.#inOneStep(() => this.#replaceAll(entries, isReplacing))
   }
 
-  async rename(from: string, to: string): Promise<number | undefined> {
+  async rename(from: string, to: string, isReplacing: boolean): Promise<number | undefined> {
     const [space, other] = [Buffer.from(keySpace(from)), Buffer.from(keySpace(to))]
     return this.#inOneStep(() => {
-      if (this.list(to, '', 1).keys.length > 0) return undefined
+      if (!isReplacing && this.list(to, '', 1).keys.length > 0) return undefined
       const keys: Buffer[] = []
       for (const at of this.#values.getKeys({ start: space })) {
         if (!at.subarray(0, space.length).equals(space)) break

@@ -131,8 +131,8 @@ class MemoryStore implements Store {
     return written
   }
 
-  async rename(from: string, to: string): Promise<number | undefined> {
-    if (this.list(to, '', 1).keys.length > 0) return undefined
+  async rename(from: string, to: string, isReplacing: boolean): Promise<number | undefined> {
+    if (!isReplacing && this.list(to, '', 1).keys.length > 0) return undefined
     const space = characters(keySpace(from))
     const other = characters(keySpace(to))
     let count = 0
@@ -142,7 +142,7 @@ class MemoryStore implements Store {
       this.#remove(at)
       if (!entry) continue
       const moved = other + at.slice(space.length)
-      this.#remove(moved) // it has expired
+      this.#remove(moved)
       this.#insert(moved, entry)
       count++
     }

@@ -135,9 +135,10 @@ class RedisStore implements Store {
     return written
   }
 
-  async rename(from: string, to: string): Promise<number | undefined> {
+  async rename(from: string, to: string, isReplacing: boolean): Promise<number | undefined> {
     const [old, next] = [redisKeys(from), redisKeys(to)]
-    const moved = Number(await this.#eval(RENAME, [old.index, next.index], [old.space, next.space]))
+    const args = [old.space, next.space, isReplacing ? '1' : '0']
+    const moved = Number(await this.#eval(RENAME, [old.index, next.index], args))
     return moved < 0 ? undefined : moved
   }
 
@@ -278,8 +279,8 @@ redis.call('ZREM', KEYS[2], ARGV[2])
 return redis.call('DEL', KEYS[1])`
 
 /**
- * KEYS: the indices of both namespaces. ARGV: their spaces. Returns -1, without any change, if the second has values. Redis
- * runs no other command meanwhile: for about a second if a million keys move.
+ * KEYS: the indices of both namespaces. ARGV: their spaces, and 1 to replace values of the second; else returns -1,
+ * without any change, if it has values. Redis runs no other command meanwhile: for about a second if a million keys move.
  */
 const RENAME = `
 local function each(index, use)
@@ -288,15 +289,20 @@ local function each(index, use)
   end
 end
 local taken, moved = 0, 0
-each(KEYS[2], function(key) taken = taken + redis.call('EXISTS', ARGV[2] .. key) end)
-if taken > 0 then return -1 end
-redis.call('DEL', KEYS[2])
+if ARGV[3] == '0' then
+  each(KEYS[2], function(key) taken = taken + redis.call('EXISTS', ARGV[2] .. key) end)
+  if taken > 0 then return -1 end
+  redis.call('DEL', KEYS[2])
+end
 each(KEYS[1], function(key)
   if redis.call('EXISTS', ARGV[1] .. key) == 0 then return end
   redis.call('RENAME', ARGV[1] .. key, ARGV[2] .. key)
   moved = moved + 1
 end)
-if moved > 0 then redis.call('RENAME', KEYS[1], KEYS[2]) end
+if moved > 0 then
+  if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('ZUNIONSTORE', KEYS[1], 2, KEYS[1], KEYS[2]) end
+  redis.call('RENAME', KEYS[1], KEYS[2])
+end
 return moved`
 
 /**

@@ -70,9 +70,10 @@ export interface Store {
    * Moves all entries of a namespace to another one, in one step: all or nothing, also if this process ends meanwhile.
    * Other writers wait for it.
    *
-   * @returns the number of moved entries; undefined, without any change, if the other namespace has entries.
+   * @param isReplacing - Whether the other namespace may have entries: a moved one takes the place of that with its key.
+   * @returns the number of moved entries; undefined, without any change, if the other namespace has entries and must not.
    */
-  rename(from: string, to: string): Promise<number | undefined>
+  rename(from: string, to: string, isReplacing: boolean): Promise<number | undefined>
 
   /** Waits for pending operations; no operation may follow. */
   close(): Promise<void>

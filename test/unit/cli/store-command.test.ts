@@ -396,8 +396,15 @@ test('rename moves a namespace, and refuses what would mix or lose keys', async 
   await again.set('hello.wasm', 'k', Buffer.from('other'))
   await again.close()
   expect(await rename('hello.wasm', 'a/b c:d')).toMatchObject(refused)
+  expect(await rename('hello', 'a/b c:d', '--replace')).toMatchObject(refused) // it has no keys
   expect((await run(['check', '--json'], { environment })).out).toMatch(/"a\/b c:d"[\s\S]*"hello\.wasm"/)
   expect((await run(['rename', 'a/b c:d', 'hello', `lmdb:${folder}`])).error).toBe(undefined)
+  expect(await rename('hello.wasm', 'hello', '--replace')).toMatchObject({
+    out: 'moved 1 entries from hello.wasm to hello\n',
+  })
+  const last = await openLmdbStore({ folder })
+  expect(Buffer.from((await last.get('hello', 'k')) ?? []).toString()).toBe('other')
+  await last.close()
 })
 
 test.each([
