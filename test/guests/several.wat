@@ -1,4 +1,4 @@
-;; Three functions that can be called, one of them named like the file, and others that cannot.
+;; Three functions, one of them named like the file, one with another result than a return code, and others that cannot be called.
 (module
   (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
   (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))

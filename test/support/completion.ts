@@ -35,7 +35,7 @@ export const COMPLETIONS: readonly (readonly [words: readonly string[], complete
   [['several.wasm', '--log-level', 'w'], ['warn']],
   [
     ['several.wasm', ''],
-    ['alpha', 'b:ta', 'several'],
+    ['alpha', 'b:ta', 'long', 'several'],
   ],
   [['call', 'several.wasm', 'al'], ['alpha']],
   [
