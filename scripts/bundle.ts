@@ -47,31 +47,30 @@ function bytesAsCode(name: string, path: string): string {
 }
 
 /**
- * Makes `dist/extism.js` and `dist/extism.cjs`, which users bundle into programs of their own: each needs no other file, no
- * package, and not its own URL. Bundlers take the latter for `require`: they do not know the export `module.exports`.
+ * Makes `dist/extism.js`, which users bundle into programs of their own: it needs no other file, no package, and not its own
+ * URL. `dist/extism.cjs` is for `require` in such programs: bundlers do not know the export `module.exports`.
  *
  * {@link bundleThreads} made its thread.
  */
 export async function bundleExtism(): Promise<void> {
-  const made = (['es', 'cjs'] as const).map((format) =>
-    build({
-      input: { extism: 'src/extism.ts' },
-      cwd: file('.'),
-      platform: 'node',
-      plugins: [esmExternalRequirePlugin({ external: [/^node:/] }), replacing(EMBEDDED)],
-      output: {
-        dir: 'dist',
-        format,
-        entryFileNames: format === 'es' ? '[name].js' : '[name].cjs',
-        exports: 'named',
-        codeSplitting: false,
-        comments: { jsdoc: false },
-        postBanner: notices(['@fastify/error']),
-        footer: format === 'es' ? '' : "module.exports = module.exports['module.exports']",
-      },
-    }),
+  await build({
+    input: { extism: 'src/extism.ts' },
+    cwd: file('.'),
+    platform: 'node',
+    plugins: [esmExternalRequirePlugin({ external: [/^node:/] }), replacing(EMBEDDED)],
+    output: {
+      dir: 'dist',
+      format: 'es',
+      entryFileNames: '[name].js',
+      codeSplitting: false,
+      comments: { jsdoc: false },
+      postBanner: notices(['@fastify/error']),
+    },
+  })
+  writeFileSync(
+    file('dist/extism.cjs'),
+    "const required = require('./extism.js')\nmodule.exports = required['module.exports'] ?? required\n",
   )
-  await Promise.all(made)
 }
 
 /** The licences of packages require their notices in each copy. */

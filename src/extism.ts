@@ -99,7 +99,7 @@ function checkPluginOptions(
 
 export { createPlugin as default, createPlugin as newPlugin }
 
-/** `require()` returns the function, as for the SDK: also of `extism.cjs`, whose footer names this. */
+/** `require()` returns the function, as for the SDK: also of `extism.cjs`. */
 const required = Object.assign(createPlugin.bind(undefined), {
   CAPABILITIES,
   createPlugin,

@@ -25,7 +25,7 @@ test.each([
 ])('of more functions than are served where none is named the first are, with what to do: %s', async (what, source) => {
   const server = start([source(folderWith(101)), '--port', '0'])
   const url = await server.listening()
-  await server.logged('many.wasm has 101 functions, of which only the first 100 are served')
+  await server.logged('many has 101 functions, of which only the first 100 are served')
   const prefix = what === 'a folder' ? '/many' : ''
   expect(await status(url, `${prefix}/f99`)).toBe(200)
   expect(await status(url, `${prefix}/f100`)).toBe(404)
@@ -61,7 +61,7 @@ test('one that comes to a watched folder is served as far, and the log says why'
     join(folder, 'more.wasm'),
     guestBytes(`(module ${Array.from({ length: 101 }, (_, i) => `(func (export "f${i}"))`).join('')})`),
   )
-  await server.logged('more.wasm has 101 functions')
+  await server.logged('more has 101 functions')
   expect(await status(url, '/many/f1')).toBe(200)
   expect(await status(url, '/more/f99')).toBe(200)
   expect(await status(url, '/more/f100')).toBe(404)

@@ -8,7 +8,6 @@ import { expect, test } from 'vitest'
 
 test.each([
   'dist/extism.js',
-  'dist/extism.cjs',
   'lib/extism-thread.cjs',
 ])('%s loads modules of Node.js only, and needs no path of its own', async (path) => {
   const file = fileURLToPath(new URL(`../../../${path}`, import.meta.url))
