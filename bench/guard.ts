@@ -73,7 +73,7 @@ const GUARDS: readonly Guard[] = [
   {
     checks: [
       { name: "CPU per request over HTTPS: inline to Fastify's echo", limit: 1.3 },
-      { name: "CPU per request over HTTP/2: inline to Fastify's echo", limit: 1.8 },
+      { name: "CPU per request over HTTP/2: inline to Fastify's echo", limit: 2.2 },
     ],
     measure: measureTransports,
   },
