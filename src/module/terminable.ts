@@ -95,16 +95,12 @@ class LengthChecker implements Rewriter {
   readonly #indexTypes: ModuleView['indexTypes']
   /** The code of a call, for each of {@link LENGTHS}. */
   readonly #calls: readonly (readonly number[])[]
-  /** The constant on top of the stack, if the previous instruction was one. */
+  /** The constant on top of the stack, if the previous instruction was one. A function ends with an `end`, which is none. */
   #constant: number | undefined
 
   constructor({ indexTypes, functions }: ModuleView) {
     this.#indexTypes = indexTypes
     this.#calls = LENGTHS.map((_, place) => [CODE.call, ...leb(functions.length + place)])
-  }
-
-  begin(): void {
-    this.#constant = undefined
   }
 
   rewrite(instruction: Instruction): readonly number[] | undefined {
