@@ -3,7 +3,7 @@ import { encodeHeaders } from '../guest/outbound/client.ts'
 import { type GuestRequest, parseGuestRequest } from '../guest/outbound/guest-request.ts'
 import type { Outbound, OutboundLimits } from '../guest/outbound/outbound.ts'
 import type { Caller } from '../observe/observe.ts'
-import { type HttpResponse, httpFailure } from '../runtime/kernel-host.ts'
+import { type GuestHttp, type HttpResponse, httpFailure } from '../runtime/kernel-host.ts'
 
 /**
  * Sends a guest's `http_request`. A refusal or failure becomes a response with status 0 and the reason. The runtime
@@ -41,8 +41,34 @@ function describeRequestFailure(error: unknown): string {
   return 'code' in error ? `${error.code}: ${error.message}` : error.message
 }
 
-/** Time limit of an HTTP request if the call has no deadline. */
-export const HTTP_TIMEOUT_MS = 30_000
+/** Time limit if no deadline ends the call: of a request, or of all requests of a call on the event loop. */
+const HTTP_TIMEOUT_MS = 30_000
+
+/**
+ * For guests on the event loop. Other calls of the route wait for a guest that waits, and nothing ends its call: all its requests
+ * together have `limitMs`, or each of them if `areConcurrent`.
+ *
+ * @param areConcurrent - Whether a call that waits holds up no other.
+ */
+export function directHttp(
+  outbound: Outbound,
+  areConcurrent: boolean,
+  limitMs: number = HTTP_TIMEOUT_MS,
+): GuestHttp {
+  const spent = new WeakMap<Caller, number>()
+  return {
+    isAsync: true,
+    async send(request, body, caller) {
+      const before = (caller && spent.get(caller)) ?? 0
+      const since = performance.now()
+      const limits = { timeoutMs: Math.max(1, Math.ceil(limitMs - before)) }
+      // Copies: the guest's memory may move during the wait.
+      const response = await sendForGuest(outbound, request.slice(), body.slice(), limits, caller)
+      if (caller && !areConcurrent) spent.set(caller, before + performance.now() - since)
+      return response
+    },
+  }
+}
 
 /** The main thread's side for guests in threads, whose deadline also ends their requests. */
 export function httpOperations(outbound: Outbound): HostOperations {

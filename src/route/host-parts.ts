@@ -16,7 +16,6 @@ import { importsRequests } from '../guest/streams/stream-imports.ts'
 import { START } from '../module/entry-points.ts'
 import type { Log } from '../observe/log/guest-log.ts'
 import type { OutboundResult, RouteMeter } from '../observe/metrics.ts'
-import type { Caller } from '../observe/observe.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { AllowedPath } from '../plugin/source/manifest.ts'
@@ -54,7 +53,7 @@ export async function openHostParts(
   streams: readonly string[],
   meter?: RouteMeter,
 ): Promise<HostParts> {
-  const http = await openRouteOutbound(options, meter)
+  const http = await openRouteOutbound(options, streams.length > 0, meter)
   const shared = options.vars === 'shared' ? sharedVars.open(plugin, options.varMax) : undefined
   const vars = shared?.vars
   const isAgentic = options.contract === 'hyper-mcp'
@@ -105,23 +104,21 @@ export async function trialParts(
 const TRIAL_STORE_BYTES = 4_194_304
 
 /** Loaded on demand, for routes with an allowed host. */
-async function openRouteOutbound({ outbound: where }: ResolvedRoute, meter: RouteMeter | undefined) {
+async function openRouteOutbound(
+  { outbound: where }: ResolvedRoute,
+  isStreaming: boolean,
+  meter: RouteMeter | undefined,
+) {
   if (!where) return undefined
-  const [{ openOutbound }, { HTTP_TIMEOUT_MS, httpOperations, sendForGuest }] = await Promise.all([
+  const [{ openOutbound }, { directHttp, httpOperations }] = await Promise.all([
     import('../guest/outbound/outbound.ts'),
     import('./guest-http.ts'),
   ])
   const opened = openOutbound(where)
   const outbound = meter ? meterOutbound(opened, meter) : opened
-  const limits = { timeoutMs: HTTP_TIMEOUT_MS }
   return {
     outbound,
-    direct: {
-      isAsync: true,
-      // Copies: the guest's memory may move during the wait.
-      send: (request: Uint8Array, body: Uint8Array, caller?: Caller) =>
-        sendForGuest(outbound, request.slice(), body.slice(), limits, caller),
-    },
+    direct: directHttp(outbound, isStreaming),
     operations: httpOperations(outbound),
     close: () => outbound.close(),
   }

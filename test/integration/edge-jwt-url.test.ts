@@ -10,6 +10,7 @@ import { COOL_DOWN_MS, FRESH_MS, RemoteKeys, STALE_MS } from '../../src/server/e
 import { selfSigned } from '../support/certificate.ts'
 import { guest } from '../support/guest.ts'
 import { type Issuer, openIssuer, signingKey, tokenOf } from '../support/issuer.ts'
+import { sendInterim } from '../support/outbound.ts'
 import { serve } from '../support/serve.ts'
 
 /* Keys of tokens that are at a URL. */
@@ -106,6 +107,12 @@ test.each<[string, (issuer: Issuer) => Issuer['answer'] | 'down' | 'other author
   ['answers with 404', () => (_, response) => response.writeHead(404).end('{"keys":[]}')],
   ['answers with 500', () => (_, response) => response.writeHead(500).end()],
   ['closes the connection', () => (request) => request.socket.destroy()],
+  [
+    'sends interim responses without end',
+    () =>
+      ({ socket }) =>
+        sendInterim(socket),
+  ],
   ['answers with no JSON', () => (_, response) => response.end('<html>')],
   ['answers with no set', () => (_, response) => response.end('[]')],
   ['answers with no keys', () => (_, response) => response.end('{"keys":[]}')],

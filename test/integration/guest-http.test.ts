@@ -1,11 +1,14 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { loadPlugin } from '../../src/index.ts'
+import type { Caller } from '../../src/observe/observe.ts'
 import { suspending } from '../../src/platform/missing-types.ts'
+import { directHttp } from '../../src/route/guest-http.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { sdk } from '../../src/runtime/sdk.ts'
 import { guest } from '../support/guest.ts'
 import { describeGuestHttp, origin, serveFetch } from '../support/guest-http-suite.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
+import { open } from '../support/outbound.ts'
 
 const engines = ['workers', ...(suspending ? (['inline'] as const) : [])] as const
 
@@ -56,6 +59,24 @@ test('a server that does not answer costs the call, which ends at its deadline, 
   expect(JSON.parse(body)).toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
   expect(opened).toHaveLength(1)
   expect((await call('last')).statusCode).toBe(200)
+})
+
+test.each([
+  [false, 1],
+  [true, 40],
+])('on the event loop all requests of a call have one time limit, unless calls are concurrent (%s)', async (areConcurrent, rest) => {
+  const url = await origin(() => undefined)
+  const http = directHttp(open({ allowedHosts: ['127.0.0.1'] }), areConcurrent, 40)
+  const send = async (caller: Caller) => {
+    const { status, body } = await http.send(Buffer.from(JSON.stringify({ url })), Buffer.alloc(0), caller)
+    return [status, Number(/^WASM_SERVE_OUTBOUND_TIMEOUT: .* within (\d+) ms$/.exec(String(body))?.[1])]
+  }
+  const caller = { log: keepLog() }
+  expect([await send(caller), await send(caller), await send({ ...caller })]).toEqual([
+    [0, 40],
+    [0, rest],
+    [0, 40],
+  ])
 })
 
 test('without an allowed host a request is refused, and no thread is needed', async () => {

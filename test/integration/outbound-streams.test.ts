@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { GuestStreamRequest } from '../../src/guest/outbound/guest-request.ts'
 import type { Outbound } from '../../src/guest/outbound/outbound.ts'
 import type { OutboundStream, StreamLimits } from '../../src/guest/outbound/outbound-stream.ts'
-import { failureOf, open, serveHttp, serveRaw } from '../support/outbound.ts'
+import { failureOf, open, sendInterim, serveHttp, serveRaw } from '../support/outbound.ts'
 
 /** Opens a stream with a buffer of 64 KiB; closed when the test ends. */
 function begin(
@@ -167,19 +167,22 @@ test('a server that takes a piece slowly is not silent', async () => {
   expect(performance.now() - since).toBeGreaterThan(150)
 })
 
-test('a server that sends interim responses is not silent', async () => {
+test('a server that sends only interim responses is silent', async () => {
   const { url } = await serveRaw((socket) => {
-    let sent = 0
-    const timer = setInterval(() => {
-      socket.write('HTTP/1.1 102 Processing\r\n\r\n')
-      if (++sent < 15) return
-      clearInterval(timer)
-      socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
-    }, 20)
+    const timer = setInterval(() => socket.write('HTTP/1.1 102 Processing\r\n\r\n'), 10)
+    socket.on('close', () => clearInterval(timer))
   })
-  const stream = begin(open(), url, {}, { idleMs: 150 })
-  expect((await stream.response()).status).toBe(200)
-  expect(await rest(stream)).toBe('ok')
+  const failure = await failureOf(begin(open(), url, {}, { idleMs: 100 }).response())
+  expect(failure.code).toBe('WASM_SERVE_OUTBOUND_TIMEOUT')
+})
+
+test.each(['GET', 'POST'])('interim responses without end fail a %s at their limit', async (method) => {
+  const origin = await serveRaw((socket) => socket.once('data', () => sendInterim(socket)))
+  const stream = begin(open(), origin.url, { method })
+  const failure = await failureOf(stream.response())
+  expect(failure.code).toBe('WASM_SERVE_OUTBOUND_FAILED')
+  expect(failure.message).toContain('only interim responses')
+  await origin.allClosed()
 })
 
 // Ends.

@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../../src/index.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
 import { guest } from './guest.ts'
+import { sendInterim } from './outbound.ts'
 
 /** A server on the loopback interface; closed when the test ends. */
 export async function origin(answer: RequestListener): Promise<string> {
@@ -76,6 +77,12 @@ export function describeGuestHttp(engine: NonNullable<RouteOptions['engine']>): 
       expect((await call('fetch', { url })).statusCode).toBe(500)
       const told = await serveFetch({ ...allowed, httpResponseMax: 1_000, httpErrors: 'status' })
       expect((await told('fetch', { url })).body).toMatch(/^1000WASM_SERVE_OUTBOUND_TOO_LARGE: /)
+    })
+
+    test('is told when a server sends interim responses without end', async () => {
+      const url = await origin(({ socket }) => sendInterim(socket))
+      const call = await serveFetch({ ...allowed, httpErrors: 'status' })
+      expect((await call('fetch', { url })).body).toMatch(/^1000WASM_SERVE_OUTBOUND_FAILED: .* interim /)
     })
 
     test('answers many requests, each with what belongs to it', async () => {

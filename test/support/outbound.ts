@@ -38,6 +38,16 @@ export function serveRaw(onConnection: (socket: Socket) => void): Promise<Origin
   return listen(createRawServer(onConnection), 'http')
 }
 
+/** Sends interim responses without end, as fast as they are read. */
+export function sendInterim(socket: Socket): void {
+  const send = () => {
+    if (socket.destroyed) return
+    if (socket.write('HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'.repeat(100))) setImmediate(send)
+    else socket.once('drain', send)
+  }
+  send()
+}
+
 async function listen(
   server: RawServer | Server,
   scheme: string,

@@ -49,6 +49,12 @@ const IDLE_CONNECTION_MS = 4_000
 const MAX_HEADER_BYTES = 16_384
 
 /**
+ * Interim responses (1xx) to one request. A server may send `102 Processing` every second while it works; one that sends them as fast
+ * as it can costs a core.
+ */
+const MAX_INTERIM = 1_000
+
+/**
  * Opens a client on Node's own `http`: connections that ignore proxy variables of the environment, with Node's strict
  * parser.
  *
@@ -114,6 +120,10 @@ class NodeClient implements OutboundClient {
         if (problem) outgoing.destroy(problem)
       })
     })
+    let interim = 0
+    outgoing.on('information', () => {
+      if (++interim > MAX_INTERIM) outgoing.destroy(endlessInterim())
+    })
     for (const [name, value] of Object.entries(DEFAULT_HEADERS)) outgoing.setHeader(name, value)
     for (const [name, value] of headers) outgoing.setHeader(name, value)
     if (framing === 'chunked') outgoing.setHeader('transfer-encoding', 'chunked')
@@ -125,6 +135,14 @@ class NodeClient implements OutboundClient {
     this.#http.destroy()
     this.#https.destroy()
   }
+}
+
+/** The code of the error of a server that sends interim responses only. */
+export const ENDLESS_INTERIM = 'ENDLESS_INTERIM'
+
+function endlessInterim(): Error {
+  const message = `it sent more than ${MAX_INTERIM} interim responses (1xx) and no other`
+  return Object.assign(new Error(message), { code: ENDLESS_INTERIM })
 }
 
 /** Sent unless the guest sets its own. `identity`, because the body is passed on as received and guests may not decompress. */

@@ -1,5 +1,6 @@
 import { isNativeError } from 'node:util/types'
 import { OutboundFailedError } from '../../errors/errors.ts'
+import { ENDLESS_INTERIM } from './client.ts'
 import type { Target } from './target.ts'
 
 /** Translates errors of Node's client for the author of the guest. Errors of wasm-serve pass unchanged. */
@@ -19,6 +20,8 @@ function whyFailed(code: string, { protocol, host, hostname }: URL): string {
     case 'ECONNRESET':
     case 'EPIPE':
       return `${host} closed the connection before the end`
+    case ENDLESS_INTERIM:
+      return `${host} sent only interim responses (1xx)`
     case 'HPE_HEADER_OVERFLOW':
       return `the headers of ${host} are larger than 16 KiB`
   }

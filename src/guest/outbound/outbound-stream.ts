@@ -50,7 +50,7 @@ export interface OutboundStream {
 export interface StreamLimits {
   /** Bytes of each direction that are kept. */
   readonly bufferBytes: number
-  /** Maximum time in which the server neither sends nor takes bytes while the guest waits for that. */
+  /** Maximum time in which the server sends no part of its final response and takes no bytes while the guest waits for that. */
   readonly idleMs: number
   /** Maximum time of the whole exchange. */
   readonly timeoutMs: number
@@ -230,7 +230,6 @@ class HttpStream implements OutboundStream {
     for (;;) {
       const outgoing = client.begin(request, target, hasBody ? (this.#length ?? 'chunked') : undefined)
       this.#last = outgoing
-      outgoing.on('information', () => this.#wake())
       if (hasBody) this.#outgoing = outgoing
       else outgoing.end()
       try {
