@@ -7,22 +7,78 @@ export interface JsonMistake {
   readonly reason: string
 }
 
-/** Parses JSON. A syntax error is returned as data with its position, which some of V8's messages lack. */
+/**
+ * Maximum nesting. V8 keeps 150 bytes or more for each level: a text of 4 MiB could have 4 million. Nothing that is read here needs
+ * more than ten.
+ */
+const MAX_DEPTH = 256
+
+/** Parses JSON. A syntax error is returned as data with its position, which some of V8's messages lack. So is too deep a nesting. */
 export function parseJson(text: string): { readonly value: unknown } | { readonly mistake: JsonMistake } {
+  const { deepAt } = measure(text)
+  if (deepAt !== undefined)
+    return { mistake: mistakeAt(text, deepAt, `it is nested more than ${MAX_DEPTH} levels deep`) }
   try {
     return { value: JSON.parse(text) }
   } catch {
-    return { mistake: mistakeIn(text) }
+    const at = new JsonTextScanner(text).findMistake()
+    const found = String.fromCodePoint(text.codePointAt(at) ?? 0)
+    const reason = at >= text.length ? 'the text ends too early' : `unexpected ${JSON.stringify(found)}`
+    return { mistake: mistakeAt(text, at, reason) }
   }
 }
 
-function mistakeIn(text: string): JsonMistake {
-  const at = new JsonTextScanner(text).findMistake()
+/** The same for a text whose objects must not have a key twice: parsers disagree about which of the values counts. */
+export function parseStrictJson(text: string): ReturnType<typeof parseJson> {
+  const parsed = parseJson(text)
+  if ('mistake' in parsed || membersOf(parsed.value) === measure(text).members) return parsed
+  return { mistake: mistakeAt(text, 0, 'a key is given twice') }
+}
+
+/** The offset at which a text is too deep, and its number of members of objects, if it is JSON. */
+function measure(text: string): { readonly deepAt: number | undefined; readonly members: number } {
+  let depth = 0
+  let members = 0
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charAt(at)) {
+      case '"':
+        at = endOfString(text, at)
+        break
+      case ':':
+        members++
+        break
+      case '[':
+      case '{':
+        if (++depth > MAX_DEPTH) return { deepAt: at, members }
+        break
+      case ']':
+      case '}':
+        depth--
+    }
+  }
+  return { deepAt: undefined, members }
+}
+
+/** The offset of the quote that ends a string; the length if there is none. @param start - Of its first quote. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let first = end
+    while (text.charAt(first - 1) === '\\') first--
+    if ((end - first) % 2 === 0) return end
+  }
+  return text.length
+}
+
+function membersOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const values = Object.values(value)
+  return values.reduce((sum: number, each) => sum + membersOf(each), Array.isArray(value) ? 0 : values.length)
+}
+
+function mistakeAt(text: string, at: number, reason: string): JsonMistake {
   const lineStart = at === 0 ? 0 : text.lastIndexOf('\n', at - 1) + 1
   let line = 1
   for (let next = text.indexOf('\n'); next >= 0 && next < at; next = text.indexOf('\n', next + 1)) line++
-  const found = String.fromCodePoint(text.codePointAt(at) ?? 0)
-  const reason = at >= text.length ? 'the text ends too early' : `unexpected ${JSON.stringify(found)}`
   return { line, column: at - lineStart + 1, reason }
 }
 

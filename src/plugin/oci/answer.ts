@@ -1,4 +1,5 @@
 import { RegistryRefusedError } from '../../errors/errors.ts'
+import { parseJson } from '../../platform/json-text.ts'
 import { printable } from '../../platform/text.ts'
 import type { Operation } from './operation.ts'
 import type { HttpResponse } from './transport.ts'
@@ -67,12 +68,8 @@ export async function readAtMost(response: HttpResponse, maxBytes: number): Prom
 
 /** Parses a JSON object. @returns undefined if it is something else. */
 export function parseObject(bytes: Uint8Array | undefined): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(bytes ?? []).toString())
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined // the caller has a reason of its own
-  }
+  const parsed = parseJson(Buffer.from(bytes ?? []).toString())
+  return 'value' in parsed && isObject(parsed.value) ? parsed.value : undefined
 }
 
 /** Whether a parsed JSON value is an object. */

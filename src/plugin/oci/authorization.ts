@@ -149,7 +149,8 @@ function fetchToken(
   const query = new URLSearchParams()
   const service = parameters.get('service')
   if (service !== undefined) query.set('service', service)
-  query.set('scope', parameters.get('scope') ?? `repository:${repository}:${actions}`)
+  // Not the scope of the challenge: the registry could ask the token server for more with these credentials.
+  query.set('scope', `repository:${repository}:${actions}`)
   const request = credentials?.kind === 'identity' ? refreshRequest(query, credentials.token) : undefined
   if (!request) for (const [name, value] of query) realm.searchParams.append(name, value)
   const password = credentials?.kind === 'password' ? { authorization: basic(credentials) } : {}

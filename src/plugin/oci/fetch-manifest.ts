@@ -41,8 +41,9 @@ export function fetchManifest(
     await expectStatus(operation, response, 200)
     const bytes = await readManifest(operation, response)
     // The type in the document comes first: the digest covers it, and not the header.
-    const { mediaType = contentType(response) } = parseObject(bytes) ?? {}
-    return { bytes, mediaType: String(mediaType), digest: digestOf(bytes) }
+    const mediaType = parseObject(bytes)?.mediaType
+    const type = typeof mediaType === 'string' ? mediaType : contentType(response)
+    return { bytes, mediaType: type, digest: digestOf(bytes) }
   })
 }
 

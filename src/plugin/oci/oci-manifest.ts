@@ -68,7 +68,7 @@ function readDocument(bytes: Uint8Array): OciManifest | OciIndex {
   if (isIndex === (layers !== undefined || config !== undefined))
     throw new Mistake('its manifest must have either "manifests", or "config" and "layers"')
   const types = isIndex ? INDEX_TYPES : MANIFEST_TYPES
-  if (mediaType !== undefined && !types.includes(String(mediaType)))
+  if (mediaType !== undefined && (typeof mediaType !== 'string' || !types.includes(mediaType)))
     throw new Mistake(`its mediaType is not ${types.join(' or ')}`)
   if (isIndex) return { kind: 'index', manifests: descriptors(manifests, 'manifests', MAX_MANIFESTS) }
   return {

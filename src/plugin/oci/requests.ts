@@ -194,7 +194,7 @@ interface FollowedResponse {
   readonly url: URL
 }
 
-/** A failure of the network may be temporary; a wrong certificate is not. */
+/** A failure of the network may be temporary; a wrong certificate, or another answer than HTTP, is not. */
 async function explainFailure<Result>(
   { reference, signal }: Operation,
   url: URL,
@@ -203,11 +203,15 @@ async function explainFailure<Result>(
   try {
     return await work()
   } catch (error) {
-    if (!(error instanceof TypeError) || signal.aborted) throw error
-    const { reason, isUntrusted, cause } = networkProblem(url, error)
-    if (!isUntrusted) throw new TemporaryFailure(reason, 0, { cause })
-    const hint = 'for a private CA, set "ca" of this registry in "registries", or NODE_EXTRA_CA_CERTS'
-    throw new RegistryRefusedError(reference, `${reason}; ${hint}`, { cause })
+    const problem = signal.aborted ? undefined : networkProblem(url, error)
+    if (!problem) throw error
+    const { reason, kind, cause } = problem
+    if (kind === 'network') throw new TemporaryFailure(reason, 0, { cause })
+    const hint =
+      kind === 'untrusted'
+        ? '; for a private CA, set "ca" of this registry in "registries", or NODE_EXTRA_CA_CERTS'
+        : ''
+    throw new RegistryRefusedError(reference, `${url.host}: ${reason}${hint}`, { cause })
   }
 }
 

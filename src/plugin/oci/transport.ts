@@ -56,10 +56,11 @@ export async function openTransport(environment: Environment, ca: string | undef
 
 /** A connection that fails is that to the proxy: the message must not name the registry. */
 function throwOfProxy(error: unknown, proxy: string): never {
-  if (!(error instanceof TypeError)) throw error
-  const { reason, isUntrusted, cause } = networkProblem(new URL(proxy), error)
-  if (isUntrusted) throw error
-  throw new TypeError(error.message, { cause: new Error(`the proxy does not connect: ${reason}`, { cause }) })
+  const problem = networkProblem(new URL(proxy), error)
+  if (!problem || problem.kind === 'untrusted') throw error
+  const { reason, cause } = problem
+  const named = new Error(`the proxy does not connect: ${reason}`, { cause })
+  throw new TypeError(named.message, { cause: Object.assign(named, { code: 'PROXY_FAILED' }) })
 }
 
 function loadUndici(purpose: string): Promise<typeof import('undici')> {

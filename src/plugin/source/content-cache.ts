@@ -166,7 +166,7 @@ class FolderCache implements ContentCache {
 /** A record of `requests/`; undefined if it is damaged. */
 export function parseAnswer(text: Uint8Array): CachedAnswer | undefined {
   const entry = parseObject(text)
-  const digest = parseDigest(String(entry?.digest))
+  const digest = parseDigest(entry?.digest)
   if (digest === undefined) return undefined
   return { digest, etag: typeof entry?.etag === 'string' ? entry.etag : undefined }
 }
@@ -174,7 +174,7 @@ export function parseAnswer(text: Uint8Array): CachedAnswer | undefined {
 /** A record of `tags/`; undefined if it is damaged. */
 export function parseTag(text: Uint8Array): (CachedTag & { readonly reference: string }) | undefined {
   const { reference, digest: written, at } = parseObject(text) ?? {}
-  const digest = parseDigest(String(written))
+  const digest = parseDigest(written)
   if (typeof reference !== 'string' || digest === undefined || typeof at !== 'number') return undefined
   return { reference, digest, at }
 }

@@ -133,7 +133,7 @@ export async function download(url: URL, options: DownloadOptions = {}): Promise
     return { bytes, etag: response.headers.get('etag') ?? undefined }
   } catch (error) {
     if (ended.signal.aborted) throw new DownloadTimeoutError(showUrl(url), timeoutMs)
-    throw error instanceof TypeError ? networkError(url, error) : error
+    throw explainFailure(url, error)
   } finally {
     clearTimeout(timer)
     options.signal?.removeEventListener('abort', end)
@@ -233,10 +233,12 @@ async function readBody(response: Response, url: URL, maxBytes: number): Promise
   return bytes
 }
 
-/** An invalid certificate does not permit the cached copy. */
-function networkError(url: URL, error: TypeError): Error {
-  const { reason, isUntrusted, cause } = networkProblem(url, error)
-  if (!isUntrusted) return new DownloadUnreachableError(showUrl(url), reason, { cause })
-  const hint = 'for a private CA, set NODE_EXTRA_CA_CERTS'
-  return new DownloadRefusedError(showUrl(url), `${reason}; ${hint}`, { cause })
+/** Only a failure of the network permits the cached copy: not an invalid certificate, and not another answer than HTTP. */
+function explainFailure(url: URL, error: unknown): unknown {
+  const problem = networkProblem(url, error)
+  if (!problem) return error
+  const { reason, kind, cause } = problem
+  if (kind === 'network') return new DownloadUnreachableError(showUrl(url), reason, { cause })
+  const hint = kind === 'untrusted' ? '; for a private CA, set NODE_EXTRA_CA_CERTS' : ''
+  return new DownloadRefusedError(showUrl(url), reason + hint, { cause })
 }

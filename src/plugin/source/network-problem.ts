@@ -1,34 +1,51 @@
 import { errorCode } from '../../platform/system-errors.ts'
+import { printable } from '../../platform/text.ts'
 
 /** The problem that `fetch` hides in the `cause` of its TypeError. */
 export interface NetworkProblem {
   readonly reason: string
-  /** The certificate or the TLS handshake is wrong: repeating does not help, and a cached copy must not hide it. */
-  readonly isUntrusted: boolean
+  /**
+   * - `network`: it may be over later.
+   * - `untrusted`: the certificate or the TLS handshake is wrong. A cached copy must not hide it.
+   * - `answer`: the server does not answer in HTTP, or the URL is one that is never requested.
+   */
+  readonly kind: 'network' | 'untrusted' | 'answer'
   readonly cause: Error
 }
 
-/** Explains why `fetch`, or the body of its response, failed for a URL. */
-export function networkProblem({ hostname, host }: URL, error: TypeError): NetworkProblem {
-  const cause = error.cause instanceof Error ? error.cause : error
-  const code = errorCode(cause) ?? ''
-  const isUntrusted = /CERT|TLS|SSL|SIGNATURE|EPROTO/.test(code)
-  return { reason: isUntrusted ? `no trusted TLS connection (${code})` : reasonOf(), isUntrusted, cause }
+/**
+ * Explains why `fetch`, or the body of its response, failed for a URL.
+ *
+ * @returns undefined if another error was thrown: a TypeError without a cause is a bug, not a problem of the network.
+ */
+export function networkProblem(url: URL, error: unknown): NetworkProblem | undefined {
+  const cause = error instanceof TypeError ? error.cause : undefined
+  if (!(cause instanceof Error)) return undefined
+  const code = errorCode(cause)
+  if (code === undefined || code.startsWith('HPE_') || code === 'UND_ERR_HEADERS_OVERFLOW')
+    return { reason: shortMessage(cause), kind: 'answer', cause }
+  if (/CERT|TLS|SSL|SIGNATURE|EPROTO/.test(code))
+    return { reason: `no trusted TLS connection (${code})`, kind: 'untrusted', cause }
+  return { reason: reasonOf(code, url) ?? shortMessage(cause), kind: 'network', cause }
+}
 
-  function reasonOf(): string {
-    switch (code) {
-      case 'ENOTFOUND':
-      case 'EAI_AGAIN':
-        return `the name ${hostname} does not resolve (${code}): check the spelling and the network`
-      case 'ECONNREFUSED':
-        return `nothing listens on ${host}`
-      case 'UND_ERR_CONNECT_TIMEOUT':
-        return `${host} does not answer`
-      case 'ECONNRESET':
-      case 'UND_ERR_SOCKET':
-        return `${host} closed the connection before the end`
-      default:
-        return cause.message
-    }
+function reasonOf(code: string, { hostname, host }: URL): string | undefined {
+  switch (code) {
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return `the name ${hostname} does not resolve (${code}): check the spelling and the network`
+    case 'ECONNREFUSED':
+      return `nothing listens on ${host}`
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return `${host} does not answer`
+    case 'ECONNRESET':
+    case 'UND_ERR_SOCKET':
+      return `${host} closed the connection before the end`
+    default:
+      return undefined
   }
+}
+
+function shortMessage({ message }: Error): string {
+  return printable(message).slice(0, 300)
 }

@@ -75,8 +75,8 @@ export function splitPin(text: string): Pinned<string> | Refusal {
 }
 
 /** A SHA-256 digest in lower case; undefined if it is not one. */
-export function parseDigest(text: string): string | undefined {
-  return /^[\da-f]{64}$/i.test(text) ? text.toLowerCase() : undefined
+export function parseDigest(text: unknown): string | undefined {
+  return typeof text === 'string' && /^[\da-f]{64}$/i.test(text) ? text.toLowerCase() : undefined
 }
 
 /** A module that the plug-in imports from. */

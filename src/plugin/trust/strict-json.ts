@@ -1,14 +1,22 @@
+import { parseStrictJson } from '../../platform/json-text.ts'
 import type { Refusal } from '../source/url.ts'
 
 /** An object of a JSON text; its values have not been checked. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** Parses JSON in UTF-8 without a byte order mark. */
+/** Parses JSON in UTF-8 without a byte order mark. No object may have a key twice: another verifier might read the other value. */
 export function parseJsonBytes(bytes: Uint8Array): { readonly value: unknown } | Refusal {
+  const text = decodeUtf8(bytes)
+  const parsed = text === undefined ? undefined : parseStrictJson(text)
+  if (parsed && 'value' in parsed) return parsed
+  return { problem: parsed ? `it is not JSON: ${parsed.mistake.reason}` : 'it is not text in UTF-8' }
+}
+
+function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
-    return { value: JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)) }
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
-    return { problem: 'it is not JSON in UTF-8' }
+    return undefined // the caller says so
   }
 }
 

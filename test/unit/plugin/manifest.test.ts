@@ -310,8 +310,10 @@ function canContinue(text: string): boolean {
 }
 
 test('depth and length cost neither the stack nor much time', () => {
-  expect(problemsIn('['.repeat(1_000_000))).toEqual(['line 1, column 1000001'])
-  expect(problemsIn(`{"wasm": ${'['.repeat(100_000)}${']'.repeat(100_000)}}`)).toContain('wasm[0]')
+  expect(problemsIn('['.repeat(1_000_000))).toEqual(['line 1, column 257'])
+  expect(problemsIn(`{"wasm": ${'['.repeat(255)}${']'.repeat(255)}}`)).toContain('wasm[0]')
+  expect(problemsIn(`{"a": "\\\\", "${'['.repeat(300)}\\"{{": 1}`)).toContain('wasm')
+  expect(problemsIn(`{"wasm": ${'[{"a":'.repeat(200)}`)).toEqual([expect.stringContaining('line 1, column ')])
   expect(problemsIn(`{"${'k'.repeat(5_000_000)}": 1, "wasm": [{"path": "a"}]}`)).toHaveLength(1)
   expect(problemsIn(JSON.stringify({ wasm: [{ data: '%'.repeat(10_000_000) }] }))).toEqual(['wasm[0].data'])
 })

@@ -13,7 +13,7 @@ import {
   type OciRegistryOptions,
   openOciRegistry,
 } from '../../support/oci-registry.ts'
-import { serveHttp } from '../../support/outbound.ts'
+import { sendInterim, serveHttp } from '../../support/outbound.ts'
 
 const module = Buffer.from('\0asm, and some bytes more')
 const digest = digestOf(module)
@@ -104,7 +104,11 @@ test('the media type in a manifest precedes that of the header', async () => {
   const { remote, registry, repository } = await start()
   const own = remote.putManifest('acme/hello', { mediaType: 'own' }, 'other')
   const none = remote.putManifest('acme/hello', 'not JSON', 'Text/Plain; charset=utf-8')
+  const odd = remote.putManifest('acme/hello', { mediaType: { toString: 1 } }, 'a/b')
+  const deep = remote.putManifest('acme/hello', `${'{"mediaType":'.repeat(300)}1${'}'.repeat(300)}`, 'c/d')
   expect((await registry.manifest(repository, own.digest)).mediaType).toBe('own')
+  expect((await registry.manifest(repository, odd.digest)).mediaType).toBe('a/b')
+  expect((await registry.manifest(repository, deep.digest)).mediaType).toBe('c/d')
   expect((await registry.manifest(repository, none.digest)).mediaType).toBe('text/plain')
 })
 
@@ -203,6 +207,32 @@ test('a registry that fails at each attempt is unreachable', async () => {
   expect(remote.requests).toHaveLength(3)
   await remote.close()
   await expect(registry.resolve(repository, '1.0')).rejects.toMatchObject({ code })
+})
+
+test.each([
+  [
+    'more codings than any answer has',
+    (response: ServerResponse) =>
+      response.setHeader('content-encoding', Array(2_000).fill('gzip').join()).end('{}'),
+  ],
+  ['something else than HTTP', ({ socket }: ServerResponse) => socket?.end('220 mail.test ESMTP\r\n')],
+  [
+    'the address of a token server that is never requested',
+    (response: ServerResponse) =>
+      response.writeHead(401, { 'www-authenticate': 'Bearer realm="http://127.0.0.1:1/"' }).end(),
+  ],
+])('a registry that sends %s is refused at once: it is not the network', async (_, answer) => {
+  const { remote, registry, repository } = await start({ intercept: fault('/manifests/', answer) })
+  const code = 'WASM_SERVE_REGISTRY_REFUSED'
+  await expect(registry.manifest(repository, digest)).rejects.toMatchObject({ code })
+  expect(remote.requests).toHaveLength(1)
+})
+
+test('interim responses without end meet the time limit', async () => {
+  const intercept = fault('/manifests/', ({ socket }) => socket && sendInterim(socket))
+  const { registry, repository } = await start({ intercept }, { timeoutMs: 50 })
+  const code = 'WASM_SERVE_DOWNLOAD_TIMEOUT'
+  await expect(registry.manifest(repository, digest)).rejects.toMatchObject({ code })
 })
 
 test('a Retry-After beyond the deadline ends the operation at once', async () => {
@@ -423,6 +453,21 @@ test.each([
   const code = 'WASM_SERVE_REGISTRY_REFUSED'
   await expect(registry.manifest(repository, digest)).rejects.toMatchObject({ code })
   expect(remote.requests).toHaveLength(1)
+})
+
+test('a registry gets no wider token than the request needs', async () => {
+  const asked: (string | null)[] = []
+  const intercept = (request: IncomingMessage, response: ServerResponse) => {
+    const url = new URL(String(request.url), 'http://registry.test')
+    const scope = 'repository:other/secret:pull,push,delete'
+    const challenge = `Bearer realm="http://${request.headers.host}/token",scope="${scope}"`
+    if (url.pathname === '/token') asked.push(url.searchParams.get('scope'))
+    response.writeHead(401, { 'www-authenticate': challenge }).end()
+    return true
+  }
+  const { registry, repository } = await start({ intercept })
+  await expect(registry.manifest(repository, digest)).rejects.toThrow()
+  expect(asked).toEqual(['repository:acme/hello:pull'])
 })
 
 test.each([

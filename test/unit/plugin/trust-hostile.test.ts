@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Descriptor, Registry } from '../../../src/plugin/oci/registry.ts'
 import { collectEvidence, parseEvidence, renderEvidence } from '../../../src/plugin/trust/evidence.ts'
+import { parseJsonBytes } from '../../../src/plugin/trust/strict-json.ts'
 import { openTrust } from '../../../src/plugin/trust/trust.ts'
 import { verifyArtifact, verifyFile } from '../../../src/plugin/trust/verify.ts'
 import { runs } from '../../support/runs.ts'
@@ -71,6 +72,24 @@ const bytes = fc.oneof(
   fc.uint8Array({ maxLength: 300 }),
   json.map((value) => Buffer.from(JSON.stringify(value) ?? '')),
 )
+
+test.each([
+  '{"a":1,"a":1}',
+  '{"a":1,"\\u0061":2}',
+  '[{"b":{"a":":","c":1,"c":2}}]',
+  '{"__proto__":1,"__proto__":2}',
+])('a key that is given twice is refused: %s', (text) => {
+  expect(parseJsonBytes(Buffer.from(text))).toEqual({ problem: expect.stringContaining('twice') })
+})
+
+test('whatever JSON has each key once is read', () => {
+  fc.assert(
+    fc.property(fc.json(), (text) => {
+      expect(parseJsonBytes(Buffer.from(text))).toEqual({ value: JSON.parse(text) })
+    }),
+    { numRuns: runs(100) },
+  )
+})
 
 test('arbitrary evidence is refused', async () => {
   const kind = fc.constantFrom('bundle', 'simple-signing', 'dsse', 'unreadable')

@@ -414,6 +414,7 @@ describe('a manifest of OCI is refused', () => {
     ['with a negative size', { ...valid, config: { ...config, size: -1 } }],
     ['with a fraction as size', { ...valid, config: { ...config, size: 0.5 } }],
     ['with a size of text', { ...valid, config: { ...config, size: '1' } }],
+    ['with a media type that is no text', { ...valid, mediaType: { toString: 1 } }],
     ['without a media type', { ...valid, config: { ...config, mediaType: undefined } }],
     ['with a long media type', { ...valid, config: { ...config, mediaType: 'x'.repeat(256) } }],
     ['with layers that are no list', { ...valid, layers: {} }],
