@@ -300,6 +300,13 @@ export const METRICS: readonly Metric[] = [
   },
   {
     type: 'gauge',
+    name: 'wasm_serve_configuration_behind',
+    help: '1 if configuration, files or tags are not served as they were read last, because reloads fail, else 0',
+    labels: [],
+    read: ({ served }) => [[{}, served.deployments?.behind ? 1 : 0]],
+  },
+  {
+    type: 'gauge',
     name: 'wasm_serve_ready',
     help: '1 if /readyz reports ready, else 0',
     labels: [],

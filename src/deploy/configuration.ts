@@ -167,7 +167,7 @@ async function readFile(
   if (configFile === undefined && words.length > 0) return {}
   // Loaded on demand: with a plug-in on the command line there is often no config file.
   const { findConfigFile, readConfigFile } = await import('../options/config-file.ts')
-  const path = configFile ?? findConfigFile('.')
+  const path = configFile ?? findConfigFile('.', onFile)
   if (path === undefined) return {}
   onFile?.(path)
   return { path, given: await readConfigFile(path, environment, secrets, failed, isServing) }

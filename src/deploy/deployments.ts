@@ -2,11 +2,13 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
+import { hasOwnCode } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn, Pace, unlessAborted } from '../platform/async-work.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
+import { explainLimit } from '../platform/system-errors.ts'
 import { bytesOf } from '../plugin/source/module-bytes.ts'
 import { readSource, type Source } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
@@ -57,6 +59,10 @@ export interface Deployments {
   readonly meters: Meters | undefined
   /** The files of the configuration, or those of the last reload attempt. */
   readonly files: FileLog
+  /** The digests of the tags of registries that are served, by reference. */
+  readonly tags: ReadonlyMap<string, string>
+  /** Why the configuration is not served as it was read last; undefined if it is. */
+  readonly behind: Behind | undefined
 
   /**
    * Prepares a desired state, after earlier changes. Later changes wait until it is committed or aborted.
@@ -138,9 +144,7 @@ export interface ChangeOptions {
   readonly modules?: ReadonlyMap<string, Uint8Array> | undefined
   /** Whether an edit requests it: then a forbidden option is the edit's fault, else the state folder's. */
   readonly isEdit?: boolean | undefined
-  /** Whether changed files triggered it: after a failure, they are tried again when they change again. */
-  readonly isOfFiles?: boolean | undefined
-  /** New digests of tags, by reference. */
+  /** New digests of tags, by reference. After a failure, they are found again. */
   readonly digests?: ReadonlyMap<string, string> | undefined
   /** Who requests it. */
   readonly by?: string | undefined
@@ -152,6 +156,19 @@ export interface Attempt {
   readonly deployment?: Deployment
   /** The reason that it is not live. */
   readonly error?: unknown
+}
+
+/** A reload that has failed. */
+export interface Behind {
+  /** The first failure since the configuration was served as it was read, as ISO 8601. */
+  readonly since: string
+  /** The trigger of the last attempt. */
+  readonly reason: string
+  /** Why it has failed. */
+  readonly code: string
+  readonly message: string
+  /** Whether new digests of tags triggered it. */
+  readonly isOfTags: boolean
 }
 
 /** What exists before the first deployment. */
@@ -174,6 +191,7 @@ const OLD_APP_CLOSE_MS = 500
 /** Everything that lives as long as the deployments. */
 export interface DeploymentParts {
   readonly files: FileLog
+  readonly tags: ReadonlyMap<string, string>
   readonly plugins: PluginTable
   readonly opener: RouteOpener
   readonly store: EditStore | undefined
@@ -189,6 +207,15 @@ export function deploymentsFrom(
   return new LiveDeployments(source, first, parts, surroundings)
 }
 
+/** What a change serves, and how it came about. */
+interface Planned extends Resolved {
+  readonly desired: DesiredState
+  readonly plugins: PluginTable
+  /** The digests of tags; undefined if the configuration was not read again. */
+  readonly tags: ReadonlyMap<string, string> | undefined
+  readonly notes: readonly string[]
+}
+
 class LiveDeployments implements Deployments {
   readonly log = new ChangeLog()
   readonly #source: ConfigurationSource
@@ -200,6 +227,8 @@ class LiveDeployments implements Deployments {
   #current: Deployment
   #plugins: PluginTable
   #files: FileLog
+  #tags: ReadonlyMap<string, string>
+  #behind: Behind | undefined
   #server: Pick<RunningServer, 'replace'> | undefined
   /** Settles when the last requested change has ended. */
   #last: Promise<unknown> = Promise.resolve()
@@ -208,13 +237,14 @@ class LiveDeployments implements Deployments {
   constructor(
     source: ConfigurationSource,
     first: Deployment,
-    { files, plugins, opener, store }: DeploymentParts,
+    { files, tags, plugins, opener, store }: DeploymentParts,
     surroundings: Surroundings,
   ) {
     this.#source = source
     this.#current = first
     this.#first = first.options
     this.#files = files
+    this.#tags = tags
     this.#plugins = plugins.settled()
     this.#opener = opener
     this.#store = store
@@ -232,6 +262,14 @@ class LiveDeployments implements Deployments {
 
   get files(): FileLog {
     return this.#files
+  }
+
+  get tags(): ReadonlyMap<string, string> {
+    return this.#tags
+  }
+
+  get behind(): Behind | undefined {
+    return this.#behind
   }
 
   get meters(): Meters | undefined {
@@ -253,17 +291,19 @@ class LiveDeployments implements Deployments {
     const end = await this.#enter(signal)
     const files = this.#files
     let isOver = false
-    const leave = (isLive: boolean) => {
+    const leave = (failure?: unknown) => {
       if (isOver) return
       isOver = true
-      // The cause may lie outside the files: let the watcher try them again.
-      if (!isLive && !options.isOfFiles) this.#files = files
+      if (this.#files !== files) {
+        this.#behind = failure === undefined ? undefined : this.#behindFor(failure, reason, options)
+        if (this.#behind?.isOfTags) this.#files = files // the watcher has not tried what has changed in them
+      }
       end()
     }
     try {
       return await this.#make(desired, { ...options, signal }, { reason, begun, leave })
     } catch (error) {
-      leave(false)
+      leave(error)
       throw error
     }
   }
@@ -363,7 +403,12 @@ class LiveDeployments implements Deployments {
   async #make(
     desired: DesiredState | MakeDesired,
     options: ChangeOptions & { readonly signal: AbortSignal },
-    change: { readonly reason: string; readonly begun: number; readonly leave: (isLive: boolean) => void },
+    change: {
+      readonly reason: string
+      readonly begun: number
+      /** Call it at the end. */
+      readonly leave: (failure?: unknown) => void
+    },
   ): Promise<Prepared> {
     const { signal } = options
     const { log } = this.#surroundings
@@ -384,11 +429,11 @@ class LiveDeployments implements Deployments {
       signal.removeEventListener('abort', onAbort)
       return isFirst
     }
-    const giveUp = async () => {
-      await made.close().finally(() => change.leave(false))
+    const giveUp = async (failure: unknown) => {
+      await made.close().finally(() => change.leave(failure))
     }
     const abort = async () => {
-      if (end()) await giveUp()
+      if (end()) await giveUp(signal.reason ?? new ChangeRefusedError('it was aborted'))
     }
     const onAbort = () =>
       void abort().catch((error) => log.error({ err: error }, 'a prepared deployment failed to close'))
@@ -406,11 +451,11 @@ class LiveDeployments implements Deployments {
           await this.#store?.write(plan.edits, plan.plugins.modules)
           await made.commit?.()
         } catch (error) {
-          await giveUp()
+          await giveUp(error)
           throw error
         }
         const deployment = this.#goLive(plan, made, [...plan.notes, ...warnings], change)
-        change.leave(true)
+        change.leave()
         return deployment
       },
     }
@@ -425,18 +470,21 @@ class LiveDeployments implements Deployments {
       isEdit = false,
       digests,
     }: ChangeOptions & { readonly signal: AbortSignal },
-  ): Promise<Resolved & { desired: DesiredState; plugins: PluginTable; notes: readonly string[] }> {
+  ): Promise<Planned> {
     const place = { isServing: true, signal, log: this.#surroundings.log }
     const now = this.#current
     let plugins = new PluginTable(this.#plugins)
+    let tags: ReadonlyMap<string, string> | undefined
     const reread = () =>
       readSettled((files) => {
         this.#files = files
         plugins = new PluginTable()
+        const found = new Map<string, string>()
+        tags = found
         return this.#reread({
           ...place,
           onFile: (path) => files.note(path),
-          onTag: (reference, digest) => files.tags.set(reference, digest),
+          onTag: (reference, digest) => found.set(reference, digest),
           digests,
           plugins,
         })
@@ -461,7 +509,7 @@ class LiveDeployments implements Deployments {
     })
     if (failures.length > 0) throw together(failures)
     const notes = [...(isReread ? made.configuration.warnings : []), ...made.warnings, ...resolved.warnings]
-    return { ...resolved, desired: { ...made, edits: resolved.edits, warnings: [] }, plugins, notes }
+    return { ...resolved, desired: { ...made, edits: resolved.edits, warnings: [] }, plugins, tags, notes }
   }
 
   async #reread(reading: ReadingOptions): Promise<DesiredState> {
@@ -474,8 +522,14 @@ class LiveDeployments implements Deployments {
       : { revision, configuration, edits, warnings: [] }
   }
 
+  #behindFor(failure: unknown, reason: string, { digests }: ChangeOptions): Behind {
+    const { code, message } = toCodedError(failure)
+    const since = this.#behind?.since ?? new Date().toISOString()
+    return { since, reason, code, message, isOfTags: digests !== undefined }
+  }
+
   #goLive(
-    plan: Resolved & { readonly desired: DesiredState; readonly plugins: PluginTable },
+    plan: Planned,
     { app, routes: served, kept }: OpenedRoutes,
     warnings: readonly string[],
     { reason, begun }: { readonly reason: string; readonly begun: number },
@@ -487,6 +541,7 @@ class LiveDeployments implements Deployments {
     const live = { options, routes, edits, warnings: plan.warnings, desired, app, served, revision }
     this.#current = live
     this.#plugins = plan.plugins.settled()
+    this.#tags = plan.tags ?? this.#tags
     const record = { ...this.#record(reason, begun), kept, warnings }
     this.#current = { ...live, record }
     const { log } = this.#surroundings
@@ -597,12 +652,11 @@ function originOf(text: string): string | undefined {
   return isUrl(text) && URL.canParse(text) ? new URL(text).origin : undefined
 }
 
-/** Errors with a code are expected; all others are bugs in wasm-serve. */
+/** Errors with a code, and limits of the system, are expected; all others are bugs in wasm-serve. */
 function toCodedError(thrown: unknown): Error & { readonly code: string } {
-  if (hasCode(thrown)) return thrown
-  return new InternalError({ cause: thrown })
-}
-
-function hasCode(thrown: unknown): thrown is Error & { readonly code: string } {
-  return thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('WASM_SERVE_')
+  if (hasOwnCode(thrown)) return thrown
+  const limit = explainLimit(thrown)
+  return limit === undefined
+    ? new InternalError({ cause: thrown })
+    : new ChangeRefusedError(limit, { cause: thrown })
 }

@@ -1,15 +1,11 @@
-import { readdirSync, statSync } from 'node:fs'
+import { type Dirent, readdirSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FilesUnsettledError } from '../errors/errors.ts'
+import { errorCode } from '../platform/system-errors.ts'
 
-/**
- * Records the state of files when they are read, to detect changes. For folders, the plug-ins in them count. Also records
- * which digests the tags of registries had.
- */
+/** Records the state of files when they are read, to detect changes. For folders, the plug-ins in them count. */
 export class FileLog {
-  /** The digest of each tag, by reference. */
-  readonly tags = new Map<string, string>()
   readonly #prints = new Map<string, string>()
 
   /** Call before reading a file, so that a change during the read is detected. */
@@ -26,8 +22,8 @@ export class FileLog {
   /** The files modified within this many milliseconds: more writes may follow. */
   youngerThan(ms: number): string[] {
     return [...this.#prints.keys()].filter((path) => {
-      const found = statSync(path, { throwIfNoEntry: false })
-      return found?.isFile() === true && Math.abs(Date.now() - found.mtimeMs) < ms
+      const found = statOf(path)
+      return typeof found === 'object' && found.isFile() && Math.abs(Date.now() - found.mtimeMs) < ms
     })
   }
 }
@@ -70,26 +66,50 @@ export async function readSettled<Result>(
   }
 }
 
-/** Includes the inode: a file renamed into place may have the size and time of the old one. */
+/**
+ * Includes the inode: a file renamed into place may have the size and time of the old one. Includes the time at which the
+ * permissions changed: a file may become readable.
+ */
 function printOf(path: string): string {
+  const found = statOf(path)
+  if (typeof found === 'string') return found
+  if (!found.isDirectory()) return `${found.ino} ${found.size} ${found.mtimeMs} ${found.ctimeMs}`
   try {
-    const found = statSync(path, { throwIfNoEntry: false })
-    if (!found) return 'none'
-    if (found.isDirectory()) return modulesIn(path).join('\n')
-    return `${found.ino} ${found.size} ${found.mtimeMs}`
+    return modulesIn(path).sort().join('\n')
   } catch (error) {
-    return String((error as NodeJS.ErrnoException).code) // the loader reports why it cannot be read
+    return codeOf(error)
   }
 }
 
-/** Paths of a folder's mounts. A change within a file shows in that file's own fingerprint. */
-function modulesIn(folder: string): string[] {
+/** @returns the code of the error if there is none: the loader reports it. */
+function statOf(path: string): Stats | string {
+  try {
+    return statSync(path)
+  } catch (error) {
+    return codeOf(error)
+  }
+}
+
+function codeOf(error: unknown): string {
+  return String(errorCode(error))
+}
+
+/** Paths of a folder's mounts, also through links. A change within a file shows in that file's own fingerprint. */
+function modulesIn(folder: string, seen = new Set<string>()): string[] {
+  const real = realpathSync(folder)
+  if (seen.has(real)) return []
+  seen.add(real)
   return readdirSync(folder, { withFileTypes: true })
-    .filter(({ name }) => !name.startsWith('.'))
+    .filter(({ name }) => !name.startsWith('.') && name !== 'node_modules')
     .flatMap((entry) => {
       const path = join(folder, entry.name)
-      if (entry.isDirectory()) return modulesIn(path)
-      return /\.wasm$/i.test(entry.name) || entry.isSymbolicLink() ? [path] : []
+      if (isFolder(entry, path)) return modulesIn(path, seen)
+      return /\.wasm$/i.test(entry.name) ? [path] : []
     })
-    .sort()
+}
+
+function isFolder(entry: Dirent, path: string): boolean {
+  if (!entry.isSymbolicLink()) return entry.isDirectory()
+  const found = statOf(path)
+  return typeof found === 'object' && found.isDirectory()
 }

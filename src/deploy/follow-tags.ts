@@ -44,11 +44,11 @@ async function follow(
     for (const [reference, message] of failures)
       if (unanswered.get(reference) !== message) log.warn({ reference }, message)
     unanswered = failures
-    if (digests.size === 0) continue
+    if (digests.size === 0 && !deployments.behind?.isOfTags) continue // also what could not be served, and is gone
     const key = JSON.stringify([...digests])
     if (failed?.digests !== key) {
       for (const [reference, to] of digests)
-        log.info({ reference, from: deployments.files.tags.get(reference), to }, 'the tag has a new digest')
+        log.info({ reference, from: deployments.tags.get(reference), to }, 'the tag has a new digest')
     }
     const attempt = await deployments.attempt(reload, 'registry', { digests, signal })
     failed = reportOnce(
@@ -67,7 +67,7 @@ async function newDigests(
 ): Promise<{ digests: Map<string, string>; failures: Map<string, string> }> {
   const digests = new Map<string, string>()
   const failures = new Map<string, string>()
-  for (const [reference, before] of deployments.files.tags) {
+  for (const [reference, before] of deployments.tags) {
     try {
       const now = await deployments.resolveTag(reference, signal)
       if (now !== before) digests.set(reference, now)

@@ -35,12 +35,13 @@ export async function openDeployments(
   openStore: (configuration: Configuration) => Promise<EditStore | undefined> = openServerStore,
 ): Promise<Deployments> {
   const files = new FileLog()
+  const tags = new Map<string, string>()
   const plugins = new PluginTable()
   let store: EditStore | undefined
   const plan = await planAll(source, {
     reading: {
       onFile: (path) => files.note(path),
-      onTag: (reference, digest) => files.tags.set(reference, digest),
+      onTag: (reference, digest) => tags.set(reference, digest),
       plugins,
     },
     async desire(configuration) {
@@ -71,7 +72,7 @@ export async function openDeployments(
       desired: { ...desired, edits, warnings: [] },
     }
     logOrigins(routes, [], surroundings.log)
-    return deploymentsFrom(source, first, { files, plugins, opener, store }, surroundings)
+    return deploymentsFrom(source, first, { files, tags, plugins, opener, store }, surroundings)
   } catch (error) {
     await opener.close()
     throw source.listsProblems ? await explainFailure(plan, error) : error

@@ -1,6 +1,7 @@
 import { ClientGoneError, EngineClosedError, InstancesFullError, QueueFullError } from '../errors/errors.ts'
 import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
+import { backoffMs } from '../platform/async-work.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import type { Engine } from './engine.ts'
 
@@ -134,7 +135,7 @@ class LazyEngine implements Engine, Sleeper {
     } catch (error) {
       this.#options.awake.leave(this)
       const row = (this.#failure?.row ?? 0) + 1
-      const ms = Math.min(RETRY_MS * 2 ** (row - 1), MAX_RETRY_MS)
+      const ms = backoffMs(row, RETRY_MS, MAX_RETRY_MS)
       this.#failure = { error, row, until: performance.now() + ms }
       throw error
     }

@@ -56,10 +56,12 @@ const FORMATS: Readonly<Record<string, ConfigFormat>> = { '.json': 'json', '.yam
 /**
  * Finds the config file of a folder.
  *
+ * @param onFile - Called with each path at which one may appear.
  * @returns undefined if there is none. A TOML file only if there is no other: {@link readConfigFile} refuses it.
  * @throws {@link ConfigUnreadableError} if there are several.
  */
-export function findConfigFile(folder: string): string | undefined {
+export function findConfigFile(folder: string, onFile?: (path: string) => void): string | undefined {
+  for (const name of DEFAULT_FILES) onFile?.(join(folder, name))
   const [found, other] = DEFAULT_FILES.filter((name) => existsSync(join(folder, name)))
   if (found !== undefined && other !== undefined)
     throw new ConfigUnreadableError(found, `${other} exists too; select one of them with --config-file`)

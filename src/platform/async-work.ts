@@ -26,6 +26,11 @@ export function nextTurn(): Promise<void> {
   return immediate()
 }
 
+/** The pause after this many failures in a row: it doubles. */
+export function backoffMs(failures: number, firstMs: number, longestMs: number): number {
+  return Math.min(firstMs * 2 ** (failures - 1), longestMs)
+}
+
 /** How long a sequence of steps may block the event loop, in milliseconds. */
 const HOLD_MS = 4
 

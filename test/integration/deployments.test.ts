@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -60,16 +60,28 @@ test('a PUT compiles the module once, whatever has it', async () => {
   expect(await post('/one', '')).toEqual([200, '1'])
 })
 
-test('a PUT reads no other file: neither the config file nor other plug-ins', async () => {
-  const { api, post, cwd } = await startTwo()
-  for (const name of ['one.wasm', 'two.wasm', 'wasm-serve.yaml']) rmSync(join(cwd, name))
+test('a PUT reads no other file; only a reload does, and it is shown that what it read is not served', async () => {
+  const { api, post, cwd, adminUrl } = await startTwo()
+  const behind = async () => {
+    const metrics = await (await fetch(`${adminUrl}/metrics`)).text()
+    const metric = /^wasm_serve_configuration_behind (\d)$/m.exec(metrics)?.[1]
+    return [metric, (await api('GET', '/api')).body.behind?.code]
+  }
+  const places = ['one.wasm', 'two.wasm', 'wasm-serve.yaml'].map((name) => join(cwd, name))
+  const contents = places.map((path) => [path, readFileSync(path)] as const)
+  for (const path of places) rmSync(path)
 
   expect((await api('PUT', '/api/plugins/one', newGuest())).status).toBe(200)
   expect((await api('POST', '/api/routes', { plugin: 'two', url: '/more' })).status).toBe(201)
   expect((await api('POST', '/api/plugins/one/rollback')).status).toBe(200)
   expect((await api('DELETE', '/api/changes')).status).toBe(200)
   expect(await post('/one', '')).toEqual([200, '1'])
+  expect(await behind()).toEqual(['0', undefined])
   expect((await api('POST', '/api/reload')).status).not.toBe(200)
+  expect(await behind()).toEqual(['1', 'WASM_SERVE_USAGE_INVALID'])
+  for (const [path, content] of contents) writeFileSync(path, content)
+  expect((await api('POST', '/api/reload')).status).toBe(200)
+  expect(await behind()).toEqual(['0', undefined])
 })
 
 test('a PUT leaves the instances of other routes as they are', async () => {

@@ -240,17 +240,24 @@ test('a plug-in of many functions is tried once, and once for each way in which 
   }
 })
 
-test('a file that has changed is not taken for tried when a change fails that has nothing to do with it', async () => {
+test('what a reload has read is behind until it is served; a change of other kind does not touch it', async () => {
   const { deployments, attempt, to } = await changing([ECHO])
   const path = file('watched.wasm', guestBytes('echo'))
-  const files = { isOfFiles: true }
   const failing = to([{ plugin: path }, { url: '/b', plugin: 'absent.wasm' }])
-  await attempt(to([{ plugin: path }]), files)
-  expect(deployments.files.changed()).toEqual([])
+  await attempt(to([{ plugin: path }]))
+  expect([deployments.files.changed(), deployments.behind]).toEqual([[], undefined])
   file('watched.wasm', guestBytes('upper'))
   expect(deployments.files.changed()).toEqual([path])
-  await expect(deployments.apply(failing, 'API')).rejects.toThrow()
-  expect(deployments.files.changed()).toEqual([path])
-  expect(await attempt(failing, files)).toMatchObject({ ok: false })
-  expect(deployments.files.changed()).toEqual([]) // else it would be tried again and again
+  await expect(deployments.apply(() => Promise.reject(new Error('a bug')), 'API')).rejects.toThrow()
+  expect([deployments.files.changed(), deployments.behind]).toEqual([[path], undefined])
+
+  await expect(deployments.apply(failing, 'SIGHUP')).rejects.toThrow()
+  const since = deployments.behind?.since
+  expect(deployments.behind).toMatchObject({ reason: 'SIGHUP', code: 'WASM_SERVE_PLUGIN_UNREADABLE' })
+  expect(deployments.files.changed()).toEqual([]) // else the watcher would try them without a pause
+  expect(await attempt((now) => now)).toMatchObject({ ok: true }) // the configuration is not read
+  expect(await attempt(failing)).toMatchObject({ ok: false })
+  expect(deployments.behind).toMatchObject({ reason: 'test', since })
+  await attempt(to([{ plugin: path }]))
+  expect(deployments.behind).toBeUndefined()
 })

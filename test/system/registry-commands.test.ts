@@ -324,6 +324,10 @@ test('a tag is followed: a new digest goes live after its trial, a refused one d
   expect(await post('/', 'abc')).toMatchObject({ body: 'abc' })
   await once(attempts, 'ended')
   expect(lines).toMatchObject([{ reference, from: first.digest, to: broken.digest }])
+  expect(deployments.behind).toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
+  putPlugin(registry, ECHO, '1')
+  for (let live = false; !live; ) live = (await once(attempts, 'ended'))[0].deployment !== undefined
+  expect(deployments.behind).toBeUndefined()
 
   const fixed = putPlugin(registry, UPPER, '1')
   for (let live = false; !live; ) live = (await once(attempts, 'ended'))[0].deployment !== undefined

@@ -42,7 +42,7 @@ const overview: Endpoint = {
   id: 'overview',
   summary: 'Server overview',
   answers: { 200: { description: 'The server overview.', schema: ref('Overview') } },
-  run: (_request, { current: { revision, served, edits }, log: { applied, refused } }) => ({
+  run: (_request, { current: { revision, served, edits }, log: { applied, refused }, behind }) => ({
     revision,
     routes: served.length,
     plugins: edits.plugins.size,
@@ -50,6 +50,12 @@ const overview: Endpoint = {
       edits.routes.size > 0 ||
       [...edits.plugins.values()].some(({ added, traffic }) => added || traffic.length > 0),
     changes: { applied, refused },
+    behind: behind && {
+      since: behind.since,
+      reason: behind.reason,
+      code: behind.code,
+      message: behind.message,
+    },
   }),
 }
 

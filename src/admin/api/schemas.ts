@@ -189,6 +189,20 @@ export const SCHEMAS = {
         applied: countSchema('Changes applied since the start.'),
         refused: countSchema('Changes refused since the start.'),
       }),
+      behind: {
+        ...objectSchema({
+          since: {
+            type: 'string',
+            format: 'date-time',
+            description: 'When the first of the reloads failed.',
+          },
+          reason: textSchema('The trigger of the last one.'),
+          code: textSchema('Why it has failed.'),
+          message: textSchema('What has failed and what to do.'),
+        }),
+        description:
+          'Present while the configuration and its files are not served as they were read last, because reloads fail.',
+      },
     },
     ['revision', 'state', 'routes', 'plugins', 'changed', 'changes'],
   ),

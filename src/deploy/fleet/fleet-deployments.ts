@@ -46,6 +46,14 @@ export class FleetDeployments implements Deployments {
     return this.#local.files
   }
 
+  get tags() {
+    return this.#local.tags
+  }
+
+  get behind() {
+    return this.#local.behind
+  }
+
   get tag() {
     return this.#node.tag
   }

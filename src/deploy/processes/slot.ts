@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { ChangeRefusedError, InternalError, ProcessesFailingError } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
+import { backoffMs } from '../../platform/async-work.ts'
 import type { PreparedRoutes } from '../serving-side.ts'
 import { renderEnd, type ServingProcess } from './serving-process.ts'
 
@@ -67,7 +68,7 @@ export class StartFailures {
   /** @returns the delay before the next attempt. */
   add(): number {
     this.count++
-    return Math.min(FIRST_RETRY_MS * 2 ** (this.count - 1), LONGEST_RETRY_MS)
+    return backoffMs(this.count, FIRST_RETRY_MS, LONGEST_RETRY_MS)
   }
 }
 
