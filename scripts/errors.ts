@@ -171,7 +171,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_MCP_STREAMS_FULL',
     503,
-    'Too many clients, or too many streams of one client, wait for changed lists.',
+    'Too many clients of a [kind](../guide/mcp.md#who-may-use-what), or too many streams of one client, wait for changed lists.',
     'Close streams that are not needed. Other requests are not affected.',
   ],
   [
@@ -201,7 +201,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_RATE_LIMITED',
     429,
-    'The address has sent more than [`rateLimit`](../guide/edge.md) allows. `Retry-After` says when to try again.',
+    'The address has sent more than [`rateLimit`](../guide/edge.md) allows, or a client of tools more than [`mcp.rateLimit`](../guide/mcp.md#who-may-use-what). `Retry-After` says when to try again.',
     'Wait for the seconds in `Retry-After`, or raise `rateLimit`.',
   ],
   [

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
-import { apiKeysIn, keyDigest, positionsOf } from '../platform/api-keys.ts'
+import { fitsParts } from '../platform/text.ts'
+import { type Client, clientOf, KnownKeys } from './client.ts'
 import { claimsOf } from './token-claims.ts'
 
 /** Tools that clients with a key or a scope may use. */
@@ -14,8 +15,7 @@ export interface AccessRule {
 
 /** Who sends a request, and what it may use. */
 export interface Grant {
-  /** Identifies the client in the audit log and for the rate limit: a digest of its key, or the subject of its token. */
-  readonly client: string | undefined
+  readonly client: Client
   allows(tool: string): boolean
   /** Whether it may use everything: also resources and prompts, which have no rules. */
   readonly isWhole: boolean
@@ -30,65 +30,35 @@ export interface Access {
   scopeFor(tool: string): string | undefined
 }
 
-/** @param rules - undefined: every client that reaches the endpoint may use everything. */
-export function openAccess(rules: readonly AccessRule[] | undefined): Access {
-  const keyed = (rules ?? []).flatMap((rule) => (rule.key === undefined ? [] : [{ ...rule, key: rule.key }]))
-  const digests = keyed.map(({ key }) => keyDigest(key))
-  const patterns = new Map((rules ?? []).map((rule) => [rule, patternOf(rule.tools)]))
+/**
+ * @param rules - undefined: every client that reaches the endpoint may use everything.
+ * @param apiKeys - Keys of the server that no rule need have.
+ */
+export function openAccess(
+  rules: readonly AccessRule[] | undefined,
+  apiKeys: readonly string[] = [],
+): Access {
+  const known = new KnownKeys([...apiKeys, ...(rules ?? []).flatMap(({ key }) => key ?? [])])
+  const patterns = new Map((rules ?? []).map((rule) => [rule, rule.tools.map((name) => name.split('*'))]))
+  const allows = (rule: AccessRule, tool: string) =>
+    patterns.get(rule)?.some((parts) => fitsParts(tool, parts)) === true
   return {
     isLimited: rules !== undefined,
     grantOf(request) {
-      if (!rules) return new WholeGrant(request)
-      const keys = apiKeysIn(request.headers)
+      const keys = known.in(request.headers)
+      const client = clientOf(request, keys)
+      if (!rules) return { client, allows: () => true, isWhole: true }
       const claims = claimsOf(request)
-      const byKey = keys.flatMap((key) => positionsOf(key, digests)).flatMap((index) => keyed[index] ?? [])
-      const known = new Set<string | undefined>(byKey.map(({ key }) => key))
       const mine = rules.filter(({ key, scope }) => {
-        if (key !== undefined) return known.has(key)
+        if (key !== undefined) return keys.includes(key)
         return scope === undefined || claims?.scopes.includes(scope) === true
       })
-      const allowed = mine.flatMap((rule) => patterns.get(rule) ?? [])
       return {
-        client: clientOf(request),
-        allows: (tool) => allowed.some((pattern) => pattern.test(tool)),
+        client,
+        allows: (tool) => mine.some((rule) => allows(rule, tool)),
         isWhole: mine.some(({ tools }) => tools.includes('*')),
       }
     },
-    scopeFor: (tool) =>
-      (rules ?? []).find((rule) => rule.scope !== undefined && patterns.get(rule)?.test(tool))?.scope,
+    scopeFor: (tool) => rules?.find((rule) => rule.scope !== undefined && allows(rule, tool))?.scope,
   }
-}
-
-/** The grant of a client where there are no rules. Who it is matters only for the audit log and the rate limit. */
-class WholeGrant implements Grant {
-  readonly isWhole = true
-  readonly #request: FastifyRequest
-
-  constructor(request: FastifyRequest) {
-    this.#request = request
-  }
-
-  get client(): string | undefined {
-    return clientOf(this.#request)
-  }
-
-  allows(): boolean {
-    return true
-  }
-}
-
-function clientOf(request: FastifyRequest): string | undefined {
-  const [key] = apiKeysIn(request.headers)
-  return claimsOf(request)?.subject ?? (key === undefined ? undefined : fingerprint(key))
-}
-
-/** Matches the names of a rule. */
-function patternOf(tools: readonly string[]): RegExp {
-  const parts = tools.map((name) => name.replaceAll(/[^\w*-]/g, '\\$&').replaceAll(/\*+/g, '.*'))
-  return new RegExp(`^(?:${parts.join('|')})$`)
-}
-
-/** Tells clients apart in the log without showing their keys. */
-function fingerprint(key: string): string {
-  return `key:${keyDigest(key).toString('hex').slice(0, 12)}`
 }

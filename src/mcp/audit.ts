@@ -1,25 +1,38 @@
 import type { FastifyRequest } from 'fastify'
 import { printable } from '../platform/text.ts'
-import { isObject, type Members } from './json-rpc.ts'
-import type { ToolResult } from './tool-result.ts'
+import type { Client } from './client.ts'
+import { isObject, type Members, quoted, type Request, RPC_CODES, type RpcError } from './json-rpc.ts'
+import { META } from './revisions.ts'
 
-/** What a line for each call has. */
+/** What the lines of calls have. */
 export interface AuditOptions {
   readonly level: 'off' | 'calls' | 'arguments'
   /** Arguments whose values are not logged. */
   readonly redact: readonly string[]
 }
 
-/** A call of a tool. */
-export interface AuditedCall {
-  readonly tool: string
-  readonly args: Members
-  readonly client: string | undefined
+/** A message, and who has sent it. */
+export interface AuditedMessage {
+  readonly message: Request
+  readonly client: Client
   readonly request: FastifyRequest
-  /** `clientInfo` of the request: what the client says about itself. */
-  readonly agent: unknown
-  readonly ms: number
-  readonly result: ToolResult
+}
+
+/** Writes a line for each message that calls a guest, or would have. */
+export interface Audit {
+  /** @param result - May be one of a failed call. */
+  answered(message: AuditedMessage, result: Members, ms: number): void
+  refused(message: AuditedMessage, error: RpcError): void
+  /** The rate of a client is beyond its limit: all further messages of the window are refused without a line. */
+  limited(client: Client, request: FastifyRequest, code: string): void
+}
+
+/** Messages that call guests: the line, and which member of the params names what. */
+const LINES: Readonly<Record<string, readonly [line: string, field: string, member: string]>> = {
+  'tools/call': ['tool called', 'tool', 'name'],
+  'resources/read': ['resource read', 'resource', 'uri'],
+  'prompts/get': ['prompt read', 'prompt', 'name'],
+  'completion/complete': ['text completed', 'ref', 'ref'],
 }
 
 /** Maximum characters of the arguments in a line. */
@@ -28,31 +41,61 @@ const MAX_ARGUMENTS = 4_096
 /** Maximum characters of a name in a line. */
 const MAX_NAME = 128
 
-/** Writes a line for each call: who called which tool, how long it took and how it ended. undefined: no lines. */
-export function openAudit({ level, redact }: AuditOptions): ((call: AuditedCall) => void) | undefined {
+/** undefined: no lines. */
+export function openAudit({ level, redact }: AuditOptions): Audit | undefined {
   if (level === 'off') return undefined
   const hidden = new Set(redact.map((name) => name.toLowerCase()))
-  return ({ tool, args, client, request, agent, ms, result }) => {
-    const code = result._meta?.['wasm-serve/code']
+  const write = ({ message, client, request }: AuditedMessage, more: object) => {
+    const { method, params } = message
+    const [line, field, member] = (Object.hasOwn(LINES, method) && LINES[method]) || []
+    if (line === undefined || field === undefined || member === undefined) return
+    const { arguments: args } = params
     const fields = {
-      tool,
-      client: client === undefined ? undefined : safe(client),
-      address: request.ip,
-      agent: isObject(agent) && typeof agent.name === 'string' ? safe(agent.name) : undefined,
-      ms: Math.round(ms * 1_000) / 1_000,
-      outcome: result.isError ? 'error' : 'ok',
-      code,
-      ...(level === 'arguments' && { arguments: renderArguments(args, hidden) }),
+      [field]: shown(params[member]),
+      ...fieldsOf(client),
+      agent: agentOf(message, request),
+      ...more,
+      ...(level === 'arguments' && args !== undefined && { arguments: renderArguments(args, hidden) }),
     }
-    request.log.info(fields, 'tool called')
+    request.log.info(fields, line)
+  }
+  return {
+    answered(message, { isError, _meta }, ms) {
+      const code = isObject(_meta) ? _meta['wasm-serve/code'] : undefined
+      write(message, { ms: Math.round(ms * 1_000) / 1_000, outcome: isError ? 'error' : 'ok', code })
+    },
+    refused(message, { code, data, message: text, cause }) {
+      const outcome = code === RPC_CODES.internalError ? 'error' : 'refused'
+      const own = isObject(data) ? data.code : undefined
+      const reason = typeof cause === 'string' ? cause : printable(text)
+      write(message, { outcome, code: typeof own === 'string' ? own : String(code), reason })
+    },
+    limited(client, request, code) {
+      request.log.info({ ...fieldsOf(client), outcome: 'refused', code }, 'messages refused')
+    },
   }
 }
 
-function safe(text: string): string {
-  return printable(text.slice(0, MAX_NAME))
+function fieldsOf({ name, issuer, address }: Client): object {
+  return {
+    client: name === undefined ? undefined : shown(name),
+    issuer: issuer === undefined ? undefined : shown(issuer),
+    address,
+  }
 }
 
-function renderArguments(args: Members, hidden: ReadonlySet<string>): string {
+/** What the client says about itself. Clients of revisions with `initialize` say it in a header, if at all. */
+function agentOf({ params }: Request, { headers }: FastifyRequest): string | undefined {
+  const info = isObject(params._meta) ? params._meta[META.clientInfo] : undefined
+  const name = isObject(info) ? info.name : headers['user-agent']
+  return typeof name === 'string' ? shown(name) : undefined
+}
+
+function shown(value: unknown): string {
+  return printable(quoted(value, MAX_NAME))
+}
+
+function renderArguments(args: unknown, hidden: ReadonlySet<string>): string {
   const text = JSON.stringify(args, (key, value: unknown) =>
     hidden.has(key.toLowerCase()) ? '(redacted)' : value,
   )

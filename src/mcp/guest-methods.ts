@@ -1,3 +1,4 @@
+import { fitsParts } from '../platform/text.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
 import { isObject, type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
@@ -116,23 +117,9 @@ export class GuestMethods {
   }
 }
 
-/**
- * Whether a URI has the literal parts of a template, in their order. Not a pattern: a plug-in writes the template and a model the
- * URI, and the time must not grow with their product.
- */
+/** Whether a URI has the literal parts of a template. */
 function fitsTemplate(uri: unknown, template: unknown): boolean {
-  if (!isText(uri) || !isText(template)) return false
-  const [first = '', ...others] = template.split(/\{[^{}]*\}/)
-  const last = others.pop()
-  if (last === undefined) return uri === first
-  if (!uri.startsWith(first) || !uri.endsWith(last)) return false
-  let at = first.length
-  for (const part of others) {
-    const found = uri.indexOf(part, at)
-    if (found < 0) return false
-    at = found + part.length
-  }
-  return at <= uri.length - last.length
+  return isText(uri) && isText(template) && fitsParts(uri, template.split(/\{[^{}]*\}/))
 }
 
 const FEATURES = ['resources', 'prompts', 'completions'] as const

@@ -1,6 +1,7 @@
 import { setInterval } from 'node:timers'
 import { McpStreamsFullError } from '../errors/errors.ts'
 import type { Answer } from './answer.ts'
+import type { Client } from './client.ts'
 import { isObject, type Members, type RequestId, RPC_CODES, RpcError, resultMessage } from './json-rpc.ts'
 import { META } from './revisions.ts'
 
@@ -26,7 +27,7 @@ const LISTS = {
 
 const NAMES: readonly ChangingList[] = ['tools', 'prompts', 'resources']
 
-/** Open streams. */
+/** Open streams of all clients of one kind. */
 const MAX_STREAMS = 1_000
 
 /** Open streams of one client. Behind a reverse proxy without `trustProxy` all clients may be one. */
@@ -40,7 +41,7 @@ export interface ListenRequest {
   readonly id: RequestId
   readonly params: Members
   /** Its streams are counted together. */
-  readonly client: string
+  readonly client: Client
   /** Lists that the server has. */
   readonly lists: ReadonlySet<ChangingList>
   readonly serverInfo: Members
@@ -81,8 +82,10 @@ export class ListChanges {
    */
   listen(request: ListenRequest, answer: Answer): void {
     const wanted = wantedLists(request)
-    const mine = [...this.#streams].filter((stream) => stream.request.client === request.client)
-    if (this.#streams.size >= MAX_STREAMS) throw new McpStreamsFullError(MAX_STREAMS, '')
+    const { kind, id } = request.client
+    const alike = [...this.#streams].filter((stream) => stream.request.client.kind === kind)
+    const mine = alike.filter((stream) => stream.request.client.id === id)
+    if (alike.length >= MAX_STREAMS) throw new McpStreamsFullError(MAX_STREAMS, '')
     if (mine.length >= MAX_STREAMS_PER_CLIENT)
       throw new McpStreamsFullError(MAX_STREAMS_PER_CLIENT, ' of a client')
     const stream = { request, answer, wanted }

@@ -28,13 +28,22 @@ export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
 /** Arguments that are not logged by default. */
 const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
 
+/** The app around the endpoint. */
+export interface McpHost {
+  /** Whether no hook of the app reads answers. */
+  readonly isUnwatched: boolean
+  /** Keys that the app verifies. */
+  readonly apiKeys?: readonly string[] | undefined
+  /** Streams of clients that wait for changed lists. Default: lists do not change. */
+  readonly changes?: ListChanges
+  /** Counts for the rate limit. Default: the endpoint counts for itself. */
+  readonly counter?: RateCounter
+}
+
 /**
  * Serves routes as tools at one URL of an app. Call it after the routes were added.
  *
  * @param routes - The routes that are tools.
- * @param isUnwatched - Whether no hook of the app reads answers.
- * @param changes - Streams of clients that wait for changed lists. Default: lists do not change.
- * @param counter - Counts for the rate limit. Default: the endpoint counts for itself.
  * @returns what identifies the content of the lists.
  * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
  * URL is taken.
@@ -43,9 +52,7 @@ export async function addMcp(
   app: FastifyInstance,
   options: McpOptions,
   routes: readonly CallableRoute[],
-  isUnwatched: boolean,
-  changes?: ListChanges,
-  counter: RateCounter = new RateCounts(),
+  { isUnwatched, apiKeys, changes, counter = new RateCounts() }: McpHost,
 ): Promise<ListVersions> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
   const described = routes.filter((route) => !isGuestServer(route) && !isDescription(route))
@@ -55,11 +62,12 @@ export async function addMcp(
   if (conflicts.length > 0) throw new ToolConflictError(conflicts.join('\n'))
   const { title, instructions, version = packageVersion(), hosts = [], origins = [] } = options
   const { url, name, pageSize, ttlMs, bodyLimit } = { ...MCP_DEFAULTS, ...options }
-  const { access: rules, rateLimit, resource, authorizationServers, audit = 'calls' } = options
+  const { access: rules, rateLimit, resource, authorizationServers, audit: auditLevel = 'calls' } = options
   const { redactArguments: redact = REDACTED } = options
-  const access = openAccess(rules)
+  const access = openAccess(rules, apiKeys)
   const opened = await Promise.all(described.map(openRouteTool))
   const rates = rateLimit && new ClientRates(rateLimit, counter)
+  const audit = openAudit({ level: auditLevel, redact })
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
     opened.flatMap(({ tool }) => tool ?? []),
@@ -68,7 +76,7 @@ export async function addMcp(
       ...routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs)),
     ],
     access,
-    openAudit({ level: audit, redact }),
+    audit,
     changes !== undefined,
   )
   const isFound = resource !== undefined && authorizationServers !== undefined
@@ -76,7 +84,7 @@ export async function addMcp(
   addEndpoint(
     app,
     { url, hosts, origins, bodyLimit, resource: findable, isUnwatched },
-    { methods, access, rates, changes },
+    { methods, access, rates, changes, audit },
   )
   if (isFound) {
     const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]

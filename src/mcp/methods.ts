@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Access, Grant } from './access.ts'
-import type { openAudit } from './audit.ts'
+import type { Audit } from './audit.ts'
 import type { Exchange } from './exchange.ts'
 import { GuestMethods } from './guest-methods.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
@@ -44,7 +44,6 @@ export interface Methods {
 /**
  * @param tools - In the order of lists. Their names are different.
  * @param guests - Plug-ins with tools of their own, which are listed after the others.
- * @param audit - Called with each call of a tool.
  * @param isChanging - Whether clients can wait for changes of the lists.
  */
 export function openMethods(
@@ -52,7 +51,7 @@ export function openMethods(
   tools: readonly Tool[],
   guests: readonly GuestServer[],
   access: Access,
-  audit: ReturnType<typeof openAudit>,
+  audit: Audit | undefined,
   isChanging: boolean,
 ): Methods {
   return new AllMethods(description, tools, guests, access, audit, isChanging)
@@ -67,6 +66,7 @@ class AllMethods implements Methods {
   readonly #metaJson: string
   readonly #tools: ToolBox
   readonly #guestMethods: GuestMethods
+  readonly #audit: Audit | undefined
   readonly #isLimited: boolean
   readonly #modernPages: Pages
   readonly #legacyPages: Pages
@@ -76,7 +76,7 @@ class AllMethods implements Methods {
     tools: readonly Tool[],
     guests: readonly GuestServer[],
     access: Access,
-    audit: ReturnType<typeof openAudit>,
+    audit: Audit | undefined,
     isChanging: boolean,
   ) {
     const { name, version, title } = description
@@ -84,8 +84,9 @@ class AllMethods implements Methods {
     this.serverInfo = { name, version, ...(title !== undefined && { title }) }
     this.#meta = { [META.serverInfo]: this.serverInfo }
     this.#metaJson = JSON.stringify(this.#meta)
-    this.#tools = new ToolBox(tools, guests, access, audit)
+    this.#tools = new ToolBox(tools, guests, access)
     this.#guestMethods = new GuestMethods(guests)
+    this.#audit = audit
     this.#isChanging = isChanging
     this.#isLimited = access.isLimited
     this.#modernPages = this.#pagesOf(tools, true)
@@ -107,12 +108,16 @@ class AllMethods implements Methods {
   }
 
   async answer(request: Request, exchange: Exchange): Promise<string> {
-    const { isModern } = exchange.revision
+    const { revision, caller, grant } = exchange
+    const { isModern } = revision
+    const begun = performance.now()
     const result = await this.#resultOf(request, exchange)
     if (!result) {
       const message = `Method not found: ${request.method}`
       throw new RpcError(RPC_CODES.methodNotFound, message, isModern ? 404 : 200)
     }
+    const audited = { message: request, client: grant.client, request: caller.request }
+    this.#audit?.answered(audited, result, performance.now() - begun)
     return isModern ? this.#renderModern(result) : renderLegacy(result)
   }
 

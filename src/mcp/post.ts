@@ -5,6 +5,7 @@ import type { RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import type { Access, Grant } from './access.ts'
 import type { Answer } from './answer.ts'
+import type { Audit } from './audit.ts'
 import type { Exchange } from './exchange.ts'
 import {
   errorMessage,
@@ -37,6 +38,8 @@ export interface McpService {
   readonly rates: ClientRates | undefined
   /** undefined: the lists do not change. */
   readonly changes: ListChanges | undefined
+  /** undefined: no lines. */
+  readonly audit: Audit | undefined
 }
 
 /** Answers the message, or the batch, in the body of a request. Never throws: a failure becomes an answer. */
@@ -47,24 +50,22 @@ export async function answerPost(
 ): Promise<void> {
   let value: unknown
   try {
-    const { methods, access, rates, changes } = service
-    const post = { request, answer, methods, access, rates, changes, grant: access.grantOf(request) }
+    const { methods, access, rates, changes, audit } = service
+    const grant = access.grantOf(request)
+    const post = { request, answer, methods, access, rates, changes, audit, grant }
     const counted = countMessage(post)
     if (counted) await counted
     value = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
     if (Array.isArray(value)) return await answerBatch(value, post)
     const message = readMessage(value)
     if (message.kind !== 'request') return answer.accept()
-    const revision = revisionOf(message, request.headers)
-    if (changes && revision.isModern && message.method === 'subscriptions/listen') {
-      const { id, params } = message
-      const { serverInfo } = methods
-      const lists = methods.changingLists(post.grant)
-      const client = post.grant.client ?? request.ip
-      return changes.listen({ id, params, client, lists, serverInfo }, answer)
+    const { id, params, method } = message
+    if (changes && method === 'subscriptions/listen' && revisionOf(message, request.headers).isModern) {
+      const lists = methods.changingLists(grant)
+      const { client } = grant
+      return changes.listen({ id, params, client, lists, serverInfo: methods.serverInfo }, answer)
     }
-    const result = await methods.answer(message, new PostExchange(message, revision, post, true))
-    answer.end(200, resultMessage(message.id, result))
+    answer.end(200, await answerRequest(message, post, false))
   } catch (error) {
     endWithError(error, idOf(value), request, answer)
   }
@@ -84,18 +85,41 @@ interface Post extends McpService {
  * @throws {@link RateLimitedError}
  */
 function countMessage(post: Post): Promise<void> | undefined {
-  const { rates, grant, request } = post
-  const window = rates?.count(grant.client ?? request.ip)
+  const { rates, grant } = post
+  const window = rates?.count(grant.client)
   if (!rates || !window) return undefined
   if (window instanceof Promise) return window.then((each) => refuseBeyond(rates.limit, each, post))
   refuseBeyond(rates.limit, window, post)
   return undefined
 }
 
-function refuseBeyond({ max, timeWindowMs }: RateLimit, { current, ttl }: RateCount, { answer }: Post): void {
+function refuseBeyond({ max, timeWindowMs }: RateLimit, { current, ttl }: RateCount, post: Post): void {
   if (current <= max) return
+  const { answer, audit, grant, request } = post
+  const error = new RateLimitedError(max, timeWindowMs)
+  if (current === max + 1) audit?.limited(grant.client, request, error.code)
   answer.header('retry-after', String(Math.max(1, Math.ceil(ttl / 1_000))))
-  throw new RateLimitedError(max, timeWindowMs)
+  throw error
+}
+
+/**
+ * @param isBatched - The answer of a batch is one array: it has no notifications.
+ * @returns the answer.
+ * @throws {@link RpcError}
+ */
+async function answerRequest(message: Request, post: Post, isBatched: boolean): Promise<string> {
+  const { request, methods, audit, grant } = post
+  try {
+    const revision = revisionOf(message, request.headers)
+    if (isBatched && (revision.isModern || message.method === 'initialize'))
+      throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
+    const result = await methods.answer(message, new PostExchange(message, revision, post, !isBatched))
+    return resultMessage(message.id, result)
+  } catch (error) {
+    const failure = rpcErrorOf(error, request)
+    audit?.refused({ message, client: grant.client, request }, failure)
+    throw failure
+  }
 }
 
 /** A class, because V8 would give each object with a getter a hidden class of its own, which outlives the request. */
@@ -155,19 +179,11 @@ async function answerBatch(batch: readonly unknown[], post: Post): Promise<void>
 
 /** The answer of a message in a batch; undefined if it has none. */
 async function answerOne(value: unknown, post: Post): Promise<string | undefined> {
-  const { request, methods } = post
   try {
     const message = readMessage(value)
-    if (message.kind !== 'request') return undefined
-    const revision = revisionOf(message, request.headers)
-    if (revision.isModern || message.method === 'initialize')
-      throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
-    return resultMessage(
-      message.id,
-      await methods.answer(message, new PostExchange(message, revision, post, false)),
-    )
+    return message.kind === 'request' ? await answerRequest(message, post, true) : undefined
   } catch (error) {
-    return errorMessage(idOf(value), rpcErrorOf(error, request))
+    return errorMessage(idOf(value), rpcErrorOf(error, post.request))
   }
 }
 

@@ -1,4 +1,5 @@
 import type { RateCount, RateCounter } from '../platform/rate-counts.ts'
+import type { Client } from './client.ts'
 
 /** Messages per client and window. */
 export interface RateLimit {
@@ -16,8 +17,7 @@ export class ClientRates {
     this.#counter = counter
   }
 
-  /** Requests of the same client are counted apart, for the limit of the server. */
-  count(client: string): RateCount | Promise<RateCount> {
-    return this.#counter.count(`mcp ${client}`, this.limit.timeWindowMs)
+  count({ kind, id }: Client): RateCount | Promise<RateCount> {
+    return this.#counter.count(kind, id, this.limit.timeWindowMs)
   }
 }

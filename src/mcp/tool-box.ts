@@ -1,17 +1,12 @@
 import { ScopeMissingError } from '../errors/errors.ts'
 import type { Access } from './access.ts'
-import type { openAudit } from './audit.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer } from './guest-server.ts'
 import { isObject, type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
-import { META } from './revisions.ts'
 import { claimsOf } from './token-claims.ts'
 import type { Tool } from './tool.ts'
 import type { ToolResult } from './tool-result.ts'
-
-/** Called with each call of a tool. */
-type Audit = NonNullable<ReturnType<typeof openAudit>>
 
 /** All tools, and which of them a client may use. */
 export class ToolBox {
@@ -20,20 +15,13 @@ export class ToolBox {
   readonly #byName: ReadonlyMap<string, Tool>
   readonly #guests: readonly GuestServer[]
   readonly #scopeFor: Access['scopeFor']
-  readonly #audit: Audit | undefined
 
   /** @param guests - Plug-ins with tools of their own, which are listed after the others. */
-  constructor(
-    own: readonly Tool[],
-    guests: readonly GuestServer[],
-    { scopeFor }: Access,
-    audit: Audit | undefined,
-  ) {
+  constructor(own: readonly Tool[], guests: readonly GuestServer[], { scopeFor }: Access) {
     this.own = own
     this.#byName = new Map(own.map((tool) => [tool.name, tool]))
     this.#guests = guests
     this.#scopeFor = scopeFor
-    this.#audit = audit
   }
 
   /** Whether all tools are those of routes. */
@@ -65,26 +53,15 @@ export class ToolBox {
     exchange: Exchange,
   ): Promise<ToolResult> {
     if (!tool || !exchange.grant.allows(tool.name)) {
-      if (tool) this.#refuse(tool.name, exchange)
-      throw invalidParams(`Unknown tool: ${quoted(name, 128)}`)
+      const unknown = invalidParams(`Unknown tool: ${quoted(name, 128)}`)
+      if (!tool) throw unknown
+      this.#refuse(tool.name, exchange)
+      throw Object.assign(unknown, { cause: 'mcp.access does not allow the tool to the client' })
     }
     if (!isObject(args)) throw invalidParams('the arguments must be an object')
     const { revision, headers } = exchange
     if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
-    return this.#audit ? this.#runAudited(tool, args, exchange, this.#audit) : tool.call(args, exchange)
-  }
-
-  async #runAudited(tool: Tool, args: Members, exchange: Exchange, audit: Audit): Promise<ToolResult> {
-    const begun = performance.now()
-    const result = await tool.call(args, exchange)
-    const ms = performance.now() - begun
-    const { caller, grant, meta } = exchange
-    const { client } = grant
-    audit({
-      ...{ tool: tool.name, args, client, request: caller.request },
-      ...{ agent: meta[META.clientInfo], ms, result },
-    })
-    return result
+    return tool.call(args, exchange)
   }
 
   /**

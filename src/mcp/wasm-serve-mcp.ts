@@ -9,7 +9,7 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
     RegisterOptions
   const options = checkWasmServeOptions({ ...ours, mcp: mcp ?? {} })
   const { callables } = await addRoutes(app, { ...options, hidesTools: options.mcp?.toolsOnly === true })
-  if (options.mcp) await addMcp(app, options.mcp, callables, false)
+  if (options.mcp) await addMcp(app, options.mcp, callables, { isUnwatched: false })
 }
 
 /**

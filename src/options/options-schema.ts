@@ -760,7 +760,8 @@ const mcpSettings = only({
   ),
   audit: Type.Optional(
     Type.Enum(['off', 'calls', 'arguments'], {
-      description: 'Lines of the log for each call of a tool, also with its arguments. Default: calls.',
+      description:
+        'Lines of the log for each call, refused ones too; also with its arguments. Default: calls.',
     }),
   ),
   redactArguments: Type.Optional(
@@ -782,7 +783,8 @@ const mcpSettings = only({
       },
       {
         additionalProperties: false,
-        description: 'Rate limit per API key, subject of a token, or address. Further messages get 429.',
+        description:
+          'Rate limit per valid API key, subject of a token, or address. Further messages get 429.',
       },
     ),
   ),

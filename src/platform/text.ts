@@ -45,6 +45,23 @@ function edits(from: string, to: string): number {
   return row[to.length] ?? 0
 }
 
+/**
+ * Whether a text has these parts in their order, with anything between them, and the first and the last one at its ends. Not a
+ * regular expression: its time could grow with a power of the length.
+ */
+export function fitsParts(text: string, [first = '', ...others]: readonly string[]): boolean {
+  const last = others.pop()
+  if (last === undefined) return text === first
+  if (!text.startsWith(first)) return false
+  let at = first.length
+  for (const part of others) {
+    const found = text.indexOf(part, at)
+    if (found < 0) return false
+    at = found + part.length
+  }
+  return at + last.length <= text.length && text.endsWith(last)
+}
+
 /** Whether a name and a text can be sent as a header; Node's own check puts the value, maybe secret, into its error. */
 export function isHeader(name: string, value: string): boolean {
   return name.length < 256 && /^[\w!#$%&'*+.^`|~-]+$/.test(name) && isHeaderValue(value)

@@ -115,7 +115,12 @@ export async function createApp(
         const { addMcp, ListChanges } = await import('../mcp/mcp.ts') // loaded on demand
         const changes = streams.changes ?? new ListChanges()
         streams.changes = changes
-        const versions = await addMcp(scope, mcp, added.callables, isUnwatched && !isLogged, changes, counter)
+        const versions = await addMcp(scope, mcp, added.callables, {
+          isUnwatched: isUnwatched && !isLogged,
+          apiKeys: options.apiKeys,
+          changes,
+          counter,
+        })
         changes.begin(versions)
         lives.set(app, { begin: () => changes.replace(versions), end: () => changes.close() })
       }

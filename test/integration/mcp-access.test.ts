@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { pino } from 'pino'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
 import { checkServerOptions } from '../../src/options/options.ts'
 import { guest, guestBytes } from '../support/guest.ts'
@@ -122,41 +122,184 @@ test('a token may use the tools of its scopes, and a client learns where to get 
   )
 })
 
+/** A line of the audit log. */
+interface Line {
+  readonly msg: string
+  readonly client?: string
+  readonly outcome: string
+}
+
+/** A server whose audit log is kept. */
+async function serveAudited(
+  mcp: CreateServerOptions['mcp'],
+  options: Partial<CreateServerOptions> = {},
+): Promise<{ user: McpUser; lines: readonly Line[] }> {
+  const lines: Line[] = []
+  const write = (text: string) => {
+    const line = JSON.parse(text)
+    if ('outcome' in line) lines.push(line)
+  }
+  const app = await createServer(
+    { port: 0, stallMs: 0, routes, ...options, mcp: mcp ?? {} },
+    pino({ base: null }, { write }),
+  )
+  onTestFinished(() => app.close())
+  return { user: new McpUser(await app.listen()), lines }
+}
+
+const read = (
+  user: McpUser,
+  headers: Record<string, string> = {},
+  name = 'read_a',
+  args: unknown = { input: 'x' },
+) => user.modern('tools/call', { name, arguments: args }, headers)
+
 test('each call has a line in the log, without its arguments or with them, and secrets are removed', async () => {
-  const lines = async (mcp: CreateServerOptions['mcp']) => {
-    const written: string[] = []
-    const log = pino({ base: null }, { write: (line: string) => void written.push(line) })
-    const app = await createServer({ port: 0, stallMs: 0, mcp: mcp ?? {}, routes }, log)
-    const user = new McpUser(await app.listen())
+  const linesOf = async (mcp: CreateServerOptions['mcp']) => {
+    const { user, lines } = await serveAudited(mcp, { apiKeys: [READER] })
     const agent = { 'io.modelcontextprotocol/clientInfo': { name: 'me\u001b[2J', version: '1' } }
     const params = { name: 'read_a', arguments: { input: 'secret text' }, _meta: agent }
     await user.modern('tools/call', params, bearer(READER))
-    await app.close()
-    return written.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'tool called')
+    return lines
   }
-  const [line] = await lines({})
+  const [line] = await linesOf({})
   expect(line).toMatchObject({ tool: 'read_a', outcome: 'ok', address: '127.0.0.1', agent: 'me\\u001b[2J' })
   expect(line).toMatchObject({ client: expect.stringMatching(/^key:[0-9a-f]{12}$/), ms: expect.any(Number) })
   expect(JSON.stringify(line)).not.toContain('secret text')
-  expect(await lines({ audit: 'arguments' })).toMatchObject([{ arguments: '{"input":"secret text"}' }])
-  const redacted = await lines({ audit: 'arguments', redactArguments: ['INPUT'] })
+  expect(await linesOf({ audit: 'arguments' })).toMatchObject([{ arguments: '{"input":"secret text"}' }])
+  const redacted = await linesOf({ audit: 'arguments', redactArguments: ['INPUT'] })
   expect(redacted).toMatchObject([{ arguments: '{"input":"(redacted)"}' }])
-  expect(await lines({ audit: 'off' })).toEqual([])
+  expect(await linesOf({ audit: 'off' })).toEqual([])
 })
 
-test('messages are limited per key, and each message of a batch counts', async () => {
-  const user = await serveMcp(routes, { rateLimit: { max: 3, timeWindowMs: 600_000 } })
-  const status = async (key: string) => (await user.modern('tools/list', {}, bearer(key))).status
-  expect([await status(READER), await status(READER), await status(READER)]).toEqual([200, 200, 200])
+test('calls that are refused have a line, which tells what is forbidden from what is unknown', async () => {
+  const { user, lines } = await serveAudited(KEYED, { apiKeys: [READER, WRITER] })
+  const reader = bearer(READER)
+  await read(user, reader, 'write_a')
+  await read(user, reader, 'nothing')
+  await read(user, reader, 'read_a', 'no object')
+  await read(user, { ...reader, 'mcp-name': 'read_b' })
+  await user.legacy('tools/call', { name: 'read_a' }, '1999-01-01') // without the key: refused before the endpoint
+  await user.send([{ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'write_b' } }], {
+    ...reader,
+    'user-agent': 'agent/1',
+  })
+  const refused = { msg: 'tool called', client: expect.stringMatching(/^key:/), outcome: 'refused' }
+  expect(lines).toMatchObject([
+    { ...refused, tool: 'write_a', code: '-32602', reason: expect.stringContaining('mcp.access') },
+    { ...refused, tool: 'nothing', code: '-32602', reason: 'Unknown tool: nothing' },
+    { ...refused, tool: 'read_a', code: '-32602', reason: expect.stringContaining('object') },
+    { ...refused, tool: 'read_a', code: '-32020', reason: expect.stringContaining('Mcp-Name') },
+    { ...refused, tool: 'write_b', code: '-32602', agent: 'agent/1' },
+  ])
+})
+
+test('what is asked of a plug-in besides tools has a line, too', async () => {
+  const plugin = guestBytes(hyperGuest())
+  const route: RouteOptions = { url: '/hyper', plugin, contract: 'hyper-mcp', engine: 'inline' }
+  const { user, lines } = await serveAudited(KEYED, { apiKeys: [READER, WRITER], routes: [route] })
+  const uri = 'test://nowhere'
+  await user.modern('resources/read', { uri: 'test://static-text' }, bearer(WRITER))
+  await user.modern('resources/read', { uri }, bearer(WRITER))
+  await user.modern('resources/read', { uri }, bearer(READER))
+  await user.modern('prompts/get', { name: 'none' }, bearer(WRITER))
+  const ref = { type: 'ref/prompt', name: 'none' }
+  await user.modern('completion/complete', { ref, argument: {} }, bearer(WRITER))
+  expect(lines).toMatchObject([
+    { msg: 'resource read', resource: 'test://static-text', outcome: 'ok' },
+    { msg: 'resource read', resource: uri, outcome: 'refused', reason: 'Resource not found' },
+    { msg: 'resource read', resource: uri, outcome: 'refused', code: '-32601' },
+    { msg: 'prompt read', prompt: 'none', outcome: 'refused' },
+    { msg: 'text completed', ref: JSON.stringify(ref), outcome: 'refused' },
+  ])
+})
+
+/** The statuses of calls with these headers, one after the other. */
+async function statuses(user: McpUser, all: readonly Record<string, string>[]): Promise<number[]> {
+  const found: number[] = []
+  for (const headers of all) found.push((await read(user, headers)).status)
+  return found
+}
+
+const rateLimit = { max: 3, timeWindowMs: 600_000 }
+
+test('a client is the key that the server knows, whatever it sends besides', async () => {
+  const { user, lines } = await serveAudited({ rateLimit }, { apiKeys: [READER, WRITER] })
+  const [made, up] = [bearer('made-up-0123456789'), { 'x-api-key': 'made-up-0123456789' }]
+  const both = { ...bearer(WRITER), 'x-api-key': READER }
+  const all = [{ ...made, 'x-api-key': READER }, { ...up, ...bearer(READER) }, both, bearer(READER), both]
+  expect(await statuses(user, all)).toEqual([200, 200, 200, 429, 429])
+  expect(await statuses(user, [bearer(WRITER)])).toEqual([200])
+  expect(lines.map(({ outcome }) => outcome)).toEqual(['ok', 'ok', 'ok', 'refused', 'ok'])
+  const [first, ...others] = lines.map(({ client }) => client)
+  expect(others).toEqual([first, first, first, expect.not.stringMatching(first ?? '')])
+})
+
+test('without keys of the server, a client is its address, of which IPv6 clients have many', async () => {
+  const { user, lines } = await serveAudited({ rateLimit }, { trustProxy: ['loopback'] })
+  const from = (address: string) => ({ 'x-forwarded-for': address })
+  const made = [0, 1, 2, 3].map((name) => bearer(`made-up-0123456789-${name}`))
+  expect(await statuses(user, made)).toEqual([200, 200, 200, 429])
+  const [one, other] = [from('2001:db8::1'), from('2001:db8:0:0:ffff::2')]
+  expect(await statuses(user, [one, other, one, other, from('2001:db8:0:1::1')])).toEqual([
+    200, 200, 200, 429, 200,
+  ])
+  expect(await statuses(user, [from('::ffff:192.0.2.1'), from('192.0.2.1')])).toEqual([200, 200])
+  expect(lines.every(({ client }) => client === undefined)).toBe(true)
+})
+
+test('of a proxy that is not trusted, a client stays who it is', async () => {
+  const { user } = await serveAudited({ rateLimit })
+  const all = [1, 2, 3, 4].map((each) => ({ 'x-forwarded-for': `192.0.2.${each}` }))
+  expect(await statuses(user, all)).toEqual([200, 200, 200, 429])
+})
+
+test('a token is the subject of its issuer, not of another one, and no key', async () => {
+  const { user, lines } = await serveAudited(
+    { rateLimit: { ...rateLimit, max: 1 } },
+    { jwt: { secret: SECRET } },
+  )
+  const token = (claims: object) => bearer(tokenOf(claims))
+  const key = { 'x-api-key': READER }
+  const all = [
+    token({ iss: 'https://a.example' }),
+    token({ iss: 'https://b.example' }),
+    token({}),
+    token({ iss: 'https://a.example', jti: 'another', scope: 'a' }),
+    { ...token({ iss: 'https://a.example' }), ...key },
+    token({ sub: 'key:0123456789ab' }),
+    token({ sub: undefined }),
+    { ...token({ sub: undefined }), ...key },
+  ]
+  expect(await statuses(user, all)).toEqual([200, 200, 200, 429, 429, 200, 200, 429])
+  expect(lines.filter(({ outcome }) => outcome === 'ok')).toMatchObject([
+    { client: 'sub:ada', issuer: 'https://a.example' },
+    { client: 'sub:ada', issuer: 'https://b.example' },
+    { client: 'sub:ada' },
+    { client: 'sub:key:0123456789ab' },
+    { address: '127.0.0.1' },
+  ])
+})
+
+test('messages are limited per key, each message of a batch counts, and one line of the window says so', async () => {
+  const { user, lines } = await serveAudited({ rateLimit }, { apiKeys: [READER, WRITER] })
+  expect(
+    await statuses(
+      user,
+      [1, 2, 3, 4, 5].map(() => bearer(READER)),
+    ),
+  ).toEqual([200, 200, 200, 429, 429])
   const refused = await user.modern('tools/list', {}, bearer(READER))
   expect(refused).toMatchObject({
     status: 429,
     body: { error: { data: { code: 'WASM_SERVE_RATE_LIMITED' } } },
   })
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(500)
-  expect(await status(WRITER)).toBe(200)
+  expect(lines.filter(({ outcome }) => outcome === 'refused')).toMatchObject([
+    { msg: 'messages refused', code: 'WASM_SERVE_RATE_LIMITED', client: expect.stringMatching(/^key:/) },
+  ])
   const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
-  expect((await user.send([ping, ping, ping, ping])).status).toBe(429)
+  expect((await user.send([ping, ping, ping, ping], bearer(WRITER))).status).toBe(429)
 })
 
 test('rules without effect are found by the check of the options', () => {

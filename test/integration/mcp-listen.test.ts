@@ -12,9 +12,9 @@ const ROUTES = [{ url: '/echo', plugin: guestBytes('echo'), engine: 'inline' as 
 const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId'
 
 /** Opens a stream; closed when the test ends. @returns its messages while they arrive, and how to close it. */
-async function listen(user: McpUser, notifications: object) {
+async function listen(user: McpUser, notifications: object, headers: Record<string, string> = {}) {
   const closing = new AbortController()
-  const body = await user.open('subscriptions/listen', { notifications }, closing.signal)
+  const body = await user.open('subscriptions/listen', { notifications }, closing.signal, headers)
   onTestFinished(() => closing.abort())
   const lines = createInterface(Readable.from(body).on('error', () => undefined))[Symbol.asyncIterator]()
   const next = async () => {
@@ -54,10 +54,11 @@ test('a stream without a change to wait for ends at once, and a filter must be o
   expect(old.body.error.code).toBe(-32_601)
 })
 
-test('a client has a limited number of streams, and closed ones are not counted', async () => {
+test('a client has a limited number of streams, whatever keys it makes up, and closed ones are not counted', async () => {
   const user = await serveMcp(ROUTES)
   const filter = { toolsListChanged: true }
-  const open = await Promise.all(Array.from({ length: 100 }, () => listen(user, filter)))
+  const made = Array.from({ length: 100 }, (_, name) => ({ authorization: `Bearer made-up-${name}` }))
+  const open = await Promise.all(made.map((headers) => listen(user, filter, headers)))
   await Promise.all(open.map(({ next }) => next()))
   const refused = await user.modern('subscriptions/listen', { notifications: filter })
   expect([refused.status, refused.body.error.data.code]).toEqual([503, 'WASM_SERVE_MCP_STREAMS_FULL'])

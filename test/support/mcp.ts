@@ -63,10 +63,16 @@ export class McpUser {
   }
 
   /** Sends a request of the revision 2026-07-28. @returns the answer while it arrives. */
-  async open(method: string, params: object, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  async open(
+    method: string,
+    params: object,
+    signal: AbortSignal,
+    headers: Record<string, string> = {},
+  ): Promise<ReadableStream<Uint8Array>> {
     const { message, own } = this.#complete(method, params)
+    const sent = { ...HEADERS, ...own, ...headers }
     const { body } = await fetch(this.url, {
-      ...{ method: 'POST', headers: { ...HEADERS, ...own }, body: JSON.stringify(message), signal },
+      ...{ method: 'POST', headers: sent, body: JSON.stringify(message), signal },
     })
     if (!body) throw new Error('no answer')
     return body

@@ -1,7 +1,7 @@
-import type { RateCount, RateCounter } from '../../platform/rate-counts.ts'
+import type { RateCount, RateCounter, RateTable } from '../../platform/rate-counts.ts'
 
 /** A request to count. */
-export type RateQuestion = readonly [client: string, timeWindowMs: number]
+export type RateQuestion = readonly [table: RateTable, client: string, timeWindowMs: number]
 
 /**
  * Counts requests for all serving processes, which send those of one turn of the event loop together. A share of the limit
@@ -19,8 +19,8 @@ export function countTogether(
     return ask(all)
   }
   return {
-    async count(client, timeWindowMs) {
-      const place = questions.push([client, timeWindowMs]) - 1
+    async count(...question) {
+      const place = questions.push(question) - 1
       answers ??= new Promise((resolve) => setImmediate(() => resolve(send())))
       const found = (await answers)[place]
       if (!found) throw new Error('a request was not counted')

@@ -198,7 +198,7 @@ function openText(
     const { method, url, raw } = request
     const what = quotable(`${method} ${url} HTTP/${raw.httpVersion}`)
     const now = time(Math.floor(Date.now() / 1_000))
-    const line = `${ip || '-'} - - [${now}] "${what}" ${statusOf(reply)} ${bytesSent(reply) ?? '-'}`
+    const line = `${quotable(ip || '-')} - - [${now}] "${what}" ${statusOf(reply)} ${bytesSent(reply) ?? '-'}`
     const more =
       format === 'combined' ? ` "${shown(request, 'referer')}" "${shown(request, 'user-agent')}"` : ''
     destination.write(`${line}${more}\n`)

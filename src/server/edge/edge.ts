@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandle
 import { ApiKeyRefusedError, RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import { apiKeysIn, keyDigest, positionsOf } from '../../platform/api-keys.ts'
+import { networkOf } from '../../platform/client-network.ts'
 import { loadPackage } from '../../platform/packages.ts'
 import type { RateCounter } from '../../platform/rate-counts.ts'
 import type { JwtKeyCache } from './jwt.ts'
@@ -65,12 +66,12 @@ async function addRateLimit(
   const { max, timeWindowMs } = options
   const name = '@fastify/rate-limit'
   const load = () => import('@fastify/rate-limit')
-  const { default: rateLimit, normalizeIP } = await loadPackage('the option rateLimit', name, load)
+  const { default: rateLimit } = await loadPackage('the option rateLimit', name, load)
   await app.register(rateLimit, {
     global: false, // else it would count only at routes, after the app's hooks
     max,
     timeWindow: timeWindowMs,
-    keyGenerator: ({ ip }) => (ip ? normalizeIP(ip) : 'none'), // clients of a Unix socket have no addresses
+    keyGenerator: ({ ip }) => networkOf(ip),
     errorResponseBuilder: () => new RateLimitedError(max, timeWindowMs),
     store: storeOf(counter),
   })
@@ -81,7 +82,7 @@ async function addRateLimit(
 function storeOf(counter: RateCounter): FastifyRateLimitStoreCtor {
   return class implements FastifyRateLimitStore {
     incr(...[client, done, timeWindowMs]: Parameters<FastifyRateLimitStore['incr']>): void {
-      const count = counter.count(client, timeWindowMs)
+      const count = counter.count('request', client, timeWindowMs)
       if (count instanceof Promise) count.then((each) => done(null, { ...each }), done)
       else done(null, { ...count })
     }

@@ -1,4 +1,5 @@
 import { openAccess } from '../../../src/mcp/access.ts'
+import { clientOf } from '../../../src/mcp/client.ts'
 import {
   errorMessage,
   idOf,
@@ -50,7 +51,8 @@ export const target: FuzzTarget = {
       if (message.kind !== 'request') return message.kind
       const revision = revisionOf(message, undefined)
       const caller = { request: {}, log: {}, isGone: false } as never
-      const grant = { client: undefined, allows: () => true, isWhole: true }
+      const client = clientOf({ ip: '127.0.0.1' } as never, [])
+      const grant = { client, allows: () => true, isWhole: true }
       const exchange = {
         id: message.id,
         revision,

@@ -9,14 +9,14 @@ test('requests of one turn are counted by one message, each for its client', asy
     asked.push(questions)
     return questions.map((question) => counts.count(...question, 0))
   })
-  const first = await Promise.all(['a', 'b', 'a'].map((client) => counter.count(client, 100)))
+  const first = await Promise.all(['a', 'b', 'a'].map((client) => counter.count('request', client, 100)))
   expect(first.map(({ current }) => current)).toEqual([1, 1, 2])
-  expect((await counter.count('b', 100)).current).toBe(2)
+  expect((await counter.count('request', 'b', 100)).current).toBe(2)
   expect(asked.map(({ length }) => length)).toEqual([3, 1])
 })
 
 test('what fails to be counted fails each request', async () => {
   const counter = countTogether(() => Promise.reject(new Error('gone')))
-  const all = await Promise.allSettled([counter.count('a', 1), counter.count('b', 1)])
+  const all = await Promise.allSettled([counter.count('request', 'a', 1), counter.count('key', 'b', 1)])
   expect(all.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
 })

@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openAccess } from '../../../src/mcp/access.ts'
+import { clientOf, KnownKeys } from '../../../src/mcp/client.ts'
+import { ListChanges } from '../../../src/mcp/list-changes.ts'
 import { originCheck } from '../../../src/mcp/origin.ts'
 import { Pages } from '../../../src/mcp/pages.ts'
 import { parameterHeadersOf } from '../../../src/mcp/parameter-headers.ts'
@@ -139,6 +141,42 @@ test('a pattern of a rule matches whole names, and has no other special characte
   const names = ['read_', 'read_all', 'a.b', 'axb', 'xread_a', 'write', '']
   expect(names.filter((name) => grant.allows(name))).toEqual(['read_', 'read_all', 'a.b'])
   expect(grant.isWhole).toBe(false)
+})
+
+test('a pattern with many stars is compared in one pass', () => {
+  const access = openAccess([{ tools: [`${'a*'.repeat(20)}b`, 'x*y*x'] }])
+  const grant = access.grantOf({ headers: {} } as never)
+  const names = [
+    'a'.repeat(100_000),
+    `${'a'.repeat(20)}b`,
+    `${'a'.repeat(19)}b`,
+    'xyx',
+    'xx',
+    'xyyxyx',
+    'xyxy',
+  ]
+  expect(names.map((name) => grant.allows(name))).toEqual([false, true, false, true, false, true, false])
+})
+
+test('streams of addresses do not use up those of clients with a key', () => {
+  const changes = new ListChanges()
+  const answer = { notify: () => undefined, keepOpen: () => undefined } as never
+  const lists = new Set(['tools'] as const)
+  const params = { notifications: { toolsListChanged: true } }
+  const listen = (headers: Record<string, string>, ip: string) => {
+    const keys = new KnownKeys(['a-key-0123456789']).in(headers)
+    const client = clientOf({ ip } as never, keys)
+    changes.listen({ id: 1, params, client, lists, serverInfo: {} }, answer)
+  }
+  for (let stream = 0; stream < 1_000; stream++) listen({}, `192.0.2.${stream % 10}`)
+  const code = 'WASM_SERVE_MCP_STREAMS_FULL'
+  expect(() => listen({ 'x-api-key': 'made-up-0123456789' }, '192.0.2.11')).toThrow(
+    expect.objectContaining({ code }),
+  )
+  for (let stream = 0; stream < 100; stream++) listen({ 'x-api-key': 'a-key-0123456789' }, '192.0.2.1')
+  expect(() => listen({ 'x-api-key': 'a-key-0123456789' }, '192.0.2.12')).toThrow(
+    expect.objectContaining({ code }),
+  )
 })
 
 test('a request without a host is refused, and so is one of an origin that is no URL', () => {
