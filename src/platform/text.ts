@@ -90,6 +90,13 @@ export function printable(text: string): string {
   return text.replace(CONTROLS, escapeAll)
 }
 
+/** The same for a line of JSON, where other characters than these are escaped already. Its value stays. */
+export function printableJson(line: string): string {
+  return line.replace(CONTROLS_IN_JSON, escapeAll)
+}
+
+const CONTROLS_IN_JSON = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
+
 function escapeAll(controls: string): string {
   let escaped = ''
   for (let i = 0; i < controls.length; i++) escaped += escapeOf(controls.charCodeAt(i))

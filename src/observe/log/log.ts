@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { DestinationStream } from 'pino'
 import pino from 'pino'
+import { printableJson } from '../../platform/text.ts'
 import { openLines, renderLine } from './lines.ts'
 import type { Secrets } from './secrets.ts'
 
@@ -40,7 +41,7 @@ export function openLog(
   }
   const report = (dropped: number, reason: string) =>
     log.error({ dropped, reason }, 'the log could not be written')
-  const shown = terminal ? readableLines(terminal) : (lines ?? openLines(2, report))
+  const shown = terminal ? readableLines(terminal) : escapedLines(lines ?? openLines(2, report))
   const destination = recent ? withCopy(shown, recent) : shown
   const masked = secrets ? withoutSecrets(destination, secrets) : destination
   const log = pino(options, masked)
@@ -69,6 +70,11 @@ function withCopy(destination: DestinationStream, recent: RecentLines): Destinat
       destination.write(line)
     },
   }
+}
+
+/** People read these lines on terminals, too. */
+function escapedLines(destination: DestinationStream): DestinationStream {
+  return { write: (line) => destination.write(printableJson(line)) }
 }
 
 function readableLines({ write, colours }: Terminal): DestinationStream {

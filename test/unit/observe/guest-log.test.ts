@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { GuestLog, LineRate } from '../../../src/observe/log/guest-log.ts'
+import { openLog } from '../../../src/observe/log/log.ts'
 import { keepLog } from '../../support/instance.ts'
 
 test('lines are kept until the call ends: the logger must not run on what a guest has left of the stack', () => {
@@ -44,4 +45,21 @@ test('in the next second there is room again, and something new to say', () => {
   expect([rate.shouldReport(), rate.shouldReport()]).toEqual([true, false])
   expect([1_000, 1_500, 1_999, 2_000].map((now) => rate.take(now))).toEqual([true, true, false, true])
   expect(rate.shouldReport()).toBe(true)
+})
+
+test('no control character reaches a terminal, and a reader of JSON gets each', () => {
+  const controls = [
+    '\u0000\u001b\u007f\u0080\u009b\u009f',
+    '\u2028\u2029\u202a\u202e\u2066\u2069',
+    'ä \u200d 😄',
+  ]
+  const lines: string[] = []
+  const log = openLog('info', { lines: { write: (line: string) => lines.push(line) } })
+  const guestLog = new GuestLog(log, { plugin: controls[1] })
+  guestLog.write('info', controls.join(''))
+  guestLog.end()
+  const [line = ''] = lines
+  expect(line).toMatch(/^[ -~äø-\uffff]*\n$/)
+  expect(line).not.toMatch(/[\u2028-\u202e\u2066-\u2069]/)
+  expect(JSON.parse(line)).toMatchObject({ msg: controls.join(''), plugin: controls[1] })
 })
