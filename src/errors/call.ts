@@ -5,10 +5,10 @@ import { failure } from './failure.ts'
 /* Calls. */
 
 /** Thrown by a user's `onCall` hook to refuse the call. The client gets its message. `statusCode` can be changed. */
-export const CallRefusedError = failure<[reason: string]>('WASM_SERVE_CALL_REFUSED', '%s', 403)
+export const CallRefusedError = failure<[reason: string]>('WASM_SERVE_CALL_REFUSED', '%s', 403, false)
 
 /** The guest set an error or returned a non-zero status. The message is the guest's own. */
-export const GuestError = failure<[message: string]>('WASM_SERVE_GUEST_ERROR', '%s', 409)
+export const GuestError = failure<[message: string]>('WASM_SERVE_GUEST_ERROR', '%s', 409, false)
 
 /** The guest trapped: its instance is replaced. `cause` holds the engine's reason and the guest's stack. */
 export const GuestTrapError = failure<[exportName: string]>(

@@ -1,15 +1,39 @@
 import type { FastifyErrorConstructor } from '@fastify/error'
 import createError from '@fastify/error'
 
-/** Makes the class of a failure that wasm-serve causes. @param statusCode - What a client sees. */
+/**
+ * Makes the class of a failure that wasm-serve causes. Texts in its message may come from anybody.
+ *
+ * @param statusCode - What a client sees.
+ * @param isCut - Whether long texts in the message are cut. Default: true.
+ */
 export function failure<Args extends unknown[]>(
   code: `WASM_SERVE_${string}`,
   message: string,
   statusCode = 500,
+  isCut = true,
 ): FastifyErrorConstructor<{ code: string; statusCode: number }, [...Args, options?: ErrorOptions]> {
   const Failure = createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
   classes.set(code, () => Reflect.construct(Failure, []))
-  return Failure
+  if (!isCut) return Failure
+  return new Proxy(Failure, {
+    construct: (target, args, newTarget) => Reflect.construct(target, args.map(cut), newTarget),
+  })
+}
+
+/** Limits of a text in a message, in characters. Some texts are lists with a line for each problem. */
+const MAX_LINE = 1_000
+const MAX_TEXT = 65_536
+
+function cut(text: unknown): unknown {
+  if (typeof text !== 'string' || text.length <= MAX_LINE) return text
+  const lines = text.split('\n').map(cutLine).join('\n')
+  return lines.length > MAX_TEXT ? `${lines.slice(0, MAX_TEXT)}\n...` : lines
+}
+
+/** Keeps the end, which often says what is wrong. */
+function cutLine(line: string): string {
+  return line.length > MAX_LINE ? `${line.slice(0, MAX_LINE / 2)}...${line.slice(-MAX_LINE / 2)}` : line
 }
 
 /** Error classes by code. */

@@ -106,7 +106,7 @@ export const PluginNameSharedError = failure<[name: string, one: string, other: 
 )
 
 /** `wasm-serve check` found a problem, or a start found several; the message lists all. The command exits with 2. */
-export const CheckFailedError = failure<[problems: string]>('WASM_SERVE_CHECK_FAILED', '%s')
+export const CheckFailedError = failure<[problems: string]>('WASM_SERVE_CHECK_FAILED', '%s', 500, false)
 
 /** The folder for a new project cannot be used: it is not empty, not a folder, or not writable. */
 export const ProjectNotMadeError = failure<[name: string, reason: string]>(

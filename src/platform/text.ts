@@ -1,9 +1,13 @@
+/** Longer words are no slips, and each of their letters costs the length of all candidates. */
+const MAX_WORD = 128
+
 /**
  * The candidate that was probably meant: the one with the smallest edit distance from `word`, if it is close (at most a
  * third of the letters, or two in short words, differ) and shares a letter; else the longest one that `word` goes on from,
  * as `--admin-port` does from `--admin`.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+  if (word.length > MAX_WORD) return undefined
   const all = [...candidates]
   let best: string | undefined
   let least = Math.max(2, Math.floor(word.length / 3)) + 1
@@ -115,10 +119,16 @@ function escapeOf(code: number): string {
 
 const ESCAPES = new Map<number, string>()
 
-/** Renders rows of cells as lines with aligned columns. */
+/** Characters of a cell. */
+const MAX_CELL = 200
+
+/** Renders rows of cells as lines with aligned columns. A long cell is cut: each row of its column would be as long. */
 export function renderTable(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
-  return rows.map((row) =>
+  const shown = rows.map((row) =>
+    row.map((cell) => (cell.length > MAX_CELL ? `${cell.slice(0, MAX_CELL)}...` : cell)),
+  )
+  const widths = shown[0]?.map((_, column) => Math.max(...shown.map((row) => row[column]?.length ?? 0))) ?? []
+  return shown.map((row) =>
     `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd(),
   )
 }

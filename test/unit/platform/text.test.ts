@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { didYouMean, nearest } from '../../../src/platform/text.ts'
+import { didYouMean, nearest, renderTable } from '../../../src/platform/text.ts'
 
 test.each([
   ['prot', ['host', 'port'], 'port'],
@@ -16,4 +16,17 @@ test.each([
 ])('%j of %j: %j', (word, candidates, meant) => {
   expect(nearest(word, candidates)).toBe(meant)
   expect(didYouMean(word, candidates)).toBe(meant === undefined ? '' : `; did you mean "${meant}"?`)
+})
+
+test('a long word has no nearest one', () => {
+  expect(nearest(`port${'t'.repeat(1_000_000)}`, ['port'])).toBeUndefined()
+})
+
+test('a long cell of a table is cut', () => {
+  expect(
+    renderTable([
+      ['a', 'b'],
+      ['x'.repeat(65_536), 'y'],
+    ]),
+  ).toEqual([`  ${'a'.padEnd(203)}  b`, `  ${'x'.repeat(200)}...  y`])
 })
