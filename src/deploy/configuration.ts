@@ -15,6 +15,7 @@ import {
 } from '../options/options.ts'
 import { routeLabel } from '../options/served-route.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
+import { listed } from '../platform/text.ts'
 import { isWritableByAll } from '../platform/trusted-path.ts'
 import type { PullSettings } from '../plugin/oci/pull.ts'
 import { isPlugin, type Plugin } from '../plugin/plugin.ts'
@@ -93,7 +94,7 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
         const commands = Object.keys(around.commands)
         const found = await findRoutes(config, merged, load, notTold, commands, limits)
         const openFile = `every user can write to ${path}, and so run any code here: chmod o-w ${path}`
-        const left = `skipped functions and files whose names cannot be routes: ${found.leftOut.join(', ')}`
+        const left = `skipped functions and files whose names cannot be routes: ${listed(found.leftOut)}`
         return {
           file: path,
           server: merged.server,

@@ -1,6 +1,6 @@
 import { ArtifactUnsupportedError, UsageError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
-import { checkGiven, checkRoute, placed } from '../options/check-config.ts'
+import { checkGiven, checkRoute, locate, placed } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
 import {
   COMMAND_LINE,
@@ -15,10 +15,15 @@ import {
   toData,
 } from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
-import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
+import {
+  type CheckedRouteOptions,
+  type CheckedServerOptions,
+  optionsError,
+  problemAt,
+} from '../options/options.ts'
 import { pacedMap } from '../platform/async-work.ts'
 import { parseJson } from '../platform/json-text.ts'
-import { nearest } from '../platform/text.ts'
+import { listed, nearest } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { nameOfPlace } from '../plugin/source/url.ts'
 import { type DesiredRoute, mapFromData, sourceOf } from './desired-state.ts'
@@ -26,6 +31,7 @@ import type { Version } from './edits.ts'
 import type { LoadedVersion, Loader, ReadingOptions } from './loader.ts'
 import {
   isFolder,
+  isRoutable,
   isSource,
   type Mount,
   type Mounted,
@@ -192,6 +198,12 @@ class Finding {
     const { plugin, version } = await this.#loadFor(given, name, checked)
     const has = (option: string) => givenAt(given, [option]) !== undefined
     if (has('url')) return [{ given: withSmoke(given, plugin, version), version, from: mount.source, name }]
+    if (mount.path !== '' && !isRoutable(mount.path)) {
+      const message = `no URL can be made of its name "${listed([name])}": set its "url"`
+      locate(given, () => {
+        throw optionsError([problemAt(['plugin'], message)])
+      })
+    }
     const isWhole = has('function') || toData(givenAt(given, ['contract']) ?? given) === 'hyper-mcp'
     const { items, leftOut } = isWhole
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }

@@ -3,6 +3,7 @@ import { readdir, realpath } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { PluginUnreadableError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
+import { printable } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { isUrl, nameOfPlace, sourceName } from '../plugin/source/url.ts'
 
@@ -43,8 +44,8 @@ export async function mountsOf(sources: readonly string[]): Promise<Mounted<Moun
   )
   const mounts = found.flat()
   return {
-    items: mounts.filter(({ path }) => !UNROUTABLE.test(path)),
-    leftOut: mounts.filter(({ path }) => UNROUTABLE.test(path)).map(({ source }) => source),
+    items: mounts.filter(({ path }) => isRoutable(path)),
+    leftOut: mounts.filter(({ path }) => !isRoutable(path)).map(({ source }) => source),
   }
 }
 
@@ -89,18 +90,27 @@ export function routesAt({ path, name }: Mount, plugin: Plugin, most: number): M
   const exports = callableExports(plugin).slice(0, most)
   const root = path || '/'
   if (exports.length < 2) return { items: [{ url: root }], leftOut: [] }
-  const mounted = exports.filter((name) => !UNROUTABLE.test(name))
+  const mounted = exports.filter((name) => isRoutable(`/${name}`))
   return {
     items: [
       ...exports.filter((exported) => exported === name).map((name) => ({ url: root, function: name })),
       ...mounted.map((name) => ({ url: `${path}/${routePart(name)}`, function: name })),
     ],
-    leftOut: exports.filter((name) => UNROUTABLE.test(name)),
+    leftOut: exports.filter((name) => !isRoutable(`/${name}`)),
   }
 }
 
-/** Names that no Fastify route can match, not even encoded: a wildcard, path delimiters, the empty name. */
-const UNROUTABLE = /^\/?$|[*?#]/
+/**
+ * Whether a path of names is the URL of what it names. A wildcard is that of others, too, and clients read some names in another way:
+ * `..`, `%41`, `a?b`, a space at the end.
+ */
+export function isRoutable(path: string): boolean {
+  if (/^\/*$|\*|%[\da-f]{2}/i.test(path) || printable(path) !== path) return false
+  const url = `http://host${path.replaceAll('%', '%25')}`
+  if (!URL.canParse(url)) return false
+  const { pathname, search, hash } = new URL(url)
+  return decodeURIComponent(pathname) === path && search + hash === ''
+}
 
 /** Fastify's route syntax starts a parameter with a colon and writes a literal colon as two. */
 function routePart(name: string): string {

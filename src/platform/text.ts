@@ -119,6 +119,18 @@ function escapeOf(code: number): string {
 
 const ESCAPES = new Map<number, string>()
 
+/** Limits of names in messages. */
+const MAX_LISTED = 8
+const MAX_LISTED_CHARACTERS = 80
+
+/** Names from others, for a message: the first ones, cut. */
+export function listed(names: readonly string[]): string {
+  if (names.length === 0) return 'none'
+  const shown = names.slice(0, MAX_LISTED).map((name) => printable(name.slice(0, MAX_LISTED_CHARACTERS)))
+  const more = names.length > MAX_LISTED ? [`and ${names.length - MAX_LISTED} more`] : []
+  return [...shown, ...more].join(', ')
+}
+
 /** Characters of a cell. */
 const MAX_CELL = 200
 

@@ -116,6 +116,15 @@ test.each([
   expectNoStack(stderr)
 })
 
+test('a plug-in whose name makes no URL needs one', async () => {
+  const given = (options: object) =>
+    file('odd-names.json', JSON.stringify({ plugins: { '..': { source: echo, ...options } } }))
+  const { code, stderr } = await run(['check', '-c', given({})])
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/odd-names\.json:1:\d+: plugin: no URL .* "\.\.": set its "url"/)
+  expect((await run(['check', '-c', given({ url: '/up' })])).code).toBe(0)
+})
+
 test('an unknown function is answered with the nearest one and the list', async () => {
   const { code, stderr } = await run([guest('several'), 'alhpa', '0'])
   expect(code).toBe(1)

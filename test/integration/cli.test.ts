@@ -61,14 +61,14 @@ test('a name that cannot be a route is left out, and named', async () => {
 })
 
 test('names with control characters reach no terminal as they are', async () => {
-  const functions = ['a\\1b[31mX', 'b\\0a  POST     /forged', '']
+  const functions = ['c', 'a\\1b[31mX', 'b\\0a  POST     /forged', '']
     .map((name) => `(func (export "${name}"))`)
     .join('')
   const server = start([file('escape.wasm', guestBytes(`(module ${functions})`)), '0'])
   await server.listening()
   const banner = await server.printed('curl')
   expect(banner).not.toContain('\x1b')
-  expect(banner.split('\n').filter((line) => line.includes('POST'))).toHaveLength(2)
+  expect(banner.split('\n').filter((line) => line.includes('POST'))).toHaveLength(1)
 })
 
 test('the plug-in and config can be named in the environment', async () => {

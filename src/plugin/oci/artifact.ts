@@ -1,6 +1,6 @@
 import { ArtifactUnsupportedError } from '../../errors/errors.ts'
 import { problemWithFile } from '../../module/module.ts'
-import { printable } from '../../platform/text.ts'
+import { listed } from '../../platform/text.ts'
 import { IMAGE_LAYER_TYPES, ImageModules } from './image.ts'
 import {
   INDEX_TYPES,
@@ -289,16 +289,4 @@ function labelOf(layer: Descriptor): string {
 /** The file name that ORAS gives a layer. */
 function titleOf({ annotations }: Descriptor): string | undefined {
   return annotations['org.opencontainers.image.title']
-}
-
-/** Limits of names in messages. */
-const MAX_LISTED = 8
-const MAX_LISTED_CHARACTERS = 80
-
-/** Names from the registry, for messages. */
-function listed(names: readonly string[]): string {
-  if (names.length === 0) return 'none'
-  const shown = names.slice(0, MAX_LISTED).map((name) => printable(name.slice(0, MAX_LISTED_CHARACTERS)))
-  const more = names.length > MAX_LISTED ? [`and ${names.length - MAX_LISTED} more`] : []
-  return [...shown, ...more].join(', ')
 }
