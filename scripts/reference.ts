@@ -294,7 +294,7 @@ async function helpOf([name = '', ...words]: readonly string[]): Promise<string>
     logLines: undefined,
     secrets: new Secrets(),
     commands: COMMANDS,
-    signals: { holdReload: () => () => false, endWith: () => undefined },
+    signals: { holdReload: () => () => false, atExit: () => undefined, endWith: () => undefined },
   })
   return text
 }

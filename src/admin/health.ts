@@ -20,7 +20,9 @@ export function addHealth(app: FastifyInstance, { served }: Pick<ProbeContext, '
 
   app.get('/readyz', { config }, (_request, reply) => {
     const reasons = whyNotReady(served)
-    const processes = served.processes?.list.map(({ number, state, problem }) => ({ number, state, problem }))
+    const processes = served.processes?.list.map(({ number, state, silentMs, problem }) => {
+      return { number, state, silentMs: state === 'silent' ? silentMs : undefined, problem }
+    })
     const ready = reasons.length === 0
     reply.code(ready ? 200 : 503).send({ ready, reasons, processes, fleet: fleetOf(served) })
   })
@@ -42,8 +44,10 @@ export function whyNotReady({ state, routes, processes }: ServerView): string[] 
   if (state === 'draining') return ['the server is shutting down']
   const watchdog = watchdogTrouble()
   const reasons = watchdog === undefined ? [] : [watchdog]
-  if (processes && !processes.list.some(({ state }) => state === 'serving'))
-    reasons.push('no serving process runs')
+  if (processes && !processes.list.some(({ state }) => state === 'serving')) {
+    const areSilent = processes.list.some(({ state }) => state === 'silent')
+    reasons.push(areSilent ? 'the serving processes are silent' : 'no serving process runs')
+  }
   let more = 0
   for (const route of routes) {
     const { trouble } = route

@@ -332,7 +332,15 @@ export const METRICS: readonly Metric[] = [
   ofFleet('refused', '1 if the node refuses a revision of the fleet, else 0', ({ refused }) =>
     Number(refused !== undefined),
   ),
-  ofProcesses('gauge', 'up', '1 if the process serves, else 0', ({ state }) => (state === 'serving' ? 1 : 0)),
+  ofProcesses('gauge', 'up', '1 if the process serves and is not silent, else 0', ({ state }) =>
+    state === 'serving' ? 1 : 0,
+  ),
+  ofProcesses(
+    'gauge',
+    'silent_seconds',
+    'Seconds since the last sign of life of the process',
+    ({ silentMs = 0 }) => silentMs / 1_000,
+  ),
   ofProcesses(
     'gauge',
     'memory_bytes',

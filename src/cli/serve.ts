@@ -44,12 +44,8 @@ async function startServing(config: Config, host: Host): Promise<void> {
   const { options, served, routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // failures are already reported
-  const restart = () => {
-    processes
-      ?.restart('SIGUSR2')
-      .catch((error) => log.error({ err: error }, 'the serving processes were not restarted'))
-  }
-  host.signals.endWith(server, options, log, again, processes && restart)
+  const restart = processes && (() => processes.requestRestart('SIGUSR2'))
+  host.signals.endWith(server, options, log, again, restart)
   if (wasReloadAsked()) again()
   const { file } = desired.configuration
   if (fleet) host.out.write(`Configured by ${printable(fleet.title)}\n`)
@@ -193,9 +189,9 @@ function renderConsole(url: string, madeToken: string | undefined): string {
 
 /** Loaded on demand. */
 async function openProcessesOf(
-  { processes, processMemoryMax: memoryMax }: CheckedServerOptions,
+  { processes, processMemoryMax: memoryMax, processSilentMs: silentMs }: CheckedServerOptions,
   surroundings: Pick<Surroundings, 'log' | 'meters'>,
-  { secrets }: Host,
+  { secrets, signals }: Host,
 ): Promise<Processes | undefined> {
   if (!processes) return undefined
   const [{ openProcesses }, { availableParallelism }] = await Promise.all([
@@ -203,7 +199,9 @@ async function openProcessesOf(
     import('node:os'),
   ])
   const count = processes === 'auto' ? availableParallelism() : processes
-  return openProcesses({ ...surroundings, count, memoryMax, secrets: () => secrets.all })
+  const opened = openProcesses({ ...surroundings, count, memoryMax, silentMs, secrets: () => secrets.all })
+  signals.atExit(() => opened.kill())
+  return opened
 }
 
 /** Before the app, which creates the spans. */

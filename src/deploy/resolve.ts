@@ -317,7 +317,7 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
 export const AT_START = [
   'host', 'port', 'socket', 'reusePort', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
   'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
-  'processes', 'processMemoryMax', 'subprocessUser', 'subprocessCgroup', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'probes', 'state', 'uploadLimit', 'otel', 'fleet',
+  'processes', 'processMemoryMax', 'processSilentMs', 'subprocessUser', 'subprocessCgroup', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'probes', 'state', 'uploadLimit', 'otel', 'fleet',
 ] as const satisfies readonly (keyof CheckedServerOptions)[]
 
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */

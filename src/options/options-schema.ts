@@ -1155,6 +1155,15 @@ export const serverSchema = only({
       description: 'Resident memory above which a serving process is replaced, in bytes. Default: none.',
     }),
   ),
+  processSilentMs: Type.Optional(
+    Type.Integer({
+      unit: 'ms',
+      minimum: 3_000, // a process gives a sign of life each second
+      maximum: 2_147_483_647,
+      description:
+        'Time without a sign of life after which a serving process is killed and replaced, in ms. Default: only when a change waits for it, 10 s.',
+    }),
+  ),
   fleet: Type.Optional({
     ...fleetSettings,
     description: 'Share one desired state with other nodes: `url`, `name`, `canaryNodes` and others.',

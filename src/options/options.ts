@@ -273,9 +273,9 @@ function mcpProblems({ mcp, apiKeys, jwt }: Partial<CheckedServerOptions>): Prob
 function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
   const { socket, tls, http2, jwt, cors, reusePort, trustProxy = [] } = options
   return [
-    ...(options.processMemoryMax !== undefined && !options.processes
-      ? [problemAt(['processMemoryMax'], 'has no effect without processes')]
-      : []),
+    ...(['processMemoryMax', 'processSilentMs'] as const)
+      .filter((name) => options[name] !== undefined && !options.processes)
+      .map((name) => problemAt([name], 'has no effect without processes')),
     ...fleetProblems(options),
     ...(jwt ? jwtProblems(jwt) : []),
     ...(cors?.credentials ? corsProblems(cors) : []),

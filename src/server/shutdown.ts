@@ -52,6 +52,11 @@ export interface ProcessSignals {
    */
   holdReload(): () => boolean
   /**
+   * Calls `kill` when the process exits, however: on a second signal, or on one that ends its start. It kills what would
+   * outlive the process. A SIGUSR2 during the start is kept.
+   */
+  atExit(kill: () => void): void
+  /**
    * Drains the server on a signal to end.
    *
    * @param reload - Called on a signal to reload.
@@ -68,10 +73,41 @@ export interface ProcessSignals {
 
 /** @param parentId - See {@link endWithSignals}. */
 export function openProcessSignals(parentId?: () => number): ProcessSignals {
+  let hasStarted = () => false
   return {
     holdReload,
-    endWith: (server, options, log, reload, restart) =>
-      endWithSignals(server, options, log, parentId, reload, restart),
+    atExit(kill) {
+      process.on('exit', kill)
+      hasStarted = watchStart(kill)
+    },
+    endWith(server, options, log, reload, restart) {
+      const isRestartAsked = hasStarted()
+      endWithSignals(server, options, log, parentId, reload, restart)
+      if (isRestartAsked) restart?.()
+    },
+  }
+}
+
+/** @returns ends it, and returns whether a SIGUSR2 arrived. */
+function watchStart(kill: () => void): () => boolean {
+  let isRestartAsked = false
+  const note = () => {
+    isRestartAsked = true
+  }
+  const end = (signal: NodeJS.Signals) => {
+    kill()
+    stop()
+    process.kill(process.pid, signal) // nothing handles it now
+  }
+  const stop = () => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, end)
+    process.off(RESTART, note)
+  }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, end)
+  process.on(RESTART, note)
+  return () => {
+    stop()
+    return isRestartAsked
   }
 }
 

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { commandConfiguration } from '../../src/deploy/configuration.ts'
 import type { DesiredState } from '../../src/deploy/desired-state.ts'
 import { editPlugin, toVersion, withVersion } from '../../src/deploy/edits.ts'
@@ -15,14 +15,18 @@ import { temporaryFolder } from '../support/admin-api.ts'
 import { guest } from '../support/guest.ts'
 import { startHere } from '../support/in-process.ts'
 
-/** A server whose serving processes run in this one. */
-async function serving(count: number) {
+/** A server whose serving processes run in this one. Its time passes when the test says so. */
+async function serving(count: number, options: { readonly silentMs?: number } = {}) {
   const file = join(temporaryFolder(), 'wasm-serve.json')
   const server = { stallMs: 0, port: 0, drainMs: 0, graceMs: 100, processes: count, headersTimeoutMs: 5_000 }
   writeFileSync(file, JSON.stringify({ routes: [{ url: '/', plugin: guest('echo') }], ...server }))
   const log = openLog('silent')
   const here = startHere()
-  const processes = openProcesses({ count, log, secrets: () => [], start: here.start })
+  let pass: (ms: number) => void = () => undefined
+  const every = (given: typeof pass) => {
+    pass = given
+  }
+  const processes = openProcesses({ count, log, secrets: () => [], start: here.start, every, ...options })
   const around = { environment: {}, secrets: new Secrets(), commands: {} }
   const source = commandConfiguration(readConfig(['-c', file], {}), around)
   const deployments = await openDeployments(source, () => ({ log, opener: processes }))
@@ -30,6 +34,16 @@ async function serving(count: number) {
   onTestFinished(() => running.drain())
   return {
     ...{ processes, deployments, ...here },
+    /** Seconds pass, in which all processes that are not frozen give signs of life. */
+    async seconds(count: number) {
+      for (let second = 0; second < count; second++) {
+        for (const process of here.started) process.giveSign()
+        pass(1_000)
+        await turns()
+      }
+    },
+    pass: (ms: number) => pass(ms),
+    states: () => processes.list.map(({ state }) => state),
     /** What the process that serves under a number answers, without a socket. */
     async says(number: number) {
       const pid = processes.list[number - 1]?.pid ?? 0
@@ -37,6 +51,16 @@ async function serving(count: number) {
       return (await current.app.inject({ method: 'POST', url: '/', payload: 'abc' })).body
     },
   }
+}
+
+/** Lets messages arrive, and what waits for them. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+}
+
+/** Waits until something holds, while seconds do not pass. */
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 /** A change of the only plug-in. */
@@ -141,4 +165,154 @@ test('only one restart runs at a time', async () => {
   const first = processes.restart('first')
   await expect(processes.restart('second')).rejects.toMatchObject({ code: 'WASM_SERVE_CHANGE_REFUSED' })
   await first
+})
+
+describe('a process that is silent', () => {
+  test('before a change is killed, and the change is made without it', async () => {
+    const { processes, deployments, started, seconds, states, says } = await serving(3)
+    const { make, modules } = await changeTo('upper')
+    started[0]?.freeze()
+    let isMade = false
+    const changing = deployments.apply(make, 'test', { modules }).finally(() => {
+      isMade = true
+    })
+    await seconds(9)
+    expect([isMade, states()]).toEqual([false, ['silent', 'serving', 'serving']])
+    await seconds(1)
+    expect(await changing).toMatchObject({ revision: 2 })
+    started[0]?.thaw()
+    await until(() => states()[0] === 'serving')
+    expect([await says(1), await says(2), await says(3)]).toEqual(['ABC', 'ABC', 'ABC'])
+    expect(processes.list.map(({ lost }) => lost)).toEqual([1, 0, 0])
+  })
+
+  test('for long is killed at once when a change needs it', async () => {
+    const { deployments, started, seconds } = await serving(2)
+    const { make, modules } = await changeTo('upper')
+    started[1]?.freeze()
+    await seconds(60)
+    expect(await deployments.apply(make, 'test', { modules })).toMatchObject({ revision: 2 })
+  })
+
+  test('while it prepares a change is killed, and none commits it', async () => {
+    const { deployments, started, seconds, states, says } = await serving(2)
+    const [first, second] = started
+    const { make, modules } = await changeTo('upper')
+    const prepare = second?.side.prepare
+    const freezing = (...args: Parameters<ServingSide['prepare']>) => {
+      second?.freeze()
+      return prepare?.(...args)
+    }
+    Object.assign(second?.side ?? {}, { prepare: freezing })
+    const changing = deployments.apply(make, 'test', { modules }).catch((error) => error)
+    await until(() => second?.side !== undefined)
+    await seconds(12)
+    expect(await changing).toMatchObject({ code: 'WASM_SERVE_PROCESS_ENDED' })
+    expect(await first?.side.status()).toMatchObject({ revision: 1, prepared: undefined })
+    expect(await deployments.apply(make, 'test', { modules })).toMatchObject({ revision: 2 })
+    await until(() => states()[1] === 'serving')
+    expect([await says(1), await says(2)]).toEqual(['ABC', 'ABC'])
+  })
+
+  test('while it commits a change is killed, and its replacement has the new state', async () => {
+    const { deployments, started, seconds, states, says } = await serving(2)
+    const { make, modules } = await changeTo('upper')
+    const prepared = await deployments.prepare(make, 'test', { modules })
+    started[0]?.freeze()
+    const committing = prepared.commit()
+    await seconds(12)
+    expect(await committing).toMatchObject({ revision: 2 })
+    started[0]?.thaw()
+    await until(() => states()[0] === 'serving')
+    expect([await says(1), await says(2)]).toEqual(['ABC', 'ABC'])
+  })
+
+  test('holds up no replacement of the others, before a change, while it prepares and while it commits', async () => {
+    const { deployments, started, states } = await serving(2)
+    const { make, modules } = await changeTo('upper')
+    const [silent] = started
+    silent?.freeze()
+    const changing = deployments.apply(make, 'test', { modules }).catch((error) => error)
+    started.at(-1)?.end({ signal: 'SIGKILL' })
+    await until(() => started.length === 3 && states()[1] === 'serving')
+
+    silent?.end({ signal: 'SIGKILL' })
+    await until(() => started.length === 4 && states()[0] === 'serving')
+    await changing
+    const prepared = await deployments.prepare((await changeTo('echo')).make, 'test')
+    started[3]?.freeze()
+    const committing = prepared.commit()
+    started[2]?.end({ signal: 'SIGKILL' })
+    await until(() => started.length === 5 && states()[1] === 'serving')
+    started[3]?.end({ signal: 'SIGKILL' })
+    await committing
+  })
+
+  test('since its start is killed after 30 seconds, and another one is started', async () => {
+    const { processes, started, behavior, seconds, states } = await serving(1)
+    behavior.start = () => new Promise(() => undefined)
+    started[0]?.end({ signal: 'SIGKILL' })
+    await until(() => started.length === 2)
+    started[1]?.freeze()
+    await seconds(29)
+    expect(states()).toEqual(['silent'])
+    behavior.start = () => undefined
+    await seconds(1)
+    await until(() => states()[0] === 'serving')
+    expect(processes.list).toMatchObject([{ pid: 3 }])
+  })
+
+  test('while it drains is killed, and a restart goes on', async () => {
+    const { processes, started, seconds, states } = await serving(2)
+    const [first] = started
+    Object.assign(first ?? {}, { drain: () => first?.freeze() })
+    const restarting = processes.restart('test')
+    await until(() => processes.list[0]?.pid === 3)
+    await seconds(12)
+    await restarting
+    expect(processes.list.map(({ pid }) => pid)).toEqual([3, 4])
+    expect(states()).toEqual(['serving', 'serving'])
+  })
+
+  test('is shown, and stays without a change, until it is heard again', async () => {
+    const { processes, started, seconds, states, says } = await serving(2)
+    started[0]?.freeze()
+    await seconds(4)
+    expect(states()).toEqual(['serving', 'serving'])
+    await seconds(96)
+    expect(processes.list).toMatchObject([
+      { state: 'silent', silentMs: 100_000, lost: 0 },
+      { state: 'serving', silentMs: 1_000, lost: 0 },
+    ])
+    started[0]?.thaw()
+    expect(states()).toEqual(['serving', 'serving'])
+    expect(await says(1)).toBe('abc')
+  })
+
+  test('is replaced without a change, by option', async () => {
+    const { started, seconds, states } = await serving(2, { silentMs: 20_000 })
+    Object.assign(started[0] ?? {}, { beat: {} })
+    started[0]?.freeze()
+    await seconds(19)
+    expect([started.length, states()[0]]).toEqual([2, 'silent'])
+    await seconds(1)
+    await until(() => started.length === 3 && states()[0] === 'serving')
+  })
+})
+
+test('time in which the primary was stopped is no silence of its processes', async () => {
+  const { pass, processes } = await serving(1)
+  pass(3_600_000)
+  expect(processes.list).toMatchObject([{ state: 'serving', silentMs: 2_000 }])
+})
+
+test('restarts that are requested during a restart are one more restart', async () => {
+  const { processes, started } = await serving(1)
+  const first = processes.restart('first')
+  for (const reason of ['second', 'third']) processes.requestRestart(reason)
+  await first
+  await until(() => processes.list[0]?.pid === 3)
+  await started[1]?.ended
+  await turns()
+  expect([started.length, processes.list[0]?.state]).toEqual([3, 'serving'])
 })

@@ -100,6 +100,7 @@ function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = 
     commands: COMMANDS,
     signals: {
       holdReload: () => () => false,
+      atExit: () => undefined,
       endWith(running, _options, _log, reload) {
         server.on('reload', reload)
         server.emit('begun', running)

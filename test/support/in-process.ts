@@ -28,6 +28,12 @@ export interface InProcess extends ServingProcess {
   readonly deployments: Promise<Deployments>
   /** Ends it as a signal or an exit does. */
   end(how: Partial<ProcessEnd>): void
+  /** Stops it, as SIGSTOP does: it reads no message and sends none. */
+  freeze(): void
+  /** Continues it. */
+  thaw(): void
+  /** Gives a sign of life, unless it is frozen or has ended. */
+  giveSign(): void
 }
 
 /** Starts serving processes in this one. */
@@ -40,7 +46,14 @@ export function startHere() {
     const ended = new Promise<ProcessEnd>((resolve) => {
       finish = resolve
     })
-    const [near, far] = openChannels()
+    const [nearEnd, farEnd] = openChannels()
+    let held: (() => void)[] | undefined
+    const unlessFrozen = (act: () => void) => (held ? void held.push(act) : act())
+    const freezable = ({ send, onMessage }: Channel): Channel => ({
+      send: (message) => unlessFrozen(() => send(message)),
+      onMessage,
+    })
+    const [near, far] = [freezable(nearEnd), freezable(farEnd)]
     const link = openLink<SideRequests, Record<string, never>>(near, {})
     const log = openLog('silent')
     let server: HandedServer | undefined
@@ -68,6 +81,7 @@ export function startHere() {
     ])
     ready.catch(() => undefined)
     const end = ({ code = null, signal = null }: Partial<ProcessEnd>) => {
+      held = []
       link.close(new ProcessEndedError(number, 'test'))
       finish({ code, signal })
       void deployments.then(
@@ -88,7 +102,16 @@ export function startHere() {
       meters: async () => [],
       lines: async () => [],
       mask: () => undefined,
-      drain: () => void server?.drain().then(() => end({ code: 0 })),
+      drain: () => unlessFrozen(() => void server?.drain().then(() => end({ code: 0 }))),
+      freeze() {
+        held ??= []
+      },
+      thaw() {
+        const acts = held ?? []
+        held = undefined
+        for (const act of acts) act()
+      },
+      giveSign: () => unlessFrozen(() => services.beat(serving)),
       kill: () => end({ signal: 'SIGKILL' }),
     }
     started.push(serving)

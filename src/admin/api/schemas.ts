@@ -333,7 +333,8 @@ export const SCHEMAS = {
     {
       number: { type: 'integer', minimum: 1, description: 'Its number, which its log lines carry.' },
       pid: countSchema('Its process id.'),
-      state: { type: 'string', enum: ['starting', 'serving', 'waiting'] },
+      state: { type: 'string', enum: ['starting', 'serving', 'silent', 'waiting'] },
+      silentMs: countSchema('Milliseconds since its last sign of life.'),
       servingMs: countSchema('How long it has served, in milliseconds.'),
       revision: countSchema('The revision that it serves, as of its last report.'),
       memoryBytes: countSchema('Resident memory (RSS), as of its last report.'),

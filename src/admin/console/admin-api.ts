@@ -98,7 +98,7 @@ export interface ChangeInfo {
 export interface ProcessEntry {
   readonly number: number
   readonly pid?: number
-  readonly state: 'starting' | 'serving' | 'waiting'
+  readonly state: 'starting' | 'serving' | 'silent' | 'waiting'
   readonly servingMs?: number
   readonly revision?: number
   readonly memoryBytes?: number

@@ -9,6 +9,7 @@ const COLUMNS = ['Process', 'State', 'Serving', 'Revision', 'Memory', 'Connectio
 const STATES: Readonly<Record<ProcessEntry['state'], readonly [text: string, look: string]>> = {
   starting: ['Starting', 'warn'],
   serving: ['Serving', 'good'],
+  silent: ['Silent', 'bad'],
   waiting: ['Ended', 'bad'],
 }
 

@@ -2,6 +2,9 @@ import { createServer, type Socket } from 'node:net'
 import { quietListener } from '../../server/drain.ts'
 import { type ListenAddress, listenAt, urlOf } from '../../server/listen.ts'
 
+/** How long the end waits for a process to take one of the last connections. */
+const LAST_MS = 500
+
 /** A serving process, as far as it gets connections. */
 export interface ConnectionTaker {
   /** The number of its open connections, as far as known. */
@@ -17,7 +20,7 @@ export interface ConnectionListener {
   add(taker: ConnectionTaker): void
   /** From now on it gets none. */
   remove(taker: ConnectionTaker): void
-  /** Waits until no connection is about to arrive, stops listening, and hands over the last ones. */
+  /** Waits until no connection is about to arrive, stops listening, and hands over the last ones, if they are taken. */
   end(): Promise<void>
 }
 
@@ -44,6 +47,7 @@ export async function listenForProcesses(options: ListenerOptions): Promise<Conn
   const busy = new Set<ConnectionTaker>()
   const waiting: Socket[] = []
   let settled: () => void = () => undefined
+  let patience: NodeJS.Timeout | undefined
 
   const server = createServer({ pauseOnConnect: true })
   server.maxConnections = options.maxConnections
@@ -73,6 +77,7 @@ export async function listenForProcesses(options: ListenerOptions): Promise<Conn
       waiting.unshift(socket)
     }
     busy.delete(taker)
+    patience?.refresh()
     distribute()
   }
 
@@ -90,7 +95,9 @@ export async function listenForProcesses(options: ListenerOptions): Promise<Conn
       if (takers.size > 0 && waiting.length + busy.size > 0)
         await new Promise<void>((resolve) => {
           settled = resolve
+          patience = setTimeout(resolve, LAST_MS)
         })
+      clearTimeout(patience)
       for (const socket of waiting) socket.destroy()
     },
   }

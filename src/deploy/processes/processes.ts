@@ -4,6 +4,7 @@ import { ChangeRefusedError } from '../../errors/errors.ts'
 import { shareDescriptors } from '../../observe/log/lines.ts'
 import type { Meters } from '../../observe/metrics.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
+import { unlessAborted } from '../../platform/async-work.ts'
 import { RateCounts } from '../../platform/rate-counts.ts'
 import type { DrainOptions } from '../../server/drain.ts'
 import type { RunningServer } from '../../server/server.ts'
@@ -13,6 +14,7 @@ import type { Configuration } from '../desired-state.ts'
 import type { OpenablePlan, OpenedRoutes, RouteOpener } from '../open-here.ts'
 import type { PreparedRoutes, ServedState } from '../serving-side.ts'
 import { changeServer } from '../start.ts'
+import { Change } from './change.ts'
 import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { openForwardingApp } from './forwarding-app.ts'
 import { ProcessMeters } from './process-meters.ts'
@@ -24,11 +26,9 @@ import {
   startChildProcess,
 } from './serving-process.ts'
 import { sharedRoute } from './shared-route.ts'
+import { Silence, type SilenceOptions } from './silence.ts'
 import { type ProcessInfo, ProcessSlot, type SlotOwner, StartFailures } from './slot.ts'
 import { StartOptions } from './start-options.ts'
-
-/** The time for a process to commit. One that takes longer does not turn its event loop; it is replaced. */
-const COMMIT_MS = 10_000
 
 /** How long after `drainMs` the listener closes even if a process is not ready for that. */
 const LATE_QUIET_MS = 500
@@ -64,17 +64,27 @@ export interface Processes extends RouteOpener {
    * stay. {@link ChangeRefusedError} during another restart, and during a shutdown.
    */
   restart(reason: string): Promise<void>
+
+  /** The same for a signal, which gets no answer: after a running restart, if there is one. A failure is logged. */
+  requestRestart(reason: string): void
+
+  /** Ends all processes at once, for the exit of this one. */
+  kill(): void
 }
 
 /** The input of {@link openProcesses}. */
 export interface ProcessesOptions extends Pick<PrimaryServices, 'secrets' | 'count'> {
   /** Resident memory above which a process is replaced, in bytes. */
   readonly memoryMax?: number | undefined
+  /** Time without a sign of life after which a process is replaced, in milliseconds. */
+  readonly silentMs?: number | undefined
   readonly log: FastifyBaseLogger
   /** Get the sum of the call metrics of all processes, if they are enabled. */
   readonly meters?: Meters | undefined
   /** Default: child processes. */
   readonly start?: StartProcess
+  /** @see {@link SilenceOptions.every} */
+  readonly every?: SilenceOptions['every']
 }
 
 export function openProcesses(options: ProcessesOptions): Processes {
@@ -85,6 +95,7 @@ export function openProcesses(options: ProcessesOptions): Processes {
 class LiveProcesses implements Processes, SlotOwner {
   readonly log: FastifyBaseLogger
   readonly failures = new StartFailures()
+  readonly silence: Silence
   readonly #slots: readonly ProcessSlot[]
   readonly #all = new Set<ServingProcess>()
   readonly #startOptions = new StartOptions()
@@ -101,29 +112,37 @@ class LiveProcesses implements Processes, SlotOwner {
   #configuration: Configuration | undefined
   /** Read by the start, and by each restart. */
   #tls: TlsSettings | undefined
-  /** While a change is prepared or committed. Processes that start meanwhile join after it. */
-  #changing: Promise<void> | undefined
+  /** The change that is being prepared. Processes that start meanwhile join after it. */
+  #change: Change | undefined
   /** Fetch the modules of the state, and of the one being prepared. */
   #modules: OpenablePlan['module'][] = []
-  #isSwapping = false
+  /** While processes are being replaced. */
+  #swapping: Promise<void> | undefined
+  #isRestartRequested = false
   /** After a failure, when a process may be replaced because of its memory. */
   #nextSwapAt = 0
   #deployments: Deployments | undefined
   #listener: ConnectionListener | undefined
   #quiet: QuietPhase | undefined
 
-  constructor({ log, count, secrets, memoryMax, meters, start = startChildProcess }: ProcessesOptions) {
+  constructor(options: ProcessesOptions) {
+    const { log, count, secrets, memoryMax, silentMs, meters, start = startChildProcess, every } = options
     this.log = log
+    const onChange = (process: ServingProcess, isSilent: boolean) => this.#onSilence(process, isSilent)
+    this.silence = new Silence({ log, maxMs: silentMs, onChange, every })
     this.#start = start
     this.#memoryMax = memoryMax
-    this.#meters = meters && new ProcessMeters(meters, () => [...this.#all])
+    this.#meters = meters && new ProcessMeters(meters, () => this.#heard())
     this.#slots = Array.from({ length: count }, (_, index) => new ProcessSlot(index + 1, this))
     this.#services = {
       ...{ secrets, count, isWatched: meters !== undefined, rates: new RateCounts() },
       readTls: () => this.#tls,
       module: (digest) => (this.#modules.at(-1) ?? missing)(digest),
       quiet: (process) => this.#stopHanding(process),
-      beat: (process) => this.#lookAtMemory(process),
+      beat: (process) => {
+        this.silence.hear(process)
+        this.#lookAtMemory(process)
+      },
     }
     this.#failed = new Promise((resolve) => {
       this.failures.onOpen = () => {
@@ -145,7 +164,7 @@ class LiveProcesses implements Processes, SlotOwner {
   }
 
   async lines(): Promise<readonly string[]> {
-    const all = [...this.#all].map(({ lines }) => lines().catch(() => [])) // it has ended
+    const all = this.#heard().map(({ lines }) => lines().catch(() => [])) // it has ended
     const late = sleep(LINES_MS, [])
     return (await Promise.all(all.map((lines) => Promise.race([lines, late])))).flat()
   }
@@ -185,9 +204,13 @@ class LiveProcesses implements Processes, SlotOwner {
 
   async close(): Promise<void> {
     this.#ending.abort()
-    for (const process of this.#all) process.kill()
+    this.kill()
     await Promise.all([...this.#all].map(({ ended }) => ended))
     await this.#app.close()
+  }
+
+  kill(): void {
+    for (const process of this.#all) process.kill()
   }
 
   async serve(deployments: Deployments): Promise<RunningServer> {
@@ -220,35 +243,30 @@ class LiveProcesses implements Processes, SlotOwner {
 
   async restart(reason: string): Promise<void> {
     const deployments = this.#deployments
-    if (!deployments || this.#isSwapping) throw new ChangeRefusedError('processes are being replaced')
-    this.#isSwapping = true
-    try {
-      await deployments.apply(reload, reason)
-      const { options, desired } = deployments.current
-      const before = this.#tls
-      this.#tls = options.tls && readTls(options.tls)
-      const undo = this.#startOptions.renew(desired.configuration)
-      this.#renewState()
-      try {
-        for (const slot of this.#slots) await slot.swap(reason)
-      } catch (error) {
-        undo()
-        this.#tls = before
-        this.#renewState()
-        throw error
-      }
-    } finally {
-      this.#isSwapping = false
-    }
+    if (!deployments || this.#swapping) throw new ChangeRefusedError('processes are being replaced')
+    await this.#swap(() => this.#restart(deployments, reason))
     this.log.info({ reason, processes: this.#slots.length }, 'all serving processes were replaced')
+  }
+
+  requestRestart(reason: string): void {
+    if (this.#isRestartRequested) return
+    this.#isRestartRequested = true
+    const restart = async () => {
+      while (this.#swapping) await this.#swapping
+      this.#isRestartRequested = false
+      if (!this.ending.aborted) await this.restart(reason)
+    }
+    restart().catch((error) => this.log.error({ err: error }, 'the serving processes were not restarted'))
   }
 
   start(number: number): ServingProcess {
     if (!this.#state) throw new Error('there is no state to serve')
     const process = this.#start(number, this.#state, this.#services)
     this.#all.add(process)
-    void process.ended.then(() => {
+    this.silence.add(process)
+    void process.ended.then((end) => {
       this.#all.delete(process)
+      this.#change?.end(process, end)
       this.#meters?.end(process)
       this.#quiet?.add(process)
     })
@@ -257,11 +275,11 @@ class LiveProcesses implements Processes, SlotOwner {
 
   async admit(process: ServingProcess, join: () => void): Promise<void> {
     for (let revision = process.firstRevision; ; ) {
-      while (this.#changing) await this.#changing
+      while (this.#change) await this.#change.decided
       const state = this.#state
       if (!state || revision === state.revision) break
-      await process.side.prepare(state, 'start')
-      await process.side.commit(state.revision)
+      await this.silence.wait(process, process.side.prepare(state, 'start'))
+      await this.silence.wait(process, process.side.commit(state.revision))
       revision = state.revision
     }
     this.ending.throwIfAborted()
@@ -272,6 +290,7 @@ class LiveProcesses implements Processes, SlotOwner {
 
   dismiss(process: ServingProcess): void {
     this.#listener?.remove(process)
+    void this.silence.wait(process, process.ended) // it drains
   }
 
   /** After a change of the options of the start. */
@@ -291,56 +310,50 @@ class LiveProcesses implements Processes, SlotOwner {
     }
   }
 
-  /** By all, or by none. */
+  /** By all that are not silent, or by none. */
   async #prepare(state: ServedState, { module }: OpenablePlan, reason: string, asked?: AbortSignal) {
-    const processes = this.#serving()
+    const processes = await unlessAborted(this.#present(), asked)
     if (processes.length === 0) throw new ChangeRefusedError('no serving process runs')
     for (const process of processes) process.mask(this.#services.secrets())
-    let end: () => void = () => undefined
     this.#modules = [...this.#modules.slice(0, 1), module]
-    this.#changing = new Promise((resolve) => {
-      end = () => {
-        this.#changing = undefined
-        this.#modules = this.#modules.slice(0, 1)
-        resolve()
-      }
-    })
-    const stop = new AbortController()
-    const signal = asked ? AbortSignal.any([stop.signal, asked]) : stop.signal
+    const change = new Change(processes, this.silence)
+    this.#change = change
+    const decide = () => {
+      this.#change = undefined
+      this.#modules = this.#modules.slice(0, 1)
+      change.decide()
+    }
     const close = async () => {
-      await Promise.all(processes.map(({ side }) => side.abort(state.revision).catch(() => undefined))) // it has ended
-      end()
+      decide()
+      await change.abort(state.revision)
     }
     try {
-      const prepared = await Promise.all(processes.map(({ side }) => side.prepare(state, reason, signal)))
-      const kept = Math.min(...prepared.map((each) => each.kept))
-      return {
-        routes: prepared[0]?.routes ?? [],
-        kept,
-        close,
-        commit: () => this.#commit(state, processes).finally(end),
+      const { routes, kept } = await change.prepare(state, reason, asked)
+      const commit = async () => {
+        this.#state = state
+        decide()
+        const fields = await change.commit(state.revision)
+        this.log.info(fields, 'committed by all processes')
       }
+      return { routes, kept, close, commit }
     } catch (error) {
-      stop.abort(error)
       await close()
       throw error
     }
   }
 
-  /** All messages leave in one step. A process that does not confirm is replaced, and starts with the new state. */
-  async #commit(state: ServedState, processes: readonly ServingProcess[]): Promise<void> {
-    const begun = performance.now()
-    this.#state = state
-    const limit = new AbortController()
-    const late = sleep(COMMIT_MS, 'late' as const, { signal: limit.signal }).catch(() => 'late' as const)
-    const commits = processes.map(async (process) => {
-      const committed = process.side.commit(state.revision).catch(() => 'late' as const)
-      if ((await Promise.race([committed, late])) === 'late') process.kill()
-    })
-    await Promise.all(commits)
-    limit.abort()
-    const ms = Math.round((performance.now() - begun) * 100) / 100
-    this.log.info({ revision: state.revision, processes: processes.length, ms }, 'committed by all processes')
+  /** The processes that serve and answer. Those that stay silent are killed, and their replacements have the new state. */
+  async #present(): Promise<readonly ServingProcess[]> {
+    const called = new Set<ServingProcess>()
+    const call = (process: ServingProcess) => {
+      called.add(process)
+      return this.silence.wait(process, process.side.status())
+    }
+    for (;;) {
+      const more = this.#serving().filter((process) => !called.has(process)) // some may have joined meanwhile
+      if (more.length === 0) return this.#serving()
+      await Promise.allSettled(more.map(call))
+    }
   }
 
   #share(routes: PreparedRoutes['routes'], revision: number): ServedRoute[] {
@@ -352,31 +365,67 @@ class LiveProcesses implements Processes, SlotOwner {
     return this.#slots.flatMap(({ serving }) => serving ?? [])
   }
 
+  /** Those that can be asked something: requests to the others would pile up. */
+  #heard(): ServingProcess[] {
+    return [...this.#all].filter((process) => !this.silence.isSilent(process))
+  }
+
   #anyServing(): ServingProcess {
-    const [first] = this.#serving()
+    const first = this.#serving().find((process) => !this.silence.isSilent(process))
     if (!first) throw new ChangeRefusedError('no serving process runs')
     return first
   }
 
   #lookAtMemory({ number }: ServingProcess): void {
     const slot = this.#slots[number - 1]
-    const isPaused = this.#isSwapping || performance.now() < this.#nextSwapAt
+    const isPaused = this.#swapping || performance.now() < this.#nextSwapAt
     if (this.#memoryMax === undefined || isPaused || !slot?.isAbove(this.#memoryMax)) return
     const { memoryBytes } = slot.info
     this.log.warn(
       { process: number, memoryBytes, memoryMax: this.#memoryMax },
       'a serving process is too large',
     )
-    this.#isSwapping = true
-    void slot
-      .swap('memory')
-      .catch((error) => {
-        this.#nextSwapAt = performance.now() + this.failures.add()
-        this.log.error({ process: number, err: error }, 'a serving process could not be replaced')
-      })
-      .finally(() => {
-        this.#isSwapping = false
-      })
+    this.#swap(() => slot.swap('memory')).catch((error) => {
+      this.#nextSwapAt = performance.now() + this.failures.add()
+      this.log.error({ process: number, err: error }, 'a serving process could not be replaced')
+    })
+  }
+
+  /** Replaces processes: only one at a time, so that the others serve. */
+  async #swap(replace: () => Promise<void>): Promise<void> {
+    let end: () => void = () => undefined
+    this.#swapping = new Promise((resolve) => {
+      end = resolve
+    })
+    try {
+      await replace()
+    } finally {
+      this.#swapping = undefined
+      end()
+    }
+  }
+
+  async #restart(deployments: Deployments, reason: string): Promise<void> {
+    await deployments.apply(reload, reason)
+    const { options, desired } = deployments.current
+    const before = this.#tls
+    this.#tls = options.tls && readTls(options.tls)
+    const undo = this.#startOptions.renew(desired.configuration)
+    this.#renewState()
+    try {
+      for (const slot of this.#slots) await slot.swap(reason)
+    } catch (error) {
+      undo()
+      this.#tls = before
+      this.#renewState()
+      throw error
+    }
+  }
+
+  /** A process that is silent gets no connections. */
+  #onSilence(process: ServingProcess, isSilent: boolean): void {
+    if (isSilent) this.#listener?.remove(process)
+    else if (this.#serving().includes(process)) this.#listener?.add(process)
   }
 
   /** Called by a process that drains: resolves when it will get no connection any more. */
@@ -389,21 +438,18 @@ class LiveProcesses implements Processes, SlotOwner {
   /** Clients of processes that hold their answers back open no connections: then the listener closes without a reset. */
   async #drain(listener: ConnectionListener, { drainMs, graceMs }: DrainOptions): Promise<void> {
     this.#ending.abort()
-    const begun = performance.now()
     const processes = this.#serving()
     for (const { starting } of this.#slots) starting?.kill()
     const quiet = new QuietPhase(processes, drainMs + LATE_QUIET_MS)
     this.#quiet = quiet
     for (const process of processes) process.drain()
+    const ended = Promise.all([...this.#all].map((process) => this.silence.wait(process, process.ended)))
+    const late = setTimeout(() => this.kill(), drainMs + graceMs + LATE_END_MS)
     await quiet.begun
     await listener.end()
     quiet.end()
-    const restMs = begun + drainMs + graceMs + LATE_END_MS - performance.now()
-    const late = new AbortController()
-    const ended = Promise.all([...this.#all].map(({ ended }) => ended)).then(() => late.abort())
-    await Promise.race([ended, sleep(restMs, undefined, { signal: late.signal }).catch(() => undefined)])
-    for (const process of this.#all) process.kill()
     await ended
+    clearTimeout(late)
   }
 }
 

@@ -28,8 +28,8 @@ export type PrimaryRequests = {
   readonly count: readonly [readonly RateQuestion[], readonly RateCount[]]
   /** Answered when no connection will be handed over any more. */
   readonly quiet: readonly [undefined, unknown]
-  /** Sent regularly. */
-  readonly beat: readonly [Beat, unknown]
+  /** Sent regularly: the sign of life. Without a state while the process starts, or has no descriptor left. */
+  readonly beat: readonly [Beat | undefined, unknown]
 }
 
 /** What a serving process has to know. */

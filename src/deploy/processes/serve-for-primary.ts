@@ -15,14 +15,13 @@ import type { Deployment, Deployments } from '../deployments.ts'
 import { openHere } from '../open-here.ts'
 import type { Resolved } from '../resolve.ts'
 import { openServed, serveBy, viewOf } from '../serve-states.ts'
-import type { ServingSide } from '../serving-side.ts'
 import { countTogether } from './count-together.ts'
 import { type Answers, type Channel, type Link, openLink } from './link.ts'
-import type { Boot, CallAnswer, CallRequest, PrimaryRequests, ProcessRequests } from './protocol.ts'
+import type { Beat, Boot, CallAnswer, CallRequest, PrimaryRequests, ProcessRequests } from './protocol.ts'
 import { answersOf, type SideRequests } from './remote-side.ts'
 import { shareWorkers } from './share-workers.ts'
 
-/** Interval of the status that a serving process sends. */
+/** Interval of the signs of life of a serving process. */
 const BEAT_MS = 1_000
 
 /** How long a draining process waits for the primary to stop handing connections over. */
@@ -59,6 +58,7 @@ export function serveForPrimary(host: ServingHost): void {
       serving = await openServing(boot, link, host)
       const { deployments, take } = serving
       channel.onConnection(take)
+      await beat()
       return { routes: deployments.current.served.map(viewOf), kept: 0 }
     },
     prepare: (sent, signal) => started().answers.prepare(sent, signal),
@@ -73,6 +73,9 @@ export function serveForPrimary(host: ServingHost): void {
     },
     drain: () => started().ending.begin('drain'),
   })
+  // Without descriptors there is no status, but a sign of life.
+  const beat = async () => link.ask('beat', await serving?.status().catch(() => undefined))
+  setInterval(() => void beat().catch(() => undefined), BEAT_MS).unref() // the end of the primary is noticed elsewhere
   channel.onGone(() => {
     link.close(new ChangeRefusedError('the primary is gone'))
     if (serving) serving.ending.begin('the primary is gone')
@@ -84,6 +87,7 @@ export function serveForPrimary(host: ServingHost): void {
 interface Serving {
   readonly deployments: Deployments
   readonly answers: Answers<SideRequests>
+  status(): Promise<Beat>
   readonly ending: Ending
   /** Values to mask in the log. */
   readonly secrets: Secrets
@@ -120,7 +124,6 @@ async function openServing(
   const server = openHandedServer({ ...options, readTls }, app, log, async () => void (await quiet()))
   deployments.follow(server)
   const side = serveBy(deployments, state.revision)
-  beat(side, link, () => connections.size)
   const drain = async () => {
     deployments.refuse()
     await server.drain()
@@ -130,6 +133,7 @@ async function openServing(
   return {
     deployments,
     answers: answersOf(side, configuration),
+    status: async () => ({ ...(await side.status()), connections: connections.size }),
     ending: openEnding({ drain }, options, log, ['SIGUSR2']),
     secrets,
     lines,
@@ -140,15 +144,6 @@ async function openServing(
       return connections.size
     },
   }
-}
-
-function beat(side: ServingSide, link: Link<PrimaryRequests>, connections: () => number): void {
-  const send = async () => {
-    await link.ask('beat', { ...(await side.status()), connections: connections() })
-  }
-  const beatOnce = () => void send().catch(() => undefined) // the end of the primary is noticed elsewhere
-  beatOnce()
-  setInterval(beatOnce, BEAT_MS).unref()
 }
 
 /** Limits apply as for a client, except those of connections. */

@@ -67,7 +67,7 @@ export interface PrimaryServices {
   module(digest: string): Promise<Uint8Array>
   /** Waits until this process will get no more connections. */
   quiet(process: ServingProcess): Promise<void>
-  /** Called with each status. */
+  /** Called with each sign of life. */
   beat(process: ServingProcess): void
 }
 
@@ -107,8 +107,8 @@ export const startChildProcess: StartProcess = (number, state, services) => {
     count: (questions) => questions.map((question) => services.rates.count(...question)),
     quiet: () => services.quiet(serving),
     beat(sent) {
-      beat = sent
-      connections = sent.connections
+      beat = sent ?? beat
+      connections = sent?.connections ?? connections
       services.beat(serving)
     },
   }

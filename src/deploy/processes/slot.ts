@@ -5,6 +5,7 @@ import { hasOwnCode } from '../../errors/failure.ts'
 import { backoffMs } from '../../platform/async-work.ts'
 import type { PreparedRoutes } from '../serving-side.ts'
 import { renderEnd, type ServingProcess } from './serving-process.ts'
+import type { Silence } from './silence.ts'
 
 /** The minimum time between two starts in a slot. */
 const START_INTERVAL_MS = 500
@@ -24,8 +25,10 @@ export interface ProcessInfo {
   readonly number: number
   /** undefined while there is none. */
   readonly pid: number | undefined
-  /** `waiting`: it has ended, and its replacement starts later. */
-  readonly state: 'starting' | 'serving' | 'waiting'
+  /** `silent`: it gives no sign of life. `waiting`: it has ended, and its replacement starts later. */
+  readonly state: 'starting' | 'serving' | 'silent' | 'waiting'
+  /** Time since its last sign of life, in milliseconds. */
+  readonly silentMs: number | undefined
   /** How long it has served, in milliseconds. */
   readonly servingMs: number | undefined
   /** As of its last report, like its memory. */
@@ -47,11 +50,12 @@ export interface SlotOwner {
   /** Aborted at the end: nothing is replaced any more. */
   readonly ending: AbortSignal
   readonly failures: StartFailures
+  readonly silence: Pick<Silence, 'ms' | 'isSilent' | 'waitForStart'>
   /** Starts a process. */
   start(number: number): ServingProcess
   /** Brings a started process up to date, and calls `join` when it is. */
   admit(process: ServingProcess, join: () => void): Promise<void>
-  /** From now on it gets no connections. */
+  /** From now on it gets no connections, and has to end. */
   dismiss(process: ServingProcess): void
 }
 
@@ -101,10 +105,14 @@ export class ProcessSlot {
 
   get info(): ProcessInfo {
     const [serving, starting] = [this.#serving, this.#starting]
+    const { silence } = this.#owner
+    const process = serving ?? starting
+    const isSilent = process !== undefined && silence.isSilent(process)
     return {
       number: this.number,
-      pid: (serving ?? starting)?.pid,
-      state: serving ? 'serving' : starting ? 'starting' : 'waiting',
+      pid: process?.pid,
+      state: isSilent ? 'silent' : serving ? 'serving' : starting ? 'starting' : 'waiting',
+      silentMs: process && silence.ms(process),
       servingMs: serving && Math.round(performance.now() - this.#servingSince),
       revision: serving?.beat?.revision,
       memoryBytes: serving?.beat?.memoryBytes,
@@ -125,7 +133,7 @@ export class ProcessSlot {
     this.#starting = process
     this.#startedAt = performance.now()
     try {
-      const routes = await process.ready
+      const routes = await this.#owner.silence.waitForStart(process, process.ready)
       await this.#owner.admit(process, () => this.#join(process))
       void process.ended.then((end) => this.#onEnd(process, renderEnd(end)))
       return routes

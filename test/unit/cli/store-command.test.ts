@@ -51,7 +51,7 @@ async function run(
     commands: COMMANDS,
     program: ['node'],
     logLines: undefined,
-    signals: { holdReload: () => () => false, endWith: () => undefined },
+    signals: { holdReload: () => () => false, atExit: () => undefined, endWith: () => undefined },
   }
   const error: unknown = await storeCommand.run(words, host).then(
     () => undefined,

@@ -1,0 +1,65 @@
+import { ProcessEndedError } from '../../errors/errors.ts'
+import { unlessAborted } from '../../platform/async-work.ts'
+import type { PreparedRoutes, ServedState } from '../serving-side.ts'
+import { type ProcessEnd, renderEnd, type ServingProcess } from './serving-process.ts'
+import type { Silence } from './silence.ts'
+
+/** A change of several processes: prepared by all, then committed by all, or aborted. No wait for a process is endless. */
+export class Change {
+  /** Resolves when it is about to be committed, or aborted. */
+  readonly decided: Promise<void>
+  /** Decides it: its end waits for the processes, and nobody else has to. */
+  decide: () => void = () => undefined
+  readonly #processes: ReadonlySet<ServingProcess>
+  readonly #silence: Pick<Silence, 'wait'>
+  readonly #failed = new AbortController()
+
+  constructor(processes: readonly ServingProcess[], silence: Pick<Silence, 'wait'>) {
+    this.#processes = new Set(processes)
+    this.#silence = silence
+    this.decided = new Promise((resolve) => {
+      this.decide = resolve
+    })
+  }
+
+  /** @throws the reason of the first process that cannot prepare it, or that ends meanwhile; the reason of the signal. */
+  async prepare(state: ServedState, reason: string, asked?: AbortSignal): Promise<PreparedRoutes> {
+    const failed = this.#failed
+    const signal = asked ? AbortSignal.any([failed.signal, asked]) : failed.signal
+    const preparing = this.#all(({ side }) => side.prepare(state, reason, signal))
+    try {
+      const prepared = await unlessAborted(Promise.all(preparing), signal)
+      return { routes: prepared[0]?.routes ?? [], kept: Math.min(...prepared.map(({ kept }) => kept)) }
+    } catch (error) {
+      failed.abort(error)
+      throw error
+    }
+  }
+
+  /**
+   * All messages leave in one step. A process that does not confirm is killed, and its replacement has the new state.
+   *
+   * @returns fields for the log.
+   */
+  async commit(revision: number): Promise<object> {
+    const begun = performance.now()
+    const commit = (process: ServingProcess) => process.side.commit(revision).catch(() => process.kill())
+    await Promise.all(this.#all(commit))
+    const ms = Math.round((performance.now() - begun) * 100) / 100
+    return { revision, processes: this.#processes.size, ms }
+  }
+
+  async abort(revision: number): Promise<void> {
+    await Promise.allSettled(this.#all(({ side }) => side.abort(revision)))
+  }
+
+  /** A process has ended. */
+  end(process: ServingProcess, how: ProcessEnd): void {
+    if (!this.#processes.has(process)) return
+    this.#failed.abort(new ProcessEndedError(process.number, renderEnd(how)))
+  }
+
+  #all<Result>(work: (process: ServingProcess) => Promise<Result>): Promise<Result>[] {
+    return [...this.#processes].map((process) => this.#silence.wait(process, work(process)))
+  }
+}
