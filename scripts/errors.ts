@@ -333,8 +333,8 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_PROCESS_ENDED',
     503,
-    'A [serving process](../operate/processes.md) ended while it prepared a change. Nothing was changed.',
-    'Repeat the change. If it fails again, read the log: the new plug-in may need too much memory.',
+    'A [serving process](../operate/processes.md) ended while it prepared a change, or was killed because it was silent. Nothing was changed.',
+    'Repeat the change. If it fails again, read the log: the new plug-in may need too much memory, or hold the event loop.',
   ],
   [
     'WASM_SERVE_JWT_KEYS_UNAVAILABLE',

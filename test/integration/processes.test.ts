@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { commandConfiguration } from '../../src/deploy/configuration.ts'
 import type { DesiredState } from '../../src/deploy/desired-state.ts'
 import { editPlugin, toVersion, withVersion } from '../../src/deploy/edits.ts'
+import type { Clock } from '../../src/deploy/processes/clock.ts'
 import { openProcesses } from '../../src/deploy/processes/processes.ts'
 import type { ServingSide } from '../../src/deploy/serving-side.ts'
 import { openDeployments } from '../../src/deploy/start.ts'
@@ -23,10 +24,13 @@ async function serving(count: number, options: { readonly silentMs?: number } = 
   const log = openLog('silent')
   const here = startHere()
   let pass: (ms: number) => void = () => undefined
-  const every = (given: typeof pass) => {
-    pass = given
+  const clock: Clock = {
+    every(_ms, given) {
+      pass = given
+    },
+    sleep: () => new Promise(setImmediate),
   }
-  const processes = openProcesses({ count, log, secrets: () => [], start: here.start, every, ...options })
+  const processes = openProcesses({ count, log, secrets: () => [], start: here.start, clock, ...options })
   const around = { environment: {}, secrets: new Secrets(), commands: {} }
   const source = commandConfiguration(readConfig(['-c', file], {}), around)
   const deployments = await openDeployments(source, () => ({ log, opener: processes }))

@@ -15,6 +15,7 @@ import type { OpenablePlan, OpenedRoutes, RouteOpener } from '../open-here.ts'
 import type { PreparedRoutes, ServedState } from '../serving-side.ts'
 import { changeServer } from '../start.ts'
 import { Change } from './change.ts'
+import { type Clock, realClock } from './clock.ts'
 import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { openForwardingApp } from './forwarding-app.ts'
 import { ProcessMeters } from './process-meters.ts'
@@ -26,7 +27,7 @@ import {
   startChildProcess,
 } from './serving-process.ts'
 import { sharedRoute } from './shared-route.ts'
-import { Silence, type SilenceOptions } from './silence.ts'
+import { Silence } from './silence.ts'
 import { type ProcessInfo, ProcessSlot, type SlotOwner, StartFailures } from './slot.ts'
 import { StartOptions } from './start-options.ts'
 
@@ -83,8 +84,7 @@ export interface ProcessesOptions extends Pick<PrimaryServices, 'secrets' | 'cou
   readonly meters?: Meters | undefined
   /** Default: child processes. */
   readonly start?: StartProcess
-  /** @see {@link SilenceOptions.every} */
-  readonly every?: SilenceOptions['every']
+  readonly clock?: Clock
 }
 
 export function openProcesses(options: ProcessesOptions): Processes {
@@ -94,6 +94,7 @@ export function openProcesses(options: ProcessesOptions): Processes {
 
 class LiveProcesses implements Processes, SlotOwner {
   readonly log: FastifyBaseLogger
+  readonly clock: Clock
   readonly failures = new StartFailures()
   readonly silence: Silence
   readonly #slots: readonly ProcessSlot[]
@@ -126,10 +127,20 @@ class LiveProcesses implements Processes, SlotOwner {
   #quiet: QuietPhase | undefined
 
   constructor(options: ProcessesOptions) {
-    const { log, count, secrets, memoryMax, silentMs, meters, start = startChildProcess, every } = options
+    const {
+      log,
+      count,
+      secrets,
+      memoryMax,
+      silentMs,
+      meters,
+      start = startChildProcess,
+      clock = realClock,
+    } = options
     this.log = log
+    this.clock = clock
     const onChange = (process: ServingProcess, isSilent: boolean) => this.#onSilence(process, isSilent)
-    this.silence = new Silence({ log, maxMs: silentMs, onChange, every })
+    this.silence = new Silence({ log, maxMs: silentMs, onChange, clock })
     this.#start = start
     this.#memoryMax = memoryMax
     this.#meters = meters && new ProcessMeters(meters, () => this.#heard())

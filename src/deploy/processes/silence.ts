@@ -1,7 +1,8 @@
 import type { FastifyBaseLogger } from 'fastify'
+import type { Clock } from './clock.ts'
 import type { ServingProcess } from './serving-process.ts'
 
-/** Interval of {@link Silence.pass}. */
+/** Interval of the measurements. */
 const TICK_MS = 1_000
 
 /** Silence after which operators see it. */
@@ -20,8 +21,7 @@ export interface SilenceOptions {
   readonly maxMs?: number | undefined
   /** Called when a process becomes silent, and when it is heard again. */
   onChange(process: ServingProcess, isSilent: boolean): void
-  /** Calls back regularly, with the milliseconds since the last time. Replaced by tests. */
-  readonly every?: ((pass: (ms: number) => void) => void) | undefined
+  readonly clock: Pick<Clock, 'every'>
 }
 
 /**
@@ -36,8 +36,7 @@ export class Silence {
 
   constructor(options: SilenceOptions) {
     this.#options = options
-    const { every = everySecond } = options
-    every((ms) => this.pass(ms))
+    options.clock.every(TICK_MS, (ms) => this.#pass(ms))
   }
 
   /** Measures it until the process ends. */
@@ -78,8 +77,7 @@ export class Silence {
     return this.#wait(process, work, START_PATIENCE_MS)
   }
 
-  /** Time passes. */
-  pass(ms: number): void {
+  #pass(ms: number): void {
     for (const [process, pulse] of this.#pulses) {
       pulse.silentMs += Math.min(ms, 2 * TICK_MS)
       this.#look(process, pulse)
@@ -125,14 +123,4 @@ interface Pulse {
 
 function names({ number, pid }: ServingProcess) {
   return { process: number, pid }
-}
-
-function everySecond(pass: (ms: number) => void): void {
-  let last = performance.now()
-  const tick = () => {
-    const now = performance.now()
-    pass(now - last)
-    last = now
-  }
-  setInterval(tick, TICK_MS).unref()
 }

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { ChangeRefusedError, InternalError, ProcessesFailingError } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
 import { backoffMs } from '../../platform/async-work.ts'
 import type { PreparedRoutes } from '../serving-side.ts'
+import type { Clock } from './clock.ts'
 import { renderEnd, type ServingProcess } from './serving-process.ts'
 import type { Silence } from './silence.ts'
 
@@ -47,6 +47,7 @@ export interface ProcessInfo {
 /** What the slots share. */
 export interface SlotOwner {
   readonly log: FastifyBaseLogger
+  readonly clock: Clock
   /** Aborted at the end: nothing is replaced any more. */
   readonly ending: AbortSignal
   readonly failures: StartFailures
@@ -196,10 +197,10 @@ export class ProcessSlot {
   }
 
   async #replace(): Promise<void> {
-    const { log, ending, failures } = this.#owner
+    const { log, clock, ending, failures } = this.#owner
     let delayMs = Math.max(0, this.#startedAt + START_INTERVAL_MS - performance.now())
     for (;;) {
-      await sleep(delayMs, undefined, { signal: ending }).catch(() => undefined)
+      await clock.sleep(delayMs, ending)
       if (ending.aborted || this.#serving) return
       try {
         await this.start()

@@ -25,7 +25,10 @@ test('a number of processes, or auto', () => {
   expect(problems(checkServerOptions, { processes: -1 })).toEqual(['processes'])
 })
 
-test('a limit of their memory needs processes', () => {
+test('limits of their memory and silence need processes', () => {
+  expect(problems(checkServerOptions, { processes: 2, processSilentMs: 3_000 })).toEqual([])
+  expect(problems(checkServerOptions, { processes: 2, processSilentMs: 2_999 })).toEqual(['processSilentMs'])
+  expect(problems(checkServerOptions, { processSilentMs: 3_000 })).toEqual(['processSilentMs'])
   expect(problems(checkServerOptions, { processMemoryMax: 1_000_000 })).toEqual(['processMemoryMax'])
 })
 
