@@ -199,7 +199,7 @@ class Finding {
     const has = (option: string) => givenAt(given, [option]) !== undefined
     if (has('url')) return [{ given: withSmoke(given, plugin, version), version, from: mount.source, name }]
     if (mount.path !== '' && !isRoutable(mount.path)) {
-      const message = `no URL can be made of its name "${listed([name])}": set its "url"`
+      const message = `no URL can be made of its name "${listed([name])}": give it another, or list it in "routes" with a "url"`
       locate(given, () => {
         throw optionsError([problemAt(['plugin'], message)])
       })

@@ -116,13 +116,13 @@ test.each([
   expectNoStack(stderr)
 })
 
-test('a plug-in whose name makes no URL needs one', async () => {
-  const given = (options: object) =>
-    file('odd-names.json', JSON.stringify({ plugins: { '..': { source: echo, ...options } } }))
-  const { code, stderr } = await run(['check', '-c', given({})])
-  expect(code).toBe(2)
-  expect(stderr).toMatch(/odd-names\.json:1:\d+: plugin: no URL .* "\.\.": set its "url"/)
-  expect((await run(['check', '-c', given({ url: '/up' })])).code).toBe(0)
+test('a plug-in whose name makes no URL is refused, unless routes say where it is served', async () => {
+  const check = (name: string, more: object) =>
+    run(['check', '-c', file(name, JSON.stringify({ plugins: { '..': { source: echo } }, ...more }))])
+  const refused = await check('odd-name.json', {})
+  expect(refused.code).toBe(2)
+  expect(refused.stderr).toMatch(/odd-name\.json:1:\d+: plugin: no URL .* "\.\.": .*"routes"/)
+  expect((await check('odd-route.json', { routes: [{ plugin: '..', url: '/up' }] })).code).toBe(0)
 })
 
 test('an unknown function is answered with the nearest one and the list', async () => {
