@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
-import { hasOwnCode } from '../errors/failure.ts'
+import { errorFields, hasOwnCode } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
@@ -436,7 +436,7 @@ class LiveDeployments implements Deployments {
       if (end()) await giveUp(signal.reason ?? new ChangeRefusedError('it was aborted'))
     }
     const onAbort = () =>
-      void abort().catch((error) => log.error({ err: error }, 'a prepared deployment failed to close'))
+      void abort().catch((error) => log.error(errorFields(error), 'a prepared deployment failed to close'))
     if (signal.aborted) await abort()
     signal.throwIfAborted()
     signal.addEventListener('abort', onAbort)
@@ -549,7 +549,7 @@ class LiveDeployments implements Deployments {
     // Requests in flight may take long: do not wait for the old app to close.
     this.#server
       ?.replace(app)
-      .catch((error) => log.error({ err: error }, 'the replaced deployment failed to close'))
+      .catch((error) => log.error(errorFields(error), 'the replaced deployment failed to close'))
     this.report({ record })
     logOrigins(routes, before.routes, log)
     void this.#forgetUnused(this.#current)

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import { errorFields } from '../errors/failure.ts'
 import { type Attempt, type Deployments, reload } from './deployments.ts'
 
 /** Intervals vary by this share in both directions, so that many nodes do not ask at the same time. */
@@ -23,7 +24,7 @@ export function followTags(deployments: Deployments, pollMs: number, log: Fastif
   const ended = new AbortController()
   const { signal } = ended
   void follow(deployments, pollMs, log, signal).catch((error) => {
-    if (!signal.aborted) log.error({ err: error }, 'tags of registries are no longer followed')
+    if (!signal.aborted) log.error(errorFields(error), 'tags of registries are no longer followed')
   })
   return () => ended.abort()
 }

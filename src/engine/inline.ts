@@ -5,6 +5,7 @@ import {
   GuestError,
   QueueFullError,
 } from '../errors/errors.ts'
+import { errorFields } from '../errors/failure.ts'
 import { LineRate } from '../observe/log/guest-log.ts'
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
@@ -221,7 +222,7 @@ class SingleInstanceEngine implements InlineEngine {
     this.#retire(instance)
     this.#busy = false
     this.#open().catch((reason) =>
-      this.#options.settings.log.error({ err: reason }, 'an instance was not replaced'),
+      this.#options.settings.log.error(errorFields(reason), 'an instance was not replaced'),
     )
     this.#next()
   }

@@ -55,6 +55,12 @@ export function messageWithCode({ message, code }: Error & { readonly code: stri
   return `${message}${message.includes('\n') ? '\n' : ' '}(${code})`
 }
 
+/** The fields of a log line about an error. An expected one has no stack. */
+export function errorFields(error: unknown): object {
+  const isExpected = hasOwnCode(error) && error.code !== 'WASM_SERVE_INTERNAL_ERROR'
+  return isExpected ? { code: error.code, reason: error.message } : { err: error }
+}
+
 /** Whether the error has a `WASM_SERVE_*` code. */
 export function hasOwnCode(error: unknown): error is Error & { readonly code: string } {
   return error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')

@@ -33,7 +33,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Bytes that were read since V8 was last asked to collect: a process has one heap.',
   'platform/packages.ts packageRoot': 'The folder of this package.',
   'platform/stuck-threads.ts processThreads': 'Threads that cannot be ended: enough of them end the process.',
-  'platform/system-errors.ts fileLimit': 'The limit of open files, a property of the process.',
+  'platform/system-errors.ts limits': 'The limits of the process.',
   'platform/text.ts ESCAPES': 'A cache of characters.',
   'plugin/compiled-modules.ts compiled': 'Equal modules are compiled once, for all routes.',
   'plugin/compiled-modules.ts loading': 'Equal modules are compiled once, for all routes.',

@@ -43,6 +43,7 @@ export function explainLimit(error: unknown): string | undefined {
 function explainOne(error: object): string | undefined {
   const { code, message, reason, syscall = '' } = error as Readonly<Record<string, string | undefined>>
   const text = message ?? reason ?? ''
+  if (/allocate (?:Wasm )?memory/.test(text)) return tooFewAddresses()
   if (code === 'ERR_WORKER_INIT_FAILED') return explainCode(LIMIT_CODES.exec(text)?.[1] ?? 'EAGAIN', 'thread')
   // Node.js reports a module that it cannot open as missing.
   if (code === 'ERR_MODULE_NOT_FOUND')
@@ -84,17 +85,35 @@ function tooManyWatches(what: 'instances' | 'watches'): string {
   return `no more files can be watched: raise the limit (sysctl fs.inotify.max_user_${what})`
 }
 
-let fileLimit: number | undefined
+/** What V8 reserves for a memory does not count for control groups, but for the limit of addresses. */
+function tooFewAddresses(): string {
+  const remedy =
+    limitOf('virtual_memory_kbytes') === undefined
+      ? 'use fewer instances (workers, spareWorkers, maxInstances), or raise the limits of the system (sysctl vm.max_map_count, vm.overcommit_memory)'
+      : 'remove the limit of addresses of this process (ulimit -v; LimitAS= of systemd), and limit its memory by a control group (MemoryMax= of systemd, --memory of Docker)'
+  return `V8 cannot reserve the addresses of a WebAssembly memory, about 10 GiB: ${remedy}`
+}
 
 /** The limit of open files; undefined if it is unknown or unlimited. Reading it opens no file. */
-function openFiles(): number | undefined {
-  if (fileLimit !== undefined || !process.report) return fileLimit
+export function openFiles(): number | undefined {
+  return limitOf('open_files')
+}
+
+type LimitName = 'open_files' | 'virtual_memory_kbytes'
+
+let limits: { readonly [Name in LimitName]?: { readonly soft?: number | string } } | undefined
+
+/** A limit of the process; undefined if it is unknown or unlimited. */
+function limitOf(name: LimitName): number | undefined {
+  limits ??= readLimits()
+  const soft = Number(limits[name]?.soft)
+  return Number.isFinite(soft) ? soft : undefined
+}
+
+function readLimits(): NonNullable<typeof limits> {
+  if (!process.report) return {}
   // Otherwise the report resolves the host name of each client. Some versions of @types/node lack the property.
   Object.assign(process.report, { excludeNetwork: true })
-  const { userLimits } = process.report.getReport() as {
-    readonly userLimits?: { readonly open_files?: { readonly soft?: number | string } }
-  }
-  const soft = Number(userLimits?.open_files?.soft)
-  fileLimit = Number.isFinite(soft) ? soft : undefined
-  return fileLimit
+  const { userLimits = {} } = process.report.getReport() as { readonly userLimits?: typeof limits }
+  return userLimits
 }

@@ -13,6 +13,7 @@ import { GuestLog } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import { type CopiedBytes, joinBytes } from '../platform/pieces.ts'
+import { explainLimit } from '../platform/system-errors.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { HttpCalls, refuseHttp } from './kernel-host.ts'
 import { type Linked, linkModules } from './kernel-link.ts'
@@ -79,7 +80,7 @@ function starting<Result>(name: string, log: GuestLog, start: () => Result): Res
     return start()
   } catch (error) {
     log.end()
-    throw new InstanceStartError(name, describeTrap(error).reason, { cause: error })
+    throw new InstanceStartError(name, explainLimit(error) ?? describeTrap(error).reason, { cause: error })
   }
 }
 

@@ -16,6 +16,7 @@ import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { suspending } from '../platform/missing-types.ts'
 import { loadQuietly } from '../platform/node-workarounds.ts'
 import { type CopiedBytes, joinBytes } from '../platform/pieces.ts'
+import { explainLimit } from '../platform/system-errors.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-host.ts'
@@ -51,7 +52,8 @@ async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSetting
     construct(exports)
     return new SdkInstance(plugin.name, guest, exports, log, output, hostErrors, settings)
   } catch (error) {
-    throw new InstanceStartError(plugin.name, describeTrap(error).reason, { cause: error })
+    const reason = explainLimit(error) ?? describeTrap(error).reason
+    throw new InstanceStartError(plugin.name, reason, { cause: error })
   }
 }
 

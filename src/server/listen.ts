@@ -1,7 +1,7 @@
 import { once } from 'node:events'
-import { lstatSync, unlinkSync } from 'node:fs'
+import { lstatSync, statSync, unlinkSync } from 'node:fs'
 import { type AddressInfo, connect, type Server } from 'node:net'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { versions } from 'node:process'
 import { ListenError } from '../errors/errors.ts'
 import { errorCode, explainLimit } from '../platform/system-errors.ts'
@@ -32,7 +32,7 @@ export async function listenAt(
     server.listen({ host, port, reusePort })
     await once(server, 'listening')
   } catch (error) {
-    throw new ListenError(socket ?? `${host}:${port}`, listenProblem(error, flag), {
+    throw new ListenError(socket ?? `${host}:${port}`, listenProblem(error, flag, socket), {
       cause: error,
     })
   }
@@ -44,12 +44,14 @@ function canReusePort(): boolean {
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
 }
 
-function listenProblem(error: unknown, flag: string): string {
+function listenProblem(error: unknown, flag: string, socket: string | undefined): string {
   switch (errorCode(error)) {
     case 'EADDRINUSE':
       return `the port is in use; choose another with ${flag}, or 0 for a free one`
     case 'EACCES':
-      return 'no permission; ports below 1024 need root, and a socket needs a writable folder'
+      return socket === undefined
+        ? 'no permission: ports below 1024 need root'
+        : folderProblem(dirname(resolve(socket)))
     case 'ENOTSUP':
       return 'this system cannot share a port (reusePort)'
     case 'ENOTFOUND':
@@ -60,6 +62,13 @@ function listenProblem(error: unknown, flag: string): string {
     default:
       return explainLimit(error) ?? (error instanceof Error ? error.message : String(error))
   }
+}
+
+/** The system says of a missing folder, too, that it permits no socket. */
+function folderProblem(folder: string): string {
+  const found = statSync(folder, { throwIfNoEntry: false })
+  if (!found) return `the folder ${folder} does not exist: make it first`
+  return `no permission to write to ${folder}, or to the file in it`
 }
 
 /** The URL of a listening server: `http://127.0.0.1:8080`, or `unix:/run/plugins.sock`. */

@@ -7,6 +7,7 @@ import { endCalls } from '../engine/engine.ts'
 import { settleLines } from '../observe/log/lines.ts'
 import { exitProcess, killProcess } from '../platform/node-workarounds.ts'
 import { processThreads, stuckThreads, terminateThreads } from '../platform/stuck-threads.ts'
+import { explainLimit } from '../platform/system-errors.ts'
 import type { DrainOptions } from './drain.ts'
 import type { RunningServer } from './server.ts'
 
@@ -211,7 +212,10 @@ export function openEnding(
   const skip = [...SIGNALS, ...FAULTS, ...others]
   const { close } = closeWithGrace({ delay, logger: log, skip }, async ({ err }) => {
     begunAt ??= performance.now()
-    if (err) log.fatal({ err }, 'uncaught error')
+    if (err) {
+      const limit = explainLimit(err)
+      log.fatal({ err }, limit === undefined ? 'uncaught error' : `uncaught error: ${limit}`)
+    }
     await server.drain()
     await endThreads(log)
     log.info('closed')

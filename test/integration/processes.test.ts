@@ -1,9 +1,10 @@
+import { EventEmitter, once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { commandConfiguration } from '../../src/deploy/configuration.ts'
-import type { DesiredState } from '../../src/deploy/desired-state.ts'
-import { editPlugin, toVersion, withVersion } from '../../src/deploy/edits.ts'
+import { type DesiredState, desiredState } from '../../src/deploy/desired-state.ts'
+import { editPlugin, NO_EDITS, toVersion, withVersion } from '../../src/deploy/edits.ts'
 import type { Clock } from '../../src/deploy/processes/clock.ts'
 import { openProcesses } from '../../src/deploy/processes/processes.ts'
 import type { ServingSide } from '../../src/deploy/serving-side.ts'
@@ -139,6 +140,32 @@ test('a process that starts during a change joins after it, with its result', as
   await prepared.commit()
   while (processes.list[1]?.state !== 'serving') await new Promise(setImmediate)
   expect([await says(1), await says(2)]).toEqual(['ABC', 'ABC'])
+})
+
+test('a process that starts while a change removes a module of its state is started again, and this is no failure', async () => {
+  const { processes, deployments, started, behavior, says } = await serving(2)
+  const { make, modules } = await changeTo('upper')
+  await deployments.apply(make, 'test', { modules })
+  const starts = new EventEmitter<{ begun: [] }>()
+  const changed = new AbortController()
+  behavior.start = async () => {
+    starts.emit('begun')
+    if (!changed.signal.aborted) await once(changed.signal, 'abort')
+  }
+  const begun = once(starts, 'begun')
+  started[1]?.end({ code: 1 })
+  await begun
+  await deployments.apply(
+    ({ configuration, revision }) => desiredState(configuration, NO_EDITS, revision),
+    'forget',
+  )
+  changed.abort()
+  await expect(started[2]?.ready).rejects.toMatchObject({ code: 'WASM_SERVE_STATE_INVALID' })
+  while (processes.list[1]?.state !== 'serving') {
+    expect(processes.list[1]).toMatchObject({ state: 'starting', problem: undefined })
+    await new Promise(setImmediate)
+  }
+  expect([await says(1), await says(2), started.length]).toEqual(['abc', 'abc', 4])
 })
 
 test('a process that does not commit is replaced, and starts with the new state', async () => {

@@ -87,6 +87,12 @@ test('a path that is too long for a socket is refused, not cut off', async () =>
   await expect(starting).rejects.toMatchObject({ code: 'WASM_SERVE_LISTEN_FAILED' })
 })
 
+test('a socket in a folder that does not exist is refused for this reason', async () => {
+  const path = join(folder(), 'missing', 'a.sock')
+  const { code, stderr } = await run([guest('echo'), '--socket', path])
+  expect([code, stderr]).toEqual([1, expect.stringContaining('missing does not exist')])
+})
+
 test('a connection that never says anything does not hold up the end', async () => {
   const path = join(folder(), 'a.sock')
   const server = await listenAll([{ plugin: guest('echo') }], { socket: path, graceMs: 60_000 })

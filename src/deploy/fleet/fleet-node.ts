@@ -6,7 +6,7 @@ import {
   FleetEmptyError,
   FleetUnavailableError,
 } from '../../errors/errors.ts'
-import { hasOwnCode } from '../../errors/failure.ts'
+import { errorFields, hasOwnCode } from '../../errors/failure.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
 import { type Edits, trafficOf } from '../edits.ts'
@@ -348,7 +348,7 @@ export class FleetNode {
     if (fleet === undefined || !revision) return
     this.#keeping = this.#keeping
       .then(() => this.#parts.states.keep({ fleet, revision, ...texts }, edits))
-      .catch((error) => this.#parts.log.error({ err: error }, 'the last state of the fleet was not kept'))
+      .catch((error) => this.#parts.log.error(errorFields(error), 'the last state of the fleet was not kept'))
   }
 
   async #follow(): Promise<void> {
@@ -359,8 +359,7 @@ export class FleetNode {
         await this.step()
       } catch (error) {
         const isExpected = this.#ended.signal.aborted || error instanceof FleetUnavailableError
-        const fields = hasOwnCode(error) ? { code: error.code, reason: error.message } : { err: error }
-        if (!isExpected) log.error(fields, 'the fleet was not followed')
+        if (!isExpected) log.error(errorFields(error), 'the fleet was not followed')
       }
       if (this.#isWoken) continue
       const until = this.#head?.rollout.until

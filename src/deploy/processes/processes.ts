@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { ChangeRefusedError } from '../../errors/errors.ts'
+import { errorFields } from '../../errors/failure.ts'
 import { shareDescriptors } from '../../observe/log/lines.ts'
 import type { Meters } from '../../observe/metrics.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
@@ -267,7 +268,7 @@ class LiveProcesses implements Processes, SlotOwner {
       this.#isRestartRequested = false
       if (!this.ending.aborted) await this.restart(reason)
     }
-    restart().catch((error) => this.log.error({ err: error }, 'the serving processes were not restarted'))
+    restart().catch((error) => this.log.error(errorFields(error), 'the serving processes were not restarted'))
   }
 
   start(number: number): ServingProcess {
@@ -282,6 +283,11 @@ class LiveProcesses implements Processes, SlotOwner {
       this.#quiet?.add(process)
     })
     return process
+  }
+
+  async isOutdated({ firstRevision }: ServingProcess): Promise<boolean> {
+    while (this.#change) await this.#change.decided
+    return !this.ending.aborted && firstRevision !== this.#state?.revision
   }
 
   async admit(process: ServingProcess, join: () => void): Promise<void> {
@@ -398,7 +404,7 @@ class LiveProcesses implements Processes, SlotOwner {
     )
     this.#swap(() => slot.swap('memory')).catch((error) => {
       this.#nextSwapAt = performance.now() + this.failures.add()
-      this.log.error({ process: number, err: error }, 'a serving process could not be replaced')
+      this.log.error({ process: number, ...errorFields(error) }, 'a serving process could not be replaced')
     })
   }
 

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { ChangeRefusedError, InternalError, ProcessesFailingError } from '../../errors/errors.ts'
-import { hasOwnCode } from '../../errors/failure.ts'
+import { errorFields, hasOwnCode } from '../../errors/failure.ts'
 import { backoffMs } from '../../platform/async-work.ts'
 import type { PreparedRoutes } from '../serving-side.ts'
 import type { Clock } from './clock.ts'
@@ -54,6 +54,8 @@ export interface SlotOwner {
   readonly silence: Pick<Silence, 'ms' | 'isSilent' | 'waitForStart'>
   /** Starts a process. */
   start(number: number): ServingProcess
+  /** Whether a change, which this waits for, has made the state obsolete that a process was started with. */
+  isOutdated(process: ServingProcess): Promise<boolean>
   /** Brings a started process up to date, and calls `join` when it is. */
   admit(process: ServingProcess, join: () => void): Promise<void>
   /** From now on it gets no connections, and has to end. */
@@ -140,6 +142,7 @@ export class ProcessSlot {
       return routes
     } catch (error) {
       process.kill()
+      if (await this.#owner.isOutdated(process)) return this.start() // what it was loading may have been removed
       throw error
     } finally {
       if (this.#starting === process) this.#starting = undefined
@@ -210,9 +213,8 @@ export class ProcessSlot {
         if (ending.aborted) return
         const wasOpen = failures.isBreakerOpen
         delayMs = failures.add()
-        const code = hasOwnCode(error) ? error.code : undefined
-        this.#problem = code ?? new InternalError().code
-        log.error({ process: this.number, code, err: error }, 'a serving process could not be started')
+        this.#problem = hasOwnCode(error) ? error.code : new InternalError().code
+        log.error({ process: this.number, ...errorFields(error) }, 'a serving process could not be started')
         if (wasOpen || !failures.isBreakerOpen) continue
         const { code: failing, message } = new ProcessesFailingError(failures.count, delayMs)
         log.error({ code: failing }, message)

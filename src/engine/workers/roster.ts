@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { BreakerOpenError, InstanceStartError } from '../../errors/errors.ts'
+import { errorFields } from '../../errors/failure.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { EngineStats } from '../../observe/metrics.ts'
 import { startClock } from '../../platform/async-work.ts'
@@ -296,11 +297,9 @@ export class Roster implements RunnerOwner {
     }, this.#options.backoffMs * factor)
   }
 
-  /** Errors of wasm-serve are logged with their message only. */
   #logFailure(reason: Error): void {
-    const why = reason instanceof InstanceStartError ? { reason: reason.message } : { err: reason }
     this.#options.log.error(
-      { plugin: this.#options.plugin.name, ...why },
+      { plugin: this.#options.plugin.name, ...errorFields(reason) },
       `a ${this.#kind.one} did not start`,
     )
   }

@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest'
 import {
+  ChangeRefusedError,
   DownloadRefusedError,
   GuestError,
+  InternalError,
   OptionsError,
   RouteConflictError,
 } from '../../../src/errors/errors.ts'
+import { errorFields } from '../../../src/errors/failure.ts'
 
 const LONG = 'x'.repeat(200_000)
 
@@ -30,4 +33,13 @@ test('of a list each line is cut, and then the list', () => {
 
 test("a guest's message is not cut: it is the answer", () => {
   expect(new GuestError(LONG).message).toBe(LONG)
+})
+
+test('an expected error is logged without a stack, a bug with it', () => {
+  expect(errorFields(new ChangeRefusedError('processes are being replaced'))).toEqual({
+    code: 'WASM_SERVE_CHANGE_REFUSED',
+    reason: 'Nothing was changed: processes are being replaced',
+  })
+  for (const err of [new InternalError(), new Error('a bug'), 'a text'])
+    expect(errorFields(err)).toEqual({ err })
 })

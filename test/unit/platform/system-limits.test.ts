@@ -20,6 +20,13 @@ test.each([
   expect(explainLimit(systemError(code, syscall))).toContain(limit)
 })
 
+test.each([
+  'WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory for new instance',
+  'WebAssembly.Memory(): could not allocate memory',
+])('V8 that can reserve no memory is explained: %s', (message) => {
+  expect(explainLimit(new Error('a', { cause: new RangeError(message) }))).toContain('10 GiB')
+})
+
 test('the limit of open files is told as a number', () => {
   expect(explainLimit(systemError('EMFILE'))).toMatch(/may have \d+ \(ulimit -n/)
 })
